@@ -1,0 +1,2 @@
+"""fgrad"""
+from fgrad import ops

@@ -1,0 +1,73 @@
+"""What fgrad knows of an operation: one table entry, and where NumPy's names find it.
+
+    Primitive(...)             the entry: implementation, rules, samples
+    UFUNCS[np.sin]             the primitive that answers a ufunc on Tensors
+    FUNCTIONS[np.sum]          the Python function that answers any other NumPy name
+    PRIMITIVES["sin"]          every primitive by name; the generic tests loop over it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+Rule = Callable[..., Any]
+
+
+class Rules(Protocol):
+    """The reverse rules of a primitive: one for each argument, by its position."""
+
+    def __getitem__(self, argnum: int, /) -> Rule | None: ...
+
+
+class Zero:
+    """The derivative that is known to be zero, as `ZERO`; it is never made into an array of zeros."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "ZERO"
+
+
+ZERO: Final = Zero()
+
+PRIMITIVES: dict[str, Primitive] = {}
+UFUNCS: dict[np.ufunc, Primitive] = {}
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+
+
+@dataclass(eq=False, slots=True)
+class Primitive:
+    """An operation with rules of its own. Arrays are its positional arguments, metadata its keywords.
+
+    Attributes:
+        name: as errors, graphs and tests show it.
+        implementation: computes the result on plain arrays. A tuple of arrays is several outputs.
+        vjps: one reverse rule per argument: `rule(ans, *args, **metadata)` returns the pullback, a
+            function of the cotangent of `ans`. It computes nothing before the cotangent comes, and
+            keeps alive only what its closure captures. A rule that is None, or returns None, says
+            "the derivative is zero"; `vjps=None` says "nothing flows through here at all".
+            Rules are linear in the cotangent and never conjugate: complex conventions are settled
+            where a pass begins and ends.
+        jvp: the forward rule: `jvp(tangents, ans, *args, **metadata)` returns the tangent of `ans`;
+            an argument that is constant has the tangent ZERO.
+        batch: the batching rule.
+        broadcasts: arguments are broadcast against each other, so cotangents are summed back.
+        scales: the pullback multiplies the cotangent, element by element, by something that may be
+            infinite; after a mask an exact zero wins over it.
+        masks: the pullback puts exact zeros in place of what the operation did not use.
+        samples: calls for the generic tests (see `fgrad.testing`).
+    """
+
+    name: str
+    implementation: Callable[..., Any]
+    vjps: Rules | None = None
+    jvp: Rule | None = None
+    batch: Rule | None = None
+    broadcasts: bool = False
+    scales: bool = False
+    masks: bool = False
+    samples: tuple[Any, ...] = ()

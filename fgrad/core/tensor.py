@@ -1,0 +1,451 @@
+"""The tracer tensor, and the one function through which every operation passes.
+
+    apply(primitive, args, metadata)    run an operation under the top trace of its arguments
+    Tensor                              a value, the trace that follows it, the trace's note on it
+    settle(x)                           take off the layers whose trace is not running
+
+Python's operators, NumPy's ufuncs and NumPy's functions all arrive at `apply`, by way of the
+tables in `primitive.py`. What an operation means there is decided by traces alone (`trace.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fgrad import errors
+from fgrad.core.primitive import FUNCTIONS, UFUNCS, Primitive
+from fgrad.core.tree import flatten, unflatten
+
+NOTHING: Mapping[str, Any] = {}
+
+_levels = itertools.count(1)
+
+
+class Trace:
+    """One running transform or open tape: what decides the meaning of an operation.
+
+    `level` is the rank among traces: higher when the trace started later, 0 when it is not running.
+    A trace runs inside a `with` block, so whatever happens in the block, it ends. It keeps its rank
+    for life, because values that it has boxed may lie inside boxes of traces that started later.
+
+    Why ranks, and not one flag: in `grad(lambda x: x * grad(lambda y: x + y)(1.0))(1.0)` the inner
+    function computes with the outer one's `x`. Both are Tensors; only the rank tells the inner pass
+    that `x` is a constant to it. Without that the inner derivative would be 2 (perturbation
+    confusion, https://doi.org/10.1007/s10990-008-9037-1).
+    """
+
+    def __init__(self) -> None:
+        self.rank = next(_levels)
+        self.level = 0
+
+    def __enter__(self) -> Trace:
+        self.level = self.rank
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.level = 0
+
+    def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+        """Unbox what this trace has boxed, run the primitive on what is inside, box the result."""
+        raise NotImplementedError(type(self).__name__)
+
+    def concrete(self, tensor: Tensor, how: str) -> Any:
+        """Return the value that Python is to see when it asks for one by `how`, such as `float()`."""
+        raise NotImplementedError(type(self).__name__)
+
+    def as_array(self, tensor: Tensor) -> npt.NDArray[Any]:
+        """Answer NumPy, which wants a plain array in place of a tensor of this trace."""
+        raise errors.ArrayConversionError(errors.users_line())
+
+
+UNTRACED = Trace()
+"""The trace of tensors that nothing follows. It never runs, so its level stays 0."""
+
+
+def apply(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any] = NOTHING) -> Any:
+    """Hand an operation to the highest running trace among its arguments, or just compute it."""
+    top_level = 0
+    for arg in args:
+        if type(arg) in BOXES:
+            level = arg.trace.level
+            if level > top_level:
+                top, top_level = arg.trace, level
+            elif not level:
+                return boxed(apply(primitive, [settle(arg) for arg in args], metadata))
+    if top_level:
+        return top.process(primitive, args, metadata)
+    return primitive.implementation(*args, **metadata)
+
+
+def settle(x: Any) -> Any:
+    """Return what is in `x` below the layers that no running trace follows: an array or a Tensor."""
+    while type(x) in BOXES and not x.trace.level:
+        x = x.unbox()
+    return x
+
+
+def boxed(value: Any) -> Any:
+    """Return `value` as a Tensor, and several outputs as a tuple of Tensors."""
+    if type(value) is Tensor:
+        return value
+    if type(value) is tuple:
+        return tuple(boxed(item) for item in value)
+    return box(value, UNTRACED, None)
+
+
+def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    """Make an operator and its reflected twin from the ufunc that NumPy would call."""
+
+    def operator(self: Any, other: Any) -> Any:
+        return apply(UFUNCS[ufunc], (self, other))
+
+    def reflected(self: Any, other: Any) -> Any:
+        return apply(UFUNCS[ufunc], (other, self))
+
+    return operator, reflected
+
+
+def _unary(ufunc: np.ufunc) -> Callable[[Any], Any]:
+    def operator(self: Any) -> Any:
+        return apply(UFUNCS[ufunc], (self,))
+
+    return operator
+
+
+def _unpacked(arguments: tuple[Any, ...]) -> Any:
+    """Return the one tuple that was passed, or the tuple of all arguments, as NumPy's methods do."""
+    if len(arguments) == 1 and (arguments[0] is None or isinstance(arguments[0], (tuple, list))):
+        return arguments[0]
+    return arguments
+
+
+def _method(function: Any) -> Callable[..., Any]:
+    """Make the method that is the function of NumPy with the tensor as first argument."""
+
+    def method(self: Any, *args: Any, **keywords: Any) -> Any:
+        return FUNCTIONS[function](self, *args, **keywords)
+
+    return functools.update_wrapper(method, function)
+
+
+class TensorLike:
+    """What Tensor and Variable share: NumPy's attributes, methods, operators and protocols."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]  # like an ndarray: == is elementwise
+
+    trace: Trace
+
+    def unbox(self) -> Any:
+        """Return what lies one layer below: an array or a Tensor."""
+        raise NotImplementedError(type(self).__name__)
+
+    # NumPy's protocols
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
+        if method == "__call__" and not keywords and ufunc in UFUNCS:
+            return apply(UFUNCS[ufunc], inputs)
+        return _call_ufunc(ufunc, method, inputs, keywords)
+
+    def __array_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Any:
+        if function in FUNCTIONS:
+            return FUNCTIONS[function](*args, **keywords)
+        return _call_without_rule(function, _name(function), args, keywords)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        value = settle(self)
+        array = value.trace.as_array(value) if type(value) is Tensor else _read_only(value)
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    # Attributes, which are facts of the value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.unbox().shape  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.unbox().dtype  # type: ignore[no-any-return]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return self.unbox().size  # type: ignore[no-any-return]
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.shape:
+            raise TypeError("iteration over a 0-d tensor")
+        return (self[i] for i in range(self.shape[0]))
+
+    # Leaving the trace: the value itself is asked for
+
+    def _concrete(self, how: str) -> Any:
+        value: Any = settle(self)
+        while type(value) is Tensor:
+            value = value.trace.concrete(value, how)
+        return value
+
+    def numpy(self) -> Any:
+        """Return the value as a NumPy array of its own (a NumPy scalar for shape `()`)."""
+        return np.array(self._concrete(".numpy()"))[()]
+
+    def item(self, *index: int) -> Any:
+        """Return one element as a Python number."""
+        return self._concrete(".item()").item(*index)
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists of Python numbers."""
+        return self._concrete(".tolist()").tolist()
+
+    def __bool__(self) -> bool:
+        return bool(self._concrete("bool()"))
+
+    def __int__(self) -> int:
+        return int(self._concrete("int()"))
+
+    def __float__(self) -> float:
+        return float(self._concrete("float()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._concrete("complex()"))
+
+    def __index__(self) -> int:
+        if self.shape or self.dtype.kind not in "iu":
+            raise TypeError(
+                f"an index must be an integer, and this tensor has shape {self.shape} and dtype {self.dtype}"
+            )
+        return int(self._concrete("use as an index"))
+
+    def __format__(self, spec: str) -> str:
+        return format(self._concrete("format()"), spec) if spec else str(self)
+
+    def __str__(self) -> str:
+        return str(self._shown())
+
+    def __repr__(self) -> str:
+        return self._repr("")
+
+    def _shown(self) -> Any:
+        value: Any = settle(self)
+        while type(value) is Tensor:
+            value = value.unbox()
+        return value
+
+    def _repr(self, suffix: str) -> str:
+        name, value = type(self).__name__, np.asarray(self._shown())
+        text = np.array2string(value, separator=", ", prefix=f"{name}(")
+        usual = value.dtype in (np.float64, np.int64, np.bool_, np.complex128)
+        return f"{name}({text}{suffix}{'' if usual else f', dtype={value.dtype}'})"
+
+    # Operators
+
+    __add__, __radd__ = _binary(np.add)
+    __sub__, __rsub__ = _binary(np.subtract)
+    __mul__, __rmul__ = _binary(np.multiply)
+    __truediv__, __rtruediv__ = _binary(np.true_divide)
+    __floordiv__, __rfloordiv__ = _binary(np.floor_divide)
+    __mod__, __rmod__ = _binary(np.remainder)
+    __matmul__, __rmatmul__ = _binary(np.matmul)
+    _power, __rpow__ = _binary(np.power)
+    __and__, __rand__ = _binary(np.bitwise_and)
+    __or__, __ror__ = _binary(np.bitwise_or)
+    __xor__, __rxor__ = _binary(np.bitwise_xor)
+    __lt__, __gt__ = _binary(np.less)[0], _binary(np.greater)[0]
+    __le__, __ge__ = _binary(np.less_equal)[0], _binary(np.greater_equal)[0]
+    __eq__ = _binary(np.equal)[0]
+    __ne__ = _binary(np.not_equal)[0]
+    __neg__ = _unary(np.negative)
+    __pos__ = _unary(np.positive)
+    __abs__ = _unary(np.absolute)
+    __invert__ = _unary(np.invert)
+    _square = _unary(np.square)
+
+    def __pow__(self, exponent: Any) -> Any:
+        # NumPy's own ** takes the same short cut.
+        return self._square() if type(exponent) is int and exponent == 2 else self._power(exponent)
+
+    def __getitem__(self, key: Any) -> Any:
+        return FUNCTIONS[np.ndarray.__getitem__](self, key)
+
+    # Methods, answered by the function that NumPy has of the same name
+
+    @property
+    def T(self) -> Any:
+        return FUNCTIONS[np.transpose](self)
+
+    @property
+    def mT(self) -> Any:
+        return FUNCTIONS[np.matrix_transpose](self)
+
+    @property
+    def real(self) -> Any:
+        return FUNCTIONS[np.real](self)
+
+    @property
+    def imag(self) -> Any:
+        return FUNCTIONS[np.imag](self)
+
+    def reshape(self, *shape: Any, order: str = "C") -> Any:
+        return FUNCTIONS[np.reshape](self, _unpacked(shape), order=order)
+
+    def transpose(self, *axes: Any) -> Any:
+        return FUNCTIONS[np.transpose](self, _unpacked(axes) or None)
+
+    sum = _method(np.sum)
+    mean = _method(np.mean)
+    prod = _method(np.prod)
+    max = _method(np.max)
+    min = _method(np.min)
+    var = _method(np.var)
+    std = _method(np.std)
+    argmax = _method(np.argmax)
+    argmin = _method(np.argmin)
+    all = _method(np.all)
+    any = _method(np.any)
+    cumsum = _method(np.cumsum)
+    cumprod = _method(np.cumprod)
+    swapaxes = _method(np.swapaxes)
+    squeeze = _method(np.squeeze)
+    ravel = _method(np.ravel)
+    flatten = _method(np.ravel)
+    copy = _method(np.copy)
+    take = _method(np.take)
+    dot = _method(np.dot)
+    clip = _method(np.clip)
+    round = _method(np.round)
+    conj = _method(np.conjugate)
+    conjugate = _method(np.conjugate)
+    astype = _method(np.ndarray.astype)
+
+
+class Tensor(TensorLike):
+    """An array that a transform or tape can follow; it serves wherever a NumPy array does.
+
+    Args:
+        value: anything `np.array` takes; it is copied.
+        dtype: as NumPy's; by default NumPy's choice (a Python float gives float64).
+
+    Raises:
+        ArrayConversionError: `value` holds traced tensors; stack them instead.
+
+    Example:
+        >>> x = Tensor([1.0, 2.0])
+        >>> x * 2
+        Tensor([2., 4.])
+        >>> np.sin(x).shape
+        (2,)
+    """
+
+    __slots__ = ("value", "trace", "note")
+
+    value: Any
+    note: Any
+
+    def __init__(self, value: Any, dtype: npt.DTypeLike | None = None) -> None:
+        self.value, self.trace, self.note = np.array(value, dtype)[()], UNTRACED, None
+
+    def unbox(self) -> Any:
+        return self.value
+
+    def become(self, other: Tensor) -> None:
+        """Make this handle stand for another value; what was computed before is untouched."""
+        self.value, self.trace, self.note = other.value, other.trace, other.note
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.become(FUNCTIONS[np.ndarray.__setitem__](self, key, value))
+
+    def __repr__(self) -> str:
+        return self._repr(", traced" if self.trace.level else "")
+
+    def __copy__(self) -> Tensor:
+        return box(self.value, self.trace, self.note)
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        if type(settle(self)) is Tensor:
+            raise errors.ArrayConversionError(f"pickling at {errors.users_line()}")
+        return Tensor, (self.numpy(),)
+
+
+BOXES: set[type] = {Tensor}
+
+_new_tensor = functools.partial(object.__new__, Tensor)
+
+
+def box(value: Any, trace: Trace, note: Any) -> Tensor:
+    """Return a Tensor over `value`, which is not copied."""
+    tensor = _new_tensor()
+    tensor.value, tensor.trace, tensor.note = value, trace, note
+    return tensor
+
+
+def _read_only(value: Any) -> npt.NDArray[Any]:
+    array: npt.NDArray[Any] = np.asarray(value).view()
+    array.flags.writeable = False
+    return array
+
+
+def _name(function: Any) -> str:
+    module = (getattr(function, "__module__", None) or "numpy").replace("numpy", "np", 1)
+    return f"{module}.{getattr(function, '__name__', repr(function))}"
+
+
+def _call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, Any]) -> Any:
+    """Answer the less common forms of a ufunc: its methods, and `out`, `where` and `dtype`."""
+    if method != "__call__":
+        if (ufunc, method) in FUNCTIONS:
+            return FUNCTIONS[ufunc, method](*inputs, **keywords)
+        return _call_without_rule(getattr(ufunc, method), f"{_name(ufunc)}.{method}", inputs, keywords)
+    if ufunc not in UFUNCS or not keywords.keys() <= {"out", "where", "dtype"}:
+        return _call_without_rule(ufunc, _name(ufunc), inputs, keywords)
+    (target,) = keywords.get("out", (None,))
+    if target is not None and type(target) is not Tensor:
+        raise errors.InPlaceError(_name(ufunc), errors.users_line())
+    if "dtype" in keywords:
+        inputs = [FUNCTIONS[np.ndarray.astype](x, keywords["dtype"]) for x in inputs]
+    result = apply(UFUNCS[ufunc], inputs)
+    if target is None and "where" not in keywords:
+        return result
+    if target is None:
+        raise errors.InPlaceError(f"{_name(ufunc)} with `where` but without `out`", errors.users_line())
+    target[...] = FUNCTIONS[np.where](keywords.get("where", True), result, target)
+    return target
+
+
+def _call_without_rule(function: Any, name: str, args: Any, keywords: dict[str, Any]) -> Any:
+    """Run NumPy's own function on the values where no running trace follows them, else refuse."""
+    leaves, treedef = flatten((tuple(args), keywords))
+    leaves = [settle(leaf) for leaf in leaves]
+    if any(type(leaf) is Tensor for leaf in leaves):
+        raise errors.MissingRuleError(name, errors.users_line())
+    args, keywords = unflatten(treedef, leaves)
+    results, treedef = flatten(function(*args, **keywords))
+    return unflatten(treedef, [boxed(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in results])

@@ -1,0 +1,226 @@
+"""The traces: what an operation means while a transform runs.
+
+    ReverseTrace    records, for each operation, how cotangents get from its result to its arguments
+    ForwardTrace    carries a tangent along with every value
+    pull_back       the backward pass: runs through a record from its end
+
+A trace has the same three methods whatever its kind: `process` runs one operation, `concrete` and
+`as_array` answer when Python or NumPy asks for the value itself. A new kind of trace is a new
+subclass; nothing here or in `tensor.py` knows which kinds there are.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import PRIMITIVES, ZERO, Primitive
+from fgrad.core.tensor import Tensor, Trace, apply, box, boxed
+
+Pullback = Callable[[Any], Any]
+Like = tuple[tuple[int, ...], "np.dtype[Any]"]
+Edge = tuple[int, int, "Pullback | None", "Like | None", Primitive]
+"""A result's key, an argument's key, the pullback between them, the form to bring what it returns
+into (None: it has it already), and the primitive."""
+
+
+class ReverseTrace(Trace):
+    """Records edges from results to arguments; each keeps alive what its pullback captured, no more.
+
+    The record belongs to the trace. A tensor holds only its key in the record, so a tensor that
+    outlives the trace holds no graph. Keys are given and edges appended so that the arguments of an
+    operation come before its result, also when several threads work on one trace.
+
+    Args:
+        persistent: hand tensors of this trace to the rules, in place of the values inside them.
+            While the trace runs, a pass over the record is then recorded in its turn.
+    """
+
+    def __init__(self, persistent: bool = False) -> None:
+        super().__init__()
+        self.persistent = persistent
+        self.record: list[Edge] = []
+        self.exits: dict[tuple[str, str], None] = {}
+        self._keys = itertools.count()
+
+    def root(self, value: Any) -> Tensor:
+        """Return `value` as an input of this trace."""
+        return box(value, self, next(self._keys))
+
+    def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+        values = [arg.value if type(arg) is Tensor and arg.trace is self else arg for arg in args]
+        # A ufunc finds its own way to `apply` when a value is a tensor, and is faster when none is.
+        if type(primitive.implementation) is np.ufunc:
+            ans = primitive.implementation(*values, **metadata)
+        else:
+            ans = apply(primitive, values, metadata)
+        rules = primitive.vjps
+        if rules is None:
+            return boxed(ans)
+        key = next(self._keys)
+        result = box(ans, self, key)
+        seen = (result, *args) if self.persistent else (ans, *values)
+        dtype = None if type(ans) is tuple else ans.dtype
+        shape = ans.shape if primitive.broadcasts else None
+        edges = []
+        argnum = 0
+        for arg in args:
+            if type(arg) is Tensor and arg.trace is self:
+                rule, value = rules[argnum], arg.value
+                pullback = rule(*seen, **metadata) if rule else None
+                if dtype is value.dtype and (shape is None or shape == value.shape):
+                    like = None
+                else:
+                    like = (value.shape, value.dtype)
+                edges.append((key, arg.note, pullback, like, primitive))
+            argnum += 1
+        # In one step, so that the edges of one operation stay together when threads share a trace.
+        self.record.extend(edges)
+        return result if dtype is not None else self._outputs(result)
+
+    def _outputs(self, result: Tensor) -> tuple[Tensor, ...]:
+        """Box each of several outputs; its cotangent goes into its place among the others'."""
+        likes = [(item.shape, item.dtype) for item in result.value]
+        outputs = tuple(self.root(item) for item in result.value)
+        for place, output in enumerate(outputs):
+            pullback = functools.partial(Parts, likes, place)
+            self.record.append((output.note, result.note, pullback, None, _ITEM))
+        return outputs
+
+    def concrete(self, tensor: Tensor, how: str) -> Any:
+        self.exits[how, errors.users_line()] = None
+        return tensor.value
+
+
+_ITEM = Primitive("item", lambda outputs, place: outputs[place])
+
+
+class Parts:
+    """The cotangents of an operation with several outputs, as far as they have come in."""
+
+    __slots__ = ("likes", "parts")
+
+    def __init__(self, likes: list[Like], place: int, cotangent: Any) -> None:
+        self.likes = likes
+        self.parts: dict[int, Any] = {place: cotangent}
+
+    def __add__(self, other: Parts) -> Parts:
+        for place, cotangent in other.parts.items():
+            self.parts[place] = self.parts[place] + cotangent if place in self.parts else cotangent
+        return self
+
+    def __getitem__(self, place: int) -> Any:
+        return self.parts[place] if place in self.parts else np.zeros(*self.likes[place])
+
+    def __len__(self) -> int:
+        return len(self.likes)
+
+
+def pull_back(
+    record: list[Edge],
+    cotangents: dict[int, Any],
+    keep: Collection[int] = (),
+    stop: Collection[int] = (),
+    guarded: bool = False,
+) -> dict[int, Any]:
+    """Carry cotangents from results to inputs, through a record that is used up on the way.
+
+    An edge, and a cotangent that has been passed on, are dropped at once.
+
+    Args:
+        record: the edges in order of recording; the list is empty afterwards.
+        cotangents: by key, where the pass begins; changed in place.
+        keep: keys of results whose cotangents are wanted although they are passed on.
+        stop: keys through which nothing is passed on.
+        guarded: the first cotangents may hold exact zeros that mean "not used".
+
+    Returns:
+        `cotangents`, which now holds those of the inputs and of `keep`; ZERO is connected, but zero.
+    """
+    kept = {}
+    current, cotangent = -1, None
+    with np.errstate(all="ignore"):  # infinities are in the result for all to see
+        while record:
+            key, parent, pullback, like, primitive = record.pop()
+            if key != current:
+                current, cotangent = key, cotangents.pop(key, None)
+                if key in keep and cotangent is not None:
+                    kept[key] = cotangent
+                if key in stop:
+                    cotangent = None
+            if cotangent is None:
+                continue
+            if pullback is None or cotangent is ZERO:
+                cotangents.setdefault(parent, ZERO)
+                continue
+            passed = pullback(cotangent)
+            if primitive.masks:
+                guarded = True
+            elif guarded and primitive.scales:
+                passed = apply(PRIMITIVES["keep_zeros"], (cotangent, passed))
+            if like is not None:
+                passed = conform(passed, *like)
+            prior = cotangents.get(parent)
+            if prior is None or prior is ZERO:
+                cotangents[parent] = passed
+            elif passed is not ZERO:
+                cotangents[parent] = prior + passed
+    cotangents.update(kept)
+    return cotangents
+
+
+def conform(cotangent: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Bring a cotangent into the form of its primal: undo broadcasting and the promotion of dtypes.
+
+    What was repeated along an axis gets the sum along it; the cotangent of a real number that was
+    used as a complex one is the real part.
+    """
+    if dtype.kind not in "fc":
+        return ZERO
+    if cotangent.shape != shape:
+        new = len(cotangent.shape) - len(shape)
+        repeated = tuple(
+            axis for axis, size in enumerate(cotangent.shape) if axis < new or shape[axis - new] != size
+        )
+        cotangent = np.add.reduce(cotangent, axis=repeated, keepdims=True).reshape(shape)
+    if cotangent.dtype is not dtype:
+        cotangent = (cotangent.real if dtype.kind == "f" else cotangent).astype(dtype)
+    return cotangent
+
+
+class ForwardTrace(Trace):
+    """Carries with every value its tangent: the derivative along one direction of the inputs."""
+
+    def root(self, value: Any, tangent: Any) -> Tensor:
+        """Return `value` as an input of this trace that moves along `tangent`."""
+        return box(value, self, tangent)
+
+    def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+        active = [type(arg) is Tensor and arg.trace is self for arg in args]
+        values = [arg.value if ours else arg for arg, ours in zip(args, active, strict=True)]
+        ans = apply(primitive, values, metadata)
+        if primitive.jvp is None:
+            return boxed(ans)
+        tangents = [arg.note if ours else ZERO for arg, ours in zip(args, active, strict=True)]
+        tangent = primitive.jvp(tangents, ans, *values, **metadata)
+        if type(ans) is tuple:
+            return tuple(map(self._moving, ans, tangent))
+        return self._moving(ans, tangent)
+
+    def _moving(self, value: Any, tangent: Any) -> Tensor:
+        """Box a value with its tangent, in the form of the value."""
+        if tangent is ZERO or value.dtype.kind not in "fc":
+            return boxed(value)  # type: ignore[no-any-return]
+        if tangent.dtype is not value.dtype:
+            tangent = tangent.astype(value.dtype)
+        if tangent.shape != value.shape:
+            tangent = np.broadcast_to(tangent, value.shape)
+        return self.root(value, tangent)
+
+    def concrete(self, tensor: Tensor, how: str) -> Any:
+        return tensor.value

@@ -1,0 +1,99 @@
+"""Containers: tuples, lists, dicts, named tuples and registered classes, nested, with leaves.
+
+The work is `optree`'s. A leaf is whatever is not a container; None is a container without leaves.
+
+    leaves, treedef = flatten(tree)      the leaves, and what it takes to put them back
+    unflatten(treedef, leaves)           the same containers around other leaves
+    tree_map(f, tree, *rest)             f over matching leaves
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import optree
+
+NAMESPACE = "fgrad"
+
+
+def flatten(tree: Any) -> tuple[list[Any], Any]:
+    """Return the leaves of a tree, in order, and its structure."""
+    leaves, treedef = optree.tree_flatten(tree, namespace=NAMESPACE)
+    return leaves, treedef
+
+
+def unflatten(treedef: Any, leaves: Iterable[Any]) -> Any:
+    """Put leaves into a structure that `flatten` returned."""
+    return optree.tree_unflatten(treedef, leaves)
+
+
+def paths(tree: Any) -> list[str]:
+    """Return how each leaf is reached, as Python writes it: `['w'][0]`."""
+    accessors = optree.tree_accessors(tree, namespace=NAMESPACE)
+    return [accessor.codify("") for accessor in accessors]
+
+
+def tree_map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+    """Apply `f` to every leaf of `tree`, with the matching leaves of further trees.
+
+    Args:
+        f: a function of one leaf of each tree.
+        tree: nested tuples, lists, dicts, named tuples or registered classes.
+        rest: trees of the same structure.
+
+    Returns:
+        A tree of the structure of `tree` that holds what `f` returned.
+
+    Raises:
+        ValueError: the structures differ.
+
+    Example:
+        >>> tree_map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
+        {'a': 11, 'b': (22, 33)}
+    """
+    return optree.tree_map(f, tree, *rest, namespace=NAMESPACE)
+
+
+def tree_leaves(tree: Any) -> list[Any]:
+    """Return the leaves of a tree as a list.
+
+    Args:
+        tree: nested containers; None holds no leaf.
+
+    Returns:
+        The leaves, dicts in the order of their sorted keys.
+
+    Example:
+        >>> tree_leaves({"b": (2, 3), "a": 1})
+        [1, 2, 3]
+    """
+    return flatten(tree)[0]
+
+
+def register_pytree_node(
+    cls: type,
+    flatten_node: Callable[[Any], tuple[Iterable[Any], Any]],
+    unflatten_node: Callable[[Any, Any], Any],
+) -> None:
+    """Make a class a container whose children are seen by every transform.
+
+    Args:
+        cls: the class.
+        flatten_node: from an instance to `(children, metadata)`; the metadata must compare with `==`.
+        unflatten_node: from `(metadata, children)` back to an instance.
+
+    Raises:
+        ValueError: the class is registered already.
+
+    Example:
+        >>> class Point:
+        ...     def __init__(self, x, y):
+        ...         self.x, self.y = x, y
+        >>> register_pytree_node(Point, lambda p: ((p.x, p.y), None), lambda _, xy: Point(*xy))
+        >>> tree_leaves([Point(1, 2), 3])
+        [1, 2, 3]
+    """
+    optree.register_pytree_node(
+        cls, flatten_node, unflatten_node, namespace=NAMESPACE
+    )

@@ -1,0 +1,224 @@
+"""How primitives are declared: by what kind of operation they are, so that most rules follow.
+
+    elementwise(np.sin, rule)     one reverse rule per argument; the forward rule is the same formula
+    linear(f, transpose)          linear in its only argument; the forward rule is the operation
+    multilinear(f, *rules)        linear in each argument; the forward rule is a sum of operations
+    jointly_linear(f, rules)      linear in all arguments together; any number of them
+    @answers(np.sum)              the function that a call of `np.sum` on Tensors reaches
+
+A reverse rule is `lambda ans, x: lambda ct: ...`. Python's closures keep what the inner function
+mentions and nothing else, so what stays in memory can be read off the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from fgrad.core.primitive import FUNCTIONS, PRIMITIVES, UFUNCS, ZERO, Primitive, Rule
+from fgrad.core.tensor import apply
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call of a primitive for the generic tests: shapes of its array arguments, and metadata.
+
+    Attributes:
+        shapes: one per array; the arrays are drawn at random.
+        metadata: keyword arguments. An array may come from a function without arguments.
+        domain: the interval that values are drawn from; for complex numbers both parts.
+        constants: arguments that follow the arrays and are not differentiated.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    metadata: dict[str, Any] = field(default_factory=dict)
+    domain: tuple[float, float] = (-2.0, 2.0)
+    constants: tuple[Any, ...] = ()
+    complex: bool = True
+
+
+def sample(
+    *shapes: tuple[int, ...],
+    domain: tuple[float, float] = (-2.0, 2.0),
+    constants: tuple[Any, ...] = (),
+    complex: bool = True,
+    **metadata: Any,
+) -> Sample:
+    """Describe one call of a primitive for the generic tests."""
+    return Sample(shapes, metadata, domain, constants, complex)
+
+
+UNARY = (((),), ((3,),), ((2, 3),), ((0, 2),))
+BINARY = (
+    ((), ()), ((3,), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((3,), ()), ((), (2, 2)), ((0, 3), (3,)),
+)  # fmt: skip
+
+
+def register(primitive: Primitive) -> Primitive:
+    """Enter a primitive into the table."""
+    if primitive.name in PRIMITIVES:
+        raise ValueError(f"a primitive named {primitive.name!r} is registered already")
+    PRIMITIVES[primitive.name] = primitive
+    return primitive
+
+
+def answers(*functions: Any) -> Callable[[F], F]:
+    """Let a function answer calls of NumPy's functions on Tensors."""
+
+    def enter(answer: F) -> F:
+        for function in functions:
+            FUNCTIONS[function] = answer
+        return answer
+
+    return enter
+
+
+def identity(ct: Any) -> Any:
+    """The pullback of an argument that is passed on as it is."""
+    return ct
+
+
+def elementwise(
+    implementation: Callable[..., Any],
+    *rules: Rule | None,
+    name: str | None = None,
+    jvp: Rule | None = None,
+    domain: tuple[float, float] = (-2.0, 2.0),
+    complex: bool = True,
+    scales: bool = True,
+    masks: bool = False,
+    shapes: Sequence[tuple[tuple[int, ...], ...]] | None = None,
+) -> Primitive:
+    """Declare an operation in which each element of the result depends on one of each argument.
+
+    Args:
+        implementation: a ufunc, which then reaches the primitive, or any function that broadcasts.
+        rules: a reverse rule for each argument. The Jacobian is diagonal and thus its own transpose,
+            so the same formula takes a tangent forward.
+        name: by default the implementation's.
+        jvp: the forward rule where the formula differs (functions of complex numbers without a
+            complex derivative).
+        domain: where samples may lie.
+        complex: whether samples may be complex.
+        scales, masks: see `Primitive`.
+        shapes: the shapes of samples; by default those of one or two arguments that broadcast.
+    """
+
+    def forward(tangents: Sequence[Any], ans: Any, *args: Any) -> Any:
+        total: Any = ZERO
+        for rule, t in zip(rules, tangents, strict=True):
+            if t is not ZERO and rule is not None:
+                with np.errstate(all="ignore"):
+                    part = rule(ans, *args)(t)
+                part = keep_zeros(t, part) if scales else part
+                total = part if total is ZERO else total + part
+        return total
+
+    if shapes is None:
+        shapes = UNARY if len(rules) == 1 else BINARY
+    primitive = Primitive(
+        name or implementation.__name__,
+        implementation,
+        vjps=rules,
+        jvp=jvp or forward,
+        broadcasts=len(rules) > 1,
+        scales=scales,
+        masks=masks,
+        samples=tuple(sample(*each, domain=domain, complex=complex) for each in shapes),
+    )
+    if isinstance(implementation, np.ufunc):
+        UFUNCS[implementation] = primitive
+    return register(primitive)
+
+
+def linear(
+    implementation: Callable[..., Any],
+    rule: Rule,
+    *samples: Sample,
+    name: str | None = None,
+    masks: bool = False,
+) -> Primitive:
+    """Declare an operation that is linear in its only array; its tangent is the operation's."""
+
+    def forward(tangents: Sequence[Any], ans: Any, x: Any, **metadata: Any) -> Any:
+        return apply(primitive, tangents, metadata)
+
+    primitive = Primitive(
+        name or implementation.__name__, implementation, (rule,), forward, masks=masks, samples=samples
+    )
+    return register(primitive)
+
+
+def multilinear(
+    implementation: Callable[..., Any], rules: Sequence[Rule], *samples: Sample, name: str | None = None
+) -> Primitive:
+    """Declare an operation that is linear in each array; its tangent is a sum over them."""
+
+    def forward(tangents: Sequence[Any], ans: Any, *args: Any, **metadata: Any) -> Any:
+        total: Any = ZERO
+        for place, t in enumerate(tangents):
+            if t is not ZERO:
+                part = apply(primitive, (*args[:place], t, *args[place + 1 :]), metadata)
+                total = part if total is ZERO else total + part
+        return total
+
+    primitive = Primitive(name or implementation.__name__, implementation, rules, forward, samples=samples)
+    if isinstance(implementation, np.ufunc):
+        UFUNCS[implementation] = primitive
+    return register(primitive)
+
+
+class ForEach:
+    """The reverse rules of any number of arguments, from one rule that is told which it is for."""
+
+    def __init__(self, rule: Callable[..., Any]) -> None:
+        self.rule = rule
+
+    def __getitem__(self, argnum: int) -> Rule:
+        return lambda ans, *args, **metadata: self.rule(argnum, ans, *args, **metadata)
+
+
+def jointly_linear(
+    implementation: Callable[..., Any], rule: Callable[..., Any], *samples: Sample, name: str | None = None
+) -> Primitive:
+    """Declare an operation that is linear in all its arrays at once; its tangent is the operation's."""
+
+    def forward(tangents: Sequence[Any], ans: Any, *args: Any, **metadata: Any) -> Any:
+        filled = [np.zeros_like(x) if t is ZERO else t for x, t in zip(args, tangents, strict=True)]
+        return apply(primitive, filled, metadata)
+
+    primitive = Primitive(
+        name or implementation.__name__, implementation, ForEach(rule), forward, samples=samples
+    )
+    return register(primitive)
+
+
+def _keep_zeros(cotangent: Any, product: Any) -> Any:
+    # A sum sees a NaN anywhere, and costs less than looking at each element.
+    if not np.isfinite(np.add.reduce(product, axis=None)):
+        product = np.where(cotangent == 0, np.zeros((), product.dtype), product)[()]
+    return product
+
+
+_keep_zeros_primitive = elementwise(
+    _keep_zeros,
+    None,
+    lambda ans, cotangent, product: identity,
+    name="keep_zeros",
+    jvp=lambda tangents, ans, cotangent, product: tangents[1],
+    scales=False,
+)
+
+
+def keep_zeros(cotangent: Any, product: Any) -> Any:
+    """Return `product`, which is linear in `cotangent`, with exact zeros where the cotangent is zero.
+
+    So 0 times infinity is 0: what a mask left out contributes nothing, however steep it was there.
+    The derivative is that of the product alone.
+    """
+    return apply(_keep_zeros_primitive, (cotangent, product))

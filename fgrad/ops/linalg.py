@@ -1,0 +1,223 @@
+"""Contractions: matmul, einsum, and what is made of them."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.tensor import apply
+from fgrad.ops.families import ForEach, answers, multilinear, sample
+
+
+def _matrix(x: Any, vector_axis: int) -> Any:
+    """Return `x` with at least two axes; a vector becomes a row (-2) or a column (-1)."""
+    x = x if hasattr(x, "ndim") else np.asarray(x)
+    return np.expand_dims(x, vector_axis) if x.ndim == 1 else x
+
+
+def _transposed(x: Any) -> Any:
+    return x.T if x.ndim == 2 else np.swapaxes(x, -1, -2)
+
+
+def _as_product(ct: Any, x_is_vector: bool, y_is_vector: bool) -> Any:
+    """Put back the axes that a vector's product has lost."""
+    ct = ct.reshape((*ct.shape, 1)) if y_is_vector else ct
+    return np.expand_dims(ct, -2) if x_is_vector else ct
+
+
+def _left_rule(ans: Any, x: Any, y: Any) -> Callable[[Any], Any]:
+    x_is_vector, y_is_vector = np.ndim(x) == 1, np.ndim(y) == 1
+    if not (x_is_vector or y_is_vector):
+        return lambda ct: ct @ _transposed(y)
+
+    def pullback(ct: Any) -> Any:
+        product = _as_product(ct, x_is_vector, y_is_vector) @ _transposed(_matrix(y, -1))
+        return np.squeeze(product, -2) if x_is_vector else product
+
+    return pullback
+
+
+def _right_rule(ans: Any, x: Any, y: Any) -> Callable[[Any], Any]:
+    x_is_vector, y_is_vector = np.ndim(x) == 1, np.ndim(y) == 1
+    if not (x_is_vector or y_is_vector):
+        return lambda ct: _transposed(x) @ ct
+
+    def pullback(ct: Any) -> Any:
+        product = _transposed(_matrix(x, -2)) @ _as_product(ct, x_is_vector, y_is_vector)
+        return np.squeeze(product, -1) if y_is_vector else product
+
+    return pullback
+
+
+_matmul = multilinear(
+    np.matmul,
+    (_left_rule, _right_rule),
+    sample((3,), (3,)),
+    sample((2, 3), (3,)),
+    sample((3,), (3, 2)),
+    sample((2, 3), (3, 4)),
+    sample((5, 2, 3), (3, 4)),
+    sample((2, 3), (5, 3, 4)),
+    sample((2, 1, 2, 3), (5, 3, 4)),
+    sample((3,), (5, 3, 4)),
+    sample((5, 2, 3), (3,)),
+    sample((0, 3), (3, 2)),
+    sample((2, 0), (0, 3)),
+)
+_matmul.broadcasts = True
+
+
+@answers(np.dot)
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    """Return the dot product: over the last axis of `a` and the last but one of `b`."""
+    if out is not None:
+        raise errors.InPlaceError("np.dot", errors.users_line())
+    if np.ndim(a) == 0 or np.ndim(b) == 0:
+        return np.multiply(a, b)
+    if np.ndim(a) <= 2 and np.ndim(b) <= 2:
+        return np.matmul(a, b)
+    return tensordot(a, b, ((-1,), (-2 if np.ndim(b) > 1 else -1,)))
+
+
+@answers(np.vdot)
+def vdot(a: Any, b: Any, /) -> Any:
+    """Return the dot product of the flattened arrays, the first one conjugated."""
+    return np.matmul(np.conjugate(np.ravel(a)), np.ravel(b))
+
+
+@answers(np.inner)
+def inner(a: Any, b: Any, /) -> Any:
+    """Return the products summed over the last axes."""
+    if np.ndim(a) == 0 or np.ndim(b) == 0:
+        return np.multiply(a, b)
+    return tensordot(a, b, ((-1,), (-1,)))
+
+
+@answers(np.outer)
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    """Return all products of two elements of the flattened arrays."""
+    if out is not None:
+        raise errors.InPlaceError("np.outer", errors.users_line())
+    return np.multiply(np.reshape(a, (-1, 1)), np.reshape(b, (1, -1)))
+
+
+@answers(np.tensordot)
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """Return the products summed over pairs of axes: one matmul between reshapes."""
+    if isinstance(axes, int):
+        axes = (range(-axes, 0), range(axes))
+    a_axes, b_axes = (
+        [int(i) % np.ndim(x) for i in ((axis,) if isinstance(axis, int) else axis)]
+        for x, axis in zip((a, b), axes, strict=True)
+    )
+    a_shape, b_shape = np.shape(a), np.shape(b)
+    if [a_shape[i] for i in a_axes] != [b_shape[i] for i in b_axes]:
+        raise ValueError("shape-mismatch for sum")
+    a_free = [i for i in range(len(a_shape)) if i not in a_axes]
+    b_free = [i for i in range(len(b_shape)) if i not in b_axes]
+    summed = int(np.prod([a_shape[i] for i in a_axes], dtype=int))
+    a_rows = int(np.prod([a_shape[i] for i in a_free], dtype=int))
+    b_columns = int(np.prod([b_shape[i] for i in b_free], dtype=int))
+    left = np.reshape(np.transpose(a, a_free + a_axes), (a_rows, summed))
+    right = np.reshape(np.transpose(b, b_axes + b_free), (summed, b_columns))
+    return np.reshape(np.matmul(left, right), [a_shape[i] for i in a_free] + [b_shape[i] for i in b_free])
+
+
+def _einsum_rule(argnum: int, ans: Any, *operands: Any, subscripts: str) -> Callable[[Any], Any]:
+    """The cotangent is an einsum of the result's cotangent with the other operands.
+
+    A label that only this operand has was summed: its axis is repeated afterwards. A label that this
+    operand has twice picks a diagonal: the identity matrix is one more operand.
+    """
+    inputs, output = subscripts.split("->")
+    terms = inputs.split(",")
+    shape, labels = operands[argnum].shape, terms[argnum]
+    others = [x for i, x in enumerate(operands) if i != argnum]
+    other_terms = [term for i, term in enumerate(terms) if i != argnum]
+    unused = (letter for letter in string.ascii_letters if letter not in subscripts)
+    sizes = dict(zip(labels, shape, strict=True))
+    target = ""
+    identities = []
+    for label in labels:
+        if label in target:
+            twin = next(unused)
+            identities.append((label + twin, sizes[label]))
+            target += twin
+        else:
+            target += label
+    known = set(output).union(*other_terms, *(term for term, _ in identities))
+    kept = "".join(label for label in target if label in known)
+    spread = tuple(size if label in known else 1 for label, size in zip(target, shape, strict=True))
+    backward = ",".join([output, *other_terms, *(term for term, _ in identities)]) + "->" + kept
+
+    def pullback(ct: Any) -> Any:
+        eyes = [np.eye(size, dtype=ct.dtype) for _, size in identities]
+        return np.broadcast_to(np.einsum(backward, ct, *others, *eyes).reshape(spread), shape)
+
+    return pullback
+
+
+_einsum = multilinear(
+    lambda *operands, subscripts: np.einsum(subscripts, *operands),
+    ForEach(_einsum_rule),
+    sample((2, 3), (3, 4), subscripts="ij,jk->ik"),
+    sample((2, 3), subscripts="ij->"),
+    sample((2, 3), subscripts="ij->j"),
+    sample((3, 3), subscripts="ii->i"),
+    sample((3, 3), subscripts="ii->"),
+    sample((3,), (4,), subscripts="i,j->"),
+    sample((5, 2, 3), (5, 3, 2), subscripts="bij,bjk->bik"),
+    sample((2, 3), (3,), (2,), subscripts="ij,j,i->ij"),
+    sample((2, 2, 2), (2,), subscripts="iij,i->j"),
+    sample((), (3,), subscripts=",i->i"),
+    name="einsum",
+)
+
+
+@answers(np.einsum)
+def einsum(*arguments: Any, out: Any = None, optimize: Any = False, **keywords: Any) -> Any:
+    """Return the sum of products that a string of subscripts describes."""
+    if out is not None or keywords:
+        raise errors.MissingRuleError(f"np.einsum with {['out', *keywords][0]}", errors.users_line())
+    if isinstance(arguments[0], str):
+        subscripts, operands = arguments[0], arguments[1:]
+    else:
+        subscripts, operands = _from_sublists(arguments)
+    operands = tuple(x if hasattr(x, "shape") else np.asarray(x) for x in operands)
+    return apply(_einsum, operands, {"subscripts": _explicit(subscripts, [len(x.shape) for x in operands])})
+
+
+def _from_sublists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """Turn the form `einsum(a, [0, 1], b, [1, 2], [0, 2])` into a string and operands."""
+
+    def text(labels: Any) -> str:
+        return "".join("..." if i is Ellipsis else string.ascii_letters[i] for i in labels)
+
+    count = len(arguments) // 2
+    subscripts = ",".join(text(labels) for labels in arguments[1 : 2 * count : 2])
+    if len(arguments) % 2:
+        subscripts += "->" + text(arguments[-1])
+    return subscripts, arguments[: 2 * count : 2]
+
+
+def _explicit(subscripts: str, ndims: list[int]) -> str:
+    """Return subscripts with an output and with letters in place of each ellipsis."""
+    subscripts = subscripts.replace(" ", "")
+    inputs, arrow, output = subscripts.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(ndims):
+        raise ValueError(f"einsum has {len(ndims)} operands and {len(terms)} terms in {subscripts!r}")
+    unused = [letter for letter in string.ascii_letters if letter not in subscripts]
+    broad = [ndim - len(term.replace("...", "")) if "..." in term else 0 for term, ndim in zip(terms, ndims)]
+    letters = "".join(unused[: max(broad, default=0)])
+    terms = [term.replace("...", letters[len(letters) - n :]) for term, n in zip(terms, broad)]
+    if arrow:
+        output = output.replace("...", letters)
+    else:
+        joined = "".join(terms)
+        output = letters + "".join(sorted(c for c in set(joined) - set(letters) if joined.count(c) == 1))
+    return ",".join(terms) + "->" + output

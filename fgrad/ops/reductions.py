@@ -1,0 +1,387 @@
+"""Sums, products, extrema and statistics over axes.
+
+`sum`, `prod`, `max`, `min`, `logsumexp` and `cumsum` are primitives; the rest is made of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import FUNCTIONS, Primitive
+from fgrad.core.tensor import apply
+from fgrad.ops.families import answers, elementwise, keep_zeros, linear, register, sample
+
+Axis = int | tuple[int, ...] | None
+
+_SAMPLES = (
+    sample(()),
+    sample((3,)),
+    sample((2, 3), axis=0),
+    sample((2, 3), axis=-1, keepdims=True),
+    sample((2, 3, 2), axis=(0, -1)),
+    sample((2, 3, 2), axis=(2, 0), keepdims=True),
+)
+
+
+def _kept(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
+    """Return the shape with 1 for each axis that is reduced."""
+    if axis is None:
+        return (1,) * len(shape)
+    axes = {a % len(shape) for a in ((axis,) if isinstance(axis, int) else axis)}
+    return tuple(1 if a in axes else size for a, size in enumerate(shape))
+
+
+def _count(shape: tuple[int, ...], axis: Axis) -> int:
+    """Return how many elements go into each result."""
+    count = 1
+    for size, kept in zip(shape, _kept(shape, axis), strict=True):
+        count *= size if kept == 1 else 1
+    return count
+
+
+def _sum_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
+    shape = x.shape
+    kept = _kept(shape, axis)
+    return lambda ct: np.broadcast_to(ct.reshape(kept), shape)
+
+
+_sum = linear(
+    lambda x, axis=None, keepdims=False: np.add.reduce(x, axis=axis, keepdims=keepdims),
+    _sum_rule,
+    *_SAMPLES,
+    sample((0, 3), axis=0),
+    name="sum",
+)
+
+
+def _extremum_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
+    kept = _kept(x.shape, axis)
+
+    def pullback(ct: Any) -> Any:
+        chosen = x == ans.reshape(kept)
+        return np.where(chosen, ct.reshape(kept) / np.sum(chosen, axis, ct.dtype, keepdims=True), 0)
+
+    return pullback
+
+
+def _extremum_tangent(tangents: Any, ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    (t,) = tangents
+    chosen = x == ans.reshape(_kept(x.shape, axis))
+    total = np.sum(np.where(chosen, t, 0), axis, keepdims=keepdims)
+    return total / np.sum(chosen, axis, t.dtype, keepdims=keepdims)
+
+
+_REAL_SAMPLES = tuple(sample(*s.shapes, complex=False, **s.metadata) for s in _SAMPLES)
+
+_max = register(
+    Primitive(
+        "max",
+        lambda x, axis=None, keepdims=False: np.maximum.reduce(x, axis=axis, keepdims=keepdims),
+        (_extremum_rule,),
+        _extremum_tangent,
+        masks=True,
+        samples=_REAL_SAMPLES,
+    )
+)
+_min = register(
+    Primitive(
+        "min",
+        lambda x, axis=None, keepdims=False: np.minimum.reduce(x, axis=axis, keepdims=keepdims),
+        (_extremum_rule,),
+        _extremum_tangent,
+        masks=True,
+        samples=_REAL_SAMPLES,
+    )
+)
+
+
+def _products_of_others(x: Any, axis: Axis) -> Any:
+    """Return for each element the product of all others: no division, so zeros do no harm."""
+    kept = _kept(x.shape, axis)
+    reduced = [a for a, size in enumerate(kept) if size == 1]
+    order = [a for a in range(len(kept)) if a not in reduced] + reduced
+    moved = np.transpose(x, order)
+    rows = moved.reshape((*moved.shape[: len(kept) - len(reduced)], -1))
+    one = np.ones_like(rows[..., :1])
+    before = np.cumprod(np.concatenate([one, rows[..., :-1]], axis=-1), axis=-1)
+    after = np.cumprod(np.concatenate([one, rows[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+    return np.transpose((before * after).reshape(moved.shape), np.argsort(order))
+
+
+def _prod_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
+    kept = _kept(x.shape, axis)
+    return lambda ct: ct.reshape(kept) * _products_of_others(x, axis)
+
+
+def _prod_tangent(tangents: Any, ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    return np.sum(keep_zeros(tangents[0], tangents[0] * _products_of_others(x, axis)), axis, keepdims=keepdims)
+
+
+_prod = register(
+    Primitive(
+        "prod",
+        lambda x, axis=None, keepdims=False: np.multiply.reduce(x, axis=axis, keepdims=keepdims),
+        (_prod_rule,),
+        _prod_tangent,
+        samples=(*_SAMPLES, sample((0, 3), axis=1)),
+    )
+)
+
+
+def _logsumexp_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    largest = np.maximum.reduce(x, axis=axis, keepdims=True)
+    shift = np.where(np.isfinite(largest), largest, 0)
+    with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf, as it should be
+        result = np.log(np.add.reduce(np.exp(x - shift), axis=axis, keepdims=True)) + shift
+    return result if keepdims else np.squeeze(result, axis)[()]
+
+
+def _softmax(x: Any, ans: Any, axis: Axis) -> Any:
+    return np.exp(x - np.where(ans == -np.inf, 0, ans).reshape(_kept(x.shape, axis)))
+
+
+def _logsumexp_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
+    return lambda ct: ct.reshape(_kept(x.shape, axis)) * _softmax(x, ans, axis)
+
+
+_logsumexp = register(
+    Primitive(
+        "logsumexp",
+        _logsumexp_value,
+        (_logsumexp_rule,),
+        lambda tangents, ans, x, axis=None, keepdims=False: np.sum(
+            tangents[0] * _softmax(x, ans, axis), axis, keepdims=keepdims
+        ),
+        samples=_REAL_SAMPLES,
+    )
+)
+
+
+def _cumsum_rule(ans: Any, x: Any, axis: int) -> Callable[[Any], Any]:
+    backwards = (slice(None),) * (axis % x.ndim) + (slice(None, None, -1),)
+    return lambda ct: np.cumsum(ct[backwards], axis)[backwards]
+
+
+_cumsum = linear(
+    lambda x, axis: np.add.accumulate(x, axis=axis),
+    _cumsum_rule,
+    sample((3,), axis=0),
+    sample((2, 3), axis=0),
+    sample((2, 3), axis=-1),
+    sample((0, 3), axis=0),
+    name="cumsum",
+)
+
+# The standard deviation has a kink where all elements are equal; the derivative there is 0.
+_root = elementwise(
+    lambda x: np.sqrt(x),
+    lambda ans, x: lambda ct: ct * np.where(ans == 0, 0, 0.5 / np.where(ans == 0, 1, ans)),
+    name="root",
+    domain=(0.2, 2),
+    complex=False,
+)
+
+
+def _reduction(primitive: Primitive) -> Callable[..., Any]:
+    """Make the NumPy function of a reduction from its primitive: `dtype`, `initial` and `where` too."""
+
+    def reduce(
+        a: Any,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
+        _no_out(primitive.name, out)
+        a = _prepared(a, dtype)
+        if where is not True:
+            neutral = _NEUTRAL[primitive.name](a.dtype) if initial is None else initial
+            a = np.where(where, a, neutral)
+        result = apply(primitive, (a,), {"axis": axis, "keepdims": keepdims})
+        return result if initial is None else _COMBINE[primitive.name](result, initial)
+
+    reduce.__name__ = primitive.name
+    return reduce
+
+
+_COMBINE: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+_NEUTRAL: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda dtype: 0,
+    "prod": lambda dtype: 1,
+    "max": lambda dtype: -np.inf,
+    "min": lambda dtype: np.inf,
+}
+
+
+def _no_out(name: str, out: Any) -> None:
+    if out is not None:
+        raise errors.InPlaceError(f"np.{name}", errors.users_line())
+
+
+def _prepared(a: Any, dtype: Any) -> Any:
+    a = a if hasattr(a, "ndim") else np.asarray(a)
+    return a if dtype is None else FUNCTIONS[np.ndarray.astype](a, dtype)
+
+
+sum = _reduction(_sum)
+prod = _reduction(_prod)
+answers(np.sum)(sum)
+answers(np.prod)(prod)
+
+
+def _as_reduce(reduction: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `ufunc.reduce`, whose default is the first axis, from the function over all axes."""
+
+    def reduce(a: Any, axis: Axis = 0, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        _no_out("reduce", out)
+        return reduction(_prepared(a, dtype), axis, keepdims=keepdims)
+
+    return reduce
+
+
+@answers(np.max, np.amax)
+def max(
+    a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
+) -> Any:
+    """Return the largest element along axes; equal ones share the derivative."""
+    return _reduction(_max)(a, axis, None, out, keepdims, initial, where)
+
+
+@answers(np.min, np.amin)
+def min(
+    a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
+) -> Any:
+    """Return the smallest element along axes; equal ones share the derivative."""
+    return _reduction(_min)(a, axis, None, out, keepdims, initial, where)
+
+
+def logsumexp(a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    """Return log(sum(exp(a))) along axes, without overflow."""
+    return apply(_logsumexp, (a,), {"axis": axis, "keepdims": keepdims})
+
+
+for _ufunc, _function in (
+    (np.add, sum), (np.multiply, prod), (np.maximum, max), (np.minimum, min), (np.logaddexp, logsumexp),
+):  # fmt: skip
+    FUNCTIONS[_ufunc, "reduce"] = _as_reduce(_function)
+
+
+@answers(np.mean)
+def mean(
+    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True
+) -> Any:
+    """Return the mean along axes."""
+    _no_out("mean", out)
+    a = _prepared(a, dtype)
+    return sum(a, axis, keepdims=keepdims, where=where) / _chosen(a, axis, keepdims, where)
+
+
+def _chosen(a: Any, axis: Axis, keepdims: bool, where: Any) -> Any:
+    """Return how many elements go into each result, also when a mask chooses them."""
+    if where is True:
+        return _count(a.shape, axis)
+    return np.sum(np.broadcast_to(where, a.shape), axis, keepdims=keepdims)
+
+
+@answers(np.var)
+def var(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+    correction: float | None = None,
+) -> Any:
+    """Return the variance along axes, by the deviations from the mean."""
+    _no_out("var", out)
+    a = _prepared(a, dtype)
+    deviation = a - mean(a, axis, keepdims=True, where=where)
+    if deviation.dtype.kind == "c":
+        squares = np.real(deviation * np.conjugate(deviation))
+    else:
+        squares = np.square(deviation)
+    divisor = _chosen(a, axis, keepdims, where) - (ddof if correction is None else correction)
+    return sum(squares, axis, keepdims=keepdims, where=where) / divisor
+
+
+@answers(np.std)
+def std(*args: Any, **keywords: Any) -> Any:
+    """Return the standard deviation along axes; its derivative is 0 where all elements are equal."""
+    return apply(_root, (var(*args, **keywords),))
+
+
+@answers(np.cumsum)
+def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    """Return the sums of the elements so far along an axis, by default of the flattened array."""
+    _no_out("cumsum", out)
+    a = _prepared(a, dtype)
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    return apply(_cumsum, (a,), {"axis": axis})
+
+
+@answers(np.cumprod)
+def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    """Return the products of the elements so far along an axis, by default of the flattened array.
+
+    It doubles the stretch that each element covers until all is covered (Hillis and Steele,
+    https://doi.org/10.1145/7902.7903): only products, hence derivatives that are exact through zeros.
+    """
+    _no_out("cumprod", out)
+    a = _prepared(a, dtype)
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    lead = (slice(None),) * (axis % a.ndim)
+    covered = 1
+    while covered < a.shape[axis]:
+        first, later = a[(*lead, slice(covered))], a[(*lead, slice(covered, None))]
+        a = np.concatenate([first, later * a[(*lead, slice(-covered))]], axis=axis)
+        covered *= 2
+    return a
+
+
+def _index_of_extremum(function: Any) -> Callable[..., Any]:
+    primitive = linear(
+        function,
+        lambda ans, a, **metadata: None,
+        sample((4,)),
+        sample((2, 3), axis=-1, keepdims=True),
+        name=function.__name__,
+    )
+
+    def answer(a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
+        _no_out(function.__name__, out)
+        return apply(primitive, (a,), {"axis": axis, "keepdims": keepdims})
+
+    answer.__name__ = function.__name__
+    return answer
+
+
+for _function in (np.argmax, np.argmin):
+    answers(_function)(_index_of_extremum(_function))
+
+
+def _truth(function: Any) -> Callable[..., Any]:
+    primitive = linear(
+        function, lambda ans, a, **metadata: None, sample((4,)), sample((2, 3), axis=0), name=function.__name__
+    )
+
+    def answer(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
+        _no_out(function.__name__, out)
+        return apply(primitive, (a,), {"axis": axis, "keepdims": keepdims})
+
+    answer.__name__ = function.__name__
+    return answer
+
+
+for _function in (np.all, np.any):
+    answers(_function)(_truth(_function))

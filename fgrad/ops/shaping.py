@@ -1,0 +1,283 @@
+"""Operations that move, repeat, join and part elements without computing with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import FUNCTIONS, Primitive
+from fgrad.core.tensor import apply
+from fgrad.core.trace import conform
+from fgrad.ops.families import answers, jointly_linear, linear, sample
+
+_reshape = linear(
+    lambda x, shape, order="C": np.reshape(x, shape, order=order),
+    lambda ans, x, shape, order="C": _reshape_back(x.shape, order),
+    sample((2, 3), shape=(3, 2)),
+    sample((2, 3), shape=(-1,)),
+    sample((), shape=(1, 1)),
+    sample((1,), shape=()),
+    sample((0, 3), shape=(3, 0)),
+    sample((2, 3), shape=(3, 2), order="F"),
+    name="reshape",
+)
+
+
+def _reshape_back(shape: tuple[int, ...], order: Any) -> Callable[[Any], Any]:
+    return lambda ct: np.reshape(ct, shape, order=order)
+
+
+@answers(np.reshape)
+def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
+    """Return the elements in another shape, in C or Fortran order."""
+    if order not in ("C", "F"):
+        raise errors.MissingRuleError(f"np.reshape with order={order!r}", errors.users_line())
+    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    return apply(_reshape, (a,), {"shape": tuple(map(int, shape)), "order": order})
+
+
+@answers(np.ravel)
+def ravel(a: Any, order: str = "C") -> Any:
+    """Return the elements in one dimension."""
+    return reshape(a, -1, order)
+
+
+@answers(np.expand_dims)
+def expand_dims(a: Any, axis: int | tuple[int, ...]) -> Any:
+    """Insert axes of size 1 at the given places of the result."""
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    ndim = a.ndim + len(axes)
+    places = {np.lib.array_utils.normalize_axis_index(each, ndim) for each in axes}
+    sizes = iter(a.shape)
+    return reshape(a, tuple(1 if place in places else next(sizes) for place in range(ndim)))
+
+
+@answers(np.squeeze)
+def squeeze(a: Any, axis: int | tuple[int, ...] | None = None) -> Any:
+    """Remove axes of size 1: all of them, or the given ones."""
+    shape = np.squeeze(np.broadcast_to(0, a.shape), axis).shape  # NumPy's checks and messages
+    return reshape(a, shape)
+
+
+_transpose = linear(
+    lambda x, axes: np.transpose(x, axes),
+    lambda ans, x, axes: lambda ct: np.transpose(ct, None if axes is None else np.argsort(axes)),
+    sample((2, 3), axes=None),
+    sample((2, 3, 1), axes=(2, 0, 1)),
+    sample((), axes=None),
+    sample((2, 3, 1), axes=(-1, 0, -2)),
+    name="transpose",
+)
+
+
+@answers(np.transpose)
+def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
+    """Permute the axes; by default reverse them."""
+    return apply(_transpose, (a,), {"axes": None if axes is None else tuple(i % a.ndim for i in axes)})
+
+
+def _permutation(function: Any) -> Callable[..., Any]:
+    """Make a function that permutes axes from NumPy's, which is asked for the permutation."""
+
+    def permute(a: Any, *args: Any, **keywords: Any) -> Any:
+        numbered = np.empty(tuple(range(2, 2 + a.ndim)), np.bool_)
+        axes = [size - 2 for size in function(numbered, *args, **keywords).shape]
+        return transpose(a, axes)
+
+    permute.__name__ = function.__name__
+    return permute
+
+
+for _function in (np.swapaxes, np.moveaxis, np.rollaxis, np.matrix_transpose):
+    answers(_function)(_permutation(_function))
+
+_broadcast_to = linear(
+    lambda x, shape: np.broadcast_to(x, shape),
+    lambda ans, x, shape: _sum_to(x.shape, x.dtype),
+    sample((3,), shape=(2, 3)),
+    sample((2, 1), shape=(4, 2, 3)),
+    sample((), shape=(2,)),
+    sample((1,), shape=(0,)),
+    name="broadcast_to",
+)
+
+
+def _sum_to(shape: tuple[int, ...], dtype: Any) -> Callable[[Any], Any]:
+    return lambda ct: conform(ct, shape, dtype)
+
+
+@answers(np.broadcast_to)
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+    """Repeat an array along new axes and along axes of size 1."""
+    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    return apply(_broadcast_to, (array,), {"shape": shape})
+
+
+def _concatenate_rule(argnum: int, ans: Any, *arrays: Any, axis: int) -> Callable[[Any], Any]:
+    start = sum(x.shape[axis] for x in arrays[:argnum])
+    place = (slice(None),) * (axis % ans.ndim) + (slice(start, start + arrays[argnum].shape[axis]),)
+    return lambda ct: ct[place]
+
+
+_concatenate = jointly_linear(
+    lambda *arrays, axis: np.concatenate(arrays, axis),
+    _concatenate_rule,
+    sample((2,), (3,), axis=0),
+    sample((2, 3), (2, 1), (2, 0), axis=-1),
+    sample((1, 3), (2, 3), axis=0),
+    name="concatenate",
+)
+
+
+@answers(np.concatenate)
+def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None) -> Any:
+    """Join arrays along an axis that they have; with `axis=None`, flattened."""
+    _no_out("concatenate", out)
+    arrays = [_array(x, dtype) for x in arrays]
+    if axis is None:
+        arrays, axis = [np.ravel(x) for x in arrays], 0
+    return apply(_concatenate, arrays, {"axis": axis})
+
+
+def _no_out(name: str, out: Any) -> None:
+    if out is not None:
+        raise errors.InPlaceError(f"np.{name}", errors.users_line())
+
+
+def _array(x: Any, dtype: Any = None) -> Any:
+    """Return `x` as something with a shape; nested lists with tensors inside are stacked."""
+    if not hasattr(x, "shape"):
+        x = stack(x) if _holds_tensors(x) else np.asarray(x)
+    return x if dtype is None else FUNCTIONS[np.ndarray.astype](x, dtype)
+
+
+def _holds_tensors(x: Any) -> bool:
+    if isinstance(x, (list, tuple)):
+        return any(map(_holds_tensors, x))
+    return hasattr(x, "__array_function__") and type(x) is not np.ndarray
+
+
+def _stack_rule(argnum: int, ans: Any, *arrays: Any, axis: int) -> Callable[[Any], Any]:
+    place = (slice(None),) * (axis % ans.ndim) + (argnum,)
+    return lambda ct: ct[place]
+
+
+_stack = jointly_linear(
+    lambda *arrays, axis: np.stack(arrays, axis),
+    _stack_rule,
+    sample((), (), (), axis=0),
+    sample((3,), (3,), axis=-1),
+    sample((2, 3), (2, 3), axis=1),
+    name="stack",
+)
+
+
+@answers(np.stack)
+def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None) -> Any:
+    """Join arrays of one shape along a new axis.
+
+    Args:
+        arrays: a sequence of tensors, arrays, numbers, or nested lists of them.
+        axis: where the new axis stands in the result.
+        out: not supported: a tensor cannot be written into an array.
+        dtype: of the result; by default the one that NumPy promotes to.
+
+    Returns:
+        A Tensor with one axis more than each of `arrays`.
+
+    Raises:
+        ValueError: the shapes differ, or there is nothing to stack.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: fg.stack([x, x * x])[1])(3.0)
+        Tensor(6.)
+    """
+    _no_out("stack", out)
+    return apply(_stack, [_array(x, dtype) for x in arrays], {"axis": axis})
+
+
+def _joined(function: Any, prepare: Callable[[Any], Any], axis_of: Callable[[Any], int]) -> None:
+    """Let `hstack` and its kin be `concatenate` of arrays with enough axes."""
+
+    def join(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+        arrays = [prepare(_array(x)) for x in tup]
+        return concatenate(arrays, axis_of(arrays[0]), dtype=dtype)
+
+    join.__name__ = function.__name__
+    answers(function)(join)
+
+
+def _at_least(ndim: int) -> Callable[[Any], Any]:
+    """Return a function that gives an array as many axes as NumPy's `atleast_1d` or `atleast_2d`."""
+    return lambda x: x if x.ndim >= ndim else reshape(x, (1,) * (ndim - x.ndim) + tuple(x.shape))
+
+
+_joined(np.vstack, _at_least(2), lambda first: 0)
+_joined(np.hstack, _at_least(1), lambda first: 0 if first.ndim == 1 else 1)
+
+
+_split = linear(
+    lambda x, sections, axis: tuple(np.split(x, sections, axis)),
+    lambda ans, x, sections, axis: lambda cts: np.concatenate(list(cts), axis),
+    sample((6,), sections=3, axis=0),
+    sample((2, 5), sections=(1, 3), axis=-1),
+    name="split",
+)
+
+
+def _parting(function: Any) -> None:
+    """Let `split` or `array_split` be the primitive, with the places where NumPy would cut."""
+
+    def part(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+        sizes = [each.shape[axis] for each in function(np.broadcast_to(0, ary.shape), indices_or_sections, axis)]
+        return list(apply(_split, (ary,), {"sections": tuple(np.cumsum(sizes[:-1])), "axis": axis}))
+
+    part.__name__ = function.__name__
+    answers(function)(part)
+
+
+_parting(np.split)
+_parting(np.array_split)
+
+
+# Facts about shapes and dtypes, which need no value
+
+
+@answers(np.shape)
+def shape(a: Any) -> tuple[int, ...]:
+    """Return the shape of a tensor."""
+    return a.shape  # type: ignore[no-any-return]
+
+
+@answers(np.ndim)
+def ndim(a: Any) -> int:
+    """Return the number of axes of a tensor."""
+    return len(a.shape)
+
+
+@answers(np.size)
+def size(a: Any, axis: int | None = None) -> int:
+    """Return the number of elements, or the size of one axis."""
+    return int(np.size(np.broadcast_to(0, a.shape), axis))
+
+
+@answers(np.iscomplexobj)
+def iscomplexobj(x: Any) -> bool:
+    """Return whether the dtype is complex."""
+    return x.dtype.kind == "c"  # type: ignore[no-any-return]
+
+
+@answers(np.isrealobj)
+def isrealobj(x: Any) -> bool:
+    """Return whether the dtype is not complex."""
+    return x.dtype.kind != "c"  # type: ignore[no-any-return]
+
+
+@answers(np.result_type)
+def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
+    """Return the dtype that NumPy's promotion gives."""
+    return np.result_type(*[x.dtype if hasattr(x, "dtype") else x for x in arrays_and_dtypes])
