@@ -1,2 +1,30 @@
-"""fgrad"""
-from fgrad import ops
+"""Derivatives of ordinary Python and NumPy code. A function goes in, a gradient function comes out."""
+
+from fgrad import errors as errors
+from fgrad import ops as ops
+from fgrad import optimizers as optimizers
+from fgrad.clipping import clip_by_global_norm as clip_by_global_norm
+from fgrad.clipping import clip_by_norm as clip_by_norm
+from fgrad.clipping import clip_by_value as clip_by_value
+from fgrad.clipping import global_norm as global_norm
+from fgrad.core.tensor import Tensor as Tensor
+from fgrad.core.tree import register_pytree_node as register_pytree_node
+from fgrad.core.tree import tree_leaves as tree_leaves
+from fgrad.core.tree import tree_map as tree_map
+from fgrad.ops.creation import constant as constant
+from fgrad.ops.creation import convert_to_tensor as convert_to_tensor
+from fgrad.ops.shaping import stack as stack
+from fgrad.tape import GradientTape as GradientTape
+from fgrad.tape import gradients as gradients
+from fgrad.transforms.forward import jvp as jvp
+from fgrad.transforms.reverse import UnconnectedGradients as UnconnectedGradients
+from fgrad.transforms.reverse import grad as grad
+from fgrad.transforms.reverse import gradients_function as gradients_function
+from fgrad.transforms.reverse import implicit_gradients as implicit_gradients
+from fgrad.transforms.reverse import implicit_value_and_gradients as implicit_value_and_gradients
+from fgrad.transforms.reverse import make_vjp as make_vjp
+from fgrad.transforms.reverse import stop_gradient as stop_gradient
+from fgrad.transforms.reverse import value_and_grad as value_and_grad
+from fgrad.transforms.reverse import value_and_gradients_function as value_and_gradients_function
+from fgrad.transforms.reverse import vjp as vjp
+from fgrad.variable import Variable as Variable

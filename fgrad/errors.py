@@ -124,3 +124,339 @@ class MissingRuleError(FgradError, TypeError):
             "Write it with functions that have one, pass fg.stop_gradient(x) if no derivative is wanted, "
             "or add a rule with fgrad.extend.register_primitive."
         )
+
+
+class NotCallableError(FgradError, TypeError):
+    """A transform was given a value in place of a function.
+
+        >>> import fgrad as fg
+        >>> def f(x):
+        ...     return x * x
+        >>> fg.grad(f(3.0))
+        Traceback (most recent call last):
+        fgrad.errors.NotCallableError: ...
+
+    A transform takes the function; what it returns takes the argument:
+
+        >>> fg.grad(f)(3.0)
+        Tensor(6.)
+    """
+
+
+class ParameterError(FgradError, ValueError):
+    """`params` or `argnums` does not fit the function, or an option has an unknown value.
+
+        >>> import fgrad as fg
+        >>> def area(width, height):
+        ...     return width * height
+        >>> fg.gradients_function(area, params=["depth"])(2.0, 3.0)
+        Traceback (most recent call last):
+        fgrad.errors.ParameterError: area has no parameter 'depth'; its parameters are width, height.
+        (help: fgrad.errors.ParameterError)
+
+    Name parameters that there are, or count positions from 0:
+
+        >>> fg.gradients_function(area, params=["height"])(2.0, 3.0)
+        [Tensor(2.)]
+        >>> fg.gradients_function(area, params=1)(2.0, 3.0)
+        [Tensor(2.)]
+    """
+
+
+class NoResultError(FgradError, ValueError):
+    """The function to differentiate returned None.
+
+        >>> import fgrad as fg
+        >>> def f(x):
+        ...     y = x * x
+        >>> fg.grad(f)(3.0)
+        Traceback (most recent call last):
+        fgrad.errors.NoResultError: ...
+
+    Return the result:
+
+        >>> def f(x):
+        ...     y = x * x
+        ...     return y
+        >>> fg.grad(f)(3.0)
+        Tensor(6.)
+    """
+
+
+class OutputError(FgradError, TypeError):
+    """The function returned something that is not a number, array or tensor.
+
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: (x * x, "done"))(3.0)
+        Traceback (most recent call last):
+        fgrad.errors.OutputError: ...
+
+    Hand other results through as aux:
+
+        >>> fg.grad(lambda x: (x * x, "done"), has_aux=True)(3.0)
+        (Tensor(6.), 'done')
+    """
+
+
+class DetachedError(FgradError, TypeError):
+    """The result is a plain number, because a value was taken out of the trace on the way.
+
+        >>> import math
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: math.sin(x))(0.0)
+        Traceback (most recent call last):
+        fgrad.errors.DetachedError: ...
+
+    Use NumPy's functions, which take tensors as they are:
+
+        >>> import numpy as np
+        >>> fg.grad(lambda x: np.sin(x))(0.0)
+        Tensor(1.)
+    """
+
+
+class NonScalarError(FgradError, TypeError):
+    """`grad` was applied to a function whose result is not one number.
+
+        >>> import numpy as np, fgrad as fg
+        >>> fg.grad(lambda x: x * x)(np.array([1.0, 2.0]))
+        Traceback (most recent call last):
+        fgrad.errors.NonScalarError: ...
+
+    Make one number of it, or let `gradients_function` sum:
+
+        >>> fg.grad(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
+        Tensor([2., 4.])
+        >>> fg.gradients_function(lambda x: x * x)(np.array([1.0, 2.0]))
+        [Tensor([2., 4.])]
+    """
+
+
+class IntegerInputError(FgradError, TypeError):
+    """An argument to differentiate is an integer or a boolean.
+
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: x * x)(3)
+        Traceback (most recent call last):
+        fgrad.errors.IntegerInputError: ...
+
+    Derivatives need numbers that can change a little:
+
+        >>> fg.grad(lambda x: x * x)(3.0)
+        Tensor(6.)
+    """
+
+
+class SeedError(FgradError, ValueError):
+    """Weights of the result (`dy`, `output_gradients`, a cotangent) do not fit the result.
+
+        >>> import numpy as np, fgrad as fg
+        >>> square = fg.gradients_function(lambda x: x * x)
+        >>> square(np.array([1.0, 2.0]), dy=np.array([1.0, 1.0, 1.0]))
+        Traceback (most recent call last):
+        fgrad.errors.SeedError: ...
+
+    Give one weight per element of the result, or one for all:
+
+        >>> square(np.array([1.0, 2.0]), dy=np.array([1.0, 10.0]))
+        [Tensor([ 2., 40.])]
+        >>> square(np.array([1.0, 2.0]), dy=10.0)
+        [Tensor([20., 40.])]
+    """
+
+
+class TangentError(FgradError, ValueError):
+    """The tangents of `jvp` do not fit its primals.
+
+        >>> import fgrad as fg
+        >>> fg.jvp(lambda x, y: x * y, (2.0, 3.0), (1.0,))
+        Traceback (most recent call last):
+        fgrad.errors.TangentError: ...
+
+    Give a direction for every primal; zero where it stays:
+
+        >>> fg.jvp(lambda x, y: x * y, (2.0, 3.0), (1.0, 0.0))
+        (Tensor(6.), Tensor(3.))
+    """
+
+
+class NoVariablesError(FgradError, ValueError):
+    """Gradients of variables were wanted from a function that reads no trainable variable.
+
+        >>> import fgrad as fg
+        >>> fg.implicit_gradients(lambda x: x * x)(3.0)
+        Traceback (most recent call last):
+        fgrad.errors.NoVariablesError: ...
+
+    Read a variable, or differentiate by the arguments:
+
+        >>> w = fg.Variable(2.0, name="w")
+        >>> fg.implicit_gradients(lambda x: w * x)(3.0)
+        [(Tensor(3.), Variable(2., name='w'))]
+        >>> fg.gradients_function(lambda x: x * x)(3.0)
+        [Tensor(6.)]
+    """
+
+
+class ShapeError(FgradError, ValueError):
+    """A value to assign, or a gradient to apply, has another shape than the variable.
+
+        >>> import fgrad as fg
+        >>> w = fg.Variable([1.0, 2.0], name="w")
+        >>> w.assign([1.0, 2.0, 3.0])
+        Traceback (most recent call last):
+        fgrad.errors.ShapeError: ...
+
+    The variable is unchanged. Shapes must be equal:
+
+        >>> w.assign([3.0, 4.0])
+        Variable([3., 4.], name='w')
+    """
+
+
+class DtypeError(FgradError, TypeError):
+    """A value would lose its fraction, or its imaginary part, where it is to be stored.
+
+        >>> import fgrad as fg
+        >>> fg.Variable(1, name="count").assign(1.5)
+        Traceback (most recent call last):
+        fgrad.errors.DtypeError: ...
+
+    Store it in a variable, or a tensor, of a dtype that holds it:
+
+        >>> fg.Variable(1.0, name="count").assign(1.5)
+        Variable(1.5, name='count')
+    """
+
+
+class NoGradientWarning(UserWarning):
+    """A gradient is None for a reason that may have been overlooked, such as an integer argument.
+
+    >>> import warnings, fgrad as fg
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     fg.gradients_function(lambda x: x * x)(3)
+    [None]
+    >>> caught[0].category.__name__
+    'NoGradientWarning'
+    """
+
+
+class StructureError(FgradError, TypeError):
+    """A container was expected in another form, such as a list in place of an array.
+
+    >>> import numpy as np, fgrad as fg
+    >>> fg.global_norm(np.array([3.0, 4.0]))
+    Traceback (most recent call last):
+    fgrad.errors.StructureError: ...
+
+    >>> fg.global_norm([np.array([3.0, 4.0])])
+    Tensor(5.)
+    """
+
+
+class TapeError(FgradError, RuntimeError):
+    """A tape was asked for what it does not hold (any more).
+
+        >>> import fgrad as fg
+        >>> x = fg.constant(3.0)
+        >>> with fg.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     y = x * x
+        >>> tape.gradient(y, x)
+        Tensor(6.)
+        >>> tape.gradient(y, x)
+        Traceback (most recent call last):
+        fgrad.errors.TapeError: ...
+
+    Make it persistent to ask more than once:
+
+        >>> with fg.GradientTape(persistent=True) as tape:
+        ...     tape.watch(x)
+        ...     y = x * x
+        ...     z = y * y
+        >>> tape.gradient(y, x), tape.gradient(z, x)
+        (Tensor(6.), Tensor(108.))
+    """
+
+
+class TapeStateError(FgradError, ValueError):
+    """A tape was opened while it is open, or told to stop while it is not recording.
+
+        >>> import fgrad as fg
+        >>> with fg.GradientTape() as tape:
+        ...     with tape:
+        ...         pass
+        Traceback (most recent call last):
+        fgrad.errors.TapeStateError: ...
+
+    Nest two tapes for a second derivative:
+
+        >>> x = fg.constant(3.0)
+        >>> with fg.GradientTape() as outer:
+        ...     outer.watch(x)
+        ...     with fg.GradientTape() as inner:
+        ...         inner.watch(x)
+        ...         y = x * x * x
+        ...     slope = inner.gradient(y, x)
+        >>> outer.gradient(slope, x)
+        Tensor(18.)
+    """
+
+
+class WatchError(FgradError, ValueError):
+    """Something that is not a tensor or variable was to be watched.
+
+        >>> import fgrad as fg
+        >>> with fg.GradientTape() as tape:
+        ...     tape.watch(3.0)
+        Traceback (most recent call last):
+        fgrad.errors.WatchError: ...
+
+    Make a tensor of it, and compute with that:
+
+        >>> x = fg.constant(3.0)
+        >>> with fg.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     y = x * x
+        >>> tape.gradient(y, x)
+        Tensor(6.)
+    """
+
+
+class SourceError(FgradError, TypeError):
+    """A target or source of a tape is not a tensor or variable.
+
+        >>> import fgrad as fg
+        >>> w = fg.Variable(3.0)
+        >>> with fg.GradientTape() as tape:
+        ...     y = w * w
+        >>> tape.gradient(y, 3.0)
+        Traceback (most recent call last):
+        fgrad.errors.SourceError: ...
+
+    Ask for the variable, or the tensor that was watched:
+
+        >>> with fg.GradientTape() as tape:
+        ...     y = w * w
+        >>> tape.gradient(y, w)
+        Tensor(6.)
+    """
+
+
+class NoGradientsError(FgradError, ValueError):
+    """An optimizer was handed nothing to apply: no pairs, or only gradients that are None.
+
+        >>> import fgrad as fg
+        >>> w = fg.Variable(3.0, name="w")
+        >>> optimizer = fg.optimizers.GradientDescent(0.1)
+        >>> optimizer.minimize(lambda: fg.stop_gradient(w) * 2.0)
+        Traceback (most recent call last):
+        fgrad.errors.NoGradientsError: ...
+
+    Let the loss depend on a variable:
+
+        >>> optimizer.minimize(lambda: w * w)
+        >>> w
+        Variable(2.4, name='w')
+    """

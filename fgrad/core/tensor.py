@@ -10,9 +10,12 @@ tables in `primitive.py`. What an operation means there is decided by traces alo
 
 from __future__ import annotations
 
+import dis
 import functools
 import itertools
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -48,8 +51,10 @@ class Trace:
         self.level = self.rank
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         self.level = 0
+        if error is not None and isinstance(error.__cause__, errors.FgradError):
+            raise error.__cause__ from None  # NumPy has put an error of its own on top of ours
 
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         """Unbox what this trace has boxed, run the primitive on what is inside, box the result."""
@@ -118,6 +123,14 @@ def _unary(ufunc: np.ufunc) -> Callable[[Any], Any]:
     return operator
 
 
+_NUMBERS = {"float()", "int()", "complex()", "bool()"}
+
+
+def _is_assigning(frame: FrameType) -> bool:
+    """Return whether the frame is at `array[i] = x`: NumPy asks an element it stores for a number."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]] == "STORE_SUBSCR"
+
+
 def _unpacked(arguments: tuple[Any, ...]) -> Any:
     """Return the one tuple that was passed, or the tuple of all arguments, as NumPy's methods do."""
     if len(arguments) == 1 and (arguments[0] is None or isinstance(arguments[0], (tuple, list))):
@@ -131,7 +144,9 @@ def _method(function: Any) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **keywords: Any) -> Any:
         return FUNCTIONS[function](self, *args, **keywords)
 
-    return functools.update_wrapper(method, function)
+    method.__name__ = function.__name__
+    method.__doc__ = f"NumPy's `{function.__name__}` of this tensor."
+    return method
 
 
 class TensorLike:
@@ -207,6 +222,8 @@ class TensorLike:
 
     def _concrete(self, how: str) -> Any:
         value: Any = settle(self)
+        if type(value) is Tensor and how in _NUMBERS and _is_assigning(sys._getframe(2)):
+            raise errors.ArrayConversionError(errors.users_line())
         while type(value) is Tensor:
             value = value.trace.concrete(value, how)
         return value

@@ -39,12 +39,18 @@ class ReverseTrace(Trace):
     Args:
         persistent: hand tensors of this trace to the rules, in place of the values inside them.
             While the trace runs, a pass over the record is then recorded in its turn.
+
+    Attributes:
+        record: the edges, in order.
+        holder: returns who keeps the record when the trace does not run, or None.
+        exits: how and where Python asked for a value itself, as `(how, line)`.
     """
 
     def __init__(self, persistent: bool = False) -> None:
         super().__init__()
         self.persistent = persistent
         self.record: list[Edge] = []
+        self.holder: Callable[[], Any] = lambda: None
         self.exits: dict[tuple[str, str], None] = {}
         self._keys = itertools.count()
 

@@ -151,12 +151,14 @@ def _einsum_rule(argnum: int, ans: Any, *operands: Any, subscripts: str) -> Call
             target += label
     known = set(output).union(*other_terms, *(term for term, _ in identities))
     kept = "".join(label for label in target if label in known)
-    spread = tuple(size if label in known else 1 for label, size in zip(target, shape, strict=True))
+    places = tuple(slice(None) if label in known else None for label in target)
     backward = ",".join([output, *other_terms, *(term for term, _ in identities)]) + "->" + kept
 
     def pullback(ct: Any) -> Any:
         eyes = [np.eye(size, dtype=ct.dtype) for _, size in identities]
-        return np.broadcast_to(np.einsum(backward, ct, *others, *eyes).reshape(spread), shape)
+        spread = np.einsum(backward, ct, *others, *eyes)[places]
+        # Sizes of 1 that were broadcast against another operand are summed by the trace.
+        return np.broadcast_to(spread, tuple(map(max, spread.shape, shape)))
 
     return pullback
 
@@ -174,8 +176,10 @@ _einsum = multilinear(
     sample((2, 3), (3,), (2,), subscripts="ij,j,i->ij"),
     sample((2, 2, 2), (2,), subscripts="iij,i->j"),
     sample((), (3,), subscripts=",i->i"),
+    sample((1, 2, 3), (4, 3, 2), subscripts="bij,bjk->bik"),
     name="einsum",
 )
+_einsum.broadcasts = True
 
 
 @answers(np.einsum)

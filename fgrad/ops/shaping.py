@@ -9,7 +9,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS, Primitive
-from fgrad.core.tensor import apply
+from fgrad.core.tensor import BOXES, apply
 from fgrad.core.trace import conform
 from fgrad.ops.families import answers, jointly_linear, linear, sample
 
@@ -150,14 +150,15 @@ def _no_out(name: str, out: Any) -> None:
 def _array(x: Any, dtype: Any = None) -> Any:
     """Return `x` as something with a shape; nested lists with tensors inside are stacked."""
     if not hasattr(x, "shape"):
-        x = stack(x) if _holds_tensors(x) else np.asarray(x)
+        x = stack(x) if holds_tensors(x) else np.asarray(x)
     return x if dtype is None else FUNCTIONS[np.ndarray.astype](x, dtype)
 
 
-def _holds_tensors(x: Any) -> bool:
+def holds_tensors(x: Any) -> bool:
+    """Return whether nested lists have a tensor among their elements."""
     if isinstance(x, (list, tuple)):
-        return any(map(_holds_tensors, x))
-    return hasattr(x, "__array_function__") and type(x) is not np.ndarray
+        return any(map(holds_tensors, x))
+    return type(x) in BOXES
 
 
 def _stack_rule(argnum: int, ans: Any, *arrays: Any, axis: int) -> Callable[[Any], Any]:

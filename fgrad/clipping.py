@@ -1,0 +1,135 @@
+"""Limiting values and gradients; each function is differentiable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.tensor import BOXES, boxed, settle
+
+
+def _array(x: Any) -> Any:
+    return x if type(x) in BOXES else np.asarray(x)
+
+
+def _tensor(x: Any) -> Any:
+    return boxed(settle(x))
+
+
+def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
+    """Limit every element to an interval.
+
+    Args:
+        t: array or tensor of any shape.
+        clip_value_min, clip_value_max: the bounds, numbers or arrays that broadcast. Where the lower
+            one is above the upper one, the lower one wins.
+
+    Returns:
+        A Tensor of the shape of `t`; NaN stays NaN.
+
+    Example:
+        >>> clip_by_value([-3.0, 0.5, 3.0], -1.0, 1.0)
+        Tensor([-1. ,  0.5,  1. ])
+    """
+    return _tensor(np.maximum(np.minimum(_array(t), clip_value_max), clip_value_min))
+
+
+def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None) -> Any:
+    """Scale an array down so that its Euclidean norm is at most `clip_norm`.
+
+    Args:
+        t: array or tensor of any shape.
+        clip_norm: the largest norm, not negative.
+        axes: the axes of one vector, each vector being scaled for itself; by default all.
+
+    Returns:
+        A Tensor of the shape of `t`, unchanged where the norm is small enough.
+
+    Raises:
+        ParameterError: a ValueError; `clip_norm` is negative.
+
+    Example:
+        >>> clip_by_norm([3.0, 4.0], 1.0)
+        Tensor([0.6, 0.8])
+    """
+    _check_norm(clip_norm)
+    t = _array(t)
+    axes = tuple(axes) if isinstance(axes, list) else axes
+    squares = np.sum(np.square(np.abs(t)), axis=axes, keepdims=True)
+    too_long = squares > np.square(clip_norm)
+    norm = np.sqrt(np.where(too_long, squares, 1))
+    return _tensor(np.where(too_long, t * clip_norm / norm, t))
+
+
+def global_norm(t_list: Iterable[Any]) -> Any:
+    """Return the Euclidean norm of several arrays taken as one vector.
+
+    Args:
+        t_list: a list of arrays or tensors; None is left out.
+
+    Returns:
+        A scalar Tensor, 0 for an empty list.
+
+    Raises:
+        StructureError: a TypeError; one array in place of a list.
+
+    Example:
+        >>> global_norm([[3.0], [4.0], None])
+        Tensor(5.)
+    """
+    squares = [np.sum(np.square(np.abs(_array(t)))) for t in _list(t_list) if t is not None]
+    if not squares:
+        return _tensor(np.float64(0))
+    total = squares[0]
+    for square in squares[1:]:
+        total = total + square
+    nonzero = total > 0  # at 0 the norm has a kink, with the derivative 0
+    return _tensor(np.where(nonzero, np.sqrt(np.where(nonzero, total, 1)), total))
+
+
+def clip_by_global_norm(t_list: Iterable[Any], clip_norm: Any, use_norm: Any = None) -> tuple[list[Any], Any]:
+    """Scale several arrays together so that their global norm is at most `clip_norm`.
+
+    Args:
+        t_list: a list of arrays or tensors; None stays None.
+        clip_norm: the largest norm, not negative.
+        use_norm: the global norm, where it is known already.
+
+    Returns:
+        The list of Tensors, and the global norm before clipping. If that norm is not finite, every
+        element is NaN, so that it cannot be overlooked.
+
+    Raises:
+        ParameterError: a ValueError; `clip_norm` is negative.
+        StructureError: a TypeError; one array in place of a list.
+
+    Example:
+        >>> clip_by_global_norm([[3.0], None, [4.0]], 1.0)
+        ([Tensor([0.6]), None, Tensor([0.8])], Tensor(5.))
+    """
+    _check_norm(clip_norm)
+    t_list = _list(t_list)
+    norm = global_norm(t_list) if use_norm is None else _tensor(_array(use_norm))
+    longer = np.where(np.isfinite(norm), np.maximum(norm, clip_norm), np.nan)
+    scale = clip_norm / np.where(longer == 0, 1, longer)
+    return [None if t is None else _scaled(_array(t), scale) for t in t_list], norm
+
+
+def _scaled(t: Any, scale: Any) -> Any:
+    return _tensor((t * scale).astype(t.dtype) if t.dtype.kind in "fc" else t * scale)
+
+
+def _check_norm(clip_norm: Any) -> None:
+    if not np.all(np.asarray(clip_norm) >= 0):
+        raise errors.ParameterError(f"clip_norm must not be negative, and it is {clip_norm}.")
+
+
+def _list(t_list: Any) -> list[Any]:
+    if isinstance(t_list, np.ndarray) or type(t_list) in BOXES:
+        raise errors.StructureError(
+            f"t_list must be a list of arrays, and it is one array of shape {t_list.shape}; pass [t] for one."
+        )
+    return list(t_list)

@@ -1,0 +1,53 @@
+"""NumPy's names, dispatched directly: `import fgrad.numpy as np`.
+
+Functions with a derivative rule come from fgrad, which saves NumPy's dispatch, and the constructors
+(`zeros`, `array`, `full`, ...) return Tensors. Everything else is NumPy's own object.
+
+    >>> import fgrad as fg, fgrad.numpy as np
+    >>> def powers(x):
+    ...     result = np.zeros(3)
+    ...     for i in range(3):
+    ...         result[i] = x**i
+    ...     return np.sum(result)
+    >>> fg.grad(powers)(3.0)
+    Tensor(7.)
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as _numpy
+
+from fgrad.core.primitive import FUNCTIONS, UFUNCS
+from fgrad.core.tensor import apply
+from fgrad.ops.creation import CONSTRUCTORS
+
+
+def _direct(ufunc: _numpy.ufunc) -> Callable[..., Any]:
+    """Return a function that does what the ufunc does, without NumPy's dispatch."""
+    primitive = UFUNCS[ufunc]
+
+    @functools.wraps(ufunc)
+    def call(*args: Any, **keywords: Any) -> Any:
+        return ufunc(*args, **keywords) if keywords else apply(primitive, args)
+
+    return call
+
+
+def __getattr__(name: str) -> Any:
+    if name in CONSTRUCTORS:
+        return CONSTRUCTORS[name]
+    value = getattr(_numpy, name)
+    if isinstance(value, _numpy.ufunc) and value in UFUNCS:
+        value = _direct(value)
+    elif callable(value) and not isinstance(value, type) and value in FUNCTIONS:
+        value = FUNCTIONS[value]
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return dir(_numpy)

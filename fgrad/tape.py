@@ -1,0 +1,419 @@
+"""The gradient tape: records what happens in a `with` block, to be differentiated afterwards.
+
+A tape is a reverse trace that is opened by hand. While the block runs the trace owns the record;
+afterwards the tape does, so the record goes when the tape goes, whatever tensors are left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import warnings
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import ZERO
+from fgrad.core.tensor import BOXES, Tensor, boxed, settle
+from fgrad.core.trace import Edge, ReverseTrace, pull_back
+from fgrad.core.tree import flatten, unflatten
+from fgrad.transforms.reverse import (
+    UnconnectedGradients,
+    check_unconnected,
+    gradient_at_edge,
+    make_seed,
+    match_seeds,
+)
+from fgrad.variable import Variable, VariableWatch
+
+
+class GradientTape:
+    """Records operations on watched tensors and variables, for gradients afterwards.
+
+    Operations of other threads on a watched tensor are recorded too; variables are noticed only in
+    the thread that opened the tape.
+
+    Args:
+        persistent: allow any number of gradients. A gradient taken inside the block is then recorded
+            itself, so that it can be differentiated again. A persistent tape keeps what it recorded
+            until it is dropped or reset.
+        watch_accessed_variables: watch every trainable variable that is read.
+
+    Example:
+        >>> import fgrad as fg
+        >>> x = fg.constant(3.0)
+        >>> with fg.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     y = x * x
+        >>> tape.gradient(y, x)
+        Tensor(6.)
+    """
+
+    def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
+        self._persistent = persistent
+        self._watch_accessed = watch_accessed_variables
+        self._trace: ReverseTrace | None = None
+        self._watch: VariableWatch | None = None
+        self._record: list[Edge] = []
+        self._used = False
+
+    def __enter__(self) -> GradientTape:
+        if self._is_recording():
+            raise errors.TapeStateError(
+                "Tape is still recording: this with block opens a tape that is open already.\n"
+                "Use a second GradientTape for a second derivative."
+            )
+        if self._trace is None or self._used:
+            self._start()
+        self._resume()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        if self._is_recording():
+            self._pause()
+            _trace(self).__exit__(*exception)
+
+    def _start(self) -> None:
+        """Begin with an empty record."""
+        trace = ReverseTrace(self._persistent)
+        trace.holder = weakref.ref(self)
+        self._trace, self._watch = trace, VariableWatch(trace, self._watch_accessed)
+        self._record, self._used = [], False
+
+    def _resume(self) -> None:
+        trace = _trace(self)
+        trace.record, self._record = self._record, []
+        trace.__enter__()
+        _watch(self).__enter__()
+
+    def _pause(self) -> None:
+        trace = _trace(self)
+        trace.level = 0
+        _watch(self).__exit__()
+        self._record, trace.record = trace.record, []
+
+    def _is_recording(self) -> bool:
+        return self._trace is not None and self._trace.level > 0
+
+    def _check_usable(self) -> None:
+        if self._trace is None:
+            raise errors.TapeError("this GradientTape was never entered: nothing has been recorded.")
+        if self._used:
+            raise errors.TapeError(
+                "A non-persistent GradientTape can only be used to compute one set of gradients.\n"
+                "Create it with GradientTape(persistent=True) to ask more than once."
+            )
+
+    def watch(self, tensor: Any) -> None:
+        """Make tensors inputs of the tape: operations on them are recorded from now on.
+
+        Args:
+            tensor: a Tensor or Variable, or a container of them.
+
+        Raises:
+            WatchError: a ValueError; something that is neither.
+            TapeError: a RuntimeError; the tape was never entered, or is used up.
+        """
+        self._check_usable()
+        for leaf in flatten(tensor)[0]:
+            if type(leaf) not in BOXES:
+                raise errors.WatchError(
+                    f"Passed in object {leaf!r} of type {type(leaf).__name__!r}, not a Tensor or Variable.\n"
+                    "Make a tensor of it first, x = fg.constant(value), and compute with x."
+                )
+            if leaf.dtype.kind not in "fc":
+                warnings.warn(
+                    f"the watched tensor has dtype {leaf.dtype}; only floating-point and complex tensors "
+                    "have gradients",
+                    errors.NoGradientWarning,
+                    stacklevel=2,
+                )
+            elif isinstance(leaf, Variable):
+                _watch(self).choose(leaf)
+            else:
+                self._watch_tensor(leaf)
+
+    def _watch_tensor(self, tensor: Tensor) -> None:
+        """Put a layer of this tape's trace into a tensor, below those of traces that started later."""
+        trace = _trace(self)
+        if not self._is_recording() or _key(self, tensor) is not None:
+            return
+        while tensor.trace.level > trace.level:
+            if type(tensor.value) is not Tensor:
+                tensor.value = boxed(tensor.value)
+            tensor = tensor.value
+        tensor.become(trace.root(_without_dead_layers(copy.copy(tensor))))
+
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: str = UnconnectedGradients.NONE,
+    ) -> Any:
+        """Return the gradient of `target` with respect to each of `sources`.
+
+        Args:
+            target: a Tensor or Variable or a container of them; several, and elements, are summed.
+            sources: a Tensor or Variable or a container of them.
+            output_gradients: weights, nested as the target is; a scalar weighs a whole tensor, None
+                inside means ones.
+            unconnected_gradients: what stands for "no path": `UnconnectedGradients.NONE` or `.ZERO`.
+
+        Returns:
+            Gradients nested as `sources` are, each of the shape and dtype of its source.
+
+        Raises:
+            TapeError: a RuntimeError; never entered, or used up.
+            SourceError: a TypeError; a target or source is not a tensor.
+            SeedError: a ValueError; `output_gradients` does not fit.
+
+        Example:
+            >>> import fgrad as fg
+            >>> w, b = fg.Variable(2.0), fg.Variable(1.0)
+            >>> with fg.GradientTape() as tape:
+            ...     y = w * 3.0 + b
+            >>> tape.gradient(y, {"w": w, "b": b})
+            {'w': Tensor(3.), 'b': Tensor(1.)}
+        """
+        check_unconnected(unconnected_gradients)
+        self._check_usable()
+        _check_tensors("target", target)
+        _check_tensors("sources", sources)
+        seeds = match_seeds(output_gradients, target, "output_gradients")
+        cotangents = _seeded(self, flatten(target)[0], seeds)
+        if not self._persistent:
+            if self._is_recording():
+                self._pause()
+            self._used = True
+        record = _trace(self).record if self._is_recording() else self._record
+        if self._persistent:
+            record = record.copy()
+        return _pulled(self, record, cotangents, sources, unconnected_gradients, output_gradients is not None)
+
+    @contextlib.contextmanager
+    def stop_recording(self) -> Iterator[None]:
+        """Return a context in which nothing is recorded.
+
+        Raises:
+            TapeError: a RuntimeError; the tape was never entered.
+            TapeStateError: a ValueError; it is not recording.
+
+        Example:
+            >>> import fgrad as fg
+            >>> x = fg.constant(3.0)
+            >>> with fg.GradientTape() as tape:
+            ...     tape.watch(x)
+            ...     with tape.stop_recording():
+            ...         scale = x * x
+            ...     y = scale * x
+            >>> tape.gradient(y, x)
+            Tensor(9.)
+        """
+        if self._trace is None:
+            raise errors.TapeError("Trying to stop recording a tape which is not recording: it was never entered.")
+        self._check_recording()
+        self._pause()
+        try:
+            yield
+        finally:
+            if not self._used:
+                self._resume()
+
+    def reset(self) -> None:
+        """Forget all that was recorded and watched, and go on recording.
+
+        Raises:
+            TapeStateError: a ValueError; the tape is not recording.
+        """
+        self._check_recording()
+        self._pause()
+        self._start()
+        self._resume()
+
+    def _check_recording(self) -> None:
+        if not self._is_recording():
+            raise errors.TapeStateError("Tape is not recording.")
+
+    def watched_variables(self) -> tuple[Variable, ...]:
+        """Return the variables that the tape has watched, in the order of their creation."""
+        return () if self._watch is None else self._watch.variables()
+
+
+def _trace(tape: GradientTape) -> ReverseTrace:
+    trace = tape._trace
+    assert trace is not None  # the callers have checked that the tape was entered
+    return trace
+
+
+def _watch(tape: GradientTape) -> VariableWatch:
+    watch = tape._watch
+    assert watch is not None
+    return watch
+
+
+def _layer(trace: ReverseTrace, x: Any) -> Tensor | None:
+    """Return the layer of a tensor that belongs to a trace."""
+    while type(x) is Tensor and x.trace is not trace:
+        x = x.value
+    return x if type(x) is Tensor else None
+
+
+def _key(tape: GradientTape, x: Any) -> int | None:
+    """Return the key under which a tape knows a tensor or variable."""
+    if isinstance(x, Variable):
+        return _watch(tape).chosen.get(x)
+    layer = _layer(_trace(tape), x)
+    return None if layer is None else layer.note
+
+
+def _without_dead_layers(x: Any) -> Any:
+    """Return a tensor without outer layers of traces that nobody can ask any more."""
+    while type(x) is Tensor and not x.trace.level:
+        holder = x.trace.holder() if isinstance(x.trace, ReverseTrace) else None
+        if holder is not None and holder._trace is x.trace and not holder._used:
+            break
+        x = x.value
+    return x
+
+
+def _check_tensors(what: str, tree: Any) -> None:
+    leaves = [] if tree is None else flatten(tree)[0]
+    if tree is None or any(type(leaf) not in BOXES for leaf in leaves):
+        wrong = next((leaf for leaf in leaves if type(leaf) not in BOXES), None)
+        raise errors.SourceError(
+            f"{what} must be a Tensor, a Variable or a container of them, and it holds {wrong!r} "
+            f"of type {type(wrong).__name__}."
+        )
+
+
+def _seeded(tape: GradientTape, targets: list[Any], seeds: list[Any]) -> dict[int, Any]:
+    """Return the first cotangents of a pass, by key, for those targets that the tape knows."""
+    cotangents: dict[int, Any] = {}
+    for target, seed in zip(targets, seeds, strict=True):
+        key = _key(tape, target)
+        layer = _layer(_trace(tape), target)
+        cotangent = make_seed(seed, _plain_value(target if layer is None else layer.value), "output_gradients")
+        if key is None:
+            continue
+        if target.dtype.kind not in "fc":
+            cotangents.setdefault(key, ZERO)
+        else:
+            prior = cotangents.get(key)
+            cotangents[key] = cotangent if prior is None or prior is ZERO else prior + cotangent
+    return cotangents
+
+
+def _plain_value(x: Any) -> Any:
+    """Return a value without reading it, where it is a variable."""
+    return x._shown() if isinstance(x, Variable) else settle(x)
+
+
+def _pulled(
+    tape: GradientTape,
+    record: list[Edge],
+    cotangents: dict[int, Any],
+    sources: Any,
+    unconnected: str,
+    guarded: bool,
+    stop: Any = (),
+) -> Any:
+    """Run a pass over a record, which it uses up, and return the gradients of the sources."""
+    leaves, treedef = flatten(sources)
+    keys = [_key(tape, leaf) for leaf in leaves]
+    keep = {key for key in keys if key is not None}
+    cotangents = pull_back(record, cotangents, keep, {_key(tape, x) for x in stop} - {None}, guarded)
+    return unflatten(
+        treedef,
+        [
+            _at_edge(None if key is None else cotangents.get(key), leaf, unconnected)
+            for key, leaf in zip(keys, leaves, strict=True)
+        ],
+    )
+
+
+def _at_edge(cotangent: Any, source: Any, unconnected: str) -> Any:
+    if source.dtype.kind not in "fc":
+        cotangent = None
+    return gradient_at_edge(cotangent, _plain_value(source), unconnected)
+
+
+def departures(tape: GradientTape) -> list[str]:
+    """Return where values left the tape by `float()`, `.numpy()` and the like: `how at file:line`."""
+    return [f"{how} at {line}" for how, line in _trace(tape).exits]
+
+
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: str = UnconnectedGradients.NONE,
+) -> list[Any]:
+    """Return the gradients of `ys` with respect to `xs`, over what a tape has recorded of them.
+
+    The tape is open, or persistent; it is not used up.
+
+    Args:
+        ys: a tensor or a list of them, which are summed.
+        xs: a tensor or variable, or a list of them.
+        grad_ys: weights for `ys`, in a list; None inside means ones.
+        stop_gradients: tensors that are taken as constants: nothing passes through them.
+        unconnected_gradients: what stands for "no path": `UnconnectedGradients.NONE` or `.ZERO`.
+
+    Returns:
+        A list with one gradient for each of `xs`.
+
+    Raises:
+        TapeError: a RuntimeError; no open or persistent tape has recorded `ys`.
+        SourceError: a TypeError; something is not a tensor.
+        SeedError: a ValueError; `grad_ys` does not fit.
+
+    Example:
+        >>> import fgrad as fg
+        >>> a = fg.constant(1.0)
+        >>> with fg.GradientTape(persistent=True) as tape:
+        ...     tape.watch(a)
+        ...     b = 2 * a
+        ...     c = a + b
+        >>> fg.gradients(c, [a, b])
+        [Tensor(3.), Tensor(1.)]
+        >>> fg.gradients(c, [a, b], stop_gradients=[a, b])
+        [Tensor(1.), Tensor(1.)]
+    """
+    check_unconnected(unconnected_gradients)
+    ys, xs, stop = _as_list(ys), _as_list(xs), _as_list(stop_gradients)
+    for what, tensors in (("ys", ys), ("xs", xs), ("stop_gradients", stop)):
+        _check_tensors(what, tensors)
+    tape = _recorder(ys)
+    seeds = match_seeds(None if grad_ys is None else _as_list(grad_ys), ys, "grad_ys")
+    record = (_trace(tape).record if tape._is_recording() else tape._record).copy()
+    cotangents = _seeded(tape, ys, seeds)
+    result = _pulled(tape, record, cotangents, xs, unconnected_gradients, grad_ys is not None, stop)
+    return result  # type: ignore[no-any-return]
+
+
+def _as_list(x: Any) -> list[Any]:
+    if x is None:
+        return []
+    return list(x) if isinstance(x, (list, tuple)) else [x]
+
+
+def _recorder(ys: list[Any]) -> GradientTape:
+    """Return the tape that was started last of those that know one of the tensors."""
+    found: list[GradientTape] = []
+    for y in ys:
+        while type(y) is Tensor:
+            holder = y.trace.holder() if isinstance(y.trace, ReverseTrace) else None
+            if isinstance(holder, GradientTape) and holder._trace is y.trace and not holder._used:
+                found.append(holder)
+            y = y.value
+    if not found:
+        raise errors.TapeError(
+            "no open or persistent tape has recorded ys.\n"
+            "Compute them inside `with fg.GradientTape(persistent=True) as tape:`, from tensors it watches."
+        )
+    return max(found, key=lambda tape: _trace(tape).rank)

@@ -1,0 +1,146 @@
+"""What all transforms share: which arguments are meant, and the functions that they return.
+
+    select(...)         from names and positions to places in a call
+    Transformed         the function that a transform returns: wrapped, picklable, also a method
+    decorator(...)      lets a transform be used as `@transform` and as `@transform(option=...)`
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fgrad import errors
+
+Place = int | str
+"""An argument of a call: a position, or the name of a keyword."""
+Selection = int | str | Sequence[int] | Sequence[str] | None
+
+
+class Transformed:
+    """A function that runs `run(function, args, keywords, **options)` when it is called."""
+
+    def __init__(self, run: Callable[..., Any], function: Callable[..., Any], options: dict[str, Any]) -> None:
+        if not callable(function):
+            raise errors.NotCallableError(
+                f"{run.__name__.strip('_')} takes a function, not {function!r} of type {type(function).__name__}.\n"
+                "Pass the function itself, without calling it: transform(f)(x), not transform(f(x))."
+            )
+        functools.update_wrapper(self, function, updated=())
+        self._run, self._function, self._options = run, function, options
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        return self._run(self._function, args, keywords, **self._options)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None or not hasattr(self._function, "__get__"):
+            return self
+        return Transformed(self._run, self._function.__get__(instance, owner), self._options)
+
+    def __reduce__(self) -> Any:
+        # Where the name was rebound to this object, as a decorator does, the name is the pickle.
+        name = getattr(self, "__qualname__", "")
+        found: Any = sys.modules.get(getattr(self, "__module__", None) or "")
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return name if found is self else (Transformed, (self._run, self._function, self._options))
+
+    def __repr__(self) -> str:
+        return f"<{self._run.__name__.strip('_')} of {self._function!r}>"
+
+
+def decorator(run: Callable[..., Any], function: Any, **options: Any) -> Any:
+    """Return the transformed function, or without a function the decorator that makes it."""
+    if function is None:
+        return lambda function: Transformed(run, function, options)
+    return Transformed(run, function, options)
+
+
+def name_of(function: Any) -> str:
+    """Return what a message calls the user's function."""
+    return getattr(function, "__name__", None) or repr(function)
+
+
+def place_name(function: Any, place: Place) -> str:
+    """Return what a message calls an argument."""
+    if isinstance(place, str):
+        return repr(place)
+    names = _parameters(function)
+    return repr(names[place]) if place < len(names) else f"number {place}"
+
+
+def _parameters(function: Any) -> list[str]:
+    """Return the names of the parameters that can be passed by position, if they can be known."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def select(
+    function: Any, selection: Selection, args: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[list[Place], dict[str, Any]]:
+    """Find the arguments that names or positions mean in one call.
+
+    Args:
+        function: the user's function, for its signature.
+        selection: a name, a position or several of one kind; None is all positional arguments.
+        args, keywords: the call.
+
+    Returns:
+        The places, and the keywords; a selected parameter that was left to its default is now among them.
+
+    Raises:
+        ParameterError: there is no such parameter, or it was not passed and has no default.
+    """
+    if selection is None:
+        return list(range(len(args))), keywords
+    chosen = [selection] if isinstance(selection, (int, str)) else list(selection)
+    if len({isinstance(each, str) for each in chosen}) > 1:
+        raise errors.ParameterError(f"params must be all names or all positions; got {chosen!r}.")
+    places: list[Place] = []
+    for each in chosen:
+        place = _by_name(function, each, args, keywords) if isinstance(each, str) else _by_position(function, each, args)
+        if isinstance(place, str) and place not in keywords:
+            default = inspect.signature(function).parameters[place].default
+            if default is inspect.Parameter.empty:
+                raise errors.ParameterError(
+                    f"{name_of(function)} is to be differentiated with respect to {place!r}, which was not passed."
+                )
+            keywords = {**keywords, place: default}
+        places.append(place)
+    return places, keywords
+
+
+def _by_position(function: Any, position: int, args: tuple[Any, ...]) -> Place:
+    if -len(args) <= position < len(args):
+        return position % len(args)
+    names = _parameters(function)
+    if len(args) <= position < len(names):
+        return names[position]
+    raise errors.ParameterError(
+        f"position {position} is out of range: {name_of(function)} was called with {len(args)} positional "
+        f"argument{'s' if len(args) != 1 else ''}{' and has the parameters ' + ', '.join(names) if names else ''}."
+    )
+
+
+def _by_name(function: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Place:
+    names = _parameters(function)
+    if name in keywords:
+        return name
+    if name in names:
+        return names.index(name) if names.index(name) < len(args) else name
+    try:
+        known = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        known = []
+    if name in known and inspect.signature(function).parameters[name].kind is inspect.Parameter.KEYWORD_ONLY:
+        return name
+    raise errors.ParameterError(
+        f"{name_of(function)} has no parameter {name!r}; "
+        + (f"its parameters are {', '.join(known)}." if known else "its parameters are not known by name.")
+    )

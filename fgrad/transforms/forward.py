@@ -1,0 +1,94 @@
+"""Forward mode: the product of a Jacobian with a tangent, computed along with the value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.tensor import BOXES, Tensor, boxed, settle
+from fgrad.core.trace import ForwardTrace
+from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.transforms.calls import Transformed, name_of
+from fgrad.transforms.reverse import _check_result, _with_aux, differentiable, is_number, untraced
+
+
+def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+    """Return the value of a function and how it changes along tangents of its arguments.
+
+    Args:
+        function: takes the primals; returns numbers, arrays or containers of them.
+        primals: the arguments, in a tuple or list.
+        tangents: for each primal a direction, of its structure and shapes.
+        has_aux: `function` returns `(result, aux)`.
+
+    Returns:
+        `(value, tangent)`, nested alike; with `has_aux` also the aux.
+
+    Raises:
+        TangentError: a ValueError; primals and tangents differ in structure or shape.
+        IntegerInputError: a TypeError; a primal is an integer.
+        NoResultError: a ValueError; `function` returns None.
+        NotCallableError: a TypeError; `function` is not a function.
+
+    Example:
+        >>> jvp(lambda x, y: x * y, (2.0, 3.0), (1.0, 10.0))
+        (Tensor(6.), Tensor(23.))
+    """
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise errors.TangentError("jvp takes primals and tangents each in a tuple: jvp(f, (x,), (t,)).")
+    return Transformed(_run_jvp, function, {"tangents": tangents, "has_aux": has_aux})(*primals)
+
+
+def _run_jvp(
+    function: Any, primals: tuple[Any, ...], keywords: dict[str, Any], tangents: Sequence[Any], has_aux: bool
+) -> Any:
+    leaves, treedef = flatten(primals)
+    tangent_leaves, tangent_treedef = flatten(tuple(tangents))
+    if treedef != tangent_treedef:
+        raise errors.TangentError(
+            f"the primals of jvp are nested as {treedef}, and the tangents as {tangent_treedef}; they must match."
+        )
+    trace = ForwardTrace()
+    inputs = [
+        _moving(function, trace, path, leaf, tangent)
+        for path, leaf, tangent in zip(paths(primals), leaves, tangent_leaves, strict=True)
+    ]
+    with trace:
+        result = function(*unflatten(treedef, inputs))
+        result, aux = _with_aux(function, result) if has_aux else (result, None)
+        outputs, out_treedef = flatten(result)
+        outputs = [boxed(settle(leaf)) if type(leaf) in BOXES else leaf for leaf in outputs]
+    _check_result(function, result, outputs)
+    moved = [boxed(leaf.note if _is_of(leaf, trace) else np.zeros_like(leaf)) for leaf in outputs]
+    value, tangent = untraced(unflatten(out_treedef, outputs)), unflatten(out_treedef, moved)
+    return (value, tangent, untraced(aux)) if has_aux else (value, tangent)
+
+
+def _is_of(leaf: Any, trace: ForwardTrace) -> bool:
+    return type(leaf) is Tensor and leaf.trace is trace
+
+
+def _moving(function: Any, trace: ForwardTrace, path: str, leaf: Any, tangent: Any) -> Any:
+    """Return a primal as an input of the trace, after a look at its tangent."""
+    primal = differentiable(leaf)
+    if primal is None:
+        if not is_number(leaf):
+            return leaf
+        raise errors.IntegerInputError(
+            f"jvp of {name_of(function)}: primals{path} is an integer or boolean, which has no tangent.\n"
+            "Pass a floating-point number, or fix the argument with a lambda."
+        )
+    tangent = settle(tangent)
+    tangent = tangent if type(tangent) is Tensor else np.asarray(tangent)
+    if tangent.shape != primal.shape:
+        raise errors.TangentError(
+            f"tangents{path} has shape {tangent.shape}, and primals{path} has shape {primal.shape}; they must be equal."
+        )
+    if not np.can_cast(tangent.dtype, primal.dtype, "same_kind"):
+        raise errors.TangentError(
+            f"tangents{path} has dtype {tangent.dtype}, which does not fit primals{path} of dtype {primal.dtype}."
+        )
+    return trace.root(primal, tangent if tangent.dtype == primal.dtype else tangent.astype(primal.dtype))

@@ -1,0 +1,650 @@
+"""Reverse mode: gradients, and products of a cotangent with a Jacobian.
+
+All of it is one `Pass`: trace the function on chosen inputs, then pull cotangents back, once or
+again and again. The public functions differ in what they choose, check and return.
+
+The convention for complex numbers is settled here, where a pass begins and ends: inside, rules only
+transpose; the conjugate of the seed goes in and the conjugate of the result comes out. The gradient
+of a real loss is thus d/dx + i d/dy, the direction of steepest ascent (as TensorFlow and PyTorch
+have it; JAX returns its conjugate).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, overload
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import ZERO
+from fgrad.core.tensor import BOXES, Tensor, boxed, settle
+from fgrad.core.trace import ReverseTrace, pull_back
+from fgrad.core.tree import flatten, paths, tree_map, unflatten
+from fgrad.ops.elementwise import stop_gradient_of
+from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, place_name, select
+from fgrad.variable import Variable, VariableWatch
+
+P = ParamSpec("P")
+
+
+# Values and cotangents at the edge
+
+
+def differentiable(leaf: Any) -> Any:
+    """Return a leaf as the array or tensor that can be traced, or None if it has no derivative."""
+    value = settle(leaf)
+    if isinstance(value, (float, complex)) and not isinstance(value, np.generic):
+        return np.float64(value) if isinstance(value, float) else np.complex128(value)
+    is_array = isinstance(value, (np.ndarray, np.generic)) or type(value) is Tensor
+    return value if is_array and value.dtype.kind in "fc" else None
+
+
+def is_number(leaf: Any) -> bool:
+    """Return whether a leaf without a derivative is a number or an array of numbers."""
+    return isinstance(leaf, (int, float, complex, np.ndarray, np.generic)) or type(leaf) in BOXES
+
+
+def conjugate(x: Any) -> Any:
+    """Return the complex conjugate; real numbers as they are."""
+    return np.conjugate(x) if x.dtype.kind == "c" else x
+
+
+def untraced(tree: Any) -> Any:
+    """Return a result with its tensors free of the trace that has ended."""
+    return tree_map(lambda leaf: boxed(settle(leaf)) if type(leaf) in BOXES else leaf, tree)
+
+
+class UnconnectedGradients:
+    """What stands for the gradient of a source from which no path leads to the target."""
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+def check_unconnected(choice: str) -> None:
+    """Refuse anything but the two values of `UnconnectedGradients`."""
+    if choice not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
+        raise errors.ParameterError(
+            f"unknown value for unconnected_gradients: {choice!r}; use UnconnectedGradients.NONE or .ZERO."
+        )
+
+
+def gradient_at_edge(cotangent: Any, primal: Any, unconnected: str = UnconnectedGradients.NONE) -> Any:
+    """Turn a cotangent, as a pass leaves it, into a gradient for the user."""
+    if cotangent is None and unconnected == UnconnectedGradients.NONE:
+        return None
+    if cotangent is None or cotangent is ZERO:
+        return boxed(np.zeros_like(primal))
+    return boxed(conjugate(cotangent))
+
+
+def make_seed(seed: Any, value: Any, what: str) -> Any:
+    """Return the cotangent with which a pass begins at `value`: ones, or the user's weights.
+
+    Raises:
+        SeedError: the weights have another shape than the value (and are not a scalar).
+    """
+    if seed is None:
+        return np.ones_like(value)
+    seed = settle(seed)
+    seed = seed if type(seed) is Tensor else np.asarray(seed)
+    if seed.dtype.kind == "c" and value.dtype.kind != "c":
+        raise errors.SeedError(f"{what} is complex, and the result that it weighs is real ({value.dtype}).")
+    if seed.shape not in ((), value.shape):
+        raise errors.SeedError(
+            f"{what} has shape {seed.shape}, and the result that it weighs has shape {value.shape}.\n"
+            "Weights have the shape of the result; a scalar weighs all elements alike."
+        )
+    if seed.dtype != value.dtype:
+        seed = seed.astype(value.dtype)
+    return conjugate(seed if seed.shape == value.shape else np.broadcast_to(seed, value.shape))
+
+
+def match_seeds(seeds: Any, results: Any, what: str) -> list[Any]:
+    """Return one seed, or None for ones, for each leaf of the results.
+
+    Raises:
+        SeedError: the seeds are nested otherwise than the results.
+    """
+    leaves, treedef = flatten(results)
+    if seeds is None:
+        return [None] * len(leaves)
+    if treedef.is_leaf():
+        return [seeds]
+    if isinstance(results, (list, tuple)) and isinstance(seeds, (list, tuple)):
+        # None inside means ones, also where `flatten` would see no leaf.
+        if len(seeds) != len(results):
+            raise errors.SeedError(f"{what} has {len(seeds)} entries for {len(results)} results.")
+        return [leaf for seed, result in zip(seeds, results, strict=True) for leaf in match_seeds(seed, result, what)]
+    if isinstance(results, dict) and isinstance(seeds, dict):
+        if seeds.keys() != results.keys():
+            raise errors.SeedError(f"{what} has the keys {sorted(seeds)}, and the result has {sorted(results)}.")
+        ordered = unflatten(treedef, range(len(leaves)))
+        matched: list[Any] = [None] * len(leaves)
+        for key in results:
+            for place, seed in zip(flatten(ordered[key])[0], match_seeds(seeds[key], results[key], what), strict=True):
+                matched[place] = seed
+        return matched
+    seed_leaves, seed_treedef = flatten(seeds)
+    if seed_treedef != treedef:
+        raise errors.SeedError(f"{what} is nested as {seed_treedef}, and the result as {treedef}.")
+    return seed_leaves
+
+
+# One traced call, and the passes over it
+
+
+class Input:
+    """A container whose differentiable leaves are inputs of a trace.
+
+    Attributes:
+        tree: the container with tensors of the trace in place of those leaves.
+    """
+
+    def __init__(self, trace: ReverseTrace, tree: Any) -> None:
+        self.leaves, self._treedef = flatten(tree)
+        self._primals = [differentiable(leaf) for leaf in self.leaves]
+        tensors = [None if primal is None else trace.root(primal) for primal in self._primals]
+        # The keys are kept apart from the tensors, which the user's function may assign to.
+        self._keys = [None if tensor is None else tensor.note for tensor in tensors]
+        self.tree = unflatten(
+            self._treedef, [leaf if tensor is None else tensor for leaf, tensor in zip(self.leaves, tensors, strict=True)]
+        )
+
+    def numbers_without_gradient(self, name: str) -> list[str]:
+        """Describe the leaves that are numbers, but integer or boolean ones."""
+        return [
+            f"{name}{path} is {_described(leaf)}"
+            for path, leaf, primal in zip(paths(self.tree), self.leaves, self._primals, strict=True)
+            if primal is None and is_number(leaf)
+        ]
+
+    def gradients(self, cotangents: dict[int, Any], unconnected: str) -> Any:
+        """Return a container of gradients, with None for leaves that have none."""
+        return unflatten(
+            self._treedef,
+            [
+                None if key is None else gradient_at_edge(cotangents.get(key), primal, unconnected)
+                for key, primal in zip(self._keys, self._primals, strict=True)
+            ],
+        )
+
+
+def _described(leaf: Any) -> str:
+    dtype = leaf.dtype if hasattr(leaf, "dtype") else type(leaf).__name__
+    return f"of type {dtype}" if getattr(leaf, "shape", ()) else f"{leaf!r}, of type {dtype}"
+
+
+class Linearization:
+    """A function traced at a point: its result, and the passes that pull cotangents back.
+
+    Args:
+        function: the user's function.
+        args, keywords: the call.
+        places: the arguments to trace.
+        has_aux: the function returns a pair, of which only the first item is differentiated.
+        variables: trace the variables that the function reads, too.
+
+    Raises:
+        NoResultError: the function returned None.
+        OutputError: it returned something that is not a number, array or tensor.
+        DetachedError: it returned a plain number after a value had left the trace.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        keywords: dict[str, Any],
+        places: Sequence[int | str],
+        has_aux: bool = False,
+        variables: bool = False,
+    ) -> None:
+        trace = ReverseTrace()
+        self.function = function
+        self.inputs = [Input(trace, args[p] if isinstance(p, int) else keywords[p]) for p in places]
+        traced_args, traced_keywords = list(args), dict(keywords)
+        for place, traced in zip(places, self.inputs, strict=True):
+            if isinstance(place, int):
+                traced_args[place] = traced.tree
+            else:
+                traced_keywords[place] = traced.tree
+        self.watch = VariableWatch(trace, all_trainable=variables)
+        with trace, self.watch:
+            result = function(*traced_args, **traced_keywords)
+            result, self.aux = _with_aux(function, result) if has_aux else (result, None)
+            leaves, self.treedef = flatten(result)
+            leaves = [boxed(settle(leaf)) if type(leaf) in BOXES else leaf for leaf in leaves]
+        _check_result(function, result, leaves)
+        self._outputs = [
+            (leaf.note, leaf.value) if type(leaf) is Tensor and leaf.trace is trace else None for leaf in leaves
+        ]
+        if not any(self._outputs):
+            _check_detached(function, trace)
+        self._record, trace.record = trace.record, []
+        self.result = untraced(unflatten(self.treedef, leaves))
+        self.aux = untraced(self.aux)
+
+    def pull(self, seeds: Any, what: str, again: bool = False) -> dict[int, Any]:
+        """Pull the seeds, nested as the result is, back to the inputs; None means ones."""
+        cotangents: dict[int, Any] = {}
+        matched = match_seeds(seeds, self.result, what)
+        for output, leaf, seed in zip(self._outputs, flatten(self.result)[0], matched, strict=True):
+            if output is None:
+                make_seed(seed, np.asarray(leaf) if type(leaf) is not Tensor else leaf, what)
+                continue
+            key, value = output
+            if value.dtype.kind not in "fc":
+                cotangents.setdefault(key, ZERO)
+                continue
+            cotangent = make_seed(seed, value, what)
+            prior = cotangents.get(key)
+            cotangents[key] = cotangent if prior is None or prior is ZERO else prior + cotangent
+        return pull_back(list(self._record) if again else self._record, cotangents, guarded=seeds is not None)
+
+    def gradients(self, cotangents: dict[int, Any], unconnected: str) -> list[Any]:
+        """Return the gradient of each traced argument."""
+        return [traced.gradients(cotangents, unconnected) for traced in self.inputs]
+
+    def variable_gradients(self, cotangents: dict[int, Any]) -> list[tuple[Any, Variable]]:
+        """Return the gradient of each variable that was read, in the order of their creation."""
+        chosen = self.watch.chosen
+        return [(gradient_at_edge(cotangents.get(chosen[v]), v), v) for v in self.watch.variables()]
+
+
+def _with_aux(function: Any, result: Any) -> tuple[Any, Any]:
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise errors.OutputError(
+            f"with has_aux=True {name_of(function)} must return a pair (result, aux), and it returned {result!r}."
+        )
+    return result
+
+
+def _check_result(function: Any, result: Any, leaves: list[Any]) -> None:
+    if result is None or not leaves:
+        raise errors.NoResultError(
+            f"Cannot differentiate a function that returns {result!r}; "
+            f"did you forget to return a value from {name_of(function)}?"
+        )
+    for leaf in leaves:
+        if not is_number(leaf):
+            raise errors.OutputError(
+                f"{name_of(function)} returned {leaf!r} of type {type(leaf).__name__}, which is not a number, array "
+                "or tensor.\nReturn what is to be differentiated; other results can go into aux with has_aux=True."
+            )
+
+
+def _check_detached(function: Any, trace: ReverseTrace) -> None:
+    # Asking for a truth value or an index is no departure: control flow is made of it.
+    departures = [(how, line) for how, line in trace.exits if how in _DEPARTURES]
+    if departures:
+        lines = "".join(f"\n  {how} at {line}" for how, line in departures[:5])
+        raise errors.DetachedError(
+            f"{name_of(function)} returned a value that is not connected to its arguments, "
+            f"because values left the trace:{lines}\n"
+            "Compute with the tensors themselves: NumPy's functions take them as they are."
+        )
+
+
+_DEPARTURES = {"float()", "int()", "complex()", ".item()", ".numpy()", ".tolist()"}
+
+
+# The transforms
+
+
+def _run_gradients(
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], params: Selection = None
+) -> list[Any]:
+    return _run_value_and_gradients(function, args, keywords, params)[1]
+
+
+def _run_value_and_gradients(
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], params: Selection = None
+) -> tuple[Any, list[Any]]:
+    keywords = dict(keywords)
+    dy = keywords.pop("dy", None)
+    places, keywords = select(function, params, args, keywords)
+    line = Linearization(function, args, keywords, places)
+    _warn_of_integers(function, line, places)
+    return line.result, line.gradients(line.pull(dy, "dy"), UnconnectedGradients.NONE)
+
+
+def _warn_of_integers(function: Any, line: Linearization, places: Sequence[int | str]) -> None:
+    for place, traced in zip(places, line.inputs, strict=True):
+        for description in traced.numbers_without_gradient(place_name(function, place)):
+            warnings.warn(
+                f"the gradient of {name_of(function)} is None where the argument {description}; "
+                "pass a floating-point number, such as 3.0, to get one",
+                errors.NoGradientWarning,
+                stacklevel=5,
+            )
+
+
+@overload
+def gradients_function(function: Callable[P, Any], params: Selection = None) -> Callable[P, list[Any]]: ...
+@overload
+def gradients_function(
+    function: None = None, params: Selection = None
+) -> Callable[[Callable[P, Any]], Callable[P, list[Any]]]: ...
+def gradients_function(function: Any = None, params: Selection = None) -> Any:
+    """Return a function that computes the gradients of `function` with respect to its arguments.
+
+    Args:
+        function: takes numbers, arrays, tensors or containers of them; returns the like. Several
+            results, and elements of arrays, are summed.
+        params: names or positions of the parameters to differentiate, one or several; by default all
+            arguments that are passed by position.
+
+    Returns:
+        `g(*args, dy=None, **keywords)`, which returns a list with one gradient per parameter, each of
+        the dtype, shape and structure of its argument; None where no path leads to the result, and
+        for integers (with a warning). `dy` weighs the results and is nested as they are.
+
+    Raises:
+        ParameterError: a ValueError; `params` names no parameter.
+        NoResultError: a ValueError; `function` returns None.
+        SeedError: a ValueError; `dy` does not fit the result.
+        NotCallableError: a TypeError; `function` is not a function.
+
+    Example:
+        >>> def f(x, y):
+        ...     return x**3 * y - x * y**2
+        >>> gradients_function(f)(2.0, 3.0)
+        [Tensor(27.), Tensor(-4.)]
+        >>> gradients_function(f, params=["y"])(2.0, 3.0)
+        [Tensor(-4.)]
+    """
+    return decorator(_run_gradients, function, params=params)
+
+
+@overload
+def value_and_gradients_function(
+    function: Callable[P, Any], params: Selection = None
+) -> Callable[P, tuple[Any, list[Any]]]: ...
+@overload
+def value_and_gradients_function(
+    function: None = None, params: Selection = None
+) -> Callable[[Callable[P, Any]], Callable[P, tuple[Any, list[Any]]]]: ...
+def value_and_gradients_function(function: Any = None, params: Selection = None) -> Any:
+    """Return a function that computes the value of `function` and its gradients.
+
+    Args:
+        function, params: as for `gradients_function`.
+
+    Returns:
+        `g(*args, dy=None, **keywords)`, which returns `(value, list of gradients)`.
+
+    Raises:
+        ParameterError, NoResultError, SeedError, NotCallableError: as for `gradients_function`.
+
+    Example:
+        >>> value_and_gradients_function(lambda x, y: x * y)(2.0, 3.0)
+        (Tensor(6.), [Tensor(3.), Tensor(2.)])
+    """
+    return decorator(_run_value_and_gradients, function, params=params)
+
+
+def _run_implicit_gradients(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    return _run_implicit_value_and_gradients(function, args, keywords)[1]
+
+
+def _run_implicit_value_and_gradients(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    line = Linearization(function, args, keywords, (), variables=True)
+    if not line.watch.chosen:
+        raise errors.NoVariablesError(
+            f"No trainable variables were accessed while {name_of(function)} was being computed.\n"
+            "Read an fg.Variable in it, or use fg.gradients_function to differentiate by its arguments."
+        )
+    return line.result, line.variable_gradients(line.pull(None, "dy"))
+
+
+@overload
+def implicit_gradients(function: Callable[P, Any]) -> Callable[P, list[tuple[Any, Variable]]]: ...
+@overload
+def implicit_gradients(
+    function: None = None,
+) -> Callable[[Callable[P, Any]], Callable[P, list[tuple[Any, Variable]]]]: ...
+def implicit_gradients(function: Any = None) -> Any:
+    """Return a function that computes gradients with respect to the variables that `function` reads.
+
+    Args:
+        function: any function that reads trainable variables; its results are summed.
+
+    Returns:
+        `g(*args, **keywords)`, which returns a list of pairs `(gradient, variable)` in the order of
+        the variables' creation. A variable that was read without effect has the gradient None.
+
+    Raises:
+        NoVariablesError: a ValueError; no trainable variable was read.
+        NoResultError: a ValueError; `function` returns None.
+
+    Example:
+        >>> w = Variable(2.0, name="w")
+        >>> implicit_gradients(lambda x: w * w * x)(5.0)
+        [(Tensor(20.), Variable(2., name='w'))]
+    """
+    return decorator(_run_implicit_gradients, function)
+
+
+@overload
+def implicit_value_and_gradients(
+    function: Callable[P, Any],
+) -> Callable[P, tuple[Any, list[tuple[Any, Variable]]]]: ...
+@overload
+def implicit_value_and_gradients(
+    function: None = None,
+) -> Callable[[Callable[P, Any]], Callable[P, tuple[Any, list[tuple[Any, Variable]]]]]: ...
+def implicit_value_and_gradients(function: Any = None) -> Any:
+    """Return a function that computes the value of `function` and the gradients of its variables.
+
+    Args:
+        function: as for `implicit_gradients`.
+
+    Returns:
+        `g(*args, **keywords)`, which returns `(value, list of (gradient, variable))`.
+
+    Raises:
+        NoVariablesError, NoResultError: as for `implicit_gradients`.
+
+    Example:
+        >>> w = Variable(2.0, name="w")
+        >>> implicit_value_and_gradients(lambda x: w * x)(5.0)
+        (Tensor(10.), [(Tensor(5.), Variable(2., name='w'))])
+    """
+    return decorator(_run_implicit_value_and_gradients, function)
+
+
+def _run_grad(
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection, has_aux: bool
+) -> Any:
+    value, gradients = _run_value_and_grad(function, args, keywords, argnums, has_aux)
+    return (gradients, value[1]) if has_aux else gradients
+
+
+def _run_value_and_grad(
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection, has_aux: bool
+) -> Any:
+    places, keywords = select(function, argnums, args, keywords)
+    line = Linearization(function, args, keywords, places, has_aux)
+    for place, traced in zip(places, line.inputs, strict=True):
+        for description in traced.numbers_without_gradient(place_name(function, place)):
+            raise errors.IntegerInputError(
+                f"grad of {name_of(function)}: the argument {description}, which has no derivative.\n"
+                "Pass a floating-point number (3.0 instead of 3, x.astype(float)), "
+                "or choose other arguments with argnums."
+            )
+    _check_scalar(function, line.result)
+    gradients = line.gradients(line.pull(None, "dy"), UnconnectedGradients.ZERO)
+    several = isinstance(argnums, Sequence) and not isinstance(argnums, str)
+    value = (line.result, line.aux) if has_aux else line.result
+    return value, tuple(gradients) if several else gradients[0]
+
+
+def _check_scalar(function: Any, result: Any) -> None:
+    shape = np.shape(result) if not isinstance(result, (list, tuple, dict)) else None
+    if shape == ():
+        return
+    if shape is None:
+        what, remedy = f"a {type(result).__name__}", "Return one number"
+    elif np.size(result) == 1:
+        what, remedy = f"shape {shape}", "Return its only element, y.reshape(()) or y[0]"
+    else:
+        what, remedy = f"shape {shape}", "Return a sum or mean, use fg.gradients_function, which sums, or fg.vjp"
+    raise errors.NonScalarError(
+        f"grad needs a function with one number as its result, and {name_of(function)} returned {what}.\n{remedy}."
+    )
+
+
+@overload
+def grad(function: Callable[P, Any], argnums: Selection = 0, has_aux: bool = False) -> Callable[P, Any]: ...
+@overload
+def grad(
+    function: None = None, argnums: Selection = 0, has_aux: bool = False
+) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+def grad(function: Any = None, argnums: Selection = 0, has_aux: bool = False) -> Any:
+    """Return a function that computes the gradient of a function with one number as its result.
+
+    Args:
+        function: takes floating-point or complex numbers, arrays or containers of them in the arguments
+            that are differentiated, anything in the others; returns a number of shape `()`.
+        argnums: position or name of the argument to differentiate, or several.
+        has_aux: `function` returns `(number, aux)`; `aux` is handed through.
+
+    Returns:
+        A function of the same arguments that returns the gradient, of the dtype, shape and structure
+        of the argument (a tuple of them for several `argnums`), zeros where it is unconnected; with
+        `has_aux` the pair `(gradient, aux)`.
+
+    Raises:
+        NonScalarError: a TypeError; the result is not one number.
+        IntegerInputError: a TypeError; a differentiated argument holds integers or booleans.
+        ParameterError, NoResultError: ValueErrors; `argnums` does not fit, `function` returns None.
+        NotCallableError: a TypeError; `function` is not a function.
+
+    Example:
+        >>> grad(lambda x: x**3)(2.0)
+        Tensor(12.)
+        >>> grad(grad(lambda x: x**3))(2.0)
+        Tensor(12.)
+        >>> grad(lambda p: p["w"] * p["b"])({"w": 2.0, "b": 3.0})
+        {'w': Tensor(3.), 'b': Tensor(2.)}
+    """
+    return decorator(_run_grad, function, argnums=argnums, has_aux=has_aux)
+
+
+@overload
+def value_and_grad(
+    function: Callable[P, Any], argnums: Selection = 0, has_aux: bool = False
+) -> Callable[P, tuple[Any, Any]]: ...
+@overload
+def value_and_grad(
+    function: None = None, argnums: Selection = 0, has_aux: bool = False
+) -> Callable[[Callable[P, Any]], Callable[P, tuple[Any, Any]]]: ...
+def value_and_grad(function: Any = None, argnums: Selection = 0, has_aux: bool = False) -> Any:
+    """Return a function that computes the value and the gradient of `function`.
+
+    Args:
+        function, argnums, has_aux: as for `grad`.
+
+    Returns:
+        A function that returns `(value, gradient)`; with `has_aux` the value is `(number, aux)`.
+
+    Raises:
+        NonScalarError, IntegerInputError, ParameterError, NoResultError, NotCallableError: as for `grad`.
+
+    Example:
+        >>> value_and_grad(lambda x: x**3)(2.0)
+        (Tensor(8.), Tensor(12.))
+    """
+    return decorator(_run_value_and_grad, function, argnums=argnums, has_aux=has_aux)
+
+
+def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Return the value of a function and its pullback: the product of a cotangent with its Jacobian.
+
+    Args:
+        function: takes the primals; returns numbers, arrays or containers of them.
+        primals: where to linearize; numbers, arrays or containers of them.
+        has_aux: `function` returns `(result, aux)`.
+
+    Returns:
+        `(value, pullback)`, and with `has_aux` also the aux. `pullback(ct)` takes a cotangent nested as
+        the value is and returns a tuple with one cotangent per primal: J^H ct. It can be called again.
+
+    Raises:
+        SeedError: a ValueError, from the pullback; the cotangent does not fit the value.
+        NoResultError, NotCallableError: as for `grad`.
+
+    Example:
+        >>> value, pullback = vjp(lambda x, y: x * y, np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+        >>> pullback(np.array([1.0, 10.0]))
+        (Tensor([ 3., 40.]), Tensor([ 1., 20.]))
+    """
+    return Transformed(_run_vjp, function, {"has_aux": has_aux})(*primals)
+
+
+def _run_vjp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], has_aux: bool) -> Any:
+    line = Linearization(function, args, keywords, range(len(args)), has_aux)
+
+    def pullback(cotangent: Any) -> tuple[Any, ...]:
+        cotangents = line.pull(cotangent, "the cotangent", again=True)
+        return tuple(line.gradients(cotangents, UnconnectedGradients.ZERO))
+
+    return (line.result, pullback, line.aux) if has_aux else (line.result, pullback)
+
+
+def _run_make_vjp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], params: Selection) -> Any:
+    places, keywords = select(function, params, args, keywords)
+    line = Linearization(function, args, keywords, places)
+
+    def pullback(dy: Any = None) -> list[Any]:
+        return line.gradients(line.pull(dy, "dy", again=True), UnconnectedGradients.NONE)
+
+    return line.result, pullback
+
+
+@overload
+def make_vjp(
+    function: Callable[P, Any], params: Selection = None
+) -> Callable[P, tuple[Any, Callable[..., list[Any]]]]: ...
+@overload
+def make_vjp(
+    function: None = None, params: Selection = None
+) -> Callable[[Callable[P, Any]], Callable[P, tuple[Any, Callable[..., list[Any]]]]]: ...
+def make_vjp(function: Any = None, params: Selection = None) -> Any:
+    """Return a function that computes the value of `function` and a function of `dy`.
+
+    Args:
+        function, params: as for `gradients_function`.
+
+    Returns:
+        `g(*args, **keywords)`, which returns `(value, vjp)`; `vjp(dy=None)` returns the list of
+        gradients weighed with `dy`, any number of times.
+
+    Raises:
+        ParameterError, NoResultError, SeedError, NotCallableError: as for `gradients_function`.
+
+    Example:
+        >>> value, pullback = make_vjp(lambda x, y: x**3 * y - x * y**2)(2.0, 3.0)
+        >>> pullback(dy=10.0)
+        [Tensor(270.), Tensor(-40.)]
+    """
+    return decorator(_run_make_vjp, function, params=params)
+
+
+def stop_gradient(x: Any) -> Any:
+    """Return a value without its connection to what it was computed from.
+
+    Args:
+        x: a tensor, array or number, or a container of them.
+
+    Returns:
+        The same values as Tensors that are constants to every running gradient.
+
+    Example:
+        >>> grad(lambda x: x * stop_gradient(x))(3.0)
+        Tensor(3.)
+    """
+    return tree_map(lambda leaf: stop_gradient_of(leaf) if is_number(leaf) else leaf, x)

@@ -1,0 +1,198 @@
+"""Variables: state that changes, and whose reading is noticed by whoever watches.
+
+A read gives a tensor of the value at that time. In a gradient function or tape, every read of a
+variable is the same input, so that the derivatives with respect to all its reads add up.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import threading
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fgrad import errors
+from fgrad.core.tensor import BOXES, UNTRACED, Tensor, TensorLike, box, boxed, settle
+from fgrad.core.trace import ReverseTrace
+
+_creation = itertools.count()
+
+
+class _Watchers(threading.local):
+    """The watches that are open in this thread, by the rank of their traces."""
+
+    def __init__(self) -> None:
+        self.open: list[VariableWatch] = []
+
+
+_watchers = _Watchers()
+
+
+class VariableWatch:
+    """Makes the variables that are read inside its `with` block inputs of a trace.
+
+    Args:
+        trace: the trace that follows them.
+        all_trainable: watch trainable variables as they are read; otherwise only those in `chosen`.
+    """
+
+    def __init__(self, trace: ReverseTrace, all_trainable: bool = True) -> None:
+        self.trace = trace
+        self.all_trainable = all_trainable
+        self.chosen: dict[Variable, int] = {}
+
+    def __enter__(self) -> VariableWatch:
+        bisect.insort(_watchers.open, self, key=lambda watch: watch.trace.rank)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self in _watchers.open:
+            _watchers.open.remove(self)
+
+    def choose(self, variable: Variable) -> None:
+        """Watch a variable from now on."""
+        if variable not in self.chosen:
+            self.chosen[variable] = self.trace.root(None).note
+
+    def read(self, variable: Variable, value: Any) -> Any:
+        """Return `value` as this watch's trace is to see it."""
+        if self.all_trainable and variable.trainable:
+            self.choose(variable)
+        if variable not in self.chosen or variable.dtype.kind not in "fc":
+            return value
+        return box(value, self.trace, self.chosen[variable])
+
+    def variables(self) -> tuple[Variable, ...]:
+        """Return the watched variables in the order of their creation."""
+        return tuple(sorted(self.chosen, key=lambda variable: variable.number))
+
+
+class Variable(TensorLike):
+    """A tensor whose value can be replaced, such as a parameter of a model.
+
+    It serves wherever a tensor does; each use reads the value it has then. What is assigned is a
+    value alone: a derivative does not pass from the variable to what the value was computed from.
+
+    Args:
+        initial_value: anything `np.array` takes; it is copied.
+        trainable: whether gradient functions, tapes and optimizers find it by themselves. By default
+            floating-point and complex variables are trainable and integer ones are not.
+        name: shown by `repr` and in messages.
+        dtype: by default NumPy's choice (a Python float gives float64).
+
+    Raises:
+        ValueError: NumPy cannot make an array of `initial_value`.
+
+    Example:
+        >>> w = Variable(2.0, name="w")
+        >>> w * 3
+        Tensor(6.)
+        >>> w.assign_add(1.0)
+        Variable(3., name='w')
+    """
+
+    __hash__ = object.__hash__  # type: ignore[assignment]  # by identity: a variable is a thing, not a value
+    trace = UNTRACED
+
+    def __init__(
+        self,
+        initial_value: Any,
+        trainable: bool | None = None,
+        name: str | None = None,
+        dtype: npt.DTypeLike | None = None,
+    ) -> None:
+        self._value = np.array(_plain(initial_value), dtype)
+        self.trainable = self._value.dtype.kind in "fc" if trainable is None else trainable
+        self.number = next(_creation)
+        self.name = name or f"Variable_{self.number}"
+
+    def unbox(self) -> Any:
+        value: Any = self._value
+        for watch in _watchers.open:
+            value = watch.read(self, value)
+        return value
+
+    def value(self) -> Tensor:
+        """Return the present value as a tensor; this reads the variable."""
+        return boxed(self.unbox())  # type: ignore[no-any-return]
+
+    read_value = value
+
+    def numpy(self) -> Any:
+        """Return a copy of the present value as a NumPy array (a NumPy scalar for shape `()`)."""
+        return self._value.copy()[()]
+
+    def assign(self, value: Any) -> Variable:
+        """Replace the value.
+
+        Args:
+            value: a number, array or tensor of the variable's shape; its dtype is cast.
+
+        Returns:
+            The variable.
+
+        Raises:
+            ShapeError: another shape. The variable is unchanged.
+            DtypeError: a dtype that cannot be cast without loss of kind, such as float to int.
+
+        Example:
+            >>> Variable([1.0, 2.0], name="w").assign([3, 4])
+            Variable([3., 4.], name='w')
+        """
+        new = np.asarray(_plain(value))
+        if new.shape != self.shape:
+            raise errors.ShapeError(
+                f"variable {self.name!r} has shape {self.shape}, and the value to assign has shape {new.shape}.\n"
+                "Reshape the value, or create a variable of its shape."
+            )
+        if not np.can_cast(new.dtype, self.dtype, "same_kind"):
+            raise errors.DtypeError(
+                f"variable {self.name!r} has dtype {self.dtype}, which cannot hold a value of dtype {new.dtype}.\n"
+                f"Convert the value with .astype({str(self.dtype)!r}) if rounding it is what you want."
+            )
+        self._value = np.array(new, self.dtype)  # a new array: what was computed before keeps the old one
+        return self
+
+    def assign_add(self, delta: Any) -> Variable:
+        """Add to the value in place; see `assign`."""
+        return self.assign(self._value + _plain(delta))
+
+    def assign_sub(self, delta: Any) -> Variable:
+        """Subtract from the value in place; see `assign`."""
+        return self.assign(self._value - _plain(delta))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._value.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._value.dtype
+
+    @property
+    def size(self) -> int:
+        return self._value.size
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError(
+            f"variable {self.name!r} cannot be assigned by index: assign a whole value, "
+            "w.assign(new), where new = w.numpy(); new[key] = value"
+        )
+
+    def __repr__(self) -> str:
+        return self._repr(f", name={self.name!r}")
+
+    def _shown(self) -> Any:
+        return self._value
+
+
+BOXES.add(Variable)
+
+
+def _plain(value: Any) -> Any:
+    """Return the array inside of all layers."""
+    value = value._shown() if type(value) in BOXES else value
+    return settle(value)
