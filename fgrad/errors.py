@@ -460,3 +460,16 @@ class NoGradientsError(FgradError, ValueError):
         >>> w
         Variable(2.4, name='w')
     """
+
+
+class GradientCheckError(FgradError, AssertionError):
+    """A derivative differs from finite differences: a rule is wrong, or the point is next to a kink.
+
+    >>> import numpy as np
+    >>> from fgrad.testing import check_grads
+    >>> check_grads(np.abs, (np.array([1e-5]),))
+    Traceback (most recent call last):
+    fgrad.errors.GradientCheckError: ...
+
+    >>> check_grads(np.abs, (np.array([0.5]),))
+    """

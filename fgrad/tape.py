@@ -325,7 +325,8 @@ def _pulled(
     leaves, treedef = flatten(sources)
     keys = [_key(tape, leaf) for leaf in leaves]
     keep = {key for key in keys if key is not None}
-    cotangents = pull_back(record, cotangents, keep, {_key(tape, x) for x in stop} - {None}, guarded)
+    stop_keys = {key for key in (_key(tape, x) for x in stop) if key is not None}
+    cotangents = pull_back(record, cotangents, keep, stop_keys, guarded)
     return unflatten(
         treedef,
         [

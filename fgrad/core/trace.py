@@ -164,11 +164,8 @@ def pull_back(
             if pullback is None or cotangent is ZERO:
                 cotangents.setdefault(parent, ZERO)
                 continue
-            passed = pullback(cotangent)
-            if primitive.masks:
-                guarded = True
-            elif guarded and primitive.scales:
-                passed = apply(PRIMITIVES["keep_zeros"], (cotangent, passed))
+            guarded = guarded or primitive.masks
+            passed = pullback(Guarded(cotangent) if guarded and primitive.scales else cotangent)
             if like is not None:
                 passed = conform(passed, *like)
             prior = cotangents.get(parent)
@@ -178,6 +175,27 @@ def pull_back(
                 cotangents[parent] = prior + passed
     cotangents.update(kept)
     return cotangents
+
+
+class Guarded:
+    """A cotangent or tangent whose exact zeros win over infinity and NaN when it is multiplied.
+
+    Zeros that a mask has put there mean "not used", so `where(x > 0, sqrt(x), 0)` has the derivative 0
+    at 0, although `sqrt` has none. It is handed to the rules of primitives that are said to scale.
+    """
+
+    __slots__ = ("cotangent",)
+
+    def __init__(self, cotangent: Any) -> None:
+        self.cotangent = cotangent
+
+    def __mul__(self, slope: Any) -> Any:
+        return apply(PRIMITIVES["scale"], (self.cotangent, slope))
+
+    def __truediv__(self, divisor: Any) -> Any:
+        if not hasattr(divisor, "dtype"):
+            divisor = np.asarray(divisor, self.cotangent.dtype)
+        return self * (1 / divisor)
 
 
 def conform(cotangent: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:

@@ -7,13 +7,14 @@ Formulas that are not school calculus name their source.
 
 from __future__ import annotations
 
+from math import log
 from typing import Any
 
 import numpy as np
 
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
-from fgrad.ops.families import answers, elementwise, identity, linear, register, sample
+from fgrad.ops.families import answers, constant_in_pieces, elementwise, identity, linear, register, sample
 
 
 def _negate(ct: Any) -> Any:
@@ -54,21 +55,21 @@ elementwise(np.subtract,     lambda ans, x, y: identity,
 elementwise(np.multiply,     lambda ans, x, y: lambda ct: ct * y,
                              lambda ans, x, y: lambda ct: ct * x)
 elementwise(np.true_divide,  lambda ans, x, y: lambda ct: ct / y,
-                             lambda ans, x, y: lambda ct: -ct * ans / y, domain=(0.4, 2))
+                             lambda ans, x, y: lambda ct: ct * (-ans / y), domain=(0.4, 2))
 elementwise(np.negative,     lambda ans, x: _negate, scales=False)
 elementwise(np.positive,     lambda ans, x: identity, scales=False)
 elementwise(np.square,       lambda ans, x: lambda ct: ct * (2 * x))
-elementwise(np.reciprocal,   lambda ans, x: lambda ct: -ct * ans * ans, domain=(0.5, 2))
-elementwise(np.sqrt,         lambda ans, x: lambda ct: ct * 0.5 / ans, domain=(0.2, 2))
+elementwise(np.reciprocal,   lambda ans, x: lambda ct: ct * (-ans * ans), domain=(0.5, 2))
+elementwise(np.sqrt,         lambda ans, x: lambda ct: ct / (2 * ans), domain=(0.2, 2))
 elementwise(np.cbrt,         lambda ans, x: lambda ct: ct / (3 * ans * ans), domain=(0.2, 2), complex=False)
 
 # Exponentials and logarithms
 elementwise(np.exp,          lambda ans, x: lambda ct: ct * ans)
-elementwise(np.exp2,         lambda ans, x: lambda ct: ct * ans * np.log(2))
+elementwise(np.exp2,         lambda ans, x: lambda ct: ct * (ans * log(2)))
 elementwise(np.expm1,        lambda ans, x: lambda ct: ct * (ans + 1))
 elementwise(np.log,          lambda ans, x: lambda ct: ct / x, domain=(0.2, 3))
-elementwise(np.log2,         lambda ans, x: lambda ct: ct / x / np.log(2), domain=(0.2, 3))
-elementwise(np.log10,        lambda ans, x: lambda ct: ct / x / np.log(10), domain=(0.2, 3))
+elementwise(np.log2,         lambda ans, x: lambda ct: ct / (x * log(2)), domain=(0.2, 3))
+elementwise(np.log10,        lambda ans, x: lambda ct: ct / (x * log(10)), domain=(0.2, 3))
 elementwise(np.log1p,        lambda ans, x: lambda ct: ct / (1 + x), domain=(-0.8, 2))
 
 # Trigonometry
@@ -76,7 +77,7 @@ elementwise(np.sin,          lambda ans, x: lambda ct: ct * np.cos(x))
 elementwise(np.cos,          lambda ans, x: lambda ct: ct * -np.sin(x))
 elementwise(np.tan,          lambda ans, x: lambda ct: ct * (1 + ans * ans), domain=(-1, 1))
 elementwise(np.arcsin,       lambda ans, x: lambda ct: ct / np.sqrt(1 - x * x), domain=(-0.9, 0.9))
-elementwise(np.arccos,       lambda ans, x: lambda ct: -ct / np.sqrt(1 - x * x), domain=(-0.9, 0.9))
+elementwise(np.arccos,       lambda ans, x: lambda ct: ct / -np.sqrt(1 - x * x), domain=(-0.9, 0.9))
 elementwise(np.arctan,       lambda ans, x: lambda ct: ct / (1 + x * x), domain=(-0.9, 0.9))
 elementwise(np.sinh,         lambda ans, x: lambda ct: ct * np.cosh(x))
 elementwise(np.cosh,         lambda ans, x: lambda ct: ct * np.sinh(x))
@@ -103,10 +104,11 @@ elementwise(np.hypot,        lambda ans, x, y: lambda ct: ct * (x / _unless_zero
 elementwise(np.logaddexp,    lambda ans, x, y: lambda ct: ct * np.exp(x - _finite_below(ans)),
                              lambda ans, x, y: lambda ct: ct * np.exp(y - _finite_below(ans)), complex=False)
 elementwise(np.remainder,    lambda ans, x, y: identity,
-                             lambda ans, x, y: lambda ct: ct * -np.floor(x / y), complex=False,
+                             lambda ans, x, y: lambda ct: ct * -np.floor(x / y), complex=False, scales=False,
                              shapes=(((3,), ()), ((2, 3), (3,))))
 
 # Without a derivative, or with the derivative 0 wherever it exists
+_ufunc: Any
 for _ufunc in (np.floor, np.ceil, np.trunc, np.rint, np.isfinite, np.isinf, np.isnan,
                np.logical_not, np.signbit, np.invert):
     elementwise(_ufunc, None, scales=False, complex=False,
@@ -141,7 +143,7 @@ def _imaginary_part(ans: Any, x: Any) -> Any:
     return (lambda ct: ct * -1j) if x.dtype.kind == "c" else None
 
 
-elementwise(np.sign, _unit_slope, jvp=_unit_tangent)
+elementwise(np.sign, _unit_slope, jvp=_unit_tangent, scales=False)
 elementwise(
     np.absolute,
     lambda ans, x: lambda ct: ct * _conjugate(np.sign(x)),
@@ -224,9 +226,7 @@ _astype = linear(
     name="astype",
 )
 _stop_gradient = register(Primitive("stop_gradient", lambda x: x, samples=(sample((2,)),)))
-_round = linear(
-    lambda x, decimals: np.round(x, decimals), lambda ans, x, decimals: None, sample((3,), decimals=1), name="round"
-)
+_round = constant_in_pieces(np.round, sample((3,), decimals=1))
 
 
 @answers(np.ndarray.astype)

@@ -2,6 +2,7 @@
 
     elementwise(np.sin, rule)     one reverse rule per argument; the forward rule is the same formula
     linear(f, transpose)          linear in its only argument; the forward rule is the operation
+    constant_in_pieces(f)         with the derivative 0
     multilinear(f, *rules)        linear in each argument; the forward rule is a sum of operations
     jointly_linear(f, rules)      linear in all arguments together; any number of them
     @answers(np.sum)              the function that a call of `np.sum` on Tensors reaches
@@ -18,8 +19,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fgrad.core.primitive import FUNCTIONS, PRIMITIVES, UFUNCS, ZERO, Primitive, Rule
+from fgrad.core.primitive import FUNCTIONS, PRIMITIVES, UFUNCS, ZERO, Primitive, Rule, Rules
 from fgrad.core.tensor import apply
+from fgrad.core.trace import Guarded
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -99,7 +101,7 @@ def elementwise(
     Args:
         implementation: a ufunc, which then reaches the primitive, or any function that broadcasts.
         rules: a reverse rule for each argument. The Jacobian is diagonal and thus its own transpose,
-            so the same formula takes a tangent forward.
+            so the same formula takes a tangent forward. A rule that scales is `ct * slope` or `ct / slope`.
         name: by default the implementation's.
         jvp: the forward rule where the formula differs (functions of complex numbers without a
             complex derivative).
@@ -114,8 +116,7 @@ def elementwise(
         for rule, t in zip(rules, tangents, strict=True):
             if t is not ZERO and rule is not None:
                 with np.errstate(all="ignore"):
-                    part = rule(ans, *args)(t)
-                part = keep_zeros(t, part) if scales else part
+                    part = rule(ans, *args)(Guarded(t) if scales else t)
                 total = part if total is ZERO else total + part
         return total
 
@@ -155,7 +156,7 @@ def linear(
 
 
 def multilinear(
-    implementation: Callable[..., Any], rules: Sequence[Rule], *samples: Sample, name: str | None = None
+    implementation: Callable[..., Any], rules: Rules, *samples: Sample, name: str | None = None
 ) -> Primitive:
     """Declare an operation that is linear in each array; its tangent is a sum over them."""
 
@@ -171,6 +172,11 @@ def multilinear(
     if isinstance(implementation, np.ufunc):
         UFUNCS[implementation] = primitive
     return register(primitive)
+
+
+def constant_in_pieces(implementation: Callable[..., Any], *samples: Sample) -> Primitive:
+    """Declare an operation on one array whose derivative is 0 wherever it has one."""
+    return register(Primitive(implementation.__name__, implementation, (None,), samples=samples))
 
 
 class ForEach:
@@ -198,27 +204,32 @@ def jointly_linear(
     return register(primitive)
 
 
-def _keep_zeros(cotangent: Any, product: Any) -> Any:
-    # A sum sees a NaN anywhere, and costs less than looking at each element.
+def _scaled(cotangent: Any, slope: Any) -> Any:
+    product = cotangent * slope
+    # A sum sees infinity and NaN anywhere, and costs less than a look at each element.
     if not np.isfinite(np.add.reduce(product, axis=None)):
         product = np.where(cotangent == 0, np.zeros((), product.dtype), product)[()]
     return product
 
 
-_keep_zeros_primitive = elementwise(
-    _keep_zeros,
-    None,
-    lambda ans, cotangent, product: identity,
-    name="keep_zeros",
-    jvp=lambda tangents, ans, cotangent, product: tangents[1],
+def _scale_tangent(tangents: Sequence[Any], ans: Any, cotangent: Any, slope: Any) -> Any:
+    moved, bent = tangents
+    if moved is ZERO or bent is ZERO:
+        return scale(cotangent, bent) if moved is ZERO else scale(moved, slope)
+    return scale(moved, slope) + scale(cotangent, bent)
+
+
+_scale = elementwise(
+    _scaled,
+    lambda ans, cotangent, slope: lambda ct: scale(ct, slope),
+    lambda ans, cotangent, slope: lambda ct: scale(cotangent, ct),
+    name="scale",
+    jvp=_scale_tangent,
     scales=False,
+    masks=True,
 )
 
 
-def keep_zeros(cotangent: Any, product: Any) -> Any:
-    """Return `product`, which is linear in `cotangent`, with exact zeros where the cotangent is zero.
-
-    So 0 times infinity is 0: what a mask left out contributes nothing, however steep it was there.
-    The derivative is that of the product alone.
-    """
-    return apply(_keep_zeros_primitive, (cotangent, product))
+def scale(cotangent: Any, slope: Any) -> Any:
+    """Return the product of a cotangent or tangent with a slope; where the former is 0, exactly 0."""
+    return apply(_scale, (cotangent, slope))

@@ -14,6 +14,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import ZERO, Primitive, Rule
 from fgrad.core.tensor import BOXES, apply
+from fgrad.core.trace import conform
 from fgrad.ops.families import answers, register, sample
 
 ARRAY = object()
@@ -23,7 +24,8 @@ ARRAY = object()
 def _parted(key: Any) -> tuple[Any, list[Any]]:
     """Part a key into template and arrays."""
     items = key if type(key) is tuple else (key,)
-    template, arrays = [], []
+    template: list[Any] = []
+    arrays = []
     for item in items:
         if item is None or item is Ellipsis or isinstance(item, (int, slice, np.integer)):
             template.append(_plain_slice(item) if isinstance(item, slice) else item)
@@ -88,7 +90,7 @@ def _index_rule(ans: Any, x: Any, *arrays: Any, template: tuple[Any, ...]) -> Ca
     return lambda ct: apply(_scatter, (ct, *arrays), {"template": template, "shape": shape})
 
 
-_index = register(
+_index: Primitive = register(
     Primitive(
         "index",
         lambda x, *arrays, template: x[_joined(template, arrays)],
@@ -113,7 +115,7 @@ def _scattered(values: Any, *arrays: Any, template: tuple[Any, ...], shape: tupl
     return result
 
 
-_scatter = register(
+_scatter: Primitive = register(
     Primitive(
         "scatter",
         _scattered,
@@ -145,17 +147,17 @@ def _replaced_rule(ans: Any, x: Any, value: Any, *arrays: Any, template: Any) ->
 
 
 def _value_rule(ans: Any, x: Any, value: Any, *arrays: Any, template: Any) -> Callable[[Any], Any]:
-    shape = ans.shape
-    return lambda ct: _where_written(ct[_joined(template, arrays)], shape, arrays, template)
+    shape, value_shape, dtype = ans.shape, np.shape(value), ans.dtype
+    key = _joined(template, arrays)
+    return lambda ct: conform(_where_written(ct[key], shape, arrays, key), value_shape, dtype)
 
 
-def _where_written(ct: Any, shape: tuple[int, ...], arrays: Any, template: Any) -> Any:
+def _where_written(ct: Any, shape: tuple[int, ...], arrays: Any, key: Any) -> Any:
     """Drop the cotangents of values that were overwritten because an index occurs twice."""
     if all(array.dtype == np.bool_ for array in arrays):
         return ct
     order = np.arange(ct.size).reshape(ct.shape)
     last = np.empty(shape, order.dtype)
-    key = _joined(template, arrays)
     last[key] = order
     return np.where(last[key] == order, ct, 0)
 
@@ -172,7 +174,6 @@ _replace = register(
         _replaced,
         _First(_replaced_rule, _value_rule),
         _replaced_tangent,
-        broadcasts=True,
         masks=True,
         samples=(
             *_samples(lambda shape, key: (shape, np.empty(shape)[key].shape)),

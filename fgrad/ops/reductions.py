@@ -13,7 +13,8 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS, Primitive
 from fgrad.core.tensor import apply
-from fgrad.ops.families import answers, elementwise, keep_zeros, linear, register, sample
+from fgrad.ops.elementwise import stop_gradient_of
+from fgrad.ops.families import answers, constant_in_pieces, elementwise, linear, register, sample, scale
 
 Axis = int | tuple[int, ...] | None
 
@@ -105,7 +106,8 @@ def _products_of_others(x: Any, axis: Axis) -> Any:
     reduced = [a for a, size in enumerate(kept) if size == 1]
     order = [a for a in range(len(kept)) if a not in reduced] + reduced
     moved = np.transpose(x, order)
-    rows = moved.reshape((*moved.shape[: len(kept) - len(reduced)], -1))
+    free = moved.shape[: len(kept) - len(reduced)]
+    rows = moved.reshape((*free, _count(x.shape, axis)))
     one = np.ones_like(rows[..., :1])
     before = np.cumprod(np.concatenate([one, rows[..., :-1]], axis=-1), axis=-1)
     after = np.cumprod(np.concatenate([one, rows[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
@@ -118,7 +120,7 @@ def _prod_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> C
 
 
 def _prod_tangent(tangents: Any, ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    return np.sum(keep_zeros(tangents[0], tangents[0] * _products_of_others(x, axis)), axis, keepdims=keepdims)
+    return np.sum(scale(tangents[0], _products_of_others(x, axis)), axis, keepdims=keepdims)
 
 
 _prod = register(
@@ -140,12 +142,16 @@ def _logsumexp_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     return result if keepdims else np.squeeze(result, axis)[()]
 
 
-def _softmax(x: Any, ans: Any, axis: Axis) -> Any:
-    return np.exp(x - np.where(ans == -np.inf, 0, ans).reshape(_kept(x.shape, axis)))
+def _softmax(x: Any, axis: Axis) -> Any:
+    """Return exp(x) / sum(exp(x)), by differences from the largest element: they are exact."""
+    largest = stop_gradient_of(np.max(x, axis, keepdims=True))
+    powers = np.exp(x - np.where(np.isfinite(largest), largest, 0))
+    total = np.sum(powers, axis, keepdims=True)
+    return powers / np.where(total == 0, 1, total)
 
 
 def _logsumexp_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
-    return lambda ct: ct.reshape(_kept(x.shape, axis)) * _softmax(x, ans, axis)
+    return lambda ct: ct.reshape(_kept(x.shape, axis)) * _softmax(x, axis)
 
 
 _logsumexp = register(
@@ -154,7 +160,7 @@ _logsumexp = register(
         _logsumexp_value,
         (_logsumexp_rule,),
         lambda tangents, ans, x, axis=None, keepdims=False: np.sum(
-            tangents[0] * _softmax(x, ans, axis), axis, keepdims=keepdims
+            tangents[0] * _softmax(x, axis), axis, keepdims=keepdims
         ),
         samples=_REAL_SAMPLES,
     )
@@ -349,39 +355,17 @@ def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None)
     return a
 
 
-def _index_of_extremum(function: Any) -> Callable[..., Any]:
-    primitive = linear(
-        function,
-        lambda ans, a, **metadata: None,
-        sample((4,)),
-        sample((2, 3), axis=-1, keepdims=True),
-        name=function.__name__,
-    )
-
-    def answer(a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
-        _no_out(function.__name__, out)
-        return apply(primitive, (a,), {"axis": axis, "keepdims": keepdims})
-
-    answer.__name__ = function.__name__
-    return answer
-
-
-for _function in (np.argmax, np.argmin):
-    answers(_function)(_index_of_extremum(_function))
-
-
-def _truth(function: Any) -> Callable[..., Any]:
-    primitive = linear(
-        function, lambda ans, a, **metadata: None, sample((4,)), sample((2, 3), axis=0), name=function.__name__
-    )
+def _without_derivative(function: Any, *samples: Any) -> None:
+    """Let a reduction to indices or truth values be a primitive with the derivative 0."""
+    primitive = constant_in_pieces(function, *samples)
 
     def answer(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
         _no_out(function.__name__, out)
         return apply(primitive, (a,), {"axis": axis, "keepdims": keepdims})
 
     answer.__name__ = function.__name__
-    return answer
+    answers(function)(answer)
 
 
-for _function in (np.all, np.any):
-    answers(_function)(_truth(_function))
+for _function in (np.argmax, np.argmin, np.all, np.any):
+    _without_derivative(_function, sample((4,)), sample((2, 3), axis=-1, keepdims=True))

@@ -64,7 +64,7 @@ def squeeze(a: Any, axis: int | tuple[int, ...] | None = None) -> Any:
 
 _transpose = linear(
     lambda x, axes: np.transpose(x, axes),
-    lambda ans, x, axes: lambda ct: np.transpose(ct, None if axes is None else np.argsort(axes)),
+    lambda ans, x, axes: lambda ct: np.transpose(ct, None if axes is None else np.argsort([axis % ct.ndim for axis in axes])),
     sample((2, 3), axes=None),
     sample((2, 3, 1), axes=(2, 0, 1)),
     sample((), axes=None),
@@ -76,7 +76,7 @@ _transpose = linear(
 @answers(np.transpose)
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     """Permute the axes; by default reverse them."""
-    return apply(_transpose, (a,), {"axes": None if axes is None else tuple(i % a.ndim for i in axes)})
+    return apply(_transpose, (a,), {"axes": None if axes is None else tuple(axes)})
 
 
 def _permutation(function: Any) -> Callable[..., Any]:

@@ -99,7 +99,7 @@ def select(
     """
     if selection is None:
         return list(range(len(args))), keywords
-    chosen = [selection] if isinstance(selection, (int, str)) else list(selection)
+    chosen: list[int | str] = [selection] if isinstance(selection, (int, str)) else list(selection)
     if len({isinstance(each, str) for each in chosen}) > 1:
         raise errors.ParameterError(f"params must be all names or all positions; got {chosen!r}.")
     places: list[Place] = []

@@ -214,7 +214,7 @@ class Linearization:
         self.watch = VariableWatch(trace, all_trainable=variables)
         with trace, self.watch:
             result = function(*traced_args, **traced_keywords)
-            result, self.aux = _with_aux(function, result) if has_aux else (result, None)
+            result, aux = _with_aux(function, result) if has_aux else (result, None)
             leaves, self.treedef = flatten(result)
             leaves = [boxed(settle(leaf)) if type(leaf) in BOXES else leaf for leaf in leaves]
         _check_result(function, result, leaves)
@@ -225,7 +225,7 @@ class Linearization:
             _check_detached(function, trace)
         self._record, trace.record = trace.record, []
         self.result = untraced(unflatten(self.treedef, leaves))
-        self.aux = untraced(self.aux)
+        self.aux = untraced(aux)
 
     def pull(self, seeds: Any, what: str, again: bool = False) -> dict[int, Any]:
         """Pull the seeds, nested as the result is, back to the inputs; None means ones."""

@@ -1,0 +1,41 @@
+# Everything runs in .venv, which the first target builds from nothing.
+#
+#   make demo     train the digits classifier; pictures in out/
+#   make test     the whole suite
+#   make lint     style, types, and the size of the core
+#   make bench    the speed ratios
+#   make docs     the API pages, in build/docs
+#   make clean    remove what the targets have made
+
+PYTHON ?= python3
+BIN = .venv/bin
+READY = .venv/ready
+
+.PHONY: demo test lint bench docs clean
+
+demo: $(READY)
+	$(BIN)/python examples/digits.py
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2
+
+lint: $(READY)
+	$(BIN)/ruff check fgrad tests examples benchmarks tools
+	$(BIN)/mypy --strict fgrad
+	$(BIN)/python tools/core_size.py
+
+bench: $(READY)
+	$(BIN)/python benchmarks/run.py
+
+docs: $(READY)
+	$(BIN)/pdoc --docformat google --output-directory build/docs fgrad
+
+clean:
+	rm -rf .venv build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fgrad needs Python 3.11 or newer; name one with make PYTHON=...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@

@@ -1,0 +1,1 @@
+"""SciPy's functions for tensors, by SciPy's names."""

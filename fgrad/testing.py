@@ -1,0 +1,182 @@
+"""Checking derivatives, of a user's function and of fgrad's own primitives.
+
+    check_grads(f, args)        both modes against finite differences, to any order
+    calls(primitive)            the sample calls of a primitive, for the generic tests
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fgrad import errors
+from fgrad.core.primitive import Primitive
+from fgrad.core.tensor import BOXES, apply
+from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.ops.families import Sample
+from fgrad.transforms.forward import jvp
+from fgrad.transforms.reverse import vjp
+
+_STEP = 1e-4
+
+
+def check_grads(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    order: int = 2,
+    modes: Sequence[str] = ("fwd", "rev"),
+    rtol: float = 1e-5,
+    atol: float = 1e-7,
+) -> None:
+    """Compare the derivatives of a function with finite differences.
+
+    Along a random direction, the tangent of forward mode is compared with central differences of two
+    step sizes, extrapolated (Richardson); the cotangent of reverse mode is compared with it through
+    the inner product that both must agree on. For a higher order the derivative itself is checked.
+
+    Args:
+        f: takes `args`; returns numbers, arrays or containers of them.
+        args: where to check: float64 or complex128 numbers, arrays or containers of them, not at a kink.
+        order: the highest order of derivative.
+        modes: "fwd", "rev" or both; a higher order is checked in every combination.
+        rtol, atol: the largest relative and absolute difference.
+
+    Raises:
+        GradientCheckError: an AssertionError; a derivative differs. The message says where.
+
+    Example:
+        >>> check_grads(lambda x: np.sin(x) * x, (np.array([0.5, 1.0]),))
+    """
+    _check(f, tuple(args), order, modes, rtol, atol, np.random.default_rng(0), "")
+
+
+def _check(
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    order: int,
+    modes: Sequence[str],
+    rtol: float,
+    atol: float,
+    rng: np.random.Generator,
+    path: str,
+) -> None:
+    direction = _random_like(args, rng)
+    expected = _difference(f, args, direction)
+    weights = _random_like(expected, rng)
+    for mode in modes:
+        if mode == "fwd":
+            derivative = _along(f, direction)
+            _compare(derivative(*args), expected, rtol, atol, f"{path}forward")
+        else:
+            derivative = _weighed(f, weights)
+            # <weights, J direction> and <J^H weights, direction> are the same number.
+            _compare(
+                _inner(derivative(*args), direction), _inner(weights, expected), rtol, atol, f"{path}reverse"
+            )
+        if order > 1:
+            _check(derivative, args, order - 1, modes, rtol, atol, rng, f"{path}{mode} then ")
+
+
+def _along(f: Callable[..., Any], direction: tuple[Any, ...]) -> Callable[..., Any]:
+    return lambda *args: jvp(f, args, direction)[1]
+
+
+def _weighed(f: Callable[..., Any], weights: Any) -> Callable[..., Any]:
+    return lambda *args: vjp(f, *args)[1](weights)
+
+
+def _arrays(tree: Any) -> list[npt.NDArray[Any]]:
+    return [leaf.numpy() if type(leaf) in BOXES else np.asarray(leaf) for leaf in flatten(tree)[0]]
+
+
+def _random_like(tree: Any, rng: np.random.Generator) -> Any:
+    def draw(x: npt.NDArray[Any]) -> Any:
+        real = rng.standard_normal(x.shape)
+        if x.dtype.kind == "c":
+            return (real + 1j * rng.standard_normal(x.shape)).astype(x.dtype)
+        return real.astype(x.dtype) if x.dtype.kind == "f" else np.zeros(x.shape)
+
+    return unflatten(flatten(tree)[1], [draw(np.asarray(x)) for x in _arrays(tree)])
+
+
+def _difference(f: Callable[..., Any], args: tuple[Any, ...], direction: tuple[Any, ...]) -> Any:
+    """Return how `f` changes along a direction, by central differences of two step sizes."""
+    leaves, treedef = flatten(args)
+    directions = flatten(direction)[0]
+
+    def central(step: float) -> tuple[list[Any], Any]:
+        ahead, behind = (
+            f(*unflatten(treedef, [x + sign * step * t for x, t in zip(_arrays(args), directions, strict=True)]))
+            for sign in (1, -1)
+        )
+        changes = [_change(a, b) / (2 * step) for a, b in zip(_arrays(ahead), _arrays(behind), strict=True)]
+        return changes, flatten(ahead)[1]
+
+    coarse, out_treedef = central(_STEP)
+    fine, _ = central(_STEP / 2)
+    return unflatten(out_treedef, [(4 * h - c) / 3 for h, c in zip(fine, coarse, strict=True)])
+
+
+def _change(ahead: npt.NDArray[Any], behind: npt.NDArray[Any]) -> Any:
+    return ahead - behind if ahead.dtype.kind in "fc" else np.zeros(ahead.shape)
+
+
+def _inner(a: Any, b: Any) -> float:
+    pairs = zip(_arrays(a), _arrays(b), strict=True)
+    return float(sum(np.sum(np.real(np.conjugate(x) * y)) for x, y in pairs))
+
+
+def _compare(found: Any, expected: Any, rtol: float, atol: float, what: str) -> None:
+    for path, x, y in zip(paths(expected), _arrays(found), _arrays(expected), strict=True):
+        scale = max(1.0, float(np.max(np.abs(y), initial=0)))
+        if x.shape != y.shape or not np.allclose(x, y, rtol=rtol, atol=atol * scale):
+            raise errors.GradientCheckError(
+                f"the {what} derivative{path} is\n{x}\nand finite differences give\n{y}"
+            )
+
+
+@dataclass(frozen=True)
+class Call:
+    """One sample call of a primitive with random arrays.
+
+    Attributes:
+        function: runs the primitive on the arrays.
+        arrays: the arguments that are differentiated.
+    """
+
+    function: Callable[..., Any]
+    arrays: tuple[Any, ...]
+
+
+def calls(primitive: Primitive, dtype: npt.DTypeLike = np.float64, seed: int = 0) -> Iterator[Call]:
+    """Return the sample calls of a primitive that a dtype allows.
+
+    Args:
+        primitive: an entry of the table.
+        dtype: of the arrays; complex ones leave out samples of real operations.
+        seed: of the random numbers.
+
+    Example:
+        >>> from fgrad.core.primitive import PRIMITIVES
+        >>> [call.arrays[0].shape for call in calls(PRIMITIVES["sin"])]
+        [(), (3,), (2, 3), (0, 2)]
+    """
+    rng = np.random.default_rng(seed)
+    for each in primitive.samples:
+        if each.complex or np.dtype(dtype).kind != "c":
+            yield Call(_calling(primitive, each), tuple(_draw(each, shape, dtype, rng) for shape in each.shapes))
+
+
+def _calling(primitive: Primitive, sample: Sample) -> Callable[..., Any]:
+    return lambda *arrays: apply(primitive, (*arrays, *sample.constants), sample.metadata)
+
+
+def _draw(sample: Sample, shape: tuple[int, ...], dtype: npt.DTypeLike, rng: np.random.Generator) -> Any:
+    values = rng.uniform(*sample.domain, shape)
+    if np.dtype(dtype).kind == "c":
+        values = values + 1j * rng.uniform(*sample.domain, shape)
+    return np.asarray(values, dtype)

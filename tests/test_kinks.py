@@ -1,0 +1,108 @@
+"""What the derivative is where calculus leaves a choice: one table, first and second order.
+
+The rule is: JAX's value where that is finite (equal shares at ties); at other kinks the subgradient
+of least norm; what a mask leaves out contributes exactly 0; a true infinity stays.
+"""
+
+import numpy as np
+import pytest
+
+import fgrad as fg
+import fgrad.numpy as fnp
+from fgrad.ops.reductions import logsumexp
+
+INF = np.inf
+
+# name, function, point, gradient of the sum, derivative of that gradient's sum (None: not pinned)
+TABLE = [
+    ("sqrt at 0", np.sqrt, [0.0, 4.0], [INF, 0.25], None),
+    ("abs at 0", np.abs, [0.0, -2.0], [0.0, -1.0], [0.0, 0.0]),
+    ("square at 0", lambda x: x**2, [0.0], [0.0], [2.0]),
+    ("x ** 2. at 0", lambda x: x**2.0, [0.0], [0.0], [2.0]),
+    ("x ** 1 at 0", lambda x: x**1, [0.0], [1.0], [0.0]),
+    ("x ** 0 at 0", lambda x: x**0, [0.0, 2.0], [0.0, 0.0], [0.0, 0.0]),
+    ("x ** 0. at 0", lambda x: x**0.0, [0.0], [0.0], [0.0]),
+    ("x ** array of 0", lambda x: x ** np.array([0.0, 2.0]), [0.0, 0.0], [0.0, 0.0], [0.0, 2.0]),
+    ("0 ** x at 2 and 0", lambda x: 0.0**x, [2.0, 0.0], [0.0, 0.0], [0.0, 0.0]),
+    ("max of equal elements", np.max, [1.0, 1.0], [0.5, 0.5], [0.0, 0.0]),
+    ("min of three, two equal", np.min, [1.0, 1.0, 3.0], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]),
+    ("maximum(x, 1) at 1", lambda x: np.maximum(x, 1.0), [1.0, 2.0, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 0.0]),
+    ("minimum(1, x) at 1", lambda x: np.minimum(1.0, x), [1.0, 2.0, 0.0], [0.5, 0.0, 1.0], [0.0, 0.0, 0.0]),
+    ("maximum(x, x)", lambda x: np.maximum(x, x), [1.0], [1.0], [0.0]),
+    ("clip at its bounds", lambda x: np.clip(x, 0, 1), [0.0, 1.0, 0.5, 2.0], [0.5, 0.5, 1.0, 0.0], [0.0] * 4),
+    ("prod through one zero", np.prod, [0.0, 2.0, 3.0], [6.0, 0.0, 0.0], [5.0, 3.0, 2.0]),
+    ("prod through two zeros", np.prod, [0.0, 0.0, 3.0], [0.0, 0.0, 0.0], [3.0, 3.0, 0.0]),
+    ("cumprod through a zero", np.cumprod, [0.0, 2.0, 3.0], [9.0, 0.0, 0.0], [6.0, 4.0, 2.0]),
+    ("std of equal elements", np.std, [2.0, 2.0, 2.0], [0.0, 0.0, 0.0], None),
+    ("hypot(x, x) at 0", lambda x: np.hypot(x, x), [0.0], [0.0], None),
+    ("arctan2(x, x) at 0", lambda x: np.arctan2(x, x), [0.0], [0.0], None),
+    ("floor, rint, sign", lambda x: np.floor(x) + np.rint(x) + np.sign(x), [0.3], [0.0], [0.0]),
+    ("a comparison", lambda x: (x > 0) * 2.0, [0.3], [0.0], [0.0]),
+    ("where hides sqrt", lambda x: np.where(x > 0, np.sqrt(x), 0.0), [0.0, 4.0, -1.0], [0, 0.25, 0], [0, -1 / 32, 0]),
+    ("where hides log", lambda x: np.where(x > 0, np.log(x), 0.0), [0.0, 2.0], [0.0, 0.5], [0.0, -0.25]),
+    ("where hides x log x", lambda x: np.where(x > 0, x * np.log(x), 0.0), [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]),
+    ("where hides sin(x) / x", lambda x: np.where(x == 0, 1.0, np.sin(x) / x), [0.0], [0.0], [0.0]),
+    ("where hides exp", lambda x: np.where(x < 9, np.exp(x), 0.0), [1000.0, 0.0], [0.0, 1.0], [0.0, 1.0]),
+    ("where hides a power", lambda x: np.where(x > 0, x**0.5, 0.0), [0.0, -1.0, 4.0], [0, 0, 0.25], [0, 0, -1 / 32]),
+    ("where hides arcsin", lambda x: np.where(x < 1, np.arcsin(x), 0.0), [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]),
+    ("maximum hides 1 / x", lambda x: np.maximum(-1.0 / np.abs(x), -2.0), [0.0, 1.0], [0.0, 1.0], [0.0, -2.0]),
+    ("clip hides log", lambda x: np.clip(np.log(x), -1.0, 1.0), [0.0, 1.0], [0.0, 1.0], [0.0, -1.0]),
+    ("an index hides log", lambda x: np.log(x)[1], [0.0, 2.0], [0.0, 0.5], [0.0, -0.25]),
+    ("logsumexp of -inf", logsumexp, [-INF, -INF], [0.0, 0.0], None),
+    ("logsumexp, large", logsumexp, [1000.0, 1000.0], [0.5, 0.5], [0.0, 0.0]),
+    ("logaddexp of -inf", lambda x: np.logaddexp(x, x), [-INF], [0.0], None),
+]
+NAMED = [pytest.param(*row[1:], id=row[0]) for row in TABLE]
+
+
+def total_gradient(f, x):
+    return fg.grad(lambda x: np.sum(f(x)))(x)
+
+
+@pytest.mark.parametrize(("f", "at", "first", "second"), NAMED)
+def test_reverse(f, at, first, second):
+    x = np.array(at)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(total_gradient(f, x), first, rtol=1e-14)
+        if second is not None:
+            np.testing.assert_allclose(total_gradient(lambda x: total_gradient(f, x), x), second, rtol=1e-14)
+
+
+@pytest.mark.parametrize(("f", "at", "first", "second"), NAMED)
+def test_forward(f, at, first, second):
+    x = np.array(at)
+    for place, slope in enumerate(first):
+        direction = np.zeros_like(x)
+        direction[place] = 1.0
+        with np.errstate(all="ignore"):
+            _, tangent = fg.jvp(lambda x: np.sum(f(x)), (x,), (direction,))
+        np.testing.assert_allclose(tangent, slope, rtol=1e-14)
+
+
+@pytest.mark.parametrize(("f", "at", "first", "second"), [row for row in NAMED if row.values[3] is not None])
+def test_forward_over_reverse(f, at, first, second):
+    x = np.array(at)
+    with np.errstate(all="ignore"):
+        for place, slope in enumerate(second):
+            direction = np.zeros_like(x)
+            direction[place] = 1.0
+            _, tangent = fg.jvp(lambda x: np.sum(total_gradient(f, x)), (x,), (direction,))
+            np.testing.assert_allclose(tangent, slope, rtol=1e-14)
+
+
+def test_an_honest_nan_stays():
+    """sqrt(x)**2 has the derivative 1 at 0, which the chain rule cannot know: not a quiet 0."""
+    with np.errstate(all="ignore"):
+        assert np.isnan(fg.grad(lambda x: np.sqrt(x) ** 2)(0.0))
+
+
+def test_ties_share_equally_along_an_axis():
+    x = np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 2.0]])
+    expected = [[0.5, 0.5, 0.0], [1 / 3, 1 / 3, 1 / 3]]
+    np.testing.assert_allclose(fg.gradients_function(lambda x: fnp.max(x, axis=1))(x)[0], expected)
+
+
+def test_the_variance_of_large_numbers_is_stable():
+    x = 1e8 + np.array([0.0, 1.0, 2.0])
+    np.testing.assert_allclose(fg.grad(np.var)(x), 2 / 3 * np.array([-1.0, 0.0, 1.0]), rtol=1e-7)
+    np.testing.assert_allclose(fg.grad(np.std)(x), np.array([-1.0, 0.0, 1.0]) / 3 / np.std([0, 1, 2]), rtol=1e-7)

@@ -1,0 +1,75 @@
+"""The checker itself: a rule that is wrong by 0.1 % must not pass."""
+
+import numpy as np
+import pytest
+
+import fgrad as fg
+from fgrad import errors
+from fgrad.core.primitive import PRIMITIVES, Primitive
+from fgrad.core.tensor import apply
+from fgrad.testing import calls, check_grads
+
+X = np.array([0.3, 0.7, 1.1])
+
+
+def made(vjp=lambda ans, x: lambda ct: ct * np.cos(x), jvp=lambda tangents, ans, x: tangents[0] * np.cos(x)):
+    primitive = Primitive("sine", np.sin, (vjp,), jvp)
+    # Not the ufunc itself, which would find the primitive of the table under another trace.
+    primitive.implementation = lambda x: np.sin(x)
+    return lambda x: apply(primitive, (x,))
+
+
+def test_right_rules_pass():
+    check_grads(made(), (X,), order=3)
+
+
+@pytest.mark.parametrize("off", [1.001, 0.999])
+def test_a_wrong_reverse_rule_fails(off):
+    with pytest.raises(errors.GradientCheckError, match="the reverse derivative is"):
+        check_grads(made(vjp=lambda ans, x: lambda ct: off * ct * np.cos(x)), (X,), order=1)
+
+
+@pytest.mark.parametrize("off", [1.001, 0.999])
+def test_a_wrong_forward_rule_fails(off):
+    with pytest.raises(errors.GradientCheckError, match="the forward derivative is"):
+        check_grads(made(jvp=lambda tangents, ans, x: off * tangents[0] * np.cos(x)), (X,), order=1)
+
+
+@pytest.mark.parametrize("mode", ["fwd", "rev"])
+def test_a_wrong_second_derivative_fails(mode):
+    """The first derivative is right; that it depends on x is hidden from the second."""
+
+    def slope(x):
+        return np.cos(fg.stop_gradient(x))
+
+    f = made(lambda ans, x: lambda ct: ct * slope(x), lambda tangents, ans, x: tangents[0] * slope(x))
+    check_grads(f, (X,), order=1)
+    with pytest.raises(errors.GradientCheckError, match=f"the {mode} then"):
+        check_grads(f, (X,), order=2, modes=(mode,))
+
+
+def test_only_the_modes_that_are_asked_for():
+    check_grads(made(vjp=lambda ans, x: lambda ct: ct), (X,), order=1, modes=("fwd",))
+    check_grads(made(jvp=lambda tangents, ans, x: tangents[0]), (X,), order=1, modes=("rev",))
+
+
+def test_a_missing_conjugate_is_found():
+    z = np.array([0.3 + 0.4j])
+    with pytest.raises(errors.GradientCheckError, match="the reverse derivative is"):
+        check_grads(made(vjp=lambda ans, x: lambda ct: ct * np.conjugate(np.cos(x))), (z,), order=1)
+
+
+def test_containers():
+    check_grads(lambda p: {"s": p["a"] * p["b"][0], "t": (p["b"][0] ** 2,)}, ({"a": X, "b": [X]},))
+    with pytest.raises(errors.GradientCheckError, match=r"derivative\['t'\]"):
+        check_grads(lambda p: {"s": p, "t": fg.stop_gradient(p) ** 2}, (X,), order=1)
+
+
+def test_a_kink_is_found():
+    with pytest.raises(errors.GradientCheckError, match="finite differences give"):
+        check_grads(np.abs, (np.array([1e-5]),), order=1)
+
+
+def test_calls_leave_out_what_a_dtype_does_not_allow():
+    assert list(calls(PRIMITIVES["maximum"], np.complex128)) == []
+    assert {call.arrays[0].dtype for call in calls(PRIMITIVES["sin"], np.complex64)} == {np.dtype(np.complex64)}
