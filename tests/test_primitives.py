@@ -42,13 +42,13 @@ def test_the_number_of_rules_exercised():
                 trace = ReverseTrace()
                 with trace:
                     call.function(*[trace.root(x) for x in call.arrays])
-                edges = [edge for edge in trace.record if edge[4].name == name]
+                edges = [edge for edge in trace.record if edge[5].name == name]
                 reached |= {name for _ in edges}
                 # The inputs have the first keys, in order, so a parent's key is the argument's number.
-                rules |= {(name, parent) for _, parent, pullback, _, _ in edges if pullback is not None}
+                rules |= {(name, parent) for _, _, parent, pullback, _, _ in edges if pullback is not None}
     assert set(DIFFERENTIATED) - reached == {"stop_gradient"}
-    assert len(reached) == 86
-    assert len(rules) == 83
+    assert len(reached) == 87
+    assert len(rules) == 84
 
 
 @pytest.mark.parametrize("call", identified(np.float64, COMPARABLE))

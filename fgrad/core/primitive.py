@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -60,6 +60,7 @@ class Primitive:
             infinite; after a mask the cotangent comes as `Guarded`, and its exact zeros win.
         masks: the pullback puts exact zeros in place of what the operation did not use.
         samples: calls for the generic tests (see `fgrad.testing`).
+        is_ufunc: the implementation is a ufunc, which answers tensors by itself.
     """
 
     name: str
@@ -71,3 +72,7 @@ class Primitive:
     scales: bool = False
     masks: bool = False
     samples: tuple[Any, ...] = ()
+    is_ufunc: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_ufunc = isinstance(self.implementation, np.ufunc)

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS, UFUNCS, Primitive
-from fgrad.core.tree import flatten, unflatten
+from fgrad.core.tree import LEAVES, flatten, unflatten
 
 NOTHING: Mapping[str, Any] = {}
 
@@ -413,13 +413,14 @@ class Tensor(TensorLike):
 
 
 BOXES: set[type] = {Tensor}
+LEAVES.add(Tensor)
 
-_new_tensor = functools.partial(object.__new__, Tensor)
+new_tensor = functools.partial(object.__new__, Tensor)
 
 
 def box(value: Any, trace: Trace, note: Any) -> Tensor:
     """Return a Tensor over `value`, which is not copied."""
-    tensor = _new_tensor()
+    tensor = new_tensor()
     tensor.value, tensor.trace, tensor.note = value, trace, note
     return tensor
 

@@ -20,13 +20,13 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import PRIMITIVES, ZERO, Primitive
-from fgrad.core.tensor import Tensor, Trace, apply, box, boxed
+from fgrad.core.tensor import Tensor, Trace, apply, box, boxed, new_tensor
 
 Pullback = Callable[[Any], Any]
 Like = tuple[tuple[int, ...], "np.dtype[Any]"]
-Edge = tuple[int, int, "Pullback | None", "Like | None", Primitive]
-"""A result's key, an argument's key, the pullback between them, the form to bring what it returns
-into (None: it has it already), and the primitive."""
+Edge = tuple[int, bool, int, "Pullback | None", "Like | None", Primitive]
+"""A result's key, whether the edge is the first one recorded for it, an argument's key, the pullback
+between them, the form to bring what it returns into (None: it has it already), and the primitive."""
 
 
 class ReverseTrace(Trace):
@@ -60,33 +60,37 @@ class ReverseTrace(Trace):
 
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         values = [arg.value if type(arg) is Tensor and arg.trace is self else arg for arg in args]
-        # A ufunc finds its own way to `apply` when a value is a tensor, and is faster when none is.
-        if type(primitive.implementation) is np.ufunc:
-            ans = primitive.implementation(*values, **metadata)
+        if primitive.is_ufunc:  # which finds its own way to `apply` when a value is a tensor
+            ans = primitive.implementation(*values)
         else:
             ans = apply(primitive, values, metadata)
         rules = primitive.vjps
         if rules is None:
             return boxed(ans)
         key = next(self._keys)
-        result = box(ans, self, key)
-        seen = (result, *args) if self.persistent else (ans, *values)
+        result = new_tensor()
+        result.value, result.trace, result.note = ans, self, key
+        if self.persistent:
+            seen, values = result, args
+        else:
+            seen = ans
         dtype = None if type(ans) is tuple else ans.dtype
         shape = ans.shape if primitive.broadcasts else None
-        edges = []
-        argnum = 0
+        argnum, first = 0, True
         for arg in args:
             if type(arg) is Tensor and arg.trace is self:
                 rule, value = rules[argnum], arg.value
-                pullback = rule(*seen, **metadata) if rule else None
+                if metadata and rule is not None:
+                    pullback = rule(seen, *values, **metadata)
+                else:  # the same without keywords is faster, and most operations have none
+                    pullback = None if rule is None else rule(seen, *values)
                 if dtype is value.dtype and (shape is None or shape == value.shape):
                     like = None
                 else:
                     like = (value.shape, value.dtype)
-                edges.append((key, arg.note, pullback, like, primitive))
+                self.record.append((key, first, arg.note, pullback, like, primitive))
+                first = False
             argnum += 1
-        # In one step, so that the edges of one operation stay together when threads share a trace.
-        self.record.extend(edges)
         return result if dtype is not None else self._outputs(result)
 
     def _outputs(self, result: Tensor) -> tuple[Tensor, ...]:
@@ -95,7 +99,7 @@ class ReverseTrace(Trace):
         outputs = tuple(self.root(item) for item in result.value)
         for place, output in enumerate(outputs):
             pullback = functools.partial(Parts, likes, place)
-            self.record.append((output.note, result.note, pullback, None, _ITEM))
+            self.record.append((output.note, True, result.note, pullback, None, _ITEM))
         return outputs
 
     def concrete(self, tensor: Tensor, how: str) -> Any:
@@ -149,16 +153,15 @@ def pull_back(
         `cotangents`, which now holds those of the inputs and of `keep`; ZERO is connected, but zero.
     """
     kept = {}
-    current, cotangent = -1, None
     with np.errstate(all="ignore"):  # infinities are in the result for all to see
         while record:
-            key, parent, pullback, like, primitive = record.pop()
-            if key != current:
-                current, cotangent = key, cotangents.pop(key, None)
-                if key in keep and cotangent is not None:
-                    kept[key] = cotangent
-                if key in stop:
-                    cotangent = None
+            key, first, parent, pullback, like, primitive = record.pop()
+            # The first edge of a result is the last to come by: its cotangent is needed no more.
+            cotangent = cotangents.pop(key, None) if first else cotangents.get(key)
+            if keep and key in keep and cotangent is not None:
+                kept[key] = cotangent
+            if stop and key in stop:
+                continue
             if cotangent is None:
                 continue
             if pullback is None or cotangent is ZERO:
@@ -207,11 +210,13 @@ def conform(cotangent: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any
     if dtype.kind not in "fc":
         return ZERO
     if cotangent.shape != shape:
-        new = len(cotangent.shape) - len(shape)
-        repeated = tuple(
-            axis for axis, size in enumerate(cotangent.shape) if axis < new or shape[axis - new] != size
-        )
-        cotangent = np.add.reduce(cotangent, axis=repeated, keepdims=True).reshape(shape)
+        sizes = cotangent.shape
+        new = len(sizes) - len(shape)
+        if new:
+            cotangent = np.add.reduce(cotangent, axis=0 if new == 1 else tuple(range(new)))
+        if sizes[new:] != shape:
+            repeated = tuple(axis for axis, size in enumerate(shape) if sizes[new + axis] != size)
+            cotangent = np.add.reduce(cotangent, axis=repeated, keepdims=True)
     if cotangent.dtype is not dtype:
         cotangent = (cotangent.real if dtype.kind == "f" else cotangent).astype(dtype)
     return cotangent

@@ -12,13 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import optree
 
 NAMESPACE = "fgrad"
 
+LEAVES: set[type] = {np.ndarray, float}
+"""Types that are leaves for certain, so that the commonest trees need no look inside."""
+
+_LEAF = optree.tree_structure(0)
+
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:
     """Return the leaves of a tree, in order, and its structure."""
+    if type(tree) in LEAVES:
+        return [tree], _LEAF
     leaves, treedef = optree.tree_flatten(tree, namespace=NAMESPACE)
     return leaves, treedef
 

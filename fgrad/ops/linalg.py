@@ -10,6 +10,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.tensor import apply
+from fgrad.core.trace import conform
 from fgrad.ops.families import ForEach, answers, multilinear, sample
 
 
@@ -17,6 +18,10 @@ def _matrix(x: Any, vector_axis: int) -> Any:
     """Return `x` with at least two axes; a vector becomes a row (-2) or a column (-1)."""
     x = x if hasattr(x, "ndim") else np.asarray(x)
     return np.expand_dims(x, vector_axis) if x.ndim == 1 else x
+
+
+def _is_vector(x: Any) -> bool:
+    return (x.ndim if hasattr(x, "ndim") else np.ndim(x)) == 1
 
 
 def _transposed(x: Any) -> Any:
@@ -29,31 +34,35 @@ def _as_product(ct: Any, x_is_vector: bool, y_is_vector: bool) -> Any:
     return np.expand_dims(ct, -2) if x_is_vector else ct
 
 
+def _are_matrices(x: Any, y: Any) -> bool:
+    return getattr(x, "ndim", 0) == 2 == getattr(y, "ndim", 0)
+
+
 def _left_rule(ans: Any, x: Any, y: Any) -> Callable[[Any], Any]:
-    x_is_vector, y_is_vector = np.ndim(x) == 1, np.ndim(y) == 1
-    if not (x_is_vector or y_is_vector):
-        return lambda ct: ct @ _transposed(y)
+    if _are_matrices(x, y):
+        return lambda ct: ct @ y.T
+    shape, x_is_vector, y_is_vector = x.shape, x.ndim == 1, np.ndim(y) == 1
 
     def pullback(ct: Any) -> Any:
         product = _as_product(ct, x_is_vector, y_is_vector) @ _transposed(_matrix(y, -1))
-        return np.squeeze(product, -2) if x_is_vector else product
+        return conform(np.squeeze(product, -2) if x_is_vector else product, shape, ct.dtype)
 
     return pullback
 
 
 def _right_rule(ans: Any, x: Any, y: Any) -> Callable[[Any], Any]:
-    x_is_vector, y_is_vector = np.ndim(x) == 1, np.ndim(y) == 1
-    if not (x_is_vector or y_is_vector):
-        return lambda ct: _transposed(x) @ ct
+    if _are_matrices(x, y):
+        return lambda ct: x.T @ ct
+    shape, x_is_vector, y_is_vector = y.shape, np.ndim(x) == 1, y.ndim == 1
 
     def pullback(ct: Any) -> Any:
         product = _transposed(_matrix(x, -2)) @ _as_product(ct, x_is_vector, y_is_vector)
-        return np.squeeze(product, -1) if y_is_vector else product
+        return conform(np.squeeze(product, -1) if y_is_vector else product, shape, ct.dtype)
 
     return pullback
 
 
-_matmul = multilinear(
+multilinear(
     np.matmul,
     (_left_rule, _right_rule),
     sample((3,), (3,)),
@@ -68,7 +77,6 @@ _matmul = multilinear(
     sample((0, 3), (3, 2)),
     sample((2, 0), (0, 3)),
 )
-_matmul.broadcasts = True
 
 
 @answers(np.dot)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod as prod_of
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS, Primitive
 from fgrad.core.tensor import apply
-from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.ops.families import answers, constant_in_pieces, elementwise, linear, register, sample, scale
+from fgrad.ops.shaping import repeat
 
 Axis = int | tuple[int, ...] | None
 
@@ -32,22 +33,24 @@ def _kept(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
     """Return the shape with 1 for each axis that is reduced."""
     if axis is None:
         return (1,) * len(shape)
+    if type(axis) is int:
+        axis %= len(shape)
+        return (*shape[:axis], 1, *shape[axis + 1 :])
     axes = {a % len(shape) for a in ((axis,) if isinstance(axis, int) else axis)}
     return tuple(1 if a in axes else size for a, size in enumerate(shape))
 
 
 def _count(shape: tuple[int, ...], axis: Axis) -> int:
     """Return how many elements go into each result."""
-    count = 1
-    for size, kept in zip(shape, _kept(shape, axis), strict=True):
-        count *= size if kept == 1 else 1
-    return count
+    if axis is None:
+        return prod_of(shape)
+    return prod_of(shape[a] for a in ((axis,) if isinstance(axis, int) else axis))
 
 
 def _sum_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
     shape = x.shape
     kept = _kept(shape, axis)
-    return lambda ct: np.broadcast_to(ct.reshape(kept), shape)
+    return lambda ct: repeat(ct.reshape(kept), shape)
 
 
 _sum = linear(
@@ -135,23 +138,27 @@ _prod = register(
 
 
 def _logsumexp_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    largest = np.maximum.reduce(x, axis=axis, keepdims=True)
-    shift = np.where(np.isfinite(largest), largest, 0)
+    shift = _shift(np.maximum.reduce(x, axis=axis, keepdims=True))
+    total = np.add.reduce(np.exp(x - shift), axis=axis, keepdims=True)
     with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf, as it should be
-        result = np.log(np.add.reduce(np.exp(x - shift), axis=axis, keepdims=True)) + shift
+        result = np.log(total) + shift
     return result if keepdims else np.squeeze(result, axis)[()]
 
 
-def _softmax(x: Any, axis: Axis) -> Any:
-    """Return exp(x) / sum(exp(x)), by differences from the largest element: they are exact."""
-    largest = stop_gradient_of(np.max(x, axis, keepdims=True))
-    powers = np.exp(x - np.where(np.isfinite(largest), largest, 0))
-    total = np.sum(powers, axis, keepdims=True)
-    return powers / np.where(total == 0, 1, total)
+def _shift(largest: Any) -> Any:
+    """Return what to subtract before exponentials: the largest element, or where that is -inf a number."""
+    return np.maximum(largest, _LOWEST[largest.dtype.char])
+
+
+_LOWEST = {char: np.finfo(char).min for char in "efdg"}
+
+
+def _softmax(x: Any, ans: Any, axis: Axis) -> Any:
+    return np.exp(x - _shift(ans).reshape(_kept(x.shape, axis)))
 
 
 def _logsumexp_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
-    return lambda ct: ct.reshape(_kept(x.shape, axis)) * _softmax(x, axis)
+    return lambda ct: ct.reshape(_kept(x.shape, axis)) * _softmax(x, ans, axis)
 
 
 _logsumexp = register(
@@ -160,7 +167,7 @@ _logsumexp = register(
         _logsumexp_value,
         (_logsumexp_rule,),
         lambda tangents, ans, x, axis=None, keepdims=False: np.sum(
-            tangents[0] * _softmax(x, axis), axis, keepdims=keepdims
+            tangents[0] * _softmax(x, ans, axis), axis, keepdims=keepdims
         ),
         samples=_REAL_SAMPLES,
     )
@@ -206,6 +213,8 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
     ) -> Any:
         _no_out(primitive.name, out)
         a = _prepared(a, dtype)
+        if where is True and initial is None:
+            return apply(primitive, (a,), {"axis": axis, "keepdims": keepdims})
         if where is not True:
             neutral = _NEUTRAL[primitive.name](a.dtype) if initial is None else initial
             a = np.where(where, a, neutral)
@@ -285,7 +294,24 @@ def mean(
     """Return the mean along axes."""
     _no_out("mean", out)
     a = _prepared(a, dtype)
+    if where is True:
+        return apply(_mean, (a,), {"axis": axis, "keepdims": keepdims})
     return sum(a, axis, keepdims=keepdims, where=where) / _chosen(a, axis, keepdims, where)
+
+
+def _mean_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
+    shape, kept, count = x.shape, _kept(x.shape, axis), _count(x.shape, axis)
+    return lambda ct: repeat((ct / count).reshape(kept), shape)
+
+
+_mean = linear(
+    lambda x, axis=None, keepdims=False: (
+        np.add.reduce(x, axis=axis, keepdims=keepdims) / _count(np.shape(x), axis)
+    ),
+    _mean_rule,
+    *_SAMPLES,
+    name="mean",
+)
 
 
 def _chosen(a: Any, axis: Axis, keepdims: bool, where: Any) -> Any:

@@ -94,8 +94,18 @@ def _permutation(function: Any) -> Callable[..., Any]:
 for _function in (np.swapaxes, np.moveaxis, np.rollaxis, np.matrix_transpose):
     answers(_function)(_permutation(_function))
 
+def _repeated(x: Any, shape: tuple[int, ...]) -> Any:
+    """Return what `np.broadcast_to` does; of an array with the same number of axes in a third of the time."""
+    if type(x) is not np.ndarray or x.ndim != len(shape) or not x.flags.c_contiguous:
+        return np.broadcast_to(x, shape)
+    strides = tuple([0 if size == 1 else stride for size, stride in zip(x.shape, x.strides, strict=True)])
+    view: Any = np.ndarray(shape, x.dtype, x, 0, strides)
+    view.flags.writeable = False
+    return view
+
+
 _broadcast_to = linear(
-    lambda x, shape: np.broadcast_to(x, shape),
+    _repeated,
     lambda ans, x, shape: _sum_to(x.shape, x.dtype),
     sample((3,), shape=(2, 3)),
     sample((2, 1), shape=(4, 2, 3)),
@@ -109,11 +119,18 @@ def _sum_to(shape: tuple[int, ...], dtype: Any) -> Callable[[Any], Any]:
     return lambda ct: conform(ct, shape, dtype)
 
 
+def repeat(x: Any, shape: tuple[int, ...]) -> Any:
+    """Repeat an array along axes of size 1 to a shape that is known to fit."""
+    return apply(_broadcast_to, (x,), {"shape": shape})
+
+
 @answers(np.broadcast_to)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     """Repeat an array along new axes and along axes of size 1."""
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    return apply(_broadcast_to, (array,), {"shape": shape})
+    if np.broadcast_shapes(array.shape, shape) != shape:
+        raise ValueError(f"cannot broadcast shape {array.shape} to shape {shape}")
+    return repeat(array, shape)
 
 
 def _concatenate_rule(argnum: int, ans: Any, *arrays: Any, axis: int) -> Callable[[Any], Any]:

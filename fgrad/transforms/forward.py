@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, Tensor, boxed, settle
+from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.core.trace import ForwardTrace
-from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.core.tree import flatten, paths, tree_map, unflatten
 from fgrad.transforms.calls import Transformed, name_of
 from fgrad.transforms.reverse import _check_result, _with_aux, differentiable, is_number, untraced
 
@@ -60,11 +60,11 @@ def _run_jvp(
         result = function(*unflatten(treedef, inputs))
         result, aux = _with_aux(function, result) if has_aux else (result, None)
         outputs, out_treedef = flatten(result)
-        outputs = [boxed(settle(leaf)) if type(leaf) in BOXES else leaf for leaf in outputs]
+        outputs = [untraced(leaf) for leaf in outputs]
     _check_result(function, result, outputs)
     moved = [boxed(leaf.note if _is_of(leaf, trace) else np.zeros_like(leaf)) for leaf in outputs]
-    value, tangent = untraced(unflatten(out_treedef, outputs)), unflatten(out_treedef, moved)
-    return (value, tangent, untraced(aux)) if has_aux else (value, tangent)
+    value, tangent = unflatten(out_treedef, map(untraced, outputs)), unflatten(out_treedef, moved)
+    return (value, tangent, tree_map(untraced, aux)) if has_aux else (value, tangent)
 
 
 def _is_of(leaf: Any, trace: ForwardTrace) -> bool:

@@ -23,7 +23,7 @@ from fgrad.core.tensor import BOXES, Tensor, boxed, settle
 from fgrad.core.trace import ReverseTrace, pull_back
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
 from fgrad.ops.elementwise import stop_gradient_of
-from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, place_name, select
+from fgrad.transforms.calls import Place, Selection, Transformed, decorator, name_of, place_name, select
 from fgrad.variable import Variable, VariableWatch
 
 P = ParamSpec("P")
@@ -34,6 +34,8 @@ P = ParamSpec("P")
 
 def differentiable(leaf: Any) -> Any:
     """Return a leaf as the array or tensor that can be traced, or None if it has no derivative."""
+    if type(leaf) is np.ndarray:
+        return leaf if leaf.dtype.kind in "fc" else None
     value = settle(leaf)
     if isinstance(value, (float, complex)) and not isinstance(value, np.generic):
         return np.float64(value) if isinstance(value, float) else np.complex128(value)
@@ -51,9 +53,9 @@ def conjugate(x: Any) -> Any:
     return np.conjugate(x) if x.dtype.kind == "c" else x
 
 
-def untraced(tree: Any) -> Any:
-    """Return a result with its tensors free of the trace that has ended."""
-    return tree_map(lambda leaf: boxed(settle(leaf)) if type(leaf) in BOXES else leaf, tree)
+def untraced(leaf: Any) -> Any:
+    """Return a result, if it is a tensor, free of the trace that has ended."""
+    return boxed(settle(leaf)) if type(leaf) in BOXES else leaf
 
 
 class UnconnectedGradients:
@@ -153,10 +155,12 @@ class Input:
             self._treedef, [leaf if tensor is None else tensor for leaf, tensor in zip(self.leaves, tensors, strict=True)]
         )
 
-    def numbers_without_gradient(self, name: str) -> list[str]:
+    def numbers_without_gradient(self, function: Any, place: Place) -> list[str]:
         """Describe the leaves that are numbers, but integer or boolean ones."""
+        if None not in self._keys:
+            return []
         return [
-            f"{name}{path} is {_described(leaf)}"
+            f"{place_name(function, place)}{path} is {_described(leaf)}"
             for path, leaf, primal in zip(paths(self.tree), self.leaves, self._primals, strict=True)
             if primal is None and is_number(leaf)
         ]
@@ -198,7 +202,7 @@ class Linearization:
         function: Callable[..., Any],
         args: tuple[Any, ...],
         keywords: dict[str, Any],
-        places: Sequence[int | str],
+        places: Sequence[Place],
         has_aux: bool = False,
         variables: bool = False,
     ) -> None:
@@ -216,7 +220,7 @@ class Linearization:
             result = function(*traced_args, **traced_keywords)
             result, aux = _with_aux(function, result) if has_aux else (result, None)
             leaves, self.treedef = flatten(result)
-            leaves = [boxed(settle(leaf)) if type(leaf) in BOXES else leaf for leaf in leaves]
+            leaves = [untraced(leaf) for leaf in leaves]
         _check_result(function, result, leaves)
         self._outputs = [
             (leaf.note, leaf.value) if type(leaf) is Tensor and leaf.trace is trace else None for leaf in leaves
@@ -224,14 +228,15 @@ class Linearization:
         if not any(self._outputs):
             _check_detached(function, trace)
         self._record, trace.record = trace.record, []
-        self.result = untraced(unflatten(self.treedef, leaves))
-        self.aux = untraced(aux)
+        self._leaves = [untraced(leaf) for leaf in leaves]
+        self.result = unflatten(self.treedef, self._leaves)
+        self.aux = tree_map(untraced, aux) if has_aux else None
 
     def pull(self, seeds: Any, what: str, again: bool = False) -> dict[int, Any]:
         """Pull the seeds, nested as the result is, back to the inputs; None means ones."""
         cotangents: dict[int, Any] = {}
-        matched = match_seeds(seeds, self.result, what)
-        for output, leaf, seed in zip(self._outputs, flatten(self.result)[0], matched, strict=True):
+        matched = [None] * len(self._leaves) if seeds is None else match_seeds(seeds, self.result, what)
+        for output, leaf, seed in zip(self._outputs, self._leaves, matched, strict=True):
             if output is None:
                 make_seed(seed, np.asarray(leaf) if type(leaf) is not Tensor else leaf, what)
                 continue
@@ -269,7 +274,7 @@ def _check_result(function: Any, result: Any, leaves: list[Any]) -> None:
             f"did you forget to return a value from {name_of(function)}?"
         )
     for leaf in leaves:
-        if not is_number(leaf):
+        if type(leaf) is not Tensor and not is_number(leaf):
             raise errors.OutputError(
                 f"{name_of(function)} returned {leaf!r} of type {type(leaf).__name__}, which is not a number, array "
                 "or tensor.\nReturn what is to be differentiated; other results can go into aux with has_aux=True."
@@ -311,9 +316,9 @@ def _run_value_and_gradients(
     return line.result, line.gradients(line.pull(dy, "dy"), UnconnectedGradients.NONE)
 
 
-def _warn_of_integers(function: Any, line: Linearization, places: Sequence[int | str]) -> None:
+def _warn_of_integers(function: Any, line: Linearization, places: Sequence[Place]) -> None:
     for place, traced in zip(places, line.inputs, strict=True):
-        for description in traced.numbers_without_gradient(place_name(function, place)):
+        for description in traced.numbers_without_gradient(function, place):
             warnings.warn(
                 f"the gradient of {name_of(function)} is None where the argument {description}; "
                 "pass a floating-point number, such as 3.0, to get one",
@@ -469,7 +474,7 @@ def _run_value_and_grad(
     places, keywords = select(function, argnums, args, keywords)
     line = Linearization(function, args, keywords, places, has_aux)
     for place, traced in zip(places, line.inputs, strict=True):
-        for description in traced.numbers_without_gradient(place_name(function, place)):
+        for description in traced.numbers_without_gradient(function, place):
             raise errors.IntegerInputError(
                 f"grad of {name_of(function)}: the argument {description}, which has no derivative.\n"
                 "Pass a floating-point number (3.0 instead of 3, x.astype(float)), "
@@ -483,6 +488,8 @@ def _run_value_and_grad(
 
 
 def _check_scalar(function: Any, result: Any) -> None:
+    if type(result) is Tensor and result.shape == ():
+        return
     shape = np.shape(result) if not isinstance(result, (list, tuple, dict)) else None
     if shape == ():
         return
