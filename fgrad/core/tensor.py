@@ -104,7 +104,7 @@ def boxed(value: Any) -> Any:
     return box(value, UNTRACED, None)
 
 
-def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Tensor], Callable[[Any, Any], Tensor]]:
     """Make an operator and its reflected twin from the ufunc that NumPy would call."""
 
     def operator(self: Any, other: Any) -> Any:
@@ -116,7 +116,7 @@ def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Any], Callable[[Any, 
     return operator, reflected
 
 
-def _unary(ufunc: np.ufunc) -> Callable[[Any], Any]:
+def _unary(ufunc: np.ufunc) -> Callable[[Any], Tensor]:
     def operator(self: Any) -> Any:
         return apply(UFUNCS[ufunc], (self,))
 
@@ -138,11 +138,17 @@ def _unpacked(arguments: tuple[Any, ...]) -> Any:
     return arguments
 
 
-def _method(function: Any) -> Callable[..., Any]:
+def _answer(function: Any, *args: Any, **keywords: Any) -> Tensor:
+    """Call what answers a function of NumPy on tensors."""
+    result: Tensor = FUNCTIONS[function](*args, **keywords)
+    return result
+
+
+def _method(function: Any) -> Callable[..., Tensor]:
     """Make the method that is the function of NumPy with the tensor as first argument."""
 
     def method(self: Any, *args: Any, **keywords: Any) -> Any:
-        return FUNCTIONS[function](self, *args, **keywords)
+        return _answer(function, self, *args, **keywords)
 
     method.__name__ = function.__name__
     method.__doc__ = f"NumPy's `{function.__name__}` of this tensor."
@@ -166,14 +172,14 @@ class TensorLike:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
         if method == "__call__" and not keywords and ufunc in UFUNCS:
             return apply(UFUNCS[ufunc], inputs)
-        return _call_ufunc(ufunc, method, inputs, keywords)
+        return FUNCTIONS[np.ufunc](ufunc, method, inputs, keywords)
 
     def __array_function__(
         self, function: Any, types: Any, args: tuple[Any, ...], keywords: dict[str, Any]
     ) -> Any:
         if function in FUNCTIONS:
             return FUNCTIONS[function](*args, **keywords)
-        return _call_without_rule(function, _name(function), args, keywords)
+        return call_without_rule(function, name_of(function), args, keywords)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         value = settle(self)
@@ -203,10 +209,6 @@ class TensorLike:
     @property
     def nbytes(self) -> int:
         return self.size * self.dtype.itemsize
-
-    @property
-    def itemsize(self) -> int:
-        return self.dtype.itemsize
 
     def __len__(self) -> int:
         if not self.shape:
@@ -295,44 +297,44 @@ class TensorLike:
     __xor__, __rxor__ = _binary(np.bitwise_xor)
     __lt__, __gt__ = _binary(np.less)[0], _binary(np.greater)[0]
     __le__, __ge__ = _binary(np.less_equal)[0], _binary(np.greater_equal)[0]
-    __eq__ = _binary(np.equal)[0]
-    __ne__ = _binary(np.not_equal)[0]
+    __eq__ = _binary(np.equal)[0]  # type: ignore[assignment]  # elementwise, as for arrays
+    __ne__ = _binary(np.not_equal)[0]  # type: ignore[assignment]
     __neg__ = _unary(np.negative)
     __pos__ = _unary(np.positive)
     __abs__ = _unary(np.absolute)
     __invert__ = _unary(np.invert)
     _square = _unary(np.square)
 
-    def __pow__(self, exponent: Any) -> Any:
+    def __pow__(self, exponent: Any) -> Tensor:
         # NumPy's own ** takes the same short cut.
         return self._square() if type(exponent) is int and exponent == 2 else self._power(exponent)
 
-    def __getitem__(self, key: Any) -> Any:
-        return FUNCTIONS[np.ndarray.__getitem__](self, key)
+    def __getitem__(self, key: Any) -> Tensor:
+        return _answer(np.ndarray.__getitem__, self, key)
 
     # Methods, answered by the function that NumPy has of the same name
 
     @property
-    def T(self) -> Any:
-        return FUNCTIONS[np.transpose](self)
+    def T(self) -> Tensor:
+        return _answer(np.transpose, self)
 
     @property
-    def mT(self) -> Any:
-        return FUNCTIONS[np.matrix_transpose](self)
+    def mT(self) -> Tensor:
+        return _answer(np.matrix_transpose, self)
 
     @property
-    def real(self) -> Any:
-        return FUNCTIONS[np.real](self)
+    def real(self) -> Tensor:
+        return _answer(np.real, self)
 
     @property
-    def imag(self) -> Any:
-        return FUNCTIONS[np.imag](self)
+    def imag(self) -> Tensor:
+        return _answer(np.imag, self)
 
-    def reshape(self, *shape: Any, order: str = "C") -> Any:
-        return FUNCTIONS[np.reshape](self, _unpacked(shape), order=order)
+    def reshape(self, *shape: Any, order: str = "C") -> Tensor:
+        return _answer(np.reshape, self, _unpacked(shape), order=order)
 
-    def transpose(self, *axes: Any) -> Any:
-        return FUNCTIONS[np.transpose](self, _unpacked(axes) or None)
+    def transpose(self, *axes: Any) -> Tensor:
+        return _answer(np.transpose, self, _unpacked(axes) or None)
 
     sum = _method(np.sum)
     mean = _method(np.mean)
@@ -431,34 +433,13 @@ def _read_only(value: Any) -> npt.NDArray[Any]:
     return array
 
 
-def _name(function: Any) -> str:
+def name_of(function: Any) -> str:
+    """Return what a message calls a function of NumPy."""
     module = (getattr(function, "__module__", None) or "numpy").replace("numpy", "np", 1)
     return f"{module}.{getattr(function, '__name__', repr(function))}"
 
 
-def _call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, Any]) -> Any:
-    """Answer the less common forms of a ufunc: its methods, and `out`, `where` and `dtype`."""
-    if method != "__call__":
-        if (ufunc, method) in FUNCTIONS:
-            return FUNCTIONS[ufunc, method](*inputs, **keywords)
-        return _call_without_rule(getattr(ufunc, method), f"{_name(ufunc)}.{method}", inputs, keywords)
-    if ufunc not in UFUNCS or not keywords.keys() <= {"out", "where", "dtype"}:
-        return _call_without_rule(ufunc, _name(ufunc), inputs, keywords)
-    (target,) = keywords.get("out", (None,))
-    if target is not None and type(target) is not Tensor:
-        raise errors.InPlaceError(_name(ufunc), errors.users_line())
-    if "dtype" in keywords:
-        inputs = [FUNCTIONS[np.ndarray.astype](x, keywords["dtype"]) for x in inputs]
-    result = apply(UFUNCS[ufunc], inputs)
-    if target is None and "where" not in keywords:
-        return result
-    if target is None:
-        raise errors.InPlaceError(f"{_name(ufunc)} with `where` but without `out`", errors.users_line())
-    target[...] = FUNCTIONS[np.where](keywords.get("where", True), result, target)
-    return target
-
-
-def _call_without_rule(function: Any, name: str, args: Any, keywords: dict[str, Any]) -> Any:
+def call_without_rule(function: Any, name: str, args: Any, keywords: dict[str, Any]) -> Any:
     """Run NumPy's own function on the values where no running trace follows them, else refuse."""
     leaves, treedef = flatten((tuple(args), keywords))
     leaves = [settle(leaf) for leaf in leaves]

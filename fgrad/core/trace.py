@@ -59,7 +59,9 @@ class ReverseTrace(Trace):
         return box(value, self, next(self._keys))
 
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        values = [arg.value if type(arg) is Tensor and arg.trace is self else arg for arg in args]
+        values: Sequence[Any] = [
+            arg.value if type(arg) is Tensor and arg.trace is self else arg for arg in args
+        ]
         if primitive.is_ufunc:  # which finds its own way to `apply` when a value is a tensor
             ans = primitive.implementation(*values)
         else:

@@ -20,7 +20,8 @@ NAMESPACE = "fgrad"
 LEAVES: set[type] = {np.ndarray, float}
 """Types that are leaves for certain, so that the commonest trees need no look inside."""
 
-_LEAF = optree.tree_structure(0)
+_NUMBER: Any = 0.0
+_LEAF = optree.tree_structure(_NUMBER)
 
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:

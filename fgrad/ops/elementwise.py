@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.primitive import ZERO, Primitive
-from fgrad.core.tensor import apply
+from fgrad import errors
+from fgrad.core.primitive import FUNCTIONS, UFUNCS, ZERO, Primitive
+from fgrad.core.tensor import Tensor, apply, call_without_rule, name_of
 from fgrad.ops.families import answers, constant_in_pieces, elementwise, identity, linear, register, sample
 
 
@@ -213,6 +214,31 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: 
     upper = a_max if a_max is not None else max
     result = +a if lower is None else np.maximum(a, lower)
     return result if upper is None else np.minimum(result, upper)
+
+
+# The less common ways to call a ufunc
+
+@answers(np.ufunc)
+def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, Any]) -> Any:
+    """Answer the less common forms of a ufunc: its methods, and `out`, `where` and `dtype`."""
+    if method != "__call__":
+        if (ufunc, method) in FUNCTIONS:
+            return FUNCTIONS[ufunc, method](*inputs, **keywords)
+        return call_without_rule(getattr(ufunc, method), f"{name_of(ufunc)}.{method}", inputs, keywords)
+    if ufunc not in UFUNCS or not keywords.keys() <= {"out", "where", "dtype"}:
+        return call_without_rule(ufunc, name_of(ufunc), inputs, keywords)
+    (target,) = keywords.get("out", (None,))
+    if target is not None and type(target) is not Tensor:
+        raise errors.InPlaceError(name_of(ufunc), errors.users_line())
+    if "dtype" in keywords:
+        inputs = [astype(x, keywords["dtype"]) for x in inputs]
+    result = apply(UFUNCS[ufunc], inputs)
+    if target is None and "where" not in keywords:
+        return result
+    if target is None:
+        raise errors.InPlaceError(f"{name_of(ufunc)} with `where` but without `out`", errors.users_line())
+    target[...] = where(keywords.get("where", True), result, target)
+    return target
 
 
 # Conversions

@@ -1,0 +1,131 @@
+"""Operations of your own: an implementation on plain arrays, and the rules of its derivatives.
+
+    >>> import numpy as np, fgrad as fg
+    >>> from fgrad.extend import defjvp, defvjp, register_primitive
+    >>> cube = register_primitive(lambda x: x**3, name="example_cube")
+    >>> defvjp(cube, lambda ans, x: lambda ct: ct * 3 * x**2)
+    >>> defjvp(cube, lambda t, ans, x: t * 3 * x**2)
+    >>> fg.grad(cube)(2.0), fg.grad(fg.grad(cube))(2.0)
+    (Tensor(12.), Tensor(12.))
+
+Rules are ordinary code with NumPy's functions; they are traced themselves, which gives the next order.
+A reverse rule computes nothing before the cotangent comes: all work stands in the inner function. For
+complex numbers it transposes and does not conjugate.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import FUNCTIONS, UFUNCS, ZERO, Primitive, Rule
+from fgrad.core.tensor import apply
+from fgrad.ops.families import register
+
+
+class Operation:
+    """A function that runs a primitive; it takes arrays by position and metadata by keyword."""
+
+    def __init__(self, primitive: Primitive) -> None:
+        functools.update_wrapper(self, primitive.implementation, updated=())
+        self.primitive = primitive
+
+    def __call__(self, *args: Any, **metadata: Any) -> Any:
+        return apply(self.primitive, args, metadata)
+
+    def __repr__(self) -> str:
+        return f"<operation {self.primitive.name}>"
+
+
+class _NoRules:
+    """Stands for rules that have not been defined, so that no derivative is dropped in silence."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getitem__(self, argnum: int) -> Rule:
+        raise errors.MissingRuleError(f"the reverse mode of {self.name}", errors.users_line())
+
+    def __call__(self, *args: Any, **metadata: Any) -> Any:
+        raise errors.MissingRuleError(f"the forward mode of {self.name}", errors.users_line())
+
+
+def register_primitive(implementation: Callable[..., Any], name: str | None = None) -> Operation:
+    """Make a function an operation that traces treat as one step.
+
+    Args:
+        implementation: computes the result from plain arrays, by position, and metadata, by keyword. A
+            ufunc, or a function of NumPy that dispatches, then finds the operation when it is called.
+        name: by which errors call it; by default the implementation's.
+
+    Returns:
+        The operation, to be called in place of `implementation`. It needs `defvjp` and `defjvp`.
+
+    Raises:
+        ValueError: there is a primitive of this name.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> spacing = register_primitive(np.spacing, name="example_spacing")
+        >>> defvjp(spacing, None)
+        >>> fg.grad(lambda x: x + np.spacing(x))(4.0)
+        Tensor(1.)
+        >>> del UFUNCS[np.spacing]
+    """
+    name = name or implementation.__name__
+    missing: Any = _NoRules(name)
+    operation = Operation(register(Primitive(name, implementation, missing, missing)))
+    if isinstance(implementation, np.ufunc):
+        UFUNCS[implementation] = operation.primitive
+    elif (getattr(implementation, "__module__", None) or "").startswith("numpy"):
+        FUNCTIONS[implementation] = operation
+    return operation
+
+
+def defvjp(operation: Operation, *rules: Rule | None) -> None:
+    """Define the reverse rules of an operation, one for each array.
+
+    Args:
+        operation: from `register_primitive`.
+        rules: `rule(ans, *args, **metadata)` returns the pullback, a function of the cotangent; None
+            where the derivative is 0.
+
+    Raises:
+        TypeError: `operation` is not one.
+    """
+    _checked(operation).vjps = rules
+
+
+def defjvp(operation: Operation, *rules: Rule | None) -> None:
+    """Define the forward rules of an operation, one for each array; what they return is added up.
+
+    Args:
+        operation: from `register_primitive`.
+        rules: `rule(t, ans, *args, **metadata)` returns the tangent of the result that comes from the
+            tangent `t` of one array; None where the derivative is 0.
+
+    Raises:
+        TypeError: `operation` is not one.
+    """
+
+    def forward(tangents: Sequence[Any], ans: Any, *args: Any, **metadata: Any) -> Any:
+        total: Any = ZERO
+        for rule, t in zip(rules, tangents, strict=True):
+            if t is not ZERO and rule is not None:
+                part = rule(t, ans, *args, **metadata)
+                total = part if total is ZERO else total + part
+        return total
+
+    _checked(operation).jvp = forward
+
+
+def _checked(operation: Any) -> Primitive:
+    if not isinstance(operation, Operation):
+        raise errors.StructureError(
+            f"{operation!r} is not an operation: pass what register_primitive has returned."
+        )
+    return operation.primitive
