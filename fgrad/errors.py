@@ -9,6 +9,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -32,6 +33,16 @@ class FgradError(Exception):
 
     def __init__(self, message: str) -> None:
         super().__init__(f"{message}\n(help: fgrad.errors.{type(self).__name__})")
+
+    def __reduce__(self) -> Any:
+        return _restored, (type(self), str(self))
+
+
+def _restored(cls: type[FgradError], message: str) -> FgradError:
+    """Make an error again from its message, for `pickle` and `copy`."""
+    error = cls.__new__(cls, message)
+    error.args = (message,)
+    return error
 
 
 class ArrayConversionError(FgradError, TypeError):

@@ -19,10 +19,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from fgrad import errors
-from fgrad.core.primitive import FUNCTIONS, UFUNCS, ZERO, Primitive, Rule
+from fgrad.core.primitive import FUNCTIONS, ZERO, Primitive, Rule
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register
 
@@ -69,19 +67,17 @@ def register_primitive(implementation: Callable[..., Any], name: str | None = No
         ValueError: there is a primitive of this name.
 
     Example:
-        >>> import numpy as np, fgrad as fg
-        >>> spacing = register_primitive(np.spacing, name="example_spacing")
-        >>> defvjp(spacing, None)
-        >>> fg.grad(lambda x: x + np.spacing(x))(4.0)
-        Tensor(1.)
-        >>> del UFUNCS[np.spacing]
+        >>> import scipy.special, fgrad as fg
+        >>> expit = register_primitive(scipy.special.expit)
+        >>> defvjp(expit, lambda ans, x: lambda ct: ct * ans * (1 - ans))
+        >>> defjvp(expit, lambda t, ans, x: t * ans * (1 - ans))
+        >>> fg.grad(lambda x: scipy.special.expit(2 * x))(0.0)
+        Tensor(0.5)
     """
     name = name or implementation.__name__
     missing: Any = _NoRules(name)
     operation = Operation(register(Primitive(name, implementation, missing, missing)))
-    if isinstance(implementation, np.ufunc):
-        UFUNCS[implementation] = operation.primitive
-    elif (getattr(implementation, "__module__", None) or "").startswith("numpy"):
+    if not operation.primitive.is_ufunc and (getattr(implementation, "__module__", None) or "").startswith("numpy"):
         FUNCTIONS[implementation] = operation
     return operation
 

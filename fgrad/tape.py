@@ -13,13 +13,11 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from fgrad import errors
 from fgrad.core.primitive import ZERO
 from fgrad.core.tensor import BOXES, Tensor, boxed, settle
 from fgrad.core.trace import Edge, ReverseTrace, pull_back
-from fgrad.core.tree import flatten, unflatten
+from fgrad.core.tree import flatten, leaves_and_nones, unflatten
 from fgrad.transforms.reverse import (
     UnconnectedGradients,
     check_unconnected,
@@ -35,6 +33,10 @@ class GradientTape:
 
     Operations of other threads on a watched tensor are recorded too; variables are noticed only in
     the thread that opened the tape.
+
+    Two tapes give a second derivative when the gradient of the one that started later is taken while
+    the one that started earlier records. The other way round there is nothing to see: the later tape
+    works above the earlier one, and its values are constants there.
 
     Args:
         persistent: allow any number of gradients. A gradient taken inside the block is then recorded
@@ -118,7 +120,7 @@ class GradientTape:
             TapeError: a RuntimeError; the tape was never entered, or is used up.
         """
         self._check_usable()
-        for leaf in flatten(tensor)[0]:
+        for leaf in leaves_and_nones(tensor):
             if type(leaf) not in BOXES:
                 raise errors.WatchError(
                     f"Passed in object {leaf!r} of type {type(leaf).__name__!r}, not a Tensor or Variable.\n"
@@ -281,13 +283,12 @@ def _without_dead_layers(x: Any) -> Any:
 
 
 def _check_tensors(what: str, tree: Any) -> None:
-    leaves = [] if tree is None else flatten(tree)[0]
-    if tree is None or any(type(leaf) not in BOXES for leaf in leaves):
-        wrong = next((leaf for leaf in leaves if type(leaf) not in BOXES), None)
-        raise errors.SourceError(
-            f"{what} must be a Tensor, a Variable or a container of them, and it holds {wrong!r} "
-            f"of type {type(wrong).__name__}."
-        )
+    for leaf in leaves_and_nones(tree):
+        if type(leaf) not in BOXES:
+            raise errors.SourceError(
+                f"{what} must be a Tensor, a Variable or a container of them, and it holds {leaf!r} "
+                f"of type {type(leaf).__name__}."
+            )
 
 
 def _seeded(tape: GradientTape, targets: list[Any], seeds: list[Any]) -> dict[int, Any]:
@@ -386,9 +387,11 @@ def gradients(
         [Tensor(1.), Tensor(1.)]
     """
     check_unconnected(unconnected_gradients)
-    ys, xs, stop = _as_list(ys), _as_list(xs), _as_list(stop_gradients)
+    ys, xs, stop = _as_list(ys), _as_list(xs), [] if stop_gradients is None else _as_list(stop_gradients)
     for what, tensors in (("ys", ys), ("xs", xs), ("stop_gradients", stop)):
         _check_tensors(what, tensors)
+    if not ys:
+        return [_at_edge(None, x, unconnected_gradients) for x in xs]
     tape = _recorder(ys)
     seeds = match_seeds(None if grad_ys is None else _as_list(grad_ys), ys, "grad_ys")
     record = (_trace(tape).record if tape._is_recording() else tape._record).copy()
@@ -398,8 +401,6 @@ def gradients(
 
 
 def _as_list(x: Any) -> list[Any]:
-    if x is None:
-        return []
     return list(x) if isinstance(x, (list, tuple)) else [x]
 
 

@@ -182,6 +182,13 @@ class Variable(TensorLike):
             "w.assign(new), where new = w.numpy(); new[key] = value"
         )
 
+    def __reduce__(self) -> Any:
+        # A copy is a variable of its own, created when it is copied.
+        return Variable, (self._value, self.trainable, self.name)
+
+    def __deepcopy__(self, memo: Any) -> Variable:
+        return Variable(self._value, self.trainable, self.name)
+
     def __repr__(self) -> str:
         return self._repr(f", name={self.name!r}")
 

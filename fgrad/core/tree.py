@@ -32,6 +32,11 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     return leaves, treedef
 
 
+def leaves_and_nones(tree: Any) -> list[Any]:
+    """Return the leaves of a tree, and the places that hold None."""
+    return optree.tree_leaves(tree, none_is_leaf=True, namespace=NAMESPACE)
+
+
 def unflatten(treedef: Any, leaves: Iterable[Any]) -> Any:
     """Put leaves into a structure that `flatten` returned."""
     return optree.tree_unflatten(treedef, leaves)

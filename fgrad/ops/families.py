@@ -62,10 +62,12 @@ BINARY = (
 
 
 def register(primitive: Primitive) -> Primitive:
-    """Enter a primitive into the table."""
+    """Enter a primitive into the table, and let calls of its ufunc reach it."""
     if primitive.name in PRIMITIVES:
         raise ValueError(f"a primitive named {primitive.name!r} is registered already")
     PRIMITIVES[primitive.name] = primitive
+    if primitive.is_ufunc:
+        UFUNCS[primitive.implementation] = primitive  # type: ignore[index]
     return primitive
 
 
@@ -132,8 +134,6 @@ def elementwise(
         masks=masks,
         samples=tuple(sample(*each, domain=domain, complex=complex) for each in shapes),
     )
-    if isinstance(implementation, np.ufunc):
-        UFUNCS[implementation] = primitive
     return register(primitive)
 
 
@@ -169,8 +169,6 @@ def multilinear(
         return total
 
     primitive = Primitive(name or implementation.__name__, implementation, rules, forward, samples=samples)
-    if isinstance(implementation, np.ufunc):
-        UFUNCS[implementation] = primitive
     return register(primitive)
 
 

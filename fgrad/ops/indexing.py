@@ -27,11 +27,11 @@ def _parted(key: Any) -> tuple[Any, list[Any]]:
     template: list[Any] = []
     arrays = []
     for item in items:
-        if item is None or item is Ellipsis or isinstance(item, (int, slice, np.integer)):
-            template.append(_plain_slice(item) if isinstance(item, slice) else item)
-        else:
+        if type(item) in BOXES or isinstance(item, (np.ndarray, list, tuple)):
             template.append(ARRAY)
             arrays.append(_index_array(item))
+        else:  # NumPy refuses what is no index
+            template.append(_plain_slice(item) if isinstance(item, slice) else item)
     return tuple(template), arrays
 
 

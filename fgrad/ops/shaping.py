@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.primitive import FUNCTIONS, Primitive
+from fgrad.core.primitive import FUNCTIONS
 from fgrad.core.tensor import BOXES, apply
 from fgrad.core.trace import conform
 from fgrad.ops.families import answers, jointly_linear, linear, sample

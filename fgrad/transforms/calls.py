@@ -46,7 +46,12 @@ class Transformed:
         found: Any = sys.modules.get(getattr(self, "__module__", None) or "")
         for part in name.split("."):
             found = getattr(found, part, None)
-        return name if found is self else (Transformed, (self._run, self._function, self._options))
+        if found is self:
+            return name
+        instance = getattr(self._function, "__self__", None)
+        if isinstance(found, Transformed) and instance is not None:
+            return getattr, (instance, self._function.__name__)
+        return Transformed, (self._run, self._function, self._options)
 
     def __repr__(self) -> str:
         return f"<{self._run.__name__.strip('_')} of {self._function!r}>"

@@ -165,6 +165,10 @@ class Input:
             if primal is None and is_number(leaf)
         ]
 
+    def is_traced(self) -> bool:
+        """Return whether there is a leaf to differentiate."""
+        return any(key is not None for key in self._keys)
+
     def gradients(self, cotangents: dict[int, Any], unconnected: str) -> Any:
         """Return a container of gradients, with None for leaves that have none."""
         return unflatten(
@@ -208,9 +212,10 @@ class Linearization:
     ) -> None:
         trace = ReverseTrace()
         self.function = function
-        self.inputs = [Input(trace, args[p] if isinstance(p, int) else keywords[p]) for p in places]
+        self._places = places
+        self.inputs = {p: Input(trace, args[p] if isinstance(p, int) else keywords[p]) for p in places}
         traced_args, traced_keywords = list(args), dict(keywords)
-        for place, traced in zip(places, self.inputs, strict=True):
+        for place, traced in self.inputs.items():
             if isinstance(place, int):
                 traced_args[place] = traced.tree
             else:
@@ -249,9 +254,18 @@ class Linearization:
             cotangents[key] = cotangent if prior is None or prior is ZERO else prior + cotangent
         return pull_back(list(self._record) if again else self._record, cotangents, guarded=seeds is not None)
 
+    def plain_result(self) -> str | None:
+        """Describe the result if it holds no tensor at all, so that nothing in it can be traced."""
+        if any(type(leaf) is Tensor for leaf in self._leaves):
+            return None
+        if self.inputs and not any(traced.is_traced() for traced in self.inputs.values()):
+            return None  # integers went in: that is the reason to tell
+        kind = type(self._leaves[0]).__name__
+        return f"{name_of(self.function)} returned a plain {kind}, {self._leaves[0]!r}, and no tensor"
+
     def gradients(self, cotangents: dict[int, Any], unconnected: str) -> list[Any]:
-        """Return the gradient of each traced argument."""
-        return [traced.gradients(cotangents, unconnected) for traced in self.inputs]
+        """Return the gradient of each traced argument, in the order of the places."""
+        return [self.inputs[place].gradients(cotangents, unconnected) for place in self._places]
 
     def variable_gradients(self, cotangents: dict[int, Any]) -> list[tuple[Any, Variable]]:
         """Return the gradient of each variable that was read, in the order of their creation."""
@@ -312,12 +326,15 @@ def _run_value_and_gradients(
     dy = keywords.pop("dy", None)
     places, keywords = select(function, params, args, keywords)
     line = Linearization(function, args, keywords, places)
-    _warn_of_integers(function, line, places)
+    _warn_of_none(function, line)
     return line.result, line.gradients(line.pull(dy, "dy"), UnconnectedGradients.NONE)
 
 
-def _warn_of_integers(function: Any, line: Linearization, places: Sequence[Place]) -> None:
-    for place, traced in zip(places, line.inputs, strict=True):
+def _warn_of_none(function: Any, line: Linearization) -> None:
+    """Warn of gradients that are None for a reason other than the function's mathematics."""
+    if plain := line.plain_result():
+        warnings.warn(f"{plain}: every gradient is None", errors.NoGradientWarning, stacklevel=5)
+    for place, traced in line.inputs.items():
         for description in traced.numbers_without_gradient(function, place):
             warnings.warn(
                 f"the gradient of {name_of(function)} is None where the argument {description}; "
@@ -397,6 +414,8 @@ def _run_implicit_gradients(function: Any, args: tuple[Any, ...], keywords: dict
 
 def _run_implicit_value_and_gradients(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     line = Linearization(function, args, keywords, (), variables=True)
+    if plain := line.plain_result():
+        raise errors.OutputError(f"{plain}.\nReturn what was computed from variables, as it is.")
     if not line.watch.chosen:
         raise errors.NoVariablesError(
             f"No trainable variables were accessed while {name_of(function)} was being computed.\n"
@@ -473,7 +492,7 @@ def _run_value_and_grad(
 ) -> Any:
     places, keywords = select(function, argnums, args, keywords)
     line = Linearization(function, args, keywords, places, has_aux)
-    for place, traced in zip(places, line.inputs, strict=True):
+    for place, traced in line.inputs.items():
         for description in traced.numbers_without_gradient(function, place):
             raise errors.IntegerInputError(
                 f"grad of {name_of(function)}: the argument {description}, which has no derivative.\n"
@@ -605,6 +624,7 @@ def _run_vjp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], has
 def _run_make_vjp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], params: Selection) -> Any:
     places, keywords = select(function, params, args, keywords)
     line = Linearization(function, args, keywords, places)
+    _warn_of_none(function, line)
 
     def pullback(dy: Any = None) -> list[Any]:
         return line.gradients(line.pull(dy, "dy", again=True), UnconnectedGradients.NONE)
