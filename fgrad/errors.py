@@ -109,7 +109,7 @@ class InPlaceError(FgradError, TypeError):
         super().__init__(
             f"{what} was to write a tensor into a plain NumPy array (`out=`, or `a += x`), "
             f"which cannot hold a derivative.\n  at {line}\n"
-            "Write `a = a + x`, or create `a` with fgrad.numpy.zeros, empty or array."
+            "Write `a = a + x`, or create `a` with fgrad.numpy.zeros, empty, full or array."
         )
 
 

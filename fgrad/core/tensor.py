@@ -78,9 +78,10 @@ def apply(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]
     top_level = 0
     for arg in args:
         if type(arg) in BOXES:
-            level = arg.trace.level
+            trace = arg.trace
+            level = trace.level
             if level > top_level:
-                top, top_level = arg.trace, level
+                top, top_level = trace, level
             elif not level:
                 return boxed(apply(primitive, [settle(arg) for arg in args], metadata))
     if top_level:
@@ -303,6 +304,7 @@ class TensorLike:
     __pos__ = _unary(np.positive)
     __abs__ = _unary(np.absolute)
     __invert__ = _unary(np.invert)
+    conj = conjugate = _unary(np.conjugate)
     _square = _unary(np.square)
 
     def __pow__(self, exponent: Any) -> Tensor:
@@ -358,8 +360,6 @@ class TensorLike:
     dot = _method(np.dot)
     clip = _method(np.clip)
     round = _method(np.round)
-    conj = _method(np.conjugate)
-    conjugate = _method(np.conjugate)
     astype = _method(np.ndarray.astype)
 
 

@@ -34,6 +34,8 @@ def _direct(ufunc: _numpy.ufunc) -> Callable[..., Any]:
     def call(*args: Any, **keywords: Any) -> Any:
         return ufunc(*args, **keywords) if keywords else apply(primitive, args)
 
+    for method in ("reduce", "accumulate", "reduceat", "outer", "at"):
+        setattr(call, method, getattr(ufunc, method))
     return call
 
 

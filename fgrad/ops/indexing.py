@@ -13,7 +13,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import ZERO, Primitive, Rule
-from fgrad.core.tensor import BOXES, apply
+from fgrad.core.tensor import BOXES, Tensor, apply
 from fgrad.core.trace import conform
 from fgrad.ops.families import answers, register, sample
 
@@ -204,6 +204,14 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
         )
     template, arrays = _parted(key)
     return apply(_replace, (x, value, *arrays), {"template": template})
+
+
+@answers(np.copyto)
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """Write into a tensor, as `dst[...] = src` does, and into none but a tensor."""
+    if type(dst) is not Tensor:
+        raise errors.InPlaceError("np.copyto (which np.full and np.full_like use)", errors.users_line())
+    dst[...] = src if where is True else np.where(where, src, dst)
 
 
 @answers(np.take)

@@ -258,8 +258,8 @@ class Linearization:
         """Describe the result if it holds no tensor at all, so that nothing in it can be traced."""
         if any(type(leaf) is Tensor for leaf in self._leaves):
             return None
-        if self.inputs and not any(traced.is_traced() for traced in self.inputs.values()):
-            return None  # integers went in: that is the reason to tell
+        if not self.watch.chosen and not any(traced.is_traced() for traced in self.inputs.values()):
+            return None  # nothing went in that could be traced: that is the reason to tell
         kind = type(self._leaves[0]).__name__
         return f"{name_of(self.function)} returned a plain {kind}, {self._leaves[0]!r}, and no tensor"
 
@@ -414,13 +414,13 @@ def _run_implicit_gradients(function: Any, args: tuple[Any, ...], keywords: dict
 
 def _run_implicit_value_and_gradients(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     line = Linearization(function, args, keywords, (), variables=True)
-    if plain := line.plain_result():
-        raise errors.OutputError(f"{plain}.\nReturn what was computed from variables, as it is.")
     if not line.watch.chosen:
         raise errors.NoVariablesError(
             f"No trainable variables were accessed while {name_of(function)} was being computed.\n"
             "Read an fg.Variable in it, or use fg.gradients_function to differentiate by its arguments."
         )
+    if plain := line.plain_result():
+        raise errors.OutputError(f"{plain}.\nReturn what was computed from variables, as it is.")
     return line.result, line.variable_gradients(line.pull(None, "dy"))
 
 

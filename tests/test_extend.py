@@ -1,0 +1,77 @@
+"""Operations of a user's own."""
+
+import numpy as np
+import pytest
+import scipy.special
+
+import fgrad as fg
+from fgrad import errors
+from fgrad.core.primitive import FUNCTIONS, PRIMITIVES, UFUNCS
+from fgrad.extend import defjvp, defvjp, register_primitive
+from fgrad.testing import check_grads
+
+
+@pytest.fixture
+def table():
+    """What a test registers is taken back."""
+    kept = [(table, dict(table)) for table in (PRIMITIVES, UFUNCS, FUNCTIONS)]
+    yield
+    for changed, before in kept:
+        changed.clear()
+        changed.update(before)
+
+
+@pytest.mark.usefixtures("table")
+def test_an_operation_with_metadata():
+    scaled = register_primitive(lambda x, y, *, factor: np.asarray(factor * x * y), name="scaled")
+    defvjp(
+        scaled,
+        lambda ans, x, y, factor: lambda ct: factor * ct * y,
+        lambda ans, x, y, factor: lambda ct: factor * ct * x,
+    )
+    defjvp(scaled, lambda t, ans, x, y, factor: factor * t * y, lambda t, ans, x, y, factor: factor * x * t)
+    assert scaled(2.0, 3.0, factor=10.0) == 60.0
+    check_grads(lambda x, y: scaled(x, y, factor=10.0), (np.array(2.0), np.array(3.0)), order=3)
+
+
+@pytest.mark.usefixtures("table")
+def test_a_ufunc_of_another_library_finds_its_operation():
+    erf = register_primitive(scipy.special.erf)
+    defvjp(erf, lambda ans, x: lambda ct: ct * 2 / np.sqrt(np.pi) * np.exp(-x * x))
+    defjvp(erf, lambda t, ans, x: t * 2 / np.sqrt(np.pi) * np.exp(-x * x))
+    check_grads(lambda x: scipy.special.erf(x), (np.array([0.1, 0.5]),))
+
+
+@pytest.mark.usefixtures("table")
+def test_a_function_of_numpy_finds_its_operation():
+    flip = register_primitive(np.flip)
+    defvjp(flip, lambda ans, x: lambda ct: np.flip(ct))
+    defjvp(flip, lambda t, ans, x: np.flip(t))
+    check_grads(lambda x: np.flip(x) * [1.0, 2.0], (np.array([3.0, 4.0]),))
+
+
+@pytest.mark.usefixtures("table")
+def test_a_mode_without_rules_is_refused():
+    operation = register_primitive(lambda x: x * 2.0, name="half_defined")
+    with pytest.raises(errors.MissingRuleError, match="the reverse mode of half_defined has no derivative rule"):
+        fg.grad(operation)(1.0)
+    with pytest.raises(errors.MissingRuleError, match="the forward mode of half_defined has no derivative rule"):
+        fg.jvp(operation, (1.0,), (1.0,))
+
+
+@pytest.mark.usefixtures("table")
+def test_none_is_a_derivative_of_zero():
+    operation = register_primitive(lambda x, y: x * y, name="half_constant")
+    defvjp(operation, None, lambda ans, x, y: lambda ct: ct * x)
+    defjvp(operation, None, lambda t, ans, x, y: t * x)
+    assert [g.item() for g in fg.gradients_function(operation)(2.0, 3.0)] == [0.0, 2.0]
+    assert fg.jvp(operation, (2.0, 3.0), (1.0, 1.0))[1].item() == 2.0
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="a primitive named 'sin' is registered already"):
+        register_primitive(np.sin)
+    with pytest.raises(errors.StructureError, match="is not an operation: pass what register_primitive has returned"):
+        defvjp(np.sin, None)
+    with pytest.raises(errors.StructureError, match="is not an operation"):
+        defjvp(np.sin, None)
