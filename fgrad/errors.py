@@ -78,6 +78,7 @@ class ArrayConversionError(FgradError, TypeError):
             f"  at {line}\n"
             "np.array([x, y]): write np.stack([x, y]) (also fg.stack, fgrad.numpy.array).\n"
             "result[i] = x:    create `result` with fgrad.numpy.zeros, empty or array instead of numpy's.\n"
+            "np.full(n, x):    use fgrad.numpy.full.\n"
             "np.asarray(x):    leave it out; or x.numpy(), fg.stop_gradient(x) where no derivative is wanted."
         )
 

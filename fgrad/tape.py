@@ -143,7 +143,7 @@ class GradientTape:
         trace = _trace(self)
         if not self._is_recording() or _key(self, tensor) is not None:
             return
-        while tensor.trace.level > trace.level:
+        while tensor.tracing.level > trace.level:
             if type(tensor.value) is not Tensor:
                 tensor.value = boxed(tensor.value)
             tensor = tensor.value
@@ -259,7 +259,7 @@ def _watch(tape: GradientTape) -> VariableWatch:
 
 def _layer(trace: ReverseTrace, x: Any) -> Tensor | None:
     """Return the layer of a tensor that belongs to a trace."""
-    while type(x) is Tensor and x.trace is not trace:
+    while type(x) is Tensor and x.tracing is not trace:
         x = x.value
     return x if type(x) is Tensor else None
 
@@ -274,9 +274,9 @@ def _key(tape: GradientTape, x: Any) -> int | None:
 
 def _without_dead_layers(x: Any) -> Any:
     """Return a tensor without outer layers of traces that nobody can ask any more."""
-    while type(x) is Tensor and not x.trace.level:
-        holder = x.trace.holder() if isinstance(x.trace, ReverseTrace) else None
-        if holder is not None and holder._trace is x.trace and not holder._used:
+    while type(x) is Tensor and not x.tracing.level:
+        holder = x.tracing.holder() if isinstance(x.tracing, ReverseTrace) else None
+        if holder is not None and holder._trace is x.tracing and not holder._used:
             break
         x = x.value
     return x
@@ -409,8 +409,8 @@ def _recorder(ys: list[Any]) -> GradientTape:
     found: list[GradientTape] = []
     for y in ys:
         while type(y) is Tensor:
-            holder = y.trace.holder() if isinstance(y.trace, ReverseTrace) else None
-            if isinstance(holder, GradientTape) and holder._trace is y.trace and not holder._used:
+            holder = y.tracing.holder() if isinstance(y.tracing, ReverseTrace) else None
+            if isinstance(holder, GradientTape) and holder._trace is y.tracing and not holder._used:
                 found.append(holder)
             y = y.value
     if not found:

@@ -95,7 +95,7 @@ class Variable(TensorLike):
     """
 
     __hash__ = object.__hash__  # type: ignore[assignment]  # by identity: a variable is a thing, not a value
-    trace = UNTRACED
+    tracing = UNTRACED
 
     def __init__(
         self,

@@ -13,6 +13,8 @@ from __future__ import annotations
 import dis
 import functools
 import itertools
+import linecache
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
@@ -78,7 +80,7 @@ def apply(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]
     top_level = 0
     for arg in args:
         if type(arg) in BOXES:
-            trace = arg.trace
+            trace = arg.tracing
             level = trace.level
             if level > top_level:
                 top, top_level = trace, level
@@ -91,7 +93,7 @@ def apply(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]
 
 def settle(x: Any) -> Any:
     """Return what is in `x` below the layers that no running trace follows: an array or a Tensor."""
-    while type(x) in BOXES and not x.trace.level:
+    while type(x) in BOXES and not x.tracing.level:
         x = x.unbox()
     return x
 
@@ -117,6 +119,10 @@ def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Tensor], Callable[[An
     return operator, reflected
 
 
+def _pair(first: Callable[[Any, Any], Any], second: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda self, other: (first(self, other), second(self, other))
+
+
 def _unary(ufunc: np.ufunc) -> Callable[[Any], Tensor]:
     def operator(self: Any) -> Any:
         return apply(UFUNCS[ufunc], (self,))
@@ -125,11 +131,16 @@ def _unary(ufunc: np.ufunc) -> Callable[[Any], Tensor]:
 
 
 _NUMBERS = {"float()", "int()", "complex()", "bool()"}
+_STORING = re.compile(r"\b(fill|fromiter|setitem|__setitem__)\b")
 
 
-def _is_assigning(frame: FrameType) -> bool:
-    """Return whether the frame is at `array[i] = x`: NumPy asks an element it stores for a number."""
-    return dis.opname[frame.f_code.co_code[frame.f_lasti]] == "STORE_SUBSCR"
+def _is_storing(frame: FrameType) -> bool:
+    """Return whether the frame is at `array[i] = x` or the like: NumPy asks what it stores for a number."""
+    if dis.opname[frame.f_code.co_code[frame.f_lasti]] == "STORE_SUBSCR":
+        return True
+    line, end, start, stop = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    source = linecache.getline(frame.f_code.co_filename, line or 0)
+    return bool(_STORING.search(source[start : stop if line == end else None]))
 
 
 def _unpacked(arguments: tuple[Any, ...]) -> Any:
@@ -162,7 +173,7 @@ class TensorLike:
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]  # like an ndarray: == is elementwise
 
-    trace: Trace
+    tracing: Trace
 
     def unbox(self) -> Any:
         """Return what lies one layer below: an array or a Tensor."""
@@ -184,7 +195,7 @@ class TensorLike:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         value = settle(self)
-        array = value.trace.as_array(value) if type(value) is Tensor else _read_only(value)
+        array = value.tracing.as_array(value) if type(value) is Tensor else _read_only(value)
         if dtype is not None and array.dtype != dtype:
             return array.astype(dtype)
         return array.copy() if copy else array
@@ -221,14 +232,25 @@ class TensorLike:
             raise TypeError("iteration over a 0-d tensor")
         return (self[i] for i in range(self.shape[0]))
 
+    def __getattr__(self, name: str) -> Any:
+        """Answer for ndarray's less common attributes and methods, which have no derivative."""
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        value = settle(self)
+        if type(value) is not Tensor:
+            return getattr(_read_only(value), name)
+        if not callable(getattr(np.ndarray, name)):
+            return getattr(_read_only(self._shown()), name)
+        return functools.partial(call_without_rule, None, f"ndarray.{name}", (value,), {})
+
     # Leaving the trace: the value itself is asked for
 
     def _concrete(self, how: str) -> Any:
         value: Any = settle(self)
-        if type(value) is Tensor and how in _NUMBERS and _is_assigning(sys._getframe(2)):
+        if type(value) is Tensor and how in _NUMBERS and _is_storing(sys._getframe(2)):
             raise errors.ArrayConversionError(errors.users_line())
         while type(value) is Tensor:
-            value = value.trace.concrete(value, how)
+            value = value.tracing.concrete(value, how)
         return value
 
     def numpy(self) -> Any:
@@ -291,6 +313,8 @@ class TensorLike:
     __truediv__, __rtruediv__ = _binary(np.true_divide)
     __floordiv__, __rfloordiv__ = _binary(np.floor_divide)
     __mod__, __rmod__ = _binary(np.remainder)
+    __divmod__ = _pair(__floordiv__, __mod__)
+    __rdivmod__ = _pair(__rfloordiv__, __rmod__)
     __matmul__, __rmatmul__ = _binary(np.matmul)
     _power, __rpow__ = _binary(np.power)
     __and__, __rand__ = _binary(np.bitwise_and)
@@ -381,29 +405,29 @@ class Tensor(TensorLike):
         (2,)
     """
 
-    __slots__ = ("value", "trace", "note")
+    __slots__ = ("value", "tracing", "note")
 
     value: Any
     note: Any
 
     def __init__(self, value: Any, dtype: npt.DTypeLike | None = None) -> None:
-        self.value, self.trace, self.note = np.array(value, dtype)[()], UNTRACED, None
+        self.value, self.tracing, self.note = np.array(value, dtype)[()], UNTRACED, None
 
     def unbox(self) -> Any:
         return self.value
 
     def become(self, other: Tensor) -> None:
         """Make this handle stand for another value; what was computed before is untouched."""
-        self.value, self.trace, self.note = other.value, other.trace, other.note
+        self.value, self.tracing, self.note = other.value, other.tracing, other.note
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.become(FUNCTIONS[np.ndarray.__setitem__](self, key, value))
 
     def __repr__(self) -> str:
-        return self._repr(", traced" if self.trace.level else "")
+        return self._repr(", traced" if self.tracing.level else "")
 
     def __copy__(self) -> Tensor:
-        return box(self.value, self.trace, self.note)
+        return box(self.value, self.tracing, self.note)
 
     def __deepcopy__(self, memo: Any) -> Tensor:
         return self.__copy__()
@@ -423,7 +447,7 @@ new_tensor = functools.partial(object.__new__, Tensor)
 def box(value: Any, trace: Trace, note: Any) -> Tensor:
     """Return a Tensor over `value`, which is not copied."""
     tensor = new_tensor()
-    tensor.value, tensor.trace, tensor.note = value, trace, note
+    tensor.value, tensor.tracing, tensor.note = value, trace, note
     return tensor
 
 
@@ -440,11 +464,10 @@ def name_of(function: Any) -> str:
 
 
 def call_without_rule(function: Any, name: str, args: Any, keywords: dict[str, Any]) -> Any:
-    """Run NumPy's own function on the values where no running trace follows them, else refuse."""
+    """Run NumPy's own function on plain arrays where no running trace follows a tensor, else refuse."""
     leaves, treedef = flatten((tuple(args), keywords))
     leaves = [settle(leaf) for leaf in leaves]
     if any(type(leaf) is Tensor for leaf in leaves):
         raise errors.MissingRuleError(name, errors.users_line())
     args, keywords = unflatten(treedef, leaves)
-    results, treedef = flatten(function(*args, **keywords))
-    return unflatten(treedef, [boxed(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in results])
+    return function(*args, **keywords)

@@ -60,7 +60,7 @@ class ReverseTrace(Trace):
 
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         values: Sequence[Any] = [
-            arg.value if type(arg) is Tensor and arg.trace is self else arg for arg in args
+            arg.value if type(arg) is Tensor and arg.tracing is self else arg for arg in args
         ]
         if primitive.is_ufunc:  # which finds its own way to `apply` when a value is a tensor
             ans = primitive.implementation(*values)
@@ -71,7 +71,7 @@ class ReverseTrace(Trace):
             return boxed(ans)
         key = next(self._keys)
         result = new_tensor()
-        result.value, result.trace, result.note = ans, self, key
+        result.value, result.tracing, result.note = ans, self, key
         if self.persistent:
             seen, values = result, args
         else:
@@ -80,7 +80,7 @@ class ReverseTrace(Trace):
         shape = ans.shape if primitive.broadcasts else None
         argnum, first = 0, True
         for arg in args:
-            if type(arg) is Tensor and arg.trace is self:
+            if type(arg) is Tensor and arg.tracing is self:
                 rule, value = rules[argnum], arg.value
                 if metadata and rule is not None:
                     pullback = rule(seen, *values, **metadata)
@@ -232,7 +232,7 @@ class ForwardTrace(Trace):
         return box(value, self, tangent)
 
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        active = [type(arg) is Tensor and arg.trace is self for arg in args]
+        active = [type(arg) is Tensor and arg.tracing is self for arg in args]
         values = [arg.value if ours else arg for arg, ours in zip(args, active, strict=True)]
         ans = apply(primitive, values, metadata)
         if primitive.jvp is None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from fgrad.core.primitive import FUNCTIONS
 from fgrad.core.tensor import BOXES, Tensor, boxed
+from fgrad.ops.elementwise import copy
 from fgrad.ops.families import answers
 from fgrad.ops.shaping import broadcast_to, holds_tensors, stack
 
@@ -54,7 +55,7 @@ def array(object: Any, dtype: Any = None) -> Any:
     """Return a tensor from numbers, arrays, tensors or nested lists of them, with their derivatives."""
     if not holds_tensors(object):
         return boxed(np.array(object, dtype))
-    result = +object if type(object) in BOXES else stack(object)
+    result = copy(object) if type(object) in BOXES else stack(object)
     return result if dtype is None else result.astype(dtype)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS, UFUNCS, ZERO, Primitive
-from fgrad.core.tensor import Tensor, apply, call_without_rule, name_of
+from fgrad.core.tensor import Tensor, apply, box, boxed, call_without_rule, name_of, settle
 from fgrad.ops.families import answers, constant_in_pieces, elementwise, identity, linear, register, sample
 
 
@@ -212,7 +212,7 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: 
     """Limit values to an interval; a bound that is met exactly shares the derivative with `a`."""
     lower = a_min if a_min is not None else min
     upper = a_max if a_max is not None else max
-    result = +a if lower is None else np.maximum(a, lower)
+    result = a if lower is None else np.maximum(a, lower)
     return result if upper is None else np.minimum(result, upper)
 
 
@@ -229,7 +229,9 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, An
         return call_without_rule(ufunc, name_of(ufunc), inputs, keywords)
     (target,) = keywords.get("out", (None,))
     if target is not None and type(target) is not Tensor:
-        raise errors.InPlaceError(name_of(ufunc), errors.users_line())
+        if any(type(settle(x)) is Tensor for x in inputs):
+            raise errors.InPlaceError(name_of(ufunc), errors.users_line())
+        return call_without_rule(ufunc, name_of(ufunc), inputs, keywords)
     if "dtype" in keywords:
         inputs = [astype(x, keywords["dtype"]) for x in inputs]
     result = apply(UFUNCS[ufunc], inputs)
@@ -264,7 +266,8 @@ def astype(x: Any, dtype: Any, copy: bool = True) -> Any:
 @answers(np.copy)
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     """Return a tensor of its own with the same value."""
-    return +a
+    value = boxed(settle(a))
+    return box(value.value, value.tracing, value.note)
 
 
 @answers(np.round, np.around)

@@ -13,7 +13,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import ZERO, Primitive, Rule
-from fgrad.core.tensor import BOXES, Tensor, apply
+from fgrad.core.tensor import BOXES, Tensor, apply, settle
 from fgrad.core.trace import conform
 from fgrad.ops.families import answers, register, sample
 
@@ -196,11 +196,11 @@ def getitem(x: Any, key: Any) -> Any:
 def setitem(x: Any, key: Any, value: Any) -> Any:
     """Return a tensor like `x` with `value` at a key."""
     value = value if type(value) in BOXES else np.asarray(value)
-    if value.dtype.kind in "fc" and x.dtype.kind not in "fc":
+    if value.dtype.kind in "fc" and not np.can_cast(value.dtype, x.dtype, "same_kind"):
         raise errors.DtypeError(
             f"x[...] = value would round a value of dtype {value.dtype} to the tensor's dtype {x.dtype} and "
             f"lose its derivative.\n  at {errors.users_line()}\n"
-            "Create the tensor with a floating-point dtype, for instance fgrad.numpy.zeros(n)."
+            f"Create the tensor with a dtype that holds it, for instance fgrad.numpy.zeros(n, {str(value.dtype)!r})."
         )
     template, arrays = _parted(key)
     return apply(_replace, (x, value, *arrays), {"template": template})
@@ -209,6 +209,9 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
 @answers(np.copyto)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """Write into a tensor, as `dst[...] = src` does, and into none but a tensor."""
+    if type(dst) is not Tensor and type(settle(src)) is not Tensor:
+        np.copyto(dst, settle(src), casting, settle(where))  # type: ignore[arg-type]
+        return
     if type(dst) is not Tensor:
         raise errors.InPlaceError("np.copyto (which np.full and np.full_like use)", errors.users_line())
     dst[...] = src if where is True else np.where(where, src, dst)

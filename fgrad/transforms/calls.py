@@ -26,7 +26,7 @@ class Transformed:
     def __init__(self, run: Callable[..., Any], function: Callable[..., Any], options: dict[str, Any]) -> None:
         if not callable(function):
             raise errors.NotCallableError(
-                f"{run.__name__.strip('_')} takes a function, not {function!r} of type {type(function).__name__}.\n"
+                f"{_name(run)} takes a function, not {function!r} of type {type(function).__name__}.\n"
                 "Pass the function itself, without calling it: transform(f)(x), not transform(f(x))."
             )
         functools.update_wrapper(self, function, updated=())
@@ -54,7 +54,11 @@ class Transformed:
         return Transformed, (self._run, self._function, self._options)
 
     def __repr__(self) -> str:
-        return f"<{self._run.__name__.strip('_')} of {self._function!r}>"
+        return f"<{_name(self._run)} of {self._function!r}>"
+
+
+def _name(run: Any) -> str:
+    return run.__name__.removeprefix("_run_")  # type: ignore[no-any-return]
 
 
 def decorator(run: Callable[..., Any], function: Any, **options: Any) -> Any:

@@ -68,7 +68,7 @@ def _run_jvp(
 
 
 def _is_of(leaf: Any, trace: ForwardTrace) -> bool:
-    return type(leaf) is Tensor and leaf.trace is trace
+    return type(leaf) is Tensor and leaf.tracing is trace
 
 
 def _moving(function: Any, trace: ForwardTrace, path: str, leaf: Any, tangent: Any) -> Any:

@@ -228,7 +228,7 @@ class Linearization:
             leaves = [untraced(leaf) for leaf in leaves]
         _check_result(function, result, leaves)
         self._outputs = [
-            (leaf.note, leaf.value) if type(leaf) is Tensor and leaf.trace is trace else None for leaf in leaves
+            (leaf.note, leaf.value) if type(leaf) is Tensor and leaf.tracing is trace else None for leaf in leaves
         ]
         if not any(self._outputs):
             _check_detached(function, trace)
@@ -313,13 +313,13 @@ _DEPARTURES = {"float()", "int()", "complex()", ".item()", ".numpy()", ".tolist(
 # The transforms
 
 
-def _run_gradients(
+def _run_gradients_function(
     function: Any, args: tuple[Any, ...], keywords: dict[str, Any], params: Selection = None
 ) -> list[Any]:
-    return _run_value_and_gradients(function, args, keywords, params)[1]
+    return _run_value_and_gradients_function(function, args, keywords, params)[1]
 
 
-def _run_value_and_gradients(
+def _run_value_and_gradients_function(
     function: Any, args: tuple[Any, ...], keywords: dict[str, Any], params: Selection = None
 ) -> tuple[Any, list[Any]]:
     keywords = dict(keywords)
@@ -378,7 +378,7 @@ def gradients_function(function: Any = None, params: Selection = None) -> Any:
         >>> gradients_function(f, params=["y"])(2.0, 3.0)
         [Tensor(-4.)]
     """
-    return decorator(_run_gradients, function, params=params)
+    return decorator(_run_gradients_function, function, params=params)
 
 
 @overload
@@ -405,7 +405,7 @@ def value_and_gradients_function(function: Any = None, params: Selection = None)
         >>> value_and_gradients_function(lambda x, y: x * y)(2.0, 3.0)
         (Tensor(6.), [Tensor(3.), Tensor(2.)])
     """
-    return decorator(_run_value_and_gradients, function, params=params)
+    return decorator(_run_value_and_gradients_function, function, params=params)
 
 
 def _run_implicit_gradients(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

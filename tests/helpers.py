@@ -1,0 +1,29 @@
+"""What several test files share."""
+
+from typing import Any
+
+import numpy as np
+
+import fgrad as fg
+
+
+def plain(tree: Any) -> Any:
+    """Return containers with every Tensor, Variable and array as nested lists of Python numbers."""
+    if isinstance(tree, (fg.Tensor, fg.Variable, np.ndarray, np.generic)):
+        return tree.tolist()
+    if isinstance(tree, dict):
+        return {key: plain(value) for key, value in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*map(plain, tree))
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(map(plain, tree))
+    return tree
+
+
+def along(f: Any) -> Any:
+    """Return the derivative of a function of one scalar, by forward mode."""
+
+    def derivative(x: Any) -> Any:
+        return fg.jvp(f, (x,), (1.0,))[1]
+
+    return derivative

@@ -1,0 +1,532 @@
+"""Every error of fgrad, reached from a user's program: its class, its built-in, its text, and no harm done."""
+
+import inspect
+import math
+import operator
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from helpers import along, plain
+
+import fgrad as fg
+import fgrad.numpy as fnp
+from fgrad import errors
+from fgrad.testing import check_grads
+
+
+def used_tape():
+    x = fg.constant(3.0)
+    with fg.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+    tape.gradient(y, x)
+    return tape, y, x
+
+
+def filled(array):
+    """Return a function that writes its argument into a plain array."""
+
+    def f(x):
+        array[0] = x
+        return np.sum(array)
+
+    return f
+
+
+def added_to(array):
+    def f(x):
+        a = array
+        a += x
+        return np.sum(a)
+
+    return f
+
+
+def nested_tapes():
+    with fg.GradientTape() as tape, tape:
+        pass
+
+
+def used_again():
+    tape, y, x = used_tape()
+    tape.gradient(y, x)
+
+
+def float_into_integers(x):
+    counts = fnp.zeros(2, int)
+    counts[0] = x
+    return np.sum(counts)
+
+
+def watch_a_number():
+    with fg.GradientTape() as tape:
+        tape.watch(3.0)
+
+
+def a_number_as_source():
+    w = fg.Variable(3.0)
+    with fg.GradientTape() as tape:
+        y = w * w
+    tape.gradient(y, 3.0)
+
+
+def forgets(x):
+    x * x
+
+
+def returns_text(x):
+    return x * x, "done"
+
+
+def a_step_without_effect():
+    w = fg.Variable(3.0, name="w")
+    fg.optimizers.GradientDescent(0.1).minimize(lambda: fg.stop_gradient(w) * 2.0)
+
+
+V = np.array([1.0, 2.0])
+grad = fg.grad
+
+# class, its built-in, a program, and what its message must say
+CASES = [
+    (errors.ArrayConversionError, TypeError, lambda: grad(lambda x: np.sum(np.array([x, x])))(3.0), r"np\.stack"),
+    (errors.ArrayConversionError, TypeError, lambda: grad(lambda x: np.asarray(x) * 2)(3.0), r"x\.numpy\(\)"),
+    (errors.ArrayConversionError, TypeError, lambda: grad(filled(np.zeros(2)))(3.0), r"fgrad\.numpy\.zeros"),
+    (errors.InPlaceError, TypeError, lambda: grad(added_to(np.zeros(2)))(V), r"np\.add .*plain NumPy array"),
+    (errors.InPlaceError, TypeError, lambda: grad(lambda x: np.sin(x, out=np.zeros(2)))(V), r"np\.sin .*`out=`"),
+    (errors.MissingRuleError, TypeError, lambda: grad(np.spacing)(3.0), r"np\.spacing has no derivative rule"),
+    (errors.MissingRuleError, TypeError, lambda: grad(lambda x: np.histogram(x)[0])(V), r"np\.histogram has no deriv"),
+    (errors.MissingRuleError, TypeError, lambda: grad(lambda x: np.spacing.at(x, 0))(V), r"np\.spacing\.at has no"),
+    (errors.NotCallableError, TypeError, lambda: grad(9.0), r"^grad takes a function, not 9\.0 of type float"),
+    (errors.NotCallableError, TypeError, lambda: grad(fg.constant(9.0)), r"\(f\)\(x\), not .*\(f\(x\)\)"),
+    (errors.ParameterError, ValueError, lambda: grad(np.sin, argnums=3)(1.0), "position 3 is out of range"),
+    (errors.ParameterError, ValueError, lambda: fg.gradients_function(forgets, "y")(1.0), "forgets has no parameter 'y'"),
+    (errors.ParameterError, ValueError, lambda: fg.clip_by_norm([1.0], -1.0), "clip_norm must not be negative"),
+    (errors.NoResultError, ValueError, lambda: grad(forgets)(3.0), "forget to return a value from forgets"),
+    (errors.OutputError, TypeError, lambda: grad(returns_text)(3.0), "returns_text returned 'done' of type str"),
+    (errors.OutputError, TypeError, lambda: grad(lambda x: x, has_aux=True)(3.0), "must return a pair"),
+    (errors.DetachedError, TypeError, lambda: grad(lambda x: math.sin(x))(3.0), r"float\(\) at .*math\.sin"),
+    (errors.NonScalarError, TypeError, lambda: grad(lambda x: x * x)(V), r"shape \(2,\)\.\n.*sum or mean"),
+    (errors.NonScalarError, TypeError, lambda: grad(lambda x: x)(np.ones((1, 1))), r"shape \(1, 1\)\.\n.*y\.reshape"),
+    (errors.NonScalarError, TypeError, lambda: grad(lambda x: [x, x])(3.0), "returned a list"),
+    (errors.IntegerInputError, TypeError, lambda: grad(np.square)(3), r"3, of type int.*\n.*3\.0 instead of 3"),
+    (errors.IntegerInputError, TypeError, lambda: fg.jvp(np.square, (3,), (1.0,)), r"primals\[0\] is an integer"),
+    (errors.SeedError, ValueError, lambda: fg.vjp(np.square, V)[1](np.ones(3)), r"shape \(3,\).*shape \(2,\)"),
+    (errors.SeedError, ValueError, lambda: fg.gradients_function(np.square)(V, dy=1j), "dy is complex"),
+    (errors.TangentError, ValueError, lambda: fg.jvp(np.square, (V,), (1.0,)), r"shape \(\).*shape \(2,\)"),
+    (errors.NoVariablesError, ValueError, lambda: fg.implicit_gradients(np.sin)(3.0), "while sin was being computed"),
+    (errors.ShapeError, ValueError, lambda: fg.Variable(V, name="w").assign(1.0), r"'w' has shape \(2,\)"),
+    (errors.DtypeError, TypeError, lambda: fg.Variable(1, name="n").assign(1.5), "'n' has dtype int64"),
+    (errors.DtypeError, TypeError, lambda: grad(float_into_integers)(3.0), "round a value of dtype float64"),
+    (errors.StructureError, TypeError, lambda: fg.global_norm(V), "t_list must be a list of arrays"),
+    (errors.TapeError, RuntimeError, used_again, "non-persistent GradientTape can only be used"),
+    (errors.TapeError, RuntimeError, lambda: fg.GradientTape().gradient(fg.constant(1.0), []), "never entered"),
+    (errors.TapeStateError, ValueError, nested_tapes, "Tape is still recording"),
+    (errors.TapeStateError, ValueError, lambda: used_tape()[0].reset(), "Tape is not recording"),
+    (errors.WatchError, ValueError, watch_a_number, r"Passed in object 3\.0 of type 'float'.*\n.*fg\.constant"),
+    (errors.SourceError, TypeError, a_number_as_source, r"sources must be a Tensor.*3\.0 of type float"),
+    (errors.NoGradientsError, ValueError, a_step_without_effect, "does not depend on .*'w'"),
+    (errors.GradientCheckError, AssertionError, lambda: check_grads(np.abs, (np.array([0.0]),)), "differ"),
+]
+
+
+@pytest.mark.parametrize(("kind", "builtin", "program", "text"), CASES)
+def test_an_error(kind, builtin, program, text):
+    with pytest.raises(builtin, match=text) as caught:
+        program()
+    assert type(caught.value) is kind
+    assert isinstance(caught.value, errors.FgradError)
+    assert str(caught.value).endswith(f"(help: fgrad.errors.{kind.__name__})")
+    # Nothing was left behind.
+    assert plain(fg.grad(lambda x: x * x)(3.0)) == 6.0
+    assert plain(along(lambda x: x * x)(3.0)) == 6.0
+
+
+def _classes():
+    return {c for _, c in inspect.getmembers(errors, inspect.isclass) if c.__module__ == errors.__name__}
+
+
+def test_every_class_has_a_case():
+    reached = {kind for kind, *_ in CASES} | {errors.FgradError, errors.NoGradientWarning}
+    assert _classes() - reached == set()
+
+
+def test_every_class_has_a_manual():
+    for kind in _classes():
+        assert kind.__doc__, kind
+        if kind is not errors.FgradError:
+            assert ">>>" in kind.__doc__, kind
+
+
+def test_the_warning():
+    with pytest.warns(UserWarning, match="gradient of square is None where the argument .* 3, of type int") as caught:
+        assert fg.gradients_function(np.square)(3) == [None]
+    assert caught[0].category is errors.NoGradientWarning
+    assert caught[0].filename == __file__  # it points at the user's line
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(errors.NoGradientWarning, match="is None"):
+            fg.gradients_function(np.square)(3)
+
+
+# What would drop a derivative
+
+
+def by_tape(f):
+    def derivative(x):
+        x = fg.constant(x)
+        with fg.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x)
+        return tape.gradient(y, x)
+
+    return derivative
+
+
+DERIVATIVES = {"grad": fg.grad, "jvp": lambda f: lambda x: fg.jvp(f, (x,), (np.ones_like(x),))[1], "tape": by_tape}
+
+
+def _writes():
+    def element(a, x):
+        a[0] = x
+
+    def slices(a, x):
+        a[:2] = x
+
+    def row(a, x):
+        a[...] = x
+
+    def mask(a, x):
+        a[np.array([True, False, True])] = x
+
+    def unpacked(a, x):
+        a[0], a[1] = x, x
+
+    def in_a_list(a, x):
+        a[:2] = [x, x]
+
+    def from_a_loop(a, x):
+        for a[1] in [x]:
+            pass
+
+    def in_place_on_an_element(a, x):
+        a[0] += x
+
+    def flat(a, x):
+        a.flat[0] = x
+
+    def two_dimensions(a, x):
+        a.reshape(1, 3)[0, 1] = x
+
+    def put(a, x):
+        a.put(0, x)
+
+    def copyto(a, x):
+        np.copyto(a, x)
+
+    def np_put(a, x):
+        np.put(a, 0, x)
+
+    def putmask(a, x):
+        np.putmask(a, a == 0, x)
+
+    def place(a, x):
+        np.place(a, a == 0, x)
+
+    def fill_diagonal(a, x):
+        np.fill_diagonal(a.reshape(1, 3), x)
+
+    def add_at(a, x):
+        np.add.at(a, 0, x)
+
+    def iadd(a, x):
+        a += x
+
+    def imul(a, x):
+        a *= x
+
+    def iadd_slice(a, x):
+        a[:2] += x
+
+    def out(a, x):
+        np.multiply(a, x, out=a)
+
+    def out_of_sum(a, x):
+        np.sum(x, out=a[0, ...])
+
+    return [f for f in locals().values() if callable(f)]
+
+
+WRITES = _writes()
+
+
+@pytest.mark.parametrize("mode", DERIVATIVES)
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.bool_, np.complex128])
+@pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__)
+def test_writing_a_traced_number_into_a_plain_array(write, dtype, mode):
+    array = np.zeros(3, dtype)
+
+    def f(x):
+        write(array, x)
+        return np.sum(array) + x * 0.0
+
+    with pytest.raises(errors.FgradError, match=r"test_errors\.py:\d+.*\n|has no derivative rule|write a tensor"):
+        DERIVATIVES[mode](f)(3.0)
+    assert not array.any()
+
+
+@pytest.mark.parametrize("mode", DERIVATIVES)
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.bool_, np.complex128])
+@pytest.mark.parametrize("write", ["all", "slice", "mask", "add", "indices"])
+def test_writing_a_traced_vector_into_a_plain_array(write, dtype, mode):
+    array = np.zeros(2, dtype)
+
+    def f(x):
+        if write == "all":
+            array[:] = x
+        elif write == "slice":
+            array[1:] = x[1:]
+        elif write == "mask":
+            array[np.array([True, True])] = x
+        elif write == "indices":
+            array[[0, 1]] = x
+        else:
+            np.add(array, x, out=array)
+        return np.sum(array) + np.sum(x) * 0.0
+
+    with pytest.raises(TypeError, match=r"fgrad\.numpy"):
+        DERIVATIVES[mode](f)(np.array([3.0, 4.0]))
+    assert not array.any()
+
+
+CALLS = {
+    "operator.setitem": lambda a, x: operator.setitem(a, 0, x),
+    "fill": lambda a, x: a.fill(x),
+    "map": lambda a, x: list(map(a.__setitem__, [0], [x])),
+}
+
+
+@pytest.mark.parametrize("mode", ["grad", "jvp"])
+@pytest.mark.parametrize("write", CALLS)
+def test_writing_by_way_of_a_call(write, mode):
+    array = np.zeros(3)
+
+    def f(x):
+        CALLS[write](array, x)
+        return np.sum(array) + x * 0.0
+
+    with pytest.raises(errors.FgradError, match=r"fgrad\.numpy"):
+        DERIVATIVES[mode](f)(3.0)
+    assert not array.any()
+
+
+CONVERSIONS = {
+    "np.array list": lambda x: np.array([x, x]),
+    "np.array nested": lambda x: np.array([[x, 1.0], [2.0, x]]),
+    "np.array one": lambda x: np.array([x]),
+    "np.array tuple": lambda x: np.array((x, 1.0)),
+    "np.array": np.array,
+    "np.array float": lambda x: np.array(x, dtype=float),
+    "np.array list float": lambda x: np.array([x, x], dtype=float),
+    "np.asarray": np.asarray,
+    "np.asarray list": lambda x: np.asarray([x]),
+    "np.asanyarray": np.asanyarray,
+    "np.ascontiguousarray": np.ascontiguousarray,
+    "np.asarray float32": lambda x: np.asarray(x, np.float32),
+    "np.full": lambda x: np.full(3, x),
+    "np.linspace": lambda x: np.linspace(0.0, x, 3),
+    "np.arange": lambda x: np.arange(0.0, x),
+    "np.fromiter": lambda x: np.fromiter((x for _ in range(3)), float),
+    "a list into a function": lambda x: np.array([1.0, 2.0]) * [x, x],
+    "np.mean of a list": lambda x: np.mean([x, x]),
+    "np.sum of a list": lambda x: np.sum([x, x]),
+    "np.dot with a list": lambda x: np.dot([x, x], [1.0, 2.0]),
+}
+
+
+@pytest.mark.parametrize("mode", DERIVATIVES)
+@pytest.mark.parametrize("conversion", CONVERSIONS)
+def test_a_conversion_is_refused_or_differentiated(conversion, mode):
+    convert = CONVERSIONS[conversion]
+
+    def f(x):
+        return np.sum(convert(x)) + x * 0.0
+
+    expected = {
+        "np.mean of a list": 1.0,
+        "np.sum of a list": 2.0,
+        "np.dot with a list": 3.0,
+        "a list into a function": 3.0,
+        "np.linspace": 1.5,
+        "np.full": 3.0,
+        "np.ascontiguousarray": 1.0,
+        "np.asanyarray": 1.0,
+    }.get(conversion)
+    try:
+        derivative = DERIVATIVES[mode](f)(3.0)
+    except errors.FgradError as error:
+        assert isinstance(error, TypeError)
+        with pytest.raises(TypeError, match=r"test_errors\.py:\d+|no derivative rule"):
+            DERIVATIVES[mode](f)(3.0)
+    else:
+        assert expected is not None, "the derivative was dropped in silence"
+        assert plain(derivative) == expected
+
+
+def test_the_message_names_the_line():
+    def f(x):
+        return np.sum(np.array([x, x]))  # the line
+
+    with pytest.raises(TypeError, match=r"at test_errors\.py:\d+: return np\.sum\(np\.array\(\[x, x\]\)\)  # the line"):
+        fg.grad(f)(3.0)
+
+    def g(x):
+        a = np.zeros(2)
+        a[0] = x  # this one
+        return np.sum(a)
+
+    with pytest.raises(TypeError, match=r"at test_errors\.py:\d+: a\[0\] = x  # this one"):
+        fg.grad(g)(3.0)
+
+    def h(x):
+        return np.spacing(x)  # and this
+
+    with pytest.raises(TypeError, match=r"at test_errors\.py:\d+: return np\.spacing\(x\)  # and this"):
+        fg.grad(h)(3.0)
+
+
+def test_a_number_that_was_asked_for_may_be_written():
+    def f(x):
+        a = np.zeros(2)
+        a[0] = float(x)
+        a[1] = x.numpy()
+        a[int(x)] = fg.stop_gradient(x)
+        a[bool(x > 5)] = x.item()
+        return x * np.sum(a)
+
+    assert plain(fg.grad(f)(1.0)) == 2.0
+    assert plain(along(f)(1.0)) == 2.0
+
+
+def test_object_arrays_hold_tensors():
+    def f(x):
+        a = np.empty(2, object)
+        a[0], a[1] = x, x * x
+        return a[0] * a[1]
+
+    assert plain(fg.grad(f)(3.0)) == 27.0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [np.spacing, lambda x: np.histogram(x)[1], lambda x: np.frexp(x)[0], lambda x: np.add.reduceat(x, [0, 1]) * 0 + np.spacing(x)],
+)
+@pytest.mark.parametrize("mode", DERIVATIVES)
+def test_a_function_without_a_rule(call, mode):
+    with pytest.raises(TypeError, match=r"has no derivative rule.*\n.*test_errors.py:\d+.*\n(.*\n)?.*fg\.stop_gradient"):
+        DERIVATIVES[mode](lambda x: np.sum(call(x)))(np.array([3.0, 4.0]))
+
+
+# Errors that NumPy and Python raise for the same call on arrays stay theirs
+
+
+@pytest.mark.parametrize(
+    ("f", "error", "text"),
+    [
+        (lambda x: x + np.ones(3), ValueError, "could not be broadcast together"),
+        (lambda x: x @ np.ones(3), ValueError, "matmul"),
+        (lambda x: x[5], IndexError, "out of bounds"),
+        (lambda x: x[0, 0], IndexError, "too many indices"),
+        (lambda x: x["a"], IndexError, "integer"),
+        (lambda x: x[0.5], IndexError, "integer"),
+        (lambda x: x.reshape(3), ValueError, "cannot reshape array"),
+        (lambda x: np.concatenate([x, np.ones((2, 2))]), ValueError, "dimension"),
+        (lambda x: np.stack([x, np.ones(3)]), ValueError, "same shape"),
+        (lambda x: np.sum(x, axis=3), ValueError, "axis 3 is out of bounds"),
+        (lambda x: np.transpose(x, (1, 0)), ValueError, "axes don't match"),
+        (lambda x: x.bogus, AttributeError, "bogus"),
+        (lambda x: np.sum(x, bogus=1), TypeError, "bogus"),
+        (lambda x: np.sin(x, x, x), TypeError, "positional"),
+        (lambda x: x + "text", TypeError, "loop|dtype|str"),
+        (lambda x: x + None, TypeError, "NoneType"),
+        (lambda x: float(x), TypeError, "0-dimensional|length-1"),
+        (lambda x: bool(x), ValueError, "truth value of an array"),
+        (lambda x: {x: 1}, TypeError, "unhashable type"),
+        (lambda x: [10, 20][x], TypeError, "index must be an integer|integers or slices"),
+        (lambda x: x & 1, TypeError, "bitwise_and"),
+        (lambda x: x(3.0), TypeError, "not callable"),
+    ],
+)
+@pytest.mark.parametrize("mode", DERIVATIVES)
+def test_an_error_of_numpy_stays_one(f, error, text, mode):
+    with pytest.raises(error, match=text) as caught:
+        DERIVATIVES[mode](f)(np.array([1.0, 2.0]))
+    assert not isinstance(caught.value, errors.FgradError)
+    assert plain(fg.grad(lambda x: x * x)(3.0)) == 6.0
+
+
+# Nothing has changed
+
+
+def test_refused_calls_leave_the_state_as_it_was():
+    w = fg.Variable([1.0, 2.0], name="w")
+    for wrong, error in ((1.0, ValueError), (np.ones(3), ValueError), (np.ones(2) * 1j, TypeError)):
+        with pytest.raises(error, match="'w' has"):
+            w.assign(wrong)
+    assert w.tolist() == [1.0, 2.0]
+    x = fg.constant(3.0)
+    with fg.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+        with pytest.raises(ValueError, match="still recording"):
+            tape.__enter__()
+        with pytest.raises(ValueError, match="Passed in object"):
+            tape.watch(3.0)
+        y = y * x
+    with pytest.raises(ValueError, match="unconnected_gradients"):
+        tape.gradient(y, x, unconnected_gradients="bogus")
+    with pytest.raises(TypeError, match="sources must be"):
+        tape.gradient(y, "x")
+    with pytest.raises(ValueError, match="output_gradients has shape"):
+        tape.gradient(y, x, output_gradients=np.ones(2))
+    assert tape.gradient(y, x).item() == 27.0
+
+
+def test_a_refused_write_to_a_tensor_leaves_it_as_it_was():
+    for write, error in (
+        (lambda t: t.__setitem__(0, 1.5), TypeError),
+        (lambda t: t.__setitem__(0, 1j), TypeError),
+        (lambda t: t.__setitem__(5, 1), IndexError),
+        (lambda t: t.__setitem__(slice(None), np.ones(3, int)), ValueError),
+    ):
+        t = fg.constant([1, 2])
+        with pytest.raises(error, match="round|out of bounds|broadcast"):
+            write(t)
+        assert plain(t) == [1, 2]
+    t = fg.constant([1.0, 2.0])
+    with pytest.raises(TypeError, match="complex"):
+        t[0] = 1j
+    assert plain(t) == [1.0, 2.0]
+
+
+def test_not_a_function():
+    for transform in (
+        fg.grad, fg.value_and_grad, fg.gradients_function, fg.value_and_gradients_function,
+        fg.implicit_gradients, fg.implicit_value_and_gradients, fg.make_vjp,
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=rf"^{transform.__name__} takes a function, not 3\.0 of type float"):
+            transform(3.0)
+    with pytest.raises(TypeError, match="^vjp takes a function"):
+        fg.vjp(3.0, 1.0)
+    with pytest.raises(TypeError, match="^jvp takes a function"):
+        fg.jvp(3.0, (1.0,), (1.0,))
+
+
+def test_errors_can_be_pickled():
+    for kind, _, program, _ in CASES:
+        with pytest.raises(errors.FgradError, match="help: fgrad.errors") as caught:
+            program()
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert type(again) is kind
+        assert str(again) == str(caught.value)
