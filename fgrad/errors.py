@@ -6,9 +6,12 @@ Every class derives from `FgradError` and from the built-in exception that fits,
 
 from __future__ import annotations
 
+import dis
 import linecache
 import os
+import re
 import sys
+from types import FrameType
 from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -22,6 +25,18 @@ def users_line() -> str:
     name, number = frame.f_code.co_filename, frame.f_lineno
     source = linecache.getline(name, number).strip()
     return f"{os.path.basename(name)}:{number}" + (f": {source}" if source else "")
+
+
+_STORING = re.compile(r"\b(fill|fromiter|setitem|__setitem__)\b")
+
+
+def is_storing(frame: FrameType) -> bool:
+    """Return whether the frame is at `array[i] = x` or the like: NumPy asks what it stores for a number."""
+    if dis.opname[frame.f_code.co_code[frame.f_lasti]] == "STORE_SUBSCR":
+        return True
+    line, end, start, stop = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    source = linecache.getline(frame.f_code.co_filename, line or 0)
+    return bool(_STORING.search(source[start : stop if line == end else None]))
 
 
 def _is_library(filename: str) -> bool:

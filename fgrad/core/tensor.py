@@ -10,14 +10,10 @@ tables in `primitive.py`. What an operation means there is decided by traces alo
 
 from __future__ import annotations
 
-import dis
 import functools
 import itertools
-import linecache
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -29,6 +25,7 @@ from fgrad.core.tree import LEAVES, flatten, unflatten
 
 NOTHING: Mapping[str, Any] = {}
 
+_NUMBERS = {"float()", "int()", "complex()", "bool()"}
 _levels = itertools.count(1)
 
 
@@ -130,19 +127,6 @@ def _unary(ufunc: np.ufunc) -> Callable[[Any], Tensor]:
     return operator
 
 
-_NUMBERS = {"float()", "int()", "complex()", "bool()"}
-_STORING = re.compile(r"\b(fill|fromiter|setitem|__setitem__)\b")
-
-
-def _is_storing(frame: FrameType) -> bool:
-    """Return whether the frame is at `array[i] = x` or the like: NumPy asks what it stores for a number."""
-    if dis.opname[frame.f_code.co_code[frame.f_lasti]] == "STORE_SUBSCR":
-        return True
-    line, end, start, stop = list(frame.f_code.co_positions())[frame.f_lasti // 2]
-    source = linecache.getline(frame.f_code.co_filename, line or 0)
-    return bool(_STORING.search(source[start : stop if line == end else None]))
-
-
 def _unpacked(arguments: tuple[Any, ...]) -> Any:
     """Return the one tuple that was passed, or the tuple of all arguments, as NumPy's methods do."""
     if len(arguments) == 1 and (arguments[0] is None or isinstance(arguments[0], (tuple, list))):
@@ -218,10 +202,6 @@ class TensorLike:
     def size(self) -> int:
         return self.unbox().size  # type: ignore[no-any-return]
 
-    @property
-    def nbytes(self) -> int:
-        return self.size * self.dtype.itemsize
-
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of unsized object")
@@ -247,7 +227,7 @@ class TensorLike:
 
     def _concrete(self, how: str) -> Any:
         value: Any = settle(self)
-        if type(value) is Tensor and how in _NUMBERS and _is_storing(sys._getframe(2)):
+        if type(value) is Tensor and how in _NUMBERS and errors.is_storing(sys._getframe(2)):
             raise errors.ArrayConversionError(errors.users_line())
         while type(value) is Tensor:
             value = value.tracing.concrete(value, how)
@@ -313,8 +293,7 @@ class TensorLike:
     __truediv__, __rtruediv__ = _binary(np.true_divide)
     __floordiv__, __rfloordiv__ = _binary(np.floor_divide)
     __mod__, __rmod__ = _binary(np.remainder)
-    __divmod__ = _pair(__floordiv__, __mod__)
-    __rdivmod__ = _pair(__rfloordiv__, __rmod__)
+    __divmod__, __rdivmod__ = _pair(__floordiv__, __mod__), _pair(__rfloordiv__, __rmod__)
     __matmul__, __rmatmul__ = _binary(np.matmul)
     _power, __rpow__ = _binary(np.power)
     __and__, __rand__ = _binary(np.bitwise_and)
@@ -340,21 +319,10 @@ class TensorLike:
 
     # Methods, answered by the function that NumPy has of the same name
 
-    @property
-    def T(self) -> Tensor:
-        return _answer(np.transpose, self)
-
-    @property
-    def mT(self) -> Tensor:
-        return _answer(np.matrix_transpose, self)
-
-    @property
-    def real(self) -> Tensor:
-        return _answer(np.real, self)
-
-    @property
-    def imag(self) -> Tensor:
-        return _answer(np.imag, self)
+    T = property(_method(np.transpose))
+    mT = property(_method(np.matrix_transpose))
+    real = property(_method(np.real))
+    imag = property(_method(np.imag))
 
     def reshape(self, *shape: Any, order: str = "C") -> Tensor:
         return _answer(np.reshape, self, _unpacked(shape), order=order)

@@ -81,26 +81,20 @@ def _extremum_tangent(tangents: Any, ans: Any, x: Any, axis: Axis = None, keepdi
 
 _REAL_SAMPLES = tuple(sample(*s.shapes, complex=False, **s.metadata) for s in _SAMPLES)
 
-_max = register(
-    Primitive(
-        "max",
-        lambda x, axis=None, keepdims=False: np.maximum.reduce(x, axis=axis, keepdims=keepdims),
-        (_extremum_rule,),
-        _extremum_tangent,
-        masks=True,
-        samples=_REAL_SAMPLES,
+def _extremum(name: str, ufunc: np.ufunc) -> Primitive:
+    return register(
+        Primitive(
+            name,
+            lambda x, axis=None, keepdims=False: ufunc.reduce(x, axis=axis, keepdims=keepdims),
+            (_extremum_rule,),
+            _extremum_tangent,
+            masks=True,
+            samples=_REAL_SAMPLES,
+        )
     )
-)
-_min = register(
-    Primitive(
-        "min",
-        lambda x, axis=None, keepdims=False: np.minimum.reduce(x, axis=axis, keepdims=keepdims),
-        (_extremum_rule,),
-        _extremum_tangent,
-        masks=True,
-        samples=_REAL_SAMPLES,
-    )
-)
+
+
+_max, _min = _extremum("max", np.maximum), _extremum("min", np.minimum)
 
 
 def _products_of_others(x: Any, axis: Axis) -> Any:

@@ -1,0 +1,163 @@
+"""The examples run, and give what they should."""
+
+import importlib.util
+import math
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture(autouse=True)
+def without_a_screen():
+    before = matplotlib.get_backend()
+    matplotlib.use("Agg")
+    yield
+    matplotlib.use(before)
+
+
+def example(name):
+    """Return an example as a module."""
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def pictures(folder):
+    found = sorted(path.name for path in folder.iterdir())
+    assert all((folder / name).read_bytes().startswith(PNG) for name in found)
+    return found
+
+
+def test_digits(tmp_path, capsys):
+    result = example("digits").main(out=str(tmp_path / "new"))
+    assert result["accuracy"] >= 0.97
+    assert result["mistakes"] == round((1 - result["accuracy"]) * 360)
+    assert result["gradient_error"] < 1e-7
+    history = result["history"]
+    assert history[0].train_loss < math.log(10)  # better than guessing after one epoch
+    assert history[-1].train_loss < 0.1 * history[0].train_loss
+    assert history[-1].train_accuracy > 0.99
+    assert history[-1].test_accuracy == result["accuracy"]
+    assert pictures(tmp_path / "new") == ["learning_curve.png", "mistakes.png"]
+    assert f"test accuracy       {result['accuracy']:.2%}" in capsys.readouterr().out
+
+
+def test_oscillation(tmp_path, capsys):
+    module = example("oscillation")
+    result = module.main(out=str(tmp_path))
+    assert result["success"]
+    deviation = np.abs(result["params"] - result["truth"]) / result["errors"]
+    assert np.all(deviation < 3)
+    assert result["noise"] == pytest.approx(module.NOISE, rel=0.2)
+    # The minimum is one: no slope, and the matrix of second derivatives is symmetric and positive.
+    assert np.linalg.norm(result["gradient"]) < 1e-3
+    np.testing.assert_allclose(result["hessian"], result["hessian"].T, rtol=1e-10, atol=1e-10)
+    assert np.all(np.linalg.eigvalsh(result["hessian"]) > 0)
+    # The errors are those of the textbook, from the Jacobian by finite differences: J^T J is close to
+    # the Hessian where the residuals are small.
+    t, _ = module.measure(seed=0)
+    columns = []
+    for direction in 1e-6 * np.eye(5):
+        above, below = (module.model(result["params"] + s * direction, t) for s in (1, -1))
+        columns.append((above - below) / 2e-6)
+    jacobian = np.stack(columns, axis=1)
+    textbook = result["noise"] * np.sqrt(np.diag(np.linalg.inv(jacobian.T @ jacobian)))
+    np.testing.assert_allclose(result["errors"], textbook, rtol=0.15)
+    assert pictures(tmp_path) == ["oscillation.png"]
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in module.NAMES)
+
+
+# By hand: what each of the worked examples must give.
+WORKED = {
+    "by argument": [2.0, 3.0],
+    "by name": [5.0, 7.0],
+    "by variable": [(5.0, "w1"), (7.0, "w2")],
+    "the variables themselves": True,
+    "value": 31.0,
+    "value's gradients": [5.0, 7.0],
+    "w1 not trainable": [(7.0, "w2")],
+    "two arguments": [27.0, -4.0],
+    "a vector result is summed": [2.0, 4.0, 6.0],
+    "a vector result with weights": [2.0, 40.0, 600.0],
+    "one object as two arguments": [2.0, 3.0],
+    "an unconnected argument": [6.0, None],
+    "an unconnected argument of grad": (6.0, 0.0),
+    "an integer": [3.0, None],
+    "an integer in grad": "IntegerInputError (TypeError)",
+    "a vector result in grad": "NonScalarError (TypeError)",
+    "no trainable variable": "NoVariablesError (ValueError)",
+    "an unknown name": "ParameterError (ValueError)",
+    "a container": {"w": 9.0, "b": 12.0},
+    "float32 stays": "float32",
+    "x^3 at 3, first": 27.0,
+    "x^3 at 3, second": 18.0,
+    "x^3 at 3, third": 6.0,
+    "x * d(x + y)/dy": 1.0,
+    "forward mode": (6.0, 23.0),
+    "forward over reverse": (32.0, 48.0),
+    "x^2 at 3": 6.0,
+    "asked a second time": "TapeError (RuntimeError)",
+    "persistent, dz/dx": 108.0,
+    "persistent, dz/dy of an intermediate": 18.0,
+    "nested, second order": 18.0,
+    "inner gradient outside of the block": None,
+    "own gradient recorded": 18.0,
+    "entered while open": "TapeStateError (ValueError)",
+    "gradients(a + b, [a, b])": [3.0, 1.0],
+    "the same, stopped at both": [1.0, 1.0],
+    "x * stop_gradient(x)": 3.0,
+    "stop_recording": 9.0,
+    "float(x) * 2": "DetachedError (TypeError)",
+    "np.array([x, x])": "ArrayConversionError (TypeError)",
+    "minimize": 2.4,
+    "compute_gradients, apply_gradients": 2.4,
+    "with the gradient clipped to norm 1": 2.9,
+    "as a pure function": {"w": 2.4},
+    "a loss without the variable": "NoGradientsError (ValueError)",
+    "an empty list": "NoGradientsError (ValueError)",
+    "|z|^2 at 3+4j": 6 + 8j,
+    "real(z)^2 at 3+4j": 6 + 0j,
+    "imag(z)^2 at 3+4j": 8j,
+    "|z| at 0": 0j,
+    "abs at 0": 0.0,
+    "sqrt at 0": math.inf,
+    "where(x > 0, sqrt(x), 0) at 0": 0.0,
+    "x**0 at 0": 0.0,
+    "max of [1, 3, 3]": [0.0, 0.5, 0.5],
+    "maximum(x, 1) at 1": 0.5,
+    "clip(x, 0, 1) at 1": 0.5,
+    "clip(x, 0, 1) at 2": 0.0,
+    "arctan2(x, 0) at 0": 0.0,
+    "hypot(x, 0) at 0": 0.0,
+    "std of [1, 1, 1]": [0.0, 0.0, 0.0],
+    "prod of [2, 0, 3]": [0.0, 6.0, 0.0],
+    "sum of cumprod of [0, 2, 3]": [9.0, 0.0, 0.0],
+    "floor at 1.5": 0.0,
+    "x[0] = x[1] * x[2], summed": [0.0, 4.0, 3.0],
+    "the array afterwards": [1.0, 2.0, 3.0],
+}
+
+
+@pytest.fixture(scope="module")
+def worked():
+    return example("worked_examples").main()
+
+
+def test_the_worked_examples_are_all_known(worked):
+    assert sorted(worked) == sorted(WORKED)
+
+
+@pytest.mark.parametrize("name", WORKED)
+def test_a_worked_example(worked, name):
+    expected = WORKED[name]
+    if isinstance(expected, float):
+        assert worked[name] == pytest.approx(expected, rel=1e-15)
+    else:
+        assert worked[name] == expected
