@@ -16,7 +16,16 @@ from fgrad.ops.creation import convert_to_tensor as convert_to_tensor
 from fgrad.ops.shaping import stack as stack
 from fgrad.tape import GradientTape as GradientTape
 from fgrad.tape import gradients as gradients
+from fgrad.transforms.batch import vmap as vmap
 from fgrad.transforms.forward import jvp as jvp
+from fgrad.transforms.jacobians import elementwise_grad as elementwise_grad
+from fgrad.transforms.jacobians import gauss_newton_vp as gauss_newton_vp
+from fgrad.transforms.jacobians import hessian as hessian
+from fgrad.transforms.jacobians import hvp as hvp
+from fgrad.transforms.jacobians import jacfwd as jacfwd
+from fgrad.transforms.jacobians import jacobian as jacobian
+from fgrad.transforms.jacobians import jacrev as jacrev
+from fgrad.transforms.jacobians import linearize as linearize
 from fgrad.transforms.reverse import UnconnectedGradients as UnconnectedGradients
 from fgrad.transforms.reverse import grad as grad
 from fgrad.transforms.reverse import gradients_function as gradients_function

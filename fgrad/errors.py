@@ -500,3 +500,48 @@ class GradientCheckError(FgradError, AssertionError):
 
     >>> check_grads(np.abs, (np.array([0.5]),))
     """
+
+
+class ConcretizationError(FgradError, TypeError):
+    """A value was asked for that does not exist: in `vmap` a tensor stands for a whole batch.
+
+        >>> import numpy as np, fgrad as fg
+        >>> def relu(x):
+        ...     return x if x > 0 else 0.0 * x
+        >>> fg.vmap(relu)(np.array([-1.0, 2.0]))
+        Traceback (most recent call last):
+        fgrad.errors.ConcretizationError: ...
+
+    Compute all cases and choose with `np.where`:
+
+        >>> fg.vmap(lambda x: np.where(x > 0, x, 0.0))(np.array([-1.0, 2.0]))
+        Tensor([0., 2.])
+    """
+
+    def __init__(self, how: str, line: str) -> None:
+        super().__init__(
+            f"{how} needs a value, and under this transform a tensor stands for many values at once.\n  at {line}\n"
+            "if x > 0: ... else: ...  becomes np.where(x > 0, ..., ...). float(x), .item(), .numpy() and "
+            "np.asarray(x) cannot be used on what depends on the mapped arguments; NumPy's functions take x as it is."
+        )
+
+
+class AxisError(FgradError, ValueError):
+    """The axes that `vmap` is to map over do not fit its arguments or results.
+
+        >>> import numpy as np, fgrad as fg
+        >>> def shifted(x, shift):
+        ...     return x + shift
+        >>> fg.vmap(shifted)(np.ones((3, 2)), np.ones((4, 2)))
+        Traceback (most recent call last):
+        fgrad.errors.AxisError: ...
+
+    Mapped axes have one size; what is the same for all takes no axis:
+
+        >>> fg.vmap(shifted, in_axes=(0, None))(np.ones((3, 2)), np.ones(2)).shape
+        (3, 2)
+    """
+
+
+class LoopWarning(UserWarning):
+    """`vmap` runs an operation in a loop, because it has no batching rule; the result is right, but slow."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -58,6 +59,10 @@ class Trace:
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         """Unbox what this trace has boxed, run the primitive on what is inside, box the result."""
         raise NotImplementedError(type(self).__name__)
+
+    def shape_of(self, tensor: Any) -> tuple[int, ...]:
+        """Return the shape that a tensor of this trace shows."""
+        return tensor.value.shape  # type: ignore[no-any-return]
 
     def concrete(self, tensor: Tensor, how: str) -> Any:
         """Return the value that Python is to see when it asks for one by `how`, such as `float()`."""
@@ -188,7 +193,7 @@ class TensorLike:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.unbox().shape  # type: ignore[no-any-return]
+        return self.tracing.shape_of(self)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -200,7 +205,7 @@ class TensorLike:
 
     @property
     def size(self) -> int:
-        return self.unbox().size  # type: ignore[no-any-return]
+        return math.prod(self.shape)
 
     def __len__(self) -> int:
         if not self.shape:

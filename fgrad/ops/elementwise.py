@@ -15,6 +15,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS, UFUNCS, ZERO, Primitive
 from fgrad.core.tensor import Tensor, apply, box, boxed, call_without_rule, name_of, settle
+from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import answers, constant_in_pieces, elementwise, identity, linear, register, sample
 
 
@@ -252,9 +253,11 @@ _astype = linear(
     sample((2, 3), dtype=np.complex128),
     sample((), dtype=np.int64, complex=False),
     name="astype",
+    batch=elementwise_batch,
 )
 _stop_gradient = register(Primitive("stop_gradient", lambda x: x, samples=(sample((2,)),)))
-_round = constant_in_pieces(np.round, sample((3,), decimals=1))
+_stop_gradient.batch = elementwise_batch(_stop_gradient)
+_round = constant_in_pieces(np.round, elementwise_batch, sample((3,), decimals=1))
 
 
 @answers(np.ndarray.astype)

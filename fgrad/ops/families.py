@@ -22,6 +22,7 @@ import numpy as np
 from fgrad.core.primitive import FUNCTIONS, PRIMITIVES, UFUNCS, ZERO, Primitive, Rule, Rules
 from fgrad.core.tensor import apply
 from fgrad.core.trace import Guarded
+from fgrad.ops.batching import Batch, elementwise_batch, joining_batch
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -134,6 +135,7 @@ def elementwise(
         masks=masks,
         samples=tuple(sample(*each, domain=domain, complex=complex) for each in shapes),
     )
+    primitive.batch = elementwise_batch(primitive)
     return register(primitive)
 
 
@@ -142,7 +144,7 @@ def linear(
     rule: Rule,
     *samples: Sample,
     name: str | None = None,
-    masks: bool = False,
+    batch: Callable[[Primitive], Batch] | None = None,
 ) -> Primitive:
     """Declare an operation that is linear in its only array; its tangent is the operation's."""
 
@@ -150,8 +152,9 @@ def linear(
         return apply(primitive, tangents, metadata)
 
     primitive = Primitive(
-        name or implementation.__name__, implementation, (rule,), forward, masks=masks, samples=samples
+        name or implementation.__name__, implementation, (rule,), forward, samples=samples
     )
+    primitive.batch = batch(primitive) if batch else None
     return register(primitive)
 
 
@@ -172,9 +175,13 @@ def multilinear(
     return register(primitive)
 
 
-def constant_in_pieces(implementation: Callable[..., Any], *samples: Sample) -> Primitive:
+def constant_in_pieces(
+    implementation: Callable[..., Any], batch: Callable[[Primitive], Batch], *samples: Sample
+) -> Primitive:
     """Declare an operation on one array whose derivative is 0 wherever it has one."""
-    return register(Primitive(implementation.__name__, implementation, (None,), samples=samples))
+    primitive = Primitive(implementation.__name__, implementation, (None,), samples=samples)
+    primitive.batch = batch(primitive)
+    return register(primitive)
 
 
 class ForEach:
@@ -199,6 +206,7 @@ def jointly_linear(
     primitive = Primitive(
         name or implementation.__name__, implementation, ForEach(rule), forward, samples=samples
     )
+    primitive.batch = joining_batch(primitive)
     return register(primitive)
 
 

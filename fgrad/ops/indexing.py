@@ -15,6 +15,7 @@ from fgrad import errors
 from fgrad.core.primitive import ZERO, Primitive, Rule
 from fgrad.core.tensor import BOXES, Tensor, apply, settle
 from fgrad.core.trace import conform
+from fgrad.ops.batching import aligned, all_mapped, ndim_of
 from fgrad.ops.families import answers, register, sample
 
 ARRAY = object()
@@ -181,6 +182,121 @@ _replace = register(
         ),
     )
 )
+
+
+# Batching: the number of the example is one more index array, in front of all others
+
+
+class _BatchedKey:
+    """A key for arrays that hold their examples in front, or whose index arrays do.
+
+    NumPy puts the axes that index arrays make where the first of them stands, or in front if they are
+    apart. With the examples' own index array in front it is always in front, so they are moved.
+
+    Args:
+        template, arrays: the key of one example.
+        mapped: which of the arrays differ between examples.
+        size: the number of examples.
+        ndim: the number of axes of one example.
+        with_examples: index the examples, too.
+    """
+
+    def __init__(
+        self, template: tuple[Any, ...], arrays: Any, mapped: Any, size: int, ndim: int, with_examples: bool
+    ) -> None:
+        template, arrays, mapped = _without_masks(template, list(arrays), list(mapped))
+        if not arrays:
+            self.template, self.arrays = (slice(None), *template), []
+            self._count = self._place = 0
+            return
+        items = _without_ellipsis(template, ndim)
+        advanced = [place for place, item in enumerate(items) if item is ARRAY or _is_integer(item)]
+        apart = advanced[-1] - advanced[0] >= len(advanced)
+        self._count = max(ndim_of(a, m) for a, m in zip(arrays, mapped, strict=True))
+        self._place = 0 if apart else advanced[0]
+        self.template, self.arrays = items, aligned(arrays, mapped, self._count)
+        if with_examples:
+            self.template = (ARRAY, *items)
+            self.arrays = [np.arange(size).reshape((size,) + (1,) * self._count), *self.arrays]
+
+    def in_order(self, found: Any) -> Any:
+        """Return what the key found with its axes in the order of one example, examples in front."""
+        if not self._place or not self._count:
+            return found
+        return np.moveaxis(found, range(1, 1 + self._count), range(1 + self._place, 1 + self._place + self._count))
+
+    def as_found(self, values: Any) -> Any:
+        """Undo `in_order`."""
+        if not self._place or not self._count:
+            return values
+        return np.moveaxis(values, range(1 + self._place, 1 + self._place + self._count), range(1, 1 + self._count))
+
+    def examples_first(self, found: Any) -> Any:
+        """Return what the key found in an array without examples, with the examples in front."""
+        return np.moveaxis(found, self._place, 0) if self._place else found
+
+
+def _is_integer(item: Any) -> bool:
+    return isinstance(item, (int, np.integer))
+
+
+def _without_masks(template: Any, arrays: list[Any], mapped: list[bool]) -> tuple[Any, list[Any], list[bool]]:
+    """Return a key with the indices of their true elements in place of masks."""
+    items: list[Any] = []
+    indices: list[Any] = []
+    differ: list[bool] = []
+    rest = iter(zip(arrays, mapped, strict=True))
+    for item in template:
+        if isinstance(item, (bool, np.bool_)):
+            raise IndexError("a single truth value is no index under vmap")
+        if item is not ARRAY:
+            items.append(item)
+            continue
+        array, is_mapped = next(rest)
+        if array.dtype == np.bool_ and is_mapped:
+            raise errors.ConcretizationError("indexing with a mask", errors.users_line())
+        parts = np.nonzero(array) if array.dtype == np.bool_ else [array]
+        items += [ARRAY] * len(parts)
+        indices += parts
+        differ += [is_mapped] * len(parts)
+    return tuple(items), indices, differ
+
+
+def _without_ellipsis(template: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
+    """Return a template that names every axis."""
+    named = sum(item is not None and item is not Ellipsis for item in template)
+    place = next((i for i, item in enumerate(template) if item is Ellipsis), len(template))
+    return (*template[:place], *(slice(None),) * (ndim - named), *template[place + 1 :])
+
+
+def _batched_index(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+    x, *arrays = values
+    key = _BatchedKey(metadata["template"], arrays, mapped[1:], size, ndim_of(x, mapped[0]), mapped[0])
+    found = apply(_index, (x, *key.arrays), {"template": key.template})
+    return key.in_order(found) if mapped[0] else key.examples_first(found)
+
+
+def _batched_scatter(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+    cotangent, *arrays = values
+    shape = metadata["shape"]
+    key = _BatchedKey(metadata["template"], arrays, mapped[1:], size, len(shape), True)
+    (cotangent,) = all_mapped((cotangent,), mapped[:1], size)
+    return apply(
+        _scatter, (key.as_found(cotangent), *key.arrays), {"template": key.template, "shape": (size, *shape)}
+    )
+
+
+def _batched_replace(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+    x, value, *arrays = values
+    (x,) = all_mapped((x,), mapped[:1], size)
+    key = _BatchedKey(metadata["template"], arrays, mapped[2:], size, len(x.shape) - 1, True)
+    found = key.in_order(np.broadcast_to(0, x.shape)[_joined(key.template, tuple(key.arrays))])
+    (value,) = aligned((value,), mapped[1:2], len(found.shape) - 1)
+    value = key.as_found(np.broadcast_to(value, found.shape))
+    return apply(_replace, (x, value, *key.arrays), {"template": key.template})
+
+
+_index.batch, _scatter.batch, _replace.batch = _batched_index, _batched_scatter, _batched_replace
 
 
 @answers(np.ndarray.__getitem__)

@@ -11,6 +11,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.tensor import apply
 from fgrad.core.trace import conform
+from fgrad.ops.batching import aligned, ndim_of
 from fgrad.ops.families import ForEach, answers, multilinear, sample
 
 
@@ -62,7 +63,7 @@ def _right_rule(ans: Any, x: Any, y: Any) -> Callable[[Any], Any]:
     return pullback
 
 
-multilinear(
+_matmul = multilinear(
     np.matmul,
     (_left_rule, _right_rule),
     sample((3,), (3,)),
@@ -77,6 +78,19 @@ multilinear(
     sample((0, 3), (3, 2)),
     sample((2, 0), (0, 3)),
 )
+
+
+def _batched_matmul(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+    (x, y), (x_mapped, y_mapped) = values, mapped
+    x_is_vector, y_is_vector = ndim_of(x, x_mapped) == 1, ndim_of(y, y_mapped) == 1
+    x = np.expand_dims(x, -2) if x_is_vector else x
+    y = np.expand_dims(y, -1) if y_is_vector else y
+    product = np.matmul(*aligned((x, y), mapped, 2))
+    product = np.squeeze(product, -1) if y_is_vector else product
+    return np.squeeze(product, -1 if y_is_vector else -2) if x_is_vector else product
+
+
+_matmul.batch = _batched_matmul
 
 
 @answers(np.dot)
@@ -188,6 +202,16 @@ _einsum = multilinear(
     name="einsum",
 )
 _einsum.broadcasts = True
+
+
+def _batched_einsum(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+    inputs, output = metadata["subscripts"].split("->")
+    label = next(letter for letter in string.ascii_letters if letter not in metadata["subscripts"])
+    terms = [label + term if m else term for term, m in zip(inputs.split(","), mapped, strict=True)]
+    return apply(_einsum, values, {"subscripts": ",".join(terms) + "->" + label + output})
+
+
+_einsum.batch = _batched_einsum
 
 
 @answers(np.einsum)

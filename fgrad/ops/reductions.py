@@ -14,6 +14,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS, Primitive
 from fgrad.core.tensor import apply
+from fgrad.ops.batching import index_of_extremum_batch, reduction_batch
 from fgrad.ops.families import answers, constant_in_pieces, elementwise, linear, register, sample, scale
 from fgrad.ops.shaping import repeat
 
@@ -59,6 +60,7 @@ _sum = linear(
     *_SAMPLES,
     sample((0, 3), axis=0),
     name="sum",
+    batch=reduction_batch,
 )
 
 
@@ -81,8 +83,14 @@ def _extremum_tangent(tangents: Any, ans: Any, x: Any, axis: Axis = None, keepdi
 
 _REAL_SAMPLES = tuple(sample(*s.shapes, complex=False, **s.metadata) for s in _SAMPLES)
 
+def _reducing(primitive: Primitive) -> Primitive:
+    """Register a reduction with its batching rule."""
+    primitive.batch = reduction_batch(primitive)
+    return register(primitive)
+
+
 def _extremum(name: str, ufunc: np.ufunc) -> Primitive:
-    return register(
+    return _reducing(
         Primitive(
             name,
             lambda x, axis=None, keepdims=False: ufunc.reduce(x, axis=axis, keepdims=keepdims),
@@ -120,7 +128,7 @@ def _prod_tangent(tangents: Any, ans: Any, x: Any, axis: Axis = None, keepdims: 
     return np.sum(scale(tangents[0], _products_of_others(x, axis)), axis, keepdims=keepdims)
 
 
-_prod = register(
+_prod = _reducing(
     Primitive(
         "prod",
         lambda x, axis=None, keepdims=False: np.multiply.reduce(x, axis=axis, keepdims=keepdims),
@@ -155,7 +163,7 @@ def _logsumexp_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False)
     return lambda ct: ct.reshape(_kept(x.shape, axis)) * _softmax(x, ans, axis)
 
 
-_logsumexp = register(
+_logsumexp = _reducing(
     Primitive(
         "logsumexp",
         _logsumexp_value,
@@ -181,6 +189,7 @@ _cumsum = linear(
     sample((2, 3), axis=-1),
     sample((0, 3), axis=0),
     name="cumsum",
+    batch=reduction_batch,
 )
 
 # The standard deviation has a kink where all elements are equal; the derivative there is 0.
@@ -305,6 +314,7 @@ _mean = linear(
     _mean_rule,
     *_SAMPLES,
     name="mean",
+    batch=reduction_batch,
 )
 
 
@@ -375,9 +385,9 @@ def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None)
     return a
 
 
-def _without_derivative(function: Any, *samples: Any) -> None:
+def _without_derivative(function: Any, batch: Any, *samples: Any) -> None:
     """Let a reduction to indices or truth values be a primitive with the derivative 0."""
-    primitive = constant_in_pieces(function, *samples)
+    primitive = constant_in_pieces(function, batch, *samples)
 
     def answer(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
         _no_out(function.__name__, out)
@@ -387,5 +397,10 @@ def _without_derivative(function: Any, *samples: Any) -> None:
     answers(function)(answer)
 
 
-for _function in (np.argmax, np.argmin, np.all, np.any):
-    _without_derivative(_function, sample((4,)), sample((2, 3), axis=-1, keepdims=True))
+for _function, _batch in (
+    (np.argmax, index_of_extremum_batch),
+    (np.argmin, index_of_extremum_batch),
+    (np.all, reduction_batch),
+    (np.any, reduction_batch),
+):
+    _without_derivative(_function, _batch, sample((4,)), sample((2, 3), axis=-1, keepdims=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod as prod_of
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS
 from fgrad.core.tensor import BOXES, apply
 from fgrad.core.trace import conform
+from fgrad.ops.batching import aligned
 from fgrad.ops.families import answers, jointly_linear, linear, sample
 
 _reshape = linear(
@@ -24,6 +26,24 @@ _reshape = linear(
     sample((2, 3), shape=(3, 2), order="F"),
     name="reshape",
 )
+
+
+def _batched_reshape(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+    (x,) = values
+    shape, order = _filled(metadata["shape"], prod_of(x.shape[1:])), metadata.get("order", "C")
+    if order == "C":
+        return np.reshape(x, (size, *shape))
+    # In Fortran's order the last axis is the slowest, so the examples go there and back.
+    return np.moveaxis(np.reshape(np.moveaxis(x, 0, -1), (*shape, size), order=order), -1, 0)
+
+
+def _filled(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """Return a shape with the size that -1 stands for."""
+    known = prod_of(size for size in shape if size != -1)
+    return tuple(count // known if size == -1 else size for size in shape)
+
+
+_reshape.batch = _batched_reshape
 
 
 def _reshape_back(shape: tuple[int, ...], order: Any) -> Callable[[Any], Any]:
@@ -73,6 +93,16 @@ _transpose = linear(
 )
 
 
+def _batched_transpose(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+    (x,) = values
+    ndim = len(x.shape) - 1
+    axes = range(ndim)[::-1] if metadata["axes"] is None else metadata["axes"]
+    return np.transpose(x, (0, *(axis % ndim + 1 for axis in axes)))
+
+
+_transpose.batch = _batched_transpose
+
+
 @answers(np.transpose)
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     """Permute the axes; by default reverse them."""
@@ -113,6 +143,15 @@ _broadcast_to = linear(
     sample((1,), shape=(0,)),
     name="broadcast_to",
 )
+
+
+def _batched_broadcast_to(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+    shape = metadata["shape"]
+    (x,) = aligned(values, mapped, len(shape))
+    return repeat(x, (size, *shape))
+
+
+_broadcast_to.batch = _batched_broadcast_to
 
 
 def _sum_to(shape: tuple[int, ...], dtype: Any) -> Callable[[Any], Any]:
@@ -245,6 +284,14 @@ _split = linear(
     sample((2, 5), sections=(1, 3), axis=-1),
     name="split",
 )
+
+
+def _batched_split(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+    axis = metadata["axis"]
+    return apply(_split, values, {**metadata, "axis": axis + 1 if axis >= 0 else axis})
+
+
+_split.batch = _batched_split
 
 
 def _parting(function: Any) -> None:

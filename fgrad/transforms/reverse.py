@@ -492,18 +492,23 @@ def _run_value_and_grad(
 ) -> Any:
     places, keywords = select(function, argnums, args, keywords)
     line = Linearization(function, args, keywords, places, has_aux)
-    for place, traced in line.inputs.items():
-        for description in traced.numbers_without_gradient(function, place):
-            raise errors.IntegerInputError(
-                f"grad of {name_of(function)}: the argument {description}, which has no derivative.\n"
-                "Pass a floating-point number (3.0 instead of 3, x.astype(float)), "
-                "or choose other arguments with argnums."
-            )
+    refuse_integers("grad", function, line.inputs)
     _check_scalar(function, line.result)
     gradients = line.gradients(line.pull(None, "dy"), UnconnectedGradients.ZERO)
     several = isinstance(argnums, Sequence) and not isinstance(argnums, str)
     value = (line.result, line.aux) if has_aux else line.result
     return value, tuple(gradients) if several else gradients[0]
+
+
+def refuse_integers(transform: str, function: Any, inputs: dict[Place, Input]) -> None:
+    """Raise if an argument to differentiate holds integers or booleans."""
+    for place, traced in inputs.items():
+        for description in traced.numbers_without_gradient(function, place):
+            raise errors.IntegerInputError(
+                f"{transform} of {name_of(function)}: the argument {description}, which has no derivative.\n"
+                "Pass a floating-point number (3.0 instead of 3, x.astype(float)), "
+                "or choose other arguments with argnums."
+            )
 
 
 def _check_scalar(function: Any, result: Any) -> None:

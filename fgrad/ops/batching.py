@@ -1,0 +1,91 @@
+"""Batching rules by family: how an operation on one example becomes one on all of them.
+
+A rule is `batch(values, mapped, size, metadata)`: the arguments, which of them hold `size` examples
+along their first axis, and the metadata. It returns the results, each with its examples in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.primitive import Primitive
+from fgrad.core.tensor import apply
+
+Batch = Callable[[Sequence[Any], Sequence[bool], int, Mapping[str, Any]], Any]
+
+
+def ndim_of(value: Any, is_mapped: bool) -> int:
+    """Return the number of axes of one example."""
+    return len(np.shape(value)) - is_mapped
+
+
+def aligned(values: Sequence[Any], mapped: Sequence[bool], at_least: int = 0) -> list[Any]:
+    """Return arguments that broadcast as single examples do: the examples' axis in front of all others."""
+    ndim = max([at_least, *(ndim_of(v, m) for v, m in zip(values, mapped, strict=True))])
+    return [
+        np.reshape(v, (v.shape[0], *(1,) * (ndim - ndim_of(v, m)), *v.shape[1:])) if m and ndim_of(v, m) < ndim else v
+        for v, m in zip(values, mapped, strict=True)
+    ]
+
+
+def all_mapped(values: Sequence[Any], mapped: Sequence[bool], size: int) -> list[Any]:
+    """Return arguments that all hold their examples, where need be the same one repeated."""
+    return [
+        v if m else np.broadcast_to(v, (size, *np.shape(v))) for v, m in zip(values, mapped, strict=True)
+    ]
+
+
+def elementwise_batch(primitive: Primitive) -> Batch:
+    """Return the rule of operations that broadcast."""
+
+    def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
+        return apply(primitive, aligned(values, mapped), metadata)
+
+    return batch
+
+
+def reduction_batch(primitive: Primitive) -> Batch:
+    """Return the rule of operations on one array that reduce it over `axis`."""
+
+    def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
+        (x,) = values
+        axis = metadata.get("axis")
+        ndim = len(x.shape) - 1
+        if axis is None:
+            axis = tuple(range(1, ndim + 1))
+        elif isinstance(axis, int):
+            axis = axis % ndim + 1
+        else:
+            axis = tuple(each % ndim + 1 for each in axis)
+        return apply(primitive, (x,), {**metadata, "axis": axis})
+
+    return batch
+
+
+def index_of_extremum_batch(primitive: Primitive) -> Batch:
+    """Return the rule of `argmax` and `argmin`, which without an axis count through all elements."""
+    along_axis = reduction_batch(primitive)
+
+    def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
+        (x,) = values
+        if metadata.get("axis") is not None:
+            return along_axis(values, mapped, size, metadata)
+        found = apply(primitive, (np.reshape(x, (size, -1)),), {"axis": 1})
+        kept = (1,) * (len(x.shape) - 1) if metadata.get("keepdims") else ()
+        return np.reshape(found, (size, *kept))
+
+    return batch
+
+
+def joining_batch(primitive: Primitive) -> Batch:
+    """Return the rule of operations that join arrays along, or at, `axis` of the result."""
+
+    def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
+        axis = metadata["axis"]
+        # Counted from the end an axis stays where it is.
+        return apply(primitive, all_mapped(values, mapped, size), {"axis": axis + 1 if axis >= 0 else axis})
+
+    return batch

@@ -1,0 +1,221 @@
+"""Batching: a function of one example becomes a function of many, without a loop.
+
+A batched tensor holds its examples along the first axis of its value and shows the shape of one. An
+operation on batched tensors is one operation on all examples, by the primitive's batching rule; where
+there is none, it is a loop over the examples, and a warning says so once.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, overload
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import Primitive
+from fgrad.core.tensor import BOXES, Tensor, Trace, apply, box, boxed, settle
+from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.transforms.calls import decorator, name_of, place_name
+
+P = ParamSpec("P")
+
+
+class BatchTrace(Trace):
+    """Runs each operation on all examples at once.
+
+    Args:
+        size: the number of examples.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def root(self, value: Any) -> Tensor:
+        """Return a tensor whose examples lie along the first axis of `value`."""
+        return box(value, self, None)
+
+    def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+        mapped = [type(arg) is Tensor and arg.tracing is self for arg in args]
+        values = [arg.value if ours else arg for arg, ours in zip(args, mapped, strict=True)]
+        if primitive.batch is None:
+            _warn_of_loop(primitive.name)
+            ans = _looped(primitive, values, mapped, self.size, metadata)
+        else:
+            ans = primitive.batch(values, mapped, self.size, metadata)
+        return tuple(map(self.root, ans)) if type(ans) is tuple else self.root(ans)
+
+    def shape_of(self, tensor: Any) -> tuple[int, ...]:
+        return tensor.value.shape[1:]  # type: ignore[no-any-return]
+
+    def concrete(self, tensor: Tensor, how: str) -> Any:
+        if how == "format()":
+            return f"a batch of {self.size}"
+        raise errors.ConcretizationError(how, errors.users_line())
+
+    def as_array(self, tensor: Tensor) -> Any:
+        raise errors.ConcretizationError("np.asarray or np.array", errors.users_line())
+
+
+@functools.cache
+def _warn_of_loop(name: str) -> None:
+    warnings.warn(
+        f"vmap has no batching rule for {name} and runs it in a loop, one example after the other",
+        errors.LoopWarning,
+        stacklevel=6,
+    )
+
+
+def _looped(
+    primitive: Primitive, values: list[Any], mapped: list[bool], size: int, metadata: Mapping[str, Any]
+) -> Any:
+    results = [
+        apply(primitive, [value[i] if ours else value for value, ours in zip(values, mapped, strict=True)], metadata)
+        for i in range(size)
+    ]
+    if type(results[0]) is tuple:
+        return tuple(np.stack(each) for each in zip(*results, strict=True))
+    return np.stack(results)
+
+
+def _axes_of(tree: Any, axes: Any, what: str) -> list[int | None]:
+    """Return the axis of each leaf from a container of axes that may be coarser than the tree.
+
+    Raises:
+        AxisError: `axes` is nested otherwise than the tree.
+    """
+    leaves = flatten(tree)[0]
+    if axes is None or isinstance(axes, int):
+        return [axes] * len(leaves)
+    if isinstance(axes, (tuple, list)) and isinstance(tree, (tuple, list)) and len(axes) == len(tree):
+        return [axis for part, own in zip(tree, axes, strict=True) for axis in _axes_of(part, own, what)]
+    if isinstance(axes, dict) and isinstance(tree, dict) and axes.keys() == tree.keys():
+        return [axis for key in sorted(tree) for axis in _axes_of(tree[key], axes[key], what)]
+    raise errors.AxisError(f"{what} is {axes!r}, which does not fit the containers of {_outline(tree)}.")
+
+
+def _outline(tree: Any) -> str:
+    return str(flatten(tree)[1])
+
+
+def _array(leaf: Any) -> Any:
+    value = settle(leaf)
+    return value if type(value) is Tensor else np.asarray(value)
+
+
+def _leading(leaf: Any, axis: int, what: str, name: str) -> Any:
+    """Return an array with one of its axes in front.
+
+    Raises:
+        AxisError: there is no such axis.
+    """
+    value = _array(leaf)
+    ndim = len(value.shape)
+    if not -ndim <= axis < ndim:
+        raise errors.AxisError(f"{what} names axis {axis} of {name}, which has shape {value.shape}.")
+    return value if axis in (0, -ndim) else np.moveaxis(value, axis, 0)
+
+
+def _run_vmap(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], in_axes: Any, out_axes: Any) -> Any:
+    axes = [*_axes_of(args, in_axes, "in_axes"), *_axes_of(keywords, 0, "in_axes")]
+    leaves, treedef = flatten((args, keywords))
+    names = _names(function, args, keywords)
+    values = [
+        leaf if axis is None else _leading(leaf, axis, "in_axes", name)
+        for leaf, axis, name in zip(leaves, axes, names, strict=True)
+    ]
+    size = _common_size(function, values, axes, names)
+    trace = BatchTrace(size)
+    traced = [value if axis is None else trace.root(value) for value, axis in zip(values, axes, strict=True)]
+    with trace:
+        args, keywords = unflatten(treedef, traced)
+        results, out_treedef = flatten(function(*args, **keywords))
+        results = [settle(leaf) if type(leaf) in BOXES else leaf for leaf in results]
+    axes = _axes_of(unflatten(out_treedef, results), out_axes, "out_axes")
+    return unflatten(
+        out_treedef, [_placed(function, trace, leaf, axis) for leaf, axis in zip(results, axes, strict=True)]
+    )
+
+
+def _names(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[str]:
+    """Return what messages call the leaves of a call."""
+    places: list[int | str] = [*range(len(args)), *sorted(keywords)]
+    trees = [*args, *(keywords[name] for name in sorted(keywords))]
+    return [place_name(function, place) + path for place, tree in zip(places, trees, strict=True) for path in paths(tree)]
+
+
+def _common_size(function: Any, values: list[Any], axes: list[int | None], names: list[str]) -> int:
+    """Return the size of the mapped axes.
+
+    Raises:
+        AxisError: nothing is mapped, or the sizes differ.
+    """
+    sizes = {
+        name: value.shape[0] for value, axis, name in zip(values, axes, names, strict=True) if axis is not None
+    }
+    if not sizes:
+        raise errors.AxisError(f"vmap of {name_of(function)} has nothing to map over: in_axes is None throughout.")
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{size} for {name}" for name, size in sizes.items())
+        raise errors.AxisError(
+            f"vmap of {name_of(function)} maps over axes of different sizes: {listed}.\n"
+            "Give in_axes=None to arguments that are the same for all examples."
+        )
+    return int(next(iter(sizes.values())))
+
+
+def _placed(function: Any, trace: BatchTrace, leaf: Any, axis: int | None) -> Any:
+    """Return a result with its examples along the axis that is wanted."""
+    mapped = type(leaf) is Tensor and leaf.tracing is trace
+    if axis is None:
+        if mapped:
+            raise errors.AxisError(
+                f"out_axes is None for a result of {name_of(function)} that differs between the examples."
+            )
+        return boxed(_array(leaf))
+    value = leaf.value if mapped else np.broadcast_to(_array(leaf), (trace.size, *np.shape(leaf)))
+    ndim = len(value.shape)
+    if not -ndim <= axis < ndim:
+        raise errors.AxisError(
+            f"out_axes is {axis} for a result of {name_of(function)} with {ndim} axes, that of the examples included."
+        )
+    return boxed(value if axis in (0, -ndim) else np.moveaxis(value, 0, axis))
+
+
+@overload
+def vmap(function: Callable[P, Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, Any]: ...
+@overload
+def vmap(
+    function: None = None, in_axes: Any = 0, out_axes: Any = 0
+) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+def vmap(function: Any = None, in_axes: Any = 0, out_axes: Any = 0) -> Any:
+    """Return a function that does for many examples at once what `function` does for one.
+
+    Random numbers that `function` draws are drawn once, and are the same for all examples; pass them
+    in as an argument to have them differ.
+
+    Args:
+        function: takes and returns numbers, arrays or containers of them. It cannot ask for values
+            that depend on mapped arguments (`if x > 0`).
+        in_axes: which axis of the arguments holds the examples: a number for all, or a tuple with one
+            entry per argument, each a number, None (the same for all examples), or a container of them.
+            Keyword arguments are mapped over their first axis.
+        out_axes: where that axis is put in the results, likewise.
+
+    Returns:
+        A function of arguments with one axis more, which returns results with one axis more.
+
+    Raises:
+        AxisError: a ValueError; an axis does not exist, or the sizes of mapped axes differ.
+        ConcretizationError: a TypeError; `function` asks for a value.
+        NotCallableError: a TypeError; `function` is not a function.
+
+    Example:
+        >>> x = np.arange(6.0).reshape(3, 2)
+        >>> vmap(np.dot, in_axes=(0, None))(x, np.array([1.0, 10.0]))
+        Tensor([10., 32., 54.])
+    """
+    return decorator(_run_vmap, function, in_axes=in_axes, out_axes=out_axes)

@@ -1,0 +1,414 @@
+"""Derivatives as arrays, and products with them: a pullback or pushforward on a batch of directions.
+
+A Jacobian is the pullback of every unit cotangent (reverse) or the pushforward of every unit tangent
+(forward), all at once under `vmap`. Products with second derivatives never make the array.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, overload
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.tensor import Tensor
+from fgrad.core.trace import ReverseTrace
+from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.transforms.batch import vmap
+from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, select
+from fgrad.transforms.forward import jvp
+from fgrad.transforms.reverse import (
+    Input,
+    Linearization,
+    UnconnectedGradients,
+    grad,
+    refuse_integers,
+    vjp,
+)
+
+P = ParamSpec("P")
+
+
+def unit_directions(leaves: Sequence[Any]) -> list[Any]:
+    """Return for each array all directions of all arrays, along a new first axis: ones and zeros."""
+    total = sum(leaf.size for leaf in leaves)
+    directions, start = [], 0
+    for leaf in leaves:
+        units = np.zeros((total, leaf.size), leaf.dtype)
+        units[start : start + leaf.size] = np.eye(leaf.size, dtype=leaf.dtype)
+        directions.append(units.reshape(total, *leaf.shape))
+        start += leaf.size
+    return directions
+
+
+def along_all(function: Callable[[list[Any]], Any], directions: list[Any], chunk_size: int | None) -> Any:
+    """Run a function of directions on all of them, a chunk at a time, and return results side by side."""
+    total = len(directions[0])
+    if chunk_size is None or chunk_size >= total:
+        return vmap(function)(directions)
+    chunks = [
+        vmap(function)([each[start : start + chunk_size] for each in directions])
+        for start in range(0, total, chunk_size)
+    ]
+    return tree_map(lambda *parts: np.concatenate(parts), *chunks)
+
+
+def _check_chunk_size(chunk_size: int | None) -> None:
+    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
+        raise errors.ParameterError(f"chunk_size must be a positive integer or None, and it is {chunk_size!r}.")
+
+
+def _parts(whole: Any, leaves: Sequence[Any], axis: int) -> list[Any]:
+    """Return the stretches of an axis that belong to each of several arrays."""
+    ends = list(itertools.accumulate(leaf.size for leaf in leaves))
+    return np.split(whole, ends[:-1], axis)
+
+
+def _arrays(tree: Any) -> tuple[list[Any], Any]:
+    leaves, treedef = flatten(tree)
+    return [leaf if type(leaf) is Tensor else np.asarray(leaf) for leaf in leaves], treedef
+
+
+def _block(rows: Any, imaginary: Any, output: Any) -> Any:
+    """Return the block of a Jacobian from what unit cotangents, real and imaginary, were pulled back to.
+
+    A pullback is J^H ct: for complex inputs it gives conjugate rows, for real ones the real part of J,
+    or from an imaginary unit the imaginary part. A real output keeps the convention of gradients.
+    """
+    if output.dtype.kind == "c":
+        rows = np.conjugate(rows) if rows.dtype.kind == "c" else rows + 1j * imaginary
+    return np.reshape(rows, (*output.shape, *rows.shape[1:]))
+
+
+def _by_pullback(line: Linearization, chunk_size: int | None) -> list[Any]:
+    """Return the Jacobian for each traced argument: nested as the result, then as the argument."""
+    outputs, out_treedef = _arrays(line.result)
+
+    def pull(seeds: list[Any]) -> list[Any]:
+        cotangents = line.pull(unflatten(out_treedef, seeds), "a unit cotangent", again=True)
+        return line.gradients(cotangents, UnconnectedGradients.ZERO)
+
+    units = unit_directions(outputs)
+    found = along_all(pull, units, chunk_size)
+    imaginary = found
+    if any(output.dtype.kind == "c" for output in outputs):
+        imaginary = along_all(pull, [u * 1j if u.dtype.kind == "c" else u * 0 for u in units], chunk_size)
+
+    def jacobian_of(argument: Any, twin: Any) -> Any:
+        leaves, treedef = flatten(argument)
+        parts = [
+            map(_block, _parts(a, outputs, 0), _parts(b, outputs, 0), outputs)
+            for a, b in zip(leaves, flatten(twin)[0], strict=True)
+        ]
+        return unflatten(out_treedef, [unflatten(treedef, blocks) for blocks in zip(*parts, strict=True)])
+
+    return [jacobian_of(argument, twin) for argument, twin in zip(found, imaginary, strict=True)]
+
+
+def _by_pushforward(
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], places: Sequence[int | str], chunk_size: int | None
+) -> list[Any]:
+    """Return the Jacobian for each chosen argument: nested as the result, then as the argument."""
+    chosen = [args[p] if isinstance(p, int) else keywords[p] for p in places]
+    refuse_integers("jacobian", function, {p: Input(ReverseTrace(), x) for p, x in zip(places, chosen, strict=True)})
+    inputs, treedef = _arrays(chosen)
+    if any(leaf.dtype.kind == "c" for leaf in inputs):
+        raise errors.ParameterError(
+            f"the Jacobian of {name_of(function)} by complex arguments needs reverse mode: "
+            'use jacrev, or jacobian(mode="reverse").'
+        )
+
+    def of_chosen(*values: Any) -> Any:
+        new_args, new_keywords = list(args), dict(keywords)
+        for place, value in zip(places, values, strict=True):
+            if isinstance(place, int):
+                new_args[place] = value
+            else:
+                new_keywords[place] = value
+        return function(*new_args, **new_keywords)
+
+    def push(tangents: list[Any]) -> Any:
+        return jvp(of_chosen, chosen, unflatten(treedef, tangents))[1]
+
+    leaves, out_treedef = flatten(along_all(push, unit_directions(inputs), chunk_size))
+    jacobians: list[list[Any]] = [[] for _ in places]
+    for columns in leaves:
+        parts = _parts(np.moveaxis(columns, 0, -1), inputs, -1)
+        blocks = [np.reshape(b, (*columns.shape[1:], *leaf.shape)) for b, leaf in zip(parts, inputs, strict=True)]
+        for own, block in zip(jacobians, unflatten(treedef, blocks), strict=True):
+            own.append(block)
+    return [unflatten(out_treedef, own) for own in jacobians]
+
+
+def _run_jacobian(
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection, mode: str, chunk_size: int | None
+) -> Any:
+    _check_chunk_size(chunk_size)
+    if mode not in ("auto", "forward", "reverse"):
+        raise errors.ParameterError(f'mode must be "auto", "forward" or "reverse", and it is {mode!r}.')
+    places, keywords = select(function, argnums, args, keywords)
+    if mode == "forward":
+        found = _by_pushforward(function, args, keywords, places, chunk_size)
+    else:
+        line = Linearization(function, args, keywords, places)
+        refuse_integers("jacobian", function, line.inputs)
+        sizes = [sum(x.size for x in _arrays(tree)[0]) for tree in (line.result, [i.tree for i in line.inputs.values()])]
+        is_real = all(x.dtype.kind == "f" for x in _arrays([i.tree for i in line.inputs.values()])[0])
+        if mode == "auto" and sizes[0] > sizes[1] and is_real:
+            found = _by_pushforward(function, args, keywords, places, chunk_size)
+        else:
+            found = _by_pullback(line, chunk_size)
+    several = isinstance(argnums, Sequence) and not isinstance(argnums, str)
+    return tuple(found) if several else found[0]
+
+
+@overload
+def jacobian(
+    function: Callable[P, Any], argnums: Selection = 0, mode: str = "auto", chunk_size: int | None = None
+) -> Callable[P, Any]: ...
+@overload
+def jacobian(
+    function: None = None, argnums: Selection = 0, mode: str = "auto", chunk_size: int | None = None
+) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+def jacobian(
+    function: Any = None, argnums: Selection = 0, mode: str = "auto", chunk_size: int | None = None
+) -> Any:
+    """Return a function that computes the Jacobian of `function` as arrays.
+
+    Args:
+        function: takes floating-point numbers, arrays or containers of them in the arguments that are
+            differentiated; returns numbers, arrays or containers of them.
+        argnums: position or name of the argument to differentiate, or several.
+        mode: "reverse", a pullback per element of the result; "forward", a pushforward per element of
+            the arguments, which runs the function once more; "auto", whichever is fewer.
+        chunk_size: how many of them run at once; fewer need less memory. By default all.
+
+    Returns:
+        A function of the same arguments. For a result `y` and an argument `x` it returns an array of shape
+        `y.shape + x.shape`; containers of the result hold containers of the argument. For several
+        `argnums` a tuple.
+
+    Raises:
+        IntegerInputError: a TypeError; a differentiated argument holds integers.
+        ParameterError: a ValueError; an option or `argnums` does not fit.
+        NoResultError, NotCallableError: as for `grad`.
+
+    Example:
+        >>> jacobian(lambda x: x**2)(np.array([1.0, 2.0]))
+        Tensor([[2., 0.],
+                [0., 4.]])
+    """
+    return decorator(_run_jacobian, function, argnums=argnums, mode=mode, chunk_size=chunk_size)
+
+
+@overload
+def jacrev(
+    function: Callable[P, Any], argnums: Selection = 0, chunk_size: int | None = None
+) -> Callable[P, Any]: ...
+@overload
+def jacrev(
+    function: None = None, argnums: Selection = 0, chunk_size: int | None = None
+) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+def jacrev(function: Any = None, argnums: Selection = 0, chunk_size: int | None = None) -> Any:
+    """Return a function that computes the Jacobian by reverse mode: best for few results.
+
+    Args:
+        function, argnums, chunk_size: as for `jacobian`.
+
+    Returns:
+        As `jacobian`.
+
+    Raises:
+        IntegerInputError, ParameterError, NoResultError, NotCallableError: as for `jacobian`.
+
+    Example:
+        >>> jacrev(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
+        Tensor([2., 4.])
+    """
+    return decorator(_run_jacobian, function, argnums=argnums, mode="reverse", chunk_size=chunk_size)
+
+
+@overload
+def jacfwd(
+    function: Callable[P, Any], argnums: Selection = 0, chunk_size: int | None = None
+) -> Callable[P, Any]: ...
+@overload
+def jacfwd(
+    function: None = None, argnums: Selection = 0, chunk_size: int | None = None
+) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+def jacfwd(function: Any = None, argnums: Selection = 0, chunk_size: int | None = None) -> Any:
+    """Return a function that computes the Jacobian by forward mode: best for few arguments.
+
+    Args:
+        function, argnums, chunk_size: as for `jacobian`.
+
+    Returns:
+        As `jacobian`.
+
+    Raises:
+        IntegerInputError, ParameterError, NoResultError, NotCallableError: as for `jacobian`.
+
+    Example:
+        >>> jacfwd(lambda x: x * np.array([1.0, 2.0]))(3.0)
+        Tensor([1., 2.])
+    """
+    return decorator(_run_jacobian, function, argnums=argnums, mode="forward", chunk_size=chunk_size)
+
+
+def _run_hessian(
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection, chunk_size: int | None
+) -> Any:
+    slopes: Callable[..., Any] = jacrev(function, argnums)
+    return jacfwd(slopes, argnums, chunk_size)(*args, **keywords)
+
+
+@overload
+def hessian(
+    function: Callable[P, Any], argnums: Selection = 0, chunk_size: int | None = None
+) -> Callable[P, Any]: ...
+@overload
+def hessian(
+    function: None = None, argnums: Selection = 0, chunk_size: int | None = None
+) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+def hessian(function: Any = None, argnums: Selection = 0, chunk_size: int | None = None) -> Any:
+    """Return a function that computes the matrix of second derivatives, by forward over reverse mode.
+
+    Args:
+        function, argnums, chunk_size: as for `jacobian`.
+
+    Returns:
+        A function of the same arguments. For a number as result and an argument `x` it returns an array
+        of shape `x.shape + x.shape`; containers hold containers, one for each of the two derivatives.
+
+    Raises:
+        IntegerInputError, ParameterError, NoResultError, NotCallableError: as for `jacobian`.
+
+    Example:
+        >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([3.0, 5.0]))
+        Tensor([[10.,  6.],
+                [ 6.,  0.]])
+    """
+    return decorator(_run_hessian, function, argnums=argnums, chunk_size=chunk_size)
+
+
+def _run_hvp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    x, v, *rest = args
+    return jvp(lambda x: grad(function)(x, *rest, **keywords), (x,), (v,))[1]
+
+
+def hvp(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that multiplies the matrix of second derivatives with a vector.
+
+    The matrix is never made: it is the pushforward of the gradient, a few times the gradient's cost.
+
+    Args:
+        function: takes `x`, a container of floating-point arrays, and perhaps more; returns a number.
+
+    Returns:
+        `product(x, v, *args)`, with `v` nested as `x` is, which returns the same nesting. This is what
+        `scipy.optimize.minimize` takes as `hessp`.
+
+    Raises:
+        TangentError: a ValueError; `x` and `v` differ in structure or shape.
+        NonScalarError, IntegerInputError, NoResultError, NotCallableError: as for `grad`.
+
+    Example:
+        >>> hvp(lambda x: x[0] ** 2 * x[1])(np.array([3.0, 5.0]), np.array([1.0, 10.0]))
+        Tensor([70.,  6.])
+    """
+    return Transformed(_run_hvp, function, {})
+
+
+def _run_gauss_newton_vp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    x, v, *rest = args
+
+    def residuals(x: Any) -> Any:
+        return function(x, *rest, **keywords)
+
+    _, pullback = vjp(residuals, x)
+    return pullback(jvp(residuals, (x,), (v,))[1])[0]
+
+
+def gauss_newton_vp(residuals: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that multiplies J^T J with a vector, where J is the Jacobian of the residuals.
+
+    J^T J is the Gauss-Newton approximation of the second derivatives of half the sum of squares
+    (Schraudolph, https://doi.org/10.1162/08997660260028683). No matrix is made.
+
+    Args:
+        residuals: takes `x`, a container of floating-point arrays, and perhaps more; returns the like.
+
+    Returns:
+        `product(x, v, *args)`, with `v` nested as `x` is, which returns the same nesting.
+
+    Raises:
+        TangentError: a ValueError; `x` and `v` differ in structure or shape.
+        IntegerInputError, NoResultError, NotCallableError: as for `grad`.
+
+    Example:
+        >>> gauss_newton_vp(lambda x: x**2)(np.array([1.0, 2.0]), np.array([1.0, 1.0]))
+        Tensor([ 4., 16.])
+    """
+    return Transformed(_run_gauss_newton_vp, residuals, {})
+
+
+def linearize(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """Return the value of a function, and its pushforward at that point as a function.
+
+    The function runs once; the pushforward is the transpose of the pullback, and can be called again.
+
+    Args:
+        function: takes the primals; returns numbers, arrays or containers of them.
+        primals: where to linearize.
+
+    Returns:
+        `(value, pushforward)`; `pushforward(*tangents)` takes a tangent per primal, of its structure and
+        shapes, and returns the tangent of the value.
+
+    Raises:
+        SeedError: a ValueError, from the pushforward; tangents do not fit the primals.
+        NoResultError, NotCallableError: as for `grad`.
+
+    Example:
+        >>> value, pushforward = linearize(lambda x, y: x * y, 2.0, 3.0)
+        >>> pushforward(1.0, 10.0)
+        Tensor(23.)
+    """
+    value, pullback = vjp(function, *primals)
+    _, transposed = vjp(pullback, tree_map(np.zeros_like, value))
+
+    def pushforward(*tangents: Any) -> Any:
+        return transposed(tangents)[0]
+
+    return value, pushforward
+
+
+def _run_elementwise_grad(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection) -> Any:
+    places, keywords = select(function, argnums, args, keywords)
+    line = Linearization(function, args, keywords, places)
+    refuse_integers("elementwise_grad", function, line.inputs)
+    return line.gradients(line.pull(None, "dy"), UnconnectedGradients.ZERO)[0]
+
+
+def elementwise_grad(function: Callable[..., Any], argnums: int | str = 0) -> Callable[..., Any]:
+    """Return a function that computes the derivative of an elementwise function, element by element.
+
+    Args:
+        function: each element of its result depends on one element of the argument, such as `np.sin`.
+        argnums: position or name of the argument to differentiate.
+
+    Returns:
+        A function of the same arguments that returns an array of the shape of the argument. If an
+        element of the result depends on several, their derivatives are summed.
+
+    Raises:
+        IntegerInputError: a TypeError; the argument holds integers.
+        ParameterError, NoResultError, NotCallableError: as for `grad`.
+
+    Example:
+        >>> elementwise_grad(lambda x: x**3)(np.array([1.0, 2.0]))
+        Tensor([ 3., 12.])
+    """
+    return Transformed(_run_elementwise_grad, function, {"argnums": argnums})

@@ -1,0 +1,190 @@
+"""`vmap`: axes, containers, composition, and what it refuses."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import fgrad as fg
+import fgrad.numpy as fnp
+from fgrad import errors
+from fgrad.core.primitive import PRIMITIVES, UFUNCS
+from fgrad.extend import defjvp, defvjp, register_primitive
+from fgrad.transforms import batch
+
+X = np.arange(6.0).reshape(3, 2)
+Y = X.T * 10
+
+
+def test_axes():
+    assert fg.vmap(np.sum)(X).tolist() == X.sum(axis=1).tolist()
+    assert fg.vmap(np.sum, in_axes=1)(X).tolist() == X.sum(axis=0).tolist()
+    assert fg.vmap(np.sum, in_axes=-1)(X).tolist() == X.sum(axis=0).tolist()
+    assert fg.vmap(lambda x: x * 2, out_axes=1)(X).tolist() == (2 * X).T.tolist()
+    assert fg.vmap(lambda x: x * 2, out_axes=-1)(X).tolist() == (2 * X).T.tolist()
+    assert fg.vmap(np.dot, in_axes=(0, 1))(X, Y).tolist() == np.sum(X * Y.T, axis=1).tolist()
+    assert fg.vmap(np.multiply, in_axes=(0, None))(X, 2.0).tolist() == (2 * X).tolist()
+    assert fg.vmap(lambda x, *, y: x + y)(X, y=X).tolist() == (2 * X).tolist()
+
+
+def test_containers():
+    def f(p, z):
+        return {"s": p["a"] + p["b"][0], "t": (z,)}
+
+    out = fg.vmap(f, in_axes=({"a": 0, "b": None}, None), out_axes={"s": 1, "t": None})({"a": X, "b": [1.0]}, 5.0)
+    assert out["s"].tolist() == (X + 1).T.tolist()
+    assert out["t"][0].item() == 5.0
+    assert fg.vmap(lambda p: p[0] * p[1], in_axes=((0, 1),))((X, Y)).tolist() == (X * Y.T).tolist()
+    assert fg.vmap(lambda p: p[0] * p[1], in_axes=([1, 0],))([Y, X]).tolist() == (X * Y.T).tolist()
+
+
+def test_a_result_that_is_the_same_for_all():
+    assert fg.vmap(lambda x: np.array([1.0, 2.0]))(X).tolist() == [[1.0, 2.0]] * 3
+    assert fg.vmap(lambda x: 7.0)(X).tolist() == [7.0] * 3
+    assert fg.vmap(lambda x: 7.0, out_axes=None)(X).item() == 7.0
+
+
+def test_an_example_shows_its_own_shape():
+    def f(x):
+        assert (x.shape, x.ndim, x.size, len(x), x.dtype) == ((2,), 1, 2, 2, np.float64)
+        assert isinstance(x, fg.Tensor)
+        a, b = x
+        return a * b
+
+    assert fg.vmap(f)(X).tolist() == (X[:, 0] * X[:, 1]).tolist()
+
+
+def test_assignment():
+    def f(x):
+        result = fnp.zeros(3)
+        result[0] = x[1]
+        result[1:] = x
+        result[-1] += 1.0
+        return result
+
+    assert fg.vmap(f)(X).tolist() == [[1, 0, 2], [3, 2, 4], [5, 4, 6]]
+
+
+def test_indices_that_differ():
+    rows, columns = np.array([2, 0]), np.array([1, 0])
+    assert fg.vmap(lambda i, j: fnp.asarray(X)[i, j])(rows, columns).tolist() == [5.0, 0.0]
+    assert fg.vmap(lambda i: fnp.asarray(X)[:, i], in_axes=0)(columns).tolist() == X[:, columns].T.tolist()
+    three = np.arange(24.0).reshape(2, 3, 4)
+    found = fg.vmap(lambda x, i: x[i, :, [0, 1]])(np.stack([three, three + 1]), columns)
+    expected = np.stack([three[1, :, [0, 1]], (three + 1)[0, :, [0, 1]]])
+    assert found.tolist() == expected.tolist()
+
+
+def test_nested():
+    outer = fg.vmap(fg.vmap(np.multiply, in_axes=(None, 0)), in_axes=(0, None))
+    assert outer(X[:, 0], Y[0]).tolist() == np.outer(X[:, 0], Y[0]).tolist()
+
+
+def test_gradients_of_examples_and_of_batches():
+    def f(x):
+        return np.sum(np.sin(x) * x)
+
+    expected = np.cos(X) * X + np.sin(X)
+    np.testing.assert_allclose(fg.vmap(fg.grad(f))(X), expected)
+    np.testing.assert_allclose(fg.grad(lambda x: np.sum(fg.vmap(f)(x)))(X), expected)
+    value, gradient = fg.vmap(fg.value_and_grad(f))(X)
+    np.testing.assert_allclose(value, np.sum(np.sin(X) * X, axis=1))
+    np.testing.assert_allclose(gradient, expected)
+
+
+def test_control_flow_on_what_is_not_mapped():
+    def f(x, sign):
+        return x if sign > 0 else -x
+
+    assert fg.vmap(f, in_axes=(0, None))(X, -1.0).tolist() == (-X).tolist()
+
+
+def test_perturbation_confusion():
+    """A closure over a mapped value inside another map (Siskind and Pearlmutter, 2008, for `grad`)."""
+    found = fg.vmap(lambda x: x * fg.grad(lambda y: x + y)(1.0))(X[:, 0])
+    assert found.tolist() == X[:, 0].tolist()
+    found = fg.grad(lambda x: np.sum(fg.vmap(lambda y: x * y)(np.ones(3))))(2.0)
+    assert found.item() == 3.0
+
+
+def test_random_numbers_are_the_same_for_all():
+    rng = np.random.default_rng(0)
+    found = fg.vmap(lambda x: x * 0 + rng.normal())(X[:, 0])
+    assert len(set(found.tolist())) == 1
+
+
+def test_variables_and_tapes():
+    w = fg.Variable(2.0)
+    (gradient, _), = fg.implicit_gradients(lambda: np.sum(fg.vmap(lambda x: w * x)(X)))()
+    assert gradient.item() == X.sum()
+
+    def by_tape(x):
+        with fg.GradientTape() as tape:
+            tape.watch(x)
+            y = np.sum(x * x) * w
+        return tape.gradient(y, x)
+
+    assert fg.vmap(by_tape)(X).tolist() == (4 * X).tolist()
+
+
+@pytest.fixture
+def table():
+    kept = [(table, dict(table)) for table in (PRIMITIVES, UFUNCS)]
+    batch._warn_of_loop.cache_clear()
+    yield
+    for changed, before in kept:
+        changed.clear()
+        changed.update(before)
+
+
+@pytest.mark.usefixtures("table")
+def test_without_a_rule_it_loops_and_says_so_once():
+    cube = register_primitive(lambda x, y: x**3 * y, name="unbatched_cube")
+    defvjp(cube, lambda ans, x, y: lambda ct: ct * 3 * x**2 * y, lambda ans, x, y: lambda ct: ct * x**3)
+    defjvp(cube, lambda t, ans, x, y: t * 3 * x**2 * y, lambda t, ans, x, y: t * x**3)
+    with pytest.warns(errors.LoopWarning, match="vmap has no batching rule for unbatched_cube and runs it in a loop"):
+        assert fg.vmap(cube, in_axes=(0, None))(X, 2.0).tolist() == (2 * X**3).tolist()
+    with warnings.catch_warnings(action="error"):
+        found = fg.vmap(fg.grad(lambda x, y: np.sum(cube(x, y))), in_axes=(0, None))(X, 2.0)
+    assert found.tolist() == (6 * X**2).tolist()
+
+
+ASKING = {
+    "if": lambda x: x if x > 0 else -x,
+    "float": lambda x: float(x) * x,
+    "int": lambda x: int(x) * x,
+    "item": lambda x: x.item() * x,
+    "numpy": lambda x: x.numpy() * x,
+    "np.asarray": lambda x: np.asarray(x) * x,
+    "np.array": lambda x: np.sum(np.array([x, x])),
+    "a mask": lambda x: np.sum(fnp.ones(3)[fnp.ones(3) > x]),
+}
+
+
+@pytest.mark.parametrize("f", ASKING.values(), ids=ASKING)
+def test_asking_for_a_value(f):
+    with pytest.raises(errors.ConcretizationError, match=r"needs a value(.|\n)*test_vmap.py(.|\n)*np.where"):
+        fg.vmap(f)(X[:, 0])
+    assert fg.vmap(np.sin)(X).shape == X.shape  # nothing was left open
+
+
+def test_bad_axes():
+    def f(x, shift):
+        return x + shift
+
+    with pytest.raises(errors.AxisError, match="axes of different sizes: 3 for 'x', 2 for 'shift'"):
+        fg.vmap(f)(X, Y)
+    with pytest.raises(errors.AxisError, match=r"in_axes names axis 2 of 'x', which has shape \(3, 2\)"):
+        fg.vmap(f, in_axes=(2, None))(X, 1.0)
+    with pytest.raises(errors.AxisError, match=r"in_axes names axis 0 of 'shift', which has shape \(\)"):
+        fg.vmap(f)(X, 1.0)
+    with pytest.raises(errors.AxisError, match="has nothing to map over"):
+        fg.vmap(f, in_axes=None)(X, X)
+    with pytest.raises(errors.AxisError, match=r"in_axes is \(0,\), which does not fit"):
+        fg.vmap(f, in_axes=(0,))(X, X)
+    with pytest.raises(errors.AxisError, match="out_axes is 5 for a result of f with 2 axes"):
+        fg.vmap(f, out_axes=5)(X, X)
+    with pytest.raises(errors.AxisError, match="out_axes is None for a result of f that differs"):
+        fg.vmap(f, out_axes=None)(X, X)
+    with pytest.raises(errors.NotCallableError, match="vmap takes a function, not 3"):
+        fg.vmap(3)
