@@ -26,8 +26,6 @@ class Rules(Protocol):
 class Zero:
     """The derivative that is known to be zero, as `ZERO`; it is never made into an array of zeros."""
 
-    __slots__ = ()
-
     def __repr__(self) -> str:
         return "ZERO"
 

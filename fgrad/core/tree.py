@@ -44,8 +44,7 @@ def unflatten(treedef: Any, leaves: Iterable[Any]) -> Any:
 
 def paths(tree: Any) -> list[str]:
     """Return how each leaf is reached, as Python writes it: `['w'][0]`."""
-    accessors = optree.tree_accessors(tree, namespace=NAMESPACE)
-    return [accessor.codify("") for accessor in accessors]
+    return [accessor.codify("") for accessor in optree.tree_accessors(tree, namespace=NAMESPACE)]
 
 
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:

@@ -35,13 +35,18 @@ def _as_product(ct: Any, x_is_vector: bool, y_is_vector: bool) -> Any:
     return np.expand_dims(ct, -2) if x_is_vector else ct
 
 
-def _are_matrices(x: Any, y: Any) -> bool:
-    return getattr(x, "ndim", 0) == 2 == getattr(y, "ndim", 0)
+def _ndims(x: Any, y: Any) -> tuple[int, int]:
+    return getattr(x, "ndim", 0), getattr(y, "ndim", 0)
 
 
 def _left_rule(ans: Any, x: Any, y: Any) -> Callable[[Any], Any]:
-    if _are_matrices(x, y):
+    ndims = _ndims(x, y)
+    if ndims == (2, 2):
         return lambda ct: ct @ y.T
+    if ndims == (2, 1):
+        return lambda ct: ct[:, None] * y
+    if ndims == (1, 2):
+        return lambda ct: y @ ct
     shape, x_is_vector, y_is_vector = x.shape, x.ndim == 1, np.ndim(y) == 1
 
     def pullback(ct: Any) -> Any:
@@ -52,8 +57,13 @@ def _left_rule(ans: Any, x: Any, y: Any) -> Callable[[Any], Any]:
 
 
 def _right_rule(ans: Any, x: Any, y: Any) -> Callable[[Any], Any]:
-    if _are_matrices(x, y):
+    ndims = _ndims(x, y)
+    if ndims == (2, 2):
         return lambda ct: x.T @ ct
+    if ndims == (2, 1):
+        return lambda ct: ct @ x
+    if ndims == (1, 2):
+        return lambda ct: x[:, None] * ct
     shape, x_is_vector, y_is_vector = y.shape, np.ndim(x) == 1, y.ndim == 1
 
     def pullback(ct: Any) -> Any:
@@ -82,7 +92,16 @@ _matmul = multilinear(
 
 def _batched_matmul(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     (x, y), (x_mapped, y_mapped) = values, mapped
-    x_is_vector, y_is_vector = ndim_of(x, x_mapped) == 1, ndim_of(y, y_mapped) == 1
+    ndims = ndim_of(x, x_mapped), ndim_of(y, y_mapped)
+    # One product with all examples as its rows is much faster than a product for each of them.
+    if not y_mapped and ndims == (1, 2):
+        return np.matmul(x, y)
+    if not x_mapped and ndims == (2, 1):
+        return np.matmul(y, _transposed(x))
+    if not y_mapped and ndims == (2, 2):
+        rows = x.reshape((size * x.shape[1], x.shape[2]))
+        return np.matmul(rows, y).reshape((size, x.shape[1], y.shape[1]))
+    x_is_vector, y_is_vector = ndims[0] == 1, ndims[1] == 1
     x = np.expand_dims(x, -2) if x_is_vector else x
     y = np.expand_dims(y, -1) if y_is_vector else y
     product = np.matmul(*aligned((x, y), mapped, 2))

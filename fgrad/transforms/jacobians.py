@@ -260,8 +260,10 @@ def jacfwd(function: Any = None, argnums: Selection = 0, chunk_size: int | None 
 def _run_hessian(
     function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection, chunk_size: int | None
 ) -> Any:
-    slopes: Callable[..., Any] = jacrev(function, argnums)
-    return jacfwd(slopes, argnums, chunk_size)(*args, **keywords)
+    slopes = Transformed(
+        _run_jacobian, function, {"argnums": argnums, "mode": "reverse", "chunk_size": chunk_size}
+    )
+    return _run_jacobian(slopes, args, keywords, argnums, "forward", chunk_size)
 
 
 @overload
@@ -295,7 +297,8 @@ def hessian(function: Any = None, argnums: Selection = 0, chunk_size: int | None
 
 def _run_hvp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     x, v, *rest = args
-    return jvp(lambda x: grad(function)(x, *rest, **keywords), (x,), (v,))[1]
+    gradient: Callable[..., Any] = grad(function)
+    return jvp(lambda x: gradient(x, *rest, **keywords), (x,), (v,))[1]
 
 
 def hvp(function: Callable[..., Any]) -> Callable[..., Any]:
