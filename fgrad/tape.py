@@ -13,11 +13,15 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from fgrad import errors
 from fgrad.core.primitive import ZERO
 from fgrad.core.tensor import BOXES, Tensor, boxed, settle
 from fgrad.core.trace import Edge, ReverseTrace, pull_back
-from fgrad.core.tree import flatten, leaves_and_nones, unflatten
+from fgrad.core.tree import flatten, leaves_and_nones, tree_map, unflatten
+from fgrad.transforms.batch import vmap
+from fgrad.transforms.jacobians import unit_directions
 from fgrad.transforms.reverse import (
     UnconnectedGradients,
     check_unconnected,
@@ -187,14 +191,115 @@ class GradientTape:
         _check_tensors("sources", sources)
         seeds = match_seeds(output_gradients, target, "output_gradients")
         cotangents = _seeded(self, flatten(target)[0], seeds)
-        if not self._persistent:
-            if self._is_recording():
-                self._pause()
-            self._used = True
-        record = _trace(self).record if self._is_recording() else self._record
-        if self._persistent:
-            record = record.copy()
+        record = self._taken_record()
         return _pulled(self, record, cotangents, sources, unconnected_gradients, output_gradients is not None)
+
+    def _taken_record(self) -> list[Edge]:
+        """Return a record that may be used up; a tape that is not persistent is used up by it."""
+        if self._persistent:
+            return (_trace(self).record if self._is_recording() else self._record).copy()
+        if self._is_recording():
+            self._pause()
+        self._used = True
+        record, self._record = self._record, []
+        return record
+
+    def jacobian(
+        self, target: Any, sources: Any, unconnected_gradients: str = UnconnectedGradients.NONE
+    ) -> Any:
+        """Return the Jacobian of `target` with respect to each of `sources`.
+
+        Args:
+            target: a Tensor or Variable.
+            sources: a Tensor or Variable or a container of them.
+            unconnected_gradients: what stands for "no path": `UnconnectedGradients.NONE` or `.ZERO`.
+
+        Returns:
+            Arrays nested as `sources` are, each of shape `target.shape + source.shape`.
+
+        Raises:
+            TapeError: a RuntimeError; never entered, or used up.
+            SourceError: a TypeError; the target is not one tensor, or a source is none.
+
+        Example:
+            >>> import fgrad as fg
+            >>> w = fg.Variable([1.0, 2.0])
+            >>> with fg.GradientTape() as tape:
+            ...     y = w * w
+            >>> tape.jacobian(y, w)
+            Tensor([[2., 0.],
+                    [0., 4.]])
+        """
+        self._check_target(target, sources, unconnected_gradients)
+        units = unit_directions([_plain_value(target)])[0]
+        rows = self._pulled_seeds(target, units, sources, unconnected_gradients)
+        return tree_map(lambda x: np.reshape(x, (*target.shape, *x.shape[1:])), rows)
+
+    def batch_jacobian(
+        self, target: Any, source: Any, unconnected_gradients: str = UnconnectedGradients.NONE
+    ) -> Any:
+        """Return the Jacobian of each row of `target` with respect to the same row of `source`.
+
+        The rows are taken to be independent examples. If a row of the target depends on other rows of
+        the source, what it returns is the sum over the rows of the target, which means little.
+
+        Args:
+            target: a Tensor of shape `(n, ...)`.
+            source: a Tensor or Variable of shape `(n, ...)`.
+            unconnected_gradients: what stands for "no path": `UnconnectedGradients.NONE` or `.ZERO`.
+
+        Returns:
+            A Tensor of shape `(n,) + target.shape[1:] + source.shape[1:]`.
+
+        Raises:
+            TapeError: a RuntimeError; never entered, or used up.
+            SourceError: a TypeError; the target or the source is not one tensor.
+            ShapeError: a ValueError; fewer than two axes, or different numbers of rows.
+
+        Example:
+            >>> import fgrad as fg
+            >>> x = fg.constant([[1.0, 2.0], [3.0, 4.0]])
+            >>> with fg.GradientTape() as tape:
+            ...     tape.watch(x)
+            ...     y = x * x
+            >>> tape.batch_jacobian(y, x)[1]
+            Tensor([[6., 0.],
+                    [0., 8.]])
+        """
+        self._check_target(target, source, unconnected_gradients)
+        if type(source) not in BOXES:
+            raise errors.SourceError(f"batch_jacobian takes one Tensor or Variable as source, not {source!r}.")
+        for what, shape in (("target", target.shape), ("source", source.shape)):
+            if len(shape) < 2:
+                raise errors.ShapeError(f"the {what} has shape {shape} and must have rank at least 2.")
+        if target.shape[0] != source.shape[0]:
+            raise errors.ShapeError(
+                f"Need first dimension of target shape {target.shape} and source shape {source.shape} to match."
+            )
+        (units,) = unit_directions([_plain_value(target)[0]])
+        seeds = np.broadcast_to(units[:, None], (len(units), *target.shape))
+        rows = self._pulled_seeds(target, seeds, source, unconnected_gradients)
+        if rows is None:
+            return None
+        return np.reshape(
+            np.moveaxis(rows, 0, 1), (target.shape[0], *target.shape[1:], *source.shape[1:])
+        )
+
+    def _check_target(self, target: Any, sources: Any, unconnected: str) -> None:
+        check_unconnected(unconnected)
+        self._check_usable()
+        if type(target) not in BOXES:
+            raise errors.SourceError(f"a Jacobian needs one Tensor or Variable as target, not {target!r}.")
+        _check_tensors("sources", sources)
+
+    def _pulled_seeds(self, target: Any, seeds: Any, sources: Any, unconnected: str) -> Any:
+        """Return what each of several seeds of the target is pulled back to, along a new first axis."""
+        record = self._taken_record()
+
+        def pull(seed: Any) -> Any:
+            return _pulled(self, record.copy(), _seeded(self, [target], [seed]), sources, unconnected, True)
+
+        return vmap(pull)(seeds)
 
     @contextlib.contextmanager
     def stop_recording(self) -> Iterator[None]:

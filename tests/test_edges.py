@@ -149,7 +149,7 @@ USES = {
     "math.fsum": math.fsum,
     "format": lambda t: f"{t[1]:.3f}",
     "str.format": lambda t: "{:08.3f}".format(t[1]),  # noqa: UP032
-    "percent": lambda t: "%.2e" % t[1],
+    "percent": lambda t: "%.2e" % t[1],  # noqa: UP031
     "range": lambda t: list(range(t[0].astype(int))),
     "index": lambda t: [10, 20, 30, 40][t[0].astype(int)],
     "slice": lambda t: [10, 20, 30, 40, 50][t[0].astype(int) :],
@@ -282,7 +282,7 @@ def test_a_scalar_result():
     assert type(float(s)) is float
     assert (s.shape, s.ndim, s.size) == ((), 0, 1)
     assert max(s, 5.0) == 12.0
-    assert sorted([s, fg.constant(1.0)])[0].item() == 1.0
+    assert [v.item() for v in sorted([s, fg.constant(1.0)])] == [1.0, 12.0]
     assert decimal.Decimal(float(s)) == 12
     assert math.isclose(s, 12.0)
     assert [1, 2, 3][fg.constant(1)] == 2
@@ -359,7 +359,9 @@ def test_scipy_with_value_and_gradient_and_products_with_the_hessian():
 def test_other_callbacks_of_scipy():
     root = optimize.brentq(fg.grad(lambda x: (x - 2.0) ** 2), 0.0, 5.0)
     assert root == pytest.approx(2.0)
-    root = optimize.newton(fg.grad(lambda x: np.cosh(x - 1.0)), 0.0, fprime=fg.grad(fg.grad(lambda x: np.cosh(x - 1.0))))
+    root = optimize.newton(
+        fg.grad(lambda x: np.cosh(x - 1.0)), 0.0, fprime=fg.grad(fg.grad(lambda x: np.cosh(x - 1.0)))
+    )
     assert float(root) == pytest.approx(1.0)
     area, _ = integrate.quad(fg.grad(lambda x: x**3), 0.0, 2.0)
     assert area == pytest.approx(8.0)
@@ -665,7 +667,7 @@ def test_what_has_no_length_or_truth():
     with pytest.raises(TypeError, match="iteration over a 0-d"):
         iter(scalar)
     with pytest.raises(TypeError, match="iteration over a 0-d"):
-        a, b = scalar
+        _, _ = scalar
     with pytest.raises(ValueError, match="truth value of an array with more than one element is ambiguous"):
         bool(vector)
     with pytest.raises(TypeError, match="only (length-1|0-dimensional) arrays can be converted"):
@@ -677,7 +679,7 @@ def test_what_has_no_length_or_truth():
     with pytest.raises(TypeError, match="index must be an integer.*float64"):
         [1, 2][scalar]
     with pytest.raises(ValueError, match="not enough values to unpack"):
-        a, b, c = vector
+        _, _, _ = vector
 
 
 def test_iteration_inside_a_function():
@@ -689,6 +691,41 @@ def test_iteration_inside_a_function():
         return a * b * c
 
     assert plain(fg.grad(unpacked)(np.array([[2.0, 3.0], [5.0, 7.0]]))) == [[35.0, 0.0], [14.0, 10.0]]
+
+
+ELEMENTS = {
+    "iter": lambda x: x,
+    "flat": lambda x: x.flat,
+    "data": lambda x: np.asarray(x.data),
+    "base": lambda x: x.base if x.base is not None else x,
+    "ravel": lambda x: x.ravel(),
+    "indices": lambda x: (x[i] for i in range(len(x))),
+    "np.ndindex": lambda x: (x[i] for i in np.ndindex(x.shape)),
+    "reversed": reversed,
+    "sorted": sorted,
+    "np.ndenumerate": lambda x: (v for _, v in np.ndenumerate(x)),
+    "np.nditer": np.nditer,
+    "tuple": tuple,
+    "np.split": lambda x: np.split(x, 2),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+@pytest.mark.parametrize("derivative", [fg.grad, lambda f: lambda x: fg.jvp(f, (x,), (np.array([1.0, 0.0]),))[1]])
+def test_elements_carry_their_derivatives_or_are_refused(name, derivative):
+    def f(x):
+        return np.sum(x) + sum(np.sum(v * v) for v in ELEMENTS[name](x))
+
+    try:
+        result = derivative(f)(np.array([2.0, 3.0]))
+    except (TypeError, AttributeError):
+        with pytest.raises(
+            (TypeError, AttributeError), match="traced tensor|no derivative rule|flat|data|base|WRITEBACKIFCOPY"
+        ):
+            derivative(f)(np.array([2.0, 3.0]))
+        assert name in ("flat", "data", "base", "np.ndenumerate", "np.nditer")
+    else:
+        assert plain(result) in ([5.0, 7.0], 5.0)
 
 
 # Containers stay plain

@@ -101,7 +101,12 @@ CASES = [
     (errors.NotCallableError, TypeError, lambda: grad(9.0), r"^grad takes a function, not 9\.0 of type float"),
     (errors.NotCallableError, TypeError, lambda: grad(fg.constant(9.0)), r"\(f\)\(x\), not .*\(f\(x\)\)"),
     (errors.ParameterError, ValueError, lambda: grad(np.sin, argnums=3)(1.0), "position 3 is out of range"),
-    (errors.ParameterError, ValueError, lambda: fg.gradients_function(forgets, "y")(1.0), "forgets has no parameter 'y'"),
+    (
+        errors.ParameterError,
+        ValueError,
+        lambda: fg.gradients_function(forgets, "y")(1.0),
+        "forgets has no parameter 'y'",
+    ),
     (errors.ParameterError, ValueError, lambda: fg.clip_by_norm([1.0], -1.0), "clip_norm must not be negative"),
     (errors.NoResultError, ValueError, lambda: grad(forgets)(3.0), "forget to return a value from forgets"),
     (errors.OutputError, TypeError, lambda: grad(returns_text)(3.0), "returns_text returned 'done' of type str"),
@@ -127,6 +132,13 @@ CASES = [
     (errors.WatchError, ValueError, watch_a_number, r"Passed in object 3\.0 of type 'float'.*\n.*fg\.constant"),
     (errors.SourceError, TypeError, a_number_as_source, r"sources must be a Tensor.*3\.0 of type float"),
     (errors.NoGradientsError, ValueError, a_step_without_effect, "does not depend on .*'w'"),
+    (
+        errors.ConcretizationError,
+        TypeError,
+        lambda: fg.vmap(lambda x: -x if x < 0 else x)(V),
+        r"bool\(\) needs a value",
+    ),
+    (errors.AxisError, ValueError, lambda: fg.vmap(np.add)(np.ones((3, 2)), np.ones((4, 2))), "3.*4"),
     (errors.GradientCheckError, AssertionError, lambda: check_grads(np.abs, (np.array([0.0]),)), "differ"),
 ]
 
@@ -144,11 +156,11 @@ def test_an_error(kind, builtin, program, text):
 
 
 def _classes():
-    return {c for _, c in inspect.getmembers(errors, inspect.isclass) if c.__module__ == errors.__name__}
+    return {c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, errors.FgradError)}
 
 
 def test_every_class_has_a_case():
-    reached = {kind for kind, *_ in CASES} | {errors.FgradError, errors.NoGradientWarning}
+    reached = {kind for kind, *_ in CASES} | {errors.FgradError}
     assert _classes() - reached == set()
 
 
@@ -212,9 +224,6 @@ def _writes():
 
     def in_place_on_an_element(a, x):
         a[0] += x
-
-    def flat(a, x):
-        a.flat[0] = x
 
     def two_dimensions(a, x):
         a.reshape(1, 3)[0, 1] = x
@@ -300,6 +309,20 @@ def test_writing_a_traced_vector_into_a_plain_array(write, dtype, mode):
     assert not array.any()
 
 
+@pytest.mark.parametrize("mode", DERIVATIVES)
+def test_writing_through_flat(mode):
+    array = np.zeros(3)
+
+    def f(x):
+        array.flat[0] = x
+        return np.sum(array) + x * 0.0
+
+    # NumPy puts an error of its own in the place of every other one here.
+    with pytest.raises((errors.FgradError, ValueError), match=r"Error setting single item|fgrad\.numpy"):
+        DERIVATIVES[mode](f)(3.0)
+    assert not array.any()
+
+
 CALLS = {
     "operator.setitem": lambda a, x: operator.setitem(a, 0, x),
     "fill": lambda a, x: a.fill(x),
@@ -365,13 +388,12 @@ def test_a_conversion_is_refused_or_differentiated(conversion, mode):
     }.get(conversion)
     try:
         derivative = DERIVATIVES[mode](f)(3.0)
-    except errors.FgradError as error:
-        assert isinstance(error, TypeError)
+    except errors.FgradError:
         with pytest.raises(TypeError, match=r"test_errors\.py:\d+|no derivative rule"):
             DERIVATIVES[mode](f)(3.0)
-    else:
-        assert expected is not None, "the derivative was dropped in silence"
-        assert plain(derivative) == expected
+        return
+    assert expected is not None, "the derivative was dropped in silence"
+    assert plain(derivative) == expected
 
 
 def test_the_message_names_the_line():
@@ -420,11 +442,12 @@ def test_object_arrays_hold_tensors():
 
 @pytest.mark.parametrize(
     "call",
-    [np.spacing, lambda x: np.histogram(x)[1], lambda x: np.frexp(x)[0], lambda x: np.add.reduceat(x, [0, 1]) * 0 + np.spacing(x)],
+    [np.spacing, lambda x: np.histogram(x)[1], lambda x: np.frexp(x)[0], lambda x: np.nextafter.outer(x, x)],
 )
 @pytest.mark.parametrize("mode", DERIVATIVES)
 def test_a_function_without_a_rule(call, mode):
-    with pytest.raises(TypeError, match=r"has no derivative rule.*\n.*test_errors.py:\d+.*\n(.*\n)?.*fg\.stop_gradient"):
+    text = r"has no derivative rule.*\n.*test_errors.py:\d+.*\n(.*\n)?.*fg\.stop_gradient"
+    with pytest.raises(TypeError, match=text):
         DERIVATIVES[mode](lambda x: np.sum(call(x)))(np.array([3.0, 4.0]))
 
 

@@ -150,13 +150,17 @@ def test_a_function_that_returns_its_argument():
     assert plain(fg.grad(lambda x: x)(3.0)) == 1.0
 
 
-@pytest.mark.parametrize(
-    "g", [lambda x: 7.0, lambda x: x.numpy() * 2, lambda x: float(x) * 2, lambda x: x.item()]
-)
+@pytest.mark.parametrize("g", [lambda x: 7.0, lambda x: x.numpy() * 2, lambda x: float(x) * 2, lambda x: x.item()])
 @pytest.mark.parametrize("transform", [fg.gradients_function, fg.value_and_gradients_function, fg.make_vjp])
 def test_a_plain_number_as_result_is_not_passed_over_in_silence(transform, g):
     with pytest.raises((TypeError, ValueError, UserWarning), match="<lambda> returned a"):
         transform(g)(3.0)
+
+
+@pytest.mark.parametrize("g", [lambda x: float(x) * 2, lambda x: x.item(), lambda x: x.numpy(), lambda x: math.sin(x)])
+def test_forward_mode_does_not_pass_over_a_value_that_left_the_trace(g):
+    with pytest.raises(TypeError, match=r"<lambda> returned.*\n.* at test_gradient_functions\.py"):
+        fg.jvp(g, (3.0,), (1.0,))
 
 
 def test_a_constant_tensor_as_result():
@@ -632,9 +636,7 @@ class Pair:
         self.first, self.second, self.label = first, second, label
 
 
-fg.register_pytree_node(
-    Pair, lambda p: ((p.first, p.second), p.label), lambda label, children: Pair(*children, label)
-)
+fg.register_pytree_node(Pair, lambda p: ((p.first, p.second), p.label), lambda label, children: Pair(*children, label))
 
 
 def test_containers_as_arguments():

@@ -114,6 +114,40 @@ def test_results_that_outlive_the_transform_hold_nothing_else():
 
 
 @pytest.mark.usefixtures("without_collector")
+@pytest.mark.parametrize("transform", [fg.vjp, lambda f, x: fg.make_vjp(f)(x)])
+def test_results_that_outlive_a_pullback_hold_nothing_else(transform):
+    watch, kept = Watcher(), []
+
+    def loss(x):
+        y = np.sin(watch(x * x))
+        kept.append(y)
+        return np.sum(watch(np.exp(y)))
+
+    value, pullback = transform(loss, np.linspace(0.0, 1.0, N))
+    assert watch.alive() == 2
+    del pullback
+    assert watch.alive() == 0
+    assert (value.shape, kept[0].shape) == ((), (N,))
+
+
+@pytest.mark.usefixtures("without_collector")
+@pytest.mark.parametrize("transform", [fg.grad, fg.gradients_function, along])
+def test_results_that_outlive_an_exception_hold_nothing_else(transform):
+    watch, kept = Watcher(), []
+
+    def failing(x):
+        y = np.sin(watch(x * np.ones(N)))
+        kept.append(y)
+        kept.append(np.sum(watch(np.exp(y))))
+        raise KeyError("stop")
+
+    with contextlib.suppress(KeyError):
+        transform(failing)(2.0)
+    assert len(watch.references) == 2
+    assert watch.alive() == 0
+
+
+@pytest.mark.usefixtures("without_collector")
 @pytest.mark.parametrize("persistent", [False, True])
 def test_dropping_a_tape_frees_its_record(persistent):
     watch = Watcher()
@@ -198,24 +232,22 @@ def test_addition_keeps_no_operand():
 
 @pytest.mark.usefixtures("without_collector")
 def test_a_variable_that_is_dropped_is_freed():
-    w = fg.Variable(np.ones(N))
-    reference = weakref.ref(w)
-    with fg.GradientTape() as tape:
-        y = w * w
-    tape.gradient(y, w)
-    fg.implicit_gradients(lambda: w * w)()
-    del w, tape
-    assert reference() is None
+    def use():
+        w = fg.Variable(np.ones(N))
+        with fg.GradientTape() as tape:
+            y = w * w
+        tape.gradient(y, w)
+        fg.implicit_gradients(lambda: w * w)()
+        return weakref.ref(w)
+
+    assert use()() is None
 
 
 def _memory(steps, loss_of):
     """Return how many bytes more are in use after a number of steps whose losses are kept."""
-    losses = []
-    for _ in range(100):
-        losses.append(loss_of())
+    losses = [loss_of() for _ in range(100)]
     before = tracemalloc.get_traced_memory()[0]
-    for _ in range(steps):
-        losses.append(loss_of())
+    losses.extend(loss_of() for _ in range(steps))
     return (tracemalloc.get_traced_memory()[0] - before) / steps
 
 
@@ -285,24 +317,42 @@ def test_a_pass_drops_entries_while_it_runs():
     assert peak < 1.25 * peaks[0]
 
 
-@contextlib.contextmanager
-def _little_stack(limit=250):
-    """Allow few nested calls, in Python and on the C stack of new threads."""
-    stack, recursion = threading.stack_size(256 * 1024), sys.getrecursionlimit()
-    sys.setrecursionlimit(limit)
+@pytest.mark.usefixtures("without_collector")
+@pytest.mark.parametrize("again", [False, True])
+def test_a_pass_drops_what_it_has_passed_on(again):
+    """Nothing is kept forward, and backward no more than what is on its way."""
+    size = 100_000
+
+    def loss(x):
+        for _ in range(40):
+            x = x * 0.5 + 1.0
+        return np.sum(x)
+
+    x = np.ones(size)
+    tracemalloc.start()
     try:
-        yield
+        if again:
+            _, pullback = fg.vjp(loss, x)
+            pullback(1.0)
+        else:
+            fg.grad(loss)(x)
+        peak = tracemalloc.get_traced_memory()[1]
     finally:
-        sys.setrecursionlimit(recursion)
-        threading.stack_size(stack)
+        tracemalloc.stop()
+    assert peak < 8 * size * 8
 
 
 def _in_a_small_thread(program):
+    """Run a program where few calls may be nested, in Python and on the C stack."""
     result = []
 
     def run():
-        with _little_stack():
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(250)
+        try:
             result.append(program())
+        finally:
+            sys.setrecursionlimit(limit)
 
     stack = threading.stack_size(256 * 1024)
     try:

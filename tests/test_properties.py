@@ -37,7 +37,7 @@ UNARY = {
     "reversed": lambda x: x[::-1],
     "cumulated": lambda x: np.cumsum(x) * 0.25,
     "centred": lambda x: x - np.mean(x),
-    "summed": lambda x: np.sum(x) * 0.25,
+    "summed": lambda x: np.sum(x) * np.full(4, 0.25),
     "picked": lambda x: x[[0, 2, 0, 3]],
     "reshaped": lambda x: np.ravel(x.reshape(2, 2).T),
     "outer": lambda x: np.sum(x[:, None] * np.tanh(x)[None, :], axis=1) * 0.25,
@@ -285,7 +285,7 @@ FUNCTIONS = {
     "sum": lambda x: np.sum(x),
     "sine": lambda x: np.sum(np.sin(x)),
     "mixed": lambda x: np.sum(x * np.float64(1.5)),
-    "promoted": lambda x: np.sum(x * np.ones((2,) + x.shape)),
+    "promoted": lambda x: np.sum(x * np.ones((2, *x.shape))),
     "integers": lambda x: np.sum(x * np.arange(x.size).reshape(x.shape)),
     "half": lambda x: np.sum(x[..., :1]),
     "power": lambda x: np.sum(x**3),
@@ -394,16 +394,23 @@ def functional(steps):
 @settings(checked, max_examples=300)
 def test_updates_in_place_equal_their_functional_form(steps, x, v):
     weights = np.array([1.0, -2.0, 0.5, 3.0, 0.25])
-    loss = lambda f: lambda x, v: np.sum(np.sin(f(x, v)) * weights)  # noqa: E731
-    results = [fg.value_and_grad(loss(make(steps)), argnums=(0, 1))(x, v) for make in (in_place, functional)]
-    second = [
-        fg.grad(lambda x, v, g=loss(make(steps)): np.sum(fg.grad(g, argnums=1)(x, v) * weights[:3]), argnums=(0, 1))(x, v)
-        for make in (in_place, functional)
-    ]
-    tangents = [fg.jvp(make(steps), (x, v), (x + 1.0, v - 1.0)) for make in (in_place, functional)]
-    for pair in (results, second, tangents):
-        for a, b in zip(fg.tree_leaves(pair[0]), fg.tree_leaves(pair[1]), strict=True):
-            np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-9, atol=1e-11)
+
+    def everything(f):
+        def loss(x, v):
+            return np.sum(np.sin(f(x, v)) * weights)
+
+        def slope(x, v):
+            return np.sum(fg.grad(loss, argnums=1)(x, v) * weights[:3])
+
+        return (
+            fg.value_and_grad(loss, argnums=(0, 1))(x, v),
+            fg.grad(slope, argnums=(0, 1))(x, v),
+            fg.jvp(f, (x, v), (x + 1.0, v - 1.0)),
+        )
+
+    leaves = [fg.tree_leaves(everything(make(steps))) for make in (in_place, functional)]
+    for a, b in zip(*leaves, strict=True):
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-9, atol=1e-11)
 
 
 # Complex numbers

@@ -46,6 +46,7 @@ class Trace:
     def __init__(self) -> None:
         self.rank = next(_levels)
         self.level = 0
+        self.exits: dict[tuple[str, str], None] = {}
 
     def __enter__(self) -> Trace:
         self.level = self.rank
@@ -65,8 +66,9 @@ class Trace:
         return tensor.value.shape  # type: ignore[no-any-return]
 
     def concrete(self, tensor: Tensor, how: str) -> Any:
-        """Return the value that Python is to see when it asks for one by `how`, such as `float()`."""
-        raise NotImplementedError(type(self).__name__)
+        """Return the value that Python asks for by `how`, such as `float()`; note it in `exits`."""
+        self.exits[how, errors.users_line()] = None
+        return tensor.value
 
     def as_array(self, tensor: Tensor) -> npt.NDArray[Any]:
         """Answer NumPy, which wants a plain array in place of a tensor of this trace."""
@@ -225,7 +227,7 @@ class TensorLike:
         if type(value) is not Tensor:
             return getattr(_read_only(value), name)
         if not callable(getattr(np.ndarray, name)):
-            return getattr(_read_only(self._shown()), name)
+            raise errors.MissingRuleError(f"ndarray.{name}", errors.users_line())
         return functools.partial(call_without_rule, None, f"ndarray.{name}", (value,), {})
 
     # Leaving the trace: the value itself is asked for
@@ -432,8 +434,9 @@ def _read_only(value: Any) -> npt.NDArray[Any]:
 
 def name_of(function: Any) -> str:
     """Return what a message calls a function of NumPy."""
-    module = (getattr(function, "__module__", None) or "numpy").replace("numpy", "np", 1)
-    return f"{module}.{getattr(function, '__name__', repr(function))}"
+    name = getattr(function, "__name__", repr(function))
+    module = getattr(function, "__module__", None) or ("numpy" if getattr(np, name, None) is function else "")
+    return f"{module.replace('numpy', 'np', 1)}.{name}".lstrip(".")
 
 
 def call_without_rule(function: Any, name: str, args: Any, keywords: dict[str, Any]) -> Any:

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from fgrad import errors
 from fgrad.core.primitive import PRIMITIVES, ZERO, Primitive
 from fgrad.core.tensor import Tensor, Trace, apply, box, boxed, new_tensor
 
@@ -43,7 +42,6 @@ class ReverseTrace(Trace):
     Attributes:
         record: the edges, in order.
         holder: returns who keeps the record when the trace does not run, or None.
-        exits: how and where Python asked for a value itself, as `(how, line)`.
     """
 
     def __init__(self, persistent: bool = False) -> None:
@@ -51,8 +49,12 @@ class ReverseTrace(Trace):
         self.persistent = persistent
         self.record: list[Edge] = []
         self.holder: Callable[[], Any] = lambda: None
-        self.exits: dict[tuple[str, str], None] = {}
         self._keys = itertools.count()
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if error is not None:
+            self.record = []  # tensors that outlive the error hold no graph
+        super().__exit__(kind, error, traceback)
 
     def root(self, value: Any) -> Tensor:
         """Return `value` as an input of this trace."""
@@ -103,10 +105,6 @@ class ReverseTrace(Trace):
             pullback = functools.partial(Parts, likes, place)
             self.record.append((output.note, True, result.note, pullback, None, _ITEM))
         return outputs
-
-    def concrete(self, tensor: Tensor, how: str) -> Any:
-        self.exits[how, errors.users_line()] = None
-        return tensor.value
 
 
 _ITEM = Primitive("item", lambda outputs, place: outputs[place])
@@ -252,6 +250,3 @@ class ForwardTrace(Trace):
         if tangent.shape != value.shape:
             tangent = np.broadcast_to(tangent, value.shape)
         return self.root(value, tangent)
-
-    def concrete(self, tensor: Tensor, how: str) -> Any:
-        return tensor.value

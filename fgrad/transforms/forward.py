@@ -12,7 +12,7 @@ from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.core.trace import ForwardTrace
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
 from fgrad.transforms.calls import Transformed, name_of
-from fgrad.transforms.reverse import _check_result, _with_aux, differentiable, is_number, untraced
+from fgrad.transforms.reverse import _check_result, _with_aux, check_detached, differentiable, is_number, untraced
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
@@ -62,6 +62,8 @@ def _run_jvp(
         outputs, out_treedef = flatten(result)
         outputs = [untraced(leaf) for leaf in outputs]
     _check_result(function, result, outputs)
+    if not any(_is_of(leaf, trace) for leaf in outputs):
+        check_detached(function, trace)
     moved = [boxed(leaf.note if _is_of(leaf, trace) else np.zeros_like(leaf)) for leaf in outputs]
     value, tangent = unflatten(out_treedef, map(untraced, outputs)), unflatten(out_treedef, moved)
     return (value, tangent, tree_map(untraced, aux)) if has_aux else (value, tangent)

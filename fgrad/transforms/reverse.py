@@ -19,7 +19,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import ZERO
-from fgrad.core.tensor import BOXES, Tensor, boxed, settle
+from fgrad.core.tensor import BOXES, Tensor, Trace, boxed, settle
 from fgrad.core.trace import ReverseTrace, pull_back
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
 from fgrad.ops.elementwise import stop_gradient_of
@@ -231,7 +231,7 @@ class Linearization:
             (leaf.note, leaf.value) if type(leaf) is Tensor and leaf.tracing is trace else None for leaf in leaves
         ]
         if not any(self._outputs):
-            _check_detached(function, trace)
+            check_detached(function, trace)
         self._record, trace.record = trace.record, []
         self._leaves = [untraced(leaf) for leaf in leaves]
         self.result = unflatten(self.treedef, self._leaves)
@@ -295,7 +295,8 @@ def _check_result(function: Any, result: Any, leaves: list[Any]) -> None:
             )
 
 
-def _check_detached(function: Any, trace: ReverseTrace) -> None:
+def check_detached(function: Any, trace: Trace) -> None:
+    """Raise if values left the trace on the way to a result that is not connected to it."""
     # Asking for a truth value or an index is no departure: control flow is made of it.
     departures = [(how, line) for how, line in trace.exits if how in _DEPARTURES]
     if departures:
@@ -501,8 +502,15 @@ def _run_value_and_grad(
 
 
 def refuse_integers(transform: str, function: Any, inputs: dict[Place, Input]) -> None:
-    """Raise if an argument to differentiate holds integers or booleans."""
+    """Raise if an argument to differentiate holds integers or booleans, or no number at all."""
     for place, traced in inputs.items():
+        if not traced.is_traced() and (traced.leaves or traced.tree is None):
+            what = _described(traced.leaves[0]) if traced.leaves else "None"
+            if not traced.leaves or not is_number(traced.leaves[0]):
+                raise errors.IntegerInputError(
+                    f"{transform} of {name_of(function)}: the argument {place_name(function, place)} is {what}, "
+                    "and no number.\nChoose other arguments with argnums."
+                )
         for description in traced.numbers_without_gradient(function, place):
             raise errors.IntegerInputError(
                 f"{transform} of {name_of(function)}: the argument {description}, which has no derivative.\n"
