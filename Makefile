@@ -28,7 +28,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/run.py
 
 docs: $(READY)
-	$(BIN)/pdoc --docformat google --output-directory build/docs fgrad
+	$(BIN)/python tools/docs.py build/docs
 
 clean:
 	rm -rf .venv build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

@@ -21,8 +21,9 @@ from tqdm import tqdm
 import fgrad as fg
 from fgrad.scipy.special import logsumexp
 
-HIDDEN = 128
-BATCH = 64
+HIDDEN = 256
+BATCH = 32
+NOISE = 0.2
 
 
 class Digits(NamedTuple):
@@ -51,17 +52,17 @@ def load(seed: int) -> tuple[Digits, Digits]:
 
 
 class Network:
-    """Two layers with a tanh between them."""
+    """Two layers; what is negative between them becomes 0."""
 
     def __init__(self, rng: np.random.Generator) -> None:
-        self.w1 = fg.Variable(rng.normal(size=(64, HIDDEN)) / 8, name="w1")
+        self.w1 = fg.Variable(rng.normal(size=(64, HIDDEN)) / np.sqrt(64), name="w1")
         self.b1 = fg.Variable(np.zeros(HIDDEN), name="b1")
         self.w2 = fg.Variable(rng.normal(size=(HIDDEN, 10)) / np.sqrt(HIDDEN), name="w2")
         self.b2 = fg.Variable(np.zeros(10), name="b2")
 
     def scores(self, images: np.ndarray) -> Any:
         """Return ten numbers for each image; the largest stands for the network's answer."""
-        return np.tanh(images @ self.w1 + self.b1) @ self.w2 + self.b2
+        return np.maximum(images @ self.w1 + self.b1, 0) @ self.w2 + self.b2
 
     def loss(self, digits: Digits) -> Any:
         """Return the cross-entropy: the mean of -log(probability of the right answer)."""
@@ -79,11 +80,12 @@ class Network:
 
 
 def batches(digits: Digits, rng: np.random.Generator) -> Iterator[Digits]:
-    """Yield all images in a random order, a few at a time."""
+    """Yield all images in a random order, a few at a time, with noise so that they are not learnt by heart."""
     order = rng.permutation(len(digits.labels))
     for start in range(0, len(order), BATCH):
         chosen = order[start : start + BATCH]
-        yield Digits(digits.images[chosen], digits.labels[chosen])
+        images = digits.images[chosen]
+        yield Digits(images + NOISE * rng.normal(size=images.shape), digits.labels[chosen])
 
 
 def train(network: Network, train_set: Digits, test_set: Digits, epochs: int, rng: np.random.Generator) -> list[Epoch]:
@@ -133,31 +135,33 @@ def draw_learning_curve(history: list[Epoch], path: Path) -> None:
     curves = Epoch(*np.transpose(history))
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
-    left.plot(epochs, curves.train_loss, label="training images")
-    left.plot(epochs, curves.test_loss, label="test images")
+    for name, loss, accuracy in (
+        ("training images", curves.train_loss, curves.train_accuracy),
+        ("test images", curves.test_loss, curves.test_accuracy),
+    ):
+        left.plot(epochs, loss, marker=".", label=name)
+        right.plot(epochs, 100 * (1 - np.asarray(accuracy)), marker=".", label=name)
     left.set(title="cross-entropy", xlabel="epoch", yscale="log")
-    right.plot(epochs, 100 * (1 - np.array(curves.train_accuracy)), label="training images")
-    right.plot(epochs, 100 * (1 - np.array(curves.test_accuracy)), label="test images")
-    right.set(title="wrong answers (%)", xlabel="epoch", ylim=(0, 10))
+    right.set(title="images read wrongly (%)", xlabel="epoch")
+    right.set_ylim(bottom=0)
     for axes in (left, right):
         axes.grid(alpha=0.3)
         axes.legend()
-        axes.set_xlim(1, len(history))
     figure.savefig(path, dpi=120)
 
 
 def draw_mistakes(digits: Digits, answers: np.ndarray, path: Path) -> int:
     """Draw the images that were read wrongly, and return how many there are."""
     wrong = np.flatnonzero(answers != digits.labels)
-    columns = min(6, max(1, len(wrong)))
-    rows = max(1, -(-len(wrong) // columns))
-    figure = Figure(figsize=(1.5 * columns, 1.9 * rows + 0.5), layout="constrained")
+    rows = max(1, -(-len(wrong) // 8))
+    columns = max(3, -(-len(wrong) // rows))
+    figure = Figure(figsize=(1.4 * columns, 1.75 * rows + 0.5), layout="constrained")
     figure.suptitle(f"{len(wrong)} of {len(answers)} test images were read wrongly")
-    for axes in figure.subplots(rows, columns, squeeze=False).flat:
+    for axes in figure.subplots(rows, columns, squeeze=False).flat[len(wrong) :]:
         axes.axis("off")
     for axes, place in zip(figure.axes, wrong, strict=False):
-        axes.imshow(digits.images[place].reshape(8, 8), cmap="gray_r")
-        axes.set_title(f"a {digits.labels[place]}, read as {answers[place]}", fontsize=9)
+        axes.imshow(digits.images[place].reshape(8, 8), cmap="gray_r", vmin=0, vmax=1)
+        axes.set(title=f"{digits.labels[place]}, read as {answers[place]}", xticks=[], yticks=[])
     figure.savefig(path, dpi=120)
     return len(wrong)
 
