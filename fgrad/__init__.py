@@ -17,6 +17,10 @@ from fgrad.ops.shaping import stack as stack
 from fgrad.tape import GradientTape as GradientTape
 from fgrad.tape import gradients as gradients
 from fgrad.transforms.batch import vmap as vmap
+from fgrad.transforms.custom import checkpoint as checkpoint
+from fgrad.transforms.custom import custom_gradient as custom_gradient
+from fgrad.transforms.custom import custom_jvp as custom_jvp
+from fgrad.transforms.custom import custom_vjp as custom_vjp
 from fgrad.transforms.forward import jvp as jvp
 from fgrad.transforms.jacobians import elementwise_grad as elementwise_grad
 from fgrad.transforms.jacobians import gauss_newton_vp as gauss_newton_vp

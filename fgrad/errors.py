@@ -545,3 +545,87 @@ class AxisError(FgradError, ValueError):
 
 class LoopWarning(UserWarning):
     """`vmap` runs an operation in a loop, because it has no batching rule; the result is right, but slow."""
+
+
+class CustomRuleError(FgradError, ValueError):
+    """A rule that a user gave does not fit its function.
+
+        >>> import fgrad as fg
+        >>> @fg.custom_gradient
+        ... def product(x, y):
+        ...     return x * y, lambda dy: dy * y
+        >>> fg.grad(product)(2.0, 3.0)
+        Traceback (most recent call last):
+        fgrad.errors.CustomRuleError: ...
+
+    It gives one derivative per argument:
+
+        >>> @fg.custom_gradient
+        ... def product(x, y):
+        ...     return x * y, lambda dy: (dy * y, dy * x)
+        >>> fg.grad(product)(2.0, 3.0)
+        Tensor(3.)
+    """
+
+
+class ClosureError(FgradError, TypeError):
+    """A function with a rule of its own uses a traced value that the rule says nothing of.
+
+        >>> import fgrad as fg
+        >>> def loss(w, x):
+        ...     @fg.custom_gradient
+        ...     def scaled(x):
+        ...         return w * x, lambda dy: dy * w
+        ...     return scaled(w * x)
+        >>> fg.grad(loss)(2.0, 3.0)
+        Traceback (most recent call last):
+        fgrad.errors.ClosureError: ...
+
+    Make it an argument:
+
+        >>> @fg.custom_gradient
+        ... def scaled(w, x):
+        ...     return w * x, lambda dy: (dy * x, dy * w)
+        >>> fg.grad(lambda w, x: scaled(w, w * x))(2.0, 3.0)
+        Tensor(12.)
+    """
+
+
+class GraphInputError(FgradError, ValueError):
+    """A graph was run on arguments of another structure, shape or dtype than it was recorded with.
+
+        >>> import numpy as np, fgrad as fg
+        >>> from fgrad.transforms.record import trace
+        >>> graph = trace(np.sum)(np.ones(3))
+        >>> graph(np.ones(4))
+        Traceback (most recent call last):
+        fgrad.errors.GraphInputError: ...
+
+    A graph holds for all values of the same shapes; record another one for other shapes:
+
+        >>> graph(np.array([1.0, 2.0, 3.0]))
+        Tensor(6.)
+        >>> trace(np.sum)(np.ones(4))(np.ones(4))
+        Tensor(4.)
+    """
+
+
+class RecordedAssignmentError(FgradError, RuntimeError):
+    """A variable was assigned while the function that reads it was being recorded.
+
+        >>> import fgrad as fg
+        >>> from fgrad.transforms.record import trace
+        >>> w = fg.Variable(3.0, name="w")
+        >>> def step(x):
+        ...     w.assign_sub(0.1 * w.numpy())
+        ...     return w * x
+        >>> trace(lambda x: (w * x, step(x)))(2.0)
+        Traceback (most recent call last):
+        fgrad.errors.RecordedAssignmentError: ...
+
+    Return the new value, and assign what the graph computes:
+
+        >>> graph = trace(lambda x: w - 0.1 * w * x)(1.0)
+        >>> w.assign(2.0).assign(graph(1.0))
+        Variable(1.8, name='w')
+    """

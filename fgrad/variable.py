@@ -70,6 +70,11 @@ class VariableWatch:
         return tuple(sorted(self.chosen, key=lambda variable: variable.number))
 
 
+def watch_of(trace: ReverseTrace) -> VariableWatch | None:
+    """Return the open watch that makes variables inputs of a trace."""
+    return next((watch for watch in _watchers.open if watch.trace is trace), None)
+
+
 class Variable(TensorLike):
     """A tensor whose value can be replaced, such as a parameter of a model.
 

@@ -202,6 +202,29 @@ def where(condition: Any, *choices: Any) -> Any:
     return apply(_where, (condition, *choices))
 
 
+@answers(np.isclose)
+def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """Return where two arrays are equal within a tolerance; the derivative is 0."""
+    near = np.less_equal(np.abs(np.subtract(a, b)), atol + rtol * np.abs(b))
+    near = np.where(np.isfinite(b), near, np.equal(a, b))
+    return np.logical_or(near, np.logical_and(np.isnan(a), np.isnan(b))) if equal_nan else near
+
+
+@answers(np.allclose)
+def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    """Return whether two arrays are equal within a tolerance, which asks for the values themselves."""
+    return bool(np.all(isclose(a, b, rtol, atol, equal_nan)))
+
+
+@answers(np.array_equal)
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+    """Return whether two arrays have one shape and equal elements, which asks for the values themselves."""
+    if np.shape(a1) != np.shape(a2):
+        return False
+    equal = np.equal(a1, a2)
+    return bool(np.all(np.logical_or(equal, np.logical_and(np.isnan(a1), np.isnan(a2))) if equal_nan else equal))
+
+
 @answers(np.nonzero)
 def nonzero(a: Any) -> Any:
     """Return the indices of the elements that are not zero, which asks for the values themselves."""

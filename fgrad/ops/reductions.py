@@ -18,7 +18,8 @@ from fgrad.ops.batching import index_of_extremum_batch, reduction_batch
 from fgrad.ops.families import answers, constant_in_pieces, elementwise, linear, register, sample, scale
 from fgrad.ops.shaping import repeat
 
-Axis = int | tuple[int, ...] | None
+Axis = Any
+"""An axis, a tuple of them, or None for all."""
 
 _SAMPLES = (
     sample(()),

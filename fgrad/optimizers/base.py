@@ -237,9 +237,10 @@ class Optimizer:
         """
         pairs, left = self._compute(loss, var_list, grad_loss)
         if all(gradient is None for gradient, _ in pairs):
+            names = _names(pairs) or "any trainable variable"
             reasons = "".join(f"\n  a value left the trace by {each}" for each in left)
             raise errors.NoGradientsError(
-                f"No gradients provided for any variable: the loss does not depend on {_names(pairs)}.{reasons}\n"
+                f"No gradients provided for any variable: the loss does not depend on {names}.{reasons}\n"
                 "Compute the loss from trainable variables inside the function, with NumPy's functions."
             )
         self.apply_gradients(pairs, global_step)

@@ -33,6 +33,9 @@ class Transformed:
         self._run, self._function, self._options = run, function, options
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
+        if args and isinstance(args[0], type) and _parameters(self._function)[:1] == ["cls"]:
+            # From Python 3.13 on a classmethod passes the class, and does not ask `__get__`.
+            return self.__get__(args[0], type(args[0]))(*args[1:], **keywords)
         return self._run(self._function, args, keywords, **self._options)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -113,7 +116,10 @@ def select(
         raise errors.ParameterError(f"params must be all names or all positions; got {chosen!r}.")
     places: list[Place] = []
     for each in chosen:
-        place = _by_name(function, each, args, keywords) if isinstance(each, str) else _by_position(function, each, args)
+        if isinstance(each, str):
+            place = _by_name(function, each, args, keywords)
+        else:
+            place = _by_position(function, each, args)
         if isinstance(place, str) and place not in keywords:
             default = inspect.signature(function).parameters[place].default
             if default is inspect.Parameter.empty:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, overload
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -27,6 +27,16 @@ from fgrad.transforms.calls import Place, Selection, Transformed, decorator, nam
 from fgrad.variable import Variable, VariableWatch
 
 P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Weighable(Protocol[P, R_co]):
+    """A gradient function: it takes the arguments of the function that it was made of, and `dy`."""
+
+    @overload
+    def __call__(self, *args: P.args, **keywords: P.kwargs) -> R_co: ...
+    @overload
+    def __call__(self, *args: Any, dy: Any, **keywords: Any) -> R_co: ...
 
 
 # Values and cotangents at the edge
@@ -39,6 +49,11 @@ def differentiable(leaf: Any) -> Any:
     value = settle(leaf)
     if isinstance(value, (float, complex)) and not isinstance(value, np.generic):
         return np.float64(value) if isinstance(value, float) else np.complex128(value)
+    if isinstance(value, (np.ma.MaskedArray, np.matrix)):
+        raise errors.StructureError(
+            f"a {type(value).__name__} cannot be differentiated: its own meaning of the operations would be lost.\n"
+            "Pass a plain array, np.asarray(x), or for a masked array x.filled(0) and the mask for np.where."
+        )
     is_array = isinstance(value, (np.ndarray, np.generic)) or type(value) is Tensor
     return value if is_array and value.dtype.kind in "fc" else None
 
@@ -152,7 +167,8 @@ class Input:
         # The keys are kept apart from the tensors, which the user's function may assign to.
         self._keys = [None if tensor is None else tensor.note for tensor in tensors]
         self.tree = unflatten(
-            self._treedef, [leaf if tensor is None else tensor for leaf, tensor in zip(self.leaves, tensors, strict=True)]
+            self._treedef,
+            [leaf if tensor is None else tensor for leaf, tensor in zip(self.leaves, tensors, strict=True)],
         )
 
     def numbers_without_gradient(self, function: Any, place: Place) -> list[str]:
@@ -346,11 +362,11 @@ def _warn_of_none(function: Any, line: Linearization) -> None:
 
 
 @overload
-def gradients_function(function: Callable[P, Any], params: Selection = None) -> Callable[P, list[Any]]: ...
+def gradients_function(function: Callable[P, Any], params: Selection = None) -> Weighable[P, list[Any]]: ...
 @overload
 def gradients_function(
     function: None = None, params: Selection = None
-) -> Callable[[Callable[P, Any]], Callable[P, list[Any]]]: ...
+) -> Callable[[Callable[P, Any]], Weighable[P, list[Any]]]: ...
 def gradients_function(function: Any = None, params: Selection = None) -> Any:
     """Return a function that computes the gradients of `function` with respect to its arguments.
 
@@ -385,11 +401,11 @@ def gradients_function(function: Any = None, params: Selection = None) -> Any:
 @overload
 def value_and_gradients_function(
     function: Callable[P, Any], params: Selection = None
-) -> Callable[P, tuple[Any, list[Any]]]: ...
+) -> Weighable[P, tuple[Any, list[Any]]]: ...
 @overload
 def value_and_gradients_function(
     function: None = None, params: Selection = None
-) -> Callable[[Callable[P, Any]], Callable[P, tuple[Any, list[Any]]]]: ...
+) -> Callable[[Callable[P, Any]], Weighable[P, tuple[Any, list[Any]]]]: ...
 def value_and_gradients_function(function: Any = None, params: Selection = None) -> Any:
     """Return a function that computes the value of `function` and its gradients.
 
