@@ -105,7 +105,7 @@ def _random_like(tree: Any, rng: np.random.Generator) -> Any:
 
 def _difference(f: Callable[..., Any], args: tuple[Any, ...], direction: tuple[Any, ...]) -> Any:
     """Return how `f` changes along a direction, by central differences of two step sizes."""
-    leaves, treedef = flatten(args)
+    treedef = flatten(args)[1]
     directions = flatten(direction)[0]
 
     def central(step: float) -> tuple[list[Any], Any]:

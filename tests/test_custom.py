@@ -108,7 +108,8 @@ def test_under_every_transform(f):
     np.testing.assert_allclose(by_p["a"], 2 * np.sum(np.sin(rows)))
     tangent = fg.jvp(fg.vmap(g, in_axes=(0, None)), (rows, P), (rows, P))[1]
     np.testing.assert_allclose(tangent, np.sum((6 * np.cos(rows) + 2 * rows) * rows + 6 * np.sin(rows), axis=1))
-    np.testing.assert_allclose(fg.vmap(lambda a: g(X, {"a": a}))(np.array([1.0, 2.0])), [g(X, {"a": a}) for a in (1, 2)])
+    by_a = fg.vmap(lambda a: g(X, {"a": a}))(np.array([1.0, 2.0]))
+    np.testing.assert_allclose(by_a, [g(X, {"a": a}) for a in (1, 2)])
     x = fg.constant(X)
     with fg.GradientTape(persistent=True) as tape:
         tape.watch(x)
@@ -226,7 +227,7 @@ def test_closures_over_values_of_the_same_transform_are_refused():
 
 def test_bad_rules():
     few = fg.custom_gradient(lambda x, y: (x * y, lambda dy: dy))
-    with pytest.raises(errors.CustomRuleError, match="expected to return 2 gradients, one per argument, but returned 1"):
+    with pytest.raises(errors.CustomRuleError, match="expected to return 2 gradients, one per argument, but"):
         fg.grad(few)(2.0, 3.0)
     wide = fg.custom_gradient(lambda x: (np.sum(x), lambda dy: np.ones(5)))
     with pytest.raises(errors.CustomRuleError, match=r"array of shape \(5,\) for array number 0 .* has shape \(2,\)"):
@@ -238,7 +239,7 @@ def test_bad_rules():
     with pytest.raises(errors.CustomRuleError, match=r"has no rule yet: define it with <lambda>.defjvp\(rule\)"):
         fg.grad(fg.custom_jvp(lambda x: x))(1.0)
     with pytest.raises(errors.CustomRuleError, match="takes scale by keyword only"):
-        fg.custom_gradient(lambda x, *, scale=1.0: (x, lambda dy: dy))(1.0)
+        fg.custom_gradient(lambda x, *, scale=1.0: (x, lambda dy: dy))(1.0, scale=2.0)
     with pytest.raises(errors.NotCallableError, match="custom_vjp takes a function, not 3"):
         fg.custom_vjp(3)
     with pytest.raises(errors.NotCallableError, match="checkpoint takes a function, not 3"):

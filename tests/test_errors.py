@@ -90,6 +90,15 @@ grad = fg.grad
 
 # class, its built-in, a program, and what its message must say
 CASES = [
+    (errors.ConcretizationError, TypeError, lambda: fg.vmap(lambda x: x if x > 0 else -x)(V), r"bool\(\) needs a value"),
+    (errors.AxisError, ValueError, lambda: fg.vmap(np.add)(V, np.ones(3)), "axes of different sizes"),
+    (errors.CustomRuleError, ValueError, lambda: grad(fg.custom_vjp(np.sin))(1.0), "has no rule yet"),
+    (
+        errors.ClosureError,
+        TypeError,
+        lambda: grad(lambda w: fg.custom_gradient(lambda x: (w * x, lambda dy: dy))(w))(2.0),
+        "uses a traced value that is not one of its arguments",
+    ),
     (errors.ArrayConversionError, TypeError, lambda: grad(lambda x: np.sum(np.array([x, x])))(3.0), r"np\.stack"),
     (errors.ArrayConversionError, TypeError, lambda: grad(lambda x: np.asarray(x) * 2)(3.0), r"x\.numpy\(\)"),
     (errors.ArrayConversionError, TypeError, lambda: grad(filled(np.zeros(2)))(3.0), r"fgrad\.numpy\.zeros"),

@@ -94,7 +94,7 @@ class ReverseTrace(Trace):
                     like = (value.shape, value.dtype)
                 self.record.append((key, first, arg.note, pullback, like, primitive))
                 first = False
-            argnum += 1
+            argnum += 1  # noqa: SIM113  # enumerate() takes 40 ns more
         return result if dtype is not None else self._outputs(result)
 
     def _outputs(self, result: Tensor) -> tuple[Tensor, ...]:

@@ -267,7 +267,9 @@ def _explicit(subscripts: str, ndims: list[int]) -> str:
     if len(terms) != len(ndims):
         raise ValueError(f"einsum has {len(ndims)} operands and {len(terms)} terms in {subscripts!r}")
     unused = [letter for letter in string.ascii_letters if letter not in subscripts]
-    broad = [ndim - len(term.replace("...", "")) if "..." in term else 0 for term, ndim in zip(terms, ndims, strict=True)]
+    broad = [
+        ndim - len(term.replace("...", "")) if "..." in term else 0 for term, ndim in zip(terms, ndims, strict=True)
+    ]
     letters = "".join(unused[: max(broad, default=0)])
     terms = [term.replace("...", letters[len(letters) - n :]) for term, n in zip(terms, broad, strict=True)]
     if arrow:

@@ -21,6 +21,8 @@ from fgrad.ops.shaping import repeat
 Axis = Any
 """An axis, a tuple of them, or None for all."""
 
+_total: Any = np.add.reduce
+
 _SAMPLES = (
     sample(()),
     sample((3,)),
@@ -70,7 +72,7 @@ def _extremum_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) 
 
     def pullback(ct: Any) -> Any:
         chosen = x == ans.reshape(kept)
-        return np.where(chosen, ct.reshape(kept) / np.sum(chosen, axis, ct.dtype, keepdims=True), 0)
+        return np.where(chosen, ct.reshape(kept) / _total(chosen, axis=axis, dtype=ct.dtype, keepdims=True), 0)
 
     return pullback
 
@@ -78,8 +80,8 @@ def _extremum_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) 
 def _extremum_tangent(tangents: Any, ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     (t,) = tangents
     chosen = x == ans.reshape(_kept(x.shape, axis))
-    total = np.sum(np.where(chosen, t, 0), axis, keepdims=keepdims)
-    return total / np.sum(chosen, axis, t.dtype, keepdims=keepdims)
+    total = _total(np.where(chosen, t, 0), axis=axis, keepdims=keepdims)
+    return total / _total(chosen, axis=axis, dtype=t.dtype, keepdims=keepdims)
 
 
 _REAL_SAMPLES = tuple(sample(*s.shapes, complex=False, **s.metadata) for s in _SAMPLES)
@@ -126,7 +128,7 @@ def _prod_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> C
 
 
 def _prod_tangent(tangents: Any, ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    return np.sum(scale(tangents[0], _products_of_others(x, axis)), axis, keepdims=keepdims)
+    return _total(scale(tangents[0], _products_of_others(x, axis)), axis=axis, keepdims=keepdims)
 
 
 _prod = _reducing(
@@ -142,7 +144,7 @@ _prod = _reducing(
 
 def _logsumexp_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     shift = _shift(np.maximum.reduce(x, axis=axis, keepdims=True))
-    total = np.add.reduce(np.exp(x - shift), axis=axis, keepdims=True)
+    total = _total(np.exp(x - shift), axis=axis, keepdims=True)
     with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf, as it should be
         result = np.log(total) + shift
     return result if keepdims else np.squeeze(result, axis)[()]
@@ -169,8 +171,8 @@ _logsumexp = _reducing(
         "logsumexp",
         _logsumexp_value,
         (_logsumexp_rule,),
-        lambda tangents, ans, x, axis=None, keepdims=False: np.sum(
-            tangents[0] * _softmax(x, ans, axis), axis, keepdims=keepdims
+        lambda tangents, ans, x, axis=None, keepdims=False: _total(
+            tangents[0] * _softmax(x, ans, axis), axis=axis, keepdims=keepdims
         ),
         samples=_REAL_SAMPLES,
     )
@@ -323,7 +325,7 @@ def _chosen(a: Any, axis: Axis, keepdims: bool, where: Any) -> Any:
     """Return how many elements go into each result, also when a mask chooses them."""
     if where is True:
         return _count(a.shape, axis)
-    return np.sum(np.broadcast_to(where, a.shape), axis, keepdims=keepdims)
+    return _total(np.broadcast_to(where, a.shape), axis=axis, dtype=np.intp, keepdims=keepdims)
 
 
 @answers(np.var)

@@ -84,13 +84,18 @@ def squeeze(a: Any, axis: int | tuple[int, ...] | None = None) -> Any:
 
 _transpose = linear(
     lambda x, axes: np.transpose(x, axes),
-    lambda ans, x, axes: lambda ct: np.transpose(ct, None if axes is None else np.argsort([axis % ct.ndim for axis in axes])),
+    lambda ans, x, axes: lambda ct: np.transpose(ct, _inverse(axes)),
     sample((2, 3), axes=None),
     sample((2, 3, 1), axes=(2, 0, 1)),
     sample((), axes=None),
     sample((2, 3, 1), axes=(-1, 0, -2)),
     name="transpose",
 )
+
+
+def _inverse(axes: tuple[int, ...] | None) -> Any:
+    """Return the axes that undo a permutation."""
+    return None if axes is None else np.argsort([axis % len(axes) for axis in axes])
 
 
 def _batched_transpose(values: Any, mapped: Any, size: int, metadata: Any) -> Any:

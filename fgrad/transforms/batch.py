@@ -144,7 +144,8 @@ def _names(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> li
     """Return what messages call the leaves of a call."""
     places: list[int | str] = [*range(len(args)), *sorted(keywords)]
     trees = [*args, *(keywords[name] for name in sorted(keywords))]
-    return [place_name(function, place) + path for place, tree in zip(places, trees, strict=True) for path in paths(tree)]
+    named = zip(places, trees, strict=True)
+    return [place_name(function, place) + path for place, tree in named for path in paths(tree)]
 
 
 def _common_size(function: Any, values: list[Any], axes: list[int | None], names: list[str]) -> int:

@@ -250,12 +250,12 @@ def _positional(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) 
         bound = inspect.signature(function).bind(*args, **keywords)
     except ValueError:  # a built-in function does not tell
         return args
-    bound.apply_defaults()
     if bound.kwargs:
         raise errors.CustomRuleError(
             f"{name_of(function)} has a rule of its own and takes {', '.join(bound.kwargs)} by keyword only; "
             "a rule gives one derivative per argument by position."
         )
+    bound.apply_defaults()
     return bound.args
 
 

@@ -143,7 +143,12 @@ def _by_pushforward(
 
 
 def _run_jacobian(
-    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection, mode: str, chunk_size: int | None
+    function: Any,
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    argnums: Selection,
+    mode: str,
+    chunk_size: int | None,
 ) -> Any:
     _check_chunk_size(chunk_size)
     if mode not in ("auto", "forward", "reverse"):
@@ -154,9 +159,9 @@ def _run_jacobian(
     else:
         line = Linearization(function, args, keywords, places)
         refuse_integers("jacobian", function, line.inputs)
-        sizes = [sum(x.size for x in _arrays(tree)[0]) for tree in (line.result, [i.tree for i in line.inputs.values()])]
-        is_real = all(x.dtype.kind == "f" for x in _arrays([i.tree for i in line.inputs.values()])[0])
-        if mode == "auto" and sizes[0] > sizes[1] and is_real:
+        outputs, inputs = _arrays(line.result)[0], _arrays([i.tree for i in line.inputs.values()])[0]
+        is_wide = sum(x.size for x in outputs) > sum(x.size for x in inputs)
+        if mode == "auto" and is_wide and all(x.dtype.kind == "f" for x in inputs):
             found = _by_pushforward(function, args, keywords, places, chunk_size)
         else:
             found = _by_pullback(line, chunk_size)
