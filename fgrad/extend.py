@@ -8,6 +8,8 @@
     >>> fg.grad(cube)(2.0), fg.grad(fg.grad(cube))(2.0)
     (Tensor(12.), Tensor(12.))
 
+`defbatch` adds a rule for `vmap`, and `fgrad.testing.check_primitive` tests all of them.
+
 Rules are ordinary code with NumPy's functions; they are traced themselves, which gives the next order.
 A reverse rule computes nothing before the cotangent comes: all work stands in the inner function. For
 complex numbers it transposes and does not conjugate.
@@ -117,6 +119,28 @@ def defjvp(operation: Operation, *rules: Rule | None) -> None:
         return total
 
     _checked(operation).jvp = forward
+
+
+def defbatch(operation: Operation, rule: Rule) -> None:
+    """Define how `vmap` runs an operation on many examples at once; without a rule it runs in a loop.
+
+    Args:
+        operation: from `register_primitive`.
+        rule: `rule(values, mapped, size, metadata)` gets the arguments, a list that says which of them
+            hold `size` examples along their first axis, and the metadata. It returns the results with the
+            examples along their first axis. It calls the operation, or others, not the implementation.
+
+    Raises:
+        TypeError: `operation` is not one.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> norm = register_primitive(lambda x, *, axis: np.sqrt(np.sum(x * x, axis)), name="example_norm")
+        >>> defbatch(norm, lambda values, mapped, size, metadata: norm(*values, axis=metadata["axis"] + 1))
+        >>> fg.vmap(lambda x: norm(x, axis=0))(np.array([[3.0, 4.0], [6.0, 8.0]]))
+        Tensor([ 5., 10.])
+    """
+    _checked(operation).batch = rule
 
 
 def _checked(operation: Any) -> Primitive:

@@ -28,6 +28,7 @@ from fgrad.transforms.reverse import (
     gradient_at_edge,
     make_seed,
     match_seeds,
+    may_hold_zeros,
 )
 from fgrad.variable import Variable, VariableWatch
 
@@ -432,6 +433,7 @@ def _pulled(
     keys = [_key(tape, leaf) for leaf in leaves]
     keep = {key for key in keys if key is not None}
     stop_keys = {key for key in (_key(tape, x) for x in stop) if key is not None}
+    guarded = guarded and any(map(may_hold_zeros, cotangents.values()))
     cotangents = pull_back(record, cotangents, keep, stop_keys, guarded)
     return unflatten(
         treedef,

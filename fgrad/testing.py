@@ -1,11 +1,13 @@
 """Checking derivatives, of a user's function and of fgrad's own primitives.
 
     check_grads(f, args)        both modes against finite differences, to any order
+    check_primitive(f, x)       the same, with dtypes and batches: all rules of an operation
     calls(primitive)            the sample calls of a primitive, for the generic tests
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +20,7 @@ from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import BOXES, apply
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.ops.families import Sample
+from fgrad.transforms.batch import vmap
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.reverse import vjp
 
@@ -137,6 +140,66 @@ def _compare(found: Any, expected: Any, rtol: float, atol: float, what: str) -> 
             raise errors.GradientCheckError(
                 f"the {what} derivative{path} is\n{x}\nand finite differences give\n{y}"
             )
+
+
+def check_primitive(operation: Callable[..., Any], *args: Any, **metadata: Any) -> None:
+    """Check the rules of an operation at one call: what fgrad's own tests check for its primitives.
+
+    Both modes are compared with finite differences to second order, also where only some arguments are
+    differentiated; gradients must have the dtype and shape of their arguments, in single precision too;
+    `vmap` must agree with a loop, whichever arguments are mapped.
+
+    Args:
+        operation: from `fgrad.extend.register_primitive`, or any function of arrays.
+        args: float64 or complex128 arrays.
+        metadata: keyword arguments.
+
+    Raises:
+        GradientCheckError: an AssertionError; a rule is wrong. The message says which.
+
+    Example:
+        >>> check_primitive(np.arctan2, np.array([0.5, 1.0]), np.array([1.0, 2.0]))
+    """
+
+    def f(*arrays: Any) -> Any:
+        return operation(*arrays, **metadata)
+
+    arrays = tuple(np.asarray(x) for x in args)
+    check_grads(f, arrays)
+    for place, x in enumerate(arrays):
+        check_grads(_of_one(f, arrays, place), (x,), order=1)
+    _check_form(f, arrays)
+    _check_form(f, tuple(x.astype(_SINGLE[x.dtype.char]) for x in arrays))
+    for mapped in itertools.product((0, None), repeat=len(arrays)):
+        if 0 in mapped:
+            _check_batch(f, arrays, mapped)
+
+
+_SINGLE = {"d": np.float32, "D": np.complex64}
+
+
+def _of_one(f: Callable[..., Any], arrays: tuple[Any, ...], place: int) -> Callable[..., Any]:
+    return lambda x: f(*arrays[:place], x, *arrays[place + 1 :])
+
+
+def _check_form(f: Callable[..., Any], arrays: tuple[Any, ...]) -> None:
+    result, pullback = vjp(f, *arrays)
+    found = pullback(unflatten(flatten(result)[1], [np.ones_like(leaf) for leaf in _arrays(result)]))
+    for place, (gradient, x) in enumerate(zip(found, arrays, strict=True)):
+        if (gradient.dtype, gradient.shape) != (x.dtype, x.shape):
+            raise errors.GradientCheckError(
+                f"the gradient of argument {place} has dtype {gradient.dtype} and shape {gradient.shape}, "
+                f"and the argument has dtype {x.dtype} and shape {x.shape}"
+            )
+
+
+def _check_batch(f: Callable[..., Any], arrays: tuple[Any, ...], mapped: tuple[int | None, ...]) -> None:
+    several = [np.stack([x, x * 1.1, x * 0.9]) if axis == 0 else x for x, axis in zip(arrays, mapped, strict=True)]
+    rows = [f(*(x[i] if axis == 0 else x for x, axis in zip(several, mapped, strict=True))) for i in range(3)]
+    expected = [np.stack(each) for each in zip(*map(_arrays, rows), strict=True)]
+    for found, wanted in zip(_arrays(vmap(f, in_axes=mapped)(*several)), expected, strict=True):
+        if found.shape != wanted.shape or not np.allclose(found, wanted):
+            raise errors.GradientCheckError(f"vmap with in_axes={mapped} gives\n{found}\nand a loop gives\n{wanted}")
 
 
 @dataclass(frozen=True)

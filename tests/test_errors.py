@@ -90,7 +90,7 @@ grad = fg.grad
 
 # class, its built-in, a program, and what its message must say
 CASES = [
-    (errors.ConcretizationError, TypeError, lambda: fg.vmap(lambda x: x if x > 0 else -x)(V), r"bool\(\) needs a value"),
+    (errors.ConcretizationError, TypeError, lambda: fg.vmap(lambda x: x if x > 0 else -x)(V), r"bool\(\) needs"),
     (errors.AxisError, ValueError, lambda: fg.vmap(np.add)(V, np.ones(3)), "axes of different sizes"),
     (errors.CustomRuleError, ValueError, lambda: grad(fg.custom_vjp(np.sin))(1.0), "has no rule yet"),
     (

@@ -7,8 +7,8 @@ import scipy.special
 import fgrad as fg
 from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS, PRIMITIVES, UFUNCS
-from fgrad.extend import defjvp, defvjp, register_primitive
-from fgrad.testing import check_grads
+from fgrad.extend import defbatch, defjvp, defvjp, register_primitive
+from fgrad.testing import check_grads, check_primitive
 
 
 @pytest.fixture
@@ -68,6 +68,43 @@ def test_none_is_a_derivative_of_zero():
     assert fg.jvp(operation, (2.0, 3.0), (1.0, 1.0))[1].item() == 2.0
 
 
+def sine(vjp=1.0, jvp=1.0, batch=1.0, dtype=None):
+    """A sine whose rules are off by factors."""
+    operation = register_primitive(lambda x: np.sin(x), name=f"sine{len(PRIMITIVES)}")
+    defvjp(operation, lambda ans, x: lambda ct: (vjp * ct * np.cos(x)).astype(dtype or ct.dtype))
+    defjvp(operation, lambda t, ans, x: jvp * t * np.cos(x))
+    defbatch(operation, lambda values, mapped, size, metadata: batch * operation(*values))
+    return operation
+
+
+@pytest.mark.usefixtures("table")
+def test_check_primitive():
+    x = np.array([0.3, 0.7])
+    check_primitive(sine(), x)
+    with pytest.raises(errors.GradientCheckError, match="the reverse derivative is"):
+        check_primitive(sine(vjp=1.001), x)
+    with pytest.raises(errors.GradientCheckError, match="the forward derivative is"):
+        check_primitive(sine(jvp=1.001), x)
+    with pytest.raises(errors.GradientCheckError, match=r"vmap with in_axes=\(0,\) gives"):
+        check_primitive(sine(batch=1.001), x)
+    with pytest.raises(errors.GradientCheckError, match="the gradient of argument 0 has dtype float64 and shape"):
+        check_primitive(sine(dtype=np.float64), x)
+
+
+@pytest.mark.usefixtures("table")
+def test_a_batching_rule_runs_once_for_all_examples():
+    runs = []
+
+    def implementation(x):
+        runs.append(x.shape)
+        return x * 2.0
+
+    operation = register_primitive(implementation, name="counted")
+    defbatch(operation, lambda values, mapped, size, metadata: operation(*values))
+    assert fg.vmap(operation)(np.ones((5, 2))).tolist() == [[2.0, 2.0]] * 5
+    assert runs == [(5, 2)]
+
+
 def test_bad_input():
     with pytest.raises(ValueError, match="a primitive named 'sin' is registered already"):
         register_primitive(np.sin)
@@ -75,3 +112,5 @@ def test_bad_input():
         defvjp(np.sin, None)
     with pytest.raises(errors.StructureError, match="is not an operation"):
         defjvp(np.sin, None)
+    with pytest.raises(errors.StructureError, match="is not an operation"):
+        defbatch(np.sin, None)

@@ -173,8 +173,16 @@ class RecordTrace(Trace):
             function: of arrays and tensors by position; returns one array or tensor, or a tuple of them.
                 It is called again, with the values then, whenever the graph runs.
             args: the arguments, some of them tensors of this trace.
+
+        Raises:
+            ClosureError: the function uses a tensor of this trace that is not among its arguments.
         """
         ans = function(*(arg.value if self.follows(arg) else arg for arg in args))
+        if any(self.follows(settle(each)) for each in (ans if type(ans) is tuple else (ans,))):
+            raise errors.ClosureError(
+                f"{name} is recorded as one call and uses a recorded value, or a variable, that is not one of its "
+                "arguments.\nPass it as an argument."
+            )
         return self._written(Primitive(name, function), args, NOTHING, ans, direct=True)
 
     def follows(self, value: Any) -> bool:

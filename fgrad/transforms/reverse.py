@@ -119,6 +119,11 @@ def make_seed(seed: Any, value: Any, what: str) -> Any:
     return conjugate(seed if seed.shape == value.shape else np.broadcast_to(seed, value.shape))
 
 
+def may_hold_zeros(cotangent: Any) -> bool:
+    """Return whether a first cotangent may hold exact zeros, which mean "not used"."""
+    return cotangent is not ZERO and (type(cotangent) is Tensor or not np.all(cotangent))
+
+
 def match_seeds(seeds: Any, results: Any, what: str) -> list[Any]:
     """Return one seed, or None for ones, for each leaf of the results.
 
@@ -268,7 +273,8 @@ class Linearization:
             cotangent = make_seed(seed, value, what)
             prior = cotangents.get(key)
             cotangents[key] = cotangent if prior is None or prior is ZERO else prior + cotangent
-        return pull_back(list(self._record) if again else self._record, cotangents, guarded=seeds is not None)
+        guarded = seeds is not None and any(map(may_hold_zeros, cotangents.values()))
+        return pull_back(list(self._record) if again else self._record, cotangents, guarded=guarded)
 
     def plain_result(self) -> str | None:
         """Describe the result if it holds no tensor at all, so that nothing in it can be traced."""
