@@ -595,7 +595,7 @@ class GraphInputError(FgradError, ValueError):
     """A graph was run on arguments of another structure, shape or dtype than it was recorded with.
 
         >>> import numpy as np, fgrad as fg
-        >>> from fgrad.transforms.record import trace
+        >>> import fgrad as fg; trace = fg.trace
         >>> graph = trace(np.sum)(np.ones(3))
         >>> graph(np.ones(4))
         Traceback (most recent call last):
@@ -614,7 +614,7 @@ class RecordedAssignmentError(FgradError, RuntimeError):
     """A variable was assigned while the function that reads it was being recorded.
 
         >>> import fgrad as fg
-        >>> from fgrad.transforms.record import trace
+        >>> import fgrad as fg; trace = fg.trace
         >>> w = fg.Variable(3.0, name="w")
         >>> def step(x):
         ...     w.assign_sub(0.1 * w.numpy())

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, UNTRACED, Tensor, TensorLike, box, boxed, settle
+from fgrad.core.tensor import BOXES, UNTRACED, Tensor, TensorLike, box, boxed
 from fgrad.core.trace import ReverseTrace
 
 _creation = itertools.count()
@@ -39,7 +39,7 @@ class VariableWatch:
         all_trainable: watch trainable variables as they are read; otherwise only those in `chosen`.
     """
 
-    def __init__(self, trace: ReverseTrace, all_trainable: bool = True) -> None:
+    def __init__(self, trace: Any, all_trainable: bool = True) -> None:
         self.trace = trace
         self.all_trainable = all_trainable
         self.chosen: dict[Variable, int] = {}
@@ -205,6 +205,7 @@ BOXES.add(Variable)
 
 
 def _plain(value: Any) -> Any:
-    """Return the array inside of all layers."""
-    value = value._shown() if type(value) in BOXES else value
-    return settle(value)
+    """Return the array inside of all layers; a batch or a recorded value has none to store."""
+    if isinstance(value, Variable):
+        return value._value
+    return value._concrete("storing it in a variable") if type(value) is Tensor else value

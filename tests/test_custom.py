@@ -139,6 +139,13 @@ def test_the_rule_is_the_one_that_counts():
     assert fg.grad(lambda x: straight(x) * 3)(0.3).item() == 3.0
 
 
+def test_a_recorded_program_keeps_the_rule():
+    doubled = fg.custom_gradient(lambda x: (x**2, lambda dy: dy * 4 * x))
+    graph = fg.trace(lambda x: doubled(x) * 3)(2.0)
+    assert graph(3.0).item() == 27.0
+    assert fg.grad(graph)(3.0).item() == 36.0
+
+
 def test_second_derivatives_of_a_rule():
     """tensorflow#34503: the derivative of a rule is that of its code."""
     odd = fg.custom_gradient(lambda x: (x**2, lambda dy: dy * x**5))

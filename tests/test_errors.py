@@ -88,8 +88,30 @@ def a_step_without_effect():
 V = np.array([1.0, 2.0])
 grad = fg.grad
 
+
+def assigning(variable):
+    def f(x):
+        y = variable * x
+        variable.assign(3.0)
+        return y * variable
+
+    return f
+
+
 # class, its built-in, a program, and what its message must say
 CASES = [
+    (
+        errors.GraphInputError,
+        ValueError,
+        lambda: fg.trace(np.sum)(np.ones(3))(np.ones(4)),
+        r"has shape \(4,\)",
+    ),
+    (
+        errors.RecordedAssignmentError,
+        RuntimeError,
+        lambda: fg.trace(assigning(fg.Variable(1.0)))(2.0),
+        "holds no assignments",
+    ),
     (errors.ConcretizationError, TypeError, lambda: fg.vmap(lambda x: x if x > 0 else -x)(V), r"bool\(\) needs"),
     (errors.AxisError, ValueError, lambda: fg.vmap(np.add)(V, np.ones(3)), "axes of different sizes"),
     (errors.CustomRuleError, ValueError, lambda: grad(fg.custom_vjp(np.sin))(1.0), "has no rule yet"),

@@ -44,7 +44,7 @@ def test_unconnected():
     assert tape.jacobian(y, other) is None
     assert tape.jacobian(y, [u, other])[1] is None
     assert tape.jacobian(y, other, unconnected_gradients=ZERO).tolist() == np.zeros((2, 3)).tolist()
-    tape, m, y = squared(M, persistent=True)
+    tape, _, y = squared(M, persistent=True)
     other = fg.constant(np.ones((2, 3)))
     assert tape.batch_jacobian(y, other) is None
     assert tape.batch_jacobian(y, other, unconnected_gradients=ZERO).tolist() == np.zeros((2, 2, 3)).tolist()
@@ -77,7 +77,6 @@ def test_a_jacobian_inside_the_block_is_recorded():
     assert tape.gradient(total, x).tolist() == (6 * U).tolist()
     with fg.GradientTape() as outer:
         outer.watch(x)
-        tape, u, y = squared(U)
         with fg.GradientTape() as inner:
             inner.watch(x)
             y = x**3

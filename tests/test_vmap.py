@@ -127,6 +127,23 @@ def test_variables_and_tapes():
     assert fg.vmap(by_tape)(X).tolist() == (4 * X).tolist()
 
 
+def test_a_batch_is_not_stored_in_a_variable():
+    w = fg.Variable(np.zeros(3))
+    with pytest.raises(errors.ConcretizationError, match="storing it in a variable needs a value"):
+        fg.vmap(lambda x: w.assign_add(x))(np.ones((3, 3)))
+    assert w.numpy().tolist() == [0.0, 0.0, 0.0]
+
+
+def test_written_where_indices_differ():
+    def f(v, i):
+        result = fnp.zeros(3)
+        result[i] = v
+        return np.sum(result * np.array([1.0, 10.0, 100.0]))
+
+    found = fg.vmap(fg.grad(f))(np.ones((2, 2)), np.array([[0, 1], [2, 2]]))
+    assert found.tolist() == [[1.0, 10.0], [0.0, 100.0]]
+
+
 @pytest.fixture
 def table():
     kept = [(table, dict(table)) for table in (PRIMITIVES, UFUNCS)]

@@ -148,19 +148,18 @@ def _replaced_rule(ans: Any, x: Any, value: Any, *arrays: Any, template: Any) ->
 
 
 def _value_rule(ans: Any, x: Any, value: Any, *arrays: Any, template: Any) -> Callable[[Any], Any]:
-    shape, value_shape, dtype = ans.shape, np.shape(value), ans.dtype
-    key = _joined(template, arrays)
-    return lambda ct: conform(_where_written(ct[key], shape, arrays, key), value_shape, dtype)
+    value_shape, dtype = np.shape(value), ans.dtype
+    return lambda ct: conform(_where_written(ct, arrays, {"template": template}), value_shape, dtype)
 
 
-def _where_written(ct: Any, shape: tuple[int, ...], arrays: Any, key: Any) -> Any:
-    """Drop the cotangents of values that were overwritten because an index occurs twice."""
+def _where_written(ct: Any, arrays: Any, metadata: dict[str, Any]) -> Any:
+    """Return the cotangents of the values that were written, and stayed: an index may occur twice."""
+    found = apply(_index, (ct, *arrays), metadata)
     if all(array.dtype == np.bool_ for array in arrays):
-        return ct
-    order = np.arange(ct.size).reshape(ct.shape)
-    last = np.empty(shape, order.dtype)
-    last[key] = order
-    return np.where(last[key] == order, ct, 0)
+        return found
+    order = np.arange(found.size).reshape(found.shape)
+    last = apply(_replace, (np.zeros(ct.shape, order.dtype), order, *arrays), metadata)
+    return np.where(np.equal(apply(_index, (last, *arrays), metadata), order), found, 0)
 
 
 def _replaced_tangent(tangents: Any, ans: Any, x: Any, value: Any, *arrays: Any, template: Any) -> Any:
@@ -169,7 +168,7 @@ def _replaced_tangent(tangents: Any, ans: Any, x: Any, value: Any, *arrays: Any,
     return apply(_replace, (into, written, *arrays), {"template": template})
 
 
-_replace = register(
+_replace: Primitive = register(
     Primitive(
         "replace",
         _replaced,

@@ -26,6 +26,7 @@ from fgrad.core.trace import ForwardTrace, Parts, ReverseTrace, conform, pull_ba
 from fgrad.core.tree import flatten, unflatten
 from fgrad.transforms.batch import BatchTrace, vmap
 from fgrad.transforms.calls import Transformed, name_of
+from fgrad.transforms.record import RecordTrace
 from fgrad.transforms.reverse import conjugate, vjp
 from fgrad.variable import watch_of
 
@@ -66,6 +67,12 @@ def apply_rule(rule: Rule, leaves: Leaves) -> list[Any]:
     if isinstance(trace, BatchTrace):
         values = [leaf.value if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
         return [trace.root(_array(x)) for x in apply_rule(_mapped(rule, ours), values)]
+    if isinstance(trace, RecordTrace):
+
+        def call(*each: Any) -> tuple[Any, ...]:
+            return tuple(apply_rule(rule, each))
+
+        return list(trace.record_call(name_of(rule.function), call, leaves))
     return list(rule.call(leaves))
 
 
