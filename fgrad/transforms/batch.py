@@ -19,6 +19,7 @@ from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import BOXES, Tensor, Trace, apply, box, boxed, settle
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.transforms.calls import decorator, name_of, place_name
+from fgrad.transforms.reverse import check_numbers
 
 P = ParamSpec("P")
 
@@ -134,6 +135,7 @@ def _run_vmap(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], in
         args, keywords = unflatten(treedef, traced)
         results, out_treedef = flatten(function(*args, **keywords))
         results = [settle(leaf) if type(leaf) in BOXES else leaf for leaf in results]
+    check_numbers(function, results)
     axes = _axes_of(unflatten(out_treedef, results), out_axes, "out_axes")
     return unflatten(
         out_treedef, [_placed(function, trace, leaf, axis) for leaf, axis in zip(results, axes, strict=True)]

@@ -6,6 +6,7 @@ A Jacobian is the pullback of every unit cotangent (reverse) or the pushforward 
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, overload
@@ -120,6 +121,7 @@ def _by_pushforward(
             'use jacrev, or jacobian(mode="reverse").'
         )
 
+    @functools.wraps(function)
     def of_chosen(*values: Any) -> Any:
         new_args, new_keywords = list(args), dict(keywords)
         for place, value in zip(places, values, strict=True):

@@ -309,6 +309,11 @@ def _check_result(function: Any, result: Any, leaves: list[Any]) -> None:
             f"Cannot differentiate a function that returns {result!r}; "
             f"did you forget to return a value from {name_of(function)}?"
         )
+    check_numbers(function, leaves)
+
+
+def check_numbers(function: Any, leaves: list[Any]) -> None:
+    """Raise if a function returned something that is not a number, array or tensor."""
     for leaf in leaves:
         if type(leaf) is not Tensor and not is_number(leaf):
             raise errors.OutputError(
