@@ -7,9 +7,6 @@ import pytest
 from fgrad import variable
 
 
-collect_ignore = ["types"]  # read by mypy, not run
-
-
 @pytest.fixture(autouse=True)
 def nothing_left_open() -> Iterator[None]:
     yield

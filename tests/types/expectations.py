@@ -22,41 +22,42 @@ def with_arguments(width: float, height: float) -> float:
     return width * height
 
 
-x = fg.constant(1.0)
-t = fg.Tensor([1.0, 2.0])
-w = fg.Variable(1.0)
+def expectations() -> None:
+    """What holds for a type checker; it is not meant to run."""
+    t = fg.Tensor([1.0, 2.0])
+    w = fg.Variable(1.0)
 
-# Parameters of the function are those of what a transform returns.
-assert_type(bare(2.0), Any)
-assert_type(with_arguments(1.0, 2.0), list[Any])
-assert_type(with_arguments(1.0, 2.0, dy=3.0), list[Any])
-assert_type(fg.value_and_grad(area)(1.0, 2.0, scale=3.0), tuple[Any, Any])
-assert_type(fg.gradients_function(area)(1.0, scale=3.0), list[Any])
-assert_type(fg.value_and_gradients_function(area)(1.0), tuple[Any, list[Any]])
-assert_type(fg.implicit_gradients(area)(1.0), list[tuple[Any, fg.Variable]])
-assert_type(fg.implicit_value_and_gradients(area)(1.0), tuple[Any, list[tuple[Any, fg.Variable]]])
-assert_type(fg.checkpoint(area)(1.0, scale=2.0), float)
-assert_type(fg.make_vjp(area)(1.0), tuple[Any, Callable[..., list[Any]]])
+    # Parameters of the function are those of what a transform returns.
+    assert_type(bare(2.0), Any)
+    assert_type(with_arguments(1.0, 2.0), list[Any])
+    assert_type(with_arguments(1.0, 2.0, dy=3.0), list[Any])
+    assert_type(fg.value_and_grad(area)(1.0, 2.0, scale=3.0), tuple[Any, Any])
+    assert_type(fg.gradients_function(area)(1.0, scale=3.0), list[Any])
+    assert_type(fg.value_and_gradients_function(area)(1.0), tuple[Any, list[Any]])
+    assert_type(fg.implicit_gradients(area)(1.0), list[tuple[Any, fg.Variable]])
+    assert_type(fg.implicit_value_and_gradients(area)(1.0), tuple[Any, list[tuple[Any, fg.Variable]]])
+    assert_type(fg.checkpoint(area)(1.0, scale=2.0), float)
+    assert_type(fg.make_vjp(area)(1.0), tuple[Any, Callable[..., list[Any]]])
 
-# Tensors
-assert_type(t + 1, fg.Tensor)
-assert_type(1.0 - t, fg.Tensor)
-assert_type(t @ t, fg.Tensor)
-assert_type(-t, fg.Tensor)
-assert_type(t**2, fg.Tensor)
-assert_type(t > 1, fg.Tensor)
-assert_type(t[0], fg.Tensor)
-assert_type(t.sum(axis=0), fg.Tensor)
-assert_type(t.reshape(2, 1), fg.Tensor)
-assert_type(t.shape, tuple[int, ...])
-assert_type(t.dtype, np.dtype[Any])
-assert_type(float(t[0]), float)
-assert_type(w * t, fg.Tensor)
-assert_type(w.assign(2.0), fg.Variable)
-assert_type(w.value(), fg.Tensor)
+    # Tensors
+    assert_type(t + 1, fg.Tensor)
+    assert_type(1.0 - t, fg.Tensor)
+    assert_type(t @ t, fg.Tensor)
+    assert_type(-t, fg.Tensor)
+    assert_type(t**2, fg.Tensor)
+    assert_type(t > 1, fg.Tensor)
+    assert_type(t[0], fg.Tensor)
+    assert_type(t.sum(axis=0), fg.Tensor)
+    assert_type(t.reshape(2, 1), fg.Tensor)
+    assert_type(t.shape, tuple[int, ...])
+    assert_type(t.dtype, np.dtype[Any])
+    assert_type(float(t[0]), float)
+    assert_type(w * t, fg.Tensor)
+    assert_type(w.assign(2.0), fg.Variable)
+    assert_type(w.value(), fg.Tensor)
 
-# Mistakes that are found: each comment that ignores one would be reported if it were not needed.
-bare("text")  # type: ignore[arg-type]
-bare(1.0, 2.0)  # type: ignore[call-arg]
-fg.value_and_grad(area)(1.0, depth=2.0)  # type: ignore[call-arg]
-fg.grad(3.0)  # type: ignore[call-overload]
+    # Mistakes that are found: each comment that ignores one would be reported if it were not needed.
+    bare("text")  # type: ignore[arg-type]
+    bare(1.0, 2.0)  # type: ignore[call-arg]
+    fg.value_and_grad(area)(1.0, depth=2.0)  # type: ignore[call-arg]
+    fg.grad(3.0)  # type: ignore[call-overload]
