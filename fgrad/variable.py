@@ -59,11 +59,13 @@ class VariableWatch:
 
     def read(self, variable: Variable, value: Any) -> Any:
         """Return `value` as this watch's trace is to see it."""
-        if self.all_trainable and variable.trainable:
+        key = self.chosen.get(variable)
+        if key is None:
+            if not (self.all_trainable and variable.trainable):
+                return value
             self.choose(variable)
-        if variable not in self.chosen or variable.dtype.kind not in "fc":
-            return value
-        return box(value, self.trace, self.chosen[variable])
+            key = self.chosen[variable]
+        return box(value, self.trace, key) if variable.dtype.kind in "fc" else value
 
     def variables(self) -> tuple[Variable, ...]:
         """Return the watched variables in the order of their creation."""
