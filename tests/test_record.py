@@ -818,7 +818,6 @@ def test_svg(monkeypatch):
 
 
 def test_svg_by_graphviz_itself():
-    pytest.importorskip("graphviz")
     with warnings.catch_warnings(action="ignore"):
         importlib.import_module("graphviz")
         drawn = trace(np.sin)(X)._repr_svg_()
