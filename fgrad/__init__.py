@@ -30,9 +30,9 @@ from fgrad.transforms.jacobians import jacfwd as jacfwd
 from fgrad.transforms.jacobians import jacobian as jacobian
 from fgrad.transforms.jacobians import jacrev as jacrev
 from fgrad.transforms.jacobians import linearize as linearize
+from fgrad.transforms.linearization import UnconnectedGradients as UnconnectedGradients
 from fgrad.transforms.record import Graph as Graph
 from fgrad.transforms.record import trace as trace
-from fgrad.transforms.reverse import UnconnectedGradients as UnconnectedGradients
 from fgrad.transforms.reverse import grad as grad
 from fgrad.transforms.reverse import gradients_function as gradients_function
 from fgrad.transforms.reverse import implicit_gradients as implicit_gradients

@@ -22,7 +22,7 @@ from fgrad.core.trace import Edge, ReverseTrace, pull_back
 from fgrad.core.tree import flatten, leaves_and_nones, tree_map, unflatten
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.jacobians import unit_directions
-from fgrad.transforms.reverse import (
+from fgrad.transforms.linearization import (
     UnconnectedGradients,
     check_unconnected,
     gradient_at_edge,

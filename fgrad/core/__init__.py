@@ -1,1 +1,1 @@
-
+"""The tracer: tensors, traces and the table of primitives. The README here says how to read it."""

@@ -1,0 +1,1 @@
+"""What makes functions out of functions: gradients, products, Jacobians, batches, rules, programs."""

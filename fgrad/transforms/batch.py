@@ -19,7 +19,7 @@ from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import BOXES, Tensor, Trace, apply, box, boxed, settle
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.transforms.calls import decorator, name_of, place_name
-from fgrad.transforms.reverse import check_numbers
+from fgrad.transforms.linearization import check_numbers
 
 P = ParamSpec("P")
 

@@ -26,8 +26,9 @@ from fgrad.core.trace import ForwardTrace, Parts, ReverseTrace, conform, pull_ba
 from fgrad.core.tree import flatten, unflatten
 from fgrad.transforms.batch import BatchTrace, vmap
 from fgrad.transforms.calls import Transformed, name_of
+from fgrad.transforms.linearization import conjugate
 from fgrad.transforms.record import RecordTrace
-from fgrad.transforms.reverse import conjugate, vjp
+from fgrad.transforms.reverse import vjp
 from fgrad.variable import watch_of
 
 P = ParamSpec("P")

@@ -12,7 +12,14 @@ from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.core.trace import ForwardTrace
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
 from fgrad.transforms.calls import Transformed, name_of
-from fgrad.transforms.reverse import _check_result, _with_aux, check_detached, differentiable, is_number, untraced
+from fgrad.transforms.linearization import (
+    check_detached,
+    check_result,
+    differentiable,
+    is_number,
+    untraced,
+    with_aux,
+)
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
@@ -58,10 +65,10 @@ def _run_jvp(
     ]
     with trace:
         result = function(*unflatten(treedef, inputs))
-        result, aux = _with_aux(function, result) if has_aux else (result, None)
+        result, aux = with_aux(function, result) if has_aux else (result, None)
         outputs, out_treedef = flatten(result)
         outputs = [untraced(leaf) for leaf in outputs]
-    _check_result(function, result, outputs)
+    check_result(function, result, outputs)
     if not any(_is_of(leaf, trace) for leaf in outputs):
         check_detached(function, trace)
     moved = [boxed(leaf.note if _is_of(leaf, trace) else np.zeros_like(leaf)) for leaf in outputs]

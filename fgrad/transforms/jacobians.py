@@ -20,14 +20,13 @@ from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, select
 from fgrad.transforms.forward import jvp
-from fgrad.transforms.reverse import (
+from fgrad.transforms.linearization import (
     Input,
     Linearization,
     UnconnectedGradients,
-    grad,
     refuse_integers,
-    vjp,
 )
+from fgrad.transforms.reverse import grad, vjp
 
 P = ParamSpec("P")
 

@@ -31,7 +31,7 @@ from fgrad.core.tensor import BOXES, NOTHING, Tensor, Trace, apply, box, boxed, 
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.ops.indexing import ARRAY
 from fgrad.transforms.calls import Place, Transformed, name_of, place_name
-from fgrad.transforms.reverse import differentiable, is_number
+from fgrad.transforms.linearization import differentiable, is_number
 from fgrad.variable import Variable, VariableWatch
 
 P = ParamSpec("P")

@@ -1,12 +1,7 @@
 """Reverse mode: gradients, and products of a cotangent with a Jacobian.
 
-All of it is one `Pass`: trace the function on chosen inputs, then pull cotangents back, once or
-again and again. The public functions differ in what they choose, check and return.
-
-The convention for complex numbers is settled here, where a pass begins and ends: inside, rules only
-transpose; the conjugate of the seed goes in and the conjugate of the result comes out. The gradient
-of a real loss is thus d/dx + i d/dy, the direction of steepest ascent (as TensorFlow and PyTorch
-have it; JAX returns its conjugate).
+All of it is a `Linearization`: trace the function on chosen inputs, then pull cotangents back. The
+public functions differ in what they choose, check and return.
 """
 
 from __future__ import annotations
@@ -18,13 +13,17 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.primitive import ZERO
-from fgrad.core.tensor import BOXES, Tensor, Trace, boxed, settle
-from fgrad.core.trace import ReverseTrace, pull_back
-from fgrad.core.tree import flatten, paths, tree_map, unflatten
+from fgrad.core.tensor import Tensor
+from fgrad.core.tree import tree_map
 from fgrad.ops.elementwise import stop_gradient_of
-from fgrad.transforms.calls import Place, Selection, Transformed, decorator, name_of, place_name, select
-from fgrad.variable import Variable, VariableWatch
+from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, select
+from fgrad.transforms.linearization import (
+    Linearization,
+    UnconnectedGradients,
+    is_number,
+    refuse_integers,
+)
+from fgrad.variable import Variable
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -37,305 +36,6 @@ class Weighable(Protocol[P, R_co]):
     def __call__(self, *args: P.args, **keywords: P.kwargs) -> R_co: ...
     @overload
     def __call__(self, *args: Any, dy: Any, **keywords: Any) -> R_co: ...
-
-
-# Values and cotangents at the edge
-
-
-def differentiable(leaf: Any) -> Any:
-    """Return a leaf as the array or tensor that can be traced, or None if it has no derivative."""
-    if type(leaf) is np.ndarray:
-        return leaf if leaf.dtype.kind in "fc" else None
-    value = settle(leaf)
-    if isinstance(value, (float, complex)) and not isinstance(value, np.generic):
-        return np.float64(value) if isinstance(value, float) else np.complex128(value)
-    if isinstance(value, (np.ma.MaskedArray, np.matrix)):
-        raise errors.StructureError(
-            f"a {type(value).__name__} cannot be differentiated: its own meaning of the operations would be lost.\n"
-            "Pass a plain array, np.asarray(x), or for a masked array x.filled(0) and the mask for np.where."
-        )
-    is_array = isinstance(value, (np.ndarray, np.generic)) or type(value) is Tensor
-    return value if is_array and value.dtype.kind in "fc" else None
-
-
-def is_number(leaf: Any) -> bool:
-    """Return whether a leaf without a derivative is a number or an array of numbers."""
-    return isinstance(leaf, (int, float, complex, np.ndarray, np.generic)) or type(leaf) in BOXES
-
-
-def conjugate(x: Any) -> Any:
-    """Return the complex conjugate; real numbers as they are."""
-    return np.conjugate(x) if x.dtype.kind == "c" else x
-
-
-def untraced(leaf: Any) -> Any:
-    """Return a result, if it is a tensor, free of the trace that has ended."""
-    return boxed(settle(leaf)) if type(leaf) in BOXES else leaf
-
-
-class UnconnectedGradients:
-    """What stands for the gradient of a source from which no path leads to the target."""
-
-    NONE = "none"
-    ZERO = "zero"
-
-
-def check_unconnected(choice: str) -> None:
-    """Refuse anything but the two values of `UnconnectedGradients`."""
-    if choice not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
-        raise errors.ParameterError(
-            f"unknown value for unconnected_gradients: {choice!r}; use UnconnectedGradients.NONE or .ZERO."
-        )
-
-
-def gradient_at_edge(cotangent: Any, primal: Any, unconnected: str = UnconnectedGradients.NONE) -> Any:
-    """Turn a cotangent, as a pass leaves it, into a gradient for the user."""
-    if cotangent is None and unconnected == UnconnectedGradients.NONE:
-        return None
-    if cotangent is None or cotangent is ZERO:
-        return boxed(np.zeros_like(primal))
-    return boxed(conjugate(cotangent))
-
-
-def make_seed(seed: Any, value: Any, what: str) -> Any:
-    """Return the cotangent with which a pass begins at `value`: ones, or the user's weights.
-
-    Raises:
-        SeedError: the weights have another shape than the value (and are not a scalar).
-    """
-    if seed is None:
-        return np.ones_like(value)
-    seed = settle(seed)
-    seed = seed if type(seed) is Tensor else np.asarray(seed)
-    if seed.dtype.kind == "c" and value.dtype.kind != "c":
-        raise errors.SeedError(f"{what} is complex, and the result that it weighs is real ({value.dtype}).")
-    if seed.shape not in ((), value.shape):
-        raise errors.SeedError(
-            f"{what} has shape {seed.shape}, and the result that it weighs has shape {value.shape}.\n"
-            "Weights have the shape of the result; a scalar weighs all elements alike."
-        )
-    if seed.dtype != value.dtype:
-        seed = seed.astype(value.dtype)
-    return conjugate(seed if seed.shape == value.shape else np.broadcast_to(seed, value.shape))
-
-
-def may_hold_zeros(cotangent: Any) -> bool:
-    """Return whether a first cotangent may hold exact zeros, which mean "not used"."""
-    return cotangent is not ZERO and (type(cotangent) is Tensor or not np.all(cotangent))
-
-
-def match_seeds(seeds: Any, results: Any, what: str) -> list[Any]:
-    """Return one seed, or None for ones, for each leaf of the results.
-
-    Raises:
-        SeedError: the seeds are nested otherwise than the results.
-    """
-    leaves, treedef = flatten(results)
-    if seeds is None:
-        return [None] * len(leaves)
-    if treedef.is_leaf():
-        return [seeds]
-    if isinstance(results, (list, tuple)) and isinstance(seeds, (list, tuple)):
-        # None inside means ones, also where `flatten` would see no leaf.
-        if len(seeds) != len(results):
-            raise errors.SeedError(f"{what} has {len(seeds)} entries for {len(results)} results.")
-        return [leaf for seed, result in zip(seeds, results, strict=True) for leaf in match_seeds(seed, result, what)]
-    if isinstance(results, dict) and isinstance(seeds, dict):
-        if seeds.keys() != results.keys():
-            raise errors.SeedError(f"{what} has the keys {sorted(seeds)}, and the result has {sorted(results)}.")
-        ordered = unflatten(treedef, range(len(leaves)))
-        matched: list[Any] = [None] * len(leaves)
-        for key in results:
-            for place, seed in zip(flatten(ordered[key])[0], match_seeds(seeds[key], results[key], what), strict=True):
-                matched[place] = seed
-        return matched
-    seed_leaves, seed_treedef = flatten(seeds)
-    if seed_treedef != treedef:
-        raise errors.SeedError(f"{what} is nested as {seed_treedef}, and the result as {treedef}.")
-    return seed_leaves
-
-
-# One traced call, and the passes over it
-
-
-class Input:
-    """A container whose differentiable leaves are inputs of a trace.
-
-    Attributes:
-        tree: the container with tensors of the trace in place of those leaves.
-    """
-
-    def __init__(self, trace: ReverseTrace, tree: Any) -> None:
-        self.leaves, self._treedef = flatten(tree)
-        self._primals = [differentiable(leaf) for leaf in self.leaves]
-        tensors = [None if primal is None else trace.root(primal) for primal in self._primals]
-        # The keys are kept apart from the tensors, which the user's function may assign to.
-        self._keys = [None if tensor is None else tensor.note for tensor in tensors]
-        self.tree = unflatten(
-            self._treedef,
-            [leaf if tensor is None else tensor for leaf, tensor in zip(self.leaves, tensors, strict=True)],
-        )
-
-    def numbers_without_gradient(self, function: Any, place: Place) -> list[str]:
-        """Describe the leaves that are numbers, but integer or boolean ones."""
-        if None not in self._keys:
-            return []
-        return [
-            f"{place_name(function, place)}{path} is {_described(leaf)}"
-            for path, leaf, primal in zip(paths(self.tree), self.leaves, self._primals, strict=True)
-            if primal is None and is_number(leaf)
-        ]
-
-    def is_traced(self) -> bool:
-        """Return whether there is a leaf to differentiate."""
-        return any(key is not None for key in self._keys)
-
-    def gradients(self, cotangents: dict[int, Any], unconnected: str) -> Any:
-        """Return a container of gradients, with None for leaves that have none."""
-        return unflatten(
-            self._treedef,
-            [
-                None if key is None else gradient_at_edge(cotangents.get(key), primal, unconnected)
-                for key, primal in zip(self._keys, self._primals, strict=True)
-            ],
-        )
-
-
-def _described(leaf: Any) -> str:
-    dtype = leaf.dtype if hasattr(leaf, "dtype") else type(leaf).__name__
-    return f"of type {dtype}" if getattr(leaf, "shape", ()) else f"{leaf!r}, of type {dtype}"
-
-
-class Linearization:
-    """A function traced at a point: its result, and the passes that pull cotangents back.
-
-    Args:
-        function: the user's function.
-        args, keywords: the call.
-        places: the arguments to trace.
-        has_aux: the function returns a pair, of which only the first item is differentiated.
-        variables: trace the variables that the function reads, too.
-
-    Raises:
-        NoResultError: the function returned None.
-        OutputError: it returned something that is not a number, array or tensor.
-        DetachedError: it returned a plain number after a value had left the trace.
-    """
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        keywords: dict[str, Any],
-        places: Sequence[Place],
-        has_aux: bool = False,
-        variables: bool = False,
-    ) -> None:
-        trace = ReverseTrace()
-        self.function = function
-        self._places = places
-        self.inputs = {p: Input(trace, args[p] if isinstance(p, int) else keywords[p]) for p in places}
-        traced_args, traced_keywords = list(args), dict(keywords)
-        for place, traced in self.inputs.items():
-            if isinstance(place, int):
-                traced_args[place] = traced.tree
-            else:
-                traced_keywords[place] = traced.tree
-        self.watch = VariableWatch(trace, all_trainable=variables)
-        with trace, self.watch:
-            result = function(*traced_args, **traced_keywords)
-            result, aux = _with_aux(function, result) if has_aux else (result, None)
-            leaves, self.treedef = flatten(result)
-            leaves = [untraced(leaf) for leaf in leaves]
-        _check_result(function, result, leaves)
-        self._outputs = [
-            (leaf.note, leaf.value) if type(leaf) is Tensor and leaf.tracing is trace else None for leaf in leaves
-        ]
-        if not any(self._outputs):
-            check_detached(function, trace)
-        self._record, trace.record = trace.record, []
-        self._leaves = [untraced(leaf) for leaf in leaves]
-        self.result = unflatten(self.treedef, self._leaves)
-        self.aux = tree_map(untraced, aux) if has_aux else None
-
-    def pull(self, seeds: Any, what: str, again: bool = False) -> dict[int, Any]:
-        """Pull the seeds, nested as the result is, back to the inputs; None means ones."""
-        cotangents: dict[int, Any] = {}
-        matched = [None] * len(self._leaves) if seeds is None else match_seeds(seeds, self.result, what)
-        for output, leaf, seed in zip(self._outputs, self._leaves, matched, strict=True):
-            if output is None:
-                make_seed(seed, np.asarray(leaf) if type(leaf) is not Tensor else leaf, what)
-                continue
-            key, value = output
-            if value.dtype.kind not in "fc":
-                cotangents.setdefault(key, ZERO)
-                continue
-            cotangent = make_seed(seed, value, what)
-            prior = cotangents.get(key)
-            cotangents[key] = cotangent if prior is None or prior is ZERO else prior + cotangent
-        guarded = seeds is not None and any(map(may_hold_zeros, cotangents.values()))
-        return pull_back(list(self._record) if again else self._record, cotangents, guarded=guarded)
-
-    def plain_result(self) -> str | None:
-        """Describe the result if it holds no tensor at all, so that nothing in it can be traced."""
-        if any(type(leaf) is Tensor for leaf in self._leaves):
-            return None
-        if not self.watch.chosen and not any(traced.is_traced() for traced in self.inputs.values()):
-            return None  # nothing went in that could be traced: that is the reason to tell
-        kind = type(self._leaves[0]).__name__
-        return f"{name_of(self.function)} returned a plain {kind}, {self._leaves[0]!r}, and no tensor"
-
-    def gradients(self, cotangents: dict[int, Any], unconnected: str) -> list[Any]:
-        """Return the gradient of each traced argument, in the order of the places."""
-        return [self.inputs[place].gradients(cotangents, unconnected) for place in self._places]
-
-    def variable_gradients(self, cotangents: dict[int, Any]) -> list[tuple[Any, Variable]]:
-        """Return the gradient of each variable that was read, in the order of their creation."""
-        chosen = self.watch.chosen
-        return [(gradient_at_edge(cotangents.get(chosen[v]), v), v) for v in self.watch.variables()]
-
-
-def _with_aux(function: Any, result: Any) -> tuple[Any, Any]:
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise errors.OutputError(
-            f"with has_aux=True {name_of(function)} must return a pair (result, aux), and it returned {result!r}."
-        )
-    return result
-
-
-def _check_result(function: Any, result: Any, leaves: list[Any]) -> None:
-    if result is None or not leaves:
-        raise errors.NoResultError(
-            f"Cannot differentiate a function that returns {result!r}; "
-            f"did you forget to return a value from {name_of(function)}?"
-        )
-    check_numbers(function, leaves)
-
-
-def check_numbers(function: Any, leaves: list[Any]) -> None:
-    """Raise if a function returned something that is not a number, array or tensor."""
-    for leaf in leaves:
-        if type(leaf) is not Tensor and not is_number(leaf):
-            raise errors.OutputError(
-                f"{name_of(function)} returned {leaf!r} of type {type(leaf).__name__}, which is not a number, array "
-                "or tensor.\nReturn what is to be differentiated; other results can go into aux with has_aux=True."
-            )
-
-
-def check_detached(function: Any, trace: Trace) -> None:
-    """Raise if values left the trace on the way to a result that is not connected to it."""
-    # Asking for a truth value or an index is no departure: control flow is made of it.
-    departures = [(how, line) for how, line in trace.exits if how in _DEPARTURES]
-    if departures:
-        lines = "".join(f"\n  {how} at {line}" for how, line in departures[:5])
-        raise errors.DetachedError(
-            f"{name_of(function)} returned a value that is not connected to its arguments, "
-            f"because values left the trace:{lines}\n"
-            "Compute with the tensors themselves: NumPy's functions take them as they are."
-        )
-
-
-_DEPARTURES = {"float()", "int()", "complex()", ".item()", ".numpy()", ".tolist()"}
 
 
 # The transforms
@@ -526,24 +226,6 @@ def _run_value_and_grad(
     several = isinstance(argnums, Sequence) and not isinstance(argnums, str)
     value = (line.result, line.aux) if has_aux else line.result
     return value, tuple(gradients) if several else gradients[0]
-
-
-def refuse_integers(transform: str, function: Any, inputs: dict[Place, Input]) -> None:
-    """Raise if an argument to differentiate holds integers or booleans, or no number at all."""
-    for place, traced in inputs.items():
-        if not traced.is_traced() and (traced.leaves or traced.tree is None):
-            what = _described(traced.leaves[0]) if traced.leaves else "None"
-            if not traced.leaves or not is_number(traced.leaves[0]):
-                raise errors.IntegerInputError(
-                    f"{transform} of {name_of(function)}: the argument {place_name(function, place)} is {what}, "
-                    "and no number.\nChoose other arguments with argnums."
-                )
-        for description in traced.numbers_without_gradient(function, place):
-            raise errors.IntegerInputError(
-                f"{transform} of {name_of(function)}: the argument {description}, which has no derivative.\n"
-                "Pass a floating-point number (3.0 instead of 3, x.astype(float)), "
-                "or choose other arguments with argnums."
-            )
 
 
 def _check_scalar(function: Any, result: Any) -> None:
