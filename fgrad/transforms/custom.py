@@ -467,7 +467,13 @@ def _run_checkpoint(function: Any, args: tuple[Any, ...], keywords: dict[str, An
     parents = [key for key in dict.fromkeys(used) if key not in made]
 
     def pull(cotangents: Parts) -> dict[int, Any]:
-        again, _, record = rerun()
+        if trace.persistent and trace.level:
+            # The pass is recorded in its turn, and so is the run that it looks back on.
+            start = len(trace.record)
+            again, _, whole = run()
+            record = whole[start:]
+        else:
+            again, _, record = rerun()
         seeds: dict[int, Any] = {}
         for place, x in enumerate(again):
             if type(x) is Tensor and x.tracing is trace:
