@@ -43,7 +43,7 @@ def variants(arrays):
             yield axes, [a if axis == 0 else a[0] for a, axis in zip(arrays, axes, strict=True)]
 
 
-def agree(found, expected):
+def assert_agree(found, expected):
     for x, y in zip(fg.tree_leaves(found), fg.tree_leaves(expected), strict=True):
         assert (x.shape, x.dtype) == (y.shape, y.dtype)
         np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-12, atol=1e-13)
@@ -83,7 +83,7 @@ def test_gradients_of_examples(name, place):
     f, stacked = batches_of(name, place, np.float64)
     with np.errstate(all="ignore"):
         for axes, arrays in variants(stacked):
-            agree(fg.vmap(pulled(f), in_axes=axes)(*arrays), looped(pulled(f), arrays, axes))
+            assert_agree(fg.vmap(pulled(f), in_axes=axes)(*arrays), looped(pulled(f), arrays, axes))
 
 
 @pytest.mark.parametrize(("name", "place"), identified())
@@ -95,7 +95,7 @@ def test_tangents_of_examples(name, place):
 
     with np.errstate(all="ignore"):
         for axes, arrays in variants(stacked):
-            agree(fg.vmap(moved, in_axes=axes)(*arrays), looped(moved, arrays, axes))
+            assert_agree(fg.vmap(moved, in_axes=axes)(*arrays), looped(moved, arrays, axes))
 
 
 @pytest.mark.parametrize(("name", "place"), identified())
@@ -110,7 +110,8 @@ def test_gradients_of_a_batch(name, place):
         return np.stack(results)
 
     with np.errstate(all="ignore"):
-        agree(pulled(fg.vmap(f))(*stacked), pulled(by_loop)(*stacked))
+        assert_agree(pulled(fg.vmap(f))(*stacked), pulled(by_loop)(*stacked))
         twice = [np.stack([a, a[::-1]], axis=1) for a in stacked]
         found = fg.vmap(fg.vmap(f), in_axes=1)(*twice)
-        agree(found, fg.tree_map(lambda *x: np.stack(x), fg.vmap(f)(*stacked), fg.vmap(f)(*(a[::-1] for a in stacked))))
+        forwards, backwards = fg.vmap(f)(*stacked), fg.vmap(f)(*(a[::-1] for a in stacked))
+        assert_agree(found, fg.tree_map(lambda *x: np.stack(x), forwards, backwards))

@@ -27,6 +27,8 @@ MASK = np.array([[True, False, True], [False, True, True]])
 
 ROWS = [
     ("sum where", lambda np, x: np.sum(x, axis=1, where=MASK), M),
+    ("sum where initial", lambda np, x: np.sum(x, axis=0, where=MASK, initial=2.0), M),
+    ("prod where initial", lambda np, x: np.prod(x, axis=0, where=MASK, initial=2.0), M),
     ("sum initial", lambda np, x: np.sum(x, initial=2.0), M),
     ("sum dtype", lambda np, x: np.sum(x, dtype=np.complex128).real, M),
     ("prod where", lambda np, x: np.prod(x, axis=0, where=MASK, keepdims=True), M),
@@ -46,6 +48,7 @@ ROWS = [
     ("cumprod", lambda np, x: np.cumprod(x), M),
     ("cumprod axis", lambda np, x: np.cumprod(x, axis=0), N),
     ("add.reduce", lambda np, x: np.add.reduce(x), M),
+    ("add.reduce where", lambda np, x: np.add.reduce(x, axis=1, where=MASK, initial=2.0), M),
     ("multiply.reduce", lambda np, x: np.multiply.reduce(x, axis=1), M),
     ("maximum.reduce", lambda np, x: np.maximum.reduce(x, axis=None), M),
     ("minimum.reduce", lambda np, x: np.minimum.reduce(x, keepdims=True), M),
@@ -126,6 +129,23 @@ def test_value_and_derivatives(module, f, x):
         assert (ours.shape, ours.dtype) == (numpys.shape, numpys.dtype)
         np.testing.assert_allclose(ours, numpys, rtol=1e-13, atol=1e-14)
     check_grads(lambda x: f(module, x), (np.asarray(x),), order=2)
+
+
+AXES = [np.int64(1), np.array(-1), fg.constant(0), (np.int32(0), np.int64(1))]
+
+
+@pytest.mark.parametrize("axis", AXES, ids=repr)
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "max", "var", "std", "expand_dims", "argmax", "cumsum"])
+def test_axes_of_every_integer_type(name, axis):
+    several = isinstance(axis, (tuple, list))
+    if several and name in ("argmax", "cumsum"):
+        axis = axis[0]
+    plain = tuple(map(int, axis)) if isinstance(axis, (tuple, list)) else int(axis)
+    function = getattr(np, name)
+    np.testing.assert_allclose(function(Tensor(M), axis=axis), function(M, axis=plain), rtol=1e-13)
+    check_grads(lambda x: function(x, axis=axis) * 1.0, (M,), order=1)
+    check_grads(lambda x: np.transpose(x, [np.int64(1), np.int64(0)]), (M,), order=1)
+    check_grads(lambda x: np.tensordot(x, N, np.int64(1)), (M,), order=1)
 
 
 METHODS = [
@@ -309,6 +329,12 @@ def test_array_and_full_keep_derivatives():
         fg.grad(lambda x: np.sum(np.full(3, x)))(3.0)
 
 
+def test_a_masked_extremum_needs_a_start():
+    for function in (np.max, np.min):
+        with pytest.raises(ValueError, match="to use a where mask one has to specify 'initial'"):
+            function(Tensor(M), axis=1, where=MASK)
+
+
 def test_copyto():
     def f(x):
         result = fnp.zeros(4)
@@ -344,8 +370,11 @@ def test_every_answer_has_the_name_of_what_it_answers():
     assert all(callable(answer) for answer in FUNCTIONS.values())
 
 
-@pytest.mark.parametrize("name", ["sum", "prod", "mean", "max", "var", "cumsum", "cumprod", "argmax", "all", "take"])
+WITH_OUT = ["sum", "prod", "mean", "max", "var", "cumsum", "cumprod", "argmax", "all", "take", "clip"]
+
+
+@pytest.mark.parametrize("name", WITH_OUT)
 def test_no_result_is_written_into_an_array(name):
-    args = ([0],) if name == "take" else ()
+    args = {"take": ([0],), "clip": (0.0, 1.0)}.get(name, ())
     with pytest.raises(errors.InPlaceError, match=f"np.{name} was to write a tensor into a plain NumPy array"):
         fg.grad(lambda x: getattr(np, name)(x, *args, out=np.zeros(())) * 1.0)(V)

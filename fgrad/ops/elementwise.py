@@ -232,8 +232,12 @@ def nonzero(a: Any) -> Any:
 
 
 @answers(np.clip)
-def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Any:
+def clip(
+    a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None
+) -> Any:
     """Limit values to an interval; a bound that is met exactly shares the derivative with `a`."""
+    if out is not None:
+        raise errors.InPlaceError("np.clip", errors.users_line())
     lower = a_min if a_min is not None else min
     upper = a_max if a_max is not None else max
     result = a if lower is None else np.maximum(a, lower)

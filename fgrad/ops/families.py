@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import index
 from typing import Any, TypeVar
 
 import numpy as np
@@ -81,6 +82,13 @@ def answers(*functions: Any) -> Callable[[F], F]:
         return answer
 
     return enter
+
+
+def plain_axis(axis: Any) -> Any:
+    """Return an axis, or a tuple of them, as Python integers; NumPy's integers and tensors are taken too."""
+    if axis is None or type(axis) is int:
+        return axis
+    return tuple(map(index, axis)) if np.iterable(axis) else index(axis)
 
 
 def identity(ct: Any) -> Any:

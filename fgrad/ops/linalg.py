@@ -12,7 +12,7 @@ from fgrad import errors
 from fgrad.core.tensor import apply
 from fgrad.core.trace import conform
 from fgrad.ops.batching import aligned, ndim_of
-from fgrad.ops.families import ForEach, answers, multilinear, sample
+from fgrad.ops.families import ForEach, answers, multilinear, plain_axis, sample
 
 
 def _matrix(x: Any, vector_axis: int) -> Any:
@@ -149,10 +149,11 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
 @answers(np.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """Return the products summed over pairs of axes: one matmul between reshapes."""
-    if isinstance(axes, int):
+    if not isinstance(axes, (tuple, list)):
+        axes = plain_axis(axes)
         axes = (range(-axes, 0), range(axes))
     a_axes, b_axes = (
-        [int(i) % np.ndim(x) for i in ((axis,) if isinstance(axis, int) else axis)]
+        [i % np.ndim(x) for i in np.atleast_1d(plain_axis(axis)).tolist()]
         for x, axis in zip((a, b), axes, strict=True)
     )
     a_shape, b_shape = np.shape(a), np.shape(b)

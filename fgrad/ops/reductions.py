@@ -15,7 +15,7 @@ from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import index_of_extremum_batch, reduction_batch
-from fgrad.ops.families import answers, constant_in_pieces, elementwise, linear, register, sample, scale
+from fgrad.ops.families import answers, constant_in_pieces, elementwise, linear, plain_axis, register, sample, scale
 from fgrad.ops.shaping import repeat
 
 Axis = Any
@@ -220,11 +220,10 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
         _no_out(primitive.name, out)
         a = _prepared(a, dtype)
         if where is True and initial is None:
-            return apply(primitive, (a,), {"axis": axis, "keepdims": keepdims})
+            return apply(primitive, (a,), {"axis": plain_axis(axis), "keepdims": keepdims})
         if where is not True:
-            neutral = _NEUTRAL[primitive.name](a.dtype) if initial is None else initial
-            a = np.where(where, a, neutral)
-        result = apply(primitive, (a,), {"axis": axis, "keepdims": keepdims})
+            a = np.where(where, a, _neutral(primitive.name, initial))
+        result = apply(primitive, (a,), {"axis": plain_axis(axis), "keepdims": keepdims})
         return result if initial is None else _COMBINE[primitive.name](result, initial)
 
     reduce.__name__ = primitive.name
@@ -232,12 +231,16 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
 
 
 _COMBINE: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
-_NEUTRAL: dict[str, Callable[[Any], Any]] = {
-    "sum": lambda dtype: 0,
-    "prod": lambda dtype: 1,
-    "max": lambda dtype: -np.inf,
-    "min": lambda dtype: np.inf,
-}
+def _neutral(name: str, initial: Any) -> Any:
+    """Return what stands in for elements that a mask leaves out."""
+    if name in ("sum", "prod"):
+        return 0 if name == "sum" else 1
+    if initial is None:
+        raise ValueError(
+            f"reduction operation '{name}' does not have an identity, "
+            "so to use a where mask one has to specify 'initial'"
+        )
+    return initial
 
 
 def _no_out(name: str, out: Any) -> None:
@@ -259,9 +262,11 @@ answers(np.prod)(prod)
 def _as_reduce(reduction: Callable[..., Any]) -> Callable[..., Any]:
     """Make `ufunc.reduce`, whose default is the first axis, from the function over all axes."""
 
-    def reduce(a: Any, axis: Axis = 0, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def reduce(
+        a: Any, axis: Axis = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **others: Any
+    ) -> Any:
         _no_out("reduce", out)
-        return reduction(_prepared(a, dtype), axis, keepdims=keepdims)
+        return reduction(_prepared(a, dtype), axis, keepdims=keepdims, **others)  # `initial` and `where`
 
     return reduce
 
@@ -284,7 +289,7 @@ def min(
 
 def logsumexp(a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """Return log(sum(exp(a))) along axes, without overflow."""
-    return apply(_logsumexp, (a,), {"axis": axis, "keepdims": keepdims})
+    return apply(_logsumexp, (a,), {"axis": plain_axis(axis), "keepdims": keepdims})
 
 
 for _ufunc, _function in (
@@ -299,9 +304,9 @@ def mean(
 ) -> Any:
     """Return the mean along axes."""
     _no_out("mean", out)
-    a = _prepared(a, dtype)
+    a, axis = _prepared(a, dtype), plain_axis(axis)
     if where is True:
-        return apply(_mean, (a,), {"axis": axis, "keepdims": keepdims})
+        return apply(_mean, (a,), {"axis": plain_axis(axis), "keepdims": keepdims})
     return sum(a, axis, keepdims=keepdims, where=where) / _chosen(a, axis, keepdims, where)
 
 
@@ -343,6 +348,7 @@ def var(
     """Return the variance along axes, by the deviations from the mean."""
     _no_out("var", out)
     a = _prepared(a, dtype)
+    axis = plain_axis(axis)
     deviation = a - mean(a, axis, keepdims=True, where=where)
     if deviation.dtype.kind == "c":
         squares = np.real(deviation * np.conjugate(deviation))
@@ -365,7 +371,7 @@ def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) 
     a = _prepared(a, dtype)
     if axis is None:
         a, axis = np.ravel(a), 0
-    return apply(_cumsum, (a,), {"axis": axis})
+    return apply(_cumsum, (a,), {"axis": plain_axis(axis)})
 
 
 @answers(np.cumprod)
@@ -394,7 +400,7 @@ def _without_derivative(function: Any, batch: Any, *samples: Any) -> None:
 
     def answer(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
         _no_out(function.__name__, out)
-        return apply(primitive, (a,), {"axis": axis, "keepdims": keepdims})
+        return apply(primitive, (a,), {"axis": plain_axis(axis), "keepdims": keepdims})
 
     answer.__name__ = function.__name__
     answers(function)(answer)

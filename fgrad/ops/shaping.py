@@ -13,7 +13,7 @@ from fgrad.core.primitive import FUNCTIONS
 from fgrad.core.tensor import BOXES, apply
 from fgrad.core.trace import conform
 from fgrad.ops.batching import aligned
-from fgrad.ops.families import answers, jointly_linear, linear, sample
+from fgrad.ops.families import answers, jointly_linear, linear, plain_axis, sample
 
 _reshape = linear(
     lambda x, shape, order="C": np.reshape(x, shape, order=order),
@@ -68,7 +68,8 @@ def ravel(a: Any, order: str = "C") -> Any:
 @answers(np.expand_dims)
 def expand_dims(a: Any, axis: int | tuple[int, ...]) -> Any:
     """Insert axes of size 1 at the given places of the result."""
-    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    axis = plain_axis(axis)
+    axes = (axis,) if isinstance(axis, int) else axis
     ndim = a.ndim + len(axes)
     places = {np.lib.array_utils.normalize_axis_index(each, ndim) for each in axes}
     sizes = iter(a.shape)
@@ -111,7 +112,7 @@ _transpose.batch = _batched_transpose
 @answers(np.transpose)
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     """Permute the axes; by default reverse them."""
-    return apply(_transpose, (a,), {"axes": None if axes is None else tuple(axes)})
+    return apply(_transpose, (a,), {"axes": plain_axis(None if axes is None else tuple(axes))})
 
 
 def _permutation(function: Any) -> Callable[..., Any]:

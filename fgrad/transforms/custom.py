@@ -222,8 +222,7 @@ class _Custom:
             structure[:] = [out_treedef]
             return results
 
-        traced = [x for x in leaves if isinstance(x, (float, complex)) or hasattr(settle(x), "dtype")]
-        places = [any(x is y for y in traced) for x in leaves]
+        places = [isinstance(x, (float, complex)) or hasattr(settle(x), "dtype") for x in leaves]
 
         def whole(arrays: Leaves) -> tuple[Any, ...]:
             rest = iter(arrays)
