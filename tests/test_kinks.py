@@ -94,6 +94,34 @@ def test_logsumexp_of_large_numbers():
     np.testing.assert_allclose(fg.grad(logsumexp)(np.array([1000.0, 1000.0])), [0.5, 0.5], rtol=1e-12)
 
 
+def test_a_weight_of_zero_means_not_used():
+    """x * log(x) has no derivative at 0, and is not asked for one."""
+    x, weights = np.array([0.0, 1.0]), np.array([0.0, 1.0])
+
+    def f(x):
+        return x * np.log(x)
+
+    def taped():
+        t = fg.constant(x)
+        with fg.GradientTape(persistent=True) as tape:
+            tape.watch(t)
+            y = f(t)
+        return tape, y, t
+
+    with np.errstate(all="ignore"):
+        tape, y, t = taped()
+        for found in (
+            fg.vjp(f, x)[1](weights)[0],
+            fg.gradients_function(f)(x, dy=weights)[0],
+            tape.gradient(y, t, output_gradients=weights),
+            fg.gradients(y, t, grad_ys=[weights])[0],
+        ):
+            np.testing.assert_array_equal(found, [0.0, 1.0])
+        for jacobian in (tape.jacobian(y, t), fg.jacrev(f)(x)):
+            assert jacobian.numpy()[0, 1] == 0.0
+            assert jacobian.numpy()[1].tolist() == [0.0, 1.0]
+
+
 def test_an_honest_nan_stays():
     """sqrt(x)**2 has the derivative 1 at 0, which the chain rule cannot know: not a quiet 0."""
     with np.errstate(all="ignore"):
