@@ -7,17 +7,16 @@ afterwards the tape does, so the record goes when the tape goes, whatever tensor
 from __future__ import annotations
 
 import contextlib
-import copy
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import ZERO
-from fgrad.core.tensor import BOXES, Tensor, boxed, settle
+from fgrad.core.tensor import BOXES, Tensor, Trace, box, settle
 from fgrad.core.trace import Edge, ReverseTrace, pull_back
 from fgrad.core.tree import flatten, leaves_and_nones, tree_map, unflatten
 from fgrad.transforms.batch import vmap
@@ -102,6 +101,10 @@ class GradientTape:
         _watch(self).__exit__()
         self._record, trace.record = trace.record, []
 
+    def answers_for(self, trace: Trace) -> bool:
+        """Return whether this tape can still give gradients of what a trace has recorded."""
+        return self._trace is trace and not self._used
+
     def _is_recording(self) -> bool:
         return self._trace is not None and self._trace.level > 0
 
@@ -132,27 +135,17 @@ class GradientTape:
                     "Make a tensor of it first, x = fg.constant(value), and compute with x."
                 )
             if leaf.dtype.kind not in "fc":
-                warnings.warn(
-                    f"the watched tensor has dtype {leaf.dtype}; only floating-point and complex tensors "
-                    "have gradients",
-                    errors.NoGradientWarning,
-                    stacklevel=2,
-                )
+                warn_of_integers("watched tensor", leaf)
             elif isinstance(leaf, Variable):
                 _watch(self).choose(leaf)
             else:
                 self._watch_tensor(leaf)
 
     def _watch_tensor(self, tensor: Tensor) -> None:
-        """Put a layer of this tape's trace into a tensor, below those of traces that started later."""
         trace = _trace(self)
         if not self._is_recording() or _key(self, tensor) is not None:
             return
-        while tensor.tracing.level > trace.level:
-            if type(tensor.value) is not Tensor:
-                tensor.value = boxed(tensor.value)
-            tensor = tensor.value
-        tensor.become(trace.root(_without_dead_layers(copy.copy(tensor))))
+        put_layer(tensor, trace, trace.root(None).note)
 
     def gradient(
         self,
@@ -188,8 +181,8 @@ class GradientTape:
         """
         check_unconnected(unconnected_gradients)
         self._check_usable()
-        _check_tensors("target", target)
-        _check_tensors("sources", sources)
+        check_tensors("target", target)
+        check_tensors("sources", sources)
         seeds = match_seeds(output_gradients, target, "output_gradients")
         cotangents = _seeded(self, flatten(target)[0], seeds)
         record = self._taken_record()
@@ -232,7 +225,7 @@ class GradientTape:
                     [0., 4.]])
         """
         self._check_target(target, sources, unconnected_gradients)
-        units = unit_directions([_plain_value(target)])[0]
+        units = unit_directions([plain_value(target)])[0]
         rows = self._pulled_seeds(target, units, sources, unconnected_gradients)
         return tree_map(lambda x: np.reshape(x, (*target.shape, *x.shape[1:])), rows)
 
@@ -277,7 +270,7 @@ class GradientTape:
             raise errors.ShapeError(
                 f"Need first dimension of target shape {target.shape} and source shape {source.shape} to match."
             )
-        (units,) = unit_directions([_plain_value(target)[0]])
+        (units,) = unit_directions([plain_value(target)[0]])
         seeds = np.broadcast_to(units[:, None], (len(units), *target.shape))
         rows = self._pulled_seeds(target, seeds, source, unconnected_gradients)
         if rows is None:
@@ -291,7 +284,7 @@ class GradientTape:
         self._check_usable()
         if type(target) not in BOXES:
             raise errors.SourceError(f"a Jacobian needs one Tensor or Variable as target, not {target!r}.")
-        _check_tensors("sources", sources)
+        check_tensors("sources", sources)
 
     def _pulled_seeds(self, target: Any, seeds: Any, sources: Any, unconnected: str) -> Any:
         """Return what each of several seeds of the target is pulled back to, along a new first axis."""
@@ -363,7 +356,7 @@ def _watch(tape: GradientTape) -> VariableWatch:
     return watch
 
 
-def _layer(trace: ReverseTrace, x: Any) -> Tensor | None:
+def layer_of(trace: Trace, x: Any) -> Tensor | None:
     """Return the layer of a tensor that belongs to a trace."""
     while type(x) is Tensor and x.tracing is not trace:
         x = x.value
@@ -374,21 +367,44 @@ def _key(tape: GradientTape, x: Any) -> int | None:
     """Return the key under which a tape knows a tensor or variable."""
     if isinstance(x, Variable):
         return _watch(tape).chosen.get(x)
-    layer = _layer(_trace(tape), x)
+    layer = layer_of(_trace(tape), x)
     return None if layer is None else layer.note
 
 
-def _without_dead_layers(x: Any) -> Any:
-    """Return a tensor without outer layers of traces that nobody can ask any more."""
-    while type(x) is Tensor and not x.tracing.level:
-        holder = x.tracing.holder() if isinstance(x.tracing, ReverseTrace) else None
-        if holder is not None and holder._trace is x.tracing and not holder._used:
-            break
-        x = x.value
-    return x
+def put_layer(tensor: Tensor, trace: Trace, note: Any) -> None:
+    """Make a tensor an input of a trace: put in a layer, below those of traces that started later.
+
+    Layers of traces that nobody can ask any more are left out, so that they do not pile up in a tensor
+    that is watched again and again.
+    """
+    layers: list[tuple[Trace, Any]] = [(trace, note)]
+    value: Any = tensor
+    while type(value) is Tensor:
+        if _can_be_asked(value.tracing):
+            layers.append((value.tracing, value.note))
+        value = value.value
+    for tracing, noted in sorted(layers, key=lambda layer: layer[0].rank):
+        value = box(value, tracing, noted)
+    tensor.become(value)
 
 
-def _check_tensors(what: str, tree: Any) -> None:
+def _can_be_asked(trace: Trace) -> bool:
+    """Return whether a trace runs, or is kept by a tape or accumulator that still answers for it."""
+    keeper = getattr(trace, "holder", lambda: None)()
+    return trace.level > 0 or (keeper is not None and keeper.answers_for(trace))
+
+
+def warn_of_integers(what: str, x: Any) -> None:
+    """Warn the caller's caller of a tensor to which no derivative leads."""
+    warnings.warn(
+        f"the {what} has dtype {x.dtype}; only floating-point and complex tensors have gradients",
+        errors.NoGradientWarning,
+        stacklevel=3,
+    )
+
+
+def check_tensors(what: str, tree: Any) -> None:
+    """Raise if a container holds anything but tensors and variables."""
     for leaf in leaves_and_nones(tree):
         if type(leaf) not in BOXES:
             raise errors.SourceError(
@@ -402,8 +418,8 @@ def _seeded(tape: GradientTape, targets: list[Any], seeds: list[Any]) -> dict[in
     cotangents: dict[int, Any] = {}
     for target, seed in zip(targets, seeds, strict=True):
         key = _key(tape, target)
-        layer = _layer(_trace(tape), target)
-        cotangent = make_seed(seed, _plain_value(target if layer is None else layer.value), "output_gradients")
+        layer = layer_of(_trace(tape), target)
+        cotangent = make_seed(seed, plain_value(target if layer is None else layer.value), "output_gradients")
         if key is None:
             continue
         if target.dtype.kind not in "fc":
@@ -414,7 +430,7 @@ def _seeded(tape: GradientTape, targets: list[Any], seeds: list[Any]) -> dict[in
     return cotangents
 
 
-def _plain_value(x: Any) -> Any:
+def plain_value(x: Any) -> Any:
     """Return a value without reading it, where it is a variable."""
     return x._shown() if isinstance(x, Variable) else settle(x)
 
@@ -447,7 +463,7 @@ def _pulled(
 def _at_edge(cotangent: Any, source: Any, unconnected: str) -> Any:
     if source.dtype.kind not in "fc":
         cotangent = None
-    return gradient_at_edge(cotangent, _plain_value(source), unconnected)
+    return gradient_at_edge(cotangent, plain_value(source), unconnected)
 
 
 def departures(tape: GradientTape) -> list[str]:
@@ -496,14 +512,28 @@ def gradients(
     check_unconnected(unconnected_gradients)
     ys, xs, stop = _as_list(ys), _as_list(xs), [] if stop_gradients is None else _as_list(stop_gradients)
     for what, tensors in (("ys", ys), ("xs", xs), ("stop_gradients", stop)):
-        _check_tensors(what, tensors)
+        check_tensors(what, tensors)
     if not ys:
         return [_at_edge(None, x, unconnected_gradients) for x in xs]
-    tape = _recorder(ys)
-    seeds = match_seeds(None if grad_ys is None else _as_list(grad_ys), ys, "grad_ys")
+    grad_ys = None if grad_ys is None else _as_list(grad_ys)
+    return gradients_on(_recorder(ys), ys, xs, grad_ys, stop, unconnected_gradients)
+
+
+def gradients_on(
+    tape: GradientTape,
+    ys: list[Any],
+    xs: list[Any],
+    grad_ys: list[Any] | None = None,
+    stop_gradients: Sequence[Any] = (),
+    unconnected_gradients: str = UnconnectedGradients.NONE,
+) -> list[Any]:
+    """Return what `gradients` does, over the record of one given tape, which is not used up."""
+    seeds = match_seeds(grad_ys, ys, "grad_ys")
     record = (_trace(tape).record if tape._is_recording() else tape._record).copy()
     cotangents = _seeded(tape, ys, seeds)
-    result = _pulled(tape, record, cotangents, xs, unconnected_gradients, grad_ys is not None, stop)
+    result = _pulled(
+        tape, record, cotangents, xs, unconnected_gradients, grad_ys is not None, stop_gradients
+    )
     return result  # type: ignore[no-any-return]
 
 
@@ -517,7 +547,7 @@ def _recorder(ys: list[Any]) -> GradientTape:
     for y in ys:
         while type(y) is Tensor:
             holder = y.tracing.holder() if isinstance(y.tracing, ReverseTrace) else None
-            if isinstance(holder, GradientTape) and holder._trace is y.tracing and not holder._used:
+            if isinstance(holder, GradientTape) and holder.answers_for(y.tracing):
                 found.append(holder)
             y = y.value
     if not found:

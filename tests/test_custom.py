@@ -1,11 +1,14 @@
 """Rules of a user's own, and checkpoints: under every transform, at every order."""
 
 import gc
+import itertools
 import pickle
 import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
+from helpers import along, plain
 
 import fgrad as fg
 from fgrad import errors
@@ -146,6 +149,29 @@ def test_a_recorded_program_keeps_the_rule():
     assert fg.grad(graph)(3.0).item() == 36.0
 
 
+def test_a_program_that_is_recorded_with_a_tape_inside_keeps_the_rule():
+    doubled = fg.custom_gradient(lambda x: (x**2, lambda dy: dy * 4 * x))
+    w = fg.Variable(2.0)
+
+    def f(x):
+        with fg.GradientTape():  # follows variables, and reads none
+            return doubled(x)
+
+    def g(x):
+        with fg.GradientTape() as tape:
+            tape.watch(x)
+            y = doubled(x)
+        return y + tape.gradient(y, x)
+
+    assert fg.grad(fg.trace(f)(2.0))(3.0).item() == fg.grad(f)(3.0).item() == 12.0
+    graph = fg.trace(g)(2.0)
+    assert graph(3.0).item() == 9.0 + 12.0
+    assert fg.grad(graph)(3.0).item() == fg.grad(g)(3.0).item() == 12.0 + 4.0
+    uses = fg.custom_gradient(lambda x: (w * x, lambda dy, variables: (dy, [dy])))
+    with pytest.raises(errors.ClosureError, match="recorded as one call and uses a recorded value, or a variable"):
+        fg.trace(lambda x: uses(x))(2.0)
+
+
 def test_second_derivatives_of_a_rule():
     """tensorflow#34503: the derivative of a rule is that of its code."""
     odd = fg.custom_gradient(lambda x: (x**2, lambda dy: dy * x**5))
@@ -227,9 +253,359 @@ def test_closures_over_values_of_the_same_transform_are_refused():
         with pytest.raises(errors.ClosureError, match="uses a traced value that is not one of its arguments"):
             transform(loss)(2.0)
     v = fg.Variable(2.0)
-    f = fg.custom_gradient(lambda x: (v * x, lambda dy: dy * v))
+    f = fg.custom_vjp(lambda x: v * x)
+    f.defvjp(lambda x: (v * x, None), lambda _, ct: (ct * v,))
     with pytest.raises(errors.ClosureError, match=r"Pass the value \(or the variable\) as an argument"):
         fg.implicit_gradients(lambda: f(v * 1.0))()
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_closures_over_values_of_the_same_tape_are_refused(persistent):
+    x, w = fg.constant(3.0), fg.constant(2.0)
+    f = fg.custom_gradient(lambda x: (w * x, lambda dy: dy * w))
+    with fg.GradientTape(persistent=persistent) as tape:
+        tape.watch([x, w])
+        with pytest.raises(errors.ClosureError, match="uses a traced value that is not one of its arguments"):
+            f(x)
+
+
+@pytest.mark.parametrize("outer", [fg.grad, along])
+def test_closures_that_would_be_lost_in_an_outer_transform_are_refused(outer):
+    """The rule holds for the outer transform, too, and says nothing of w."""
+
+    def loss(w):
+        f = fg.custom_gradient(lambda x: (w * x**2, lambda dy: dy * 2 * w * x))
+        return fg.grad(lambda x: f(x * w) ** 2)(3.0)
+
+    with pytest.raises(errors.ClosureError, match="uses a traced value that is not one of its arguments"):
+        outer(loss)(2.0)
+
+
+# The rule holds for all traces, not only for the highest
+
+
+def straight(x):
+    return np.round(x), lambda dy: dy
+
+
+def straight_by_jvp():
+    f = fg.custom_jvp(lambda x: np.round(x))
+    f.defjvp(lambda primals, tangents: (f(*primals), tangents[0] * 1.0))
+    return f
+
+
+@pytest.mark.parametrize("f", [fg.custom_gradient(straight), straight_by_jvp()], ids=["gradient", "jvp"])
+@pytest.mark.parametrize("outer", [fg.grad, along, fg.jacrev])
+@pytest.mark.parametrize("inner", [fg.grad, along, fg.jacrev])
+def test_second_derivatives_of_the_value_are_the_rules(f, outer, inner):
+    """With y = round(x), and dy/dx = 1 by the rule, the second derivative of y**3 is 6 y."""
+    assert plain(outer(inner(lambda x: f(x) ** 3))(1.7)) == 12.0
+    assert plain(fg.vmap(outer(inner(lambda x: f(x) ** 3)))(np.array([1.7, 0.7]))) == [12.0, 6.0]
+    assert plain(outer(lambda x: np.sum(fg.vmap(inner(lambda x: f(x) ** 3))(x * np.ones(2))))(1.7)) == 24.0
+    assert plain(outer(inner(inner(lambda x: f(x) ** 3)))(1.7)) == 6.0
+
+
+@pytest.mark.parametrize("persistent", list(itertools.product([False, True], repeat=2)))
+def test_the_rule_holds_for_nested_tapes(persistent):
+    f, x = fg.custom_gradient(straight), fg.constant(1.7)
+    with fg.GradientTape(persistent[0]) as outer:
+        outer.watch(x)
+        with fg.GradientTape(persistent[1]) as inner:
+            inner.watch(x)
+            y = f(x) ** 3
+        slope = inner.gradient(y, x)
+    assert slope.item() == 12.0
+    assert plain(outer.gradient([y, slope], x, output_gradients=[10.0, 1.0])) == 132.0
+    with fg.ForwardAccumulator(x, 1.0) as accumulator:
+        with fg.GradientTape(persistent[1]) as inner:
+            inner.watch(x)
+            y = f(x) ** 3
+        slope = inner.gradient(y, x)
+    assert plain(accumulator.jvp([y, slope])) == [12.0, 12.0]
+
+
+def dropping():
+    """Return a function that drops elements at random, and the list of its masks."""
+    rng, masks = np.random.default_rng(0), []
+
+    @fg.custom_gradient
+    def dropped(x):
+        mask = np.float64(rng.random(x.shape) > 0.5)
+        masks.append(mask)
+        return x * mask, lambda dy: dy * mask
+
+    return dropped, masks
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("inside", [False, True])
+def test_the_rule_belongs_to_the_run(persistent, inside):
+    """A function that draws random numbers is run once, and its rule knows them."""
+    f, masks = dropping()
+    x = fg.constant(np.ones(20))
+    with fg.GradientTape(persistent=persistent) as tape:
+        tape.watch(x)
+        y = f(x)
+        if inside:
+            gradient = tape.gradient(y, x)
+    if not inside:
+        gradient = tape.gradient(y, x)
+    assert len(masks) == 1
+    assert plain(y) == plain(gradient) == plain(masks[0])
+    masks.clear()
+    value, tangent = fg.jvp(lambda x: fg.value_and_grad(lambda x: np.sum(f(x) ** 2))(x), (x,), (x,))
+    np.testing.assert_array_equal(value[1], 2 * masks[0])
+    np.testing.assert_array_equal(tangent[1], 2 * masks[0])
+    masks.clear()
+    second = fg.grad(lambda x: np.sum(fg.grad(lambda x: np.sum(f(x) ** 2))(x)))(x)
+    assert len(masks) == 1
+    np.testing.assert_array_equal(second, 2 * masks[0])
+
+
+def test_the_record_keeps_what_the_rule_keeps():
+    """Neither results nor arguments stay in memory that `grad_fn` does not mention."""
+    f = fg.custom_gradient(lambda x: (np.sin(x), lambda dy: dy * 10.0))
+    gc.collect()
+    gc.disable()
+    try:
+        x = fg.constant(np.ones(1000))
+        with fg.GradientTape() as tape:
+            tape.watch(x)
+            argument = x + 1.0
+            result = f(argument)
+            kept = [weakref.ref(argument.value), weakref.ref(result.value)]
+            y = np.sum(result + 1.0)
+            del argument, result
+        assert [reference() for reference in kept] == [None, None]
+        assert tape.gradient(y, x).tolist() == [10.0] * 1000
+    finally:
+        gc.enable()
+
+
+# Variables
+
+
+def scaled_by(w, *, factor=1.0):
+    """Return a function that reads a variable, with the derivatives of `factor` times w x**2."""
+
+    @fg.custom_gradient
+    def scaled(x):
+        def grad_fn(dy, variables=None):
+            assert [variable is w for variable in variables or [w]] == [True]
+            by_x = dy * factor * 2 * w * x
+            return (by_x, [dy * factor * x**2]) if variables else by_x
+
+        return w * x**2, grad_fn
+
+    return scaled
+
+
+@pytest.fixture
+def w():
+    return fg.Variable(2.0, name="w")
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("inside", [False, True])
+def test_variables_in_a_tape(w, persistent, inside):
+    f, x = scaled_by(w, factor=10.0), fg.constant(3.0)
+    with fg.GradientTape(persistent=persistent) as tape:
+        tape.watch(x)
+        y = f(x) * w
+        if inside:
+            found = tape.gradient(y, [x, w])
+    if not inside:
+        found = tape.gradient(y, [x, w])
+    assert plain((y, found)) == (36.0, [240.0, 198.0])  # 10 w 2 w x, and 10 x^2 w + w x^2
+    assert tape.watched_variables() == (w,)
+    if persistent:
+        assert plain(tape.gradient(y, [x, w])) == [240.0, 198.0]
+
+
+def test_variables_without_traced_arguments(w):
+    f = scaled_by(w, factor=10.0)
+    ((gradient, variable),) = fg.implicit_gradients(lambda: f(3.0))()
+    assert (gradient.item(), variable) == (90.0, w)
+    with fg.GradientTape() as tape:
+        y = f(3.0)
+    assert tape.gradient(y, w).item() == 90.0
+    with fg.ForwardAccumulator(w, 1.0) as accumulator:
+        y = f(3.0)
+    assert plain((y, accumulator.jvp(y))) == (18.0, 90.0)
+
+
+def test_variables_in_minimize(w):
+    fg.optimizers.GradientDescent(0.01).minimize(lambda: scaled_by(w, factor=10.0)(3.0))
+    assert w.numpy() == 2.0 - 0.9
+
+
+def test_variables_that_nobody_follows_are_constants(w):
+    """The rule is then called without them, as without variables at all."""
+    f, frozen = scaled_by(w), fg.Variable(2.0, trainable=False)
+    assert f(3.0).item() == 18.0
+    assert fg.grad(f)(3.0).item() == 12.0
+    assert plain(fg.value_and_grad(f)(3.0)) == (18.0, 12.0)
+    assert plain(fg.jvp(f, (3.0,), (1.0,))) == (18.0, 12.0)
+    with fg.GradientTape(watch_accessed_variables=False) as tape:
+        x = fg.constant(3.0)
+        tape.watch(x)
+        y = f(x)
+    assert plain(tape.gradient(y, [x, w])) == [12.0, None]
+    plain_rule = fg.custom_gradient(lambda x: (frozen * x, lambda dy: dy * frozen))
+    with fg.GradientTape() as tape:
+        tape.watch(x)
+        y = plain_rule(x)
+    assert plain(tape.gradient(y, [x, frozen])) == [2.0, None]
+
+
+def test_variables_come_in_the_order_of_creation(w):
+    late = fg.Variable([1.0, 2.0], name="late")
+    seen = []
+
+    @fg.custom_gradient
+    def f():
+        def grad_fn(da, db, **keywords):
+            seen.append(keywords["variables"])
+            return (), [da * 1.0, None]
+
+        return [late[0] * w, late * w], grad_fn
+
+    pairs = fg.implicit_gradients(f)()
+    assert [v.name for v in seen[0]] == ["w", "late"]
+    without = fg.custom_gradient(lambda: (w * 2.0, lambda dy, variables: (None, [dy * 2.0])))
+    assert fg.implicit_gradients(without)()[0][0].item() == 2.0
+    assert [(plain(g), v.name) for g, v in pairs] == [(1.0, "w"), ([0.0, 0.0], "late")]
+
+
+@pytest.mark.parametrize("f", [lambda w: scaled_by(w), lambda w: fg.checkpoint(scaled_by(w))])
+def test_second_order_of_variables(w, f):
+    f, x = f(w), fg.constant(3.0)
+
+    def loss(x):
+        return f(x) ** 2  # w^2 x^4
+
+    with fg.GradientTape() as outer:
+        outer.watch(x)
+        with fg.GradientTape() as inner:
+            inner.watch(x)
+            y = loss(x)
+        by_x, by_w = inner.gradient(y, [x, w])
+    assert plain((by_x, by_w)) == (432.0, 324.0)
+    assert plain(outer.gradient([by_x, by_w], [x, w], output_gradients=[1.0, 0.0])) == [432.0, 432.0]
+    with fg.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = loss(x)
+        by_x, by_w = tape.gradient(y, [x, w])
+        (second,) = fg.gradients(by_w, w)
+    assert plain((by_x, by_w, second)) == (432.0, 324.0, 162.0)
+    assert plain(tape.gradient(by_w, [x, w])) == [432.0, 162.0]
+    assert plain(tape.gradient(second, x)) == 216.0
+    first = fg.implicit_gradients(lambda: loss(3.0))
+    ((second, _),) = fg.implicit_gradients(lambda: first()[0][0])()
+    assert second.item() == 162.0
+    ((mixed, _),) = fg.implicit_gradients(lambda: fg.grad(loss)(3.0))()
+    assert mixed.item() == 432.0
+    assert fg.grad(lambda x: fg.implicit_gradients(lambda: loss(x))()[0][0])(3.0).item() == 432.0
+    with fg.ForwardAccumulator(w, 1.0) as accumulator:
+        ((gradient, _),) = first()
+    assert plain((gradient, accumulator.jvp(gradient))) == (324.0, 162.0)
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_the_rule_sees_the_values_that_the_variables_had(w, persistent):
+    f, x = scaled_by(w), fg.constant(3.0)
+    with fg.GradientTape(persistent=persistent) as tape:
+        tape.watch(x)
+        y = f(x)
+        w.assign(100.0)
+        y = y + f(x)
+        w.assign(1000.0)
+    assert plain(tape.gradient(y, [x, w])) == [2 * 3 * (2.0 + 100.0), 18.0]
+    assert w.numpy() == 1000.0
+
+
+def test_variables_under_vmap(w):
+    f, rows = scaled_by(w, factor=10.0), np.array([1.0, 2.0, 3.0])
+    with fg.GradientTape() as tape:
+        y = np.sum(fg.vmap(f)(rows))
+    assert plain((y, tape.gradient(y, w))) == (28.0, 140.0)
+    with fg.GradientTape() as tape:
+        x = fg.constant(rows)
+        tape.watch(x)
+        y = fg.vmap(f)(x)
+    w.assign(7.0)
+    assert plain(tape.gradient(y, [x, w])) == [[40.0, 80.0, 120.0], 140.0]
+    with fg.ForwardAccumulator(w, 1.0) as accumulator:
+        y = fg.vmap(f)(rows)
+    assert plain(accumulator.jvp(y)) == [10.0, 40.0, 90.0]
+
+
+def test_variables_inside_of_checkpoints_and_rules(w):
+    inner = scaled_by(w)
+
+    @fg.custom_gradient
+    def outer(x):
+        y = fg.checkpoint(inner)(x) * w  # w^2 x^2
+
+        def grad_fn(dy, variables=None):
+            return dy * 2 * x * w**2, [dy * 2 * w * x**2]
+
+        return y, grad_fn
+
+    for f in (outer, fg.checkpoint(outer), fg.checkpoint(lambda x: inner(x) * w)):
+        for persistent in (False, True):
+            x = fg.constant(3.0)
+            with fg.GradientTape(persistent=persistent) as tape:
+                tape.watch(x)
+                y = f(x)
+            assert plain((y, tape.gradient(y, [x, w]))) == (36.0, [24.0, 36.0])
+        with fg.GradientTape() as tape:
+            ((gradient, _),) = fg.implicit_gradients(lambda f=f: f(fg.constant(3.0)))()
+        assert plain((gradient, tape.gradient(gradient, w))) == (36.0, 18.0)
+
+
+def test_a_variable_that_is_an_argument_as_well(w):
+    @fg.custom_gradient
+    def f(a):
+        return a * w, lambda dy, variables: (dy * w, [dy * a])
+
+    ((gradient, _),) = fg.implicit_gradients(lambda: f(w))()
+    assert gradient.item() == 4.0
+
+
+def test_rules_that_do_not_know_of_variables(w):
+    late = fg.Variable(3.0, name="late")
+    f = fg.custom_gradient(lambda x: (w * late * x, lambda dy: dy * w * late))
+    text = r"reads the variables 'w', 'late', and its grad_fn has no parameter 'variables'.*\nWrite grad_fn\(\*dy, "
+    with pytest.raises(TypeError, match=text):
+        fg.implicit_gradients(lambda: f(1.0))()
+    for persistent in (False, True):
+        with fg.GradientTape(persistent=persistent):
+            with pytest.raises(TypeError, match=text):
+                f(w * 1.0)
+    assert f(1.0).item() == 6.0
+    one = fg.custom_gradient(lambda x: (w * x, lambda dy: dy * w))
+    with pytest.raises(TypeError, match="reads the variable 'w', and"):
+        fg.vmap(lambda x: fg.implicit_gradients(lambda: one(x))()[0][0])(X)
+    built_in = fg.custom_gradient(lambda x: (w * x, max))
+    with pytest.raises(TypeError, match="has no parameter 'variables'"):
+        fg.implicit_gradients(lambda: built_in(1.0))()
+
+
+@pytest.mark.parametrize(
+    ("returned", "text"),
+    [
+        (1.0, "expected to return a pair: the gradients of the arguments and a list of those of the variables"),
+        ((1.0, 2.0), "expected to return a pair: .* It returned"),
+        ((1.0, []), "expected to return 1 gradients of variables .'w'., but returned 0"),
+        (((1.0, 2.0), [1.0]), "expected to return 1 gradient, one per argument, but returned 2"),
+        ((1.0, [np.ones(3)]), r"an array of shape \(3,\) for the variable 'w', which has shape \(\)"),
+    ],
+)
+def test_rules_that_return_something_else_for_variables(w, returned, text):
+    f = fg.custom_gradient(lambda x: (w * x, lambda dy, variables: returned))
+    with pytest.raises(errors.CustomRuleError, match=text):
+        fg.implicit_gradients(lambda: f(3.0))()
 
 
 def test_bad_rules():
@@ -285,6 +661,46 @@ def test_closures_in_checkpoints_are_differentiated():
 
     np.testing.assert_allclose(fg.grad(loss)(X), fg.grad(plain)(X), rtol=1e-14)
     check_grads(loss, (X,), order=2)
+
+
+def test_a_checkpoint_that_uses_values_of_a_later_transform():
+    """Its arguments belong to the outer one, and what it closes over to the inner one."""
+
+    def by_w(x):
+        return fg.grad(lambda w: fg.checkpoint(lambda x: w**2 * x**2)(x))(2.0)
+
+    assert by_w(3.0).item() == 36.0
+    assert fg.grad(by_w)(3.0).item() == 24.0
+    w = fg.Variable(2.0)
+    f = fg.checkpoint(lambda x: w**2 * x**2)
+    assert fg.grad(lambda x: fg.implicit_gradients(lambda: f(x))()[0][0])(3.0).item() == 24.0
+    assert fg.implicit_gradients(lambda: fg.grad(f)(3.0))()[0][0].item() == 24.0
+
+
+def test_a_checkpoint_of_variables_alone_keeps_nothing():
+    runs, w = [], fg.Variable(2.0)
+
+    def f(scale):
+        runs.append(1)
+        return np.exp(w * scale)
+
+    with fg.GradientTape(persistent=True) as tape:
+        y = fg.checkpoint(f)(3.0)
+    assert len(runs) == 1
+    assert tape.gradient(y, w).item() == 3 * np.exp(6.0)
+    assert len(runs) == 2
+    x = fg.constant(1.0)
+    with fg.GradientTape() as tape:  # it follows no variable here
+        tape.watch(x)
+        y = fg.grad(lambda t: fg.checkpoint(lambda t: t * t * t)(t))(2.0) * x
+    assert plain((y, tape.gradient(y, x))) == (12.0, 12.0)
+
+
+def test_a_checkpoint_that_returns_its_argument():
+    same = fg.checkpoint(lambda x: x)
+    assert fg.grad(lambda x: same(x) * x)(3.0).item() == 6.0
+    assert fg.checkpoint(lambda x: 7.0)(3.0) == 7.0
+    assert fg.grad(lambda x: fg.checkpoint(lambda x: 7.0)(x) * x)(3.0).item() == 7.0
 
 
 def test_nested_checkpoints():

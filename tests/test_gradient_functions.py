@@ -617,6 +617,24 @@ def test_make_vjp():
     assert plain(fg.make_vjp(lambda x, y: 2 * y)(1.0, 2.0)[1]()) == [None, 2.0]
 
 
+def test_make_vjp_that_is_not_persistent():
+    value, vjp = fg.make_vjp(f, params=["y"], persistent=False)(2.0, 3.0)
+    assert plain(value) == 6.0
+    with pytest.raises(ValueError, match=r"dy has shape \(2,\)"):
+        vjp(dy=np.ones(2))
+    assert plain(vjp(dy=10.0)) == [-40.0]  # the refused call has not used it up
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"f can only be used to compute one set.*\n.*persistent=True"):
+            vjp()
+
+    @fg.make_vjp(persistent=False)
+    def decorated(x):
+        return x * x
+
+    assert plain(decorated(3.0)[1]()) == [6.0]
+    assert plain(fg.grad(lambda x: fg.make_vjp(f, persistent=False)(x, 3.0)[1]()[0])(2.0)) == 36.0
+
+
 def test_the_value_keeps_its_structure():
     value, gradients = fg.value_and_gradients_function(lambda x: {"a": [x * x], "b": x})(3.0)
     assert plain(value) == {"a": [9.0], "b": 3.0}

@@ -28,6 +28,8 @@ TABLE = [
     ("min of three, two equal", np.min, [1.0, 1.0, 3.0], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]),
     ("maximum(x, 1) at 1", lambda x: np.maximum(x, 1.0), [1.0, 2.0, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 0.0]),
     ("minimum(1, x) at 1", lambda x: np.minimum(1.0, x), [1.0, 2.0, 0.0], [0.5, 0.0, 1.0], [0.0, 0.0, 0.0]),
+    ("maximum(x, 0) at 0", lambda x: np.maximum(x, 0.0), [0.0, 2.0, -1.0], [0.5, 1.0, 0.0], [0.0, 0.0, 0.0]),
+    ("where(x > 0, x, 0) at 0", lambda x: np.where(x > 0, x, 0.0), [0.0, 2.0], [0.0, 1.0], [0.0, 0.0]),
     ("maximum(x, x)", lambda x: np.maximum(x, x), [1.0], [1.0], [0.0]),
     ("clip at its bounds", lambda x: np.clip(x, 0, 1), [0.0, 1.0, 0.5, 2.0], [0.5, 0.5, 1.0, 0.0], [0.0] * 4),
     ("prod through one zero", np.prod, [0.0, 2.0, 3.0], [6.0, 0.0, 0.0], [5.0, 3.0, 2.0]),
@@ -126,6 +128,7 @@ def test_an_honest_nan_stays():
     """sqrt(x)**2 has the derivative 1 at 0, which the chain rule cannot know: not a quiet 0."""
     with np.errstate(all="ignore"):
         assert np.isnan(fg.grad(lambda x: np.sqrt(x) ** 2)(0.0))
+        assert np.isnan(fg.grad(lambda x: x / x)(0.0))
 
 
 def test_ties_share_equally_along_an_axis():

@@ -9,6 +9,7 @@ from helpers import along, plain
 
 import fgrad as fg
 from fgrad.errors import NoGradientWarning
+from fgrad.tape import gradients_on
 
 ZERO = fg.UnconnectedGradients.ZERO
 
@@ -818,6 +819,35 @@ def test_one_tensor_in_the_hands_of_two_tapes_one_after_the_other(x):
     assert late.gradient(y, x) is None
 
 
+def test_layers_do_not_pile_up_in_a_tensor_that_is_watched_again_and_again(x):
+    previous = None
+    for _ in range(50):
+        with fg.GradientTape() as tape:
+            tape.watch(x)
+            y = x * x
+        if previous is not None:
+            assert previous[0].gradient(previous[1], x).item() == 6.0
+        previous = tape, y  # the last tape still answers while the next one is watching
+    count, layer = 0, x
+    while type(layer) is fg.Tensor:
+        count, layer = count + 1, layer.value
+    assert count <= 2
+
+
+def test_an_early_tape_that_watches_after_a_later_one(x):
+    """The layer of the early one lies below, so the later one works above it when it is entered again."""
+    early, late = fg.GradientTape(), fg.GradientTape()
+    with early:
+        with late:
+            late.watch(x)
+        early.watch(x)
+        with late:
+            y = x**3
+        first = late.gradient(y, x)
+    assert first.item() == 27.0
+    assert early.gradient(first, x).item() == 18.0
+
+
 # Among other transforms
 
 
@@ -1011,3 +1041,23 @@ def test_gradients_asks_the_tape_that_was_started_last(x):
     assert first.item() == 27.0
     assert outer.gradient(first, x).item() == 18.0
     assert inner.gradient(y, x).item() == 27.0
+
+
+def test_gradients_on_one_given_tape(x):
+    """The inner part of `gradients`, which does not look for the tape."""
+    with fg.GradientTape() as outer:
+        outer.watch(x)
+        with fg.GradientTape() as inner:
+            inner.watch(x)
+            y = x * x
+            z = y * y
+        late = z * x
+        assert plain(gradients_on(inner, [z], [x, y])) == [108.0, 18.0]
+        assert plain(gradients_on(inner, [late], [x])) == [None]
+        assert plain(gradients_on(outer, [late], [x])) == [5 * 81.0]
+        assert plain(gradients_on(inner, [y, z], [x], [10.0, None])) == [168.0]
+        assert plain(gradients_on(inner, [z], [x, y], None, [y], ZERO)) == [0.0, 18.0]
+        assert plain(gradients_on(inner, [], [x])) == [None]
+        with pytest.raises(ValueError, match="grad_ys has 1 entries for 2"):
+            gradients_on(inner, [y, z], [x], [1.0])
+    assert inner.gradient(z, x).item() == 108.0  # it was not used up

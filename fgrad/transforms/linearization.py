@@ -241,12 +241,23 @@ class Linearization:
         if not any(self._outputs):
             check_detached(function, trace)
         self._record, trace.record = trace.record, []
+        self._used = False
         self._leaves = [untraced(leaf) for leaf in leaves]
         self.result = unflatten(self.treedef, self._leaves)
         self.aux = tree_map(untraced, aux) if has_aux else None
 
     def pull(self, seeds: Any, what: str, again: bool = False) -> dict[int, Any]:
-        """Pull the seeds, nested as the result is, back to the inputs; None means ones."""
+        """Pull the seeds, nested as the result is, back to the inputs; None means ones.
+
+        Raises:
+            SeedError: the seeds do not fit the result.
+            TapeError: an earlier pass, without `again`, has used up the record.
+        """
+        if self._used:
+            raise errors.TapeError(
+                f"what was recorded of {name_of(self.function)} can only be used to compute one set of gradients.\n"
+                "Make the function of dy with persistent=True to call it more than once."
+            )
         cotangents: dict[int, Any] = {}
         matched = [None] * len(self._leaves) if seeds is None else match_seeds(seeds, self.result, what)
         for output, leaf, seed in zip(self._outputs, self._leaves, matched, strict=True):
@@ -261,6 +272,7 @@ class Linearization:
             prior = cotangents.get(key)
             cotangents[key] = cotangent if prior is None or prior is ZERO else prior + cotangent
         guarded = seeds is not None and any(map(may_hold_zeros, cotangents.values()))
+        self._used = not again
         return pull_back(list(self._record) if again else self._record, cotangents, guarded=guarded)
 
     def plain_result(self) -> str | None:

@@ -343,44 +343,49 @@ def _run_vjp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], has
     return (line.result, pullback, line.aux) if has_aux else (line.result, pullback)
 
 
-def _run_make_vjp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], params: Selection) -> Any:
+def _run_make_vjp(
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], params: Selection, persistent: bool = True
+) -> Any:
     places, keywords = select(function, params, args, keywords)
     line = Linearization(function, args, keywords, places)
     _warn_of_none(function, line)
 
     def pullback(dy: Any = None) -> list[Any]:
-        return line.gradients(line.pull(dy, "dy", again=True), UnconnectedGradients.NONE)
+        return line.gradients(line.pull(dy, "dy", again=persistent), UnconnectedGradients.NONE)
 
     return line.result, pullback
 
 
 @overload
 def make_vjp(
-    function: Callable[P, Any], params: Selection = None
+    function: Callable[P, Any], params: Selection = None, persistent: bool = True
 ) -> Callable[P, tuple[Any, Callable[..., list[Any]]]]: ...
 @overload
 def make_vjp(
-    function: None = None, params: Selection = None
+    function: None = None, params: Selection = None, persistent: bool = True
 ) -> Callable[[Callable[P, Any]], Callable[P, tuple[Any, Callable[..., list[Any]]]]]: ...
-def make_vjp(function: Any = None, params: Selection = None) -> Any:
+def make_vjp(function: Any = None, params: Selection = None, persistent: bool = True) -> Any:
     """Return a function that computes the value of `function` and a function of `dy`.
 
     Args:
         function, params: as for `gradients_function`.
+        persistent: let `vjp` be called any number of times. Otherwise it can be called once, and drops
+            what was recorded while it runs.
 
     Returns:
         `g(*args, **keywords)`, which returns `(value, vjp)`; `vjp(dy=None)` returns the list of
-        gradients weighed with `dy`, any number of times.
+        gradients weighed with `dy`.
 
     Raises:
         ParameterError, NoResultError, SeedError, NotCallableError: as for `gradients_function`.
+        TapeError: a RuntimeError, from `vjp`; it was called before, and is not persistent.
 
     Example:
         >>> value, pullback = make_vjp(lambda x, y: x**3 * y - x * y**2)(2.0, 3.0)
         >>> pullback(dy=10.0)
         [Tensor(270.), Tensor(-40.)]
     """
-    return decorator(_run_make_vjp, function, params=params)
+    return decorator(_run_make_vjp, function, params=params, persistent=persistent)
 
 
 def stop_gradient(x: Any) -> Any:

@@ -1,0 +1,233 @@
+"""The forward accumulator: carries tangents through what happens in a `with` block.
+
+An accumulator is a forward trace that is opened by hand, as a tape is a reverse trace. Where a tape
+gives all derivatives of one number for one pass, an accumulator gives the derivative of all results
+along one direction, while they are computed; it records nothing.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import Primitive
+from fgrad.core.tensor import BOXES, Trace, boxed, settle
+from fgrad.core.trace import ForwardTrace
+from fgrad.core.tree import flatten, leaves_and_nones, tree_map
+from fgrad.tape import check_tensors, layer_of, plain_value, put_layer, warn_of_integers
+from fgrad.transforms.linearization import UnconnectedGradients, check_unconnected, gradient_at_edge
+from fgrad.variable import Variable, VariableWatch
+
+
+class _HeldTrace(ForwardTrace):
+    """A forward trace that belongs to an accumulator.
+
+    Attributes:
+        holder: returns the accumulator, or None when it is gone.
+    """
+
+    def __init__(self, holder: Callable[[], Any]) -> None:
+        super().__init__()
+        self.holder = holder
+
+    def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+        result = super().process(primitive, args, metadata)
+        if primitive.jvp is None:
+            return result
+        return tuple(map(self._connected, result)) if type(result) is tuple else self._connected(result)
+
+    def _connected(self, result: Any) -> Any:
+        """Box a result that does not move, such as that of `floor`: it is connected, with tangent zero."""
+        if result.tracing is self or result.dtype.kind not in "fc":
+            return result
+        value = settle(result)
+        return self.root(value, np.zeros_like(value))
+
+
+class ForwardAccumulator:
+    """Computes, along with values, how they change along tangents of its primals.
+
+    What is computed in the block moves with the primals; what was computed before is constant. It may
+    stand inside and around tapes, gradient functions and other accumulators. Of two accumulators the
+    one that was opened later works above the other, so the product of the later one can be given to
+    the earlier one for the second derivative.
+
+    Nothing is recorded: a tensor that was computed in the block holds its own tangent as long as the
+    tensor lives. Variables are noticed only in the thread that opened the accumulator.
+
+    Args:
+        primals: a Tensor or Variable, or a container of them.
+        tangents: for each primal a direction: a number, list, array or tensor of its shape. Arrays and
+            tensors have its dtype, too. Tangents of a primal that occurs twice are added.
+
+    Raises:
+        WatchError: a ValueError; a primal is not a Tensor or Variable.
+        TangentError: a ValueError; a tangent has another structure, shape or dtype than its primal.
+
+    Example:
+        >>> import fgrad as fg
+        >>> x = fg.constant([1.0, 2.0])
+        >>> with fg.ForwardAccumulator(x, [1.0, 10.0]) as accumulator:
+        ...     y = x * x
+        >>> accumulator.jvp(y)
+        Tensor([ 2., 40.])
+
+        The product of a Hessian with a vector, forward over reverse:
+
+        >>> with fg.ForwardAccumulator(x, [1.0, 0.0]) as accumulator:
+        ...     with fg.GradientTape() as tape:
+        ...         tape.watch(x)
+        ...         y = x[0] ** 2 * x[1]
+        ...     gradient = tape.gradient(y, x)
+        >>> accumulator.jvp(gradient)
+        Tensor([4., 2.])
+    """
+
+    def __init__(self, primals: Any, tangents: Any) -> None:
+        self._tangents: dict[int, tuple[Any, Any]] = {}
+        for primal, tangent in _pairs(primals, tangents):
+            if primal.dtype.kind not in "fc":
+                warn_of_integers("primal", primal)
+                continue
+            tangent = _fitting(primal, tangent)
+            _, prior = self._tangents.get(id(primal), (primal, None))
+            self._tangents[id(primal)] = primal, tangent if prior is None else prior + tangent
+        self._trace: _HeldTrace | None = None
+        self._watch: VariableWatch | None = None
+
+    def __enter__(self) -> ForwardAccumulator:
+        if self._trace is not None and self._trace.level > 0:
+            raise errors.TapeStateError(
+                "Accumulator is already recording: this with block opens an accumulator that is open already.\n"
+                "Use a second ForwardAccumulator for a second derivative."
+            )
+        if self._trace is None or self._watch is None:
+            self._trace = _HeldTrace(weakref.ref(self))
+            self._watch = VariableWatch(self._trace, all_trainable=False)
+            weakref.finalize(self, _release, self._trace, self._watch, self._tangents).atexit = False
+        self._trace.__enter__()
+        chosen: dict[Variable, Any] = self._watch.chosen
+        for primal, tangent in self._tangents.values():
+            if isinstance(primal, Variable):
+                chosen[primal] = tangent
+            elif layer_of(self._trace, primal) is None:
+                put_layer(primal, self._trace, tangent)
+        self._watch.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        if self._trace is not None and self._watch is not None and self._trace.level > 0:
+            self._watch.__exit__()
+            self._trace.__exit__(*exception)
+
+    def answers_for(self, trace: Trace) -> bool:
+        """Return whether this accumulator knows the tangents that a trace has carried."""
+        return self._trace is trace
+
+    def jvp(self, target: Any, unconnected_gradients: str = UnconnectedGradients.NONE) -> Any:
+        """Return how `target` changes along the tangents: the product of its Jacobian with them.
+
+        It may be asked inside the block and after it, any number of times.
+
+        Args:
+            target: a Tensor or Variable, or a container of them.
+            unconnected_gradients: what stands for "does not depend on the primals":
+                `UnconnectedGradients.NONE` or `.ZERO`.
+
+        Returns:
+            Tangents nested as the target is, each of the shape and dtype of its part of the target.
+
+        Raises:
+            TapeError: a RuntimeError; the accumulator was never entered.
+            SourceError: a TypeError; the target is not a tensor.
+            ParameterError: a ValueError; `unconnected_gradients` has another value.
+
+        Example:
+            >>> import fgrad as fg
+            >>> w = fg.Variable(3.0)
+            >>> with fg.ForwardAccumulator(w, 1.0) as accumulator:
+            ...     powers = {"square": w**2, "cube": w**3}
+            >>> accumulator.jvp(powers)
+            {'square': Tensor(6.), 'cube': Tensor(27.)}
+        """
+        check_unconnected(unconnected_gradients)
+        if self._trace is None:
+            raise errors.TapeError(
+                "this ForwardAccumulator was never entered: nothing has been computed.\n"
+                "Compute the target inside `with fg.ForwardAccumulator(primals, tangents) as accumulator:`."
+            )
+        check_tensors("target", target)
+        return tree_map(lambda leaf: self._tangent(leaf, unconnected_gradients), target)
+
+    def _tangent(self, x: Any, unconnected: str) -> Any:
+        assert self._trace is not None
+        assert self._watch is not None
+        if isinstance(x, Variable):
+            tangent: Any = self._watch.chosen.get(x)
+        else:
+            layer = layer_of(self._trace, x)
+            tangent = None if layer is None else layer.note
+        return gradient_at_edge(None, plain_value(x), unconnected) if tangent is None else boxed(tangent)
+
+
+def _release(trace: Trace, watch: VariableWatch, tangents: dict[int, tuple[Any, Any]]) -> None:
+    """Let go of the tangents that the primals hold, when nobody can ask for them any more."""
+    trace.level = 0
+    watch.__exit__()
+    for primal, _ in tangents.values():
+        layer = None if isinstance(primal, Variable) else layer_of(trace, primal)
+        if layer is not None:
+            layer.note = None
+
+
+def _pairs(primals: Any, tangents: Any) -> list[tuple[Any, Any]]:
+    """Return each primal with its tangent."""
+    for leaf in leaves_and_nones(primals):
+        if type(leaf) not in BOXES:
+            raise errors.WatchError(
+                f"Passed in object {leaf!r} of type {type(leaf).__name__!r} as a primal, not a Tensor or Variable.\n"
+                "Make a tensor of it first, x = fg.constant(value), and compute with x."
+            )
+    leaves, treedef = flatten(primals)
+    try:
+        directions = treedef.flatten_up_to(tangents)
+    except (ValueError, TypeError) as error:
+        raise errors.TangentError(
+            f"the primals are nested as {treedef}, and the tangents as {flatten(tangents)[1]}; they must match."
+        ) from error
+    return list(zip(leaves, directions, strict=True))
+
+
+def _fitting(primal: Any, tangent: Any) -> Any:
+    """Return a tangent as an array or tensor, after a look at its shape and dtype."""
+    has_dtype = hasattr(tangent, "dtype")
+    tangent = settle(tangent) if has_dtype else _array(tangent)
+    tangent = tangent.copy() if isinstance(tangent, np.ndarray) else tangent  # the user may write to it
+    if tangent.shape != primal.shape:
+        raise errors.TangentError(
+            f"a tangent has shape {tangent.shape}, and its primal has shape {primal.shape}; they must be equal."
+        )
+    fits = tangent.dtype == primal.dtype if has_dtype else np.can_cast(tangent.dtype, primal.dtype, "same_kind")
+    if not fits:
+        raise errors.TangentError(
+            f"a tangent has dtype {tangent.dtype}, and its primal has dtype {primal.dtype}; they must be equal.\n"
+            f"Convert it with .astype({str(primal.dtype)!r}) if that is what you want."
+        )
+    return tangent if has_dtype else tangent.astype(primal.dtype)
+
+
+def _array(tangent: Any) -> Any:
+    """Return numbers, or lists of them, as an array."""
+    try:
+        array = np.asarray(tangent)
+    except (ValueError, TypeError) as error:
+        if isinstance(error, errors.FgradError):
+            raise
+        array = np.asarray(None)
+    if array.dtype.kind not in "biufc":
+        raise errors.TangentError(f"a tangent is {tangent!r}; it must be a number, list, array or tensor of numbers.")
+    return array
