@@ -3,6 +3,7 @@
 from fgrad import errors as errors
 from fgrad import ops as ops
 from fgrad import optimizers as optimizers
+from fgrad.accumulator import ForwardAccumulator as ForwardAccumulator
 from fgrad.clipping import clip_by_global_norm as clip_by_global_norm
 from fgrad.clipping import clip_by_norm as clip_by_norm
 from fgrad.clipping import clip_by_value as clip_by_value
@@ -14,10 +15,13 @@ from fgrad.core.tree import tree_map as tree_map
 from fgrad.ops.creation import constant as constant
 from fgrad.ops.creation import convert_to_tensor as convert_to_tensor
 from fgrad.ops.shaping import stack as stack
+from fgrad.optimizers.averages import ExponentialMovingAverage as ExponentialMovingAverage
+from fgrad.saving import load as load
+from fgrad.saving import save as save
 from fgrad.tape import GradientTape as GradientTape
 from fgrad.tape import gradients as gradients
 from fgrad.transforms.batch import vmap as vmap
-from fgrad.transforms.custom import checkpoint as checkpoint
+from fgrad.transforms.checkpoint import checkpoint as checkpoint
 from fgrad.transforms.custom import custom_gradient as custom_gradient
 from fgrad.transforms.custom import custom_jvp as custom_jvp
 from fgrad.transforms.custom import custom_vjp as custom_vjp

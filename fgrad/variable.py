@@ -72,6 +72,11 @@ class VariableWatch:
         return tuple(sorted(self.chosen, key=lambda variable: variable.number))
 
 
+def open_watches() -> list[VariableWatch]:
+    """Return the watches that are open in this thread, those of earlier traces first."""
+    return _watchers.open
+
+
 def watch_of(trace: ReverseTrace) -> VariableWatch | None:
     """Return the open watch that makes variables inputs of a trace."""
     return next((watch for watch in _watchers.open if watch.trace is trace), None)

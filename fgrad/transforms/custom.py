@@ -1,15 +1,14 @@
-"""Functions with derivative rules of their own, and functions that are run again instead of remembered.
+"""Functions with derivative rules of their own.
 
     custom_vjp, custom_gradient    the reverse rule is given
     custom_jvp                     the forward rule is given
-    checkpoint                     the ordinary rules, but nothing is kept: the backward pass runs it again
 
 A call goes to the highest running trace among its arguments, as an operation does; for `custom_gradient`
 the variables that the function reads count as arguments, too (`_Reads`). There the rule is applied to
 what is inside; so rules are ordinary code, seen by the traces below, and all of it works at any order.
 Those traces take the derivative of the results from the rule, too (`_attached`); only for `custom_vjp`
 it is that of the code of `fwd`, which may call the function. In reverse mode one call becomes a few
-edges of the record (`_record_call`).
+edges of the record (`record_call`).
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import Tensor, Trace, box, boxed, settle
-from fgrad.core.trace import Edge, ForwardTrace, Parts, ReverseTrace, conform, pull_back
+from fgrad.core.trace import Edge, ForwardTrace, Parts, ReverseTrace, conform
 from fgrad.core.tree import flatten, unflatten
 from fgrad.transforms.batch import BatchTrace, vmap
-from fgrad.transforms.calls import Transformed, name_of
+from fgrad.transforms.calls import name_of
 from fgrad.transforms.linearization import conjugate
 from fgrad.transforms.record import RecordTrace
 from fgrad.transforms.reverse import vjp
-from fgrad.variable import Variable, VariableWatch, _watchers, watch_of
+from fgrad.variable import Variable, VariableWatch, open_watches
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -85,7 +84,7 @@ class _Reads(VariableWatch):
         self.seen: dict[Variable, Any] = {}
 
     def read(self, variable: Variable, value: Any) -> Any:
-        if not _is_of(value, self.follower):
+        if not is_of(value, self.follower):
             return value
         found = value.value if self.strips else value
         self.notes.setdefault(variable, value.note)
@@ -120,14 +119,14 @@ def apply_rule(rule: Rule, leaves: Leaves, below: float = math.inf) -> list[Any]
     leaves = [settle(leaf) for leaf in leaves]
     traces = [leaf.tracing for leaf in leaves if type(leaf) is Tensor]
     if rule.check_variables is not None:
-        traces += [trace for trace in _traces_of_variables() if trace.rank < below]
+        traces += [trace for trace in traces_of_variables() if trace.rank < below]
     trace: Trace | None = max(traces, key=lambda trace: trace.level, default=None)
     if isinstance(trace, (ReverseTrace, ForwardTrace)):
         return _followed(rule, trace, leaves)
     if isinstance(trace, BatchTrace):
-        ours = [_is_of(leaf, trace) for leaf in leaves]
+        ours = [is_of(leaf, trace) for leaf in leaves]
         values = [leaf.value if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
-        return [trace.root(_array(x)) for x in apply_rule(_mapped(rule, ours), values, below)]
+        return [trace.root(as_array(x)) for x in apply_rule(_mapped(rule, ours), values, below)]
     if isinstance(trace, RecordTrace):
 
         def call(*each: Any) -> tuple[Any, ...]:
@@ -137,13 +136,14 @@ def apply_rule(rule: Rule, leaves: Leaves, below: float = math.inf) -> list[Any]
     return list(rule.call(leaves))
 
 
-def _is_of(x: Any, trace: Trace) -> bool:
+def is_of(x: Any, trace: Trace) -> bool:
+    """Return whether a trace has boxed a value."""
     return type(x) is Tensor and x.tracing is trace
 
 
-def _traces_of_variables() -> list[Trace]:
+def traces_of_variables() -> list[Trace]:
     """Return the running traces that follow variables which are read in this thread."""
-    watches = [watch for watch in _watchers.open if watch.all_trainable or watch.chosen]
+    watches = [watch for watch in open_watches() if watch.all_trainable or watch.chosen]
     return [w.trace for w in watches if w.trace.level and isinstance(w.trace, (ReverseTrace, ForwardTrace))]
 
 
@@ -153,14 +153,14 @@ def _followed(rule: Rule, trace: ReverseTrace | ForwardTrace, leaves: Leaves) ->
     Where variables are inputs, the function may have a state (a generator of random numbers), and its
     rule belongs to this one run. So if the trace is to record the rule's code, it has to see the run.
     """
-    ours = [_is_of(leaf, trace) for leaf in leaves]
+    ours = [is_of(leaf, trace) for leaf in leaves]
     lower = [leaf.value if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
     seen_by_trace = rule.check_variables is not None and isinstance(trace, ReverseTrace) and trace.persistent
     reads = _Reads(trace, strips=rule.check_variables is not None and not seen_by_trace)
     starts = _lengths_of_records(rule, leaves)
     with reads:
         results, pull, push = rule.linearize(leaves if seen_by_trace else lower)
-        results = [_array(x) for x in results]
+        results = [as_array(x) for x in results]
     variables: Variables = () if rule.check_variables is None else reads.variables()
     if not variables and not any(ours):
         return apply_rule(rule, leaves, trace.rank) if _is_differentiated(leaves) else list(results)
@@ -218,18 +218,18 @@ def _attached(call: _Call, trace: ReverseTrace | ForwardTrace, inputs: Leaves, r
         results: tensors of the trace where it has seen the run.
     """
     rule = call.rule
-    ours = [_is_of(x, trace) for x in inputs]
+    ours = [is_of(x, trace) for x in inputs]
     lower = [settle(x.value) if own else x for x, own in zip(inputs, ours, strict=True)]
     arrays = lower[: len(lower) - len(call.variables)]
     notes = [x.note if own else None for x, own in zip(inputs, ours, strict=True)]
     if isinstance(trace, ReverseTrace):
-        from_others = _roots(trace.record[call.starts[trace] :], [x.note for x in results if _is_of(x, trace)])
+        from_others = _roots(trace.record[call.starts[trace] :], [x.note for x in results if is_of(x, trace)])
         if from_others - set(notes):
             raise _closure_error(rule)
-    results = [settle(x.value) if _is_of(x, trace) else x for x in results]
+    results = [settle(x.value) if is_of(x, trace) else x for x in results]
     with _Reads(trace, strips=rule.check_variables is not None):
         hidden = isinstance(trace, ForwardTrace) and trace is not call.highest  # no record could tell
-        if hidden and any(_is_of(settle(x), trace) for x in rule.call(arrays)):
+        if hidden and any(is_of(settle(x), trace) for x in rule.call(arrays)):
             raise _closure_error(rule)
         below = max((x.tracing for x in lower if type(x) is Tensor), key=lambda t: t.level, default=None)
         if rule.recurs and isinstance(below, (ReverseTrace, ForwardTrace)):
@@ -243,7 +243,7 @@ def _attached(call: _Call, trace: ReverseTrace | ForwardTrace, inputs: Leaves, r
 
 def _lengths_of_records(rule: Rule, leaves: Leaves) -> dict[Trace, int]:
     """Return for each trace that may see a run how long its record is; 0 for those without a record."""
-    traces = [] if rule.check_variables is None else _traces_of_variables()
+    traces = [] if rule.check_variables is None else traces_of_variables()
     for leaf in leaves:
         while type(leaf) is Tensor:
             traces.append(leaf.tracing)
@@ -302,7 +302,7 @@ def _recorded(
                 total[key] = total[key] + found if key in total else found
         return total
 
-    return _record_call(trace, list(dict.fromkeys(key for key in keys if key is not None)), results, pull)
+    return record_call(trace, list(dict.fromkeys(key for key in keys if key is not None)), results, pull)
 
 
 def _seen(rule: Rule, trace: ReverseTrace, leaves: Leaves, pull: Linear) -> Linear:
@@ -318,8 +318,8 @@ def _moved(call: _Call, trace: ForwardTrace, inputs: Leaves, notes: Leaves, resu
     """Box results with their tangents; inputs and results are without the layer of the trace."""
     directions = [_zeros(x) if t is None else t for x, t in zip(inputs, notes, strict=True)]
     moved = _derivative(call.push, directions, call.variables, call.reads)
-    tangents = [_array(t) for t in moved]
-    tangents = [settle(t.value) if _is_of(t, trace) else t for t in tangents]
+    tangents = [as_array(t) for t in moved]
+    tangents = [settle(t.value) if is_of(t, trace) else t for t in tangents]
     return [
         trace.root(x, t.astype(x.dtype)) if x.dtype.kind in "fc" else boxed(x)
         for x, t in zip(results, tangents, strict=True)
@@ -355,7 +355,7 @@ def _mapped(rule: Rule, mapped: Sequence[bool]) -> Rule:
     return Rule(rule.function, call, linearize, rule.recurs, rule.check_variables)
 
 
-def _record_call(
+def record_call(
     trace: ReverseTrace, parents: Sequence[int], results: Leaves, pull: Callable[[Any], dict[int, Any]]
 ) -> list[Any]:
     """Record a call as one step, and return its results as tensors of the trace.
@@ -381,19 +381,20 @@ def _picked(key: int, cotangents: dict[int, Any]) -> Any:
     return cotangents.get(key, ZERO)
 
 
-def _array(leaf: Any) -> Any:
+def as_array(leaf: Any) -> Any:
+    """Return a leaf without dead layers, and a number as an array."""
     leaf = settle(leaf)
     return leaf if type(leaf) is Tensor or hasattr(leaf, "dtype") else np.asarray(leaf)[()]
 
 
 def _zeros(like: Any) -> Any:
-    like = _array(like)
+    like = as_array(like)
     return np.zeros_like(like) if like.dtype.kind in "fc" else np.zeros(like.shape)
 
 
 def _fitting(function: Any, name: str, found: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Return what a rule gave for one input, in its dtype."""
-    found = _array(found)
+    found = as_array(found)
     if found.shape != shape:
         raise errors.CustomRuleError(
             f"the rule of {name_of(function)} returned an array of shape {found.shape} for {name}, which has shape "
@@ -434,7 +435,7 @@ class _Custom:
             filled = [next(rest) if place else x for x, place in zip(leaves, places, strict=True)]
             return unflatten(treedef, filled)  # type: ignore[no-any-return]
 
-        arrays = [_array(x) for x, place in zip(leaves, places, strict=True) if place]
+        arrays = [as_array(x) for x, place in zip(leaves, places, strict=True) if place]
         results = apply_rule(self._rule(whole, flat, treedef, places), arrays)
         return unflatten(structure[0], results)
 
@@ -532,7 +533,7 @@ def _transposed(pull: Linear, results: Leaves, arrays: Leaves) -> Linear:
     def push(tangents: Leaves, variables: Variables) -> Leaves:
         def filled(cotangents: Leaves) -> Leaves:
             found = zip([*arrays, *variables], pull(cotangents, variables), strict=True)
-            return [_zeros(x) if ct is None else _array(ct) * 1.0 for x, ct in found]
+            return [_zeros(x) if ct is None else as_array(ct) * 1.0 for x, ct in found]
 
         return vjp(filled, [_zeros(x) for x in results])[1](list(tangents))[0]  # type: ignore[no-any-return]
 
@@ -582,7 +583,7 @@ class custom_jvp(_Custom):  # noqa: N801
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
                 zeros = [_zeros(x) for x in arrays]
-                moved = vjp(lambda tangents: [_array(x) * 1.0 for x in push(tangents, ())], zeros)[1]
+                moved = vjp(lambda tangents: [as_array(x) * 1.0 for x in push(tangents, ())], zeros)[1]
                 return moved(list(cotangents))[0]  # type: ignore[no-any-return]
 
             return results, pull, push
@@ -695,96 +696,3 @@ def custom_gradient(function: Callable[P, tuple[R, Callable[..., Any]]]) -> Call
         [(Tensor(5.), Variable(2., name='w'))]
     """
     return _CustomGradient(function)
-
-
-def _run_checkpoint(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    leaves, treedef = flatten((args, keywords))
-    leaves = [settle(leaf) for leaf in leaves]
-    traces = {leaf.tracing for leaf in leaves if type(leaf) is Tensor}.union(_traces_of_variables())
-    for trace in sorted(traces, key=lambda trace: trace.level, reverse=True):
-        if not isinstance(trace, ReverseTrace):
-            break
-        segment = _Segment(trace, function, treedef, leaves)
-        if any(type(x) is Tensor and x.tracing.level > trace.level for x in segment.results):
-            break  # it uses values that a higher trace follows, which is not to lose them
-        if segment.record:
-            return segment.recorded()
-    return function(*args, **keywords)
-
-
-class _Segment:
-    """A run of a function that a trace records apart, so that the record can be dropped and made again."""
-
-    def __init__(self, trace: ReverseTrace, function: Any, treedef: Any, leaves: Leaves) -> None:
-        self._trace, self._watch = trace, watch_of(trace)
-        self._function, self._treedef, self._leaves = function, treedef, leaves
-        self.results, self.record = self._run_apart()
-
-    def _run(self) -> list[Any]:
-        args, keywords = unflatten(self._treedef, self._leaves)
-        results, self._out_treedef = flatten(self._function(*args, **keywords))
-        return [_array(x) for x in results]
-
-    def _run_apart(self) -> tuple[list[Any], list[Edge]]:
-        """Run the function on a record of its own, also when the trace has ended."""
-        trace = self._trace
-        whole, trace.record = trace.record, []
-        level, trace.level = trace.level, trace.rank
-        try:
-            if level == 0 and self._watch is not None:
-                with self._watch:
-                    return self._run(), trace.record
-            return self._run(), trace.record
-        finally:
-            trace.record, trace.level = whole, level
-
-    def recorded(self) -> Any:
-        """Return the results as those of one step, with this run forgotten."""
-        trace, results = self._trace, self.results
-        keys = [x.note for x in results if _is_of(x, trace)]
-        made = {edge[0] for edge in self.record}
-        used = [*(edge[2] for edge in self.record), *keys]
-        parents = [key for key in dict.fromkeys(used) if key not in made]
-        values = [x.value if _is_of(x, trace) else x for x in results]
-        self.results, self.record = [], []
-        return unflatten(self._out_treedef, _record_call(trace, parents, values, self._pull))
-
-    def _pull(self, cotangents: Parts) -> dict[int, Any]:
-        trace = self._trace
-        if trace.persistent and trace.level:
-            # The pass is recorded in its turn, and so is the run that it looks back on.
-            start = len(trace.record)
-            again = self._run()
-            record = trace.record[start:]
-        else:
-            again, record = self._run_apart()
-        seeds: dict[int, Any] = {}
-        for place, x in enumerate(again):
-            if _is_of(x, trace):
-                seeds[x.note] = seeds[x.note] + cotangents[place] if x.note in seeds else cotangents[place]
-        return pull_back(record, seeds, guarded=True)
-
-
-def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a function that keeps only its arguments for the backward pass, which runs it again.
-
-    The gradient is the same to the last bit; the memory is that of one run of the function, at the cost
-    of a second one. Whatever the function uses, arguments or not, is differentiated. It must do the same
-    when it runs again: fix the seeds of random numbers, and do not assign to variables.
-
-    Args:
-        function: takes and returns numbers, arrays or containers of them.
-
-    Returns:
-        A function with the same arguments and results.
-
-    Raises:
-        NotCallableError: a TypeError; `function` is not a function.
-
-    Example:
-        >>> import fgrad as fg
-        >>> layer = fg.checkpoint(lambda x: np.sin(np.exp(x)))
-        >>> fg.grad(lambda x: layer(layer(x)))(0.5) == fg.grad(lambda x: np.sin(np.exp(np.sin(np.exp(x)))))(0.5)
-        Tensor(True)
-    """
-    return Transformed(_run_checkpoint, function, {})
