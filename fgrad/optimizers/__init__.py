@@ -1,7 +1,26 @@
-"""Optimizers: on variables with `minimize`, or as pure functions `init` and `update` on containers."""
+"""Optimizers: on variables with `minimize`, or as pure functions `init` and `update` on containers.
 
+`fgrad.optimizers.schedules` has hyper-parameters that change from step to step.
+"""
+
+from fgrad.optimizers import schedules as schedules
+from fgrad.optimizers.adadelta import Adadelta as Adadelta
+from fgrad.optimizers.adagrad import Adagrad as Adagrad
+from fgrad.optimizers.adagrad import AdagradDA as AdagradDA
 from fgrad.optimizers.adam import Adam as Adam
+from fgrad.optimizers.adam import AdamW as AdamW
+from fgrad.optimizers.adam import AMSGrad as AMSGrad
+from fgrad.optimizers.adamax import Adamax as Adamax
+from fgrad.optimizers.averages import ExponentialMovingAverage as ExponentialMovingAverage
 from fgrad.optimizers.base import Optimizer as Optimizer
 from fgrad.optimizers.base import State as State
 from fgrad.optimizers.descent import GradientDescent as GradientDescent
 from fgrad.optimizers.descent import Momentum as Momentum
+from fgrad.optimizers.ftrl import Ftrl as Ftrl
+from fgrad.optimizers.lamb import Lamb as Lamb
+from fgrad.optimizers.lion import Lion as Lion
+from fgrad.optimizers.nadam import Nadam as Nadam
+from fgrad.optimizers.proximal import ProximalAdagrad as ProximalAdagrad
+from fgrad.optimizers.proximal import ProximalGradientDescent as ProximalGradientDescent
+from fgrad.optimizers.radam import RAdam as RAdam
+from fgrad.optimizers.rmsprop import RMSProp as RMSProp

@@ -1,12 +1,14 @@
-"""Adam: steps of a size that adapts to each element."""
+"""Adam: steps of a size that adapts to each element; and its nearest relatives."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from fgrad.optimizers.base import Hyper, Optimizer, Slots, value_of
+from fgrad.optimizers.base import Optimizer, Options, Slots
+from fgrad.optimizers.settings import Hyper, Settings, check_fraction, check_not_negative
+from fgrad.optimizers.squares import filled, square
 
 
 class Adam(Optimizer):
@@ -17,12 +19,20 @@ class Adam(Optimizer):
         x -= learning_rate * sqrt(1 - beta2**t) / (1 - beta1**t) * m / (sqrt(v) + epsilon)
 
     This is the form before section 2.1 of Kingma and Ba, https://arxiv.org/abs/1412.6980, and
-    TensorFlow's: epsilon is added to the root that is not yet corrected for its start at 0.
+    TensorFlow's: epsilon is added to the root that is not yet corrected for its start at 0. With
+    `corrected_epsilon` it is added to the corrected root, as in their Algorithm 1, PyTorch and optax:
+
+        x -= learning_rate * (m / (1 - beta1**t)) / (sqrt(v / (1 - beta2**t)) + epsilon)
 
     Args:
         learning_rate: about the largest change of an element in one step.
         beta1, beta2: how much of the averages stays from step to step.
         epsilon: keeps the divisor away from 0.
+        corrected_epsilon: which of the two forms.
+        options: see `Optimizer`.
+
+    Raises:
+        ParameterError: a ValueError; not `0 <= beta < 1`, or `epsilon` is negative.
 
     Example:
         >>> import fgrad as fg
@@ -32,17 +42,120 @@ class Adam(Optimizer):
         Tensor([   0.9, -199.9])
     """
 
-    slot_names = ("m", "v")
+    hyper_names: ClassVar[tuple[str, ...]] = ("beta1", "beta2", "epsilon")
 
     def __init__(
-        self, learning_rate: Hyper = 0.001, beta1: Hyper = 0.9, beta2: Hyper = 0.999, epsilon: Hyper = 1e-8
+        self,
+        learning_rate: Hyper = 0.001,
+        beta1: Hyper = 0.9,
+        beta2: Hyper = 0.999,
+        epsilon: Hyper = 1e-8,
+        *,
+        corrected_epsilon: bool = False,
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(learning_rate)
+        super().__init__(learning_rate, **options)
+        check_fraction(beta1=beta1, beta2=beta2)
+        check_not_negative(epsilon=epsilon)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+        self.corrected_epsilon = corrected_epsilon
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, step: int) -> tuple[Any, Slots]:
-        beta1, beta2, epsilon = (value_of(h, param) for h in (self.beta1, self.beta2, self.epsilon))
-        m = beta1 * slots["m"] + (1 - beta1) * gradient
-        v = beta2 * slots["v"] + (1 - beta2) * np.real(gradient * np.conjugate(gradient))
-        correction = (1 - beta2**step) ** 0.5 / (1 - beta1**step)
-        return param - self._rate(param) * correction * m / (np.sqrt(v) + epsilon), {"m": m, "v": v}
+    def initial_slots(self, param: Any) -> Slots:
+        return {"m": np.zeros_like(param), "v": filled(param, 0.0)}
+
+    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+        new = moments(gradient, slots, hyper)
+        size = hyper.learning_rate / (1 - hyper.beta1**hyper.step)
+        return param - size * new["m"] / self.root(new["v"], hyper), new
+
+    def root(self, v: Any, hyper: Settings) -> Any:
+        """Return the root of the average of squares, corrected for its start at 0, with epsilon."""
+        correction = (1 - hyper.beta2**hyper.step) ** 0.5
+        if self.corrected_epsilon:
+            return np.sqrt(v) / correction + hyper.epsilon
+        return (np.sqrt(v) + hyper.epsilon) / correction
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay, https://arxiv.org/abs/1711.05101.
+
+        x *= 1 - learning_rate * weight_decay
+
+    and then Adam's step. The defaults are PyTorch's; `corrected_epsilon=False, epsilon=1e-7,
+    weight_decay=0.004` are those of Keras.
+
+    Args:
+        learning_rate: about the largest change of an element in one step.
+        beta1, beta2: how much of the averages stays from step to step.
+        epsilon: keeps the divisor away from 0.
+        corrected_epsilon: add epsilon to the corrected root; see `Adam`.
+        options: see `Optimizer`; `weight_decay` is 0.01 by default.
+
+    Raises:
+        ParameterError: a ValueError; not `0 <= beta < 1`, or `epsilon` or `weight_decay` is negative.
+
+    Example:
+        >>> import fgrad as fg
+        >>> w = fg.Variable([1.0, -200.0], name="w")
+        >>> AdamW(0.1, weight_decay=0.1).minimize(lambda: w * w)
+        >>> np.round(w, 6)
+        Tensor([   0.89, -197.9 ])
+    """
+
+    def __init__(
+        self,
+        learning_rate: Hyper = 0.001,
+        beta1: Hyper = 0.9,
+        beta2: Hyper = 0.999,
+        epsilon: Hyper = 1e-8,
+        *,
+        corrected_epsilon: bool = True,
+        **options: Unpack[Options],
+    ) -> None:
+        options.setdefault("weight_decay", 0.01)
+        super().__init__(learning_rate, beta1, beta2, epsilon, corrected_epsilon=corrected_epsilon, **options)
+
+
+class AMSGrad(Adam):
+    """Adam that divides by the largest average of squares so far (https://arxiv.org/abs/1904.09237).
+
+        m, v as for Adam
+        vhat = max(vhat, v)
+        x -= learning_rate * sqrt(1 - beta2**t) / (1 - beta1**t) * m / (sqrt(vhat) + epsilon)
+
+    The paper leaves the corrections for the start at 0 out; they are kept here as in Adam.
+
+    Args:
+        learning_rate: about the largest change of an element in one step.
+        beta1, beta2: how much of the averages stays from step to step.
+        epsilon: keeps the divisor away from 0.
+        corrected_epsilon: add epsilon to the corrected root; see `Adam`.
+        options: see `Optimizer`.
+
+    Raises:
+        ParameterError: a ValueError; not `0 <= beta < 1`, or `epsilon` is negative.
+
+    Example:
+        >>> import fgrad as fg
+        >>> w = fg.Variable([1.0, -200.0], name="w")
+        >>> AMSGrad(0.1).minimize(lambda: w * w)
+        >>> np.round(w, 6)
+        Tensor([   0.9, -199.9])
+    """
+
+    def initial_slots(self, param: Any) -> Slots:
+        return {**super().initial_slots(param), "vhat": filled(param, 0.0)}
+
+    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+        new = moments(gradient, slots, hyper)
+        new["vhat"] = np.maximum(slots["vhat"], new["v"])
+        size = hyper.learning_rate / (1 - hyper.beta1**hyper.step)
+        return param - size * new["m"] / self.root(new["vhat"], hyper), new
+
+
+def moments(gradient: Any, slots: Slots, hyper: Settings) -> Slots:
+    """Return the moving averages of the gradient and of its square."""
+    return {
+        "m": hyper.beta1 * slots["m"] + (1 - hyper.beta1) * gradient,
+        "v": hyper.beta2 * slots["v"] + (1 - hyper.beta2) * square(gradient),
+    }

@@ -1,24 +1,30 @@
 """What optimizers share: one update rule for one array, used on variables and on containers.
 
 A subclass gives the rule; the base maps it. On variables (`minimize`, `apply_gradients`) the
-optimizer keeps the state; as pure functions (`init`, `update`) the caller does.
+optimizer keeps the state; as pure functions (`init`, `update`) the caller does. Weight decay, steps
+that are skipped, hyper-parameters that change and the saving of state are here, once for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, NamedTuple
+import copy
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any, ClassVar, NamedTuple, Self, TypedDict
 
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, boxed, settle
-from fgrad.core.tree import flatten, unflatten
+from fgrad.core.tensor import BOXES, Tensor
+from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.optimizers import inputs
+from fgrad.optimizers.inputs import Description
+from fgrad.optimizers.schedules import ReduceOnPlateau
+from fgrad.optimizers.settings import Hyper, Settings, check_not_negative, check_number, evaluated, known, may_differ
+from fgrad.optimizers.states import ByVariable, by_name, by_variable, meet
 from fgrad.tape import GradientTape, departures
 from fgrad.variable import Variable
-
-Hyper = Any
-"""A hyper-parameter: a number, an array, a variable, or a function without arguments that returns one."""
 
 Slots = dict[str, Any]
 """What an update rule remembers of one array, by name."""
@@ -30,42 +36,142 @@ class State(NamedTuple):
     Attributes:
         step: how many updates have been made.
         slots: by name, a container like the parameters.
+        skipped: how many updates were left out because a gradient was not finite.
     """
 
-    step: int
+    step: Any
     slots: dict[str, Any]
+    skipped: Any = 0
+
+
+class Options(TypedDict, total=False):
+    """The keywords that every optimizer takes; `Optimizer` explains them."""
+
+    weight_decay: Hyper
+    decay_mask: Any
+    skip_nonfinite: bool
+    name: str | None
 
 
 class Optimizer:
     """The base of the optimizers; see `rule` for what one adds.
 
+    Hyper-parameters may be numbers, arrays, tensors, variables, schedules (called with the number of
+    updates so far) or functions without arguments; each is asked for its value once in a step.
+
+    Gradients are arrays like their parameters: elements that a loss did not use have the gradient 0, and move
+    all the same where the rule has a velocity or a moving average. For complex parameters a gradient is the
+    direction of steepest ascent, and squares of it are squares of its modulus.
+
     Args:
-        learning_rate: the length of a step; a number, array, variable, or function that returns one.
+        learning_rate: the length of a step.
+        weight_decay: before the rule, parameters are multiplied by `1 - learning_rate * weight_decay`
+            (decoupled, https://arxiv.org/abs/1711.05101).
+        decay_mask: which parameters decay: a function of one of them that returns a boolean, the
+            variables themselves in a list, or for `update` booleans nested as the parameters are.
+        skip_nonfinite: leave out a step in which a gradient holds an infinity or a NaN: parameters,
+            state and `global_step` stay, and `skipped` counts it.
+        name: for messages; by default the name of the class.
+
+    Raises:
+        ParameterError: a ValueError; a hyper-parameter is no number, or outside its range.
     """
 
-    slot_names: ClassVar[tuple[str, ...]] = ()
+    hyper_names: ClassVar[tuple[str, ...]] = ()
+    """The attributes that are hyper-parameters, besides `learning_rate` and `weight_decay`."""
 
-    def __init__(self, learning_rate: Hyper) -> None:
-        self.learning_rate = learning_rate
+    decays: ClassVar[str] = "before the rule"
+    """Where weight decay is applied: "before the rule", "in the rule", or "never"."""
+
+    def __init__(
+        self,
+        learning_rate: Hyper,
+        *,
+        weight_decay: Hyper = 0.0,
+        decay_mask: Any = None,
+        skip_nonfinite: bool = False,
+        name: str | None = None,
+    ) -> None:
+        check_number(learning_rate=learning_rate)
+        check_not_negative(weight_decay=weight_decay)
+        self.learning_rate, self.weight_decay = learning_rate, weight_decay
+        self.decay_mask, self.skip_nonfinite = decay_mask, skip_nonfinite
+        self.name = type(self).__name__ if name is None else name
+        if not self.name:
+            raise errors.ParameterError("name must not be empty; leave it out for the name of the class.")
+        if self.decays == "never" and may_differ(weight_decay):
+            raise errors.ParameterError(
+                f"weight_decay has no use in {type(self).__name__}, which computes parameters anew from sums of "
+                "gradients: what decayed would come back. Use l2_regularization_strength."
+            )
         self._step = 0
-        self._slots: dict[Variable, Slots] = {}
+        self._slots: ByVariable[Slots] = {}
+        self.skipped = 0
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, step: int) -> tuple[Any, Slots]:
+    # What a subclass gives
+
+    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         """Return the updated array and slots.
+
+        Both are cast to the dtypes that they had.
 
         Args:
             gradient: of the array's shape and dtype.
             param: the array or tensor to update.
-            slots: what the last step returned; zeros at first.
-            step: 1 for the first update.
+            slots: what the last step returned; `initial_slots` at first.
+            hyper: the values of the hyper-parameters in this step, such as `hyper.learning_rate`, and
+                `hyper.step`: 1 for the first update.
         """
         raise NotImplementedError(type(self).__name__)
 
-    def _slots_for(self, param: Any) -> Slots:
-        return {name: np.zeros_like(param) for name in self.slot_names}
+    def initial_slots(self, param: Any) -> Slots:
+        """Return what the first step finds in the slots of an array."""
+        return {}
 
-    def _rate(self, param: Any) -> Any:
-        return value_of(self.learning_rate, param)
+    # One step of one array, and what it needs
+
+    @property
+    def slot_names(self) -> list[str]:
+        """The names of the slots, sorted."""
+        return sorted(self.initial_slots(np.zeros(())))
+
+    def _settings(self, step: Any, value_of: Callable[[str, Hyper, Any], Any] = evaluated) -> Settings:
+        names = ("learning_rate", "weight_decay", *self.hyper_names)
+        return SimpleNamespace(step=step, **{name: value_of(name, getattr(self, name), step - 1) for name in names})
+
+    def _stepped(
+        self, gradient: Any, param: Any, slots: Slots, hyper: Settings, decays: bool, describe: Description
+    ) -> tuple[Any, Slots]:
+        """Return an array and its slots after one step."""
+        old = param
+        if not decays:
+            hyper = SimpleNamespace(**{**vars(hyper), "weight_decay": 0.0})
+        elif self.decays == "before the rule":
+            param = param * (1 - hyper.learning_rate * hyper.weight_decay)
+        new, new_slots = self.rule(gradient, param, slots, hyper)
+        new_slots = {name: inputs.like(slot, new_slots[name], describe) for name, slot in slots.items()}
+        return inputs.like(old, new, describe), new_slots
+
+    def _decaying(self, params: list[Any], treedef: Any = None) -> list[bool]:
+        """Return which of the parameters decay."""
+        mask = self.decay_mask
+        if self.decays == "never" or not may_differ(self.weight_decay):
+            return [False] * len(params)
+        if mask is None:
+            return [True] * len(params)
+        if callable(mask):
+            return [bool(mask(param)) for param in params]
+        chosen, outline = flatten(list(mask) if isinstance(mask, (set, frozenset)) else mask)
+        if outline == treedef and all(isinstance(each, (bool, np.bool_)) for each in chosen):
+            return list(map(bool, chosen))
+        if all(isinstance(each, Variable) for each in chosen):
+            decaying = [any(each is param for each in chosen) for param in params]
+            if any(decaying) or not chosen:
+                return decaying
+        raise errors.ParameterError(
+            "decay_mask must be a function of one parameter that returns a boolean, a list of variables of which "
+            f"one at least is updated, or for update() booleans nested as the parameters are; it is {mask!r}."
+        )
 
     # Pure functions on containers
 
@@ -75,16 +181,19 @@ class Optimizer:
         Args:
             params: a container of floating-point numbers, arrays or tensors.
 
+        Returns:
+            A `State`.
+
+        Raises:
+            DtypeError: a TypeError; a parameter is no floating-point or complex number.
+
         Example:
             >>> import fgrad as fg
             >>> fg.optimizers.Momentum(0.1, momentum=0.9).init({"w": 2.0})
-            State(step=0, slots={'momentum': {'w': Tensor(0.)}})
+            State(step=0, slots={'momentum': {'w': Tensor(0.)}}, skipped=0)
         """
-        leaves, treedef = flatten(params)
-        slots = [self._slots_for(_tensor(leaf)) for leaf in leaves]
-        return State(
-            0, {name: unflatten(treedef, [_tensor(each[name]) for each in slots]) for name in self.slot_names}
-        )
+        slots = [self.initial_slots(param) for param in inputs.parameters(params)]
+        return State(0, self._columns(slots, flatten(params)[1]))
 
     def update(self, grads: Any, state: State, params: Any) -> tuple[Any, State]:
         """Return the parameters and the state after one step; nothing is changed in place.
@@ -99,6 +208,9 @@ class Optimizer:
 
         Raises:
             ShapeError: a ValueError; a gradient has another shape than its parameter.
+            DtypeError: a TypeError; a parameter is no floating-point or complex number.
+            StateError: a ValueError; the gradients or the state are not nested as the parameters are, or
+                the state is that of another optimizer.
 
         Example:
             >>> import fgrad as fg
@@ -108,22 +220,50 @@ class Optimizer:
             {'w': Tensor(1.9)}
         """
         leaves, treedef = flatten(params)
-        gradients = treedef.flatten_up_to(grads)
-        slots = {name: treedef.flatten_up_to(state.slots[name]) for name in self.slot_names}
-        step = state.step + 1
-        new_leaves: list[Any] = []
-        for place, (leaf, gradient) in enumerate(zip(leaves, gradients, strict=True)):
-            param = _tensor(leaf)
-            own = {name: slots[name][place] for name in self.slot_names}
+        values = inputs.parameters(params)
+        slots = self._rows(state, treedef)
+        gradients = inputs.matched(treedef, grads, "grads")
+        names = [functools.partial(inputs.parameter_name, params, i) for i in range(len(values))]
+        for i, gradient in enumerate(gradients):
             if gradient is not None:
-                param, own = self.rule(_fitting(gradient, param, f"number {place}"), param, own, step)
-            new_leaves.append(param)
-            for name in self.slot_names:
-                slots[name][place] = own[name]
-        return (
-            unflatten(treedef, new_leaves),
-            State(step, {name: unflatten(treedef, slots[name]) for name in self.slot_names}),
-        )
+                gradients[i] = inputs.fitting(inputs.array(gradient), values[i], names[i])
+        finite = inputs.all_finite(gradients) if self.skip_nonfinite else True
+        if finite is False:
+            return unflatten(treedef, map(inputs.tensor, values)), state._replace(skipped=state.skipped + 1)
+        if finite is not True:  # what it is, is known only when the transform that runs has ended
+            gradients = [None if each is None else np.where(finite, each, 0) for each in gradients]
+        hyper = self._settings(_count(state.step) + 1)
+        shown = [leaf if isinstance(leaf, Variable) else value for leaf, value in zip(leaves, values, strict=True)]
+        new, new_slots = list(values), list(slots)
+        for i, decays in enumerate(self._decaying(shown, treedef)):
+            if gradients[i] is not None:
+                new[i], new_slots[i] = self._stepped(gradients[i], values[i], slots[i], hyper, decays, names[i])
+        after = State(hyper.step, self._columns(new_slots, treedef), state.skipped)
+        if finite is not True:
+            new = [np.where(finite, *each) for each in zip(new, values, strict=True)]
+            left_out = state._replace(skipped=state.skipped + 1)
+            after = tree_map(functools.partial(np.where, finite), after, left_out)
+        return unflatten(treedef, map(inputs.tensor, new)), after
+
+    def _columns(self, slots: list[Slots], treedef: Any) -> dict[str, Any]:
+        """Return the slots of each parameter as one container for each name."""
+        return {
+            name: unflatten(treedef, [inputs.tensor(each[name]) for each in slots]) for name in self.slot_names
+        }
+
+    def _rows(self, state: State, treedef: Any) -> list[Slots]:
+        """Return the containers of a state as the slots of each parameter."""
+        slots = getattr(state, "slots", None)
+        if not isinstance(slots, dict) or sorted(slots) != self.slot_names:
+            held = f"one with the slots {sorted(slots)}" if isinstance(slots, dict) else repr(state)
+            raise errors.StateError(
+                f"state must be what init or update of {type(self).__name__} returned, with the slots "
+                f"{self.slot_names}; it is {held}.\n"
+                "fgrad.load gives it back with like=optimizer.init(params)."
+            )
+        columns = {name: inputs.matched(treedef, tree, f"state.slots[{name!r}]") for name, tree in slots.items()}
+        count = treedef.num_leaves
+        return [{name: inputs.array(column[i]) for name, column in columns.items()} for i in range(count)]
 
     # On variables
 
@@ -168,7 +308,7 @@ class Optimizer:
         with GradientTape(watch_accessed_variables=var_list is None) as tape:
             tape.watch([v for v in var_list or () if v.dtype.kind in "fc"])
             value = loss()
-        _check_loss(value)
+        inputs.check_loss(value)
         variables = list(tape.watched_variables() if var_list is None else var_list)
         gradients = tape.gradient(value, variables, None if grad_loss is None else grad_loss)
         return list(zip(gradients, variables, strict=True)), departures(tape)
@@ -185,7 +325,11 @@ class Optimizer:
 
         Raises:
             NoGradientsError: a ValueError; no pairs, or every gradient is None.
-            ShapeError: a ValueError; a gradient has another shape than its variable. No variable has changed.
+            ShapeError: a ValueError; a gradient has another shape than its variable.
+            DtypeError: a TypeError; a gradient is complex and its variable real, or one of them is no number.
+            StructureError: a TypeError; a pair holds no variable.
+
+            No variable, and nothing else, has changed then.
 
         Example:
             >>> import fgrad as fg
@@ -194,22 +338,35 @@ class Optimizer:
             >>> w
             Variable(2., name='w')
         """
-        pairs = list(grads_and_vars)
-        if not pairs:
-            raise errors.NoGradientsError("No variables provided: the list of gradients and variables is empty.")
-        if all(gradient is None for gradient, _ in pairs):
-            raise errors.NoGradientsError(f"No gradients provided for any variable: {_names(pairs)}.")
-        fitting = [(_fitting(g, v, repr(v.name)), v) for g, v in pairs if g is not None]
-        step = self._step + 1
-        for gradient, variable in fitting:
-            param = variable._shown()
-            slots = self._slots.get(variable) or self._slots_for(param)
-            new, slots = self.rule(settle(gradient), param, slots, step)
-            variable.assign(new)
-            self._slots[variable] = {name: _array(slot) for name, slot in slots.items()}
-        self._step = step
+        pairs = inputs.variable_pairs(grads_and_vars, global_step)
+        names = {v: functools.partial(inputs.variable_name, v) for _, v in pairs}
+        fitting = [(inputs.fitting(inputs.plain(g), v, names[v]), v) for g, v in pairs if g is not None]
+        if self.skip_nonfinite and not inputs.all_finite(gradient for gradient, _ in fitting):
+            self.skipped += 1
+            return
+        decays = dict(zip(names, self._decaying(list(names)), strict=True))
+        hyper = self._settings(self._step + 1, known)
+        values = {variable: variable._shown() for _, variable in fitting}
+        slots = self._slots_of(values)
+        # Nothing is assigned before everything is computed, so an error changes nothing.
+        for gradient, v in fitting:
+            values[v], slots[v] = self._stepped(gradient, values[v], slots[v], hyper, decays[v], names[v])
+        for variable, value in values.items():
+            variable.assign(value)
+        self._slots = slots
+        self._step += 1
         if global_step is not None:
             global_step.assign_add(1)
+
+    def _slots_of(self, values: Mapping[Variable, Any]) -> ByVariable[Slots]:
+        """Return all slots there are, and those of variables that are updated for the first time."""
+        slots = dict(self._slots)
+        for variable in meet(slots, values):
+            self._check_slots(variable, slots[variable])
+        for variable, value in values.items():
+            if variable not in slots:
+                slots[variable] = self.initial_slots(value)
+        return slots
 
     def minimize(
         self,
@@ -237,7 +394,7 @@ class Optimizer:
         """
         pairs, left = self._compute(loss, var_list, grad_loss)
         if all(gradient is None for gradient, _ in pairs):
-            names = _names(pairs) or "any trainable variable"
+            names = inputs.names_of(pairs) or "any trainable variable"
             reasons = "".join(f"\n  a value left the trace by {each}" for each in left)
             raise errors.NoGradientsError(
                 f"No gradients provided for any variable: the loss does not depend on {names}.{reasons}\n"
@@ -245,60 +402,178 @@ class Optimizer:
             )
         self.apply_gradients(pairs, global_step)
 
+    # State
+
+    @property
+    def iterations(self) -> int:
+        """How many updates of variables have been made."""
+        return self._step
+
     def get_slot(self, variable: Variable, name: str) -> Any:
-        """Return a copy of what the optimizer remembers of a variable, or None if there is nothing."""
+        """Return a copy of what the optimizer remembers of a variable, or None if there is nothing.
+
+        Args:
+            variable: a variable that has been updated, or has loaded state.
+            name: one of `get_slot_names`.
+
+        Returns:
+            An array, for most slots of the variable's shape.
+
+        Example:
+            >>> import fgrad as fg
+            >>> w = fg.Variable(3.0, name="w")
+            >>> optimizer = fg.optimizers.Momentum(0.1, momentum=0.9)
+            >>> optimizer.apply_gradients([(2.0, w)])
+            >>> print(optimizer.get_slot(w, "momentum"))
+            2.0
+        """
         slot = self._slots.get(variable, {}).get(name)
         return None if slot is None else np.array(slot)
 
     def get_slot_names(self) -> list[str]:
         """Return the names of the slots that exist, sorted; none before the first step."""
-        return sorted(self.slot_names) if self._slots else []
+        return self.slot_names if self._slots else []
 
+    def variables(self) -> list[Any]:
+        """Return copies of what the optimizer keeps, as one list.
 
-def value_of(hyper: Hyper, param: Any) -> Any:
-    """Return a hyper-parameter as a number or array that does not promote the parameter's dtype."""
-    value = hyper() if callable(hyper) else hyper
-    if isinstance(value, (int, float)) and not isinstance(value, np.generic):
-        return value
-    value = settle(value)
-    return value.astype(param.dtype) if hasattr(value, "astype") else np.asarray(value, param.dtype)
+        Returns:
+            The number of updates, and then the slots of each variable, variables in the order in which
+            they were met and slots in the order of `get_slot_names`.
+        """
+        slots = [np.array(slots[name]) for slots in self._slots.values() for name in self.slot_names]
+        return [np.array(self._step), *slots]
 
+    def fresh(self) -> Self:
+        """Return a copy of this optimizer as it was before its first step.
 
-def _tensor(x: Any) -> Any:
-    x = settle(x)
-    return boxed(np.asarray(x) if not hasattr(x, "dtype") else x)
+        Hyper-parameters that change by themselves, such as variables, are shared.
+        """
+        twin = copy.copy(self)
+        twin._step, twin._slots, twin.skipped = 0, {}, 0
+        return twin
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that the optimizer keeps, as containers of numbers and arrays, ready for `fgrad.save`.
 
-def _array(x: Any) -> Any:
-    return x.numpy() if type(x) in BOXES else np.asarray(x)
+        Returns:
+            A dict: "optimizer" is the name of the class, "step" and "skipped" are counts, "slots" holds by
+            the name of each variable a dict of arrays, and "schedules" the state of hyper-parameters
+            that have one, such as `ReduceOnPlateau`.
 
+        Raises:
+            StateError: a ValueError; two variables have the same name.
 
-def _fitting(gradient: Any, param: Any, what: str) -> Any:
-    """Return a gradient in the dtype of its parameter."""
-    gradient = gradient if type(gradient) in BOXES else np.asarray(gradient)
-    if gradient.dtype.kind not in "fciu":
-        raise errors.DtypeError(f"the gradient of variable {what} must be numbers, and its dtype is {gradient.dtype}.")
-    if gradient.shape != param.shape:
-        raise errors.ShapeError(
-            f"the gradient of variable {what} has shape {gradient.shape}, and the variable has shape {param.shape}.\n"
-            "Each gradient is applied to all of its variable; no variable has been changed."
-        )
-    if gradient.dtype.kind == "c" and param.dtype.kind != "c":
-        raise errors.DtypeError(f"the gradient of the real variable {what} is complex ({gradient.dtype}).")
-    return gradient if gradient.dtype == param.dtype else gradient.astype(param.dtype)
+        Example:
+            >>> import fgrad as fg
+            >>> w = fg.Variable(3.0, name="w")
+            >>> optimizer = fg.optimizers.Momentum(0.1, momentum=0.9)
+            >>> optimizer.apply_gradients([(2.0, w)])
+            >>> state = optimizer.state_dict()
+            >>> state["step"], state["slots"]
+            (1, {'w': {'momentum': array(2.)}})
+        """
+        slots = {name: {key: np.array(slot) for key, slot in own.items()} for name, own in by_name(self._slots).items()}
+        return {
+            "optimizer": type(self).__name__,
+            "step": self._step,
+            "skipped": self.skipped,
+            "slots": slots,
+            "schedules": {name: schedule.state_dict() for name, schedule in self._with_state().items()},
+        }
 
+    def load_state_dict(self, state: Mapping[str, Any], var_list: Iterable[Variable] | None = None) -> None:
+        """Go on from what `state_dict` returned.
 
-def _names(pairs: list[tuple[Any, Variable]]) -> list[str]:
-    return [variable.name for _, variable in pairs]
+        Slots are matched with variables by name. Those of variables that the optimizer has not met wait
+        for a variable of that name.
 
+        Args:
+            state: what `state_dict` returned.
+            var_list: variables to match with now; by default those that have been updated.
 
-def _check_loss(value: Any) -> None:
-    if value is None:
-        raise errors.NoResultError("the loss function returned None; did you forget to return a value?")
-    for leaf in flatten(value)[0]:
-        if type(leaf) not in BOXES or leaf.dtype.kind not in "fc":
-            raise errors.OutputError(
-                f"the loss must be a floating-point tensor, and it is {leaf!r} of type "
-                f"{leaf.dtype if hasattr(leaf, 'dtype') else type(leaf).__name__}.\n"
-                "Compute it from variables with NumPy's functions, without float() or .numpy()."
+        Raises:
+            StateError: a ValueError; it is the state of another optimizer, a slot has another shape than
+                its variable needs, or two variables have the same name. Nothing has changed then.
+
+        Example:
+            >>> import fgrad as fg
+            >>> optimizer = fg.optimizers.Momentum(0.1, momentum=0.9)
+            >>> optimizer.load_state_dict({"step": 1, "slots": {"w": {"momentum": 2.0}}})
+            >>> w = fg.Variable(2.8, name="w")
+            >>> optimizer.apply_gradients([(2.0, w)])
+            >>> print(optimizer.get_slot(w, "momentum"))
+            3.8
+        """
+        saved = self._checked_state(state)
+        if var_list is None:
+            var_list = [key for key in self._slots if isinstance(key, Variable)]
+        slots = by_variable(saved, [var_list] if isinstance(var_list, Variable) else var_list)
+        for key, own in slots.items():
+            if isinstance(key, Variable):
+                self._check_slots(key, own)
+        schedules, loaded = self._with_state(), state.get("schedules", {})
+        if set(schedules) != set(loaded):
+            raise errors.StateError(
+                f"the state is of an optimizer whose hyper-parameters with a state of their own are {sorted(loaded)}; "
+                f"here they are {sorted(schedules)}."
             )
+        step, skipped = _count(state["step"]), int(state.get("skipped", 0))
+        for name, schedule in schedules.items():
+            copy.copy(schedule).load_state_dict(loaded[name])  # an error comes before anything has changed
+        for name, schedule in schedules.items():
+            schedule.load_state_dict(loaded[name])
+        self._slots, self._step, self.skipped = slots, step, skipped
+
+    def _with_state(self) -> dict[str, Any]:
+        """Return the hyper-parameters that have a state of their own."""
+        hypers = {name: getattr(self, name) for name in ("learning_rate", "weight_decay", *self.hyper_names)}
+        return {name: hyper for name, hyper in hypers.items() if isinstance(hyper, ReduceOnPlateau)}
+
+    def _checked_state(self, state: Mapping[str, Any]) -> dict[str, Slots]:
+        """Return the slots of a saved state as arrays.
+
+        Raises:
+            StateError: it is no state of this kind of optimizer.
+        """
+        if not (isinstance(state, Mapping) and isinstance(state.get("slots"), Mapping) and "step" in state):
+            raise errors.StateError(f"the state must be what state_dict() returned, and it is {state!r:.200}.")
+        kind = type(self).__name__
+        if state.get("optimizer", kind) != kind:
+            raise errors.StateError(f"the state is that of the optimizer {state['optimizer']}, and this is {kind}.")
+        for name, own in state["slots"].items():
+            if sorted(own) != self.slot_names:
+                raise errors.StateError(
+                    f"the state of variable {name!r} has the slots {sorted(own)}, and {kind} has {self.slot_names}."
+                )
+        return {name: {key: inputs.plain(slot) for key, slot in own.items()} for name, own in state["slots"].items()}
+
+    def _check_slots(self, variable: Variable, slots: Slots) -> None:
+        """Bring loaded slots into the dtypes that they have for a variable.
+
+        Raises:
+            StateError: one has another shape, or a kind of numbers that the variable does not have.
+        """
+        for name, expected in self.initial_slots(variable._shown()).items():
+            slot = slots[name]
+            if slot.shape != expected.shape or not np.can_cast(slot.dtype, expected.dtype, "same_kind"):
+                raise errors.StateError(
+                    f"slot {name!r} of variable {variable.name!r} needs shape {expected.shape} and dtype "
+                    f"{expected.dtype}; in the state that was loaded it has {slot.shape} and {slot.dtype}."
+                )
+            slots[name] = slot.astype(expected.dtype)
+
+
+def _count(step: Any) -> Any:
+    """Return a number of updates as an integer, or as the tensor that stands for it.
+
+    Raises:
+        StateError: it is not one number.
+    """
+    step = inputs.array(step)
+    if step.shape or step.dtype.kind not in "iu":
+        raise errors.StateError(
+            f"the step of a state must be one integer, and it has shape {step.shape} and dtype {step.dtype}.\n"
+            "A state that came out of vmap holds many: go on with it inside vmap."
+        )
+    return step if type(step) is Tensor else int(step)

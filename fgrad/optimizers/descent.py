@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
-from fgrad.optimizers.base import Hyper, Optimizer, Slots, value_of
+import numpy as np
+
+from fgrad.optimizers.base import Optimizer, Options, Slots
+from fgrad.optimizers.settings import Hyper, Settings, check_not_negative
 
 
 class GradientDescent(Optimizer):
@@ -12,6 +15,7 @@ class GradientDescent(Optimizer):
 
     Args:
         learning_rate: the length of a step for a gradient of length 1.
+        options: see `Optimizer`.
 
     Example:
         >>> import fgrad as fg
@@ -21,12 +25,15 @@ class GradientDescent(Optimizer):
         Variable([0.8, 1.6], name='w')
     """
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, step: int) -> tuple[Any, Slots]:
-        return param - self._rate(param) * gradient, slots
+    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+        return param - hyper.learning_rate * gradient, {}
 
 
 class Momentum(Optimizer):
-    """Descends with a velocity: `m = momentum * m + g; x -= learning_rate * m` (Polyak, 1964).
+    """Descends with a velocity (Polyak, 1964).
+
+        m = momentum * m + g
+        x -= learning_rate * m
 
     With Nesterov's form the step looks ahead: `x -= learning_rate * (g + momentum * m)`
     (Sutskever et al., https://proceedings.mlr.press/v28/sutskever13.html).
@@ -35,6 +42,10 @@ class Momentum(Optimizer):
         learning_rate: the length of a step.
         momentum: how much of the velocity stays from step to step.
         use_nesterov: look ahead.
+        options: see `Optimizer`.
+
+    Raises:
+        ParameterError: a ValueError; `momentum` is negative.
 
     Example:
         >>> import fgrad as fg
@@ -46,15 +57,19 @@ class Momentum(Optimizer):
         '0.46'
     """
 
-    slot_names = ("momentum",)
+    hyper_names = ("momentum",)
 
-    def __init__(self, learning_rate: Hyper, momentum: Hyper, use_nesterov: bool = False) -> None:
-        super().__init__(learning_rate)
-        self.momentum = momentum
-        self.use_nesterov = use_nesterov
+    def __init__(
+        self, learning_rate: Hyper, momentum: Hyper, use_nesterov: bool = False, **options: Unpack[Options]
+    ) -> None:
+        super().__init__(learning_rate, **options)
+        check_not_negative(momentum=momentum)
+        self.momentum, self.use_nesterov = momentum, use_nesterov
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, step: int) -> tuple[Any, Slots]:
-        rate, kept = self._rate(param), value_of(self.momentum, param)
-        velocity = kept * slots["momentum"] + gradient
-        moved = gradient + kept * velocity if self.use_nesterov else velocity
-        return param - rate * moved, {"momentum": velocity}
+    def initial_slots(self, param: Any) -> Slots:
+        return {"momentum": np.zeros_like(param)}
+
+    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+        velocity = hyper.momentum * slots["momentum"] + gradient
+        moved = gradient + hyper.momentum * velocity if self.use_nesterov else velocity
+        return param - hyper.learning_rate * moved, {"momentum": velocity}

@@ -1,0 +1,191 @@
+"""Moving averages of variables, which often do better than the variables themselves.
+
+    average = ExponentialMovingAverage(0.999)
+    average.apply([w, b])               after each step
+    with average.averaged():            evaluate with the averages in the variables
+        ...
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.tensor import boxed
+from fgrad.optimizers.inputs import plain
+from fgrad.optimizers.settings import Hyper, check_fraction, check_not_negative, known
+from fgrad.optimizers.states import ByVariable, by_name, by_variable, meet
+from fgrad.variable import Variable
+
+
+class ExponentialMovingAverage:
+    """Keeps averages in which older values count less and less (Polyak and Juditsky, 1992).
+
+        average = decay * average + (1 - decay) * variable
+
+    An average starts with the value that its variable has when it is first applied.
+
+    Args:
+        decay: how much of the average stays, each time.
+        num_updates: how many updates have been made: a number, a variable, or a function without
+            arguments. With it, decay is at most `(1 + num_updates) / (10 + num_updates)`, so that the
+            average moves faster in the beginning.
+        zero_debias: start with 0 and divide by the sum of the weights given so far; then the first value
+            counts no more than others.
+
+    Raises:
+        ParameterError: a ValueError; not `0 <= decay < 1`, or `num_updates` is negative.
+
+    Example:
+        >>> import fgrad as fg
+        >>> w = fg.Variable(1.0, name="w")
+        >>> average = fg.ExponentialMovingAverage(0.9)
+        >>> average.apply([w])
+        >>> average.apply([w.assign(3.0)])
+        >>> average.average(w)
+        Tensor(1.2)
+        >>> with average.averaged():
+        ...     print(w)
+        1.2
+        >>> w
+        Variable(3., name='w')
+    """
+
+    def __init__(self, decay: Hyper, num_updates: Hyper = None, zero_debias: bool = False) -> None:
+        check_fraction(decay=decay)
+        if num_updates is not None:
+            check_not_negative(num_updates=num_updates)
+        self.decay, self.num_updates, self.zero_debias = decay, num_updates, zero_debias
+        self._averages: ByVariable[dict[str, Any]] = {}
+        self._step = 0
+
+    def apply(self, var_list: Variable | Iterable[Variable]) -> None:
+        """Bring the averages of variables up to date; call it after each step.
+
+        Args:
+            var_list: floating-point or complex variables, or one of them.
+
+        Raises:
+            DtypeError: a TypeError; a variable holds integers.
+            StateError: a ValueError; averages were loaded that do not fit the variables.
+        """
+        variables = [var_list] if isinstance(var_list, Variable) else list(var_list)
+        for variable in variables:
+            if variable.dtype.kind not in "fc":
+                raise errors.DtypeError(
+                    f"variable {variable.name!r} has dtype {variable.dtype}; there are averages of floating-point and "
+                    "complex variables only."
+                )
+        averages = dict(self._averages)
+        for variable in meet(averages, variables):
+            averages[variable] = _checked(variable, averages[variable])
+        decay = self._decay()
+        for variable in variables:
+            value = variable.numpy()
+            start = {"sum": np.zeros_like(value), "weight": 0.0} if self.zero_debias else {"sum": value, "weight": 1.0}
+            kept = averages.get(variable, start)
+            total = kept["sum"] - (1 - decay) * (kept["sum"] - value)
+            weight = kept["weight"] - (1 - decay) * (kept["weight"] - 1)
+            averages[variable] = {"sum": np.asarray(total, variable.dtype), "weight": weight}
+        self._averages = averages
+        self._step += 1
+
+    def _decay(self) -> Any:
+        decay = known("decay", self.decay, self._step)
+        if self.num_updates is None:
+            return decay
+        updates = known("num_updates", self.num_updates, self._step)
+        return min(decay, (1 + updates) / (10 + updates))
+
+    def average(self, variable: Variable) -> Any:
+        """Return the average of a variable as a tensor, or None if there is none.
+
+        Args:
+            variable: one that was in a `var_list`.
+        """
+        kept = self._averages.get(variable)
+        return None if kept is None else boxed(_average(kept))
+
+    def variables(self) -> list[Variable]:
+        """Return the variables that have an average."""
+        return [key for key in self._averages if isinstance(key, Variable)]
+
+    def names(self) -> list[str]:
+        """Return the names of the variables that have an average, those of loaded averages included."""
+        return [key if isinstance(key, str) else key.name for key in self._averages]
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Put the averages into the variables while a `with` block runs.
+
+        Afterwards the variables have the values that they had before, whatever happened in the block.
+        """
+        before = {variable: variable.numpy() for variable in self.variables()}
+        for variable in before:
+            variable.assign(_average(self._averages[variable]))
+        try:
+            yield
+        finally:
+            for variable, value in before.items():
+                variable.assign(value)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the averages as containers of numbers and arrays, ready for `fgrad.save`.
+
+        Returns:
+            A dict: "averages" holds for the name of each variable the sum and its weight, "step" is how
+            often `apply` was called.
+
+        Raises:
+            StateError: a ValueError; two variables have the same name.
+        """
+        averages = {name: {**kept, "sum": np.array(kept["sum"])} for name, kept in by_name(self._averages).items()}
+        return {"averages": averages, "step": self._step}
+
+    def load_state_dict(
+        self, state: Mapping[str, Any], var_list: Variable | Iterable[Variable] | None = None
+    ) -> None:
+        """Go on from what `state_dict` returned.
+
+        Args:
+            state: what `state_dict` returned.
+            var_list: variables to match with by name; by default those that have an average. Other
+                averages wait for a variable of their name.
+
+        Raises:
+            StateError: a ValueError; it is no such state, an average has another shape than its variable,
+                or two variables have the same name. Nothing has changed then.
+        """
+        if not (isinstance(state, Mapping) and isinstance(state.get("averages"), Mapping) and "step" in state):
+            raise errors.StateError(f"the state must be what state_dict() returned, and it is {state!r:.200}.")
+        variables = self.variables() if var_list is None else var_list
+        found = by_variable(state["averages"], [variables] if isinstance(variables, Variable) else variables)
+        self._averages = {
+            key: _checked(key, kept) if isinstance(key, Variable) else dict(kept) for key, kept in found.items()
+        }
+        self._step = int(state["step"])
+
+
+def _average(kept: Mapping[str, Any]) -> Any:
+    return kept["sum"] if kept["weight"] == 1 else (kept["sum"] / kept["weight"]).astype(kept["sum"].dtype)
+
+
+def _checked(variable: Variable, kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a loaded average in the dtype of its variable.
+
+    Raises:
+        StateError: it has another shape, or a kind of numbers that the variable does not have.
+    """
+    if set(kept) != {"sum", "weight"}:
+        raise errors.StateError(f"the average of variable {variable.name!r} must hold sum and weight: {kept!r:.200}.")
+    total = plain(kept["sum"])
+    if total.shape != variable.shape or not np.can_cast(total.dtype, variable.dtype, "same_kind"):
+        raise errors.StateError(
+            f"the average of variable {variable.name!r} needs shape {variable.shape} and dtype {variable.dtype}; in "
+            f"the state that was loaded it has {total.shape} and {total.dtype}."
+        )
+    return {"sum": np.array(total, variable.dtype), "weight": float(kept["weight"])}

@@ -1,0 +1,173 @@
+"""What optimizers are handed: gradients, parameters, pairs, losses; checked before anything changes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.tensor import BOXES, Tensor, boxed, settle
+from fgrad.core.tree import flatten, paths
+from fgrad.variable import Variable
+
+Description = Callable[[], str]
+"""What a message calls an array; composed only when there is a message."""
+
+
+def tensor(x: Any) -> Any:
+    """Return a number, array or tensor as a tensor."""
+    return boxed(array(x))
+
+
+def array(x: Any) -> Any:
+    """Return what is below the layers that no trace follows: an array, or a traced tensor."""
+    x = settle(x)
+    return x if hasattr(x, "dtype") else np.asarray(x)
+
+
+def plain(x: Any) -> Any:
+    """Return the value alone: an array that no trace follows."""
+    x = settle(x)
+    return x.numpy() if type(x) is Tensor else np.asarray(x)
+
+
+def parameters(params: Any) -> list[Any]:
+    """Return the leaves of a container of parameters as arrays or traced tensors.
+
+    Raises:
+        DtypeError: a leaf is no floating-point or complex number.
+    """
+    values = [array(leaf) for leaf in flatten(params)[0]]
+    for i, value in enumerate(values):
+        _check_continuous(value, functools.partial(parameter_name, params, i))
+    return values
+
+
+def parameter_name(params: Any, i: int) -> str:
+    """Return what messages call the leaf at a position."""
+    return f"parameter {paths(params)[i] or 'params'}"
+
+
+def variable_name(variable: Variable) -> str:
+    """Return what messages call a variable."""
+    return f"variable {variable.name!r}"
+
+
+def matched(treedef: Any, tree: Any, what: str) -> list[Any]:
+    """Return what a tree holds at the places of the parameters.
+
+    Raises:
+        StateError: it is nested otherwise.
+    """
+    try:
+        found: list[Any] = treedef.flatten_up_to(tree)
+    except ValueError as error:
+        raise errors.StateError(f"{what} must be nested as the parameters are: {error}") from None
+    return found
+
+
+def fitting(gradient: Any, param: Any, describe: Description) -> Any:
+    """Return a gradient in the dtype of its parameter.
+
+    Raises:
+        DtypeError: one of them is no number to compute with, or only the gradient is complex.
+        ShapeError: their shapes differ.
+    """
+    _check_continuous(param, describe)
+    gradient = gradient if type(gradient) in BOXES else np.asarray(gradient)
+    if gradient.dtype.kind not in "fciu":
+        raise errors.DtypeError(f"the gradient of {describe()} must be numbers, and its dtype is {gradient.dtype}.")
+    if gradient.shape != param.shape:
+        what = describe().partition(" ")[0]
+        raise errors.ShapeError(
+            f"the gradient of {describe()} has shape {gradient.shape}, and the {what} has shape {param.shape}.\n"
+            f"Each gradient is applied to all of its {what}; nothing has been changed."
+        )
+    if gradient.dtype.kind == "c" and param.dtype.kind != "c":
+        raise errors.DtypeError(f"the gradient of the real {describe()} is complex ({gradient.dtype}).")
+    return gradient if gradient.dtype == param.dtype else gradient.astype(param.dtype)
+
+
+def _check_continuous(param: Any, describe: Description) -> None:
+    if param.dtype.kind not in "fc":
+        raise errors.DtypeError(
+            f"{describe()} has dtype {param.dtype}; an optimizer changes a little at a time what is floating-point "
+            "or complex."
+        )
+
+
+def like(old: Any, new: Any, describe: Description) -> Any:
+    """Return what a rule computed, in the dtype of what it was computed from.
+
+    Raises:
+        ShapeError: the shapes differ, because a hyper-parameter is larger than the parameter.
+    """
+    new = array(new)
+    if new.shape != old.shape:
+        raise errors.ShapeError(
+            f"the update of {describe()} has shape {new.shape} in place of {old.shape}: a hyper-parameter is an array "
+            "that does not broadcast to this shape."
+        )
+    return new if new.dtype == old.dtype else new.astype(old.dtype)
+
+
+def all_finite(gradients: Iterable[Any]) -> Any:
+    """Return whether every element of the gradients is finite: a boolean, or a tensor where it has no value yet."""
+    finite: Any = True
+    for gradient in gradients:
+        if gradient is not None:
+            finite = np.logical_and(finite, np.all(np.isfinite(gradient)))
+    try:
+        return bool(finite)
+    except errors.ConcretizationError:
+        return finite
+
+
+def variable_pairs(grads_and_vars: Iterable[Any], global_step: Any) -> list[tuple[Any, Variable]]:
+    """Return pairs of gradients and variables as a list.
+
+    Raises:
+        NoGradientsError: there are none, or every gradient is None.
+        StructureError: an element is no pair, or holds no variable in second place.
+        ParameterError: `global_step` is no variable.
+    """
+    pairs = list(grads_and_vars)
+    for each in pairs:
+        if not (isinstance(each, (tuple, list)) and len(each) == 2 and isinstance(each[1], Variable)):
+            raise errors.StructureError(
+                f"apply_gradients takes pairs (gradient, variable), and one element is {each!r}. "
+                "Only variables can be updated; for arrays and tensors there is update(grads, state, params)."
+            )
+    if global_step is not None and not isinstance(global_step, Variable):
+        raise errors.ParameterError(f"global_step must be a variable, and it is {global_step!r}.")
+    if not pairs:
+        raise errors.NoGradientsError("No variables provided: the list of gradients and variables is empty.")
+    if all(gradient is None for gradient, _ in pairs):
+        raise errors.NoGradientsError(f"No gradients provided for any variable: {names_of(pairs)}.")
+    return pairs
+
+
+def names_of(pairs: Iterable[tuple[Any, Variable]]) -> list[str]:
+    """Return the names of the variables in pairs."""
+    return [variable.name for _, variable in pairs]
+
+
+def check_loss(value: Any) -> None:
+    """Refuse what a loss function must not return.
+
+    Raises:
+        NoResultError: it is None.
+        OutputError: it is no floating-point tensor.
+    """
+    if value is None:
+        raise errors.NoResultError("the loss function returned None; did you forget to return a value?")
+    for leaf in flatten(value)[0]:
+        if type(leaf) not in BOXES or leaf.dtype.kind not in "fc":
+            raise errors.OutputError(
+                f"the loss must be a floating-point tensor, and it is {leaf!r} of type "
+                f"{leaf.dtype if hasattr(leaf, 'dtype') else type(leaf).__name__}.\n"
+                "Compute it from variables with NumPy's functions, without float() or .numpy()."
+            )

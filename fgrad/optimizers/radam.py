@@ -1,0 +1,74 @@
+"""RAdam: Adam that waits until its variance is under control."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.optimizers.adam import Adam, moments
+from fgrad.optimizers.base import Options, Slots
+from fgrad.optimizers.settings import Hyper, Settings
+
+
+class RAdam(Adam):
+    """Rectified Adam, https://arxiv.org/abs/1908.03265.
+
+        m, v as for Adam,  mhat = m / (1 - beta1**t)
+        rho_inf = 2 / (1 - beta2) - 1,  rho = rho_inf - 2 * t * beta2**t / (1 - beta2**t)
+        r = sqrt((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho))
+        x -= learning_rate * r * mhat * sqrt(1 - beta2**t) / (sqrt(v) + epsilon)    if rho > threshold
+        x -= learning_rate * mhat                                                   otherwise
+
+    Args:
+        learning_rate: about the largest change of an element in one step.
+        beta1, beta2: how much of the averages stays from step to step.
+        epsilon: keeps the divisor away from 0.
+        threshold: from where on the variance is said to be under control: 4 in the paper, 5 in PyTorch
+            and optax; not below 4.
+        corrected_epsilon: add epsilon to the corrected root; see `Adam`.
+        options: see `Optimizer`.
+
+    Raises:
+        ParameterError: a ValueError; not `0 <= beta < 1`, `epsilon` is negative, or `threshold` below 4.
+
+    Example:
+        >>> import fgrad as fg
+        >>> w = fg.Variable([1.0, -200.0], name="w")
+        >>> RAdam(0.1).minimize(lambda: w * w)
+        >>> w
+        Variable([   0.8, -160. ], name='w')
+    """
+
+    def __init__(
+        self,
+        learning_rate: Hyper = 0.001,
+        beta1: Hyper = 0.9,
+        beta2: Hyper = 0.999,
+        epsilon: Hyper = 1e-8,
+        threshold: float = 4.0,
+        *,
+        corrected_epsilon: bool = False,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(learning_rate, beta1, beta2, epsilon, corrected_epsilon=corrected_epsilon, **options)
+        if not threshold >= 4:
+            raise errors.ParameterError(f"threshold must be 4 or more, and it is {threshold}.")
+        self.threshold = threshold
+
+    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+        new = moments(gradient, slots, hyper)
+        mhat = new["m"] / (1 - hyper.beta1**hyper.step)
+        power = hyper.beta2**hyper.step
+        limit = 2 / (1 - hyper.beta2) - 1
+        length = limit - 2 * hyper.step * power / (1 - power)
+        steady = length > self.threshold
+        if steady is False:
+            return param - hyper.learning_rate * mhat, new
+        if steady is not True:  # a tensor or an array: both cases are computed, and this one must exist
+            length = np.where(steady, length, self.threshold + 1)
+        above = (length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)
+        rectified = above**0.5 * mhat / self.root(new["v"], hyper)
+        moved = rectified if steady is True else np.where(steady, rectified, mhat)
+        return param - hyper.learning_rate * moved, new

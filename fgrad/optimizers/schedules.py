@@ -1,0 +1,529 @@
+"""Schedules: hyper-parameters that change from step to step.
+
+A schedule is called with the number of updates that were made so far. It takes a number, an array or a
+tensor, element by element, and can be differentiated by it and by its own parameters. Given to an
+optimizer in place of a number, it is called in every step:
+
+    optimizer = fg.optimizers.Adam(CosineDecay(0.1, decay_steps=1000))
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.tensor import BOXES
+
+
+class Schedule:
+    """The base of the schedules; a new one defines `value`.
+
+    Example:
+        >>> class Harmonic(Schedule):
+        ...     def value(self, step):
+        ...         return 1 / (1 + step)
+        >>> Harmonic()(3)
+        0.25
+    """
+
+    def __call__(self, step: Any) -> Any:
+        """Return the value after so many updates.
+
+        Args:
+            step: a number, array or tensor, 0 before the first update.
+
+        Returns:
+            A number for a number, else an array or tensor of the shape of `step`.
+        """
+        if type(step) not in BOXES:
+            step = np.asarray(step)
+        value = self.value(step if step.dtype.kind == "f" else step.astype(np.float64))
+        single = type(value) not in BOXES and np.ndim(value) == 0
+        return np.asarray(value).item() if single else value
+
+    def value(self, step: Any) -> Any:
+        """Return the value for a step that is a floating-point array or tensor."""
+        raise NotImplementedError(type(self).__name__)
+
+
+@dataclass(frozen=True)
+class ExponentialDecay(Schedule):
+    """`initial_learning_rate * decay_rate ** (step / decay_steps)`.
+
+    Args:
+        initial_learning_rate: the value at step 0.
+        decay_steps: after so many steps it has changed by the factor `decay_rate`.
+        decay_rate: that factor.
+        staircase: change it after every `decay_steps` steps only.
+
+    Raises:
+        ParameterError: a ValueError; `decay_steps` is not positive.
+
+    Example:
+        >>> ExponentialDecay(1.0, decay_steps=10, decay_rate=0.5)(20)
+        0.25
+    """
+
+    initial_learning_rate: Any
+    decay_steps: Any
+    decay_rate: Any
+    staircase: bool = False
+
+    def __post_init__(self) -> None:
+        _check_positive(decay_steps=self.decay_steps)
+
+    def value(self, step: Any) -> Any:
+        return self.initial_learning_rate * self.decay_rate ** _periods(self, step)
+
+
+@dataclass(frozen=True)
+class NaturalExpDecay(Schedule):
+    """`initial_learning_rate * exp(-decay_rate * step / decay_steps)`.
+
+    Args:
+        initial_learning_rate: the value at step 0.
+        decay_steps: the unit in which steps are counted.
+        decay_rate: the speed of the decay.
+        staircase: change it after every `decay_steps` steps only.
+
+    Raises:
+        ParameterError: a ValueError; `decay_steps` is not positive.
+
+    Example:
+        >>> round(NaturalExpDecay(1.0, decay_steps=10, decay_rate=0.5)(10), 6)
+        0.606531
+    """
+
+    initial_learning_rate: Any
+    decay_steps: Any
+    decay_rate: Any
+    staircase: bool = False
+
+    def __post_init__(self) -> None:
+        _check_positive(decay_steps=self.decay_steps)
+
+    def value(self, step: Any) -> Any:
+        return self.initial_learning_rate * np.exp(-self.decay_rate * _periods(self, step))
+
+
+@dataclass(frozen=True)
+class InverseTimeDecay(Schedule):
+    """`initial_learning_rate / (1 + decay_rate * step / decay_steps)`.
+
+    Args:
+        initial_learning_rate: the value at step 0.
+        decay_steps: the unit in which steps are counted.
+        decay_rate: the speed of the decay.
+        staircase: change it after every `decay_steps` steps only.
+
+    Raises:
+        ParameterError: a ValueError; `decay_steps` is not positive.
+
+    Example:
+        >>> InverseTimeDecay(1.0, decay_steps=10, decay_rate=0.5)(20)
+        0.5
+    """
+
+    initial_learning_rate: Any
+    decay_steps: Any
+    decay_rate: Any
+    staircase: bool = False
+
+    def __post_init__(self) -> None:
+        _check_positive(decay_steps=self.decay_steps)
+
+    def value(self, step: Any) -> Any:
+        return self.initial_learning_rate / (1 + self.decay_rate * _periods(self, step))
+
+
+@dataclass(frozen=True)
+class PolynomialDecay(Schedule):
+    """Falls from one value to another along a power: `(start - end) * (1 - step / decay_steps) ** power + end`.
+
+    Args:
+        initial_learning_rate: the value at step 0.
+        decay_steps: where the end is reached.
+        end_learning_rate: the value from there on.
+        power: 1 is a straight line.
+        cycle: rise again at the end, and fall towards the next multiple of `decay_steps`.
+
+    Raises:
+        ParameterError: a ValueError; `decay_steps` is not positive.
+
+    Example:
+        >>> PolynomialDecay(1.0, decay_steps=10, end_learning_rate=0.0)(5)
+        0.5
+    """
+
+    initial_learning_rate: Any
+    decay_steps: Any
+    end_learning_rate: Any = 0.0001
+    power: Any = 1.0
+    cycle: bool = False
+
+    def __post_init__(self) -> None:
+        _check_positive(decay_steps=self.decay_steps)
+
+    def value(self, step: Any) -> Any:
+        if self.cycle:
+            part = step / (self.decay_steps * np.maximum(np.ceil(step / self.decay_steps), 1))
+        else:
+            part = np.minimum(step / self.decay_steps, 1)
+        span = self.initial_learning_rate - self.end_learning_rate
+        return span * (1 - part) ** self.power + self.end_learning_rate
+
+
+@dataclass(frozen=True)
+class PiecewiseConstantDecay(Schedule):
+    """One value up to and including the first boundary, the next one up to the second, and so on.
+
+    Args:
+        boundaries: steps, rising.
+        values: one more than there are boundaries.
+
+    Raises:
+        ParameterError: a ValueError; the boundaries do not rise, or the counts do not fit.
+
+    Example:
+        >>> schedule = PiecewiseConstantDecay([5, 15], [1.0, 0.5, 0.1])
+        >>> schedule(5), schedule(6), schedule(16)
+        (1.0, 0.5, 0.1)
+    """
+
+    boundaries: Sequence[Any]
+    values: Sequence[Any]
+
+    def __post_init__(self) -> None:
+        if len(self.values) != len(self.boundaries) + 1:
+            raise errors.ParameterError(
+                f"values must be one more than boundaries, and there are {len(self.values)} values for "
+                f"{len(self.boundaries)} boundaries."
+            )
+        known = all(map(_known, self.boundaries))
+        if known and any(after <= before for before, after in itertools.pairwise(self.boundaries)):
+            raise errors.ParameterError(f"boundaries must rise, and they are {list(self.boundaries)}.")
+
+    def value(self, step: Any) -> Any:
+        result = self.values[0] + 0.0 * step
+        for boundary, value in zip(self.boundaries, self.values[1:], strict=True):
+            result = np.where(step > boundary, value, result)
+        return result
+
+
+@dataclass(frozen=True)
+class CosineDecay(Schedule):
+    """Falls along half a cosine (https://arxiv.org/abs/1608.03983).
+
+    Args:
+        initial_learning_rate: the value at step 0.
+        decay_steps: where the end is reached.
+        alpha: the value from there on, as a part of the initial one.
+
+    Raises:
+        ParameterError: a ValueError; `decay_steps` is not positive.
+
+    Example:
+        >>> CosineDecay(1.0, decay_steps=20)(10)
+        0.5
+    """
+
+    initial_learning_rate: Any
+    decay_steps: Any
+    alpha: Any = 0.0
+
+    def __post_init__(self) -> None:
+        _check_positive(decay_steps=self.decay_steps)
+
+    def value(self, step: Any) -> Any:
+        fallen = _cosine(np.minimum(step / self.decay_steps, 1))
+        return self.initial_learning_rate * ((1 - self.alpha) * fallen + self.alpha)
+
+
+@dataclass(frozen=True)
+class CosineDecayRestarts(Schedule):
+    """Falls along half a cosine again and again: SGDR, https://arxiv.org/abs/1608.03983.
+
+    Args:
+        initial_learning_rate: the value at step 0.
+        first_decay_steps: the length of the first period.
+        t_mul: how much longer each period is than the one before.
+        m_mul: how much higher each period starts than the one before.
+        alpha: the lowest value, as a part of the initial one.
+
+    Raises:
+        ParameterError: a ValueError; `first_decay_steps` is not positive, or `t_mul` is below 1.
+
+    Example:
+        >>> schedule = CosineDecayRestarts(1.0, first_decay_steps=10, m_mul=0.5)
+        >>> schedule(0), schedule(10), schedule(20)
+        (1.0, 0.5, 0.25)
+    """
+
+    initial_learning_rate: Any
+    first_decay_steps: Any
+    t_mul: float = 2.0
+    m_mul: Any = 1.0
+    alpha: Any = 0.0
+
+    def __post_init__(self) -> None:
+        _check_positive(first_decay_steps=self.first_decay_steps)
+        if _known(self.t_mul) and self.t_mul < 1:
+            raise errors.ParameterError(f"t_mul must be 1 or more, and it is {self.t_mul}.")
+
+    def value(self, step: Any) -> Any:
+        done = step / self.first_decay_steps
+        if self.t_mul == 1:
+            period = np.floor(done)
+            part = done - period
+        else:
+            period = np.floor(np.log1p(done * (self.t_mul - 1)) / np.log(self.t_mul))
+            # At a restart the logarithm may fall on either side of the whole number.
+            period = period + (self._start(period + 1) <= done) - (self._start(period) > done)
+            part = (done - self._start(period)) / self.t_mul**period
+        fallen = self.m_mul**period * _cosine(part)
+        return self.initial_learning_rate * ((1 - self.alpha) * fallen + self.alpha)
+
+    def _start(self, period: Any) -> Any:
+        """Return where a period starts, in units of the first one."""
+        return (self.t_mul**period - 1) / (self.t_mul - 1)
+
+
+@dataclass(frozen=True)
+class LinearCosineDecay(Schedule):
+    """A cosine under a straight line: `(alpha + line) * cosine + beta` (https://arxiv.org/abs/1709.07417).
+
+    Args:
+        initial_learning_rate: the factor of all that.
+        decay_steps: where the end is reached.
+        num_periods: of the cosine until then.
+        alpha, beta: see the formula.
+
+    Raises:
+        ParameterError: a ValueError; `decay_steps` is not positive.
+
+    Example:
+        >>> LinearCosineDecay(1.0, decay_steps=20)(10)
+        0.251
+    """
+
+    initial_learning_rate: Any
+    decay_steps: Any
+    num_periods: Any = 0.5
+    alpha: Any = 0.0
+    beta: Any = 0.001
+
+    def __post_init__(self) -> None:
+        _check_positive(decay_steps=self.decay_steps)
+
+    def value(self, step: Any) -> Any:
+        part = np.minimum(step / self.decay_steps, 1)
+        cosine = _cosine(2 * self.num_periods * part)
+        return self.initial_learning_rate * ((self.alpha + 1 - part) * cosine + self.beta)
+
+
+@dataclass(frozen=True)
+class WarmupCosine(Schedule):
+    """Rises in a straight line, then falls along half a cosine.
+
+    Args:
+        peak_learning_rate: the value after `warmup_steps`.
+        warmup_steps: the length of the rise; may be 0.
+        decay_steps: where the end is reached, the rise included.
+        initial_learning_rate: the value at step 0.
+        end_learning_rate: the value from the end on.
+
+    Raises:
+        ParameterError: a ValueError; not `0 <= warmup_steps < decay_steps`.
+
+    Example:
+        >>> schedule = WarmupCosine(1.0, warmup_steps=10, decay_steps=30)
+        >>> schedule(0), schedule(5), schedule(10), schedule(30)
+        (0.0, 0.5, 1.0, 0.0)
+    """
+
+    peak_learning_rate: Any
+    warmup_steps: Any
+    decay_steps: Any
+    initial_learning_rate: Any = 0.0
+    end_learning_rate: Any = 0.0
+
+    def __post_init__(self) -> None:
+        known = _known(self.warmup_steps) and _known(self.decay_steps)
+        if known and not 0 <= self.warmup_steps < self.decay_steps:
+            raise errors.ParameterError(
+                "warmup_steps must be 0 or more and below decay_steps, which counts the warm-up, too; "
+                f"they are {self.warmup_steps} and {self.decay_steps}."
+            )
+
+    def value(self, step: Any) -> Any:
+        rise = np.minimum(step / np.maximum(self.warmup_steps, 1), 1)
+        part = np.clip((step - self.warmup_steps) / (self.decay_steps - self.warmup_steps), 0, 1)
+        falling = _between(self.end_learning_rate, self.peak_learning_rate, _cosine(part))
+        rising = _between(self.initial_learning_rate, self.peak_learning_rate, rise)
+        return np.where(step < self.warmup_steps, rising, falling)
+
+
+@dataclass(frozen=True)
+class OneCycle(Schedule):
+    """Rises and falls once, along half cosines: the 1cycle policy, https://arxiv.org/abs/1708.07120.
+
+    Args:
+        peak_learning_rate: the largest value.
+        total_steps: where the end is reached.
+        warmup_fraction: the part of the steps that is spent rising.
+        initial_divisor: step 0 has `peak_learning_rate / initial_divisor`.
+        final_divisor: the end has this part of the value at step 0.
+
+    Raises:
+        ParameterError: a ValueError; `total_steps` or a divisor is not positive, or the fraction is not
+            between 0 and 1.
+
+    Example:
+        >>> schedule = OneCycle(1.0, total_steps=100)
+        >>> schedule(0), schedule(30), schedule(100)
+        (0.04, 1.0, 4e-06)
+    """
+
+    peak_learning_rate: Any
+    total_steps: Any
+    warmup_fraction: float = 0.3
+    initial_divisor: float = 25.0
+    final_divisor: float = 1e4
+
+    def __post_init__(self) -> None:
+        _check_positive(
+            total_steps=self.total_steps, initial_divisor=self.initial_divisor, final_divisor=self.final_divisor
+        )
+        if not 0 < self.warmup_fraction < 1:
+            raise errors.ParameterError(f"warmup_fraction must be between 0 and 1, and it is {self.warmup_fraction}.")
+
+    def value(self, step: Any) -> Any:
+        turn = self.warmup_fraction * self.total_steps
+        start = self.peak_learning_rate / self.initial_divisor
+        end = start / self.final_divisor
+        rising = _between(self.peak_learning_rate, start, _cosine(np.minimum(step / turn, 1)))
+        part = np.clip((step - turn) / (self.total_steps - turn), 0, 1)
+        return np.where(step < turn, rising, _between(end, self.peak_learning_rate, _cosine(part)))
+
+
+@dataclass
+class ReduceOnPlateau(Schedule):
+    """Lowers a value whenever a metric has not improved for a while; tell it the metric by `update`.
+
+    It has a state. An optimizer that uses it saves that state with its own.
+
+    Args:
+        learning_rate: the value at first.
+        factor: by what it is multiplied each time.
+        patience: how many updates without improvement are put up with.
+        threshold: an improvement is at least this part of the best metric.
+        cooldown: how many updates after a reduction are not counted.
+        min_learning_rate: where it stops.
+        mode: "min" if a low metric is good, "max" if a high one is.
+
+    Raises:
+        ParameterError: a ValueError; `factor` is not between 0 and 1, or `mode` is neither.
+
+    Example:
+        >>> rate = ReduceOnPlateau(1.0, factor=0.5, patience=1)
+        >>> [rate.update(loss) for loss in (3.0, 2.0, 2.0, 2.0, 2.0)]
+        [1.0, 1.0, 1.0, 0.5, 0.5]
+    """
+
+    learning_rate: float
+    factor: float = 0.1
+    patience: int = 10
+    threshold: float = 1e-4
+    cooldown: int = 0
+    min_learning_rate: float = 0.0
+    mode: str = "min"
+    _best: float | None = field(default=None, init=False, repr=False)
+    _waited: int = field(default=0, init=False, repr=False)
+    _cooling: int = field(default=0, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("min", "max"):
+            raise errors.ParameterError(f'mode must be "min" or "max", and it is {self.mode!r}.')
+        if not 0 < self.factor < 1:
+            raise errors.ParameterError(f"factor must be between 0 and 1, and it is {self.factor}.")
+
+    def value(self, step: Any) -> Any:
+        return self.learning_rate + 0.0 * step
+
+    def update(self, metric: Any) -> float:
+        """Take note of a metric, one number, and return the value from now on."""
+        metric = float(metric)
+        if self._improves(metric):
+            self._best, self._waited = metric, 0
+        else:
+            self._waited += 1
+        if self._cooling:
+            self._cooling -= 1
+            self._waited = 0
+        if self._waited > self.patience:
+            self.learning_rate = max(self.learning_rate * self.factor, self.min_learning_rate)
+            self._waited, self._cooling = 0, self.cooldown
+        return self.learning_rate
+
+    def _improves(self, metric: float) -> bool:
+        if self._best is None:
+            return metric == metric  # a NaN is no metric
+        margin = self.threshold * abs(self._best)
+        return metric < self._best - margin if self.mode == "min" else metric > self._best + margin
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what changes: the present value, the best metric, and two counts."""
+        return {
+            "learning_rate": self.learning_rate,
+            "best": self._best,
+            "waited": self._waited,
+            "cooling": self._cooling,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what `state_dict` returned.
+
+        Args:
+            state: what `state_dict` returned.
+
+        Raises:
+            StateError: a ValueError; it is the state of something else.
+        """
+        if set(state) != set(self.state_dict()):
+            raise errors.StateError(
+                f"the state of a ReduceOnPlateau holds {', '.join(self.state_dict())}; this one holds "
+                f"{', '.join(map(str, state)) or 'nothing'}."
+            )
+        self.learning_rate, self._best = state["learning_rate"], state["best"]
+        self._waited, self._cooling = state["waited"], state["cooling"]
+
+
+def _periods(schedule: Any, step: Any) -> Any:
+    """Return the steps in units of `decay_steps`, whole ones for a staircase."""
+    periods = step / schedule.decay_steps
+    return np.floor(periods) if schedule.staircase else periods
+
+
+def _cosine(part: Any) -> Any:
+    """Return 1 at 0, 0 at 1, and half a cosine between."""
+    return 0.5 * (1 + np.cos(np.pi * part))
+
+
+def _between(low: Any, high: Any, part: Any) -> Any:
+    return low * (1 - part) + high * part
+
+
+def _known(value: Any) -> bool:
+    """Return whether a parameter can be checked already; a tensor may be any of many values."""
+    return type(value) not in BOXES
+
+
+def _check_positive(**values: Any) -> None:
+    for name, value in values.items():
+        if _known(value) and not np.all(np.greater(value, 0)):
+            raise errors.ParameterError(f"{name} must be positive, and it is {value}.")

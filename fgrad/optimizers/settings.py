@@ -1,0 +1,103 @@
+"""Hyper-parameters: what they may be, what they are worth in a step, and what is refused.
+
+    evaluated(name, hyper, updates)     its value for one step, which a trace may follow
+    known(name, hyper, updates)         its value alone
+    check_fraction, check_not_negative, check_positive     what constructors refuse
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.tensor import BOXES, Tensor, settle
+from fgrad.optimizers.schedules import Schedule
+
+Hyper = Any
+"""A hyper-parameter: a number, an array, a tensor, a variable, a schedule, or a function without
+arguments that returns one of the first four."""
+
+Settings = SimpleNamespace
+"""The hyper-parameters of one step, by their names, and `step`: 1 for the first update."""
+
+
+def evaluated(name: str, hyper: Hyper, updates: Any) -> Any:
+    """Return the value of a hyper-parameter after so many updates.
+
+    A single number is returned as Python's, which takes the dtype of whatever it is multiplied with.
+
+    Args:
+        name: for messages.
+        hyper: see `Hyper`.
+        updates: how many updates have been made so far; a schedule is called with it.
+
+    Returns:
+        A Python number, an array, or a tensor that a running trace follows.
+
+    Raises:
+        ParameterError: a ValueError; it is not made of real numbers.
+    """
+    if isinstance(hyper, Schedule):
+        hyper = hyper(updates)
+    elif callable(hyper) and type(hyper) not in BOXES:
+        hyper = hyper()
+    if type(hyper) in (float, int):
+        return hyper
+    value = settle(hyper)
+    if type(value) is Tensor:
+        return value
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiu":
+        raise errors.ParameterError(
+            f"{name} must be a real number, an array or variable of such, a schedule, or a function without "
+            f"arguments that returns one; it is {hyper!r}."
+        )
+    return array if array.ndim else array.item()
+
+
+def known(name: str, hyper: Hyper, updates: Any) -> Any:
+    """Return the value of a hyper-parameter as a number or array, also where an open tape follows it.
+
+    Raises:
+        ConcretizationError: a TypeError; it depends on an argument of `vmap`, or of a recorded function.
+    """
+    value = evaluated(name, hyper, updates)
+    return evaluated(name, value.numpy(), updates) if type(value) is Tensor else value
+
+
+def may_differ(hyper: Hyper, number: float = 0.0) -> bool:
+    """Return whether a hyper-parameter is, or may become, something else than a number."""
+    return type(hyper) not in (float, int) or hyper != number
+
+
+def check_fraction(**hypers: Hyper) -> None:
+    """Refuse what is not at least 0 and below 1."""
+    _check(lambda value: (value >= 0) & (value < 1), "at least 0 and below 1", hypers)
+
+
+def check_not_negative(**hypers: Hyper) -> None:
+    """Refuse what is below 0."""
+    _check(lambda value: value >= 0, "0 or more", hypers)
+
+
+def check_positive(**hypers: Hyper) -> None:
+    """Refuse what is not above 0."""
+    _check(lambda value: value > 0, "positive", hypers)
+
+
+def check_number(**hypers: Hyper) -> None:
+    """Refuse what is no number."""
+    _check(lambda value: True, "a number", hypers)
+
+
+def _check(holds: Callable[[Any], Any], requirement: str, hypers: dict[str, Hyper]) -> None:
+    """Check values that are known already; those of variables, functions and schedules are yet to come."""
+    for name, hyper in hypers.items():
+        if callable(hyper) or type(hyper) in BOXES:
+            continue
+        if not np.all(holds(evaluated(name, hyper, 0))):
+            raise errors.ParameterError(f"{name} must be {requirement}, and it is {hyper}.")
