@@ -489,6 +489,74 @@ class NoGradientsError(FgradError, ValueError):
     """
 
 
+class StateError(FgradError, ValueError):
+    """A saved or initial state, or a container of gradients, does not fit an optimizer and its parameters.
+
+        >>> import fgrad as fg
+        >>> w = fg.Variable(3.0, name="w")
+        >>> optimizer = fg.optimizers.Momentum(0.1, momentum=0.9)
+        >>> optimizer.minimize(lambda: w * w)
+        >>> fg.optimizers.Adam().load_state_dict(optimizer.state_dict())
+        Traceback (most recent call last):
+        fgrad.errors.StateError: ...
+
+    State goes back to an optimizer of the same class, and to variables of the same names and shapes:
+
+        >>> again = fg.optimizers.Momentum(0.1, momentum=0.9)
+        >>> again.load_state_dict(optimizer.state_dict())
+        >>> again.iterations
+        1
+    """
+
+
+class SaveError(FgradError, TypeError):
+    """A file cannot hold a value: a tensor that is still followed, or an object of a class of its own.
+
+        >>> import fgrad as fg
+        >>> fg.save("model.safetensors", {"rate": lambda step: 0.1})
+        Traceback (most recent call last):
+        fgrad.errors.SaveError: ...
+
+    Containers of arrays, tensors, variables, numbers and strings can be saved:
+
+        >>> import tempfile, os
+        >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+        >>> fg.save(path, {"rate": 0.1})
+        >>> fg.load(path)
+        {'rate': 0.1}
+    """
+
+
+class LoadError(FgradError, ValueError):
+    """A file is damaged, was not written by `fgrad.save`, or holds another structure than was expected.
+
+        >>> import tempfile, os
+        >>> import fgrad as fg
+        >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+        >>> fg.save(path, {"w": 1.0})
+        >>> fg.load(path, like={"w": 0.0, "b": 0.0})
+        Traceback (most recent call last):
+        fgrad.errors.LoadError: ...
+
+        >>> fg.load(path, like={"w": 0.0})
+        {'w': 1.0}
+    """
+
+
+class MissingExtraError(FgradError, ImportError):
+    """Something needs a library that is optional, and that is not installed.
+
+    The message names the library and how to install it, such as `pip install fgrad[save]`.
+
+        >>> from unittest import mock
+        >>> import fgrad as fg
+        >>> with mock.patch.dict("sys.modules", {"safetensors": None}):  # as if it were not installed
+        ...     fg.save("model.safetensors", {"w": 1.0})
+        Traceback (most recent call last):
+        fgrad.errors.MissingExtraError: ...
+    """
+
+
 class GradientCheckError(FgradError, AssertionError):
     """A derivative differs from finite differences: a rule is wrong, or the point is next to a kink.
 
@@ -628,4 +696,167 @@ class RecordedAssignmentError(FgradError, RuntimeError):
         >>> graph = trace(lambda x: w - 0.1 * w * x)(1.0)
         >>> w.assign(2.0).assign(graph(1.0))
         Variable(1.8, name='w')
+    """
+
+
+class SymbolicTensorError(FgradError, TypeError):
+    """Python asked a tensor of a graph for a value, which only a session has.
+
+        >>> import fgrad.compat.tensorflow1 as tf
+        >>> x = tf.placeholder(tf.float32)
+        >>> y = x if x > 0 else -x
+        Traceback (most recent call last):
+        fgrad.errors.SymbolicTensorError: ...
+
+    Let the graph choose, or run the tensor and look at the value:
+
+        >>> y = tf.where(x > 0, x, -x)
+        >>> with tf.Session() as session:
+        ...     session.run(y, feed_dict={x: -3.0})
+        np.float32(3.0)
+    """
+
+
+class SymbolicArrayError(FgradError, NotImplementedError):
+    """NumPy was called with a tensor of a graph, which has no value yet.
+
+        >>> import numpy as np, fgrad.compat.tensorflow1 as tf
+        >>> x = tf.constant(0.0)
+        >>> np.sin(x)
+        Traceback (most recent call last):
+        fgrad.errors.SymbolicArrayError: ...
+
+    Use the functions of the namespace, which can be deferred; or leave graph mode, where NumPy's work:
+
+        >>> with tf.Session() as session:
+        ...     session.run(tf.sin(x))
+        np.float32(0.0)
+    """
+
+
+class FetchError(FgradError, TypeError, ValueError):
+    """A session was asked for, or fed, something that is not an element of its graph.
+
+        >>> import fgrad.compat.tensorflow1 as tf
+        >>> tf.Session().run(3.0)
+        Traceback (most recent call last):
+        fgrad.errors.FetchError: ...
+
+    Fetch tensors, variables, operations or their names, of the graph that the session was made for:
+
+        >>> with tf.Graph().as_default() as graph:
+        ...     x = tf.constant(3.0)
+        >>> tf.Session(graph=graph).run(x)
+        np.float32(3.0)
+    """
+
+
+class SessionError(FgradError, RuntimeError, ValueError):
+    """A session is closed, or none is open where one is needed.
+
+        >>> import fgrad.compat.tensorflow1 as tf
+        >>> x = tf.constant(3.0)
+        >>> x.eval()
+        Traceback (most recent call last):
+        fgrad.errors.SessionError: ...
+
+    Work inside of its block, or name it:
+
+        >>> with tf.Session():
+        ...     x.eval()
+        np.float32(3.0)
+        >>> x.eval(session=tf.Session())
+        np.float32(3.0)
+    """
+
+
+class InvalidArgumentError(FgradError, ValueError):
+    """A placeholder was not fed, or with a value that does not fit it.
+
+        >>> import fgrad.compat.tensorflow1 as tf
+        >>> x = tf.placeholder(tf.float32, shape=[2], name="x")
+        >>> tf.Session().run(x * 2.0)
+        Traceback (most recent call last):
+        fgrad.errors.InvalidArgumentError: ...
+
+    Feed every placeholder that the fetches need, in its shape; None in a shape admits any size:
+
+        >>> tf.Session().run(x * 2.0, feed_dict={x: [1.0, 2.0]})
+        array([2., 4.], dtype=float32)
+    """
+
+
+class FailedPreconditionError(FgradError, RuntimeError):
+    """A variable of a graph was used in a session in which it has no value yet.
+
+        >>> import fgrad.compat.tensorflow1 as tf
+        >>> w = tf.Variable(3.0)
+        >>> session = tf.Session()
+        >>> session.run(w)
+        Traceback (most recent call last):
+        fgrad.errors.FailedPreconditionError: ...
+
+    Every session initializes the variables for itself:
+
+        >>> session.run(tf.global_variables_initializer())
+        >>> session.run(w)
+        np.float32(3.0)
+    """
+
+
+class MissingNameError(FgradError, AttributeError):
+    """A name of TensorFlow that fgrad does not have.
+
+        >>> import fgrad.compat.tensorflow as tf
+        >>> tf.keras
+        Traceback (most recent call last):
+        fgrad.errors.MissingNameError: ...
+
+    The message says what fgrad has instead; a model is a function of variables, for instance:
+
+        >>> w = tf.Variable([[1.0], [2.0]])
+        >>> def dense(x):
+        ...     return tf.nn.relu(tf.matmul(x, w))
+    """
+
+
+class VariableScopeError(FgradError, ValueError):
+    """A variable was asked for by a name that is taken, or that is not there.
+
+        >>> import fgrad.compat.tensorflow1 as tf
+        >>> with tf.Graph().as_default():
+        ...     w = tf.get_variable("w", shape=[2])
+        ...     again = tf.get_variable("w", shape=[2])
+        Traceback (most recent call last):
+        fgrad.errors.VariableScopeError: ...
+
+    Say in a scope that variables may be used again:
+
+        >>> with tf.Graph().as_default():
+        ...     with tf.variable_scope("layer", reuse=tf.AUTO_REUSE):
+        ...         w = tf.get_variable("w", shape=[2])
+        ...         tf.get_variable("w") is w
+        True
+    """
+
+
+class UpdateError(FgradError, NotImplementedError):
+    """Gradients were to be applied to a tensor of a graph, which is not a variable.
+
+        >>> import fgrad.compat.tensorflow1 as tf
+        >>> x = tf.constant(3.0)
+        >>> optimizer = tf.train.GradientDescentOptimizer(0.1)
+        >>> optimizer.minimize(x * x, var_list=[x])
+        Traceback (most recent call last):
+        fgrad.errors.UpdateError: ...
+
+    Let what is optimized be a variable:
+
+        >>> x = tf.Variable(3.0)
+        >>> step = optimizer.minimize(x * x, var_list=[x])
+        >>> with tf.Session() as session:
+        ...     session.run(tf.global_variables_initializer())
+        ...     session.run(step)
+        ...     session.run(x)
+        np.float32(2.4)
     """

@@ -5,12 +5,14 @@ import math
 import operator
 import pickle
 import warnings
+from unittest import mock
 
 import numpy as np
 import pytest
 from helpers import along, plain
 
 import fgrad as fg
+import fgrad.compat.tensorflow1 as tf
 import fgrad.numpy as fnp
 from fgrad import errors
 from fgrad.testing import check_grads
@@ -85,6 +87,33 @@ def a_step_without_effect():
     fg.optimizers.GradientDescent(0.1).minimize(lambda: fg.stop_gradient(w) * 2.0)
 
 
+def save_without_the_library():
+    with mock.patch.dict("sys.modules", {"safetensors": None}):
+        fg.save("unused", {"w": 1.0})
+
+
+def shared_without_leave():
+    with tf.Graph().as_default():
+        tf.get_variable("w", [2])
+        tf.get_variable("w", [2])
+
+
+def fetch(make):
+    with tf.Graph().as_default():
+        tf.Session().run(make())
+
+
+def feed_another_shape():
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [2])
+        tf.Session().run(x, {x: [1.0, 2.0, 3.0]})
+
+
+def update_a_tensor():
+    with tf.Graph().as_default():
+        tf.train.GradientDescentOptimizer(0.1).apply_gradients([(1.0, tf.constant(3.0))])
+
+
 V = np.array([1.0, 2.0])
 grad = fg.grad
 
@@ -100,6 +129,21 @@ def assigning(variable):
 
 # class, its built-in, a program, and what its message must say
 CASES = [
+    (errors.SymbolicTensorError, TypeError, lambda: bool(tf.constant(1.0)), "use as a Python bool is not allowed"),
+    (errors.SymbolicArrayError, NotImplementedError, lambda: np.sin(tf.constant(1.0)), "Cannot convert the graph"),
+    (errors.FetchError, TypeError, lambda: fetch(lambda: 3.0), "3.0 of type float is not a graph tensor"),
+    (errors.FetchError, ValueError, lambda: fetch(lambda: "x:0"), "no tensor or operation 'x:0'"),
+    (errors.SessionError, ValueError, lambda: tf.constant(1.0).eval(), "No default session is registered"),
+    (errors.InvalidArgumentError, ValueError, feed_another_shape, "Cannot feed value of shape"),
+    (
+        errors.FailedPreconditionError,
+        RuntimeError,
+        lambda: fetch(lambda: tf.Variable(1.0, name="w")),
+        "uninitialized value w",
+    ),
+    (errors.MissingNameError, AttributeError, lambda: tf.keras, "a model is a function of variables"),
+    (errors.VariableScopeError, ValueError, shared_without_leave, "w already exists"),
+    (errors.UpdateError, NotImplementedError, update_a_tensor, "Trying to update a Tensor"),
     (
         errors.GraphInputError,
         ValueError,
@@ -162,6 +206,15 @@ CASES = [
     (errors.TapeStateError, ValueError, lambda: used_tape()[0].reset(), "Tape is not recording"),
     (errors.WatchError, ValueError, watch_a_number, r"Passed in object 3\.0 of type 'float'.*\n.*fg\.constant"),
     (errors.SourceError, TypeError, a_number_as_source, r"sources must be a Tensor.*3\.0 of type float"),
+    (
+        errors.StateError,
+        ValueError,
+        lambda: fg.optimizers.Adam().load_state_dict(fg.optimizers.Adamax().state_dict()),
+        "the state is that of the optimizer Adamax, and this is Adam",
+    ),
+    (errors.SaveError, TypeError, lambda: fg.save("unused", {"rate": math.sin}), "'rate' is <built-in .* cannot hold"),
+    (errors.LoadError, ValueError, lambda: fg.load(__file__), r"test_errors\.py' is damaged, or no safetensors file"),
+    (errors.MissingExtraError, ImportError, save_without_the_library, r"pip install fgrad\[save\]"),
     (errors.NoGradientsError, ValueError, a_step_without_effect, "does not depend on .*'w'"),
     (
         errors.ConcretizationError,

@@ -576,7 +576,8 @@ class custom_jvp(_Custom):  # noqa: N801
             )
 
         def linearize(arrays: Leaves) -> Any:
-            results = flat(self._function(*whole(arrays)))
+            # The call itself, and not its code, so that the rule is the traces' below, too.
+            results = flat(self(*whole(arrays)))
 
             def push(tangents: Leaves, variables: Variables) -> Leaves:
                 return flatten(self._forward(whole(arrays), whole(tangents))[1])[0]
@@ -588,7 +589,7 @@ class custom_jvp(_Custom):  # noqa: N801
 
             return results, pull, push
 
-        return Rule(self._function, lambda arrays: flat(self._function(*whole(arrays))), linearize, recurs=True)
+        return Rule(self._function, lambda arrays: flat(self._function(*whole(arrays))), linearize)
 
 
 class _CustomGradient(_Custom):

@@ -1,0 +1,1 @@
+"""Other libraries' spellings for what fgrad does."""

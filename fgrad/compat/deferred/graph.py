@@ -1,0 +1,565 @@
+"""Graphs of deferred calls.
+
+    Graph                 the nodes, their names, and what is open while they are made
+    Node, GraphTensor     a deferred call; one that has a value
+    Placeholder           a value that is fed
+    operation             makes a function deferrable: called with graph tensors it becomes a node
+
+A node is made once and never changes, and its inputs are older than it is, so the order of creation
+is an order of evaluation. `Node.compute(run)` evaluates one node within a run of a session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.compat.deferred import mode
+from fgrad.compat.deferred.convert import as_dtype, operands
+from fgrad.core.tensor import BOXES, boxed
+from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.transforms.reverse import stop_gradient
+
+# Shapes
+
+
+class Dimension(int):
+    """A size that is known before anything runs: an int with TensorFlow 1's `.value`."""
+
+    @property
+    def value(self) -> int:
+        return int(self)
+
+
+class TensorShape(tuple[Any, ...]):
+    """The sizes of a graph tensor's axes as far as they are known: None stands for any size.
+
+    Args:
+        dims: the sizes, or None where not even their number is known.
+
+    Example:
+        >>> shape = TensorShape([None, 3])
+        >>> shape.as_list(), shape.ndims, shape[1].value
+        ([None, 3], 2, 3)
+    """
+
+    ndims: int | None
+
+    def __new__(cls, dims: Sequence[Any] | None) -> TensorShape:
+        sizes = [None if size is None else Dimension(size) for size in dims or ()]
+        shape = super().__new__(cls, sizes)
+        shape.ndims = None if dims is None else len(sizes)
+        return shape
+
+    rank = property(lambda self: self.ndims)
+
+    def as_list(self) -> list[int | None]:
+        """Return the sizes as a list.
+
+        Raises:
+            ShapeError: a ValueError; the number of axes is not known.
+        """
+        if self.ndims is None:
+            raise errors.ShapeError("as_list() is not defined on a shape whose number of axes is not known.")
+        return [None if size is None else int(size) for size in self]
+
+    def is_fully_defined(self) -> bool:
+        """Return whether every size is known."""
+        return self.ndims is not None and None not in self
+
+    def num_elements(self) -> int | None:
+        """Return the number of elements, or None if it is not known."""
+        return math.prod(self) if self.is_fully_defined() else None
+
+    def admits(self, shape: tuple[int, ...]) -> bool:
+        """Return whether an array of a shape fits."""
+        if self.ndims is None:
+            return True
+        return len(shape) == self.ndims and all(mine in (None, size) for mine, size in zip(self, shape, strict=True))
+
+    def __repr__(self) -> str:
+        return f"TensorShape({None if self.ndims is None else self.as_list()})"
+
+    def __str__(self) -> str:
+        return "<unknown>" if self.ndims is None else f"({', '.join(map(str, self))}{',' if self.ndims == 1 else ''})"
+
+
+# Graphs
+
+
+class Graph:
+    """A collection of deferred calls, which a `Session` runs.
+
+    Example:
+        >>> import fgrad.compat.tensorflow as tf
+        >>> with tf.Graph().as_default() as graph:
+        ...     x = tf.placeholder(tf.float32)
+        ...     y = x * x
+        >>> tf.Session(graph=graph).run(y, feed_dict={x: 3.0})
+        np.float32(9.0)
+    """
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.variables: list[Any] = []
+        self.variable_scopes: list[Any] = []
+        self.named_variables: dict[str, Any] = {}
+        self.collections: dict[str, list[Any]] = {}
+        self.seed: int | None = None
+        self.name_scope = ""
+        self.controls: tuple[Node, ...] = ()
+        self._taken: set[str] = set()
+
+    def as_default(self) -> contextlib.AbstractContextManager[Graph]:
+        """Return a context in which operations become nodes of this graph."""
+        return mode.block(self)
+
+    def unique_name(self, name: str) -> str:
+        """Return a name, within the open name scope, that no node has yet."""
+        full = self.name_scope + name
+        unique, count = full, 0
+        while unique.lower() in self._taken:
+            count += 1
+            unique = f"{full}_{count}"
+        self._taken.add(unique.lower())
+        return unique
+
+    @contextlib.contextmanager
+    def scope(self, name: str) -> Iterator[str]:
+        """Return a context in which the names of new nodes begin with `name/`; a name with a slash is whole."""
+        previous = self.name_scope
+        self.name_scope = name if name.endswith("/") or not name else self.unique_name(name) + "/"
+        try:
+            yield self.name_scope
+        finally:
+            self.name_scope = previous
+
+    @contextlib.contextmanager
+    def control_dependencies(self, nodes: Sequence[Any] | None) -> Iterator[None]:
+        """Return a context in which new nodes wait for others; None waits for nothing."""
+        previous = self.controls
+        self.controls = () if nodes is None else (*previous, *(self.node(each) for each in nodes))
+        try:
+            yield
+        finally:
+            self.controls = previous
+
+    def node(self, fetch: Any) -> Node:
+        """Return the node that a tensor, a variable, an operation or a name stands for.
+
+        Raises:
+            FetchError: a TypeError; it stands for none, or for one of another graph.
+        """
+        if isinstance(fetch, str):
+            named = self.nodes.get(fetch.removesuffix(":0"))
+            if named is None:
+                raise errors.FetchError(f"the graph has no tensor or operation {fetch!r}.")
+            return named
+        node: Node | None = as_node(fetch) if isinstance(fetch, (Node, Symbol)) else None
+        if node is None:
+            raise errors.FetchError(
+                f"{fetch!r} of type {type(fetch).__name__} is not a graph tensor, a variable, an operation or a name."
+            )
+        if node.graph is not self:
+            raise errors.FetchError(f"{node.name!r} is not an element of this graph: it was made in another one.")
+        return node
+
+    def get_tensor_by_name(self, name: str) -> Any:
+        """Return the tensor of a name such as `'Const:0'`."""
+        return self.node(name)
+
+    get_operation_by_name = get_tensor_by_name
+
+    def get_operations(self) -> list[Node]:
+        """Return all nodes in the order of creation."""
+        return list(self.nodes.values())
+
+    def get_collection(self, name: str) -> list[Any]:
+        """Return what a collection holds."""
+        return list(self.collections.get(name, ()))
+
+    def add_to_collection(self, name: str, value: Any) -> None:
+        """Put a value into a collection."""
+        self.collections.setdefault(name, []).append(value)
+
+
+class _Default:
+    graph = Graph()
+
+
+def default_graph() -> Graph:
+    """Return the graph of the innermost open block, or the one of the process."""
+    return mode.open_graph() or _Default.graph
+
+
+def reset_default_graph() -> None:
+    """Begin with an empty graph where no block is open."""
+    _Default.graph = Graph()
+
+
+def default_session(how: str) -> Any:
+    """Return the session whose block is innermost.
+
+    Raises:
+        SessionError: a ValueError; none is open.
+    """
+    session = mode.open_session()
+    if session is None:
+        raise errors.SessionError(
+            f"Cannot evaluate by {how}: No default session is registered. Use `with tf.Session() as session:`, "
+            "`with session.as_default():`, or pass session=."
+        )
+    return session
+
+
+# Nodes
+
+
+class Symbol:
+    """What stands for a value that only a run has: a tensor of a graph, or a variable of one."""
+
+    __hash__ = object.__hash__
+    __array_priority__ = 100  # `array + tensor` is left to the tensor
+    graph: Graph
+    _name: str
+
+    def __eq__(self, other: object) -> bool:
+        return self is other  # as in TensorFlow 1: tensors are keys of dictionaries
+
+    def _refuse(self, what: str) -> Any:
+        raise errors.SymbolicTensorError(
+            f"{what} is not allowed for the graph tensor {self._name!r}: it has no value before a session runs it.\n"
+            "Run it, session.run(tensor), or choose by value with tf.where."
+        )
+
+    def __getitem__(self, key: Any) -> Any:
+        keys = key if isinstance(key, tuple) else (key,)
+        packed = [_Slice(each.start, each.stop, each.step) if isinstance(each, slice) else each for each in keys]
+        return _element(self, packed)
+
+    def __bool__(self) -> bool:
+        return bool(self._refuse("use as a Python bool"))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._refuse("iteration"))
+
+    def __len__(self) -> int:
+        return int(self._refuse("len()"))
+
+    def __float__(self) -> float:
+        return float(self._refuse("float()"))
+
+    def __int__(self) -> int:
+        return int(self._refuse("int()"))
+
+    def __index__(self) -> int:
+        return int(self._refuse("use as a Python integer"))
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise errors.SymbolicArrayError(
+            f"Cannot convert the graph tensor {self._name!r} to a NumPy array: it has no value before a session "
+            "runs it.\nUse TensorFlow's functions in a graph, tf.sin(x) for np.sin(x)."
+        )
+
+
+class Node:
+    """A deferred call: what it is called, what it waits for, and how it is computed in a run.
+
+    Attributes:
+        number: the order of creation; inputs have smaller numbers.
+        inputs: the nodes whose values it takes.
+        controls: the nodes that must have run before.
+        differentiable: whether derivatives pass from its value to its inputs.
+    """
+
+    differentiable = True
+
+    def __init__(self, graph: Graph, name: str, inputs: Sequence[Node], controls: Sequence[Node] = ()) -> None:
+        self.graph, self._name = graph, graph.unique_name(name)
+        self.inputs, self.controls = list(inputs), [*graph.controls, *controls]
+        self.number = len(graph.nodes)
+        self.line = errors.users_line()
+        graph.nodes[self._name] = self
+
+    def compute(self, run: Any) -> Any:
+        """Return the value, from those of the inputs in `run.values`."""
+        raise NotImplementedError(type(self).__name__)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def op(self) -> Node:
+        return self
+
+
+class Operation(Node):
+    """A node that is run for its effect; fetching it gives None."""
+
+    def __init__(self, name: str, effect: Callable[[Any], Any], inputs: Sequence[Any], graph: Graph | None = None):
+        super().__init__(graph or default_graph(), name, [as_node(each) for each in inputs])
+        self._effect = effect
+
+    def compute(self, run: Any) -> None:
+        self._effect(run)
+
+    def run(self, feed_dict: Any = None, session: Any = None) -> None:
+        """Run the operation in a session, by default the one whose block is open."""
+        (session or default_session("run()")).run(self, feed_dict)
+
+    def __repr__(self) -> str:
+        return f"<Operation {self.name!r}>"
+
+
+class GraphTensor(Symbol, Node):
+    """A tensor that is computed when a session runs it; operators and TensorFlow's functions defer further.
+
+    Example:
+        >>> import fgrad.compat.tensorflow1 as tf
+        >>> a = tf.constant([1.0, 2.0])
+        >>> with tf.Session() as session:
+        ...     (a * 10.0).eval()
+        array([10., 20.], dtype=float32)
+    """
+
+    _static: tuple[Any, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self._name}:0"
+
+    @property
+    def op(self) -> Node:
+        return _effect_of(self)
+
+    @property
+    def shape(self) -> TensorShape:
+        return TensorShape(self.facts()[0])
+
+    @property
+    def dtype(self) -> Any:
+        return self.facts()[1]
+
+    def get_shape(self) -> TensorShape:
+        """Return the sizes of the axes as far as they are known."""
+        return self.shape
+
+    def facts(self) -> tuple[Any, Any]:
+        """Return the shape and the dtype as far as they are known: None is not known."""
+        if self._static is None:
+            self._static = self._infer()
+        return self._static
+
+    def _infer(self) -> tuple[Any, Any]:
+        return None, None
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
+        """Return the value in a session, by default the one whose block is open."""
+        return (session or default_session("eval()")).run(self, feed_dict)
+
+    def __repr__(self) -> str:
+        return f"<Tensor {self.name!r} shape={self.shape} dtype={self.dtype}>"
+
+
+def _effect_of(tensor: GraphTensor) -> Operation:
+    """Return an operation that computes a tensor and gives None."""
+    effect: Operation | None = tensor.__dict__.get("_effect_node")
+    if effect is None:
+        effect = Operation(tensor._name + "_op", lambda run: None, [tensor], tensor.graph)
+        tensor.__dict__["_effect_node"] = effect
+    return effect
+
+
+def as_node(x: Any) -> Any:
+    """Return the node of a graph tensor or operation; a variable is read."""
+    return x if isinstance(x, Node) else x.read_value()
+
+
+class Call(GraphTensor):
+    """A deferred call of a function; its arguments may be graph tensors, also inside lists."""
+
+    def __init__(self, graph: Graph, name: str, function: Any, args: Any, keywords: Any, differentiable: bool = True):
+        leaves, self._treedef = flatten((args, keywords))
+        self._leaves = [_argument(leaf) for leaf in leaves]
+        self._places = [place for place, leaf in enumerate(self._leaves) if isinstance(leaf, Node)]
+        super().__init__(graph, name, [self._leaves[place] for place in self._places])
+        self.function, self.differentiable = function, differentiable
+
+    def compute(self, run: Any) -> Any:
+        return self._called([run.values[node] for node in self.inputs])
+
+    def _called(self, values: Sequence[Any]) -> Any:
+        leaves = list(self._leaves)
+        for place, value in zip(self._places, values, strict=True):
+            leaves[place] = value
+        args, keywords = unflatten(self._treedef, leaves)
+        return self.function(*args, **keywords)
+
+    def _infer(self) -> tuple[Any, Any]:
+        """Call the function on stand-ins, twice: what differs between the two calls is not known."""
+        found = [fact for fact in map(self._facts_with, (0, 1)) if fact is not None]
+        dtypes = {dtype for _, dtype in found}
+        shapes = [shape for shape, _ in found]
+        dtype = dtypes.pop() if len(dtypes) == 1 else None
+        if len(shapes) < 2 or len(shapes[0]) != len(shapes[1]):
+            return None, dtype
+        return [size if size == other else None for size, other in zip(*shapes, strict=True)], dtype
+
+    def _facts_with(self, trial: int) -> tuple[Any, Any] | None:
+        stand_ins = [stand_in(node, trial) for node in self.inputs]
+        if any(each is None for each in stand_ins):
+            return None
+        try:
+            with mode.block(None), np.errstate(all="ignore"):
+                result = self._called(stand_ins)
+        except Exception:
+            return None  # the stand-ins do not suit the function; if the real values do not either, a run says so
+        return (result.shape, result.dtype) if hasattr(result, "dtype") else None
+
+
+def _argument(leaf: Any) -> Any:
+    """Return an argument as a node keeps it: variables are read, arrays copied."""
+    if isinstance(leaf, Symbol):
+        return as_node(leaf)
+    return leaf.copy() if type(leaf) is np.ndarray else leaf
+
+
+_SIZES = (7, 13)  # no multiples of each other, and seldom sizes that a program names
+
+
+def stand_in(node: Any, trial: int) -> Any:
+    """Return a tensor to try a function on in place of a node's value; None if its dtype is not known.
+
+    In the two trials, 0 and 1, it has other sizes where they are not known, and other values.
+    """
+    if isinstance(node, Call) and not node.inputs:
+        with mode.block(None):
+            return node._called([])
+    shape, dtype = node.facts()
+    if dtype is None:
+        return None
+    sizes = _SIZES[:trial] if shape is None else [_SIZES[trial] if size is None else size for size in shape]
+    value = np.ones((), dtype) * dtype.type(trial if dtype.kind == "b" else trial + 1)
+    return boxed(np.broadcast_to(value.astype(dtype), sizes))
+
+
+class Placeholder(GraphTensor):
+    """A value that is fed at every run."""
+
+    def __init__(self, dtype: Any, shape: Any = None, name: str | None = None) -> None:
+        self._static = (None if shape is None else list(TensorShape(shape)), as_dtype(dtype))
+        super().__init__(default_graph(), name or "Placeholder", ())
+
+    def compute(self, run: Any) -> Any:
+        raise errors.InvalidArgumentError(
+            f"You must feed a value for placeholder tensor {self.name!r} with dtype {self.dtype} and shape "
+            f"{self.shape}: session.run(fetches, feed_dict={{placeholder: value}}).\nIt was defined at {self.line}"
+        )
+
+
+# Deferrable functions
+
+
+def operation(name: str = "", differentiable: bool = True) -> Callable[[Any], Any]:
+    """Return a decorator that lets a function of tensors be deferred.
+
+    Args:
+        name: of its nodes; by default the function's own, in TensorFlow's spelling.
+        differentiable: whether derivatives pass through; otherwise its arguments are constants.
+    """
+
+    def decorate(function: Any) -> Any:
+        node_name = name or re.sub(r"(?:^|_)(\w)", lambda match: match[1].upper(), function.__name__)
+        eager = function if differentiable else _detached(function)
+
+        @functools.wraps(function)
+        def call(*args: Any, name: str | None = None, **keywords: Any) -> Any:
+            if mode.is_deferring() or holds_symbol(args) or holds_symbol(keywords.values()):
+                graph = _graph_of(args, keywords)
+                return Call(graph, name or node_name, eager, args, keywords, differentiable)
+            return eager(*args, **keywords)
+
+        return call
+
+    return decorate
+
+
+def _detached(function: Any) -> Any:
+    @functools.wraps(function)
+    def detached(*args: Any, **keywords: Any) -> Any:
+        args, keywords = tree_map(lambda x: stop_gradient(x) if type(x) in BOXES else x, (args, keywords))
+        return function(*args, **keywords)
+
+    return detached
+
+
+def holds_symbol(arguments: Any) -> bool:
+    """Return whether arguments, or lists among them, hold a graph tensor."""
+    return any(
+        isinstance(each, Symbol) or (isinstance(each, (list, tuple)) and holds_symbol(each)) for each in arguments
+    )
+
+
+def _graph_of(args: Any, keywords: Any) -> Graph:
+    symbols = [leaf for leaf in flatten((args, keywords))[0] if isinstance(leaf, Symbol)]
+    if symbols and mode.is_running():
+        raise errors.SymbolicTensorError(
+            f"a function that a session runs has used the graph tensor {symbols[0]._name!r} from outside, where it "
+            "has no value.\nPass it to the function as an argument."
+        )
+    return symbols[0].graph if symbols else default_graph()
+
+
+_WITHOUT_DERIVATIVE = {"lt", "le", "gt", "ge", "and", "or", "xor", "floordiv"}
+
+
+def _operator(function: Any) -> tuple[Any, Any]:
+    """Return an operator of graph tensors and its reflected twin."""
+    name = function.__name__.strip("_")
+
+    def call(x: Any, y: Any) -> Any:
+        return function(*operands(x, y))
+
+    deferred = operation(name, name not in _WITHOUT_DERIVATIVE)(functools.wraps(function)(call))
+    return lambda self, other: deferred(self, other), lambda self, other: deferred(other, self)
+
+
+def _unary(function: Any) -> Any:
+    deferred = operation(function.__name__.strip("_"))(functools.wraps(function)(lambda x: function(x)))
+    return lambda self: deferred(self)
+
+
+class _Slice(NamedTuple):
+    """A slice as a container, so that its bounds may be graph tensors."""
+
+    start: Any
+    stop: Any
+    step: Any
+
+
+@operation("strided_slice")
+def _element(x: Any, key: Any) -> Any:
+    return x[tuple(slice(*each) if isinstance(each, _Slice) else each for each in key)]
+
+
+def _define_operators() -> None:
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor"):
+        forward, reflected = _operator(getattr(operator, f"__{name}__"))
+        setattr(Symbol, f"__{name}__", forward)
+        setattr(Symbol, f"__r{name}__", reflected)
+    for name in ("lt", "le", "gt", "ge"):
+        setattr(Symbol, f"__{name}__", _operator(getattr(operator, f"__{name}__"))[0])
+    for name in ("neg", "abs", "invert"):
+        setattr(Symbol, f"__{name}__", _unary(getattr(operator, f"__{name}__")))
+
+
+_define_operators()

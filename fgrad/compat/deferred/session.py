@@ -1,0 +1,272 @@
+"""Sessions, which run graphs.
+
+A run finds the nodes that its fetches need, and evaluates each of them once, in the order of creation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.compat.deferred import mode
+from fgrad.compat.deferred.convert import another
+from fgrad.compat.deferred.graph import Graph, GraphTensor, Node, Symbol, default_graph
+from fgrad.compat.deferred.state import GraphVariable, uninitialized
+from fgrad.compat.deferred.symbolic import Derivative
+from fgrad.core.tensor import BOXES, Tensor, boxed
+from fgrad.core.tree import flatten, leaves_and_nones, unflatten
+from fgrad.tape import GradientTape
+from fgrad.transforms.reverse import stop_gradient
+from fgrad.variable import Variable
+
+
+class Session:
+    """Runs a graph, and keeps the values of its variables.
+
+    Args:
+        target, config: without effect; TensorFlow chooses machines and devices by them.
+        graph: the graph; by default the one that is open.
+
+    Example:
+        >>> import fgrad.compat.tensorflow1 as tf
+        >>> x = tf.placeholder(tf.float32, shape=[None])
+        >>> total = tf.reduce_sum(x * x)
+        >>> with tf.Session() as session:
+        ...     session.run([total, tf.gradients(total, x)], feed_dict={x: [1.0, 2.0]})
+        [np.float32(5.0), [array([2., 4.], dtype=float32)]]
+    """
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+        self.graph = graph or default_graph()
+        self.optimizers: dict[Any, Any] = {}
+        self.generators: dict[Node, Any] = {}
+        self._variables: dict[GraphVariable, Variable] = {}
+        self._plans: dict[Any, Plan] = {}
+        self._closed = False
+        self._blocks: list[Any] = []
+
+    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        """Return the values of graph tensors, as NumPy arrays.
+
+        Args:
+            fetches: a graph tensor, variable, operation or name, or a container of them.
+            feed_dict: values by graph tensor: of placeholders, or of any others instead of their own.
+            options, run_metadata: without effect.
+
+        Returns:
+            Values nested as `fetches` are; None for operations.
+
+        Raises:
+            SessionError: a RuntimeError; the session is closed.
+            FetchError: a TypeError; something is not of this graph.
+            InvalidArgumentError: a ValueError; a placeholder is not fed, or a value does not fit it.
+            FailedPreconditionError: a RuntimeError; a variable has no value yet.
+        """
+        if self._closed:
+            raise errors.SessionError("Attempted to use a closed Session.")
+        if None in leaves_and_nones(fetches):
+            raise errors.FetchError("Fetch argument None has invalid type: fetch tensors, variables and operations.")
+        leaves, treedef = flatten(fetches)
+        nodes = [self.graph.node(leaf) for leaf in leaves]
+        feeds = {self.graph.node(key): value for key, value in (feed_dict or {}).items()}
+        feeds = {node: _fed(node, value) for node, value in feeds.items()}
+        values = Run(self, self._plan(nodes, feeds), feeds).evaluate()
+        return unflatten(treedef, [_plain(values[node]) for node in nodes])
+
+    def _plan(self, nodes: list[Node], feeds: Iterable[Node]) -> Plan:
+        """Return what a run has to do; it is the same for the same fetches and fed tensors."""
+        key = (tuple(nodes), frozenset(feeds))
+        if key not in self._plans:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            self._plans[key] = Plan(nodes, key[1])
+        return self._plans[key]
+
+    def variable(self, variable: GraphVariable) -> Variable:
+        """Return this session's variable for one of the graph."""
+        if variable not in self._variables:
+            raise uninitialized(variable)
+        return self._variables[variable]
+
+    def has(self, variable: GraphVariable) -> bool:
+        """Return whether a variable has been initialized in this session."""
+        return variable in self._variables
+
+    def create(self, variable: GraphVariable, value: Any) -> Variable:
+        """Give a variable its first value in this session, or make it begin again."""
+        held = self._variables.get(variable)
+        if held is not None and held.shape == value.shape:
+            return held.assign(value)
+        held = Variable(value, variable.trainable, variable.name, variable.dtype)
+        self._variables[variable] = held
+        return held
+
+    def as_default(self) -> contextlib.AbstractContextManager[Session]:
+        """Return a context in which `eval` and `run` of tensors and operations use this session."""
+        return mode.session_block(self)
+
+    def __enter__(self) -> Session:
+        block = contextlib.ExitStack()
+        block.enter_context(mode.block(self.graph))
+        block.enter_context(mode.session_block(self))
+        self._blocks.append(block)
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._blocks.pop().close()
+        if not self._blocks:
+            self.close()
+
+    def close(self) -> None:
+        """End the session; the values of its variables are gone."""
+        self._closed = True
+        self._variables.clear()
+        self.optimizers.clear()
+
+
+_MOST_PLANS = 64
+
+
+class InteractiveSession(Session):
+    """A session that is the default one from its creation until it is closed."""
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+        super().__init__(target, graph, config)
+        self._default = contextlib.ExitStack()
+        self._default.enter_context(mode.session_block(self))
+
+    def close(self) -> None:
+        """End the session."""
+        self._default.close()
+        super().close()
+
+
+class Plan:
+    """What the fetches of a run need, given what is fed.
+
+    Attributes:
+        order: the nodes to evaluate, in order.
+        sources: the graph tensors and variables of which derivatives are taken.
+        recorded: the derivatives at which another derivative looks.
+    """
+
+    def __init__(self, fetches: Iterable[Node], feeds: frozenset[Node]) -> None:
+        kept: set[Node] = set()
+        while True:
+            needed = _needed(fetches, feeds - kept)
+            derivatives = [node for node in needed if isinstance(node, Derivative)]
+            # Derivatives pass through a tensor whose value is fed, so what it was computed from is needed.
+            passed = {fed for each in derivatives for fed in feeds if each.passes_through(fed)}
+            if passed <= kept:
+                break
+            kept |= passed
+        self.order = sorted(needed, key=lambda node: node.number)
+        self.kept = kept
+        self.sources = {source for each in derivatives for source in (*each.sources, *each.stops)}
+        self.recorded = {each for each in derivatives if any(each in other.between for other in derivatives)}
+        self.has_derivatives = bool(derivatives)
+
+
+def _needed(fetches: Iterable[Node], feeds: Iterable[Node]) -> set[Node]:
+    """Return all nodes that fetches depend on; a fed node depends on none."""
+    needed: set[Node] = set()
+    open_nodes = list(fetches)
+    while open_nodes:
+        node = open_nodes.pop()
+        if node not in needed:
+            needed.add(node)
+            if node not in feeds:
+                open_nodes += node.inputs
+                open_nodes += node.controls
+    return needed
+
+
+class Run:
+    """One run of a session.
+
+    Attributes:
+        session: whose variables are read and assigned.
+        values: of the nodes that have been evaluated.
+        tape: on which derivatives are taken.
+    """
+
+    def __init__(self, session: Session, plan: Plan, feeds: dict[Node, Tensor]) -> None:
+        self.session, self._plan, self._feeds = session, plan, feeds
+        self.values: dict[Node, Any] = {}
+        self.tape = GradientTape(persistent=True, watch_accessed_variables=False)
+
+    def evaluate(self) -> dict[Node, Any]:
+        """Return the values of all nodes of the plan."""
+        with contextlib.ExitStack() as block:
+            block.enter_context(mode.block(None))
+            if self._plan.has_derivatives:
+                block.enter_context(self.tape)
+                self.tape.watch([held for held in map(self._held, self._plan.sources) if held is not None])
+            for node in self._plan.order:
+                self.values[node] = self._value(node)
+        return self.values
+
+    def _value(self, node: Node) -> Any:
+        fed = self._feeds.get(node)
+        if fed is not None and node not in self._plan.kept:
+            value = fed
+        else:
+            value = self._computed(node)
+            if fed is not None:
+                value = fed + (value - stop_gradient(value))
+        if node in self._plan.sources and value.dtype.kind in "fc":
+            value = self._own(node, value)
+            self.tape.watch(value)
+        return value
+
+    def _computed(self, node: Node) -> Any:
+        try:
+            return node.compute(self)
+        except Exception as error:
+            error.add_note(f"This happened while a session computed {node.name!r}, defined at {node.line}")
+            raise
+
+    def _own(self, node: Node, value: Any) -> Any:
+        """Return a value as a tensor that is no other node's, so that watching it watches this node alone."""
+        if type(value) is not Tensor:
+            return boxed(value)
+        return another(value) if any(value is self.values.get(each) for each in node.inputs) else value
+
+    def _held(self, source: Any) -> Variable | None:
+        """Return the variable to watch for a source, if it is one with a value."""
+        if isinstance(source, GraphVariable) and self.session.has(source) and source.dtype.kind in "fc":
+            return self.session.variable(source)
+        return None
+
+    def source(self, source: Any) -> Any:
+        """Return a source of derivatives as the tape knows it."""
+        return self.session.variable(source) if isinstance(source, GraphVariable) else self.values[source]
+
+    def derivation(self, derivative: Node) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which derivatives are taken: recorded only where another one looks at them."""
+        return contextlib.nullcontext() if derivative in self._plan.recorded else self.tape.stop_recording()
+
+
+def _fed(node: Node, value: Any) -> Tensor:
+    """Return a fed value as a tensor of the node's dtype."""
+    if isinstance(value, (Symbol, Node)):
+        raise errors.FetchError("The value of a feed cannot be a graph tensor: feed numbers and arrays.")
+    if not isinstance(node, GraphTensor):
+        raise errors.FetchError(f"{node.name!r} is an operation and cannot be fed.")
+    array = np.asarray(value, node.dtype)
+    if not node.shape.admits(array.shape):
+        raise errors.InvalidArgumentError(
+            f"Cannot feed value of shape {array.shape} for Tensor {node.name}, which has shape {node.shape}"
+        )
+    return boxed(array[()])  # type: ignore[no-any-return]
+
+
+def _plain(value: Any) -> Any:
+    """Return a fetched value as NumPy has it."""
+    if type(value) in BOXES:
+        return value.numpy()
+    return np.asarray(value)[()] if value is not None else None

@@ -1,0 +1,259 @@
+"""What changes from run to run: variables of a graph, and assignments to them.
+
+    GraphVariable           stands for a variable, of which every session has one of its own
+    assign(ref, value)      an assignment: now, or when a session runs it
+
+A graph variable has no value. A session keeps an `fgrad.Variable` for it, which the initializer makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.compat.deferred import mode
+from fgrad.compat.deferred.convert import another, as_dtype, convert
+from fgrad.compat.deferred.graph import (
+    Graph,
+    GraphTensor,
+    Node,
+    Operation,
+    Symbol,
+    TensorShape,
+    as_node,
+    default_graph,
+    default_session,
+    operation,
+)
+
+
+@operation("Const")
+def constant(value: Any, dtype: Any = None, shape: Any = None) -> Any:
+    """Return a constant tensor.
+
+    Args:
+        value: a number, array or nested lists of them.
+        dtype: by default float32 for Python's floats and int32 for its integers; arrays keep theirs.
+        shape: the shape to give it; one number fills it.
+    """
+    tensor = convert(value, dtype)
+    if shape is None:
+        return tensor
+    return np.broadcast_to(tensor, shape) if tensor.size == 1 else np.reshape(tensor, shape)
+
+
+@operation("Identity")
+def identity(input: Any) -> Any:
+    """Return a tensor of the same values, which derivatives pass."""
+    return another(convert(input))
+
+
+def as_symbol(value: Any, dtype: Any = None, graph: Graph | None = None) -> Any:
+    """Return a value as a tensor of a graph, by default of the one that is open."""
+    if isinstance(value, Symbol):
+        return as_node(value)
+    with mode.block(graph or default_graph()):
+        return constant(value, dtype)
+
+
+class GraphVariable(Symbol):
+    """A variable of a graph.
+
+    Args:
+        initial_value: a tensor, array or number, or a function without arguments that returns one.
+        trainable: whether optimizers find it by themselves.
+        name: made unique within the graph.
+        dtype: of the values; the initial value is cast.
+        shape: of the values, where it is not that of the initial value.
+    """
+
+    def __init__(
+        self, initial_value: Any, trainable: bool = True, name: str | None = None, dtype: Any = None, shape: Any = None
+    ) -> None:
+        self.graph: Graph = default_graph()
+        self._name = self.graph.unique_name(name or "Variable")
+        self.trainable = trainable
+        self._dtype = as_dtype(dtype)
+        self._shape = shape
+        with self.graph.control_dependencies(None), self.graph.scope(self._name + "/"):
+            self.initial_value: Any = as_symbol(initial_value() if callable(initial_value) else initial_value, dtype)
+            self._read = Read(self, "read")
+            self.initializer = Operation("Assign", self._initialize, [self.initial_value], self.graph)
+        self.graph.variables.append(self)
+
+    def _initialize(self, run: Any) -> None:
+        value = run.values[self.initial_value]
+        run.session.create(self, value.astype(self.dtype))
+
+    @property
+    def name(self) -> str:
+        return f"{self._name}:0"
+
+    @property
+    def op(self) -> Node:
+        return self._read.op
+
+    @property
+    def dtype(self) -> Any:
+        return self._dtype or self.initial_value.dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        return TensorShape(self._shape) if self._shape is not None else self.initial_value.shape
+
+    def get_shape(self) -> TensorShape:
+        """Return the sizes of the axes as far as they are known."""
+        return self.shape
+
+    def read_value(self) -> Read:
+        """Return the value as a tensor, read after what the open control dependencies name."""
+        return Read(self, "ReadVariableOp") if self.graph.controls else self._read
+
+    value = read_value
+
+    def initialized_value(self) -> GraphTensor:
+        """Return the value if a session has it, otherwise the initial value."""
+        return Initialized(self)
+
+    def eval(self, session: Any = None, feed_dict: Any = None) -> Any:
+        """Return the value in a session, by default the one whose block is open."""
+        return (session or default_session("eval()")).run(self, feed_dict)
+
+    def load(self, value: Any, session: Any = None) -> None:
+        """Give the variable of a session a value."""
+        (session or default_session("load()")).variable(self).assign(value)
+
+    def assign(self, value: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Any:
+        """Return a tensor whose evaluation replaces the value; its value is the new one."""
+        return Assignment(self, "Assign", name, None, value)
+
+    def assign_add(self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Any:
+        """Return a tensor whose evaluation adds to the value; its value is the new one."""
+        return Assignment(self, "AssignAdd", name, lambda old, new: old + new, delta)
+
+    def assign_sub(self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Any:
+        """Return a tensor whose evaluation subtracts from the value; its value is the new one."""
+        return Assignment(self, "AssignSub", name, lambda old, new: old - new, delta)
+
+    def __repr__(self) -> str:
+        return f"<Variable {self.name!r} shape={self.shape} dtype={self.dtype}>"
+
+
+class Read(GraphTensor):
+    """The value of a variable at one point of a run."""
+
+    def __init__(self, variable: GraphVariable, name: str) -> None:
+        self.variable = variable
+        super().__init__(variable.graph, name, ())
+
+    def compute(self, run: Any) -> Any:
+        return run.session.variable(self.variable).value()
+
+    def _infer(self) -> tuple[Any, Any]:
+        shape = self.variable.shape
+        return (None if shape.ndims is None else list(shape)), self.variable.dtype
+
+
+class Initialized(GraphTensor):
+    """The value of a variable, or its initial value where a session has none yet."""
+
+    def __init__(self, variable: GraphVariable) -> None:
+        self.variable = variable
+        super().__init__(variable.graph, "initialized_value", [variable.initial_value])
+
+    def compute(self, run: Any) -> Any:
+        if run.session.has(self.variable):
+            return run.session.variable(self.variable).value()
+        return run.values[self.inputs[0]].astype(self.variable.dtype)
+
+    def _infer(self) -> tuple[Any, Any]:
+        return self.variable._read.facts()
+
+
+class Assignment(GraphTensor):
+    """An assignment to a variable, which happens when it is evaluated; its value is the new one."""
+
+    def __init__(
+        self,
+        variable: GraphVariable,
+        kind: str,
+        name: str | None,
+        combine: Callable[[Any, Any], Any] | None,
+        value: Any,
+    ) -> None:
+        self.variable, self._combine = variable, combine
+        # A plain value is taken in the variable's dtype.
+        value = as_symbol(value, variable.dtype, variable.graph)
+        super().__init__(variable.graph, name or kind, [value])
+
+    def compute(self, run: Any) -> Any:
+        new = run.values[self.inputs[0]].numpy()
+        if self._combine is None and not run.session.has(self.variable):
+            return run.session.create(self.variable, new.astype(self.variable.dtype)).value()
+        held = run.session.variable(self.variable)
+        return held.assign(new if self._combine is None else self._combine(held.numpy(), new)).value()
+
+    def _infer(self) -> tuple[Any, Any]:
+        return self.variable._read.facts()
+
+
+# Graphs share these with eager mode
+
+
+def group(*inputs: Any, name: str | None = None) -> Any:
+    """Return an operation that runs several; eagerly they have run already, and it is None."""
+    nodes = [each for each in inputs if isinstance(each, (Symbol, Node))]
+    if not nodes and not mode.is_deferring():
+        return None
+    return Operation(name or "group_deps", lambda run: None, nodes, nodes[0].graph if nodes else None)
+
+
+def variables_initializer(variables: Sequence[Any], name: str = "init") -> Operation:
+    """Return an operation that gives variables of a graph their initial values."""
+    graph = variables[0].graph if variables else None
+    return Operation(name, lambda run: None, [variable.initializer for variable in variables], graph)
+
+
+def global_variables_initializer(name: str = "init") -> Any:
+    """Return an operation that gives all variables of the graph their initial values, and optimizers theirs.
+
+    Eagerly, variables have values from the start, and it is None.
+    """
+    if not mode.is_deferring():
+        return None
+    graph = default_graph()
+
+    def forget(run: Any) -> None:
+        run.session.optimizers.clear()
+
+    return Operation(name, forget, [variable.initializer for variable in graph.variables], graph)
+
+
+initialize_variables = variables_initializer
+initialize_all_variables = global_variables_initializer
+
+
+def assign(ref: Any, value: Any, validate_shape: bool = True, use_locking: bool = False, name: Any = None) -> Any:
+    """Replace the value of a variable: now, or in a graph when the result is evaluated."""
+    return ref.assign(value)
+
+
+def assign_add(ref: Any, value: Any, use_locking: bool = False, name: Any = None) -> Any:
+    """Add to the value of a variable: now, or in a graph when the result is evaluated."""
+    return ref.assign_add(value)
+
+
+def assign_sub(ref: Any, value: Any, use_locking: bool = False, name: Any = None) -> Any:
+    """Subtract from the value of a variable: now, or in a graph when the result is evaluated."""
+    return ref.assign_sub(value)
+
+
+def uninitialized(variable: GraphVariable) -> errors.FailedPreconditionError:
+    """Return the error for a variable of which a session has no value."""
+    return errors.FailedPreconditionError(
+        f"Attempting to use uninitialized value {variable._name}: run tf.global_variables_initializer() "
+        "in this session first."
+    )

@@ -1,0 +1,220 @@
+"""Derivatives in a graph: nodes that ask the run's tape.
+
+    gradients(ys, xs)       a list of graph tensors, None where no path leads from x to y
+    hessians(ys, xs)        the same for second derivatives
+
+A `Derivative` node says which of a run's values are its sources. The run watches them on one persistent
+tape, so the node has only to ask; and because the tape records its own gradients where another derivative
+looks at them, gradients of gradients need nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.compat.deferred.graph import GraphTensor, Node, Symbol, as_node, operation
+from fgrad.compat.deferred.state import GraphVariable, Read, as_symbol
+from fgrad.tape import GradientTape, gradients_on
+from fgrad.transforms.linearization import UnconnectedGradients, check_unconnected
+
+_NUMBERS = "fc"
+
+
+class Paths:
+    """How nodes are connected: what lies between sources and targets.
+
+    Attributes:
+        reached: the nodes from which derivatives of the targets may come.
+        between: the nodes on a path from a source to a target, ends included.
+    """
+
+    def __init__(self, targets: Sequence[Node], sources: Sequence[Any], stops: Sequence[Any]) -> None:
+        self.reached: set[Node] = set()
+        open_nodes = list(targets)
+        while open_nodes:
+            node = open_nodes.pop()
+            if node not in self.reached:
+                self.reached.add(node)
+                if _passes(node, stops):
+                    open_nodes += node.inputs
+        self.between: set[Node] = set()
+        for node in sorted(self.reached, key=lambda node: node.number):
+            carries = _passes(node, stops) and not self.between.isdisjoint(node.inputs)
+            if carries or _is_among(sources, node):
+                self.between.add(node)
+
+    def connected(self, source: Any) -> bool:
+        """Return whether a path leads from a source to a target."""
+        return any(_is_among([source], node) for node in self.reached)
+
+
+def _passes(node: Node, stops: Sequence[Any]) -> bool:
+    """Return whether derivatives go on from a node to its inputs."""
+    return node.differentiable and not _is_among(stops, node)
+
+
+def _is_among(sources: Sequence[Any], node: Node) -> bool:
+    """Return whether a node is one of some sources; every read of a variable is the variable."""
+    return node in sources or (isinstance(node, Read) and node.variable in sources)
+
+
+class Derivative(Node):
+    """Derivatives of targets with respect to sources, as a list; its items are graph tensors."""
+
+    def __init__(self, name: str, targets: Sequence[Any], sources: Sequence[Any], stops: Sequence[Any], weights: Any):
+        self.targets, self.sources, self.stops = targets, sources, stops
+        self.between = Paths(targets, sources, stops).between
+        self._weights = weights
+        weighing = [weight for weight in weights or () if weight is not None]
+        taken = [source for source in (*sources, *stops) if isinstance(source, Node)]
+        super().__init__(targets[0].graph, name, [*targets, *weighing, *taken])
+
+    def passes_through(self, node: Node) -> bool:
+        """Return whether a derivative goes on from a node to a source before it."""
+        is_read_source = isinstance(node, Read) and node.variable in self.sources
+        return node in self.between and (is_read_source or not self.between.isdisjoint(node.inputs))
+
+    def compute(self, run: Any) -> Any:
+        weights = self._weights and [None if weight is None else run.values[weight] for weight in self._weights]
+        targets = [run.values[target] for target in self.targets]
+        with run.derivation(self):
+            return self.derived(
+                run.tape, targets, list(map(run.source, self.sources)), list(map(run.source, self.stops)), weights
+            )
+
+    def derived(self, tape: GradientTape, targets: Any, sources: Any, stops: Any, weights: Any) -> list[Any]:
+        """Return the derivatives of values on a tape."""
+        return gradients_on(tape, targets, sources, weights, stops, UnconnectedGradients.ZERO)
+
+
+class SecondDerivative(Derivative):
+    """Second derivatives of targets with respect to each source; the targets are first derivatives."""
+
+    def derived(self, tape: GradientTape, targets: Any, sources: Any, stops: Any, weights: Any) -> list[Any]:
+        pairs = zip(targets, sources, strict=True)
+        return [tape.jacobian(target, source, UnconnectedGradients.ZERO) for target, source in pairs]
+
+
+class Item(GraphTensor):
+    """One of the derivatives that a node gives."""
+
+    def __init__(self, derivative: Derivative, place: int, shape: Any) -> None:
+        self._place = place
+        self._source = derivative.sources[place]
+        self._repeat = shape
+        super().__init__(derivative.graph, f"{derivative.name}/item", [derivative])
+
+    def compute(self, run: Any) -> Any:
+        return run.values[self.inputs[0]][self._place]
+
+    def _infer(self) -> tuple[Any, Any]:
+        source = self._source._read if isinstance(self._source, GraphVariable) else self._source
+        shape, dtype = source.facts()
+        return (None if shape is None else shape * self._repeat), dtype
+
+
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: Any = False,
+    aggregation_method: Any = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: str = UnconnectedGradients.NONE,
+) -> list[Any]:
+    """Return graph tensors that compute the gradients of `ys` with respect to `xs`.
+
+    Args:
+        ys: a graph tensor or a list of them, which are summed.
+        xs: a graph tensor or variable, or a list of them.
+        grad_ys: weights for `ys`; None inside means ones.
+        name: of the nodes.
+        colocate_gradients_with_ops, gate_gradients, aggregation_method: without effect here.
+        stop_gradients: graph tensors that are taken as constants.
+        unconnected_gradients: what stands for "no path": `UnconnectedGradients.NONE` or `.ZERO`.
+
+    Returns:
+        A list with one gradient for each of `xs`.
+
+    Raises:
+        SeedError: a ValueError; `grad_ys` has another length than `ys`.
+        SourceError: a TypeError; something is no graph tensor.
+    """
+    check_unconnected(unconnected_gradients)
+    ys, xs = [as_symbol(y) for y in _as_list(ys, "ys")], _as_list(xs, "xs")
+    weights = None if grad_ys is None else _as_list(grad_ys, "grad_ys")
+    if weights is not None and len(weights) != len(ys):
+        raise errors.SeedError(f"Length mismatch. Passed {len(weights)} grad_ys for {len(ys)} ys.")
+    weights = weights and [None if w is None else as_symbol(w, y.dtype) for w, y in zip(weights, ys, strict=True)]
+    stops = [] if stop_gradients is None else _as_list(stop_gradients, "stop_gradients")
+    stops = [_as_source(x, "stop_gradients") for x in stops]
+    for y, weight in zip(ys, weights or (), strict=bool(weights)):
+        _check_weight(y, weight)
+    paths = Paths(ys, (), stops)
+    sources = [_as_source(x, "xs") if isinstance(x, Symbol) else None for x in xs]
+    wanted = [source for source in dict.fromkeys(sources) if source is not None and _has_gradient(source, paths)]
+    derivative = Derivative(name, ys, wanted, stops, weights) if wanted else None
+    found = {source: Item(derivative, place, 1) for place, source in enumerate(wanted)} if derivative else {}
+    return [
+        found[source] if source in found else _unconnected(x, unconnected_gradients)
+        for x, source in zip(xs, sources, strict=True)
+    ]
+
+
+def _has_gradient(source: Any, paths: Paths) -> bool:
+    return paths.connected(source) and (source.dtype is None or source.dtype.kind in _NUMBERS)
+
+
+@operation("zeros_like")
+def _zeros(x: Any) -> Any:
+    return np.zeros_like(x)
+
+
+def _unconnected(x: Any, choice: str) -> Any:
+    return None if choice == UnconnectedGradients.NONE else _zeros(x)
+
+
+def _check_weight(y: Any, weight: Any) -> None:
+    if weight is None:
+        return
+    if weight.dtype is not None and y.dtype is not None and weight.dtype != y.dtype:
+        raise errors.DtypeError(f"grad_ys has dtype {weight.dtype}, and the y that it weighs has dtype {y.dtype}.")
+    if y.shape.is_fully_defined() and weight.shape.is_fully_defined() and weight.shape not in ((), y.shape):
+        raise errors.SeedError(f"grad_ys has shape {weight.shape}, and the y that it weighs has shape {y.shape}.")
+
+
+def _as_list(x: Any, what: str) -> list[Any]:
+    if x is None:
+        raise errors.SymbolicTensorError(f"{what} is None; pass a graph tensor or a list of them.")
+    return list(x) if isinstance(x, (list, tuple)) else [x]
+
+
+def _as_source(x: Any, what: str) -> Any:
+    """Return a node or graph variable; the default read of a variable stands for the variable."""
+    if not isinstance(x, Symbol):
+        raise errors.SourceError(f"{what} must be graph tensors or variables, and holds {x!r}.")
+    return x if isinstance(x, GraphVariable) else as_node(x)
+
+
+def hessians(ys: Any, xs: Any, name: str = "hessians", **ignored: Any) -> list[Any]:
+    """Return graph tensors that compute the second derivatives of `ys` with respect to each of `xs`.
+
+    Args:
+        ys: a graph tensor or a list of them, which are summed.
+        xs: a graph tensor or variable, or a list of them.
+        name: of the nodes.
+        ignored: TensorFlow's options on devices and aggregation.
+
+    Returns:
+        A list with one tensor of shape `x.shape + x.shape` for each of `xs`.
+    """
+    sources = [_as_source(x, "xs") for x in _as_list(xs, "xs")]
+    first = gradients(ys, sources, unconnected_gradients=UnconnectedGradients.ZERO)
+    derivative = SecondDerivative(name, first, sources, (), None)
+    return [Item(derivative, place, 2) for place in range(len(sources))]

@@ -1,0 +1,206 @@
+"""What arguments of operations stand for: shapes, axes, indices, and the forms that TensorFlow 1 had.
+
+    convert, operands               tensors
+    chosen(name, value, old, ...)   an argument, or that of its old name
+    sizes(shape), axes(axis)        Python integers, also from tensors and lists with tensors in them
+    at(x, axis, key)                elements along one axis
+    order(x, axis, descending)      the indices that sort, and `along` to take the elements there
+    on_diagonal(x)                  diagonal matrices
+    turned(x, transpose, adjoint)   transposed matrices
+    plain(x)                        the value of a tensor, for what has no derivative
+    check_within(indices, size)     TensorFlow refuses negative indices, which NumPy counts from the end
+    is_version_1()                  whether the call came through TensorFlow 1's namespace
+    known_size(x, axis)             a size that the number of results depends on
+    several(function, count, name)  makes an operation with several results
+    with_unknown_size(x, axis)      a graph tensor with a size that depends on values
+    with_facts_of(x, result)        one that has the shape and dtype of another
+    with_facts_by(look_alike)       one that has those of another function's result
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.compat.deferred import mode
+from fgrad.compat.deferred.convert import convert as convert
+from fgrad.compat.deferred.convert import operands as operands
+from fgrad.compat.deferred.graph import Call, GraphTensor, Symbol, holds_symbol, operation
+from fgrad.core.tensor import settle
+from fgrad.transforms.reverse import stop_gradient
+
+
+def sizes(shape: Any) -> tuple[int, ...]:
+    """Return a shape as Python integers.
+
+    Args:
+        shape: an integer, a list of integers and tensors without axes, or a tensor.
+    """
+    each = list(shape) if np.iterable(shape) else [shape]
+    if any(size is None for size in each):
+        raise errors.ShapeError(
+            f"the shape {tuple(each)} has a size that is not known before a run; use tf.shape(x) in place of x.shape."
+        )
+    return tuple(index(size) for size in each)
+
+
+def axes(axis: Any) -> Any:
+    """Return an axis, or a tuple of them, as Python integers; None stays None."""
+    if axis is None:
+        return None
+    return tuple(index(each) for each in axis) if np.iterable(axis) else index(axis)
+
+
+def chosen(name: str, value: Any, old_name: str, old_value: Any) -> Any:
+    """Return the value of an argument that TensorFlow 1 had under another name, too."""
+    if value is not None and old_value is not None:
+        raise errors.ParameterError(f"{old_name} is the old name of {name}; pass one of them.")
+    return value if old_value is None else old_value
+
+
+def at(x: Any, axis: int, key: Any) -> Any:
+    """Return the elements at a key along one axis."""
+    return x[(slice(None),) * (axis % x.ndim) + (key,)]
+
+
+def on_diagonal(x: Any) -> Any:
+    """Return matrices with the last axis of `x` on their diagonals."""
+    return np.where(np.eye(x.shape[-1], dtype=np.bool_), np.expand_dims(x, -2), np.zeros((), x.dtype))
+
+
+def order(x: Any, axis: int, descending: bool) -> Any:
+    """Return the indices that sort along an axis; equal elements keep their order."""
+    values = plain(stop_gradient(x))
+    if not descending:
+        return np.argsort(values, axis, kind="stable")
+    # Sorting backwards from the end keeps the order of equal elements, for integers of any kind, too.
+    found = np.argsort(np.flip(values, axis), axis, kind="stable")
+    return np.flip(values.shape[axis] - 1 - found, axis)
+
+
+def along(x: Any, places: Any, axis: int) -> Any:
+    """Return the elements at indices that differ from row to row, as `np.take_along_axis` does."""
+    axis = axis % x.ndim
+    own = np.indices(places.shape, sparse=True)
+    return x[(*own[:axis], places, *own[axis + 1 :])]
+
+
+def plain(x: Any) -> Any:
+    """Return the value of a tensor as an array: one of integers or truth values, or one that is not traced."""
+    is_tensor = type(x) in BOXES
+    return np.asarray(stop_gradient(x) if is_tensor and x.dtype.kind not in "fc" else settle(x))
+
+
+def check_within(indices: Any, size: int, name: str = "indices") -> None:
+    """Raise unless indices are at least 0 and less than a size."""
+    values = plain(indices)
+    wrong = values[(values < 0) | (values >= size)]
+    if wrong.size:
+        raise errors.InvalidArgumentError(f"{name} holds {wrong.flat[0]}, which is not in [0, {size}).")
+
+
+def is_version_1() -> bool:
+    """Return whether a call came through TensorFlow 1's namespace, or where version 2's behaviour is off."""
+    return mode.current() is mode.TENSORFLOW_1 or not mode.current().eager
+
+
+def is_deferred(*arguments: Any) -> bool:
+    """Return whether an operation with these arguments becomes a node."""
+    return mode.is_deferring() or holds_symbol(arguments)
+
+
+def known_size(x: Any, axis: int, name: str) -> int:
+    """Return the size of an axis, on which the number of results depends."""
+    shape = x.shape
+    if getattr(shape, "ndims", 0) is None or shape[axis] is None:
+        raise errors.ShapeError(
+            f"the number of results is the size of axis {axis}, which is not known before a run; pass {name}."
+        )
+    return int(shape[axis])
+
+
+def several(function: Callable[..., Any], count: int, name: str) -> Callable[..., tuple[Any, ...]]:
+    """Make a deferrable function from one with several results.
+
+    A node has one value, so in a graph each result is a node that computes all of them and takes one.
+    """
+
+    @operation(name)
+    def one(place: int, *args: Any, **keywords: Any) -> Any:
+        return function(*args, **keywords)[place]
+
+    def call(*args: Any, name: str | None = None, **keywords: Any) -> tuple[Any, ...]:
+        if is_deferred(*args, *keywords.values()):
+            return tuple(one(place, *args, name=name, **keywords) for place in range(count))
+        return tuple(function(*args, **keywords))
+
+    return call
+
+
+def is_known(x: Any) -> bool:
+    """Return whether all sizes of a tensor are known before a run."""
+    return not isinstance(x, Symbol) or x.shape.is_fully_defined()  # type: ignore[attr-defined]
+
+
+def with_unknown_size(x: Any, axis: int | None) -> Any:
+    """Return a tensor; of one in a graph, the size of an axis (or the whole shape) depends on values."""
+    if isinstance(x, GraphTensor):
+        shape, dtype = x.facts()
+        if shape is not None:
+            shape = None if axis is None else [None if place == axis else size for place, size in enumerate(shape)]
+        x._static = (shape, dtype)
+    return x
+
+
+def with_sizes_known_of(x: Any, result: Any, places: Sequence[int]) -> Any:
+    """Return a tensor; of one in a graph, sizes of axes are known only where those of another tensor are."""
+    if isinstance(x, Symbol):
+        shape = x.shape  # type: ignore[attr-defined]
+        for place in places:
+            if shape.ndims is None or shape[place] is None:
+                result = with_unknown_size(result, place)
+    return result
+
+
+def with_facts_of(x: Any, result: Any) -> Any:
+    """Return a tensor that has the shape and dtype of another one, also where in a graph that cannot be seen."""
+    if isinstance(x, GraphTensor) and isinstance(result, GraphTensor):
+        result._static = x.facts()
+    return result
+
+
+def with_facts_by(look_alike: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Return a decorator for operations that refuse the values with which a graph tries them, as `inv` does ones.
+
+    Args:
+        look_alike: takes the same arguments; its result has the same shape and dtype.
+    """
+
+    def decorate(deferrable: Any) -> Any:
+        @functools.wraps(deferrable)
+        def call(*args: Any, **keywords: Any) -> Any:
+            result = deferrable(*args, **keywords)
+            if isinstance(result, Call):
+                function, result.function = result.function, look_alike
+                result.facts()  # which are found once
+                result.function = function
+            return result
+
+        return call
+
+    return decorate
+
+
+def turned(x: Any, transpose: bool, adjoint: bool) -> Any:
+    """Return matrices, transposed if one of two arguments says so; the adjoint is the conjugate, too."""
+    if transpose and adjoint:
+        raise errors.ParameterError("a matrix is either transposed or its adjoint is taken; pass one of the two.")
+    if not (transpose or adjoint):
+        return x
+    x = np.swapaxes(x, -1, -2)
+    return np.conjugate(x) if adjoint and x.dtype.kind == "c" else x

@@ -1,0 +1,643 @@
+"""Making, reshaping, joining, parting and choosing: TensorFlow's functions that move elements.
+
+    zeros, ones, fill, range, linspace, eye ...     new tensors
+    cast, convert_to_tensor, to_float ...           conversions
+    reshape, transpose, concat, stack, split ...    moving elements
+    gather, boolean_mask, where, one_hot ...        choosing elements
+    sort, argsort                                   ordering
+    shape, size, rank                               facts
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.compat.deferred.convert import as_dtype
+from fgrad.compat.deferred.graph import Symbol, TensorShape, as_node, operation
+from fgrad.compat.deferred.state import identity as identity
+from fgrad.compat.tensorflow.arguments import (
+    along,
+    at,
+    axes,
+    check_within,
+    chosen,
+    convert,
+    is_known,
+    is_version_1,
+    known_size,
+    on_diagonal,
+    operands,
+    order,
+    plain,
+    sizes,
+    with_sizes_known_of,
+    with_unknown_size,
+)
+from fgrad.compat.tensorflow.missing import missing
+from fgrad.core.tensor import BOXES, boxed
+from fgrad.transforms.reverse import stop_gradient as _stop_gradient
+
+_FLOAT, _INT = np.dtype(np.float32), np.dtype(np.int32)
+
+
+# Conversions
+
+
+@operation("Const")
+def _converted(value: Any, dtype: Any = None, hint: Any = None) -> Any:
+    return convert(value, as_dtype(dtype), as_dtype(hint))
+
+
+def convert_to_tensor(
+    value: Any, dtype: Any = None, dtype_hint: Any = None, preferred_dtype: Any = None, name: str | None = None
+) -> Any:
+    """Return a value as a tensor.
+
+    Args:
+        value: a number, array, tensor, variable, or nested lists of them.
+        dtype: the dtype that it must have; numbers and arrays are given it.
+        dtype_hint, preferred_dtype: the dtype for numbers and arrays that can have it.
+        name: of the node.
+
+    Raises:
+        ParameterError: a ValueError; a tensor has another dtype.
+    """
+    if isinstance(value, Symbol):
+        node = as_node(value)
+        if dtype is not None and node.dtype not in (None, as_dtype(dtype)):
+            raise errors.ParameterError(
+                f"Tensor conversion requested dtype {as_dtype(dtype)} for a tensor of dtype {node.dtype}; use tf.cast."
+            )
+        return node
+    return _converted(value, dtype, chosen("dtype_hint", dtype_hint, "preferred_dtype", preferred_dtype), name=name)
+
+
+def is_tensor(x: Any) -> bool:
+    """Return whether something is a tensor or variable, of a graph or not."""
+    return type(x) in BOXES or isinstance(x, Symbol)
+
+
+def _in_dtype(x: Any, dtype: Any) -> Any:
+    x = convert(x)
+    if x.dtype.kind not in "fc":
+        x = _stop_gradient(x)  # eagerly, fgrad's comparisons have the derivative zero
+    return (np.real(x) if x.dtype.kind == "c" and dtype.kind != "c" else x).astype(dtype)
+
+
+_cast = operation("Cast")(_in_dtype)
+_cast_off = operation("Cast", differentiable=False)(_in_dtype)
+
+
+def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
+    """Convert to another dtype; derivatives end at integers and truth values.
+
+    Args:
+        x: a tensor.
+        dtype: of the result. Numbers lose their fraction on the way to integers, and the imaginary part
+            on the way to real numbers.
+        name: of the node.
+    """
+    dtype = as_dtype(dtype)
+    return (_cast if dtype.kind in "fc" else _cast_off)(x, dtype, name=name)
+
+
+def to_float(x: Any, name: str | None = None) -> Any:
+    """Convert to float32."""
+    return cast(x, np.float32, name)
+
+
+def to_double(x: Any, name: str | None = None) -> Any:
+    """Convert to float64."""
+    return cast(x, np.float64, name)
+
+
+def to_int32(x: Any, name: str | None = None) -> Any:
+    """Convert to int32."""
+    return cast(x, np.int32, name)
+
+
+def to_int64(x: Any, name: str | None = None) -> Any:
+    """Convert to int64."""
+    return cast(x, np.int64, name)
+
+
+@operation(differentiable=False)
+def stop_gradient(input: Any) -> Any:
+    """Return a tensor of the same values, through which no derivative passes."""
+    return _stop_gradient(convert(input))
+
+
+# New tensors
+
+
+@operation(differentiable=False)
+def zeros(shape: Any, dtype: Any = _FLOAT) -> Any:
+    """Return zeros."""
+    return boxed(np.zeros(sizes(shape), as_dtype(dtype))[()])
+
+
+@operation(differentiable=False)
+def ones(shape: Any, dtype: Any = _FLOAT) -> Any:
+    """Return ones."""
+    return boxed(np.ones(sizes(shape), as_dtype(dtype))[()])
+
+
+@operation("zeros_like", differentiable=False)
+def zeros_like(input: Any, dtype: Any = None, optimize: bool = True) -> Any:
+    """Return zeros of the shape of a tensor, and of its dtype unless another is given."""
+    return np.zeros_like(convert(input), as_dtype(dtype))
+
+
+@operation("ones_like", differentiable=False)
+def ones_like(input: Any, dtype: Any = None, optimize: bool = True) -> Any:
+    """Return ones of the shape of a tensor, and of its dtype unless another is given."""
+    return np.ones_like(convert(input), as_dtype(dtype))
+
+
+@operation()
+def fill(dims: Any, value: Any) -> Any:
+    """Return a tensor of the shape `dims`, filled with one value."""
+    return np.broadcast_to(convert(value), sizes(dims))
+
+
+@operation(differentiable=False)
+def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None) -> Any:
+    """Return `start, start + delta, ...` before `limit`; with one number, from 0 before it."""
+    start, limit = (0, start) if limit is None else (start, limit)
+    values = [plain(each) for each in operands(start, limit, delta)]
+    return boxed(np.arange(*values, dtype=as_dtype(dtype) or _common_dtype(values)))
+
+
+def _common_dtype(arrays: Sequence[Any]) -> Any:
+    """Return the dtype that TensorFlow gives to numbers: of floats and integers that of the floats."""
+    floats = [array.dtype for array in arrays if array.dtype.kind == "f"]
+    return np.result_type(*(floats or [array.dtype for array in arrays]))
+
+
+@operation("LinSpace", differentiable=False)
+def linspace(start: Any, stop: Any, num: Any, axis: int = 0) -> Any:
+    """Return `num` numbers from `start` to `stop`, both included, at equal distances."""
+    first, last = (plain(each) for each in operands(start, stop))
+    dtype = _common_dtype([first, last])
+    return boxed(np.linspace(first, last, int(num), axis=axis, dtype=dtype if dtype.kind == "f" else None))
+
+
+@operation(differentiable=False)
+def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = _FLOAT) -> Any:
+    """Return the identity matrix, or a batch of it."""
+    matrix = np.eye(int(num_rows), None if num_columns is None else int(num_columns), dtype=as_dtype(dtype))
+    return boxed(matrix if batch_shape is None else np.broadcast_to(matrix, (*sizes(batch_shape), *matrix.shape)))
+
+
+# Facts
+
+
+@operation(differentiable=False)
+def shape(input: Any, out_type: Any = _INT) -> Any:
+    """Return the shape of a tensor as a tensor of integers."""
+    return boxed(np.array(convert(input).shape, as_dtype(out_type)))
+
+
+@operation(differentiable=False)
+def size(input: Any, out_type: Any = _INT) -> Any:
+    """Return the number of elements of a tensor."""
+    return boxed(as_dtype(out_type).type(convert(input).size))
+
+
+@operation(differentiable=False)
+def rank(input: Any) -> Any:
+    """Return the number of axes of a tensor."""
+    return boxed(np.int32(convert(input).ndim))
+
+
+@operation("EnsureShape")
+def ensure_shape(x: Any, shape: Any) -> Any:
+    """Return a tensor that has a shape, in which None admits any size.
+
+    Raises:
+        InvalidArgumentError: a ValueError; the tensor has another shape.
+    """
+    x, shape = convert(x), TensorShape(shape)
+    if not shape.admits(x.shape):
+        raise errors.InvalidArgumentError(f"Shape of tensor {x.shape} is not compatible with expected shape {shape}.")
+    return np.copy(x)
+
+
+# Shapes
+
+
+@operation()
+def reshape(tensor: Any, shape: Any) -> Any:
+    """Return the elements in another shape, in which one size may be -1 for what is left."""
+    return np.reshape(convert(tensor), sizes(shape))
+
+
+@operation("transpose")
+def transpose(a: Any, perm: Any = None, conjugate: bool = False) -> Any:
+    """Permute the axes; by default reverse them."""
+    turned = np.transpose(convert(a), axes(perm))
+    return np.conjugate(turned) if conjugate else turned
+
+
+def squeeze(input: Any, axis: Any = None, squeeze_dims: Any = None, name: str | None = None) -> Any:
+    """Remove axes of size 1.
+
+    Args:
+        input: a tensor.
+        axis: the axes to remove, by default all of size 1.
+        squeeze_dims: the old name of `axis`.
+        name: of the node.
+    """
+    result = _squeezed(input, chosen("axis", axis, "squeeze_dims", squeeze_dims), name=name)
+    names_axes = axis is not None or squeeze_dims is not None
+    return result if names_axes or is_known(input) else with_unknown_size(result, None)
+
+
+@operation("Squeeze")
+def _squeezed(x: Any, axis: Any) -> Any:
+    axis = axes(axis)
+    return np.squeeze(convert(x), None if axis == () else axis)
+
+
+@operation()
+def expand_dims(input: Any, axis: Any = None, dim: Any = None) -> Any:
+    """Insert an axis of size 1; `dim` is the old name of `axis`."""
+    axis = chosen("axis", axis, "dim", dim)
+    if axis is None:
+        raise errors.ParameterError("expand_dims needs the axis to insert: pass axis.")
+    return np.expand_dims(convert(input), axes(axis))
+
+
+@operation()
+def broadcast_to(input: Any, shape: Any) -> Any:
+    """Repeat a tensor along new axes and along axes of size 1."""
+    return np.broadcast_to(convert(input), sizes(shape))
+
+
+@operation()
+def tile(input: Any, multiples: Any) -> Any:
+    """Repeat a tensor as a whole, `multiples[i]` times along axis i."""
+    x, counts = convert(input), sizes(multiples)
+    pairs = list(zip(counts, x.shape, strict=True))
+    apart = np.reshape(x, [each for _, size in pairs for each in (1, size)])
+    repeated = np.broadcast_to(apart, tuple(each for pair in pairs for each in pair))
+    return np.reshape(repeated, [count * size for count, size in pairs])
+
+
+@operation()
+def repeat(input: Any, repeats: Any, axis: int | None = None) -> Any:
+    """Repeat each element.
+
+    Args:
+        input: a tensor.
+        repeats: how often: one number, or one for each element along the axis.
+        axis: by default the flattened tensor is taken.
+    """
+    x = convert(input)
+    x, axis = (np.reshape(x, (-1,)), 0) if axis is None else (x, axis)
+    return at(x, axis, np.repeat(np.arange(x.shape[axis]), plain(convert(repeats))))
+
+
+@operation("ReverseV2")
+def reverse(tensor: Any, axis: Any) -> Any:
+    """Turn the order of elements around along one or several axes."""
+    x = convert(tensor)
+    for each in sizes(axis):
+        x = at(x, each, builtins.slice(None, None, -1))
+    return x
+
+
+@operation()
+def roll(input: Any, shift: Any, axis: Any) -> Any:
+    """Shift elements along axes; those that leave at the end come in at the beginning."""
+    x = convert(input)
+    for count, each in zip(sizes(shift), sizes(axis), strict=True):
+        place = -count % x.shape[each] if x.shape[each] else 0
+        if place:
+            head, tail = at(x, each, builtins.slice(place)), at(x, each, builtins.slice(place, None))
+            x = np.concatenate([tail, head], each)
+    return x
+
+
+@operation()
+def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0) -> Any:
+    """Add elements before and after those of a tensor.
+
+    Args:
+        tensor: of any shape.
+        paddings: for each axis, how many before and how many after.
+        mode: "CONSTANT", "REFLECT" (without the outermost element) or "SYMMETRIC" (with it).
+        constant_values: the value of the new elements.
+    """
+    x = convert(tensor)
+    widths: Any = [sizes(pair) for pair in paddings]
+    kind: Any = mode.lower()
+    if kind not in ("constant", "reflect", "symmetric"):
+        raise errors.ParameterError(f"mode is {mode!r}; use 'CONSTANT', 'REFLECT' or 'SYMMETRIC'.")
+    if kind == "constant":
+        result = np.broadcast_to(
+            convert(constant_values, hint=x.dtype).astype(x.dtype),
+            tuple(before + size + after for (before, after), size in zip(widths, x.shape, strict=True)),
+        )
+        key = (builtins.slice(before, before + size) for (before, _), size in zip(widths, x.shape, strict=True))
+        result[tuple(key)] = x
+        return result
+    for axis, pair in enumerate(widths):
+        if any(pair):
+            x = at(x, axis, np.pad(np.arange(x.shape[axis]), pair, mode=kind))
+    return x
+
+
+# Joining and parting
+
+
+@operation("concat")
+def concat(values: Any, axis: Any) -> Any:
+    """Join tensors along an axis that they have."""
+    parts = operands(*values) if isinstance(values, (list, tuple)) else [convert(values)]
+    return np.concatenate(parts, int(axis))
+
+
+@operation("stack")
+def stack(values: Any, axis: int = 0) -> Any:
+    """Join tensors of one shape along a new axis."""
+    return np.stack(operands(*values), int(axis))
+
+
+def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None = None) -> list[Any]:
+    """Return the elements along an axis as a list of tensors.
+
+    Args:
+        value: a tensor.
+        num: how many there are, where the shape does not say it.
+        axis: which is not in the results.
+        name: of the nodes.
+
+    Raises:
+        ShapeError: a ValueError; the number is not known, or not the one that was given.
+    """
+    value = convert_to_tensor(value)
+    count = known_size(value, axis, "num") if num is None else num
+    return [_element(value, axis, place, count, name=name) for place in builtins.range(count)]
+
+
+@operation("unstack")
+def _element(x: Any, axis: int, place: int, count: int) -> Any:
+    x = convert(x)
+    if x.shape[axis] != count:
+        raise errors.ShapeError(f"num is {count}, and axis {axis} of the shape {x.shape} has the size {x.shape[axis]}.")
+    return at(x, axis, place)
+
+
+def split(
+    value: Any, num_or_size_splits: Any, axis: int = 0, num: int | None = None, name: str | None = None
+) -> list[Any]:
+    """Part a tensor along an axis.
+
+    Args:
+        value: a tensor.
+        num_or_size_splits: the number of equal parts, or a list of sizes, of which one may be -1.
+        axis: along which to cut.
+        num: how many sizes there are, where the shape of a graph tensor with them does not say it.
+        name: of the nodes.
+
+    Returns:
+        A list of tensors.
+
+    Raises:
+        ShapeError: a ValueError; the sizes do not add up to that of the axis.
+    """
+    splits = num_or_size_splits
+    if isinstance(splits, Symbol):
+        count = known_size(splits, 0, "num") if num is None else num
+    elif np.ndim(splits) if type(splits) in BOXES else isinstance(splits, (list, tuple, np.ndarray)):
+        splits = list(splits)
+        count = len(splits)
+    else:
+        splits = count = int(splits)
+    value = convert_to_tensor(value)
+    return [_part(value, splits, axis, place, name=name) for place in builtins.range(count)]
+
+
+@operation("split")
+def _part(x: Any, splits: Any, axis: int, place: int) -> Any:
+    x = convert(x)
+    total = x.shape[axis]
+    if isinstance(splits, int):
+        if total % splits:
+            raise errors.ShapeError(f"axis {axis} of the shape {x.shape} cannot be split into {splits} equal parts.")
+        widths = [total // splits] * splits
+    else:
+        widths = list(sizes(splits))
+        if -1 in widths:
+            widths[widths.index(-1)] = total - sum(widths) - 1
+    if sum(widths) != total or min(widths, default=0) < 0:
+        raise errors.ShapeError(f"the sizes {widths} do not add up to {total}, the size of axis {axis}.")
+    start = sum(widths[:place])
+    return at(x, axis, builtins.slice(start, start + widths[place]))
+
+
+def meshgrid(*args: Any, indexing: str = "xy", name: str | None = None) -> list[Any]:
+    """Return the coordinates of a grid, one tensor for each axis.
+
+    Args:
+        args: the coordinates along each axis.
+        indexing: "ij" for axes in the order of the arguments, "xy" with the first two exchanged.
+        name: of the nodes.
+    """
+    if indexing not in ("xy", "ij"):
+        raise errors.ParameterError(f"indexing is {indexing!r}; use 'xy' or 'ij'.")
+    return [_grid(list(args), place, indexing, name=name) for place in builtins.range(len(args))]
+
+
+@operation("meshgrid")
+def _grid(coordinates: Any, place: int, indexing: str) -> Any:
+    lengths = [convert(each).size for each in coordinates]
+    order = list(builtins.range(len(lengths)))
+    if indexing == "xy":
+        order[:2] = order[1::-1]
+    target = order.index(place)
+    column = [1] * len(order)
+    column[target] = lengths[place]
+    return np.broadcast_to(np.reshape(convert(coordinates[place]), column), tuple(lengths[each] for each in order))
+
+
+# Choosing
+
+
+@operation()
+def slice(input_: Any, begin: Any, size: Any) -> Any:
+    """Return a block: `size[i]` elements from `begin[i]` along each axis, all that are left for -1.
+
+    Raises:
+        InvalidArgumentError: a ValueError; the block is not inside of the tensor.
+    """
+    x = convert(input_)
+    starts, widths = sizes(begin), sizes(size)
+    stops = [
+        total if width == -1 else start + width for start, width, total in zip(starts, widths, x.shape, strict=True)
+    ]
+    if any(not 0 <= start <= stop <= total for start, stop, total in zip(starts, stops, x.shape, strict=True)):
+        raise errors.InvalidArgumentError(
+            f"the slice that begins at {starts} with the size {widths} is not inside of the shape {x.shape}."
+        )
+    return x[tuple(builtins.slice(start, stop) for start, stop in zip(starts, stops, strict=True))]
+
+
+def strided_slice(input_: Any, begin: Any, end: Any, strides: Any = None, name: str | None = None) -> Any:
+    """Return `input_[begin[0]:end[0]:strides[0], begin[1]:end[1]:strides[1], ...]`."""
+    found = _strided(input_, begin, end, strides, name=name)
+    return found if is_known(input_) else with_sizes_known_of(input_, found, builtins.range(len(input_.shape)))
+
+
+@operation("StridedSlice")
+def _strided(input_: Any, begin: Any, end: Any, strides: Any) -> Any:
+    starts, stops = sizes(begin), sizes(end)
+    steps = (1,) * len(starts) if strides is None else sizes(strides)
+    return convert(input_)[tuple(builtins.slice(*each) for each in zip(starts, stops, steps, strict=True))]
+
+
+@operation("GatherV2")
+def gather(params: Any, indices: Any, validate_indices: Any = None, axis: Any = None, batch_dims: int = 0) -> Any:
+    """Return the elements at indices along an axis.
+
+    Args:
+        params: a tensor.
+        indices: integers of any shape, which stands in place of the axis in the result.
+        validate_indices: without effect: indices are always checked.
+        axis: by default the first one after the batch.
+        batch_dims: how many leading axes `params` and `indices` share.
+
+    Raises:
+        InvalidArgumentError: a ValueError; an index is negative or too large.
+    """
+    x, places = convert(params), convert(indices)
+    axis = batch_dims if axis is None else axes(axis) % x.ndim
+    check_within(places, x.shape[axis])
+    if not batch_dims:
+        return np.take(x, places, axis)
+    moved = np.moveaxis(x, axis, batch_dims)
+    own = [
+        np.arange(size).reshape((size,) + (1,) * (places.ndim - place - 1))
+        for place, size in enumerate(x.shape[:batch_dims])
+    ]
+    found = moved[(*own, places)]
+    count = places.ndim - batch_dims
+    return np.moveaxis(found, builtins.range(batch_dims, batch_dims + count), builtins.range(axis, axis + count))
+
+
+@operation("GatherNd")
+def gather_nd(params: Any, indices: Any) -> Any:
+    """Return the elements at indices, each of which is a row along the last axis of `indices`."""
+    x, places = convert(params), convert(indices)
+    for axis in builtins.range(places.shape[-1]):
+        check_within(places[..., axis], x.shape[axis])
+    return x[tuple(places[..., axis] for axis in builtins.range(places.shape[-1]))]
+
+
+def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str | None = None) -> Any:
+    """Return the elements where a mask is true.
+
+    Args:
+        tensor: of any shape.
+        mask: truth values; their axes are those of `tensor` from `axis` on, and one axis in the result.
+        axis: by default 0.
+        name: of the node.
+    """
+    return with_unknown_size(_masked(tensor, mask, axis or 0, name=name), axis or 0)
+
+
+@operation("boolean_mask")
+def _masked(x: Any, mask: Any, axis: int) -> Any:
+    return at(convert(x), axis, plain(convert(mask)).astype(np.bool_))
+
+
+def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
+    """Choose elements from two tensors; of one argument, return the indices of its true elements.
+
+    Args:
+        condition: truth values.
+        x, y: what to take where it is true, and where it is not. All three broadcast; in TensorFlow 1's
+            namespace a condition with one axis chooses whole rows.
+        name: of the node.
+
+    Raises:
+        ParameterError: a ValueError; only one of `x` and `y` is given.
+    """
+    if (x is None) != (y is None):
+        raise errors.ParameterError("x and y must both be given, or none of them.")
+    if x is None:
+        return with_unknown_size(_true_places(condition, name=name), 0)
+    return _select(condition, x, y, is_version_1(), name=name)
+
+
+@operation("Select")
+def _select(condition: Any, x: Any, y: Any, chooses_rows: bool) -> Any:
+    condition = convert(condition).astype(np.bool_)
+    x, y = operands(x, y)
+    if chooses_rows and condition.ndim == 1 and x.ndim > 1:
+        condition = np.reshape(condition, (-1,) + (1,) * (x.ndim - 1))
+    return np.where(condition, x, y)
+
+
+@operation("Where", differentiable=False)
+def _true_places(condition: Any) -> Any:
+    return boxed(np.argwhere(plain(convert(condition))))
+
+
+@operation(differentiable=False)
+def one_hot(
+    indices: Any, depth: Any, on_value: Any = None, off_value: Any = None, axis: int | None = None, dtype: Any = None
+) -> Any:
+    """Return vectors with one element that differs.
+
+    Args:
+        indices: which element it is; for one that is negative or too large, none does.
+        depth: the length of the vectors.
+        on_value, off_value: that element's value and the others', by default 1 and 0.
+        axis: where the vectors' axis stands in the result, by default last.
+        dtype: of the result, by default that of `on_value`, else float32.
+    """
+    axis = -1 if axis is None else axis
+    kind = next((convert(each).dtype for each in (on_value, off_value) if each is not None), _FLOAT)
+    dtype = as_dtype(dtype) or kind
+    is_on = np.expand_dims(plain(convert(indices)), -1) == np.arange(int(depth))
+    on = 1 if on_value is None else plain(convert(on_value))
+    off = 0 if off_value is None else plain(convert(off_value))
+    return boxed(np.moveaxis(np.where(is_on, on, off).astype(dtype), -1, axis))
+
+
+@operation("diag")
+def diag(diagonal: Any) -> Any:
+    """Return a tensor with given values on its diagonal and zeros elsewhere; it has twice as many axes."""
+    x = convert(diagonal)
+    return np.reshape(on_diagonal(np.reshape(x, (-1,))), (*x.shape, *x.shape))
+
+
+# Ordering
+
+
+def _descends(direction: str) -> bool:
+    if direction not in ("ASCENDING", "DESCENDING"):
+        raise errors.ParameterError(f"direction is {direction!r}; use 'ASCENDING' or 'DESCENDING'.")
+    return direction == "DESCENDING"
+
+
+@operation("sort")
+def sort(values: Any, axis: int = -1, direction: str = "ASCENDING") -> Any:
+    """Return the elements in order along an axis, "ASCENDING" or "DESCENDING"."""
+    x = convert(values)
+    return along(x, order(x, axis, _descends(direction)), axis)
+
+
+@operation("argsort", differentiable=False)
+def argsort(values: Any, axis: int = -1, direction: str = "ASCENDING", stable: bool = True) -> Any:
+    """Return the indices that sort along an axis; equal elements keep their order."""
+    return boxed(order(convert(values), axis, _descends(direction)).astype(_INT))
+
+__getattr__ = missing(__name__)

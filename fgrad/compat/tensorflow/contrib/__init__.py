@@ -1,0 +1,6 @@
+"""`tf.contrib`: what was there of gradients."""
+
+from fgrad.compat.tensorflow.contrib import eager as eager
+from fgrad.compat.tensorflow.missing import missing
+
+__getattr__ = missing(__name__)

@@ -1,0 +1,95 @@
+"""Formulas that several operations share, each finite and with a finite derivative wherever that exists."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.primitive import Primitive
+from fgrad.core.tensor import apply
+from fgrad.ops.batching import elementwise_batch
+from fgrad.transforms.reverse import stop_gradient
+
+
+def nonnegative_part(x: Any) -> Any:
+    """Return `x` where it is positive and 0 elsewhere, with the derivative 0 at 0; NaN stays NaN."""
+    return np.where(x <= 0, 0, x)
+
+
+def minus_abs(x: Any) -> Any:
+    """Return `-|x|`, with the derivative 1 at 0, so that it can stand in sums that are smooth there."""
+    return np.where(x > 0, -x, x)
+
+
+def logistic(x: Any) -> Any:
+    """Return `1 / (1 + exp(-x))`, by exponentials of negative numbers alone."""
+    below = np.exp(np.where(x < 0, x, 0))
+    return np.where(x < 0, below / (1 + below), 1 / (1 + np.exp(-np.where(x < 0, 0, x))))
+
+
+def log_of_one_plus_exp(x: Any) -> Any:
+    """Return `log(1 + exp(x))`, by exponentials of negative numbers alone."""
+    return nonnegative_part(x) + np.log1p(np.exp(minus_abs(x)))
+
+
+def euclidean_norm(x: Any, axis: Any, keepdims: bool) -> Any:
+    """Return the root of the sum of squares; its derivative at 0 is 0."""
+    return root(np.sum(np.square(np.abs(x)), axis=axis, keepdims=keepdims))
+
+
+def root(x: Any) -> Any:
+    """Return the square root, with the derivative 0 at 0."""
+    positive = x > 0
+    return np.where(positive, np.sqrt(np.where(positive, x, 1)), x)
+
+
+def log_softmax(x: Any, axis: int) -> Any:
+    """Return the logarithm of the softmax along an axis."""
+    shifted = x - stop_gradient(np.max(x, axis=axis, keepdims=True))
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+
+
+def softmax(x: Any, axis: int) -> Any:
+    """Return exponentials divided by their sum along an axis."""
+    exponentials = np.exp(x - stop_gradient(np.max(x, axis=axis, keepdims=True)))
+    return exponentials / np.sum(exponentials, axis=axis, keepdims=True)
+
+
+def _from_standard_library(function: Callable[[float], float], slope: Callable[[Any], Any], name: str) -> Primitive:
+    """Make an operation from a function of numbers and its derivative."""
+    vectorized = np.vectorize(function, otypes=[np.float64])
+
+    def implementation(x: Any) -> Any:
+        x = np.asarray(x)
+        return vectorized(x).astype(x.dtype if x.dtype.kind == "f" else np.float64)[()]
+
+    primitive = Primitive(
+        name,
+        implementation,
+        (lambda ans, x: lambda ct: ct * slope(x),),
+        lambda tangents, ans, x: tangents[0] * slope(x),
+        scales=True,
+    )
+    primitive.batch = elementwise_batch(primitive)
+    return primitive
+
+
+def _bell(x: Any) -> Any:
+    return 2 / math.sqrt(math.pi) * np.exp(-x * x)
+
+
+_erf = _from_standard_library(math.erf, _bell, "erf")
+_erfc = _from_standard_library(math.erfc, lambda x: -_bell(x), "erfc")
+
+
+def error_function(x: Any) -> Any:
+    """Return the probability that a normal number of variance 1/2 is between -x and x."""
+    return apply(_erf, (x,))
+
+
+def complementary_error_function(x: Any) -> Any:
+    """Return one minus the error function."""
+    return apply(_erfc, (x,))

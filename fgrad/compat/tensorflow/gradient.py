@@ -1,0 +1,141 @@
+"""Derivatives by TensorFlow's names, eagerly and in graphs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import fgrad
+from fgrad import errors
+from fgrad.compat.deferred import mode, symbolic
+from fgrad.compat.deferred.convert import convert
+from fgrad.compat.deferred.graph import holds_symbol, operation
+from fgrad.core.tree import flatten, unflatten
+from fgrad.transforms.linearization import UnconnectedGradients as UnconnectedGradients
+
+
+class GradientTape(fgrad.GradientTape):
+    """See `fgrad.GradientTape`; of a graph's tensors its gradients are graph tensors."""
+
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: str = UnconnectedGradients.NONE,
+    ) -> Any:
+        """Return the gradient of `target` with respect to each of `sources`; see `fgrad.GradientTape.gradient`."""
+        targets = flatten(target)[0]
+        if not holds_symbol(targets):
+            return super().gradient(target, sources, output_gradients, unconnected_gradients)
+        leaves, treedef = flatten(sources)
+        weights = None if output_gradients is None else flatten(output_gradients)[0]
+        found = symbolic.gradients(targets, leaves, weights, unconnected_gradients=unconnected_gradients)
+        return unflatten(treedef, found)
+
+    def watch(self, tensor: Any) -> None:
+        """Make tensors inputs of the tape; in a graph every tensor is one."""
+        if not holds_symbol(flatten(tensor)[0]):
+            super().watch(tensor)
+
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: str = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """Return the Jacobian; see `fgrad.GradientTape.jacobian`. The last two arguments are without effect."""
+        return super().jacobian(target, sources, unconnected_gradients)
+
+    def batch_jacobian(
+        self,
+        target: Any,
+        source: Any,
+        unconnected_gradients: str = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """Return a Jacobian per row; see `fgrad.GradientTape.batch_jacobian`. The last two have no effect."""
+        return super().batch_jacobian(target, source, unconnected_gradients)
+
+
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: Any = False,
+    aggregation_method: Any = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: str = UnconnectedGradients.NONE,
+) -> list[Any]:
+    """Return the gradients of `ys` with respect to `xs`: in a graph as graph tensors.
+
+    Eagerly, TensorFlow has no such function; here it looks for an open or persistent tape that has recorded
+    `ys`, as `fgrad.gradients` does. The arguments are those of `fgrad.compat.deferred.symbolic.gradients`.
+
+    Raises:
+        TapeError: a RuntimeError; eagerly, no tape has recorded `ys`.
+    """
+    if mode.is_deferring() or holds_symbol((ys, xs)):
+        return symbolic.gradients(
+            ys, xs, grad_ys, name, stop_gradients=stop_gradients, unconnected_gradients=unconnected_gradients
+        )
+    try:
+        return fgrad.gradients(ys, xs, grad_ys, stop_gradients, unconnected_gradients)
+    except errors.TapeError as error:
+        raise errors.TapeError(
+            "tf.gradients is not supported when eager execution is enabled. Use tf.GradientTape instead.\n"
+            "(An open or persistent tape that has recorded ys would do.)"
+        ) from error
+
+
+def hessians(
+    ys: Any,
+    xs: Any,
+    gate_gradients: Any = False,
+    aggregation_method: Any = None,
+    name: str = "hessians",
+    colocate_gradients_with_ops: bool = False,
+) -> list[Any]:
+    """Return the second derivatives of `ys` with respect to each of `xs`, of shape `x.shape + x.shape`.
+
+    Raises:
+        TapeError: a RuntimeError; there is no graph: eagerly, `fgrad.hessian` takes a function.
+    """
+    if mode.is_deferring() or holds_symbol((ys, xs)):
+        return symbolic.hessians(ys, xs, name)
+    raise errors.TapeError(
+        "tf.hessians is not supported when eager execution is enabled. Use fg.hessian(function)(x) instead."
+    )
+
+
+def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a function its own gradient; see `fgrad.custom_gradient`.
+
+    In a graph the function runs when a session runs the graph, on values: what it uses of the graph must
+    be among its arguments.
+    """
+    eager = fgrad.custom_gradient(f)
+
+    @functools.wraps(f)
+    def call(*args: Any, **keywords: Any) -> Any:
+        return eager(*(convert(arg) if isinstance(arg, (int, float, complex)) else arg for arg in args), **keywords)
+
+    return operation(getattr(f, "__name__", "CustomGradient"))(call)  # type: ignore[no-any-return]
+
+
+def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that runs again in the backward pass; see `fgrad.checkpoint`. In a graph it is `f` itself."""
+    eager = fgrad.checkpoint(f)
+
+    @functools.wraps(f)
+    def call(*args: Any, **keywords: Any) -> Any:
+        deferring = mode.is_deferring() or holds_symbol(args) or holds_symbol(keywords.values())
+        return f(*args, **keywords) if deferring else eager(*args, **keywords)
+
+    return call

@@ -1,0 +1,375 @@
+"""`tf.linalg`: matrices, and batches of them in the leading axes.
+
+    matmul, matvec, tensordot, einsum, cross        products
+    diag, diag_part, set_diag, band_part, trace     parts of matrices
+    norm, global_norm, l2_normalize                 sizes
+    inv, solve, lstsq, pinv, cholesky ...           equations
+    det, slogdet, logdet, eigh, svd, qr             determinants and factors
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.compat.deferred.graph import operation
+from fgrad.compat.tensorflow.arguments import (
+    axes,
+    chosen,
+    convert,
+    on_diagonal,
+    operands,
+    several,
+    turned,
+    with_facts_by,
+)
+from fgrad.compat.tensorflow.arrays import diag as _tensor_diag
+from fgrad.compat.tensorflow.arrays import eye as eye
+from fgrad.compat.tensorflow.arrays import transpose as transpose
+from fgrad.compat.tensorflow.formulas import euclidean_norm
+from fgrad.compat.tensorflow.math import einsum as einsum
+from fgrad.compat.tensorflow.math import global_norm as global_norm
+from fgrad.compat.tensorflow.math import l2_normalize as l2_normalize
+from fgrad.compat.tensorflow.math import matmul as matmul
+from fgrad.compat.tensorflow.math import tensordot as tensordot
+from fgrad.compat.tensorflow.missing import missing
+from fgrad.core.tensor import boxed
+
+# Products
+
+
+@operation("MatVec")
+def matvec(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    adjoint_a: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+) -> Any:
+    """Return matrices times vectors.
+
+    Args:
+        a: matrices.
+        b: vectors, with the same leading axes.
+        transpose_a, adjoint_a: whether to transpose `a` first, and to conjugate it.
+        a_is_sparse, b_is_sparse: without effect.
+    """
+    a, b = operands(a, b)
+    return np.matmul(turned(a, transpose_a, adjoint_a), b[..., None])[..., 0]
+
+
+@operation()
+def cross(a: Any, b: Any) -> Any:
+    """Return the cross product of vectors in space, which lie along the last axis."""
+    a, b = operands(a, b)
+    return a[..., [1, 2, 0]] * b[..., [2, 0, 1]] - a[..., [2, 0, 1]] * b[..., [1, 2, 0]]
+
+
+# Parts of matrices
+
+
+@operation("matrix_transpose")
+def matrix_transpose(a: Any, conjugate: bool = False) -> Any:
+    """Exchange the last two axes."""
+    return turned(convert(a), not conjugate, conjugate)
+
+
+@operation("adjoint")
+def adjoint(matrix: Any) -> Any:
+    """Exchange the last two axes, and conjugate."""
+    return turned(convert(matrix), False, True)
+
+
+tensor_diag = _tensor_diag
+
+
+@operation("MatrixDiag")
+def diag(diagonal: Any) -> Any:
+    """Return matrices with the last axis of a tensor on their diagonals."""
+    return on_diagonal(convert(diagonal))
+
+
+@operation("MatrixDiagPart")
+def diag_part(input: Any) -> Any:
+    """Return the diagonals of matrices."""
+    return _diagonal(convert(input))
+
+
+def _diagonal(x: Any) -> Any:
+    places = np.arange(min(x.shape[-2:]))
+    return x[..., places, places]
+
+
+@operation("MatrixSetDiag")
+def set_diag(input: Any, diagonal: Any) -> Any:
+    """Return matrices with other values on their diagonals."""
+    x, values = operands(input, diagonal)
+    rows, columns = x.shape[-2:]
+    missing = max(rows, columns) - min(rows, columns)
+    if missing:
+        values = np.concatenate([values, np.zeros((*values.shape[:-1], missing), values.dtype)], axis=-1)
+    values = values[..., :, None] if rows > columns else values[..., None, :]
+    return np.where(np.eye(rows, columns, dtype=np.bool_), values, x)
+
+
+@operation("MatrixBandPart")
+def band_part(input: Any, num_lower: Any, num_upper: Any) -> Any:
+    """Return matrices with zeros outside of a band around the diagonal.
+
+    Args:
+        input: matrices.
+        num_lower, num_upper: how many diagonals to keep below and above the main one; all if negative.
+    """
+    x = convert(input)
+    rows, columns = np.indices(x.shape[-2:], sparse=True)
+    below, above = int(num_lower), int(num_upper)
+    is_kept = ((below < 0) | (rows - columns <= below)) & ((above < 0) | (columns - rows <= above))
+    return np.where(is_kept, x, np.zeros((), x.dtype))
+
+
+@operation("Trace")
+def trace(x: Any) -> Any:
+    """Return the sum of the diagonal."""
+    return np.sum(_diagonal(convert(x)), axis=-1)
+
+
+# Sizes
+
+
+@operation("norm")
+def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = None, keep_dims: Any = None) -> Any:
+    """Return the norm of vectors or matrices; where it is 0, so is its derivative.
+
+    Args:
+        tensor: of any shape.
+        ord: "euclidean", a positive number or infinity; of matrices "euclidean", "fro", 1, 2 or infinity.
+        axis: the axis of vectors, or the two axes of matrices; by default all elements are one vector.
+        keepdims: whether to keep these axes, of size 1.
+        keep_dims: the old name of `keepdims`.
+
+    Raises:
+        ParameterError: a ValueError; `ord` is no norm, or not one of matrices.
+    """
+    x, axis = convert(tensor), axes(axis)
+    keepdims = bool(chosen("keepdims", keepdims, "keep_dims", keep_dims))
+    is_matrix = isinstance(axis, tuple) and len(axis) == 2
+    if ord == "euclidean" or (ord == "fro" and is_matrix) or (ord == 2 and not is_matrix):
+        return euclidean_norm(x, axis, keepdims)
+    if isinstance(ord, str) or not ord > 0 or (is_matrix and ord not in (1, 2, np.inf)):
+        kind = "matrices" if is_matrix else "vectors"
+        raise errors.ParameterError(f"ord is {ord!r}, which is not a norm of {kind} that fgrad has.")
+    return _matrix_norm(x, ord, axis, keepdims) if is_matrix else _vector_norm(x, ord, axis, keepdims)
+
+
+def _vector_norm(x: Any, order: Any, axis: Any, keepdims: bool) -> Any:
+    lengths = np.abs(x)
+    if order == np.inf:
+        return np.max(lengths, axis=axis, keepdims=keepdims)
+    if order == 1:
+        return np.sum(lengths, axis=axis, keepdims=keepdims)
+    total = np.sum(lengths**order, axis=axis, keepdims=keepdims)
+    positive = total > 0
+    return np.where(positive, np.where(positive, total, 1) ** (1 / order), total)
+
+
+def _matrix_norm(x: Any, order: Any, axis: tuple[int, int], keepdims: bool) -> Any:
+    if order == 2:
+        return boxed(np.linalg.norm(x, 2, axis, keepdims))
+    summed, compared = axis if order == 1 else axis[::-1]
+    sums = np.sum(np.abs(x), axis=summed, keepdims=True)
+    largest = np.max(sums, axis=compared, keepdims=True)
+    return largest if keepdims else np.squeeze(largest, axis)
+
+
+# Equations. In a graph the shape of their results is that of a product, which exists for singular matrices, too
+
+
+def _solution_like(matrix: Any, rhs: Any, *options: Any, **named: Any) -> Any:
+    a, b = operands(matrix, rhs)
+    return np.matmul(np.swapaxes(a, -1, -2), b)
+
+
+def _matrix_like(input: Any, *options: Any, **named: Any) -> Any:
+    return convert(input)
+
+
+def _number_like(input: Any) -> Any:
+    return convert(input)[..., 0, 0]
+
+
+@with_facts_by(_matrix_like)
+@operation("MatrixInverse")
+def inv(input: Any, adjoint: bool = False) -> Any:
+    """Return the inverses of matrices, or of their adjoints."""
+    return boxed(np.linalg.inv(turned(convert(input), False, adjoint)))
+
+
+@with_facts_by(_solution_like)
+@operation("MatrixSolve")
+def solve(matrix: Any, rhs: Any, adjoint: bool = False) -> Any:
+    """Return `x` with `matrix @ x = rhs`, or with the adjoint of the matrix; `rhs` is a matrix, too."""
+    a, b = operands(matrix, rhs)
+    return boxed(np.linalg.solve(turned(a, False, adjoint), b))
+
+
+@with_facts_by(_solution_like)
+@operation("MatrixTriangularSolve")
+def triangular_solve(matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False) -> Any:
+    """Return `x` with `matrix @ x = rhs`, where only one triangle of the matrix is read.
+
+    Args:
+        matrix: square matrices.
+        rhs: matrices.
+        lower: whether it is the lower triangle.
+        adjoint: whether to solve with the adjoint of that triangle.
+    """
+    a, b = operands(matrix, rhs)
+    return boxed(np.linalg.solve(turned(_triangle(a, lower), False, adjoint), b))
+
+
+def _triangle(x: Any, lower: bool) -> Any:
+    rows, columns = np.indices(x.shape[-2:], sparse=True)
+    return np.where(rows >= columns if lower else rows <= columns, x, np.zeros((), x.dtype))
+
+
+@with_facts_by(_matrix_like)
+@operation()
+def cholesky(input: Any) -> Any:
+    """Return the lower triangular `L` with `L @ L.T` equal to a positive definite matrix."""
+    return boxed(np.linalg.cholesky(convert(input)))
+
+
+@with_facts_by(_solution_like)
+@operation("cholesky_solve")
+def cholesky_solve(chol: Any, rhs: Any) -> Any:
+    """Return `x` with `A @ x = rhs`, where `chol` is what `cholesky(A)` gives."""
+    factor, b = operands(chol, rhs)
+    factor = _triangle(factor, lower=True)
+    return boxed(np.linalg.solve(turned(factor, False, True), np.linalg.solve(factor, b)))
+
+
+@with_facts_by(_solution_like)
+@operation("matrix_solve_ls")
+def lstsq(matrix: Any, rhs: Any, l2_regularizer: Any = 0.0, fast: bool = True) -> Any:
+    """Return the `x` for which `matrix @ x` is nearest to `rhs`.
+
+    Args:
+        matrix, rhs: matrices with the same number of rows.
+        l2_regularizer: how much the squares of `x` count in addition; needs `fast`.
+        fast: by the normal equations, for matrices of full rank; otherwise by singular values.
+    """
+    a, b = operands(matrix, rhs)
+    if not fast:
+        return boxed(np.matmul(boxed(np.linalg.pinv(a)), b))
+    transposed = turned(a, False, True)
+    is_tall = a.shape[-2] >= a.shape[-1]
+    square = np.matmul(transposed, a) if is_tall else np.matmul(a, transposed)
+    square = square + convert(l2_regularizer, hint=a.dtype) * np.eye(square.shape[-1], dtype=a.dtype)
+    if is_tall:
+        return boxed(np.linalg.solve(square, np.matmul(transposed, b)))
+    return np.matmul(transposed, boxed(np.linalg.solve(square, b)))
+
+
+@operation("pinv")
+def pinv(a: Any, rcond: Any = None) -> Any:
+    """Return the pseudo-inverses; singular values below `rcond` times the largest one count as 0."""
+    x = convert(a)
+    cutoff = 10 * max(x.shape[-2:]) * float(np.finfo(x.dtype).eps) if rcond is None else rcond
+    return boxed(np.linalg.pinv(x, cutoff))
+
+
+# Determinants and factors
+
+
+@with_facts_by(_number_like)
+@operation("MatrixDeterminant")
+def det(input: Any) -> Any:
+    """Return the determinants of matrices."""
+    return boxed(np.linalg.det(convert(input)))
+
+
+def _all(function: Any) -> Callable[..., tuple[Any, ...]]:
+    """Let a function of NumPy with several results give tensors."""
+    return lambda x, **keywords: tuple(boxed(each) for each in function(convert(x), **keywords))
+
+
+_slogdet = several(_all(np.linalg.slogdet), 2, "LogMatrixDeterminant")
+_eigh = several(_all(np.linalg.eigh), 2, "SelfAdjointEigV2")
+_qr = several(_all(np.linalg.qr), 2, "Qr")
+
+
+def _singular(x: Any, full_matrices: bool) -> tuple[Any, ...]:
+    u, s, vh = (boxed(each) for each in np.linalg.svd(convert(x), full_matrices))
+    return s, u, turned(vh, False, True)
+
+
+_svd = several(_singular, 3, "Svd")
+
+
+def slogdet(input: Any, name: str | None = None) -> tuple[Any, ...]:
+    """Return the signs of determinants, and the logarithms of their absolute values."""
+    return _slogdet(input, name=name)
+
+
+@with_facts_by(_number_like)
+@operation("logdet")
+def logdet(matrix: Any) -> Any:
+    """Return the logarithms of the determinants of positive definite matrices."""
+    return 2 * np.sum(np.log(np.real(_diagonal(boxed(np.linalg.cholesky(convert(matrix)))))), axis=-1)
+
+
+def eigh(tensor: Any, name: str | None = None) -> tuple[Any, ...]:
+    """Return the eigenvalues of symmetric matrices in increasing order, and their vectors as columns."""
+    return _eigh(tensor, name=name)
+
+
+@operation("SelfAdjointEigV2")
+def eigvalsh(tensor: Any) -> Any:
+    """Return the eigenvalues of symmetric matrices in increasing order."""
+    return boxed(np.linalg.eigvalsh(convert(tensor)))
+
+
+def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
+    """Return singular values, the largest one first, and the vectors that belong to them.
+
+    Args:
+        tensor: matrices.
+        full_matrices: whether the vectors are completed to square matrices.
+        compute_uv: whether to return the vectors, too.
+        name: of the nodes.
+
+    Returns:
+        `s`, or `s, u, v` with `tensor` equal to `u @ diag(s) @ v.T`.
+    """
+    return _svd(tensor, full_matrices, name=name) if compute_uv else _singular_values(tensor, name=name)
+
+
+@operation("Svd")
+def _singular_values(x: Any) -> Any:
+    return boxed(np.linalg.svd(convert(x), compute_uv=False))
+
+
+def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> tuple[Any, ...]:
+    """Return `q` with orthonormal columns and an upper triangular `r`, whose product is the matrix."""
+    return _qr(input, mode="complete" if full_matrices else "reduced", name=name)
+
+
+# TensorFlow 1's names at the top level
+
+matrix_inverse = inv
+matrix_determinant = det
+matrix_solve = solve
+matrix_triangular_solve = triangular_solve
+matrix_diag = diag
+matrix_diag_part = diag_part
+matrix_set_diag = set_diag
+matrix_band_part = band_part
+matrix_solve_ls = lstsq
+self_adjoint_eig = eigh
+self_adjoint_eigvals = eigvalsh
+
+__getattr__ = missing(__name__)

@@ -1,0 +1,70 @@
+"""What to say where fgrad does not have a name of TensorFlow."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from fgrad import errors
+
+_INSTEAD = {
+    "keras": "a model is a function of variables, and fg.optimizers trains it",
+    "layers": "a layer is a function of variables: tf.nn.relu(tf.matmul(x, w) + b)",
+    "estimator": "write the training loop: optimizer.minimize(loss)",
+    "data": "iterate over NumPy arrays, rows[i : i + batch_size]",
+    "io": "read files with NumPy and Python",
+    "image": "use NumPy, SciPy (scipy.ndimage) or Pillow",
+    "summary": "collect values in lists and plot them with matplotlib",
+    "saved_model": "fg.save(path, {'w': w}) and fg.load(path)",
+    "Saver": "fg.save(path, {'w': w}) and fg.load(path), with session.run(w) for the variables of a graph",
+    "Checkpoint": "fg.save(path, {'w': w}) and fg.load(path)",
+    "distribute": "fgrad runs in one process",
+    "string": "Python's own strings",
+    "strings": "Python's own strings",
+    "sparse": "fgrad's tensors are dense",
+    "SparseTensor": "fgrad's tensors are dense",
+    "IndexedSlices": "gradients of tf.gather are dense here, of the variable's own shape",
+    "ragged": "a list of tensors is a container that gradients follow",
+    "while_loop": "Python's while works eagerly, on values",
+    "cond": "Python's if works eagerly, on values; in a graph tf.where chooses between two results",
+    "map_fn": "fg.vmap(function)(rows), or tf.stack([function(row) for row in rows])",
+    "vectorized_map": "fg.vmap(function)(rows)",
+    "scan": "a Python loop",
+    "py_func": "eagerly, call the function; in a graph, feed its result",
+    "autograph": "Python's control flow works as it is",
+    "test": "pytest and fg.testing.check_grads",
+    "gradient_checker": "fg.testing.check_grads",
+    "fft": "numpy.fft",
+    "signal": "numpy.fft and scipy.signal",
+}
+"""What fgrad has in place of well-known names."""
+
+
+def missing(module: str) -> Callable[[str], Any]:
+    """Return a module's `__getattr__`, which explains names that are not there."""
+
+    def __getattr__(name: str) -> Any:  # noqa: N807
+        if name.startswith("__"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        raise errors.MissingNameError(f"{module} has no {name!r}{_advice(module, name)}")
+
+    return __getattr__
+
+
+def _advice(module: str, name: str) -> str:
+    if name in _INSTEAD:
+        return f". Instead: {_INSTEAD[name]}."
+    root = module.partition("tensorflow")[0] + "tensorflow"
+    elsewhere = sorted(
+        other.removeprefix(root).lstrip(".")
+        for other, found in sys.modules.items()
+        if other.startswith(root + ".") and name in vars(found) and other != module
+    )
+    if elsewhere:
+        return f"; there is tf.{elsewhere[0]}.{name}."
+    near = difflib.get_close_matches(name, [each for each in vars(sys.modules[module]) if not each.startswith("_")])
+    if near:
+        return f"; did you mean {' or '.join(near)}?"
+    return ". NumPy's functions work on its tensors when they are eager; `dir()` of the module lists what there is."

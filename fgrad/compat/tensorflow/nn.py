@@ -1,0 +1,599 @@
+"""`tf.nn`: what neural networks are made of.
+
+    relu, elu, softmax, sigmoid, dropout ...        activations
+    bias_add, xw_plus_b, embedding_lookup           layers
+    conv2d, max_pool, avg_pool                      layers for images
+    softmax_cross_entropy_with_logits ...           losses, which stay finite for large logits
+    moments, l2_loss, top_k, in_top_k ...           figures
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import clipping, errors
+from fgrad.compat.deferred.graph import operation
+from fgrad.compat.tensorflow import arrays, random
+from fgrad.compat.tensorflow.arguments import (
+    check_within,
+    chosen,
+    convert,
+    is_known,
+    is_version_1,
+    operands,
+    plain,
+    with_facts_of,
+    with_sizes_known_of,
+    with_unknown_size,
+)
+from fgrad.compat.tensorflow.formulas import error_function, logistic, minus_abs, nonnegative_part
+from fgrad.compat.tensorflow.formulas import log_softmax as _log_softmax
+from fgrad.compat.tensorflow.formulas import softmax as _softmax
+from fgrad.compat.tensorflow.math import l2_normalize as l2_normalize
+from fgrad.compat.tensorflow.math import log_sigmoid as log_sigmoid
+from fgrad.compat.tensorflow.math import reduce_mean as _reduce_mean
+from fgrad.compat.tensorflow.math import reduce_variance as _reduce_variance
+from fgrad.compat.tensorflow.math import sigmoid as sigmoid
+from fgrad.compat.tensorflow.math import softplus as softplus
+from fgrad.compat.tensorflow.math import tanh as tanh
+from fgrad.compat.tensorflow.math import top_k as top_k
+from fgrad.compat.tensorflow.missing import missing
+from fgrad.core.tensor import boxed
+
+# Activations
+
+
+@operation()
+def relu(features: Any) -> Any:
+    """Return the positive elements, and 0 in place of the others; the derivative at 0 is 0."""
+    return nonnegative_part(convert(features))
+
+
+@operation()
+def relu6(features: Any) -> Any:
+    """Limit every element to the interval from 0 to 6; the derivative at its ends is 0."""
+    x = convert(features)
+    return np.where(x >= 6, 6, nonnegative_part(x))
+
+
+@operation()
+def leaky_relu(features: Any, alpha: Any = 0.2) -> Any:
+    """Return the positive elements, and `alpha` times the others."""
+    x, alpha = operands(features, alpha)
+    return np.where(x > 0, x, alpha * x)
+
+
+@operation()
+def elu(features: Any) -> Any:
+    """Return the positive elements, and `exp(x) - 1` of the others."""
+    return _exponential_below(convert(features))
+
+
+def _exponential_below(x: Any) -> Any:
+    return np.where(x > 0, x, np.expm1(np.where(x > 0, 0, x)))
+
+
+_SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
+
+
+@operation()
+def selu(features: Any) -> Any:
+    """Return `elu`, scaled such that mean 0 and variance 1 stay (https://arxiv.org/abs/1706.02515)."""
+    x = convert(features)
+    return _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * _exponential_below(x))
+
+
+@operation()
+def gelu(features: Any, approximate: bool = False) -> Any:
+    """Return `x` times the normal distribution's probability below `x`; if `approximate`, by tanh."""
+    x = convert(features)
+    if approximate:
+        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+    return 0.5 * x * (1 + error_function(x * math.sqrt(0.5)))
+
+
+@operation("swish")
+def swish(features: Any, beta: Any = 1.0) -> Any:
+    """Return `x * sigmoid(beta * x)`."""
+    x, beta = operands(features, beta)
+    return x * logistic(beta * x)
+
+
+silu = swish
+
+
+@operation()
+def softsign(features: Any) -> Any:
+    """Return `x / (1 + abs(x))`."""
+    x = convert(features)
+    return x / (1 - minus_abs(x))
+
+
+@operation()
+def softmax(logits: Any, axis: Any = None, dim: Any = None) -> Any:
+    """Return exponentials divided by their sum along an axis, by default the last one.
+
+    Args:
+        logits: a tensor.
+        axis: along which they sum to 1.
+        dim: the old name of `axis`.
+    """
+    return _softmax(convert(logits), _last(chosen("axis", axis, "dim", dim)))
+
+
+@operation()
+def log_softmax(logits: Any, axis: Any = None, dim: Any = None) -> Any:
+    """Return the logarithm of `softmax`, without overflow; `dim` is the old name of `axis`."""
+    return _log_softmax(convert(logits), _last(chosen("axis", axis, "dim", dim)))
+
+
+def _last(axis: Any) -> int:
+    return -1 if axis is None else int(axis)
+
+
+def dropout(
+    x: Any,
+    *positional: Any,
+    rate: Any = None,
+    keep_prob: Any = None,
+    noise_shape: Any = None,
+    seed: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Put 0 in place of elements that are chosen at random, and scale the others up to the same mean.
+
+    Args:
+        x: a tensor of floats.
+        positional: `rate, noise_shape, seed`; in TensorFlow 1's namespace `keep_prob, noise_shape, seed`.
+        rate: the probability of an element to be 0.
+        keep_prob: one minus that.
+        noise_shape: the shape in which to choose; it broadcasts to that of `x`, by default it is that.
+        seed: see `tf.random.set_seed`.
+        name: of the node.
+
+    Raises:
+        ParameterError: a ValueError; the rate is missing, given twice or not in [0, 1).
+
+    Example:
+        >>> dropout([1.0, 2.0, 3.0], rate=0.0)
+        Tensor([1., 2., 3.], dtype=float32)
+    """
+    given = {"rate": rate, "keep_prob": keep_prob, "noise_shape": noise_shape, "seed": seed}
+    names = ("keep_prob" if is_version_1() else "rate", "noise_shape", "seed")
+    for argument, value in zip(names, positional, strict=False):
+        if given[argument] is not None or len(positional) > len(names):
+            raise TypeError(f"dropout() got too many arguments, or several values for argument {argument!r}")
+        given[argument] = value
+    if (given["rate"] is None) == (given["keep_prob"] is None):
+        raise errors.ParameterError("pass rate, the probability of an element to be dropped, or keep_prob, 1 - rate.")
+    x = arrays.convert_to_tensor(x)
+    shape = arrays.shape(x) if given["noise_shape"] is None else given["noise_shape"]
+    noise = random.uniform(shape, seed=given["seed"])
+    return with_facts_of(x, _dropped(x, noise, given["rate"], given["keep_prob"], name=name))
+
+
+@operation("dropout")
+def _dropped(x: Any, noise: Any, rate: Any, keep_prob: Any) -> Any:
+    if x.dtype.kind != "f":
+        raise errors.DtypeError(f"x must be floats, since it is scaled, and its dtype is {x.dtype}.")
+    dropped = float(rate) if keep_prob is None else 1 - float(keep_prob)
+    if not 0 <= dropped < 1:
+        raise errors.ParameterError(f"the rate must be in [0, 1), and it is {dropped}: rate is 1 - keep_prob.")
+    return np.where(noise >= dropped, x / (1 - dropped), 0)
+
+
+# Layers
+
+
+@operation("BiasAdd")
+def bias_add(value: Any, bias: Any, data_format: Any = None) -> Any:
+    """Add a vector along the last axis, or along axis 1 for a data format that begins with "NC"."""
+    x, b = operands(value, bias)
+    if data_format is not None and data_format.startswith("NC"):
+        b = np.reshape(b, (-1,) + (1,) * (x.ndim - 2))
+    return x + b
+
+
+@operation("xw_plus_b")
+def xw_plus_b(x: Any, weights: Any, biases: Any) -> Any:
+    """Return `x @ weights + biases`."""
+    x, weights, biases = operands(x, weights, biases)
+    return np.matmul(x, weights) + biases
+
+
+@operation("batchnorm")
+def batch_normalization(x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: Any) -> Any:
+    """Return `(x - mean) / sqrt(variance + variance_epsilon) * scale + offset`; the last two may be None."""
+    x = convert(x)
+    factor = 1 / np.sqrt(convert(variance, hint=x.dtype) + convert(variance_epsilon, hint=x.dtype))
+    factor = factor if scale is None else factor * convert(scale, hint=x.dtype)
+    moved = (x - convert(mean, hint=x.dtype)) * factor
+    return moved if offset is None else moved + convert(offset, hint=x.dtype)
+
+
+def embedding_lookup(
+    params: Any, ids: Any, partition_strategy: str = "mod", name: str | None = None, max_norm: Any = None
+) -> Any:
+    """Return the rows of a table at indices.
+
+    Args:
+        params: the table, also as a list of one.
+        ids: integers of any shape.
+        partition_strategy: without effect: the table has one part.
+        name: of the node.
+        max_norm: the largest norm of a row; longer ones are scaled down.
+
+    Raises:
+        InvalidArgumentError: a ValueError; an index is negative or too large.
+        ParameterError: a ValueError; the table is parted.
+    """
+    if isinstance(params, (list, tuple)):
+        if len(params) != 1:
+            raise errors.ParameterError("params must be one table; join its parts with tf.concat.")
+        (params,) = params
+    return _rows(params, ids, max_norm, name=name or "embedding_lookup")
+
+
+@operation("embedding_lookup")
+def _rows(params: Any, ids: Any, max_norm: Any) -> Any:
+    table, places = convert(params), convert(ids)
+    check_within(places, table.shape[0], "ids")
+    rows = np.take(table, places, 0)
+    return rows if max_norm is None else clipping.clip_by_norm(rows, max_norm, tuple(range(places.ndim, rows.ndim)))
+
+
+# Layers for images: windows of a batch of images, as views that are moved by one step each
+
+
+def _pair(value: Any, format: str) -> tuple[int, int]:
+    """Return the numbers for height and width, from one number, two, or four with those of batch and channel."""
+    numbers = [int(each) for each in value] if np.iterable(value) else [int(value)] * 2
+    if len(numbers) == 4:
+        height, width = _places(format)
+        if numbers[0] != 1 or numbers[3 if format == "NHWC" else 1] != 1:
+            raise errors.ParameterError(f"{numbers} must be 1 for the axes of batch and channels.")
+        numbers = [numbers[height], numbers[width]]
+    if len(numbers) not in (1, 2):
+        raise errors.ParameterError(f"{value} must be one number, two, or four.")
+    return numbers[0], numbers[-1]
+
+
+def _padding(padding: str, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int]) -> list[Any]:
+    """Return how many rows and columns to add before and after."""
+    if not isinstance(padding, str) or padding.upper() not in ("SAME", "VALID"):
+        raise errors.ParameterError(f"padding is {padding!r}; use 'SAME' or 'VALID'.")
+    if padding.upper() == "VALID":
+        return [(0, 0), (0, 0)]
+    totals = [
+        max((-(-size // stride) - 1) * stride + width - size, 0)
+        for size, width, stride in zip(sizes, kernel, strides, strict=True)
+    ]
+    return [(total // 2, total - total // 2) for total in totals]
+
+
+def _windows(x: Any, kernel: tuple[int, int], strides: tuple[int, int], padding: str, fill: float) -> list[Any]:
+    """Return, for every place in a window, the elements that all windows have there."""
+    widths = [(0, 0), *_padding(padding, x.shape[1:3], kernel, strides), (0, 0)]
+    x = arrays.pad(x, widths, constant_values=fill) if any(map(any, widths)) else x
+    ends = [size - width for size, width in zip(x.shape[1:3], kernel, strict=True)]
+    if min(ends) < 0:
+        raise errors.ShapeError(f"windows of {kernel} do not fit into images of {x.shape[1:3]}.")
+    return [
+        x[:, row : row + ends[0] + 1 : strides[0], column : column + ends[1] + 1 : strides[1]]
+        for row in range(kernel[0])
+        for column in range(kernel[1])
+    ]
+
+
+def _channels_last(x: Any, format: str) -> Any:
+    if format not in ("NHWC", "NCHW"):
+        raise errors.ParameterError(f"data_format is {format!r}; use 'NHWC' or 'NCHW'.")
+    return x if format == "NHWC" else np.moveaxis(x, 1, 3)
+
+
+def _channels_back(x: Any, format: str) -> Any:
+    return x if format == "NHWC" else np.moveaxis(x, 3, 1)
+
+
+def conv2d(
+    input: Any,
+    filter: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    use_cudnn_on_gpu: bool = True,
+    data_format: str = "NHWC",
+    dilations: Any = 1,
+    name: str | None = None,
+    filters: Any = None,
+) -> Any:
+    """Correlate images with filters.
+
+    Args:
+        input: images: batch, height, width, channels, or with the channels second for "NCHW".
+        filter, filters: height, width, channels, results.
+        strides: by how many pixels the filters move: one number, two, or four for all axes.
+        padding: "SAME" for zeros around the images, "VALID" for places where the filters fit.
+        use_cudnn_on_gpu: without effect.
+        data_format: "NHWC" or "NCHW".
+        dilations: 1: filters have no gaps.
+        name: of the node.
+
+    Raises:
+        ParameterError: a ValueError; an option is missing or has an unknown value.
+        ShapeError: a ValueError; the filters do not fit the images.
+    """
+    filters = chosen("filters", filters, "filter", filter)
+    if filters is None or strides is None or padding is None:
+        raise errors.ParameterError("conv2d needs filters, strides and padding.")
+    if dilations is not None and _pair(dilations, data_format) != (1, 1):
+        raise errors.ParameterError(f"dilations is {dilations}, and fgrad has filters without gaps only: 1.")
+    found = _correlated(input, filters, strides, padding, data_format, name=name)
+    found = with_sizes_known_of(input, found, _places(data_format))
+    return found if is_known(filters) else with_unknown_size(found, None)
+
+
+@operation("Conv2D")
+def _correlated(input: Any, filters: Any, strides: Any, padding: Any, format: str) -> Any:
+    images, filters = operands(input, filters)
+    images = _channels_last(images, format)
+    height, width, channels, results = filters.shape
+    if images.shape[3] != channels:
+        raise errors.ShapeError(f"the images have {images.shape[3]} channels, and the filters take {channels}.")
+    patches = np.concatenate(_windows(images, (height, width), _pair(strides, format), padding, 0), axis=-1)
+    found = np.matmul(patches, np.reshape(filters, (height * width * channels, results)))
+    return _channels_back(found, format)
+
+
+def _places(format: str) -> tuple[int, int]:
+    """Return the axes of height and width."""
+    return (1, 2) if format == "NHWC" else (2, 3)
+
+
+def max_pool(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", name: str | None = None
+) -> Any:
+    """Return the largest element of each window of images; equal ones share the derivative.
+
+    Args:
+        input: images: batch, height, width, channels, or with the channels second for "NCHW".
+        ksize: the size of a window: one number, two, or four for all axes.
+        strides: by how many pixels the window moves, likewise.
+        padding: "SAME" for windows that reach over the edges, "VALID" for places where they fit.
+        data_format: "NHWC" or "NCHW".
+        name: of the node.
+
+    Raises:
+        ParameterError: a ValueError; an option has an unknown value.
+        ShapeError: a ValueError; the windows do not fit into the images.
+    """
+    found = _largest_in_windows(input, ksize, strides, padding, data_format, name=name)
+    return with_sizes_known_of(input, found, _places(data_format))
+
+
+@operation("MaxPool")
+def _largest_in_windows(input: Any, ksize: Any, strides: Any, padding: Any, format: str) -> Any:
+    images = _channels_last(convert(input), format)
+    windows = _windows(images, _pair(ksize, format), _pair(strides, format), padding, _lowest(images))
+    return _channels_back(np.max(np.stack(windows), axis=0), format)
+
+
+def _lowest(x: Any) -> Any:
+    return -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+
+
+def avg_pool(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", name: str | None = None
+) -> Any:
+    """Return the mean of each window of images, of the elements that are inside; see `max_pool`."""
+    found = _means_of_windows(input, ksize, strides, padding, data_format, name=name)
+    return with_sizes_known_of(input, found, _places(data_format))
+
+
+@operation("AvgPool")
+def _means_of_windows(input: Any, ksize: Any, strides: Any, padding: Any, format: str) -> Any:
+    images = _channels_last(convert(input), format)
+    kernel, steps = _pair(ksize, format), _pair(strides, format)
+    inside = convert(np.ones((1, *images.shape[1:3], 1), images.dtype))
+    total = np.sum(np.stack(_windows(images, kernel, steps, padding, 0)), axis=0)
+    count = np.sum(np.stack(_windows(inside, kernel, steps, padding, 0)), axis=0)
+    return _channels_back(total / count, format)
+
+
+max_pool2d, avg_pool2d = max_pool, avg_pool
+
+
+# Losses
+
+
+def _named_only(function: str, sentinel: Any, labels: Any, logits: Any) -> None:
+    if sentinel is not None or labels is None or logits is None:
+        raise errors.ParameterError(
+            f"Only call `{function}` with named arguments (labels=..., logits=...): their order differs "
+            "between the versions of TensorFlow."
+        )
+
+
+def softmax_cross_entropy_with_logits(
+    _sentinel: Any = None,
+    labels: Any = None,
+    logits: Any = None,
+    dim: Any = None,
+    axis: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Return `-sum(labels * log_softmax(logits))` along an axis.
+
+    Args:
+        _sentinel: takes a positional argument, which is an error.
+        labels: probabilities. In TensorFlow 1's namespace no derivative passes to them; see
+            `softmax_cross_entropy_with_logits_v2`.
+        logits: logarithms of probabilities, up to a constant.
+        dim: the old name of `axis`.
+        axis: of the classes, by default the last one.
+        name: of the node.
+
+    Raises:
+        ParameterError: a ValueError; `labels` and `logits` are not passed by name.
+    """
+    _named_only("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
+    labels = arrays.stop_gradient(labels) if is_version_1() else labels
+    return softmax_cross_entropy_with_logits_v2(labels, logits, axis, dim, name)
+
+
+def softmax_cross_entropy_with_logits_v2(
+    labels: Any, logits: Any, axis: Any = None, dim: Any = None, name: str | None = None
+) -> Any:
+    """Return `-sum(labels * log_softmax(logits))` along an axis; derivatives pass to the labels, too.
+
+    Args:
+        labels: probabilities.
+        logits: logarithms of probabilities, up to a constant.
+        axis: of the classes, by default the last one.
+        dim: the old name of `axis`.
+        name: of the node.
+    """
+    return _cross_entropy(labels, logits, _last(chosen("axis", axis, "dim", dim)), name=name)
+
+
+@operation("SoftmaxCrossEntropyWithLogits")
+def _cross_entropy(labels: Any, logits: Any, axis: int) -> Any:
+    logits, labels = operands(logits, labels)
+    return -np.sum(labels * _log_softmax(logits, axis), axis=axis)
+
+
+def sparse_softmax_cross_entropy_with_logits(
+    _sentinel: Any = None, labels: Any = None, logits: Any = None, name: str | None = None
+) -> Any:
+    """Return `-log_softmax(logits)[label]`, where the labels are the numbers of classes.
+
+    Args:
+        _sentinel: takes a positional argument, which is an error.
+        labels: integers, of the shape of `logits` without its last axis.
+        logits: logarithms of probabilities, up to a constant.
+        name: of the node.
+
+    Raises:
+        ParameterError: a ValueError; `labels` and `logits` are not passed by name.
+        InvalidArgumentError: a ValueError; a label is negative or too large.
+        ShapeError: a ValueError; the labels do not fit the logits.
+    """
+    _named_only("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
+    return _sparse_cross_entropy(labels, logits, name=name)
+
+
+@operation("SparseSoftmaxCrossEntropyWithLogits")
+def _sparse_cross_entropy(labels: Any, logits: Any) -> Any:
+    logits, numbers = convert(logits), plain(convert(labels))
+    if numbers.shape != logits.shape[:-1]:
+        raise errors.ShapeError(f"labels of shape {numbers.shape} do not fit logits of shape {logits.shape}.")
+    check_within(numbers, logits.shape[-1], "labels")
+    is_label = numbers[..., None] == np.arange(logits.shape[-1])
+    return -np.sum(np.where(is_label, _log_softmax(logits, -1), 0), axis=-1)
+
+
+def sigmoid_cross_entropy_with_logits(
+    _sentinel: Any = None, labels: Any = None, logits: Any = None, name: str | None = None
+) -> Any:
+    """Return `-labels * log(sigmoid(logits)) - (1 - labels) * log(1 - sigmoid(logits))` of each element.
+
+    Args:
+        _sentinel: takes a positional argument, which is an error.
+        labels: probabilities.
+        logits: of the same shape.
+        name: of the node.
+
+    Raises:
+        ParameterError: a ValueError; `labels` and `logits` are not passed by name.
+    """
+    _named_only("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
+    return _logistic_loss(labels, logits, name=name)
+
+
+@operation("logistic_loss")
+def _logistic_loss(labels: Any, logits: Any) -> Any:
+    x, z = operands(logits, labels)
+    _check_same_shape(x, z)
+    # In this order, what is left where x * z cancels the first term is exact.
+    return nonnegative_part(x) - x * z + np.log1p(np.exp(minus_abs(x)))
+
+
+def _check_same_shape(logits: Any, labels: Any) -> None:
+    if logits.shape != labels.shape:
+        raise errors.ShapeError(f"logits of shape {logits.shape} and labels of {labels.shape} must have one shape.")
+
+
+@operation("logistic_loss")
+def weighted_cross_entropy_with_logits(
+    labels: Any = None, logits: Any = None, pos_weight: Any = None, targets: Any = None
+) -> Any:
+    """Return `sigmoid_cross_entropy_with_logits` with a weight for the positive examples.
+
+    Args:
+        labels: probabilities.
+        logits: of the same shape.
+        pos_weight: the weight of `-labels * log(sigmoid(logits))`.
+        targets: the old name of `labels`.
+    """
+    x, z, weight = operands(logits, chosen("labels", labels, "targets", targets), pos_weight)
+    _check_same_shape(x, z)
+    factor = 1 + (weight - 1) * z
+    return (1 - z) * x + factor * (np.log1p(np.exp(minus_abs(x))) + nonnegative_part(x) - x)
+
+
+@operation("L2Loss")
+def l2_loss(t: Any) -> Any:
+    """Return half of the sum of squares."""
+    return np.sum(np.square(convert(t))) / 2
+
+
+# Figures
+
+
+def moments(
+    x: Any,
+    axes: Any,
+    shift: Any = None,
+    keepdims: Any = None,
+    keep_dims: Any = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """Return mean and variance along axes.
+
+    Args:
+        x: a tensor.
+        axes: the axes to reduce.
+        shift: without effect.
+        keepdims: whether to keep these axes, of size 1.
+        keep_dims: the old name of `keepdims`.
+        name: of the nodes.
+    """
+    keepdims = chosen("keepdims", keepdims, "keep_dims", keep_dims)
+    return _reduce_mean(x, axes, keepdims, name=name), _reduce_variance(x, axes, keepdims, name=name)
+
+
+@operation("in_top_k", differentiable=False)
+def in_top_k(predictions: Any, targets: Any, k: Any) -> Any:
+    """Return whether the predictions for the targets are among the `k` largest of their rows.
+
+    Args:
+        predictions: a matrix, one row for each target.
+        targets: the columns of the targets. TensorFlow 2 has `targets` before `predictions`: both orders work.
+        k: how many. What is equal to the k-th largest counts, and what is not finite does not.
+    """
+    first, second = plain(convert(predictions)), plain(convert(targets))
+    rows, columns = (second, first) if second.ndim == 2 else (first, second)
+    check_within(columns, rows.shape[1], "targets")
+    own = rows[np.arange(len(rows)), columns]
+    return boxed((np.sum(rows > own[:, None], axis=1) < int(k)) & np.isfinite(own))
+
+
+@operation("zero_fraction", differentiable=False)
+def zero_fraction(value: Any) -> Any:
+    """Return which part of the elements is 0, as a float32 number."""
+    return np.mean(convert(value) == 0).astype(np.float32)
+
+__getattr__ = missing(__name__)

@@ -1,0 +1,407 @@
+"""`tf.random`: random tensors. The numbers are NumPy's, not those that TensorFlow draws for a seed.
+
+    normal, uniform, truncated_normal       new numbers at every call, and at every run of a graph
+    shuffle, categorical                    random orders and choices
+    set_seed                                makes them repeatable
+    stateless_normal ...                    the same numbers for the same seed
+    Generator                               a sequence of one's own
+
+Derivatives pass to the mean, the standard deviation and the bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.compat.deferred import mode
+from fgrad.compat.deferred.convert import as_dtype
+from fgrad.compat.deferred.graph import Graph, GraphTensor, Symbol, as_node, default_graph, holds_symbol, operation
+from fgrad.compat.tensorflow import arrays
+from fgrad.compat.tensorflow.arguments import convert, operands, plain, sizes, with_facts_of
+from fgrad.compat.tensorflow.missing import missing
+from fgrad.core.tensor import boxed
+
+_FLOAT, _LONG = np.dtype(np.float32), np.dtype(np.int64)
+
+Sample = Callable[[np.random.Generator, tuple[int, ...], Any], Any]
+
+
+# Numbers of a generator
+
+
+def _standard_normal(generator: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+    return generator.standard_normal(shape, np.float32 if dtype == np.float32 else np.float64)
+
+
+def _standard_truncated(generator: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return normal numbers, with new ones in place of those beyond two standard deviations."""
+    values = np.asarray(_standard_normal(generator, shape, dtype))
+    while (outside := np.abs(values) > 2).any():
+        values[outside] = _standard_normal(generator, (int(outside.sum()),), dtype)
+    return values
+
+
+def _unit_interval(generator: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return numbers from 0 to before 1; half precision must not round up to 1."""
+    if dtype == np.float16:
+        return generator.integers(0, 2**11, shape) / 2**11
+    return generator.random(shape, np.float32 if dtype == np.float32 else np.float64)
+
+
+def _gumbel(generator: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+    return generator.gumbel(size=shape)
+
+
+def _bits(generator: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+    return generator.integers(0, 2**63 - 1, shape, endpoint=True)
+
+
+def _drawn(sample: Sample, generator: np.random.Generator, shape: Any, dtype: Any) -> Any:
+    return boxed(np.asarray(sample(generator, sizes(shape), dtype)).astype(dtype)[()])
+
+
+# Where generators come from
+
+
+def _seeded(*numbers: int) -> np.random.Generator:
+    return np.random.default_rng([number % 2**64 for number in numbers])
+
+
+class _Process:
+    """The generators of eager calls: one for each seed of an operation, and one for those without."""
+
+    seed: int | None = None
+    generators: dict[int | None, np.random.Generator] = {}  # noqa: RUF012
+
+    @classmethod
+    def generator(cls, seed: int | None) -> np.random.Generator:
+        if seed not in cls.generators:
+            cls.generators[seed] = _generator(cls.seed, seed, 0)
+        return cls.generators[seed]
+
+
+def _generator(seed: int | None, own_seed: int | None, number: int) -> np.random.Generator:
+    """Return the generator for a seed of the graph or process, one of the operation, and its number."""
+    if own_seed is not None:
+        return _seeded(0 if seed is None else seed + 1, own_seed)
+    return np.random.default_rng() if seed is None else _seeded(seed, 0, number)
+
+
+def set_seed(seed: int) -> None:
+    """Make the random numbers of this process, or of the graph that is open, repeatable.
+
+    Args:
+        seed: eagerly, the numbers begin again. In a graph, every session draws the same numbers: set
+            the seed before the operations are made.
+
+    Example:
+        >>> set_seed(1)
+        >>> first = uniform([2])
+        >>> set_seed(1)
+        >>> uniform([2]) == first
+        Tensor([ True,  True])
+    """
+    if mode.is_deferring():
+        default_graph().seed = int(seed)
+    else:
+        _Process.seed = int(seed)
+        _Process.generators = {}
+
+
+set_random_seed = set_seed
+
+
+# Draws
+
+
+class Draw(GraphTensor):
+    """Random numbers, new ones at every run.
+
+    A session keeps a generator for each such node, so that the runs of two sessions of a graph with
+    seeds give the same sequences.
+
+    Args:
+        graph: of which it is a node.
+        sample: draws from a generator.
+        shape: integers, or graph tensors among them, or one graph tensor.
+        dtype: of the numbers.
+        source: from the run and this node to the generator.
+        name: of the node.
+    """
+
+    def __init__(
+        self, graph: Graph, sample: Sample, shape: Any, dtype: Any, source: Callable[[Any, Draw], Any], name: str
+    ) -> None:
+        self._shape = _as_nodes(shape)
+        self._sample, self._dtype, self._source = sample, dtype, source
+        super().__init__(graph, name, [each for each in _each(self._shape) if isinstance(each, GraphTensor)])
+
+    def compute(self, run: Any) -> Any:
+        if isinstance(self._shape, GraphTensor):
+            shape = run.values[self._shape]
+        else:
+            shape = [run.values[each] if isinstance(each, GraphTensor) else each for each in self._shape]
+        return _drawn(self._sample, self._source(run, self), shape, self._dtype)
+
+    def _infer(self) -> tuple[Any, Any]:
+        if isinstance(self._shape, GraphTensor):
+            return None, self._dtype
+        return [None if isinstance(each, GraphTensor) else each for each in self._shape], self._dtype
+
+
+def _as_nodes(shape: Any) -> Any:
+    """Return a shape as a graph tensor, or as a list of integers and graph tensors."""
+    if isinstance(shape, Symbol):
+        return as_node(shape)
+    each = shape if np.iterable(shape) else [shape]
+    return [as_node(size) if isinstance(size, Symbol) else sizes(size)[0] for size in each]
+
+
+def _each(shape: Any) -> list[Any]:
+    return shape if isinstance(shape, list) else [shape]
+
+
+def _draw(sample: Sample, shape: Any, dtype: Any, seed: int | None, name: str | None) -> Any:
+    """Draw numbers now, or make a node that draws them at every run."""
+    if not (mode.is_deferring() or holds_symbol([shape])):
+        return _drawn(sample, _Process.generator(seed), shape, dtype)
+    graph = _graph_of(shape)
+    base = graph.seed
+
+    def source(run: Any, node: Draw) -> Any:
+        generators = run.session.generators
+        if node not in generators:
+            generators[node] = _generator(base, seed, node.number)
+        return generators[node]
+
+    return Draw(graph, sample, shape, dtype, source, name or "random")
+
+
+def _graph_of(shape: Any) -> Graph:
+    found = [each.graph for each in _each(_as_nodes(shape)) if isinstance(each, GraphTensor)]
+    return found[0] if found else default_graph()
+
+
+# Distributions: a standard draw, moved and stretched by operations that have derivatives
+
+
+@operation("random_affine")
+def _moved(draw: Any, scale: Any, offset: Any) -> Any:
+    draw, scale, offset = operands(draw, scale, offset)
+    return draw * scale + offset
+
+
+@operation("random_between")
+def _between(draw: Any, low: Any, high: Any) -> Any:
+    draw, low, high = operands(draw, low, high)
+    return low + draw * (high - low)
+
+
+@operation("random_integer", differentiable=False)
+def _integers(bits: Any, low: Any, high: Any, dtype: Any) -> Any:
+    first, last = (int(convert(bound)) for bound in (low, high))
+    if not first < last:
+        raise errors.InvalidArgumentError(f"need minval < maxval, and they are {first} and {last}.")
+    return boxed((first + plain(bits) % (last - first)).astype(dtype))
+
+
+def _uniformly(draw: Callable[[Sample, Any], Any], low: Any, high: Any, dtype: Any) -> Any:
+    """Return numbers between two bounds, from a function that draws a sample in a dtype."""
+    if dtype.kind not in "iu":
+        return _between(draw(_unit_interval, dtype), low, 1 if high is None else high)
+    if high is None:
+        raise errors.ParameterError(f"Must specify maxval for integer dtype {dtype}.")
+    return _integers(draw(_bits, _LONG), low, high, dtype)
+
+
+def normal(
+    shape: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = _FLOAT,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Return normally distributed numbers; NumPy's, not those that TensorFlow draws for a seed.
+
+    Args:
+        shape: integers, also tensors among them.
+        mean, stddev: numbers or tensors that broadcast to the shape.
+        dtype: of the numbers.
+        seed: of a sequence of numbers that belongs to this operation; see `set_seed`.
+        name: of the node.
+    """
+    return _moved(_draw(_standard_normal, shape, as_dtype(dtype), seed, name), stddev, mean)
+
+
+def truncated_normal(
+    shape: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = _FLOAT,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Return normally distributed numbers at most two standard deviations from the mean; see `normal`."""
+    return _moved(_draw(_standard_truncated, shape, as_dtype(dtype), seed, name), stddev, mean)
+
+
+def uniform(
+    shape: Any,
+    minval: Any = 0,
+    maxval: Any = None,
+    dtype: Any = _FLOAT,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Return numbers that are equally likely between two bounds; NumPy's, not those of TensorFlow.
+
+    Args:
+        shape: integers, also tensors among them.
+        minval, maxval: the smallest number, and the one before which they end, by default 1.
+        dtype: of the numbers; integers need `maxval`.
+        seed: of a sequence of numbers that belongs to this operation; see `set_seed`.
+        name: of the node.
+
+    Raises:
+        ParameterError: a ValueError; integers are wanted, and `maxval` is missing.
+    """
+    return _uniformly(lambda sample, dtype: _draw(sample, shape, dtype, seed, name), minval, maxval, as_dtype(dtype))
+
+
+def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
+    """Return the rows of a tensor in random order."""
+    value = arrays.convert_to_tensor(value)
+    count = arrays.slice(arrays.shape(value), [0], [1])
+    order = arrays.argsort(_draw(_unit_interval, count, np.dtype(np.float64), seed, None))
+    return with_facts_of(value, arrays.gather(value, order, name=name))
+
+
+def categorical(
+    logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None, name: str | None = None
+) -> Any:
+    """Draw the numbers of classes.
+
+    Args:
+        logits: a matrix; each row holds logarithms of probabilities, up to a constant.
+        num_samples: how many to draw for each row.
+        dtype: of the numbers, by default int64.
+        seed: see `set_seed`.
+        name: of the node.
+    """
+    logits = arrays.convert_to_tensor(logits)
+    rows = arrays.slice(arrays.shape(logits), [0], [1])
+    classes = arrays.slice(arrays.shape(logits), [1], [1])
+    shape = arrays.concat([rows, [num_samples], classes], 0)
+    return _most_likely(logits, _draw(_gumbel, shape, np.dtype(np.float64), seed, None), dtype, name=name)
+
+
+@operation("Multinomial", differentiable=False)
+def _most_likely(logits: Any, noise: Any, dtype: Any) -> Any:
+    """The largest of logits plus Gumbel's noise is a class with its probability."""
+    found = np.argmax(np.expand_dims(convert(logits), 1) + noise, axis=-1)
+    return found.astype(_LONG if dtype is None else as_dtype(dtype))
+
+
+def multinomial(
+    logits: Any,
+    num_samples: Any,
+    seed: int | None = None,
+    name: str | None = None,
+    output_dtype: Any = None,
+) -> Any:
+    """Draw the numbers of classes; see `categorical`."""
+    return categorical(logits, num_samples, output_dtype, seed, name)
+
+
+# Numbers that follow from a seed alone
+
+
+@operation("stateless_random", differentiable=False)
+def _stateless(sample: Sample, shape: Any, seed: Any, dtype: Any) -> Any:
+    generator = _seeded(*sizes(convert(seed)))
+    return _drawn(sample, generator, shape, dtype)
+
+
+def stateless_normal(
+    shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = _FLOAT, name: str | None = None
+) -> Any:
+    """Return normally distributed numbers, the same for the same seed of two integers."""
+    return _moved(_stateless(_standard_normal, shape, seed, as_dtype(dtype), name=name), stddev, mean)
+
+
+def stateless_truncated_normal(
+    shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = _FLOAT, name: str | None = None
+) -> Any:
+    """Return what `truncated_normal` does, the same for the same seed of two integers."""
+    return _moved(_stateless(_standard_truncated, shape, seed, as_dtype(dtype), name=name), stddev, mean)
+
+
+def stateless_uniform(
+    shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: Any = _FLOAT, name: str | None = None
+) -> Any:
+    """Return what `uniform` does, the same for the same seed of two integers."""
+    return _uniformly(
+        lambda sample, dtype: _stateless(sample, shape, seed, dtype, name=name), minval, maxval, as_dtype(dtype)
+    )
+
+
+class Generator:
+    """A sequence of random numbers of its own; every call, and every run of a graph, goes on with it.
+
+    Args:
+        seed: from which the sequence begins; None for one that differs from process to process.
+
+    Example:
+        >>> Generator.from_seed(1).uniform([2]) == Generator.from_seed(1).uniform([2])
+        Tensor([ True,  True])
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._generator = np.random.default_rng() if seed is None else _seeded(seed)
+
+    @classmethod
+    def from_seed(cls, seed: int) -> Generator:
+        """Return a generator whose sequence follows from a seed."""
+        return cls(int(seed))
+
+    @classmethod
+    def from_non_deterministic_state(cls) -> Generator:
+        """Return a generator whose sequence differs from process to process."""
+        return cls()
+
+    def _draw(self, sample: Sample, shape: Any, dtype: Any, name: str | None) -> Any:
+        if mode.is_deferring() or holds_symbol([shape]):
+            return Draw(_graph_of(shape), sample, shape, dtype, lambda run, node: self._generator, name or "random")
+        return _drawn(sample, self._generator, shape, dtype)
+
+    def normal(
+        self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = _FLOAT, name: str | None = None
+    ) -> Any:
+        """Return normally distributed numbers."""
+        return _moved(self._draw(_standard_normal, shape, as_dtype(dtype), name), stddev, mean)
+
+    def truncated_normal(
+        self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = _FLOAT, name: str | None = None
+    ) -> Any:
+        """Return normally distributed numbers at most two standard deviations from the mean."""
+        return _moved(self._draw(_standard_truncated, shape, as_dtype(dtype), name), stddev, mean)
+
+    def uniform(
+        self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = _FLOAT, name: str | None = None
+    ) -> Any:
+        """Return numbers that are equally likely from `minval` to before `maxval`, by default 0 and 1."""
+        return _uniformly(lambda sample, dtype: self._draw(sample, shape, dtype, name), minval, maxval, as_dtype(dtype))
+
+
+# TensorFlow 1's names at the top level
+
+random_normal = normal
+random_uniform = uniform
+random_shuffle = shuffle
+
+__getattr__ = missing(__name__)

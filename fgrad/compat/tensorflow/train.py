@@ -1,0 +1,596 @@
+"""`tf.train`: optimizers, learning-rate decay and moving averages by TensorFlow 1's names.
+
+Eagerly an optimizer is fgrad's own. In a graph, `compute_gradients` returns pairs of a graph tensor and
+a variable, and `apply_gradients` an operation: when a session runs it, the session's own copy of the
+optimizer is given the values of the gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors, optimizers
+from fgrad.compat.deferred import mode
+from fgrad.compat.deferred.graph import (
+    GraphTensor,
+    Node,
+    Operation,
+    Symbol,
+    as_node,
+    default_graph,
+    holds_symbol,
+    operation,
+)
+from fgrad.compat.deferred.state import GraphVariable, as_symbol
+from fgrad.compat.deferred.symbolic import gradients
+from fgrad.compat.tensorflow.missing import missing
+from fgrad.compat.tensorflow.variables import GraphKeys, Variable, trainable_variables
+from fgrad.core.tensor import BOXES
+from fgrad.optimizers import schedules
+
+
+class FromRun:
+    """A hyper-parameter that is a graph tensor: a function that returns its value in the present run."""
+
+    def __init__(self, symbol: Any) -> None:
+        self.node: Node = as_node(symbol)
+        self.value: Any = None
+
+    def __call__(self) -> Any:
+        return self.value
+
+
+def _hyper(x: Any) -> Any:
+    return FromRun(x) if isinstance(x, Symbol) else x
+
+
+class Slot(GraphTensor):
+    """What an optimizer remembers of a variable, in the session that runs it."""
+
+    def __init__(self, optimizer: Any, variable: GraphVariable, name: str) -> None:
+        self._optimizer, self._variable, self._slot = optimizer, variable, name
+        super().__init__(variable.graph, f"{variable._name}/{optimizer.name}/{name}", ())
+
+    def compute(self, run: Any) -> Any:
+        held = run.session.variable(self._variable)
+        native = run.session.optimizers.get(self._optimizer, self._optimizer)
+        found = optimizers.Optimizer.get_slot(native, held, self._slot)
+        return native.initial_slots(held.value())[self._slot] if found is None else found
+
+    def _infer(self) -> tuple[Any, Any]:
+        shape = self._variable.shape
+        return (None if shape.ndims is None else list(shape)), self._variable.dtype
+
+
+class Optimizer(optimizers.Optimizer):
+    """The base of `tf.train`'s optimizers: fgrad's, which can also be deferred."""
+
+    GATE_NONE, GATE_OP, GATE_GRAPH = 0, 1, 2
+
+    def compute_gradients(  # type: ignore[override]
+        self,
+        loss: Any,
+        var_list: Any = None,
+        gate_gradients: int = GATE_OP,
+        aggregation_method: Any = None,
+        colocate_gradients_with_ops: bool = False,
+        grad_loss: Any = None,
+    ) -> list[tuple[Any, Any]]:
+        """Return pairs of a gradient, or None, and a variable.
+
+        Args:
+            loss: eagerly a function without arguments; in a graph a tensor. Its elements are summed.
+            var_list: the variables, or one; by default all trainable ones (that `loss` reads, eagerly).
+            gate_gradients, aggregation_method, colocate_gradients_with_ops: without effect here.
+            grad_loss: weights for the elements of the loss.
+
+        Raises:
+            ParameterError: a ValueError; `gate_gradients` is none of the three.
+            TapeError: a RuntimeError; eagerly, the loss is a tensor.
+            NoVariablesError: a ValueError; there are no variables.
+            OutputError: a TypeError and ValueError; the loss is not of floating-point numbers.
+        """
+        if gate_gradients not in (self.GATE_NONE, self.GATE_OP, self.GATE_GRAPH):
+            raise errors.ParameterError(
+                "gate_gradients must be one of: Optimizer.GATE_NONE, Optimizer.GATE_OP, Optimizer.GATE_GRAPH. "
+                f"Not {gate_gradients}"
+            )
+        if not isinstance(loss, Symbol):
+            if type(loss) in BOXES:
+                raise errors.TapeError(
+                    "`loss` passed to Optimizer.compute_gradients should be a function when eager execution is "
+                    "enabled: how a tensor was computed is not recorded. Write minimize(lambda: ...)."
+                )
+            return super().compute_gradients(loss, var_list, grad_loss)
+        _check_loss(loss)
+        variables = _variables(var_list)
+        return list(zip(gradients(loss, variables, grad_loss), variables, strict=True))
+
+    def apply_gradients(  # type: ignore[override]
+        self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Any = None, name: str | None = None
+    ) -> Operation | None:
+        """Update variables with gradients: now, or in a graph when the operation that is returned runs.
+
+        Args:
+            grads_and_vars: pairs `(gradient, variable)`; pairs with None are skipped.
+            global_step: a variable to which 1 is added afterwards.
+            name: of the operation.
+
+        Raises:
+            NoGradientsError: a ValueError; no pairs, or every gradient is None.
+            UpdateError: a NotImplementedError; a pair holds a tensor instead of a variable.
+        """
+        pairs = list(grads_and_vars)
+        if not any(isinstance(variable, Symbol) for _, variable in pairs):
+            super().apply_gradients(pairs, global_step)
+            return None
+        if all(gradient is None for gradient, _ in pairs):
+            names = [variable.name for _, variable in pairs]
+            raise errors.NoGradientsError(f"No gradients provided for any variable: {names}.")
+        return self._update(pairs, global_step, name or self.name)
+
+    def _update(self, pairs: list[tuple[Any, Any]], global_step: Any, name: str) -> Operation:
+        """Return the operation that applies gradients in the session that runs it."""
+        for _, variable in pairs:
+            if not isinstance(variable, GraphVariable):
+                raise errors.UpdateError(
+                    f"Trying to update a Tensor {variable!r}: gradients are applied to variables."
+                )
+        updates = [(as_symbol(g, v.dtype, v.graph), v) for g, v in pairs if g is not None]
+        self._updated = list(dict.fromkeys([*self._updated_variables(), *(v for _, v in updates)]))
+        hypers = [each for each in vars(self).values() if isinstance(each, FromRun)]
+
+        def update(run: Any) -> None:
+            for hyper in hypers:
+                hyper.value = run.values[hyper.node]
+            if self not in run.session.optimizers:
+                run.session.optimizers[self] = self.fresh()
+            native = run.session.optimizers[self]
+            held = [(run.values[gradient], run.session.variable(variable)) for gradient, variable in updates]
+            step = None if global_step is None else run.session.variable(global_step)
+            native.apply_gradients(held, step)
+
+        inputs = [*(gradient for gradient, _ in updates), *(hyper.node for hyper in hypers)]
+        return Operation(name, update, inputs, updates[0][1].graph)
+
+    def minimize(  # type: ignore[override]
+        self,
+        loss: Any,
+        global_step: Any = None,
+        var_list: Any = None,
+        gate_gradients: int = GATE_OP,
+        aggregation_method: Any = None,
+        colocate_gradients_with_ops: bool = False,
+        name: str | None = None,
+        grad_loss: Any = None,
+    ) -> Operation | None:
+        """Take one step: `compute_gradients`, then `apply_gradients`; in a graph, return the operation for it."""
+        if callable(loss):
+            super().minimize(loss, global_step, var_list, grad_loss)
+            return None
+        pairs = self.compute_gradients(loss, var_list, gate_gradients, grad_loss=grad_loss)
+        if all(gradient is None for gradient, _ in pairs):
+            raise errors.NoGradientsError(
+                "No gradients provided for any variable, check your graph for ops that do not support gradients, "
+                f"between variables {[variable.name for _, variable in pairs]} and loss {loss!r}."
+            )
+        return self.apply_gradients(pairs, global_step, name)
+
+    def get_name(self) -> str:
+        """Return the name."""
+        return self.name
+
+    def _updated_variables(self) -> list[GraphVariable]:
+        """Return the variables of a graph for which there is an update operation."""
+        return getattr(self, "_updated", [])
+
+    def get_slot(self, var: Any, name: str) -> Any:
+        """Return what is remembered of a variable under a name, or None; in a graph as a tensor."""
+        if not isinstance(var, GraphVariable):
+            return super().get_slot(var, name)
+        known = var in self._updated_variables() and name in self.slot_names
+        return Slot(self, var, name) if known else None
+
+    def get_slot_names(self) -> list[str]:
+        """Return the names of what is remembered, sorted; none before gradients were applied."""
+        return self.slot_names if self._updated_variables() else super().get_slot_names()
+
+    def variables(self) -> list[Any]:
+        """Return what is remembered of all variables; in a graph as tensors."""
+        updated = self._updated_variables()
+        if not updated:
+            return super().variables()
+        return [Slot(self, variable, name) for variable in updated for name in self.slot_names]
+
+
+def _check_loss(loss: Any) -> None:
+    dtype = as_node(loss).dtype
+    if dtype is not None and dtype.kind not in "fc":
+        raise errors.DtypeError(
+            f"Invalid type {dtype} for {loss.name}, expected: [float32, float64, float16]. Use tf.cast."
+        )
+
+
+def _variables(var_list: Any) -> list[Any]:
+    if var_list is None:
+        with mode.block(default_graph()):
+            var_list = trainable_variables()
+    variables = list(var_list) if isinstance(var_list, (list, tuple)) else [var_list]
+    if not variables:
+        raise errors.NoVariablesError("No variables to optimize: the graph has no trainable variables.")
+    return variables
+
+
+# The optimizers
+
+
+class GradientDescentOptimizer(Optimizer, optimizers.GradientDescent):
+    """See `fgrad.optimizers.GradientDescent`."""
+
+    def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent") -> None:
+        super().__init__(_hyper(learning_rate), name=name)
+
+
+class MomentumOptimizer(Optimizer, optimizers.Momentum):
+    """See `fgrad.optimizers.Momentum`."""
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        momentum: Any,
+        use_locking: bool = False,
+        name: str = "Momentum",
+        use_nesterov: bool = False,
+    ) -> None:
+        super().__init__(_hyper(learning_rate), _hyper(momentum), use_nesterov, name=name)
+
+
+class AdagradOptimizer(Optimizer, optimizers.Adagrad):
+    """See `fgrad.optimizers.Adagrad`."""
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        initial_accumulator_value: float = 0.1,
+        use_locking: bool = False,
+        name: str = "Adagrad",
+    ) -> None:
+        super().__init__(_hyper(learning_rate), initial_accumulator_value, name=name)
+
+
+class AdagradDAOptimizer(Optimizer, optimizers.AdagradDA):
+    """See `fgrad.optimizers.AdagradDA`. In a graph it counts its updates itself."""
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        global_step: Any,
+        initial_gradient_squared_accumulator_value: float = 0.1,
+        l1_regularization_strength: float = 0.0,
+        l2_regularization_strength: float = 0.0,
+        use_locking: bool = False,
+        name: str = "AdagradDA",
+    ) -> None:
+        super().__init__(
+            _hyper(learning_rate),
+            None if isinstance(global_step, Symbol) else global_step,
+            initial_gradient_squared_accumulator_value,
+            l1_regularization_strength,
+            l2_regularization_strength,
+            name=name,
+        )
+
+
+class AdadeltaOptimizer(Optimizer, optimizers.Adadelta):
+    """See `fgrad.optimizers.Adadelta`."""
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        rho: Any = 0.95,
+        epsilon: Any = 1e-8,
+        use_locking: bool = False,
+        name: str = "Adadelta",
+    ) -> None:
+        super().__init__(_hyper(learning_rate), _hyper(rho), _hyper(epsilon), name=name)
+
+
+class RMSPropOptimizer(Optimizer, optimizers.RMSProp):
+    """See `fgrad.optimizers.RMSProp`."""
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        decay: Any = 0.9,
+        momentum: Any = 0.0,
+        epsilon: Any = 1e-10,
+        use_locking: bool = False,
+        centered: bool = False,
+        name: str = "RMSProp",
+    ) -> None:
+        super().__init__(_hyper(learning_rate), _hyper(decay), _hyper(momentum), _hyper(epsilon), centered, name=name)
+
+
+class AdamOptimizer(Optimizer, optimizers.Adam):
+    """See `fgrad.optimizers.Adam`."""
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta1: Any = 0.9,
+        beta2: Any = 0.999,
+        epsilon: Any = 1e-8,
+        use_locking: bool = False,
+        name: str = "Adam",
+    ) -> None:
+        super().__init__(_hyper(learning_rate), _hyper(beta1), _hyper(beta2), _hyper(epsilon), name=name)
+
+
+class FtrlOptimizer(Optimizer, optimizers.Ftrl):
+    """See `fgrad.optimizers.Ftrl`."""
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        learning_rate_power: float = -0.5,
+        initial_accumulator_value: float = 0.1,
+        l1_regularization_strength: float = 0.0,
+        l2_regularization_strength: float = 0.0,
+        use_locking: bool = False,
+        name: str = "Ftrl",
+        accum_name: str | None = None,
+        linear_name: str | None = None,
+        l2_shrinkage_regularization_strength: float = 0.0,
+        beta: float | None = None,
+    ) -> None:
+        super().__init__(
+            _hyper(learning_rate),
+            learning_rate_power,
+            initial_accumulator_value,
+            l1_regularization_strength,
+            l2_regularization_strength,
+            l2_shrinkage_regularization_strength,
+            beta,
+            name=name,
+        )
+
+
+class ProximalGradientDescentOptimizer(Optimizer, optimizers.ProximalGradientDescent):
+    """See `fgrad.optimizers.ProximalGradientDescent`."""
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        l1_regularization_strength: float = 0.0,
+        l2_regularization_strength: float = 0.0,
+        use_locking: bool = False,
+        name: str = "ProximalGradientDescent",
+    ) -> None:
+        super().__init__(
+            _hyper(learning_rate), l1_regularization_strength, l2_regularization_strength, name=name
+        )
+
+
+class ProximalAdagradOptimizer(Optimizer, optimizers.ProximalAdagrad):
+    """See `fgrad.optimizers.ProximalAdagrad`."""
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        initial_accumulator_value: float = 0.1,
+        l1_regularization_strength: float = 0.0,
+        l2_regularization_strength: float = 0.0,
+        use_locking: bool = False,
+        name: str = "ProximalAdagrad",
+    ) -> None:
+        super().__init__(
+            _hyper(learning_rate),
+            initial_accumulator_value,
+            l1_regularization_strength,
+            l2_regularization_strength,
+            name=name,
+        )
+
+
+# Learning-rate decay
+
+
+def _decayed(schedule: Any, name: str | None, learning_rate: Any, global_step: Any, *rest: Any) -> Any:
+    """Return the rate at a step: in a graph a tensor, eagerly a function that reads the step when it is called."""
+
+    def rate(learning_rate: Any, step: Any, *rest: Any) -> Any:
+        return np.asarray(schedule(learning_rate, *rest)(step))
+
+    if not (mode.is_deferring() or holds_symbol((learning_rate, global_step, *rest))):
+        return lambda: rate(learning_rate, global_step, *rest)
+    return operation(schedule.__name__)(rate)(learning_rate, global_step, *rest, name=name)
+
+
+def exponential_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    decay_rate: Any,
+    staircase: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Return a rate that decays by a factor; see `fgrad.optimizers.schedules.ExponentialDecay`."""
+    return _decayed(schedules.ExponentialDecay, name, learning_rate, global_step, decay_steps, decay_rate, staircase)
+
+
+def natural_exp_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    decay_rate: Any,
+    staircase: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Return a rate that decays by powers of e; see `fgrad.optimizers.schedules.NaturalExpDecay`."""
+    return _decayed(schedules.NaturalExpDecay, name, learning_rate, global_step, decay_steps, decay_rate, staircase)
+
+
+def inverse_time_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    decay_rate: Any,
+    staircase: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Return a rate that is divided by a growing number; see `fgrad.optimizers.schedules.InverseTimeDecay`."""
+    return _decayed(schedules.InverseTimeDecay, name, learning_rate, global_step, decay_steps, decay_rate, staircase)
+
+
+def polynomial_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    end_learning_rate: Any = 0.0001,
+    power: Any = 1.0,
+    cycle: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Return a rate that falls to an end; see `fgrad.optimizers.schedules.PolynomialDecay`."""
+    return _decayed(
+        schedules.PolynomialDecay, name, learning_rate, global_step, decay_steps, end_learning_rate, power, cycle
+    )
+
+
+def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = None) -> Any:
+    """Return the value of the piece that a step is in; see `fgrad.optimizers.schedules.PiecewiseConstantDecay`."""
+    return _decayed(schedules.PiecewiseConstantDecay, name, boundaries, x, values)
+
+
+piecewise_constant_decay = piecewise_constant
+
+
+def cosine_decay(
+    learning_rate: Any, global_step: Any, decay_steps: Any, alpha: Any = 0.0, name: str | None = None
+) -> Any:
+    """Return a rate that falls along half a cosine; see `fgrad.optimizers.schedules.CosineDecay`."""
+    return _decayed(schedules.CosineDecay, name, learning_rate, global_step, decay_steps, alpha)
+
+
+def cosine_decay_restarts(
+    learning_rate: Any,
+    global_step: Any,
+    first_decay_steps: Any,
+    t_mul: Any = 2.0,
+    m_mul: Any = 1.0,
+    alpha: Any = 0.0,
+    name: str | None = None,
+) -> Any:
+    """Return a rate that falls and begins again; see `fgrad.optimizers.schedules.CosineDecayRestarts`."""
+    return _decayed(
+        schedules.CosineDecayRestarts, name, learning_rate, global_step, first_decay_steps, t_mul, m_mul, alpha
+    )
+
+
+def linear_cosine_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    num_periods: Any = 0.5,
+    alpha: Any = 0.0,
+    beta: Any = 0.001,
+    name: str | None = None,
+) -> Any:
+    """Return a rate that is a line times a cosine; see `fgrad.optimizers.schedules.LinearCosineDecay`."""
+    return _decayed(
+        schedules.LinearCosineDecay, name, learning_rate, global_step, decay_steps, num_periods, alpha, beta
+    )
+
+
+# The global step
+
+
+def create_global_step(graph: Any = None) -> Any:
+    """Return a new variable that counts steps; optimizers add 1 to it when it is passed to them."""
+    step = Variable(0, trainable=False, name="global_step", dtype=np.int64)
+    if isinstance(step, GraphVariable):
+        step.graph.add_to_collection(GraphKeys.GLOBAL_STEP, step)
+    return step
+
+
+def get_global_step(graph: Any = None) -> Any:
+    """Return the graph's global step, or None."""
+    held = (graph or default_graph()).get_collection(GraphKeys.GLOBAL_STEP)
+    return held[0] if held else None
+
+
+def get_or_create_global_step(graph: Any = None) -> Any:
+    """Return the graph's global step, and make it if there is none."""
+    return get_global_step(graph) or create_global_step(graph)
+
+
+# Moving averages
+
+
+class ExponentialMovingAverage:
+    """Keeps averages of variables that forget the past at a fixed rate; see `fgrad.optimizers`.
+
+    Args:
+        decay: how much of an average stays at every step.
+        num_updates: the number of steps so far; with it early averages follow the variables faster.
+        zero_debias: begin at zero, and correct for it.
+        name: of the averages.
+
+    Example:
+        >>> import fgrad.compat.tensorflow as tf
+        >>> w = tf.Variable(1.0)
+        >>> averages = tf.train.ExponentialMovingAverage(0.9)
+        >>> averages.apply([w])
+        >>> _ = w.assign(3.0)
+        >>> averages.apply([w])
+        >>> round(float(averages.average(w)), 6)
+        1.2
+    """
+
+    def __init__(
+        self, decay: Any, num_updates: Any = None, zero_debias: bool = False, name: str = "ExponentialMovingAverage"
+    ) -> None:
+        self._decay, self._num_updates, self.name = decay, num_updates, name
+        # In a graph the decay may be a graph tensor, which fgrad's own averages do not take.
+        eager = not holds_symbol((decay, num_updates))
+        self._eager = optimizers.ExponentialMovingAverage(decay, num_updates, zero_debias) if eager else None
+        self._zero_debias = zero_debias
+        self._averages: dict[GraphVariable, GraphVariable] = {}
+
+    def apply(self, var_list: Any = None) -> Any:
+        """Let the averages follow the variables: now, or in a graph when the operation that is returned runs."""
+        variables = _variables(var_list)
+        if self._eager is not None and not any(isinstance(variable, GraphVariable) for variable in variables):
+            return self._eager.apply(variables)
+        followed = [self._followed(variable) for variable in variables]
+        return Operation(self.name, lambda run: None, followed, followed[0].graph)
+
+    def _followed(self, variable: GraphVariable) -> GraphTensor:
+        if variable not in self._averages:
+            self._averages[variable] = GraphVariable(
+                variable.initialized_value(), trainable=False, name=f"{variable._name}/{self.name}"
+            )
+        average = self._averages[variable]
+        return average.assign(_follow(average, variable, self._decay, self._num_updates))  # type: ignore[no-any-return]
+
+    def average(self, var: Any) -> Any:
+        """Return the average of a variable, or None if there is none."""
+        if self._eager is None or isinstance(var, GraphVariable):
+            return self._averages.get(var)
+        return self._eager.average(var)
+
+    def average_name(self, var: Any) -> str:
+        """Return the name of a variable's average."""
+        return f"{var.name.removesuffix(':0')}/{self.name}"
+
+
+@operation("Follow")
+def _follow(average: Any, value: Any, decay: Any, num_updates: Any) -> Any:
+    if num_updates is not None:
+        decay = np.minimum(decay, (1 + num_updates) / (10 + num_updates))
+    return decay * average + (1 - decay) * value
+
+__getattr__ = missing(__name__)

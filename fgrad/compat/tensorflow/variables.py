@@ -1,0 +1,312 @@
+"""Variables: eager ones, those of a graph, and the scopes that name and share them."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.compat.deferred import mode
+from fgrad.compat.deferred.convert import as_dtype, convert
+from fgrad.compat.deferred.graph import default_graph
+from fgrad.compat.deferred.state import GraphVariable
+from fgrad.compat.tensorflow.initializers import GlorotUniform, Zeros
+from fgrad.core.tensor import BOXES, Tensor
+from fgrad.variable import Variable as NativeVariable
+
+_unnamed = itertools.count()
+
+
+class _VariableType(type):
+    """Lets a variable of a graph be an instance of `Variable`."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, (NativeVariable, GraphVariable))
+
+
+class Variable(NativeVariable, metaclass=_VariableType):
+    """A variable with TensorFlow's defaults; in a graph, one that a session initializes.
+
+    Args:
+        initial_value: a number, array or tensor, or a function without arguments that returns one.
+        trainable: whether gradient functions, tapes and optimizers find it by themselves.
+        name: shown by `repr` and in messages, with `:0` added.
+        dtype: by default float32 for Python's floats and int32 for its integers; arrays keep theirs.
+        shape: in a graph, the shape if it is not that of the initial value.
+        options: TensorFlow's options on devices, collections and locking, without effect.
+
+    Example:
+        >>> import fgrad.compat.tensorflow as tf
+        >>> w = tf.Variable(2.0, name="w")
+        >>> w.assign_add(1.0)
+        Variable(3., name='w:0', dtype=float32)
+    """
+
+    def __new__(cls, initial_value: Any = None, trainable: bool | None = True, *args: Any, **keywords: Any) -> Any:
+        if not mode.is_deferring():
+            return super().__new__(cls)
+        return _graph_variable(initial_value, trainable, *args, **keywords)
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = True,
+        *,
+        name: str | None = None,
+        dtype: Any = None,
+        shape: Any = None,
+        **options: Any,
+    ) -> None:
+        _check_options(options)
+        value = convert(_called(initial_value), dtype)
+        super().__init__(value.numpy(), trainable is not False, f"{name or _next_name()}:0", value.dtype)
+
+    def assign(self, value: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Variable:
+        """Replace the value; see `fgrad.Variable.assign`. The other arguments are without effect."""
+        return super().assign(value)  # type: ignore[return-value]
+
+    def assign_add(self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Variable:
+        """Add to the value in place."""
+        return super().assign_add(delta)  # type: ignore[return-value]
+
+    def assign_sub(self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Variable:
+        """Subtract from the value in place."""
+        return super().assign_sub(delta)  # type: ignore[return-value]
+
+    def initialized_value(self) -> Tensor:
+        """Return the value: an eager variable has one from the start."""
+        return self.value()
+
+    def get_shape(self) -> tuple[int, ...]:
+        """Return the shape."""
+        return self.shape
+
+    def __reduce__(self) -> Any:
+        return _restored, (type(self), self._value, self.trainable, self.name)
+
+    def __deepcopy__(self, memo: Any) -> Variable:
+        return _restored(type(self), self._value, self.trainable, self.name)
+
+
+BOXES.add(Variable)
+
+
+def _restored(cls: type[Variable], value: Any, trainable: bool, name: str) -> Variable:
+    with mode.block(None):
+        return cls(value, trainable, name=name.removesuffix(":0"))
+
+
+def _called(value: Any) -> Any:
+    return value() if callable(value) else value
+
+
+def _next_name() -> str:
+    number = next(_unnamed)
+    return f"Variable_{number}" if number else "Variable"
+
+
+_WITHOUT_EFFECT = {
+    "validate_shape", "caching_device", "variable_def", "import_scope", "constraint", "synchronization",
+    "aggregation", "collections", "use_resource", "expected_shape", "regularizer", "partitioner", "custom_getter",
+    "experimental_enable_variable_lifting",
+}  # fmt: skip
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    if unknown := sorted(options.keys() - _WITHOUT_EFFECT):
+        raise errors.ParameterError(
+            f"Variable has no argument {unknown[0]!r}; it takes initial_value, trainable, name, dtype and shape."
+        )
+
+
+def _graph_variable(
+    initial_value: Any,
+    trainable: bool | None,
+    *,
+    name: str | None = None,
+    dtype: Any = None,
+    shape: Any = None,
+    **options: Any,
+) -> GraphVariable:
+    _check_options(options)
+    return GraphVariable(initial_value, trainable is not False, name, dtype, shape)
+
+
+# Sharing by name
+
+
+@dataclass
+class VariableScope:
+    """An open scope: the prefix of its variables' names, and whether they may exist already."""
+
+    name: str
+    reuse: Any
+    initializer: Any
+
+    def reuse_variables(self) -> None:
+        """Let `get_variable` return variables that exist from now on, and only those."""
+        self.reuse = True
+
+
+AUTO_REUSE = "auto_reuse"
+
+
+def get_variable_scope() -> VariableScope:
+    """Return the innermost open variable scope."""
+    scopes = default_graph().variable_scopes
+    return scopes[-1] if scopes else VariableScope("", None, None)
+
+
+@contextlib.contextmanager
+def variable_scope(
+    name_or_scope: Any,
+    default_name: str | None = None,
+    values: Any = None,
+    initializer: Any = None,
+    reuse: Any = None,
+    **options: Any,
+) -> Iterator[VariableScope]:
+    """Return a context in which `get_variable` puts a prefix before names.
+
+    Args:
+        name_or_scope: the prefix, or a scope to open again.
+        default_name: the prefix, made unique, where the first is None.
+        values: without effect.
+        initializer: for variables that name none.
+        reuse: True to return variables that exist, `AUTO_REUSE` to make those that do not.
+        options: TensorFlow's options on devices, without effect.
+    """
+    graph, outer = default_graph(), get_variable_scope()
+    if isinstance(name_or_scope, VariableScope):
+        path = name_or_scope.name
+    else:
+        name = name_or_scope if name_or_scope is not None else graph.unique_name(default_name or "scope")
+        path = f"{outer.name}/{name}" if outer.name else name
+    scope = VariableScope(path, outer.reuse if reuse is None else reuse, initializer)
+    if initializer is None:
+        scope.initializer = outer.initializer
+    graph.variable_scopes.append(scope)
+    try:
+        with graph.scope(path.rsplit("/", 1)[-1]):
+            yield scope
+    finally:
+        graph.variable_scopes.pop()
+
+
+def name_scope(name: str | None, default_name: str | None = None, values: Any = None) -> Any:
+    """Return a context in which the names of a graph's new nodes begin with a prefix."""
+    if not mode.is_deferring():
+        return contextlib.nullcontext(name)
+    return default_graph().scope(name or default_name or "")
+
+
+def get_variable(
+    name: str,
+    shape: Any = None,
+    dtype: Any = np.float32,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool | None = True,
+    **options: Any,
+) -> Any:
+    """Return the variable of a name within the open scope: a new one, or under `reuse` the one there is.
+
+    Eagerly nothing is shared: every call makes a variable.
+
+    Args:
+        name: without the scope's prefix.
+        shape: of a new variable; not needed where `initializer` is a value.
+        dtype: of a new variable.
+        initializer: a function of `(shape, dtype)`, or a value; by default Glorot's uniform one, and zeros
+            for integers.
+        regularizer: without effect.
+        trainable: whether optimizers find it by themselves.
+        options: TensorFlow's options on devices, collections and locking, without effect.
+
+    Raises:
+        VariableScopeError: a ValueError; it exists and may not, or does not exist and should.
+    """
+    scope, graph = get_variable_scope(), default_graph()
+    full = f"{scope.name}/{name}" if scope.name else name
+    held = graph.named_variables.get(full) if mode.is_deferring() else None
+    if held is not None:
+        if not scope.reuse:
+            raise errors.VariableScopeError(
+                f"Variable {full} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE "
+                f"in variable_scope? It was made as {held!r}."
+            )
+        return held
+    if scope.reuse is True and mode.is_deferring():
+        raise errors.VariableScopeError(
+            f"Variable {full} does not exist, or was not created with tf.get_variable(). Did you mean to set "
+            "reuse=tf.AUTO_REUSE in variable_scope?"
+        )
+    initializer = scope.initializer if initializer is None else initializer
+    return _new_variable(full, shape, as_dtype(dtype), initializer, trainable, options)
+
+
+def _new_variable(name: str, shape: Any, dtype: Any, initializer: Any, trainable: Any, options: Any) -> Any:
+    if initializer is None:
+        initializer = GlorotUniform() if dtype.kind == "f" else Zeros()
+    if isinstance(initializer, type):
+        initializer = initializer()
+    if callable(initializer):
+        if shape is None:
+            raise errors.VariableScopeError(f"Shape of a new variable ({name}) must be given: shape=[...].")
+        shape = [int(size) for size in np.atleast_1d(shape)] if not isinstance(shape, Sequence) else list(shape)
+        make = initializer
+
+        def initializer() -> Any:
+            return make(shape, dtype)
+
+    if not mode.is_deferring():
+        return Variable(initializer, trainable, name=name, dtype=dtype, **options)
+    graph = default_graph()
+    with graph.scope(""):
+        variable = _graph_variable(initializer, trainable, name=name, dtype=dtype, **options)
+    graph.named_variables[name] = variable
+    return variable
+
+
+class GraphKeys:
+    """Names of a graph's collections."""
+
+    GLOBAL_VARIABLES = "variables"
+    TRAINABLE_VARIABLES = "trainable_variables"
+    LOCAL_VARIABLES = "local_variables"
+    GLOBAL_STEP = "global_step"
+    LOSSES = "losses"
+    REGULARIZATION_LOSSES = "regularization_losses"
+    UPDATE_OPS = "update_ops"
+    SUMMARIES = "summaries"
+
+
+def global_variables(scope: str | None = None) -> list[GraphVariable]:
+    """Return the variables of the graph in the order of creation; eagerly there are none to find."""
+    if not mode.is_deferring():
+        return []
+    return [each for each in default_graph().variables if each.name.startswith(scope or "")]
+
+
+def trainable_variables(scope: str | None = None) -> list[GraphVariable]:
+    """Return the trainable variables of the graph in the order of creation; eagerly there are none to find."""
+    return [each for each in global_variables(scope) if each.trainable]
+
+
+def get_collection(key: str, scope: str | None = None) -> list[Any]:
+    """Return what a collection of the graph holds."""
+    if key == GraphKeys.GLOBAL_VARIABLES:
+        return list(global_variables(scope))
+    if key == GraphKeys.TRAINABLE_VARIABLES:
+        return list(trainable_variables(scope))
+    return default_graph().get_collection(key)
+
+
+def add_to_collection(name: str, value: Any) -> None:
+    """Put a value into a collection of the graph."""
+    default_graph().add_to_collection(name, value)

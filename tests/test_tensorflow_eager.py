@@ -1,0 +1,377 @@
+"""TensorFlow's eager spellings: defaults, variables, tapes, gradient functions, optimizers, missing names."""
+
+import copy
+import importlib
+import pickle
+
+import numpy as np
+import pytest
+
+import fgrad as fg
+import fgrad.compat.tensorflow as tf
+import fgrad.compat.tensorflow.compat.v1 as v1
+import fgrad.compat.tensorflow.contrib.eager as tfe
+from fgrad import errors
+
+
+def plain(x):
+    if isinstance(x, dict):
+        return {key: plain(value) for key, value in x.items()}
+    if isinstance(x, (list, tuple)):
+        return type(x)(map(plain, x))
+    return x.tolist() if hasattr(x, "tolist") else x
+
+
+# Dtypes and variables
+
+DTYPES = [
+    (3.0, "float32"), (3, "int32"), (True, "bool"), (1j, "complex128"), ([1.0, 2], "float32"), ([1, 2], "int32"),
+    (2**40, "int64"), (np.float64(3), "float64"), (np.ones(2), "float64"), (np.arange(2), "int64"),
+    (np.ones(2, np.float16), "float16"), (fg.constant(3.0), "float64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "dtype"), DTYPES)
+def test_defaults_of_dtypes(value, dtype):
+    for made in (tf.constant(value), tf.convert_to_tensor(value)):
+        assert isinstance(made, fg.Tensor)
+        assert made.dtype == dtype
+    if not isinstance(value, fg.Tensor):
+        assert tf.Variable(value).dtype == dtype
+
+
+def test_a_dtype_can_be_asked_for():
+    assert tf.constant(3, tf.float64).dtype == tf.float64
+    assert tf.constant(3.0, dtype="float16").dtype == np.float16
+    assert plain(tf.constant(2.0, shape=[2, 1])) == [[2], [2]]
+    assert plain(tf.constant([1, 2, 3, 4], shape=[2, 2])) == [[1, 2], [3, 4]]
+    with pytest.raises(TypeError, match="without loss"):
+        tf.constant(1.5, dtype=tf.int32)
+    with pytest.raises(ValueError, match="requested dtype float64 for a tensor of dtype float32"):
+        tf.convert_to_tensor(tf.constant(1.0), tf.float64)
+    with pytest.raises(TypeError, match="not a dtype"):
+        tf.constant(1.0, dtype="floating")
+    with pytest.raises(TypeError, match="not a number"):
+        tf.constant("text")
+
+
+def test_numbers_take_the_dtype_of_tensors():
+    x = tf.constant([1.0, 2.0], tf.float64)
+    for y in (tf.multiply(x, 2.0), tf.add(2.0, x), tf.maximum(x, [1.0, 2.0]), x * 2.0, tf.stack([x, [3.0, 4.0]])):
+        assert y.dtype == tf.float64
+    assert tf.multiply(2.0, 3.0).dtype == tf.float32
+    assert plain(tf.stack([tf.constant(1.0), 2.0])) == [1, 2]
+
+
+def test_variables():
+    w = tf.Variable(2.0, name="w")
+    assert isinstance(w, tf.Variable)
+    assert isinstance(w, fg.Variable)
+    assert (w.name, w.trainable, plain(w.assign_add(1.0)), plain(w.assign_sub(0.5, use_locking=True))) == (
+        "w:0", True, 3, 2.5,
+    )  # fmt: skip
+    assert plain(tf.assign(w, 4.0)) == 4
+    assert plain(tf.assign_add(w, 1.0)) == 5
+    assert plain(tf.assign_sub(w, 1.0)) == 4
+    assert tf.Variable(lambda: tf.ones([2])).shape == (2,)
+    assert tf.Variable(1).trainable  # as in TensorFlow; its gradient is None
+    assert not tf.Variable(1.0, trainable=False).trainable
+    assert plain(w.initialized_value()) == 4
+    assert tf.global_variables_initializer() is None
+    first, second = tf.Variable(1.0), tf.Variable(1.0)
+    assert first.name != second.name
+    for again in (copy.deepcopy(w), pickle.loads(pickle.dumps(w))):
+        assert type(again) is tf.Variable
+        assert again is not w
+        assert (again.name, plain(again), again.dtype) == ("w:0", 4, np.float32)
+    with pytest.raises(ValueError, match="no argument 'trainabel'"):
+        tf.Variable(1.0, trainabel=False)
+
+
+def test_get_variable_eagerly():
+    with tf.variable_scope("layer"):
+        w = tf.get_variable("w", [2, 3])
+        b = tf.get_variable("b", [3], initializer=tf.zeros_initializer())
+    assert (w.name, w.shape, w.dtype, plain(b)) == ("layer/w:0", (2, 3), np.float32, [0, 0, 0])
+    with pytest.raises(ValueError, match="Shape of a new variable"):
+        tf.get_variable("v", initializer=tf.zeros_initializer())
+
+
+# Gradient functions: the rows that are about Python's numbers; all others hold for fgrad's own functions
+
+W1, W2 = tf.Variable(2.0, name="w1"), tf.Variable(3.0, name="w2")
+
+
+def weighted_sum(x1, x2):
+    return W1 * x1 + W2 * x2
+
+
+def test_weighted_sum_four_ways():
+    assert plain(tfe.gradients_function(lambda x, y: 2 * x + 3 * y)(5.0, 7.0)) == [2, 3]
+    value, gradients = tfe.value_and_gradients_function(weighted_sum)(5.0, 7.0)
+    assert (plain(value), plain(gradients)) == (31, [2, 3])
+    assert [(plain(g), v) for g, v in tfe.implicit_gradients(weighted_sum)(5.0, 7.0)] == [(5, W1), (7, W2)]
+    value, pairs = tfe.implicit_value_and_gradients(weighted_sum)(5.0, 7.0)
+    assert plain(value) == 31
+    assert all(v is w for (_, v), w in zip(pairs, (W1, W2), strict=True))
+
+
+def cubic(x, y):
+    return x * x * x * y - x * y * y
+
+
+FUNCTIONS = [
+    ({}, [27, -4]), ({"params": ["y"]}, [-4]), ({"params": [1]}, [-4]), ({"params": ["y", "x"]}, [-4, 27]),
+    ({"params": "y"}, [-4]), ({"params": 1}, [-4]), ({"params": [0, 0]}, [27, 27]), ({"params": []}, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "expected"), FUNCTIONS)
+def test_gradients_function(options, expected):
+    gradients = tfe.gradients_function(cubic, **options)(2.0, 3.0)
+    assert plain(gradients) == expected
+    assert all(each.dtype == np.float32 for each in gradients)
+    value, gradients = tfe.value_and_gradients_function(cubic, **options)(2.0, 3.0)
+    assert (plain(value), plain(gradients)) == (6, expected)
+    value, pullback = tfe.make_vjp(cubic, **options)(2.0, 3.0)
+    assert plain(pullback(dy=10.0)) == [10 * each for each in expected]
+    assert plain(pullback()) == expected
+
+
+def test_conversion_of_arguments():
+    seen = []
+
+    def f(x, y):
+        seen[:] = [x, y]
+        return x * y
+
+    assert tfe.gradients_function(f)(2.0, np.float64(3.0))[0].dtype == np.float32
+    assert [type(each).__name__ for each in seen] == ["Tensor", "Tensor"]
+    tfe.gradients_function(f, params=["x"])(2.0, 3.0)
+    assert type(seen[1]) is float  # what is not differentiated is passed on as it is
+    assert plain(tfe.gradients_function(f)(2.0, dy=5.0, y=3.0)) == [15]
+    with pytest.warns(fg.errors.NoGradientWarning, match="type"):
+        assert plain(tfe.gradients_function(f)(3.0, 2)) == [2, None]
+    assert tfe.gradients_function(f).__name__ == "f"
+
+    @tfe.gradients_function(params=["x"])
+    def decorated(x):
+        return x * x
+
+    assert plain(decorated(3.0)) == [6]
+    pullback = tfe.make_vjp(cubic, persistent=False)(2.0, 3.0)[1]
+    pullback()
+    with pytest.raises(RuntimeError, match="one set of gradients|once"):
+        pullback()
+
+
+# Tapes: TensorFlow's own answers, where fgrad's differ
+
+
+def tape_gradient(f, x, **options):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    return tape.gradient(y, x, **options)
+
+
+WITHOUT_GRADIENT = {
+    "round": tf.round, "floor": tf.floor, "ceil": tf.math.ceil, "rint": tf.math.rint,
+    "argmax": lambda x: tf.argmax(tf.stack([x, x])), "comparison": lambda x: tf.cast(x > 0, tf.float32),
+    "greater": lambda x: tf.cast(tf.greater(x, 0.0), tf.float32),
+    "equal": lambda x: tf.cast(tf.equal(x, 0), tf.float32),
+    "cast": lambda x: tf.cast(tf.cast(x, tf.int32), tf.float32), "stop_gradient": tf.stop_gradient,
+    "one_hot": lambda x: tf.one_hot(tf.cast(x, tf.int32), 5), "zeros_like": tf.zeros_like,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WITHOUT_GRADIENT)
+def test_what_has_no_gradient(name):
+    x = tf.constant(3.3)
+    f = WITHOUT_GRADIENT[name]
+    assert tape_gradient(f, x) is None
+    zero = tape_gradient(f, x, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+    assert (plain(zero), zero.dtype) == (0, np.float32)
+
+
+def test_sign_has_the_gradient_zero():
+    assert plain(tape_gradient(tf.sign, tf.constant(3.3))) == 0
+
+
+def test_options_of_jacobians():
+    x = tf.constant([[1.0, 2.0]])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = x * x
+    assert tape.jacobian(y, x, experimental_use_pfor=False, parallel_iterations=2).shape == (1, 2, 1, 2)
+    assert plain(tape.batch_jacobian(y, x, experimental_use_pfor=False)) == [[[2, 0], [0, 4]]]
+
+
+def test_identity_is_another_tensor():
+    x = tf.constant(3.0)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        z = tf.identity(x)
+        y = x * x
+    assert plain(tape.gradient(z, x)) == 1
+    assert tape.gradient(y, z) is None
+
+
+def test_gradients_over_a_tape():
+    x = tf.constant(3.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+        assert plain(tf.gradients(y, [x])) == [6]
+    assert plain(tape.gradient(y, x)) == 6
+
+
+def test_forward_accumulator():
+    x = tf.constant([1.0, 2.0])
+    with tf.autodiff.ForwardAccumulator(x, tf.constant([1.0, 10.0])) as accumulator:
+        y = x * x
+    assert plain(accumulator.jvp(y)) == [2, 40]
+
+
+def test_custom_gradient_and_recomputation():
+    @tf.custom_gradient
+    def log1pexp(x):
+        e = tf.exp(x)
+        return tf.math.log(1 + e), lambda dy: dy * (1 - 1 / (1 + e))
+
+    np.testing.assert_allclose(plain(tape_gradient(log1pexp, tf.constant(1.0))), 1 / (1 + np.exp(-1)), rtol=1e-6)
+    assert log1pexp(1.0).dtype == np.float32
+    runs = []
+
+    @tf.recompute_grad
+    def layer(x):
+        runs.append(1)
+        return tf.sin(x) * W1
+
+    x = tf.constant(0.5)
+    np.testing.assert_allclose(plain(tape_gradient(layer, x)), 2 * np.cos(0.5), rtol=1e-6)
+    assert len(runs) == 2
+
+
+def test_functions_are_not_compiled():
+    @tf.function
+    def square(x):
+        return x * x
+
+    assert plain(square(tf.constant(3.0))) == 9
+    assert plain(tf.function(experimental_compile=True)(lambda x: x + 1.0)(tf.constant(3.0))) == 4
+
+
+# Optimizers
+
+
+def test_optimizers_eagerly():
+    w = tf.Variable([1.0, 2.0])
+    step = tf.train.get_or_create_global_step()
+    optimizer = tf.train.AdamOptimizer(0.1)
+    assert optimizer.get_slot_names() == []
+    assert optimizer.minimize(lambda: tf.reduce_sum(w * w), global_step=step) is None
+    assert (optimizer.get_slot_names(), optimizer.get_name()) == (["m", "v"], "Adam")
+    assert plain(step) == 1
+    np.testing.assert_allclose(w.numpy(), [0.9, 1.9], rtol=1e-6)
+    assert optimizer.get_slot(w, "m").shape == (2,)
+    pairs = optimizer.compute_gradients(lambda: tf.reduce_sum(w * w), [w])
+    clipped = [(tf.clip_by_value(gradient, -1.0, 1.0), variable) for gradient, variable in pairs]
+    assert optimizer.apply_gradients(clipped) is None
+    assert w.dtype == np.float32
+
+
+def test_errors_of_optimizers_eagerly():
+    w = tf.Variable(3.0)
+    optimizer = tf.train.GradientDescentOptimizer(0.1)
+    with pytest.raises(RuntimeError, match="`loss` passed to Optimizer.compute_gradients should be a function"):
+        optimizer.compute_gradients(w * w)
+    with pytest.raises(ValueError, match="gate_gradients must be one of"):
+        optimizer.compute_gradients(lambda: w * w, gate_gradients=7)
+    with pytest.raises(ValueError, match="No gradients provided"):
+        optimizer.minimize(lambda: tf.constant(1.0), var_list=[w])
+    with pytest.raises(ValueError, match="No variables provided"):
+        optimizer.apply_gradients([])
+
+
+def test_decay_eagerly_is_a_function():
+    step = tf.Variable(0)
+    rate = tf.train.exponential_decay(1.0, step, 10, 0.5)
+    w = tf.Variable(0.0)
+    optimizer = tf.train.GradientDescentOptimizer(rate)
+    optimizer.apply_gradients([(1.0, w)])
+    step.assign(10)
+    optimizer.apply_gradients([(1.0, w)])
+    assert (rate(), plain(w)) == (0.5, -1.5)
+
+
+# Names
+
+
+def test_names_that_are_missing():
+    for module, name, text in (
+        (tf, "keras", "a model is a function of variables, and fg.optimizers trains it"),
+        (tf, "relu", "there is tf.nn.relu"),
+        (tf, "Varable", "did you mean Variable"),
+        (tf, "zzz", r"`dir\(\)` of the module lists what there is"),
+        (tf.train, "Saver", "fg.save"),
+        (tf.nn, "square", "there is tf"),
+        (tf.contrib, "layers", "a layer is a function of variables"),
+        (v1, "keras", "a model is a function"),
+    ):
+        with pytest.raises(AttributeError, match=f"has no '{name}'.*{text}") as caught:
+            getattr(module, name)
+        assert type(caught.value) is errors.MissingNameError
+    for name in ("nn", "math", "linalg", "random", "train", "dtypes", "initializers", "errors", "contrib", "autodiff"):
+        module = getattr(tf, name)
+        with pytest.raises(AttributeError, match="has no 'nobody'"):
+            module.nobody  # noqa: B018
+        assert not hasattr(module, "__wrapped__")
+
+
+def test_ways_to_import():
+    assert v1.constant is tf.constant
+    assert tf.contrib.eager is tfe
+    assert tf.compat.v1 is v1
+    assert set(dir(tf)) <= set(dir(v1)) | {"compat"}
+    for name in ("", ".nn", ".contrib.eager", ".compat.v1", ".train"):
+        one = importlib.import_module("fgrad.compat.tensorflow1" + name)
+        two = importlib.import_module("fgrad.compat.tensorflow" + name)
+        assert set(dir(two)) == set(dir(one))
+    from fgrad.compat.tensorflow1.contrib import eager as tfe1
+
+    from fgrad.compat.tensorflow1 import nn
+
+    assert nn.relu.__name__ == "relu"
+    assert tfe1.gradients_function.__name__ == "gradients_function"
+    assert plain(tfe1.gradients_function(lambda x: x * x)(3.0)) == [6]
+
+
+NAMES = [
+    "constant", "Variable", "ones", "zeros", "fill", "range", "convert_to_tensor", "cast", "reduce_sum",
+    "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "reduce_any", "reduce_all", "reduce_logsumexp",
+    "square", "sqrt", "exp", "log", "abs", "sin", "cos", "tanh", "sigmoid", "pow", "matmul", "tensordot",
+    "transpose", "reshape", "concat", "stack", "split", "gather", "where", "clip_by_value", "clip_by_norm",
+    "clip_by_global_norm", "global_norm", "maximum", "minimum", "add", "subtract", "multiply", "divide", "add_n",
+    "identity", "stop_gradient", "one_hot", "argmax", "equal", "GradientTape", "custom_gradient", "recompute_grad",
+    "UnconnectedGradients", "hessians", "gradients", "enable_eager_execution", "Graph", "placeholder", "Session",
+    "global_variables_initializer", "initialize_all_variables", "assign", "group", "control_dependencies",
+    "get_variable", "variable_scope", "trainable_variables", "set_random_seed", "disable_v2_behavior", "float32",
+    "float64", "int32", "math.log", "linalg.matmul", "nn.relu", "nn.softmax", "nn.log_softmax", "nn.sigmoid",
+    "nn.tanh", "nn.softplus", "nn.elu", "nn.softmax_cross_entropy_with_logits",
+    "nn.sigmoid_cross_entropy_with_logits", "nn.l2_loss", "random.normal", "random.uniform",
+    "random.stateless_normal", "random.set_seed", "contrib.eager.Variable", "contrib.eager.gradients_function",
+    "contrib.eager.value_and_gradients_function", "contrib.eager.implicit_gradients",
+    "contrib.eager.implicit_value_and_gradients", "contrib.eager.make_vjp", "contrib.eager.GradientTape",
+    "train.AdamOptimizer", "train.exponential_decay", "train.piecewise_constant", "compat.v1.Session",
+    "errors.InvalidArgumentError", "autodiff.ForwardAccumulator",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("namespace", ["fgrad.compat.tensorflow", "fgrad.compat.tensorflow1"])
+@pytest.mark.parametrize("name", NAMES)
+def test_names_that_are_there(namespace, name):
+    found = importlib.import_module(namespace)
+    for part in name.split("."):
+        found = getattr(found, part)
+    assert found is not None

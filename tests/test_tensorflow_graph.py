@@ -1,0 +1,867 @@
+"""Graph mode: placeholders, sessions, symbolic gradients, and scripts of TensorFlow 1 as they are written."""
+
+import gc
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import fgrad.compat.tensorflow as tf2
+import fgrad.compat.tensorflow1 as tf
+from fgrad import errors
+from fgrad.compat.deferred import mode
+from fgrad.compat.deferred.graph import operation
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+def run(fetches, feed_dict=None, initialize=True):
+    with tf.Session() as session:
+        if initialize:
+            session.run(tf.global_variables_initializer())
+        return session.run(fetches, feed_dict)
+
+
+def plain(x):
+    """Return fetched values as lists of Python numbers."""
+    if isinstance(x, dict):
+        return {key: plain(value) for key, value in x.items()}
+    if isinstance(x, (list, tuple)):
+        return type(x)(map(plain, x))
+    return x.tolist() if hasattr(x, "tolist") else x
+
+
+def pair():
+    a = tf.constant(1.0)
+    b = 2 * a
+    return a, b
+
+
+def chain():
+    x = tf.constant(3.0)
+    y = x * x
+    return x, y, y * y
+
+
+# What `tf.gradients` returns: (the row, a program, the values of what it returns)
+
+
+def of_sum(**options):
+    a, b = pair()
+    return tf.gradients(a + b, [a, b], **options)
+
+
+def stopped(places):
+    a, b = pair()
+    return tf.gradients(a + b, [a, b], stop_gradients=[(a, b)[place] for place in places])
+
+
+def stopped_bare():
+    a, b = pair()
+    return tf.gradients(a + b, [a, b], stop_gradients=b)
+
+
+def stopped_in_a_chain():
+    x, y, z = chain()
+    return tf.gradients(z, [x, y], stop_gradients=[y])
+
+
+def vector(*weights):
+    v = tf.constant([1.0, 2.0, 3.0])
+    return tf.gradients(v * v, v, *weights)
+
+
+def list_of_ys(grad_ys=None):
+    x = tf.constant(3.0)
+    return tf.gradients([x * x, x], x, grad_ys)
+
+
+def unconnected(**options):
+    return tf.gradients(tf.constant(2.0) * 2.0, [tf.constant([3.0, 4.0])], **options)
+
+
+def of_int():
+    x = tf.constant(3)
+    return tf.gradients(x * x, x)
+
+
+def later():
+    x = tf.constant(3.0)
+    return tf.gradients(x, [x * x])
+
+
+def of_rounded(function):
+    x = tf.constant(3.3)
+    return tf.gradients(function(x), [x])
+
+
+def through_int():
+    x = tf.constant(3.3)
+    return tf.gradients(tf.cast(tf.cast(x, tf.int32), tf.float32) * 2.0, [x])
+
+
+def third_order():
+    x = tf.constant(3.0)
+    first = tf.gradients(x * x * x, x)
+    second = tf.gradients(first, x)
+    return [first, second, tf.gradients(second, x)]
+
+
+def clipped():
+    x = tf.constant(3.0)
+    return [tf.clip_by_value(gradient, -1.0, 1.0) for gradient in tf.gradients(x * x, [x])]
+
+
+def of_clipped():
+    x = tf.constant(0.4)
+    (first,) = tf.gradients(x * x, x)
+    return tf.gradients(tf.clip_by_value(first, -1.0, 1.0) * x, x)
+
+
+def hessian():
+    x = tf.constant([1.0, 2.0])
+    return tf.hessians(tf.reduce_sum(x * x * x), [x])
+
+
+def mixed_second():
+    x, y = tf.constant(2.0), tf.constant(3.0)
+    (first,) = tf.gradients(x * x * y, x)
+    return tf.gradients(first, [x, y])
+
+
+GRADIENTS = [
+    ("a + b, b = 2a", of_sum, [3, 1]),
+    ("stop both", lambda: stopped([0, 1]), [1, 1]),
+    ("stop b", lambda: stopped([1]), [1, 1]),
+    ("stop a bare tensor", stopped_bare, [1, 1]),
+    ("z = y*y, y = x*x, stop y", stopped_in_a_chain, [None, 18]),
+    ("a single x gives a list of one", lambda: tf.gradients(*reversed(pair())), [2]),
+    ("vector ys are summed", vector, [[2, 4, 6]]),
+    ("list ys are summed", list_of_ys, [7]),
+    ("grad_ys", lambda: vector([[1.0, 10.0, 100.0]]), [[2, 40, 600]]),
+    ("grad_ys, a bare tensor", lambda: vector(tf.constant([1.0, 10.0, 100.0])), [[2, 40, 600]]),
+    ("grad_ys of a list", lambda: list_of_ys([10.0, 1.0]), [61]),
+    ("None in grad_ys means ones", lambda: list_of_ys([None, 10.0]), [16]),
+    ("unconnected", unconnected, [None]),
+    ("unconnected, zero", lambda: unconnected(unconnected_gradients="zero"), [[0, 0]]),
+    ("unconnected, ZERO", lambda: unconnected(unconnected_gradients=tf.UnconnectedGradients.ZERO), [[0, 0]]),
+    ("int x", of_int, [None]),
+    ("x after y", later, [None]),
+    ("Python numbers", lambda: tf.gradients(tf.constant(3.0), 3.0), [None]),
+    ("empty xs", lambda: tf.gradients(tf.constant(3.0), []), []),
+    ("empty ys", lambda: tf.gradients([], [tf.constant(3.0)]), [None]),
+    ("duplicates in xs", lambda: (lambda x: tf.gradients(x * x, [x, x]))(tf.constant(3.0)), [6, 6]),
+    ("y is x", lambda: (lambda x: tf.gradients(x, x))(tf.constant(3.0)), [1]),
+    ("round", lambda: of_rounded(tf.round), [None]),
+    ("floor", lambda: of_rounded(tf.floor), [None]),
+    ("argmax", lambda: of_rounded(lambda x: tf.argmax(tf.stack([x, x]))), [None]),
+    ("comparison", lambda: of_rounded(lambda x: tf.cast(x > 0, tf.float32)), [None]),
+    ("stop_gradient", lambda: of_rounded(tf.stop_gradient), [None]),
+    ("sign", lambda: of_rounded(tf.sign), [0]),
+    ("through an integer", through_int, [None]),
+    ("identity is another tensor", lambda: of_rounded(tf.identity), [1]),
+    ("gradients of gradients", third_order, [[27], [18], [6]]),
+    ("clipped in a list comprehension", clipped, [1]),
+    ("gradient of a clipped gradient", of_clipped, [pytest.approx(1.6)]),
+    ("Hessian", hessian, [[[6, 0], [0, 12]]]),
+    ("mixed second derivatives", mixed_second, [6, 4]),
+]
+
+
+@pytest.mark.parametrize(("program", "expected"), [case[1:] for case in GRADIENTS], ids=[case[0] for case in GRADIENTS])
+def test_gradients(program, expected):
+    gradients = program()
+    connected = [each for each in gradients if each is not None]
+    values = iter(plain(run(connected)))
+    assert [None if each is None else next(values) for each in gradients] == expected
+
+
+def closed():
+    session = tf.Session()
+    session.close()
+    session.run(tf.constant(1.0))
+
+
+def feed_wrong_shape():
+    x = tf.placeholder(tf.float32, [2])
+    run(x, {x: [1.0, 2.0, 3.0]})
+
+
+def feed_nothing():
+    run(tf.placeholder(tf.float32, name="nothing") * 2.0)
+
+
+def in_a_scope(reuse):
+    with tf.variable_scope("scope", reuse=reuse):
+        return tf.get_variable("w", [2])
+
+
+def twice():
+    in_a_scope(None)
+    in_a_scope(None)
+
+
+def eager(program):
+    with mode.block(None):
+        return program()
+
+
+ERRORS = [
+    ("wrong number of grad_ys", ValueError, "Length mismatch. Passed 1 grad_ys for 2 ys", lambda: list_of_ys([1.0])),
+    ("grad_ys of another dtype", TypeError, "grad_ys has dtype int32", lambda: vector([tf.constant([1, 2, 3])])),
+    ("grad_ys of another shape", ValueError, r"grad_ys has shape \(2,\)", lambda: vector([tf.constant([1.0, 2.0])])),
+    ("a bogus choice", ValueError, "unknown value .* 'bogus'", lambda: unconnected(unconnected_gradients="bogus")),
+    ("ys None", TypeError, "ys is None", lambda: tf.gradients(None, [tf.constant(1.0)])),
+    ("not fed", ValueError, "must feed a value for placeholder tensor 'nothing:0'", feed_nothing),
+    ("fed in a wrong shape", ValueError,
+     r"Cannot feed value of shape \(3,\) for Tensor Placeholder:0, which has shape \(2,\)", feed_wrong_shape),
+    ("not initialized", RuntimeError, "uninitialized value w", lambda: run(tf.Variable(1.0, name="w"), None, False)),
+    ("a closed session", RuntimeError, "Attempted to use a closed Session.", closed),
+    ("eval without a session", ValueError, "No default session is registered", lambda: tf.constant(1.0).eval()),
+    ("run without a session", ValueError, "No default session is registered", lambda: tf.no_op().run()),
+    ("get_variable twice", ValueError, "scope/w already exists", twice),
+    ("get_variable missing", ValueError, "scope/w does not exist", lambda: in_a_scope(True)),
+    ("bool", TypeError, "use as a Python bool is not allowed", lambda: bool(tf.constant(1.0) > 0)),
+    ("iterating", TypeError, "iteration is not allowed", lambda: list(tf.constant([1.0]))),
+    ("len", TypeError, r"len\(\) is not allowed", lambda: len(tf.constant([1.0]))),
+    ("float", TypeError, r"float\(\) is not allowed", lambda: float(tf.constant(1.0))),
+    ("np.sin", NotImplementedError, "Cannot convert the graph tensor .* to a NumPy array",
+     lambda: np.sin(tf.constant(1.0))),
+    ("fetch None", TypeError, "Fetch argument None", lambda: run([None])),
+    ("fetch a number", TypeError, r"3\.0 of type float is not a graph tensor", lambda: run(3.0)),
+    ("fetch an unknown name", ValueError, "no tensor or operation 'nobody:0'", lambda: run("nobody:0")),
+    ("feed a graph tensor", TypeError, "value of a feed cannot be a graph tensor",
+     lambda: run([], {tf.placeholder(tf.float32): tf.constant(1.0)})),
+    ("as_list of an unknown shape", ValueError, "number of axes is not known",
+     lambda: tf.placeholder(tf.float32).get_shape().as_list()),
+    ("a placeholder eagerly", RuntimeError, "not compatible with eager execution",
+     lambda: eager(lambda: tf2.placeholder("f4"))),
+    ("gradients eagerly", RuntimeError,
+     "tf.gradients is not supported when eager execution is enabled. Use tf.GradientTape instead.",
+     lambda: eager(lambda: tf2.gradients(tf2.constant(1.0), [tf2.constant(1.0)]))),
+    ("hessians eagerly", RuntimeError, "fg.hessian",
+     lambda: eager(lambda: tf2.hessians(tf2.constant(1.0), [tf2.constant(1.0)]))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "text", "program"), [case[1:] for case in ERRORS], ids=[case[0] for case in ERRORS])
+def test_errors(kind, text, program):
+    with pytest.raises(kind, match=text) as caught:
+        program()
+    assert isinstance(caught.value, errors.FgradError)
+
+
+def test_a_tensor_of_another_graph_is_refused():
+    with tf.Graph().as_default():
+        x = tf.constant(1.0)
+    with pytest.raises(ValueError, match="not an element of this graph"):
+        run(x)
+
+
+# Sessions
+
+
+def test_fetches_keep_their_structure():
+    x = tf.placeholder(tf.float32)
+    fetched = run({"a": [x, x * x], "b": (x + 1.0, "Placeholder:0")}, {x: 3.0})
+    assert plain(fetched) == {"a": [3, 9], "b": (4, 3)}
+    assert fetched["b"][0].dtype == np.float32
+    assert run([tf.no_op(), tf.group(x)], {x: 3.0}) == [None, None]
+
+
+def test_names():
+    with tf.name_scope("outer"):
+        a = tf.constant(1.0)
+        b = tf.constant(2.0, name="b")
+    assert (a.name, b.name, a.op.name) == ("outer/Const:0", "outer/b:0", "outer/Const_op")
+    assert tf.constant(3.0).name == "Const:0"
+    assert tf.constant(3.0).name == "Const_1:0"
+    assert plain(run(["outer/b:0", "Const:0"])) == [2, 3]
+
+
+def test_feeding_overrides_any_tensor():
+    x = tf.constant(3.0)
+    y = x + 2.0
+    z = y * y
+    assert plain(run([z, y], {y: 5.0})) == [25, 5]
+    assert plain(run(x * x, {x: 5.0})) == 25
+
+
+def test_gradients_pass_through_a_tensor_whose_value_is_fed():
+    x = tf.placeholder(tf.float32)
+    y = x * x
+    z = y * y
+    gradient = tf.gradients(z, [x, y])
+    # dz/dy at the fed y, dy/dx at the fed x
+    assert plain(run([z, gradient], {x: 3.0, y: 5.0})) == [25, [60, 10]]
+    with pytest.raises(ValueError, match="must feed a value"):
+        run(gradient[0], {y: 5.0})
+    assert plain(run(tf.gradients(z, y), {y: 5.0})) == [10]
+
+
+def test_a_gradient_may_be_fed():
+    w = tf.Variable(3.0)
+    (gradient,) = tf.gradients(w * w, [w])
+    assert plain(run(gradient * 2.0, {gradient: 10.0})) == 20
+
+
+def test_every_node_is_evaluated_once_in_a_run():
+    calls = []
+
+    @operation("Counted")
+    def counted(x):
+        calls.append(x)
+        return x * 2.0
+
+    x = tf.constant(3.0)
+    y = counted(x)
+    gradients = tf.gradients([y * y, y], [x, y])
+    calls.clear()  # dtypes are found by calling the function on stand-ins
+    assert plain(run([y, y + y, gradients])) == [6, 12, [26, 13]]
+    assert len(calls) == 1
+
+
+def test_unknown_dimensions():
+    x = tf.placeholder(tf.float32, [None, 3])
+    w = tf.Variable(np.ones((3, 2), np.float32))
+    y = tf.matmul(x, w)
+    flat = tf.reshape(x, [-1])
+    rows = tf.shape(x)[0]
+    loss = tf.reduce_mean(y * y)
+    (gradient,) = tf.gradients(loss, [w])
+    assert x.shape.as_list() == [None, 3]
+    assert y.get_shape().as_list() == [None, 2]
+    assert (y.shape[1].value, y.shape.ndims, loss.shape.ndims, gradient.shape.as_list()) == (2, 2, 0, [3, 2])
+    assert flat.shape.as_list() == [None]
+    assert y.dtype == np.float32
+    for n in (1, 4):
+        data = np.arange(3.0 * n).reshape(n, 3)
+        total, size, found = run([loss, rows, gradient], {x: data})
+        expected = 2 * data.T @ (data @ np.ones((3, 2))) / (2 * n)
+        assert size == n
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        np.testing.assert_allclose(total, np.mean((data @ np.ones((3, 2))) ** 2), rtol=1e-6)
+
+
+def test_an_unknown_number_of_axes():
+    x = tf.placeholder(tf.float32)
+    y = tf.reduce_sum(x * 2.0)
+    assert (x.shape.ndims, str(x.shape), repr(x.shape)) == (None, "<unknown>", "TensorShape(None)")
+    assert y.dtype == np.float32
+    assert plain(run([y, tf.gradients(y, x)], {x: [[1.0, 2.0]]})) == [6, [[[2, 2]]]]
+
+
+def test_operators_in_both_orders():
+    x = tf.placeholder(tf.float32)
+    a = np.array([1.0, 2.0])
+    expressions = [x + a, a + x, x - 1, 1 - x, x * a, a * x, x / 2, 2 / x, x // 2, x % 2, x**2, 2**x, -x, abs(-x),
+                   x > 1, x >= 1, x < 1, 1 < x, x[0], x[:1], x[..., None], x[-1:][0], x @ a]  # fmt: skip
+    n = np.array([3.0, 4.0], np.float32)
+    expected = [n + a, a + n, n - 1, 1 - n, n * a, a * n, n / 2, 2 / n, n // 2, n % 2, n**2, 2**n, -n, n,
+                n > 1, n >= 1, n < 1, n > 1, n[0], n[:1], n[..., None], n[-1], n @ a]  # fmt: skip
+    for found, value in zip(run(expressions, {x: n}), expected, strict=True):
+        np.testing.assert_allclose(found, value, rtol=1e-6)
+    # what has no dtype of its own takes the tensor's
+    assert {each.dtype for each in run(expressions[:14], {x: n})} == {np.dtype(np.float32)}
+
+
+def test_a_slice_with_graph_tensors():
+    x, n = tf.constant([1.0, 2.0, 3.0]), tf.placeholder(tf.int32)
+    assert plain(run([x[n], x[:n], x[n:]], {n: 1})) == [2, [1], [2, 3]]
+
+
+def test_constants_are_copied():
+    a = np.array([1.0, 2.0])
+    x = tf.constant(a) + a
+    a[:] = 100.0
+    assert plain(run(x)) == [2, 4]
+
+
+def test_eval_and_default_sessions():
+    x = tf.placeholder(tf.float32)
+    w = tf.Variable(2.0)
+    with tf.Session() as session:
+        w.initializer.run()
+        assert (x * w).eval({x: 3.0}) == 6
+        assert w.eval() == 2
+        assert tf.get_default_session() is session
+        w.load(5.0)
+        assert (x * w).eval(feed_dict={x: 3.0}) == 15
+    assert tf.get_default_session() is None
+    session = tf.Session()
+    with session.as_default():
+        w.initializer.run()
+    assert w.eval(session=session) == 2
+    interactive = tf.InteractiveSession()
+    w.initializer.run()
+    assert w.eval() == 2
+    interactive.close()
+    assert tf.get_default_session() is None
+
+
+def test_the_error_of_a_node_says_where_it_was_defined():
+    x = tf.placeholder(tf.float32)
+    y = x @ tf.constant([[1.0, 2.0]])
+    with pytest.raises(ValueError, match="matmul") as caught:
+        run(y, {x: np.ones((2, 3))})
+    assert any("'matmul:0', defined at test_tensorflow_graph.py" in note for note in caught.value.__notes__)
+
+
+# Variables
+
+
+def test_sessions_have_variables_of_their_own():
+    w = tf.Variable(1.0, name="w")
+    add = tf.assign_add(w, 10.0)
+    one, two = tf.Session(), tf.Session()
+    for session in (one, two):
+        session.run(tf.global_variables_initializer())
+    assert one.run(add) == 11
+    assert (one.run(w), two.run(w)) == (11, 1)
+    one.run(tf.initialize_all_variables())
+    assert one.run(w) == 1
+
+
+def test_assignments_act_when_they_are_fetched():
+    w = tf.Variable(1.0)
+    tf.assign(w, 100.0)
+    double = w.assign(w * 2.0)
+    down = tf.assign_sub(w, 0.5)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(w) == 1
+        assert session.run(double) == 2
+        assert session.run(double.op) is None
+        assert session.run(w) == 4
+        assert session.run(down) == 3.5
+        assert session.run(tf.group(double, down)) is None
+
+
+def test_reads_without_dependencies_see_the_value_before_the_run():
+    w = tf.Variable(1.0)
+    up = w.assign_add(1.0)
+    later = w * 10.0
+    with tf.control_dependencies([up]):
+        after = tf.identity(w) * 10.0
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert plain(session.run([up, later])) == [2, 10]
+        assert plain(session.run([later, after])) == [20, 30]
+        assert session.run(w) == 3
+
+
+def test_gradients_of_all_reads_add_up():
+    w = tf.Variable(2.0)
+    first = w * w
+    with tf.control_dependencies([w.assign(10.0)]):
+        second = w.read_value() * w.read_value()
+    assert plain(run([first + second, tf.gradients(first + second, w)])) == [104, [24]]
+
+
+def test_initial_values():
+    a = tf.Variable(2.0, name="a")
+    b = tf.Variable(a.initialized_value() * 3.0)
+    c = tf.Variable(lambda: tf.constant([1.0, 2.0]))
+    d = tf.Variable(1.5, dtype=tf.float64)
+    e = tf.Variable([1, 2])
+    assert plain(run([a, b, c, d, e])) == [2, 6, [1, 2], 1.5, [1, 2]]
+    assert [v.dtype for v in (a, c, d, e)] == [np.float32, np.float32, np.float64, np.int32]
+    assert [v.name for v in (a, b)] == ["a:0", "Variable:0"]
+    assert isinstance(a, tf.Variable)
+    assert a.shape.as_list() == []
+
+
+def test_collections():
+    a = tf.Variable(1.0, name="a")
+    b = tf.Variable(1.0, trainable=False, name="b")
+    with tf.variable_scope("layer"):
+        c = tf.get_variable("c", shape=[2, 3])
+        with tf.variable_scope("inner"):
+            d = tf.get_variable("d", initializer=tf.constant(4.0))
+    assert tf.trainable_variables() == [a, c, d]
+    assert tf.global_variables() == [a, b, c, d]
+    assert tf.trainable_variables("layer") == [c, d]
+    assert tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, "layer/inner") == [d]
+    assert [c.name, d.name] == ["layer/c:0", "layer/inner/d:0"]
+    tf.add_to_collection("losses", a)
+    assert tf.get_collection("losses") == [a]
+    values = run([c, d])
+    assert values[0].shape == (2, 3)
+    assert values[1] == 4
+    with tf.variable_scope("layer", reuse=True):
+        assert tf.get_variable("c") is c
+    with tf.variable_scope("layer", reuse=tf.AUTO_REUSE):
+        assert tf.get_variable("c") is c
+        assert tf.get_variable("new", [1]) is tf.get_variable("new")
+
+
+def test_random_numbers_are_drawn_in_every_run():
+    x = tf.random_normal([3])
+    y = x + 0.0
+    with tf.Session() as session:
+        first, same = session.run([x, y])
+        np.testing.assert_array_equal(first, same)
+        assert not np.array_equal(first, session.run(x))
+
+
+def test_seeds():
+    tf.set_random_seed(1)
+    x = tf.random_uniform([3])
+    w = tf.Variable(tf.random_normal([2]))
+    first = run([x, w])
+    again = run([x, w])
+    for one, other in zip(first, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_feed_dict_by_name_and_default_placeholder():
+    x = tf.placeholder(tf.float32, name="x")
+    rate = tf.placeholder_with_default(0.5, shape=[])
+    assert plain(run(x * rate, {"x:0": 4.0})) == 2
+    assert plain(run(x * rate, {x: 4.0, rate: 2.0})) == 8
+
+
+# Optimizers in graphs
+
+
+def quadratic():
+    w = tf.Variable([1.0, 2.0], name="w", dtype=tf.float64)
+    h = tf.constant(np.array([[3.0, 1.0], [1.0, 1.0]]))
+    return w, 0.5 * tf.reduce_sum(w * tf.linalg.matvec(h, w))
+
+
+OPTIMIZERS = {
+    "GradientDescent": (lambda: tf.train.GradientDescentOptimizer(0.1), [-0.022, 1.314], {}),
+    "Momentum": (lambda: tf.train.MomentumOptimizer(0.1, 0.9), [-1.003, 0.675], {"momentum": [7.33, 5.35]}),
+    "Nesterov": (
+        lambda: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
+        [-0.946318, 0.519606], {"momentum": [4.4122, 4.0126]},
+    ),
+    "Adagrad": (
+        lambda: tf.train.AdagradOptimizer(0.1),
+        [0.7788571775411199, 1.7781635091208807], {"accumulator": [65.02107108124795, 24.046794581675034]},
+    ),
+    "AdagradDA": (
+        lambda: tf.train.AdagradDAOptimizer(0.1, tf.train.get_or_create_global_step()),
+        [-0.08401770517333643, -0.0863892885589732],
+        {
+            "gradient_accumulator": [4.233857583870598, 2.616558435828949],
+            "gradient_squared_accumulator": [25.393985093557987, 9.17362708365757],
+        },
+    ),
+    "Adadelta": (
+        lambda: tf.train.AdadeltaOptimizer(1.0, epsilon=1e-6),
+        [0.9864577511396592, 1.9864533087198046],
+        {
+            "accum": [3.539220548200168, 1.2756994732777724],
+            "accum_update": [2.908090115634438e-06, 2.9100781956774918e-06],
+        },
+    ),
+    "RMSProp": (
+        lambda: tf.train.RMSPropOptimizer(0.1, momentum=0.9, centered=True),
+        [-0.2556571136455724, 0.921143769322591],
+        {
+            "mg": [0.976688552057744, 0.6322508953461823],
+            "momentum": [0.5213916736179119, 0.46565106105889265],
+            "rms": [4.617795019009459, 2.288586276725152],
+        },
+    ),
+    "Adam": (
+        lambda: tf.train.AdamOptimizer(0.1),
+        [0.7011555580976525, 1.7009027518698407],
+        {"m": [1.2391150318260256, 0.7550542832291784], "v": [0.0637385290446896, 0.023576992037989516]},
+    ),
+    "Ftrl": (
+        lambda: tf.train.FtrlOptimizer(0.1, l1_regularization_strength=0.1, l2_regularization_strength=0.2),
+        [0.7139386774280767, 1.55111452315578], None,
+    ),
+    "ProximalGradientDescent": (
+        lambda: tf.train.ProximalGradientDescentOptimizer(0.1, 0.1, 0.2),
+        [-0.019898078416295414, 1.2144989483682744], {},
+    ),
+    "ProximalAdagrad": (
+        lambda: tf.train.ProximalAdagradOptimizer(0.1, 0.1, 0.1, 0.2),
+        [0.7668453968620715, 1.7425699508624044], {"accumulator": [64.25473682841056, 23.73700187153248]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_three_steps_in_a_graph(name, by_hand):
+    make, expected, slots = OPTIMIZERS[name]
+    w, loss = quadratic()
+    optimizer = make()
+    assert optimizer.get_slot(w, "anything") is None
+    if by_hand:
+        step = optimizer.apply_gradients(optimizer.compute_gradients(loss))
+    else:
+        step = optimizer.minimize(loss)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(3):
+            assert session.run(step) is None
+        np.testing.assert_allclose(session.run(w), expected, rtol=0, atol=1e-12)
+        for slot, value in (slots or {}).items():
+            np.testing.assert_allclose(session.run(optimizer.get_slot(w, slot)), value, rtol=0, atol=1e-12)
+        assert slots is None or optimizer.get_slot_names() == sorted(slots)
+        # initializing again forgets the slots as well
+        session.run(tf.global_variables_initializer())
+        for _ in range(3):
+            session.run(step)
+        np.testing.assert_allclose(session.run(w), expected, rtol=0, atol=1e-12)
+
+
+def test_every_optimizer_is_tried():
+    classes = {name for name in dir(tf.train) if name.endswith("Optimizer")} - {"Optimizer"}
+    assert classes == {f"{name}Optimizer" for name in OPTIMIZERS} - {"NesterovOptimizer"}
+
+
+def test_pairs_of_graph_tensors():
+    a, b = tf.Variable(2.0, name="a"), tf.Variable(3.0, name="b")
+    tf.Variable(1.0, trainable=False)
+    optimizer = tf.train.GradientDescentOptimizer(0.1)
+    pairs = optimizer.compute_gradients(a * a)
+    assert [variable for _, variable in pairs] == [a, b]
+    assert pairs[1][0] is None
+    clipped = [(tf.clip_by_value(gradient, -1.0, 1.0), v) for gradient, v in pairs if gradient is not None]
+    step = optimizer.apply_gradients(clipped)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert plain(session.run([pairs[0], step])) == [(4, 2), None]
+        assert plain(session.run([a, b])) == [pytest.approx(1.9), 3]
+
+
+def test_rows_of_compute_and_apply():
+    a, b = tf.Variable(2.0, name="a"), tf.Variable(3.0, name="b")
+    optimizer = tf.train.GradientDescentOptimizer(0.1)
+    assert len(optimizer.compute_gradients(a * b, var_list=a)) == 1
+    weights = tf.constant([1.0, 10.0, 100.0])
+    (weighed,) = optimizer.compute_gradients(a * tf.ones([3]), a, grad_loss=weights)
+    assert run(weighed[0]) == 111
+    x = tf.constant(3.0)
+    ((gradient, source),) = optimizer.compute_gradients(x * x, [x])
+    assert source is x
+    assert run(gradient) == 6
+    step = tf.train.get_or_create_global_step()
+    assert tf.train.get_global_step() is step
+    update = optimizer.apply_gradients([(1.0, a), (None, b), (2.0, a)], global_step=step)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(update)
+        session.run(update)
+        assert plain(session.run([a, b, step])) == [pytest.approx(1.4), 3, 2]
+
+
+OPTIMIZER_ERRORS = [
+    ("empty var_list", ValueError, "No variables to optimize", lambda o, a: o.minimize(a * a, var_list=[])),
+    ("update a tensor", NotImplementedError, "Trying to update a Tensor",
+     lambda o, a: o.apply_gradients([(1.0, a * 1.0)])),
+    ("an integer loss", TypeError, "Invalid type int32 for .*, expected: .float32",
+     lambda o, a: o.minimize(tf.cast(a, tf.int32))),
+    ("no gradient", ValueError, r"No gradients provided for any variable, check your graph .* \['a:0'\] and loss",
+     lambda o, a: o.minimize(tf.constant(1.0))),
+    ("all None", ValueError, r"No gradients provided for any variable: \['a:0'\]",
+     lambda o, a: o.apply_gradients([(None, a)])),
+    ("empty", ValueError, "No variables provided", lambda o, a: o.apply_gradients([])),
+    ("gate_gradients", ValueError, "gate_gradients must be one of", lambda o, a: o.minimize(a * a, gate_gradients=7)),
+    ("an empty name", ValueError, "name must not be empty", lambda o, a: tf.train.AdamOptimizer(name="")),
+    ("a wrong shape", ValueError, r"the variable has shape \(\)",
+     lambda o, a: run(o.apply_gradients([(tf.constant([1.0, 2.0]), a)]))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "program"), [case[1:] for case in OPTIMIZER_ERRORS], ids=[case[0] for case in OPTIMIZER_ERRORS]
+)
+def test_errors_of_optimizers(kind, text, program):
+    a = tf.Variable(2.0, name="a")
+    with pytest.raises(kind, match=text):
+        program(tf.train.GradientDescentOptimizer(0.1), a)
+
+
+def test_no_variables():
+    with pytest.raises(ValueError, match="No variables to optimize"):
+        tf.train.GradientDescentOptimizer(0.1).minimize(tf.constant(1.0))
+
+
+def test_a_learning_rate_that_is_fed_or_decays():
+    w = tf.Variable(0.0)
+    rate = tf.placeholder(tf.float32)
+    fed = tf.train.GradientDescentOptimizer(rate).apply_gradients([(1.0, w)])
+    step = tf.train.create_global_step()
+    decaying = tf.train.exponential_decay(1.0, step, 10, 0.5, staircase=True)
+    decayed = tf.train.MomentumOptimizer(decaying, 0.0).apply_gradients([(1.0, w)], global_step=step)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for value in (0.5, 0.25):
+            session.run(fed, {rate: value})
+        assert session.run(w) == -0.75
+        session.run(w.initializer)
+        for _ in range(20):
+            session.run(decayed)
+        assert plain(session.run([w, step, decaying])) == [-15, 20, 0.25]
+
+
+STEPS = [0, 5, 6, 10, 15, 16, 20, 25]
+DECAYS = {
+    "exponential": (lambda s: tf.train.exponential_decay(1.0, s, 10, 0.5),
+                    [1, 0.707106781187, 0.659753955386, 0.5, 0.353553390593, 0.329876977693, 0.25, 0.176776695297]),
+    "staircase": (lambda s: tf.train.exponential_decay(1.0, s, 10, 0.5, staircase=True),
+                  [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25]),
+    "polynomial": (lambda s: tf.train.polynomial_decay(1.0, s, 10, 0.1, 2.0), [1, 0.325, 0.244, *[0.1] * 5]),
+    "cycle": (lambda s: tf.train.polynomial_decay(1.0, s, 10, 0.1, 2.0, cycle=True),
+              [1, 0.325, 0.244, 0.1, 0.15625, 0.136, 0.1, 0.125]),
+    "inverse_time": (lambda s: tf.train.inverse_time_decay(1.0, s, 10, 0.5),
+                     [1, 0.8, 0.769230769231, 0.666666666667, 0.571428571429, 0.555555555556, 0.5, 0.444444444444]),
+    "natural_exp": (lambda s: tf.train.natural_exp_decay(1.0, s, 10, 0.5),
+                    [1, 0.778800783071, 0.740818220682, 0.606530659713, 0.472366552741, 0.449328964117,
+                     0.367879441171, 0.28650479686]),
+    "piecewise": (lambda s: tf.train.piecewise_constant(s, [5, 15], [1.0, 0.5, 0.1]),
+                  [1, 1, 0.5, 0.5, 0.5, 0.1, 0.1, 0.1]),
+    "cosine": (lambda s: tf.train.cosine_decay(1.0, s, 20, 0.1),
+               [1, 0.868198, 0.814503, 0.55, 0.231802, 0.185942, 0.1, 0.1]),
+    "restarts": (lambda s: tf.train.cosine_decay_restarts(1.0, s, 10, 2.0, 0.5),
+                 [1, 0.5, 0.345491, 0.5, 0.426777, 0.396946, 0.25, 0.073223]),
+    "linear_cosine": (lambda s: tf.train.linear_cosine_decay(1.0, s, 20),
+                      [1.001, 0.641165, 0.556725, 0.251, 0.037612, 0.020098, 0.001, 0.001]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DECAYS)
+def test_decays(name):
+    decay, expected = DECAYS[name]
+    step = tf.placeholder(tf.int64)
+    rate = decay(step)
+    with tf.Session() as session:
+        found = [session.run(rate, {step: each}) for each in STEPS]
+    # the table has 12 digits, of the last four rows 6
+    np.testing.assert_allclose(found, expected, rtol=0, atol=6e-7 if "cosine" in name or name == "restarts" else 1e-12)
+    with mode.block(None):
+        count = tf2.Variable(0, dtype=tf.int64)
+        eager = decay(count)
+        values = []
+        for each in STEPS:
+            count.assign(each)
+            values.append(eager())
+    np.testing.assert_allclose(values, found, rtol=0, atol=1e-15)
+
+
+def test_moving_averages():
+    w = tf.Variable(1.0)
+    slow = tf.train.ExponentialMovingAverage(0.9)
+    follow = slow.apply([w])
+    quick = tf.train.ExponentialMovingAverage(0.9, num_updates=0)
+    follow_quickly = quick.apply([w])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run([follow, follow_quickly])
+        session.run(w.assign(3.0))
+        session.run([follow, follow_quickly])
+        assert plain(session.run([slow.average(w), quick.average(w)])) == [pytest.approx(1.2), pytest.approx(2.8)]
+    assert slow.average(tf.Variable(1.0)) is None
+
+
+# Programs
+
+
+def test_custom_gradients_and_recomputation():
+    @tf.custom_gradient
+    def doubled(x):
+        return x * x, lambda dy: dy * 100.0
+
+    x = tf.constant(3.0)
+    assert plain(run([doubled(x), tf.gradients(doubled(x), x)])) == [9, [100]]
+    w = tf.Variable(2.0)
+    again = tf.recompute_grad(lambda x: tf.sin(x * w))
+    direct = tf.sin(x * w)
+    np.testing.assert_allclose(run(tf.gradients(again(x), [x, w])), run(tf.gradients(direct, [x, w])))
+    with pytest.raises(TypeError, match="has used the graph tensor"):
+        run(tf.custom_gradient(lambda x: (x * w, lambda dy: dy))(x))
+
+
+def test_a_tape_in_a_graph():
+    x = tf.constant(3.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+    assert run(tape.gradient(y, {"x": x})["x"]) == 6
+
+
+def test_linear_regression_as_in_tensorflow_1():
+    rng = np.random.default_rng(0)
+    data_x = rng.normal(size=(64, 2)).astype(np.float32)
+    data_y = data_x @ np.array([[2.0], [-1.0]], np.float32) + 0.5
+
+    x = tf.placeholder(tf.float32, [None, 2], name="x")
+    y = tf.placeholder(tf.float32, [None, 1], name="y")
+    w = tf.get_variable("w", [2, 1], initializer=tf.zeros_initializer())
+    b = tf.get_variable("b", [1], initializer=tf.zeros_initializer())
+    loss = tf.reduce_mean(tf.square(tf.matmul(x, w) + b - y))
+    optimizer = tf.train.GradientDescentOptimizer(learning_rate=0.1)
+    grads_and_vars = optimizer.compute_gradients(loss)
+    capped = [(tf.clip_by_value(grad, -1.0, 1.0), var) for grad, var in grads_and_vars]
+    train = optimizer.apply_gradients(capped)
+    losses = []
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for _ in range(100):
+            _, value = sess.run([train, loss], feed_dict={x: data_x, y: data_y})
+            losses.append(value)
+        final_w, final_b = sess.run([w, b])
+    assert losses[0] > 4
+    assert losses[-1] < 1e-4
+    np.testing.assert_allclose(final_w.ravel(), [2, -1], atol=1e-2)
+    np.testing.assert_allclose(final_b, [0.5], atol=1e-2)
+
+
+def test_memory_does_not_grow_over_a_thousand_runs(graph):
+    x = tf.placeholder(tf.float32, [None, 8])
+    w = tf.Variable(tf.random_normal([8, 4]))
+    loss = tf.reduce_sum(tf.square(tf.matmul(x, w)))
+    step = tf.train.AdamOptimizer(0.01).minimize(loss)
+    data = np.ones((16, 8))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+
+        def train(steps):
+            for _ in range(steps):
+                session.run([step, loss, w], {x: data})
+
+        train(20)
+        nodes = len(graph.get_operations())
+        gc.collect()
+        tracemalloc.start()
+        train(10)
+        before = tracemalloc.get_traced_memory()[0]
+        train(1000)
+        gc.collect()
+        grown = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+    assert len(graph.get_operations()) == nodes
+    assert grown < 5000  # a step's arrays are larger than that
+
+
+def test_the_namespaces_switch_for_themselves():
+    script = """
+import fgrad.compat.tensorflow as tf2
+import fgrad.compat.tensorflow1 as tf1
+modes = lambda: (tf1.executing_eagerly(), tf2.executing_eagerly())
+made = lambda tf: (tf.constant(1.0), tf.Variable(1.0), tf.zeros_initializer()([2]), tf.random.Generator(1).normal([2]))
+kinds = lambda: ["".join(type(each).__name__[0] for each in made(tf)) for tf in (tf1, tf2)]
+print(modes(), kinds())
+tf1.enable_eager_execution()
+tf2.compat.v1.disable_v2_behavior()
+print(modes(), kinds())
+"""
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    lines = output.splitlines()
+    # Call and GraphVariable, or Tensor and Variable
+    assert lines[0] == "(False, True) ['CGCC', 'TVTT']"
+    assert lines[1] == "(True, False) ['TVTT', 'CGCC']"
