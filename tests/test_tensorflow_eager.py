@@ -43,6 +43,7 @@ def test_defaults_of_dtypes(value, dtype):
 def test_a_dtype_can_be_asked_for():
     assert tf.constant(3, tf.float64).dtype == tf.float64
     assert tf.constant(3.0, dtype="float16").dtype == np.float16
+    assert {tf.constant(3, dtype).dtype for dtype in ("float", float, "float32", np.float32)} == {tf.float32}
     assert plain(tf.constant(2.0, shape=[2, 1])) == [[2], [2]]
     assert plain(tf.constant([1, 2, 3, 4], shape=[2, 2])) == [[1, 2], [3, 4]]
     with pytest.raises(TypeError, match="without loss"):

@@ -768,6 +768,18 @@ def test_moving_averages():
     assert slow.average(tf.Variable(1.0)) is None
 
 
+def test_averages_that_follow_an_update():
+    w = tf.Variable(1.0)
+    averages = tf.train.ExponentialMovingAverage(tf.constant(0.9))
+    with tf.control_dependencies([w.assign_add(1.0)]):
+        follow = averages.apply()
+    with tf.Session(config=tf.ConfigProto(allow_soft_placement=True)) as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(w) == 1
+        session.run(follow)
+        assert plain(session.run([w, averages.average(w)])) == [2, pytest.approx(1.1)]
+
+
 # Programs
 
 

@@ -23,6 +23,8 @@ def as_dtype(dtype: Any) -> Any:
     """Return NumPy's dtype for TensorFlow's name of it, a NumPy type or a string; None stays None."""
     if dtype is None:
         return None
+    if dtype == "float" or dtype is float:
+        return np.dtype(np.float32)  # NumPy would read it as Python's float
     try:
         return np.dtype(dtype)
     except TypeError:

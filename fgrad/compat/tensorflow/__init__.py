@@ -110,6 +110,7 @@ from fgrad.compat.tensorflow.gradient import custom_gradient as custom_gradient
 from fgrad.compat.tensorflow.gradient import gradients as gradients
 from fgrad.compat.tensorflow.gradient import hessians as hessians
 from fgrad.compat.tensorflow.gradient import recompute_grad as recompute_grad
+from fgrad.compat.tensorflow.graphs import ConfigProto as ConfigProto
 from fgrad.compat.tensorflow.graphs import colocate_with as colocate_with
 from fgrad.compat.tensorflow.graphs import control_dependencies as control_dependencies
 from fgrad.compat.tensorflow.graphs import device as device

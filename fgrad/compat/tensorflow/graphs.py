@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from fgrad import errors
@@ -53,6 +54,18 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
         name: of the node.
     """
     return PlaceholderWithDefault(input, shape, name)
+
+
+class ConfigProto:
+    """Options for a session, without effect: fgrad computes where it runs.
+
+    Args:
+        options: TensorFlow's, by their names.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self.gpu_options = SimpleNamespace()
+        vars(self).update(options)
 
 
 def get_default_graph() -> Graph:

@@ -10,6 +10,10 @@ from typing import Any
 from fgrad import errors
 
 _INSTEAD = {
+    "losses": "tf.reduce_mean(tf.square(y - labels)) and the like; cross entropies are in tf.nn",
+    "logging": "Python's warnings and logging",
+    "app": "call main() yourself",
+    "flags": "Python's argparse",
     "keras": "a model is a function of variables, and fg.optimizers trains it",
     "layers": "a layer is a function of variables: tf.nn.relu(tf.matmul(x, w) + b)",
     "estimator": "write the training loop: optimizer.minimize(loss)",

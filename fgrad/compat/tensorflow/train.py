@@ -570,9 +570,10 @@ class ExponentialMovingAverage:
 
     def _followed(self, variable: GraphVariable) -> GraphTensor:
         if variable not in self._averages:
-            self._averages[variable] = GraphVariable(
-                variable.initialized_value(), trainable=False, name=f"{variable._name}/{self.name}"
-            )
+            with variable.graph.control_dependencies(None), variable.graph.scope(""):
+                self._averages[variable] = GraphVariable(
+                    variable.initialized_value(), trainable=False, name=f"{variable._name}/{self.name}"
+                )
         average = self._averages[variable]
         return average.assign(_follow(average, variable, self._decay, self._num_updates))  # type: ignore[no-any-return]
 
