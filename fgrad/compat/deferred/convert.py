@@ -23,7 +23,7 @@ def as_dtype(dtype: Any) -> Any:
     """Return NumPy's dtype for TensorFlow's name of it, a NumPy type or a string; None stays None."""
     if dtype is None:
         return None
-    if dtype == "float" or dtype is float:
+    if dtype is float or (isinstance(dtype, str) and dtype == "float"):
         return np.dtype(np.float32)  # NumPy would read it as Python's float
     try:
         return np.dtype(dtype)
