@@ -16,12 +16,19 @@ import pdoc
 
 from fgrad.ops.creation import CONSTRUCTORS
 
+_TENSORFLOW = "fgrad.compat.tensorflow"
+
 PUBLIC = (
     "fgrad",
+    "fgrad.compat",
+    _TENSORFLOW,
+    *(f"{_TENSORFLOW}.{name}" for name in ("linalg", "math", "nn", "random", "train", "contrib", "contrib.eager")),
+    "fgrad.compat.tensorflow1",
     "fgrad.errors",
     "fgrad.extend",
     "fgrad.numpy",
     "fgrad.optimizers",
+    "fgrad.optimizers.schedules",
     "fgrad.scipy",
     "fgrad.scipy.special",
     "fgrad.testing",
