@@ -121,12 +121,9 @@ def gradients(
     ys: Any,
     xs: Any,
     grad_ys: Any = None,
-    name: str = "gradients",
-    colocate_gradients_with_ops: bool = False,
-    gate_gradients: Any = False,
-    aggregation_method: Any = None,
     stop_gradients: Any = None,
     unconnected_gradients: str = UnconnectedGradients.NONE,
+    name: str = "gradients",
 ) -> list[Any]:
     """Return graph tensors that compute the gradients of `ys` with respect to `xs`.
 
@@ -134,10 +131,9 @@ def gradients(
         ys: a graph tensor or a list of them, which are summed.
         xs: a graph tensor or variable, or a list of them.
         grad_ys: weights for `ys`; None inside means ones.
-        name: of the nodes.
-        colocate_gradients_with_ops, gate_gradients, aggregation_method: without effect here.
         stop_gradients: graph tensors that are taken as constants.
         unconnected_gradients: what stands for "no path": `UnconnectedGradients.NONE` or `.ZERO`.
+        name: of the nodes.
 
     Returns:
         A list with one gradient for each of `xs`.
@@ -202,14 +198,13 @@ def _as_source(x: Any, what: str) -> Any:
     return x if isinstance(x, GraphVariable) else as_node(x)
 
 
-def hessians(ys: Any, xs: Any, name: str = "hessians", **ignored: Any) -> list[Any]:
+def hessians(ys: Any, xs: Any, name: str = "hessians") -> list[Any]:
     """Return graph tensors that compute the second derivatives of `ys` with respect to each of `xs`.
 
     Args:
         ys: a graph tensor or a list of them, which are summed.
         xs: a graph tensor or variable, or a list of them.
         name: of the nodes.
-        ignored: TensorFlow's options on devices and aggregation.
 
     Returns:
         A list with one tensor of shape `x.shape + x.shape` for each of `xs`.

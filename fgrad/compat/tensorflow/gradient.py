@@ -76,15 +76,25 @@ def gradients(
     """Return the gradients of `ys` with respect to `xs`: in a graph as graph tensors.
 
     Eagerly, TensorFlow has no such function; here it looks for an open or persistent tape that has recorded
-    `ys`, as `fgrad.gradients` does. The arguments are those of `fgrad.compat.deferred.symbolic.gradients`.
+    `ys`, as `fgrad.gradients` does.
+
+    Args:
+        ys: a tensor or a list of them, which are summed.
+        xs: a tensor or variable, or a list of them.
+        grad_ys: weights for `ys`; None inside means ones.
+        name: of a graph's nodes.
+        colocate_gradients_with_ops, gate_gradients, aggregation_method: without effect here.
+        stop_gradients: tensors that are taken as constants.
+        unconnected_gradients: what stands for "no path": `UnconnectedGradients.NONE` or `.ZERO`.
+
+    Returns:
+        A list with one gradient for each of `xs`.
 
     Raises:
         TapeError: a RuntimeError; eagerly, no tape has recorded `ys`.
     """
     if mode.is_deferring() or holds_symbol((ys, xs)):
-        return symbolic.gradients(
-            ys, xs, grad_ys, name, stop_gradients=stop_gradients, unconnected_gradients=unconnected_gradients
-        )
+        return symbolic.gradients(ys, xs, grad_ys, stop_gradients, unconnected_gradients, name)
     try:
         return fgrad.gradients(ys, xs, grad_ys, stop_gradients, unconnected_gradients)
     except errors.TapeError as error:
