@@ -417,6 +417,8 @@ def _seeded(tape: GradientTape, targets: list[Any], seeds: list[Any]) -> dict[in
     """Return the first cotangents of a pass, by key, for those targets that the tape knows."""
     cotangents: dict[int, Any] = {}
     for target, seed in zip(targets, seeds, strict=True):
+        if isinstance(target, Variable) and target.trainable and _watch(tape).all_trainable:
+            _watch(tape).choose(target)  # to ask for its gradient is to read it
         key = _key(tape, target)
         layer = layer_of(_trace(tape), target)
         cotangent = make_seed(seed, plain_value(target if layer is None else layer.value), "output_gradients")

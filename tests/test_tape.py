@@ -1061,3 +1061,13 @@ def test_gradients_on_one_given_tape(x):
         with pytest.raises(ValueError, match="grad_ys has 1 entries for 2"):
             gradients_on(inner, [y, z], [x], [1.0])
     assert inner.gradient(z, x).item() == 108.0  # it was not used up
+
+
+def test_a_variable_that_is_the_target_without_having_been_used():
+    w, fixed = fg.Variable(3.0), fg.Variable(3.0, trainable=False)
+    with fg.GradientTape(persistent=True) as tape:
+        pass
+    assert tape.gradient(w, w).item() == 1.0
+    assert tape.gradient(fixed, fixed) is None
+    fg.optimizers.GradientDescent(0.5).minimize(lambda: w)
+    assert w.numpy() == 2.5

@@ -254,12 +254,20 @@ def test_custom_gradient_and_recomputation():
     assert len(runs) == 2
 
 
+def test_cond_and_constants():
+    assert plain(tf.cond(tf.constant(1.0) > 0, lambda: 1.0, lambda: 1 / 0)) == 1
+    assert isinstance(tf.constant(1.0), tf.Tensor)
+    assert not isinstance(1.0, tf.Tensor)
+    assert tf.constant([1.0])[:, tf.newaxis].shape == (1, 1)
+
+
 def test_functions_are_not_compiled():
     @tf.function
     def square(x):
         return x * x
 
     assert plain(square(tf.constant(3.0))) == 9
+    assert square(3.0).numpy() == 9
     assert plain(tf.function(experimental_compile=True)(lambda x: x + 1.0)(tf.constant(3.0))) == 4
 
 
@@ -314,6 +322,7 @@ def test_names_that_are_missing():
         (tf, "keras", "a model is a function of variables, and fg.optimizers trains it"),
         (tf, "relu", "there is tf.nn.relu"),
         (tf, "Varable", "did you mean Variable"),
+        (tf, "optimizers", "tf.train.AdamOptimizer"),
         (tf, "zzz", r"`dir\(\)` of the module lists what there is"),
         (tf.train, "Saver", "fg.save"),
         (tf.nn, "square", "there is tf"),

@@ -279,10 +279,30 @@ def test_names():
     with tf.name_scope("outer"):
         a = tf.constant(1.0)
         b = tf.constant(2.0, name="b")
-    assert (a.name, b.name, a.op.name) == ("outer/Const:0", "outer/b:0", "outer/Const_op")
+    assert (a.name, b.name, a.op.name) == ("outer/Const:0", "outer/b:0", "outer/Const")
     assert tf.constant(3.0).name == "Const:0"
     assert tf.constant(3.0).name == "Const_1:0"
-    assert plain(run(["outer/b:0", "Const:0"])) == [2, 3]
+    w = tf.Variable(4.0, name="w")
+    assert w.op.name == "w"
+    assert plain(run(["outer/b:0", "Const:0", "w:0", w.op])) == [2, 3, 4, None]
+    assert isinstance(a, tf.Tensor)
+
+
+def test_cond():
+    x = tf.placeholder(tf.float32, [])
+    y = tf.cond(x > 0, lambda: x * x, lambda: tf.log(x) * 0.0 + 5.0)
+    with np.errstate(all="ignore"):
+        assert plain(run([y, tf.gradients(y, x)], {x: 3.0})) == [9, [6]]
+        assert plain(run([y, tf.gradients(y, x)], {x: -1.0}))[1] != [-2]
+
+
+def test_slots_have_names_after_their_variables():
+    w = tf.Variable(1.0, name="w")
+    optimizer = tf.train.AdamOptimizer(0.1)
+    optimizer.minimize(w * w)
+    assert [slot.name for slot in optimizer.variables()] == ["w/Adam:0", "w/Adam_1:0"]
+    assert optimizer.get_slot(w, "v") is optimizer.get_slot(w, "v")
+    assert optimizer.get_slot(w, "nothing") is None
 
 
 def test_feeding_overrides_any_tensor():

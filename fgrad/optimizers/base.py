@@ -308,6 +308,8 @@ class Optimizer:
         with GradientTape(watch_accessed_variables=var_list is None) as tape:
             tape.watch([v for v in var_list or () if v.dtype.kind in "fc"])
             value = loss()
+            if isinstance(value, Variable):
+                value = value.value()  # which reads it
         inputs.check_loss(value)
         variables = list(tape.watched_variables() if var_list is None else var_list)
         gradients = tape.gradient(value, variables, None if grad_loss is None else grad_loss)

@@ -159,7 +159,9 @@ class Graph:
             FetchError: a TypeError; it stands for none, or for one of another graph.
         """
         if isinstance(fetch, str):
-            named = self.nodes.get(fetch.removesuffix(":0"))
+            name = fetch.removesuffix(":0")
+            reads = {variable._name: variable._read for variable in self.variables}
+            named: Node | None = self.nodes.get(name, reads.get(name))
             if named is None:
                 raise errors.FetchError(f"the graph has no tensor or operation {fetch!r}.")
             return named
@@ -339,7 +341,7 @@ class GraphTensor(Symbol, Node):
 
     @property
     def op(self) -> Node:
-        return _effect_of(self)
+        return effect_of(self, self._name)
 
     @property
     def shape(self) -> TensorShape:
@@ -370,11 +372,12 @@ class GraphTensor(Symbol, Node):
         return f"<Tensor {self.name!r} shape={self.shape} dtype={self.dtype}>"
 
 
-def _effect_of(tensor: GraphTensor) -> Operation:
-    """Return an operation that computes a tensor and gives None."""
+def effect_of(tensor: GraphTensor, name: str) -> Operation:
+    """Return an operation that computes a tensor and gives None; it bears the tensor's name."""
     effect: Operation | None = tensor.__dict__.get("_effect_node")
     if effect is None:
         effect = Operation(tensor._name + "_op", lambda run: None, [tensor], tensor.graph)
+        effect._name = name
         tensor.__dict__["_effect_node"] = effect
     return effect
 

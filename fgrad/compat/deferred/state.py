@@ -26,6 +26,7 @@ from fgrad.compat.deferred.graph import (
     as_node,
     default_graph,
     default_session,
+    effect_of,
     operation,
 )
 
@@ -94,7 +95,7 @@ class GraphVariable(Symbol):
 
     @property
     def op(self) -> Node:
-        return self._read.op
+        return effect_of(self._read, self._name)
 
     @property
     def dtype(self) -> Any:

@@ -111,7 +111,9 @@ from fgrad.compat.tensorflow.gradient import gradients as gradients
 from fgrad.compat.tensorflow.gradient import hessians as hessians
 from fgrad.compat.tensorflow.gradient import recompute_grad as recompute_grad
 from fgrad.compat.tensorflow.graphs import ConfigProto as ConfigProto
+from fgrad.compat.tensorflow.graphs import Tensor as Tensor
 from fgrad.compat.tensorflow.graphs import colocate_with as colocate_with
+from fgrad.compat.tensorflow.graphs import cond as cond
 from fgrad.compat.tensorflow.graphs import control_dependencies as control_dependencies
 from fgrad.compat.tensorflow.graphs import device as device
 from fgrad.compat.tensorflow.graphs import function as function
@@ -264,5 +266,7 @@ from fgrad.compat.tensorflow.variables import global_variables as global_variabl
 from fgrad.compat.tensorflow.variables import name_scope as name_scope
 from fgrad.compat.tensorflow.variables import trainable_variables as trainable_variables
 from fgrad.compat.tensorflow.variables import variable_scope as variable_scope
+
+newaxis = None
 
 __getattr__ = missing(__name__)

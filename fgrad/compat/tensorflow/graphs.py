@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import functools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import fgrad
 from fgrad import errors
 from fgrad.compat.deferred import mode
-from fgrad.compat.deferred.graph import Graph, GraphTensor, Operation, Placeholder, TensorShape, default_graph
+from fgrad.compat.deferred.convert import convert
+from fgrad.compat.deferred.graph import (
+    Graph,
+    GraphTensor,
+    Operation,
+    Placeholder,
+    Symbol,
+    TensorShape,
+    default_graph,
+    operation,
+)
 from fgrad.compat.deferred.state import as_symbol
+from fgrad.core.tree import tree_map
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Placeholder:
@@ -101,6 +114,51 @@ def no_op(name: str | None = None) -> Operation | None:
 
 
 def function(func: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Return the function itself: TensorFlow compiles it, and fgrad runs Python as it is."""
-    return functools.partial(function, **options) if func is None else func
+    """Return a function that does the same: TensorFlow compiles it, and fgrad runs Python as it is.
+
+    Args:
+        func: the function; numbers that it returns become tensors.
+        options: TensorFlow's options on compilation, without effect.
+    """
+    if func is None:
+        return functools.partial(function, **options)
+
+    @functools.wraps(func)
+    def call(*args: Any, **keywords: Any) -> Any:
+        return tree_map(_tensor, func(*args, **keywords))
+
+    return call
+
+
+def _tensor(x: Any) -> Any:
+    return convert(x) if isinstance(x, (bool, int, float, complex)) else x
+
+
+def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None = None) -> Any:
+    """Return the result of one of two functions.
+
+    Eagerly only that one is called. In a graph the nodes of both are computed, but the derivatives are
+    those of the one that is chosen.
+
+    Args:
+        pred: the truth value that chooses.
+        true_fn, false_fn: functions without arguments that return a tensor.
+        name: of the node.
+    """
+    if isinstance(pred, Symbol) or mode.is_deferring():
+        return _chosen(pred, true_fn(), false_fn(), name=name)
+    return true_fn() if pred else false_fn()
+
+
+@operation("cond")
+def _chosen(pred: Any, one: Any, other: Any) -> Any:
+    return one if pred else other
+
+
+class Tensor(abc.ABC):  # noqa: B024
+    """What tensors are instances of, those of a graph and those with values."""
+
+
+Tensor.register(fgrad.Tensor)
+Tensor.register(GraphTensor)
 

@@ -15,6 +15,9 @@ _INSTEAD = {
     "app": "call main() yourself",
     "flags": "Python's argparse",
     "keras": "a model is a function of variables, and fg.optimizers trains it",
+    "optimizers": "tf.train.AdamOptimizer and its kin, or fg.optimizers",
+    "print": "Python's print eagerly; in a graph, fetch the tensor",
+    "Print": "Python's print eagerly; in a graph, fetch the tensor",
     "layers": "a layer is a function of variables: tf.nn.relu(tf.matmul(x, w) + b)",
     "estimator": "write the training loop: optimizer.minimize(loss)",
     "data": "iterate over NumPy arrays, rows[i : i + batch_size]",
@@ -32,7 +35,6 @@ _INSTEAD = {
     "IndexedSlices": "gradients of tf.gather are dense here, of the variable's own shape",
     "ragged": "a list of tensors is a container that gradients follow",
     "while_loop": "Python's while works eagerly, on values",
-    "cond": "Python's if works eagerly, on values; in a graph tf.where chooses between two results",
     "map_fn": "fg.vmap(function)(rows), or tf.stack([function(row) for row in rows])",
     "vectorized_map": "fg.vmap(function)(rows)",
     "scan": "a Python loop",
@@ -57,6 +59,11 @@ def missing(module: str) -> Callable[[str], Any]:
     return __getattr__
 
 
+def _is_own(value: Any) -> bool:
+    """Return whether a name of a module is one of TensorFlow's functions or classes here."""
+    return callable(value) and (getattr(value, "__module__", None) or "").startswith("fgrad.compat")
+
+
 def _advice(module: str, name: str) -> str:
     if name in _INSTEAD:
         return f". Instead: {_INSTEAD[name]}."
@@ -64,7 +71,7 @@ def _advice(module: str, name: str) -> str:
     elsewhere = sorted(
         other.removeprefix(root).lstrip(".")
         for other, found in sys.modules.items()
-        if other.startswith(root + ".") and name in vars(found) and other != module
+        if other.startswith(root + ".") and other != module and _is_own(vars(found).get(name))
     )
     if elsewhere:
         return f"; there is tf.{elsewhere[0]}.{name}."

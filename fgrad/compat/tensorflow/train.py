@@ -52,7 +52,8 @@ class Slot(GraphTensor):
 
     def __init__(self, optimizer: Any, variable: GraphVariable, name: str) -> None:
         self._optimizer, self._variable, self._slot = optimizer, variable, name
-        super().__init__(variable.graph, f"{variable._name}/{optimizer.name}/{name}", ())
+        with variable.graph.scope(""):
+            super().__init__(variable.graph, f"{variable._name}/{optimizer.name}", ())
 
     def compute(self, run: Any) -> Any:
         held = run.session.variable(self._variable)
@@ -140,7 +141,7 @@ class Optimizer(optimizers.Optimizer):
                     f"Trying to update a Tensor {variable!r}: gradients are applied to variables."
                 )
         updates = [(as_symbol(g, v.dtype, v.graph), v) for g, v in pairs if g is not None]
-        self._updated = list(dict.fromkeys([*self._updated_variables(), *(v for _, v in updates)]))
+        self._slot_tensors = {**{v: self._new_slots(v) for _, v in updates}, **self._slots_in_graph()}
         hypers = [each for each in vars(self).values() if isinstance(each, FromRun)]
 
         def update(run: Any) -> None:
@@ -183,27 +184,29 @@ class Optimizer(optimizers.Optimizer):
         """Return the name."""
         return self.name
 
-    def _updated_variables(self) -> list[GraphVariable]:
-        """Return the variables of a graph for which there is an update operation."""
-        return getattr(self, "_updated", [])
+    def _new_slots(self, variable: GraphVariable) -> dict[str, Slot]:
+        if variable in self._slots_in_graph():
+            return {}
+        return {name: Slot(self, variable, name) for name in self.initial_slots(np.zeros(()))}
+
+    def _slots_in_graph(self) -> dict[GraphVariable, dict[str, Slot]]:
+        """Return the slots of the variables of a graph for which there is an update operation."""
+        return getattr(self, "_slot_tensors", {})
 
     def get_slot(self, var: Any, name: str) -> Any:
         """Return what is remembered of a variable under a name, or None; in a graph as a tensor."""
         if not isinstance(var, GraphVariable):
             return super().get_slot(var, name)
-        known = var in self._updated_variables() and name in self.slot_names
-        return Slot(self, var, name) if known else None
+        return self._slots_in_graph().get(var, {}).get(name)
 
     def get_slot_names(self) -> list[str]:
         """Return the names of what is remembered, sorted; none before gradients were applied."""
-        return self.slot_names if self._updated_variables() else super().get_slot_names()
+        return self.slot_names if self._slots_in_graph() else super().get_slot_names()
 
     def variables(self) -> list[Any]:
         """Return what is remembered of all variables; in a graph as tensors."""
-        updated = self._updated_variables()
-        if not updated:
-            return super().variables()
-        return [Slot(self, variable, name) for variable in updated for name in self.slot_names]
+        slots = self._slots_in_graph().values()
+        return [tensor for each in slots for tensor in each.values()] if slots else super().variables()
 
 
 def _check_loss(loss: Any) -> None:
