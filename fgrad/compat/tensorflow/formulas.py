@@ -35,7 +35,7 @@ def log_of_one_plus_exp(x: Any) -> Any:
     return nonnegative_part(x) + np.log1p(np.exp(minus_abs(x)))
 
 
-def euclidean_norm(x: Any, axis: Any, keepdims: bool) -> Any:
+def euclidean_norm(x: Any, axis: Any, keepdims: Any) -> Any:
     """Return the root of the sum of squares; its derivative at 0 is 0."""
     return root(np.sum(np.square(np.abs(x)), axis=axis, keepdims=keepdims))
 

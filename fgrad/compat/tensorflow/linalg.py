@@ -165,7 +165,7 @@ def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = 
     return _matrix_norm(x, ord, axis, keepdims) if is_matrix else _vector_norm(x, ord, axis, keepdims)
 
 
-def _vector_norm(x: Any, order: Any, axis: Any, keepdims: bool) -> Any:
+def _vector_norm(x: Any, order: Any, axis: Any, keepdims: Any) -> Any:
     lengths = np.abs(x)
     if order == np.inf:
         return np.max(lengths, axis=axis, keepdims=keepdims)

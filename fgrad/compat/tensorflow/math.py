@@ -273,7 +273,7 @@ def _check_numbers(x: Any) -> None:
         raise errors.DtypeError("truth values are not summed or multiplied; use tf.cast or tf.math.count_nonzero.")
 
 
-def _mean(x: Any, axis: Any, keepdims: bool) -> Any:
+def _mean(x: Any, axis: Any, keepdims: Any) -> Any:
     """Return the mean; that of integers is an integer, as in TensorFlow."""
     _check_numbers(x)
     mean = np.mean(x, axis=axis, keepdims=keepdims)
