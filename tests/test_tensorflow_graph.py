@@ -897,3 +897,16 @@ print(modes(), kinds())
     # Call and GraphVariable, or Tensor and Variable
     assert lines[0] == "(False, True) ['CGCC', 'TVTT']"
     assert lines[1] == "(True, False) ['TVTT', 'CGCC']"
+
+
+def test_an_error_in_a_run_leaves_nothing_behind():
+    x = tf.placeholder(tf.float32, [None])
+    w = tf.Variable([1.0, 2.0])
+    step = tf.train.MomentumOptimizer(0.1, 0.9).minimize(tf.reduce_sum(w * x))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        with pytest.raises(ValueError, match="broadcast"):
+            session.run(step, {x: [1.0, 2.0, 3.0]})
+        assert plain(session.run(w)) == [1, 2]
+        session.run(step, {x: [1.0, 1.0]})
+        np.testing.assert_allclose(session.run(w), [0.9, 1.9], rtol=1e-6)
