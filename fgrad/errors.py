@@ -132,15 +132,16 @@ class InPlaceError(FgradError, TypeError):
 class MissingRuleError(FgradError, TypeError):
     """A NumPy function has no derivative rule in fgrad.
 
-        >>> import numpy as np, fgrad as fg
-        >>> fg.grad(lambda x: np.spacing(x))(3.0)
+        >>> import math, numpy as np, fgrad as fg
+        >>> gamma = np.frompyfunc(math.gamma, 1, 1)
+        >>> fg.grad(lambda x: gamma(x))(3.0)
         Traceback (most recent call last):
         fgrad.errors.MissingRuleError: ...
 
     Write it with operations that have one, or treat its result as a constant:
 
-        >>> fg.grad(lambda x: x * np.spacing(fg.stop_gradient(x)))(4.0)
-        Tensor(8.8817842e-16)
+        >>> fg.grad(lambda x: x * gamma(fg.stop_gradient(x)))(4.0)
+        Tensor(6.)
 
     `fgrad.extend` adds an operation with its rules.
     """
@@ -151,6 +152,28 @@ class MissingRuleError(FgradError, TypeError):
             "Write it with functions that have one, pass fg.stop_gradient(x) if no derivative is wanted, "
             "or add a rule with fgrad.extend.register_primitive."
         )
+
+
+class NoDerivativeError(FgradError, ValueError):
+    """A result has no derivative at this point, or depends on a choice that NumPy makes arbitrarily.
+
+    The vectors of a repeated eigenvalue, and the phase of complex ones, are such a choice:
+
+        >>> import numpy as np, fgrad as fg
+        >>> fg.grad(lambda a: np.linalg.eigh(a)[1][1, 0])(np.eye(2))
+        Traceback (most recent call last):
+        fgrad.errors.NoDerivativeError: ...
+
+    Let the loss depend on what is the same for every choice, such as the values or the span:
+
+        >>> def onto_span(a):
+        ...     v = np.linalg.eigh(a)[1][:, :2]
+        ...     return np.sum((v @ v.T)[0])
+        >>> fg.grad(onto_span)(np.diag([1.0, 1.0, 3.0]))
+        Tensor([[ 0. ,  0. ,  0. ],
+                [ 0. ,  0. ,  0. ],
+                [-0.5,  0. ,  0. ]])
+    """
 
 
 class NotCallableError(FgradError, TypeError):

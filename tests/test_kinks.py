@@ -11,7 +11,8 @@ import fgrad as fg
 import fgrad.numpy as fnp
 from fgrad.ops.reductions import logsumexp
 
-INF = np.inf
+INF, NAN = np.inf, np.nan
+THREE, LEVELS = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 6.0])
 
 # name, function, point, gradient of the sum, derivative of that gradient's sum (None: not pinned)
 TABLE = [
@@ -50,8 +51,62 @@ TABLE = [
     ("maximum hides 1 / x", lambda x: np.maximum(-1.0 / np.abs(x), -2.0), [0.0, 1.0], [0.0, 1.0], [0.0, -2.0]),
     ("clip hides log", lambda x: np.clip(np.log(x), -1.0, 1.0), [0.0, 1.0], [0.0, 1.0], [0.0, -1.0]),
     ("an index hides log", lambda x: np.log(x)[1], [0.0, 2.0], [0.0, 0.5], [0.0, -0.25]),
+    ("fabs at 0", np.fabs, [0.0, -2.0], [0.0, -1.0], [0.0, 0.0]),
+    ("copysign at 0", lambda x: np.copysign(x, -1.0), [0.0, -2.0, 2.0], [0.0, 1.0, -1.0], [0.0, 0.0, 0.0]),
+    ("fmax(x, 1) at 1", lambda x: np.fmax(x, 1.0), [1.0, 2.0, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 0.0]),
+    ("fmin(1, x) at 1", lambda x: np.fmin(1.0, x), [1.0, 2.0, 0.0], [0.5, 0.0, 1.0], [0.0, 0.0, 0.0]),
+    ("fmax skips nan", lambda x: np.fmax(x, [np.nan, np.nan]), [1.0, 2.0], [1.0, 1.0], [0.0, 0.0]),
+    ("fmin hides sqrt", lambda x: np.fmin(np.sqrt(x), -1.0), [0.0, 4.0], [0.0, 0.0], [0.0, 0.0]),
+    ("heaviside at 0", lambda x: np.heaviside(x, 0.5), [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]),
+    ("heaviside of its middle", lambda h: np.heaviside([0.0, 1.0], h), [0.3, 0.3], [1.0, 0.0], [0.0, 0.0]),
+    ("modf of a whole number", lambda x: np.modf(x)[0], [2.0, -2.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]),
+    ("frexp at 0", lambda x: np.frexp(x)[0], [0.0, 8.0], [1.0, 0.0625], [0.0, 0.0]),
+    ("spacing", lambda x: np.spacing(x), [1.0], [0.0], [0.0]),
+    ("nextafter", lambda x: np.nextafter(x, 0.0), [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]),
+    ("cbrt at 0", np.cbrt, [0.0, 8.0], [INF, 1 / 12], None),
+    ("float_power at 0", lambda x: np.float_power(x, 2), [0.0, 3.0], [0.0, 6.0], [2.0, 2.0]),
+    ("float_power 0 at 0", lambda x: np.float_power(x, 0), [0.0], [0.0], [0.0]),
+    ("hypot.reduce at 0", np.hypot.reduce, [0.0, 0.0], [0.0, 0.0], None),
+    ("fmod at a multiple", lambda x: np.fmod(x, 2.0), [4.0, -4.0], [1.0, 1.0], [0.0, 0.0]),
+    ("select hides sqrt", lambda x: np.select([x > 0], [np.sqrt(x)]), [0.0, 4.0], [0, 0.25], [0, -1 / 32]),
+    ("choose hides log", lambda x: np.choose([0, 1], [0 * x, np.log(x)]), [0.0, 2.0], [0.0, 0.5], [0.0, -0.25]),
+    ("piecewise skips log", lambda x: np.piecewise(x, [x > 0], [np.log]), [0.0, 2.0], [0.0, 0.5], [0.0, -0.25]),
+    ("delete hides log", lambda x: np.delete(np.log(x), 0), [0.0, 2.0], [0.0, 0.5], [0.0, -0.25]),
+    ("triu hides log", lambda x: np.triu(np.log(x) * np.ones((2, 1)), 1), [0.0, 2.0], [0.0, 0.5], [0.0, -0.25]),
+    ("logaddexp2 of -inf", lambda x: np.logaddexp2(x, x), [-INF], [0.0], None),
+    ("sort of equal elements", lambda x: np.sort(x) * THREE, [1.0, 1.0, 0.0], [2.0, 3.0, 1.0], [0.0, 0.0, 0.0]),
+    ("partition of equal elements", lambda x: np.partition(x, 1)[1], [1.0, 1.0, 1.0], [0.0, 1.0, 0.0], [0.0] * 3),
+    ("unique takes the first", lambda x: np.unique(x) * [2.0, 3.0], [1.0, 0.0, 1.0], [3.0, 2.0, 0.0], [0.0] * 3),
+    ("median of four", np.median, [1.0, 3.0, 2.0, 4.0], [0.0, 0.5, 0.5, 0.0], [0.0] * 4),
+    ("median of equal elements", np.median, [1.0, 1.0, 1.0], [0.0, 1.0, 0.0], [0.0] * 3),
+    ("nanmedian", np.nanmedian, [1.0, NAN, 3.0], [0.5, 0.0, 0.5], [0.0] * 3),
+    ("quantile by q at an element", lambda q: np.quantile(LEVELS, q), [0.5], [8.0], [0.0]),
+    ("quantile by q at the ends", lambda q: np.quantile(LEVELS, q), [0.0, 1.0], [2.0, 0.0], [0.0, 0.0]),
+    ("nanmax of equal elements", np.nanmax, [1.0, NAN, 1.0, 0.0], [0.5, 0.0, 0.5, 0.0], [0.0] * 4),
+    ("nanmax with -inf", np.nanmax, [-INF, NAN], [1.0, 0.0], [0.0, 0.0]),
+    ("ptp of equal elements", np.ptp, [1.0, 1.0], [0.0, 0.0], [0.0, 0.0]),
+    ("nanprod through a zero", np.nanprod, [0.0, NAN, 3.0], [3.0, 0.0, 0.0], [1.0, 0.0, 1.0]),
+    ("nancumprod through a zero", np.nancumprod, [0.0, 2.0, NAN], [5.0, 0.0, 0.0], [2.0, 2.0, 0.0]),
+    ("nanstd of equal elements", np.nanstd, [2.0, NAN, 2.0], [0.0, 0.0, 0.0], None),
+    ("nan_to_num", np.nan_to_num, [NAN, INF, 2.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]),
     ("logsumexp of -inf", logsumexp, [-INF, -INF], [0.0, 0.0], None),
     ("logaddexp of -inf", lambda x: np.logaddexp(x, x), [-INF], [0.0], None),
+    *((f"norm {p!r} of 0", lambda x, p=p: np.linalg.norm(x, p), [0.0, 0.0], [0.0, 0.0], None)
+      for p in (None, 1, 2, 3, 1.5, 0.5, -1, INF, -INF, 0)),
+    *((f"norm {p!r} of a matrix of 0", lambda x, p=p: np.linalg.norm(x.reshape(2, 2), p), [0.0] * 4, [0.0] * 4, None)
+      for p in ("fro", "nuc", 1, -1, 2, -2, INF, -INF)),
+    ("norm of 0, twice", np.linalg.norm, [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]),
+    ("norm 0.5 with a 0", lambda x: np.linalg.norm(x, 0.5), [0.0, 4.0], [0.0, 1.0], [0.0, 0.0]),
+    ("norm inf of equal ones", lambda x: np.linalg.norm(x, INF), [1.0, -1.0], [0.5, -0.5], [0.0, 0.0]),
+    ("norm 2 of equal ones", lambda x: np.linalg.norm(x.reshape(2, 2), 2), [1.0, 0, 0, 1], [0.5, 0, 0, 0.5], None),
+    ("norm nuc of rank 1", lambda x: np.linalg.norm(x.reshape(2, 2), "nuc"), [2.0, 0, 0, 0], [1, 0, 0, 0],
+     [0, 0.5, 0.5, 0]),
+    ("norm -2 of rank 1", lambda x: np.linalg.norm(x.reshape(2, 2), -2), [2.0, 0, 0, 0], [0.0] * 4, None),
+    ("det of rank 1", lambda x: np.linalg.det(x.reshape(2, 2)), [1.0, 2, 2, 4], [4, -2, -2, 1], [1, -1, -1, 1]),
+    ("det of 0", lambda x: np.linalg.det(x.reshape(2, 2)), [0.0] * 4, [0.0] * 4, [1, -1, -1, 1]),
+    ("eigvalsh of equal ones", lambda x: np.linalg.eigvalsh(x.reshape(2, 2))[0], [1.0, 0, 0, 1], [1, 0, 0, 0], None),
+    ("svdvals of equal ones", lambda x: np.linalg.svdvals(x.reshape(2, 2))[0], [1.0, 0, 0, 1], [1, 0, 0, 0], None),
+    ("sum of equal eigenvalues", lambda x: np.linalg.eigvalsh(x.reshape(2, 2)), [1.0, 0, 0, 1], [1, 0, 0, 1], None),
 ]
 NAMED = [pytest.param(*row[1:], id=row[0]) for row in TABLE]
 

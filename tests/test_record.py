@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import math
 import sys
 import types
 import warnings
@@ -433,7 +434,7 @@ def test_things_that_are_no_input():
         (lambda x: np.ones(3)[x > 0], "np.asarray or np.array"),
         (lambda x: list(range(np.sum(x > 0))), "use as an index"),
         (lambda x: x[: np.argmax(x)], "use as an index"),
-        (np.nonzero, r".numpy\(\)"),
+        (np.nonzero, r"np.nonzero"),
         (lambda x: fg.grad(lambda y: y if y > 0 else -y)(x[0]), r"bool\(\)"),
         (lambda x: fg.vmap(lambda y: y if y > 0 else -y)(x), r"bool\(\)"),
     ],
@@ -464,8 +465,8 @@ def test_storing_and_missing_rules():
 
     with pytest.raises(errors.ArrayConversionError, match=r"result\[0\] = x\[0\]"):
         trace(stores)(X)
-    with pytest.raises(errors.MissingRuleError, match=r"np.spacing has no derivative rule"):
-        trace(np.spacing)(X)
+    with pytest.raises(errors.MissingRuleError, match=r"gamma \(vectorized\) has no derivative rule"):
+        trace(np.frompyfunc(math.gamma, 1, 1))(X)
 
 
 def test_not_a_function():

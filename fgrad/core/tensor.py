@@ -123,10 +123,6 @@ def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Tensor], Callable[[An
     return operator, reflected
 
 
-def _pair(first: Callable[[Any, Any], Any], second: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda self, other: (first(self, other), second(self, other))
-
-
 def _unary(ufunc: np.ufunc) -> Callable[[Any], Tensor]:
     def operator(self: Any) -> Any:
         return apply(UFUNCS[ufunc], (self,))
@@ -220,15 +216,18 @@ class TensorLike:
         return (self[i] for i in range(self.shape[0]))
 
     def __getattr__(self, name: str) -> Any:
-        """Answer for ndarray's less common attributes and methods, which have no derivative."""
+        """Answer for ndarray's less common attributes and methods: by `FUNCTIONS`, or for the value alone."""
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        value = settle(self)
+        member, value = getattr(np.ndarray, name), settle(self)
+        if member in FUNCTIONS:
+            answer = functools.partial(FUNCTIONS[member], self)
+            return answer if callable(member) else answer()
         if type(value) is not Tensor:
             return getattr(_read_only(value), name)
-        if not callable(getattr(np.ndarray, name)):
+        if not callable(member):
             raise errors.MissingRuleError(f"ndarray.{name}", errors.users_line())
-        return functools.partial(call_without_rule, None, f"ndarray.{name}", (value,), {})
+        return lambda *args, **keywords: call_without_rule(None, f"ndarray.{name}", (value,), {})
 
     # Leaving the trace: the value itself is asked for
 
@@ -300,7 +299,7 @@ class TensorLike:
     __truediv__, __rtruediv__ = _binary(np.true_divide)
     __floordiv__, __rfloordiv__ = _binary(np.floor_divide)
     __mod__, __rmod__ = _binary(np.remainder)
-    __divmod__, __rdivmod__ = _pair(__floordiv__, __mod__), _pair(__rfloordiv__, __rmod__)
+    __divmod__, __rdivmod__ = _binary(np.divmod)
     __matmul__, __rmatmul__ = _binary(np.matmul)
     _power, __rpow__ = _binary(np.power)
     __and__, __rand__ = _binary(np.bitwise_and)
@@ -353,7 +352,6 @@ class TensorLike:
     swapaxes = _method(np.swapaxes)
     squeeze = _method(np.squeeze)
     ravel = _method(np.ravel)
-    flatten = _method(np.ravel)
     copy = _method(np.copy)
     take = _method(np.take)
     dot = _method(np.dot)

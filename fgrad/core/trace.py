@@ -74,11 +74,11 @@ class ReverseTrace(Trace):
         key = next(self._keys)
         result = new_tensor()
         result.value, result.tracing, result.note = ans, self, key
-        if self.persistent:
-            seen, values = result, args
-        else:
-            seen = ans
         dtype = None if type(ans) is tuple else ans.dtype
+        outputs = result if dtype is not None else tuple(map(self.root, ans))
+        seen = ans
+        if self.persistent:
+            seen, values = outputs, args
         shape = ans.shape if primitive.broadcasts else None
         argnum, first = 0, True
         for arg in args:
@@ -95,16 +95,16 @@ class ReverseTrace(Trace):
                 self.record.append((key, first, arg.note, pullback, like, primitive))
                 first = False
             argnum += 1  # noqa: SIM113  # enumerate() takes 40 ns more
-        return result if dtype is not None else self._outputs(result)
+        if dtype is None:
+            self._join(outputs, key)
+        return outputs
 
-    def _outputs(self, result: Tensor) -> tuple[Tensor, ...]:
-        """Box each of several outputs; its cotangent goes into its place among the others'."""
-        likes = [(item.shape, item.dtype) for item in result.value]
-        outputs = tuple(self.root(item) for item in result.value)
+    def _join(self, outputs: Any, key: int) -> None:
+        """Lead the cotangent of each of several outputs into its place among the others'."""
+        likes = [(output.value.shape, output.value.dtype) for output in outputs]
         for place, output in enumerate(outputs):
             pullback = functools.partial(Parts, likes, place)
-            self.record.append((output.note, True, result.note, pullback, None, _ITEM))
-        return outputs
+            self.record.append((output.note, True, key, pullback, None, _ITEM))
 
 
 _ITEM = Primitive("item", lambda outputs, place: outputs[place])

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as _numpy
 
 from fgrad.core.primitive import FUNCTIONS, UFUNCS
-from fgrad.core.tensor import apply
+from fgrad.core.tensor import BOXES, apply
+from fgrad.core.tree import flatten
 from fgrad.ops.creation import CONSTRUCTORS
 
 
@@ -39,14 +40,30 @@ def _direct(ufunc: _numpy.ufunc) -> Callable[..., Any]:
     return call
 
 
+def _direct_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls what answers NumPy's on tensors, and NumPy's own where there are none."""
+    answer = FUNCTIONS[function]
+
+    @functools.wraps(function)
+    def call(*args: Any, **keywords: Any) -> Any:
+        for arg in args:
+            if type(arg) in BOXES:
+                return answer(*args, **keywords)
+        if not BOXES.isdisjoint(map(type, flatten((args, keywords))[0])):  # `any` may be NumPy's in this module
+            return answer(*args, **keywords)
+        return function(*args, **keywords)
+
+    return call
+
+
 def __getattr__(name: str) -> Any:
     if name in CONSTRUCTORS:
         return CONSTRUCTORS[name]
     value = getattr(_numpy, name)
     if isinstance(value, _numpy.ufunc) and value in UFUNCS:
         value = _direct(value)
-    elif callable(value) and not isinstance(value, type) and value in FUNCTIONS:
-        value = FUNCTIONS[value]
+    elif callable(value) and not isinstance(value, (type, _numpy.ufunc)) and value in FUNCTIONS:
+        value = _direct_function(value)
     globals()[name] = value
     return value
 

@@ -89,3 +89,12 @@ def joining_batch(primitive: Primitive) -> Batch:
         return apply(primitive, all_mapped(values, mapped, size), {"axis": axis + 1 if axis >= 0 else axis})
 
     return batch
+
+
+def trailing_batch(primitive: Primitive) -> Batch:
+    """Return the rule of operations on one array that work on its last axes, whatever there is in front."""
+
+    def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
+        return apply(primitive, values, metadata)
+
+    return batch

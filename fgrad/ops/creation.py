@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from operator import index
 from typing import Any
 
 import numpy as np
 
+from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS
 from fgrad.core.tensor import BOXES, Tensor, boxed
-from fgrad.ops.elementwise import copy
-from fgrad.ops.families import answers
-from fgrad.ops.shaping import broadcast_to, holds_tensors, stack
+from fgrad.ops.elementwise import astype
+from fgrad.ops.elementwise import copy as copy_of
+from fgrad.ops.families import answers, plain_axis
+from fgrad.ops.indexing import values_of
+from fgrad.ops.shaping import as_array, broadcast_to, holds_tensors, promoted, stack
 
 
 def _like(function: Any) -> Callable[..., Any]:
@@ -41,8 +45,9 @@ def full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
 ) -> Any:
     """Return a tensor of the shape and dtype of `a`, filled with one value, which may be traced."""
-    filled = broadcast_to(_tensor(fill_value), np.shape(a) if shape is None else shape)
-    return FUNCTIONS[np.ndarray.astype](filled, a.dtype if dtype is None else dtype)
+    a = as_array(a)
+    filled = broadcast_to(_tensor(fill_value), a.shape if shape is None else shape)
+    return astype(filled, a.dtype if dtype is None else dtype)
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
@@ -51,19 +56,67 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     return filled if dtype is None else filled.astype(dtype)
 
 
-def array(object: Any, dtype: Any = None) -> Any:
+def array(
+    object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", subok: bool = False, ndmin: int = 0
+) -> Any:
     """Return a tensor from numbers, arrays, tensors or nested lists of them, with their derivatives."""
+    result = _array(object, dtype)
+    return result.reshape((*(1,) * (ndmin - result.ndim), *result.shape)) if result.ndim < ndmin else result
+
+
+def _array(object: Any, dtype: Any) -> Any:
     if not holds_tensors(object):
         return boxed(np.array(object, dtype))
-    result = copy(object) if type(object) in BOXES else stack(object)
+    result = copy_of(object) if type(object) in BOXES else stack(object)
     return result if dtype is None else result.astype(dtype)
 
 
-def asarray(a: Any, dtype: Any = None) -> Any:
+def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None) -> Any:
     """Return a tensor; a tensor of the right dtype as it is."""
-    if type(a) in BOXES and (dtype is None or a.dtype == dtype):
+    if type(a) in BOXES and (dtype is None or a.dtype == dtype) and not copy:
         return a
     return array(a, dtype)
+
+
+def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
+    """Return a tensor whose elements are all finite, which asks for the values themselves."""
+    result = asarray(a, dtype)
+    np.asarray_chkfinite(values_of(result, "np.asarray_chkfinite"))
+    return result
+
+
+def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
+    """Return a tensor; how its elements lie in memory is not for the caller to see."""
+    return asarray(a, dtype)
+
+
+class Joining:
+    """`fgrad.numpy.r_` and `c_`: join what stands between brackets, where slices are ranges.
+
+    Args:
+        axis: along which to join.
+        ndim: how many axes each part gets.
+        columns: vectors are columns.
+    """
+
+    def __init__(self, axis: int, ndim: int, columns: bool) -> None:
+        self.axis, self.ndim, self.columns = axis, ndim, columns
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        if isinstance(parts[0], str):
+            raise errors.ParameterError(
+                f"fgrad.numpy.r_ and c_ take no directive, and the first part is {parts[0]!r}.\n"
+                "Join with np.concatenate, np.stack or np.block, which name the axis."
+            )
+        return np.concatenate([self._part(each) for each in parts], axis=self.axis)
+
+    def _part(self, part: Any) -> Any:
+        x = _tensor(np.r_[part]) if isinstance(part, slice) else array(part)
+        missing = self.ndim - x.ndim
+        if missing <= 0:
+            return x
+        return x.reshape((*x.shape, *(1,) * missing) if self.columns and x.ndim else (*(1,) * missing, *x.shape))
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None) -> Any:
@@ -115,26 +168,113 @@ def convert_to_tensor(value: Any, dtype: Any = None) -> Any:
 
 
 def _tensor(x: Any) -> Any:
-    return x if type(x) in BOXES else boxed(np.asarray(x))
+    return x if type(x) in BOXES else boxed(as_array(x))
+
+
+# Rows of numbers between bounds that may be traced
+
+
+@answers(np.linspace)
+def linspace(
+    start: Any,
+    stop: Any,
+    num: Any = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """Return numbers at equal distances between two bounds."""
+    count = index(num)
+    if count < 0:
+        raise ValueError(f"Number of samples, {count}, must be non-negative.")
+    kind = np.result_type(*map(promoted, (start, stop)), float(count))
+    start, stop = (astype(_tensor(x) * 1.0, kind) for x in (start, stop))
+    parts = count - 1 if endpoint else count
+    step = (stop - start) / parts if parts > 0 else np.full_like(stop - start, np.nan)
+    places = np.arange(count).reshape((-1,) + (1,) * step.ndim)
+    row = start + (step * places.astype(kind) if parts > 0 else 0 * places.astype(kind) * (stop - start))
+    if endpoint and count > 1:
+        row = np.where(places == count - 1, stop, row)
+    row = np.moveaxis(_of_dtype(row, dtype), 0, plain_axis(axis))
+    return (row, step) if retstep else row
+
+
+def _of_dtype(x: Any, dtype: Any) -> Any:
+    """Return an array in a dtype; to integers it is rounded down."""
+    if dtype is None:
+        return x
+    return astype(np.floor(x) if np.dtype(dtype).kind in "iu" else x, dtype)
+
+
+@answers(np.logspace)
+def logspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
+) -> Any:
+    """Return powers of a base with exponents at equal distances."""
+    if np.ndim(base):
+        start, stop, base = np.broadcast_arrays(*map(_tensor, (start, stop, base)))
+        base = np.expand_dims(base, plain_axis(axis))
+    power = np.power(base, linspace(start, stop, num, endpoint, axis=axis))
+    return power if dtype is None else astype(power, dtype)
+
+
+@answers(np.geomspace)
+def geomspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+) -> Any:
+    """Return numbers of which each is the same multiple of the one before."""
+    count = index(num)
+    # NumPy, too, computes numbers of single precision in double here.
+    least = np.float64 if dtype is None else np.dtype(dtype)
+    kind = np.result_type(*map(promoted, (start, stop)), least, float(count))
+    start, stop = np.broadcast_arrays(*(astype(_tensor(x), kind) for x in (start, stop)))
+    if np.any(np.equal(start._shown(), 0)) or np.any(np.equal(stop._shown(), 0)):
+        raise ValueError("Geometric sequence cannot include zero")
+    places = np.arange(count).reshape((-1,) + (1,) * start.ndim)
+    sign = np.sign(start)
+    powers = sign * logspace(np.log10(start / sign), np.log10(stop / sign), count, endpoint)
+    if count > 0:
+        powers = np.where(places == 0, start, powers)
+    if endpoint and count > 1:
+        powers = np.where(places == count - 1, stop, powers)
+    powers = np.moveaxis(powers, 0, plain_axis(axis))
+    return powers if dtype is None else astype(powers, dtype)
 
 
 def _creating(function: Any) -> Callable[..., Any]:
-    """Make a constructor of NumPy return a Tensor."""
+    """Make a constructor of NumPy return a Tensor, also from tensors, for which NumPy would not ask."""
+    answer = FUNCTIONS.get(function, function)
 
     @functools.wraps(function)
     def create(*args: Any, **keywords: Any) -> Any:
-        return boxed(function(*args, **keywords))
+        has_tensors = any(map(holds_tensors, (*args, *keywords.values())))
+        return boxed((answer if has_tensors else function)(*args, **keywords))
 
     return create
 
 
-CONSTRUCTORS: dict[str, Callable[..., Any]] = {
+CONSTRUCTORS: dict[str, Any] = {
     "array": array,
-    "asarray": asarray,
+    "copy": array,
+    "zeros_like": zeros_like,
+    "ones_like": ones_like,
+    "empty_like": empty_like,
+    "full_like": full_like,
+    **dict.fromkeys(("asarray", "asanyarray", "ascontiguousarray", "asfortranarray"), asarray),
+    "asarray_chkfinite": asarray_chkfinite,
+    "require": require,
+    "r_": Joining(0, 1, columns=False),
+    "c_": Joining(-1, 2, columns=True),
     "full": full,
     **{
         name: _creating(getattr(np, name))
-        for name in ("zeros", "ones", "empty", "arange", "linspace", "logspace", "geomspace", "eye", "identity", "tri")
+        for name in (
+            "zeros", "ones", "empty", "arange", "linspace", "logspace", "geomspace", "eye", "identity", "tri",
+            "indices", "fromiter", "fromstring", "frombuffer", "bartlett", "blackman", "hamming", "hanning", "kaiser",
+        )
     },
 }
 """The functions of `fgrad.numpy` that make tensors from plain values, by NumPy's names."""

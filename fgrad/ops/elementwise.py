@@ -7,16 +7,17 @@ Formulas that are not school calculus name their source.
 
 from __future__ import annotations
 
-from math import log
+from math import log, pi
 from typing import Any
 
 import numpy as np
 
-from fgrad import errors
-from fgrad.core.primitive import FUNCTIONS, UFUNCS, ZERO, Primitive
-from fgrad.core.tensor import Tensor, apply, box, boxed, call_without_rule, name_of, settle
+from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.tensor import apply, box, boxed, settle
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import answers, constant_in_pieces, elementwise, identity, linear, register, sample
+from fgrad.ops.indexing import values_of, written
+from fgrad.ops.shaping import as_array, promoted
 
 
 def _negate(ct: Any) -> Any:
@@ -32,20 +33,68 @@ def _share(ct: Any, chosen: Any, tie: Any) -> Any:
     return np.where(chosen, ct, np.where(tie, ct * 0.5, 0))
 
 
+def _multiples(ans: Any, x: Any, y: Any) -> Any:
+    """Return how often `y` was taken off `x`: a whole number, although x / y may be rounded up to the next."""
+    return np.rint((x - ans) / y)
+
+
 def _unless_zero(x: Any) -> Any:
     """Return a divisor that turns 0 / 0 into 0: the subgradient of least norm."""
-    return np.where(x == 0, 1, x)
+    return np.where(np.equal(x, 0), 1, x)
+
+
+def _length_squared(x: Any, y: Any) -> Any:
+    return _squared(x) + _squared(y)
 
 
 def _finite_below(x: Any) -> Any:
     return np.where(x == -np.inf, 0, x)
 
 
+NUMBERS = (int, float, complex)
+"""Python's own, which adapt to the dtype of the array that they meet, as long as no function of NumPy got them."""
+
+
+def _log_of_base(x: Any) -> Any:
+    """Return the logarithm of what a power is taken of, and 0 for 0, where the power does not change."""
+    return np.log(x or 1).item() if type(x) in NUMBERS else np.log(_unless_zero(x))
+
+
+def _squared(x: Any) -> Any:
+    return x * x if type(x) in NUMBERS else np.square(x)
+
+
 def _power_slope(x: Any, y: Any) -> Any:
     """Return the derivative of x**y along x, which is 0 for y = 0 whatever x is."""
-    if type(y) in (int, float):
+    if type(y) in NUMBERS:
         return y * x ** (y - 1) if y else 0.0 * x
-    return y * x ** np.where(y == 0, 1, y - 1)
+    return y * x ** np.where(np.equal(y, 0), 1, np.subtract(y, 1))
+
+
+def _root_of_difference(x: Any) -> Any:
+    """Return sqrt(1 - x * x); of complex numbers on the side of its cut where they lie (Kahan 1987)."""
+    if x.dtype.kind != "c":
+        return np.sqrt((1 - x) * (1 + x))
+    return np.sqrt(-(x - 1)) * np.sqrt(x + 1)
+
+
+def _two_results(ufunc: np.ufunc, place: int, *rules: Any) -> None:
+    """Declare a ufunc with two results, of which only the one at `place` has a derivative."""
+
+    def reverse(rule: Any) -> Any:
+        return lambda ans, *args: lambda cts: rule(ans, *args)(cts[place])
+
+    def forward(tangents: Any, ans: Any, *args: Any) -> Any:
+        parts = [rule(ans, *args)(t) for rule, t in zip(rules, tangents, strict=True) if t is not ZERO]
+        results: list[Any] = [ZERO, ZERO]
+        results[place] = sum(parts[1:], parts[0])
+        return results
+
+    shapes: Any = (((),), ((2, 3),), ((0,),)) if len(rules) == 1 else (((3,), ()), ((2, 1), (3,)))
+    samples = tuple(sample(*each, domain=(0.3, 2), complex=False) for each in shapes)
+    primitive = Primitive(ufunc.__name__, ufunc, tuple(map(reverse, rules)), forward, samples=samples)
+    primitive.batch = elementwise_batch(primitive)
+    register(primitive)
 
 
 # fmt: off
@@ -63,6 +112,7 @@ elementwise(np.positive,     lambda ans, x: identity, scales=False)
 elementwise(np.square,       lambda ans, x: lambda ct: ct * (2 * x))
 elementwise(np.reciprocal,   lambda ans, x: lambda ct: ct * (-ans * ans), domain=(0.5, 2))
 elementwise(np.sqrt,         lambda ans, x: lambda ct: ct / (2 * ans), domain=(0.2, 2))
+elementwise(np.fabs,         lambda ans, x: lambda ct: ct * np.sign(x), complex=False)
 elementwise(np.cbrt,         lambda ans, x: lambda ct: ct / (3 * ans * ans), domain=(0.2, 2), complex=False)
 
 # Exponentials and logarithms
@@ -78,8 +128,8 @@ elementwise(np.log1p,        lambda ans, x: lambda ct: ct / (1 + x), domain=(-0.
 elementwise(np.sin,          lambda ans, x: lambda ct: ct * np.cos(x))
 elementwise(np.cos,          lambda ans, x: lambda ct: ct * -np.sin(x))
 elementwise(np.tan,          lambda ans, x: lambda ct: ct * (1 + ans * ans), domain=(-1, 1))
-elementwise(np.arcsin,       lambda ans, x: lambda ct: ct / np.sqrt(1 - x * x), domain=(-0.9, 0.9))
-elementwise(np.arccos,       lambda ans, x: lambda ct: ct / -np.sqrt(1 - x * x), domain=(-0.9, 0.9))
+elementwise(np.arcsin,       lambda ans, x: lambda ct: ct / _root_of_difference(x), domain=(-0.9, 0.9))
+elementwise(np.arccos,       lambda ans, x: lambda ct: ct / -_root_of_difference(x), domain=(-0.9, 0.9))
 elementwise(np.arctan,       lambda ans, x: lambda ct: ct / (1 + x * x), domain=(-0.9, 0.9))
 elementwise(np.sinh,         lambda ans, x: lambda ct: ct * np.cosh(x))
 elementwise(np.cosh,         lambda ans, x: lambda ct: ct * np.sinh(x))
@@ -87,39 +137,73 @@ elementwise(np.tanh,         lambda ans, x: lambda ct: ct * (1 - ans * ans), dom
 elementwise(np.arcsinh,      lambda ans, x: lambda ct: ct / np.sqrt(x * x + 1), domain=(-0.9, 0.9))
 elementwise(np.arccosh,      lambda ans, x: lambda ct: ct / (np.sqrt(x - 1) * np.sqrt(x + 1)), domain=(1.2, 3))
 elementwise(np.arctanh,      lambda ans, x: lambda ct: ct / (1 - x * x), domain=(-0.9, 0.9))
+elementwise(np.deg2rad,      lambda ans, x: lambda ct: ct * (pi / 180), scales=False, complex=False)
+elementwise(np.radians,      lambda ans, x: lambda ct: ct * (pi / 180), scales=False, complex=False)
+elementwise(np.rad2deg,      lambda ans, x: lambda ct: ct * (180 / pi), scales=False, complex=False)
+elementwise(np.degrees,      lambda ans, x: lambda ct: ct * (180 / pi), scales=False, complex=False)
 
 # Two arguments
 elementwise(np.maximum,      lambda ans, x, y: lambda ct: _share(ct, x > y, x == y),
                              lambda ans, x, y: lambda ct: _share(ct, y > x, x == y),
-                             scales=False, masks=True, complex=False)
+                             scales=False, masks=True)
 elementwise(np.minimum,      lambda ans, x, y: lambda ct: _share(ct, x < y, x == y),
                              lambda ans, x, y: lambda ct: _share(ct, y < x, x == y),
-                             scales=False, masks=True, complex=False)
+                             scales=False, masks=True)
 elementwise(np.power,        lambda ans, x, y: lambda ct: ct * _power_slope(x, y),
-                             lambda ans, x, y: lambda ct: ct * (ans * np.log(np.where(x == 0, 1, x))),
+                             lambda ans, x, y: lambda ct: ct * (ans * _log_of_base(x)),
                              domain=(0.3, 2))
-elementwise(np.arctan2,      lambda ans, y, x: lambda ct: ct * (x / _unless_zero(x * x + y * y)),
-                             lambda ans, y, x: lambda ct: ct * (-y / _unless_zero(x * x + y * y)),
+elementwise(np.arctan2,      lambda ans, y, x: lambda ct: ct * (x / _unless_zero(_length_squared(x, y))),
+                             lambda ans, y, x: lambda ct: ct * (y / -_unless_zero(_length_squared(x, y))),
                              complex=False)
 elementwise(np.hypot,        lambda ans, x, y: lambda ct: ct * (x / _unless_zero(ans)),
                              lambda ans, x, y: lambda ct: ct * (y / _unless_zero(ans)), complex=False)
 elementwise(np.logaddexp,    lambda ans, x, y: lambda ct: ct * np.exp(x - _finite_below(ans)),
                              lambda ans, x, y: lambda ct: ct * np.exp(y - _finite_below(ans)), complex=False)
+elementwise(np.logaddexp2,   lambda ans, x, y: lambda ct: ct * np.exp2(x - _finite_below(ans)),
+                             lambda ans, x, y: lambda ct: ct * np.exp2(y - _finite_below(ans)), complex=False)
 elementwise(np.remainder,    lambda ans, x, y: identity,
-                             lambda ans, x, y: lambda ct: ct * -np.floor(x / y), complex=False, scales=False,
-                             shapes=(((3,), ()), ((2, 3), (3,))))
+                             lambda ans, x, y: lambda ct: ct * -_multiples(ans, x, y), complex=False,
+                             scales=False, shapes=(((3,), ()), ((2, 3), (3,))))
+elementwise(np.fmod,         lambda ans, x, y: identity,
+                             lambda ans, x, y: lambda ct: ct * -_multiples(ans, x, y), complex=False,
+                             scales=False, shapes=(((3,), ()), ((2, 3), (3,))))
+elementwise(np.fmax,         lambda ans, x, y: lambda ct: _share(ct, (x > y) | np.isnan(y), x == y),
+                             lambda ans, x, y: lambda ct: _share(ct, (y > x) | np.isnan(x), x == y),
+                             scales=False, masks=True)
+elementwise(np.fmin,         lambda ans, x, y: lambda ct: _share(ct, (x < y) | np.isnan(y), x == y),
+                             lambda ans, x, y: lambda ct: _share(ct, (y < x) | np.isnan(x), x == y),
+                             scales=False, masks=True)
+elementwise(np.copysign,     lambda ans, x, y: lambda ct: ct * np.where(np.signbit(y), -np.sign(x), np.sign(x)),
+                             None, complex=False)
+elementwise(np.heaviside,    None,
+                             lambda ans, x, y: lambda ct: np.where(np.equal(x, 0), ct, 0),
+                             scales=False, masks=True, complex=False)
+elementwise(np.nextafter,    lambda ans, x, y: identity,
+                             None, scales=False, complex=False)
+elementwise(np.ldexp,        lambda ans, x, i: lambda ct: np.ldexp(ct, i),
+                             None, scales=False, shapes=()).samples = tuple(
+    sample(shape, constants=(np.array([1, -2, 3]),), complex=False) for shape in ((), (3,), (2, 1), (0, 3)))
+
+# Two results, of which the one at the given place has a derivative
+_two_results(np.divmod, 1,   lambda ans, x, y: identity,
+                             lambda ans, x, y: lambda ct: ct * -np.floor_divide(x, y))
+_two_results(np.modf, 0,     lambda ans, x: identity)
+_two_results(np.frexp, 0,    lambda ans, x: lambda ct: np.ldexp(ct, -np.frexp(x)[1]))
 
 # Without a derivative, or with the derivative 0 wherever it exists
 _ufunc: Any
-for _ufunc in (np.floor, np.ceil, np.trunc, np.rint, np.isfinite, np.isinf, np.isnan,
-               np.logical_not, np.signbit, np.invert):
-    elementwise(_ufunc, None, scales=False, complex=False,
-                shapes=() if _ufunc is np.invert else (((),), ((2, 3),)))
+for _ufunc in (np.floor, np.ceil, np.trunc, np.rint, np.spacing, np.isfinite, np.isinf, np.isnan,
+               np.logical_not, np.signbit):
+    elementwise(_ufunc, None, scales=False, complex=False, shapes=(((),), ((2, 3),)))
 for _ufunc in (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
-               np.floor_divide, np.logical_and, np.logical_or, np.logical_xor,
-               np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift):
-    elementwise(_ufunc, None, None, scales=False, complex=False,
-                shapes=() if "bit" in _ufunc.__name__ or "shift" in _ufunc.__name__ else (((3,), ()), ((2, 1), (3,))))
+               np.floor_divide, np.logical_and, np.logical_or, np.logical_xor):
+    elementwise(_ufunc, None, None, scales=False, complex=False, shapes=(((3,), ()), ((2, 1), (3,))))
+
+# Of integers, or dates, alone
+for _ufunc in (np.invert, np.bitwise_count, np.isnat):
+    elementwise(_ufunc, None, scales=False, complex=False, shapes=())
+for _ufunc in (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift, np.gcd, np.lcm):
+    elementwise(_ufunc, None, None, scales=False, complex=False, shapes=())
 # fmt: on
 
 
@@ -181,6 +265,101 @@ def angle(z: Any, deg: bool = False) -> Any:
     return radians * (180 / np.pi) if deg else radians
 
 
+@answers(np.float_power)
+def float_power(x: Any, y: Any) -> Any:
+    """Return powers in double precision or better, also of integers."""
+    dtype = np.result_type(promoted(x), promoted(y), np.float64)
+    return np.power(astype(as_array(x), dtype), astype(as_array(y), dtype))
+
+
+@answers(np.real_if_close)
+def real_if_close(a: Any, tol: float = 100) -> Any:
+    """Return the real part where the imaginary one is only rounding, which asks for the values themselves."""
+    if a.dtype.kind != "c":
+        return a
+    limit = tol if tol <= 1 else tol * np.finfo(a.dtype).eps
+    return np.real(a) if np.all(np.absolute(values_of(np.imag(a), "np.real_if_close")) < limit) else a
+
+
+@answers(np.isreal)
+def isreal(x: Any) -> Any:
+    """Return where the imaginary part is 0."""
+    return np.equal(np.imag(x), 0)
+
+
+@answers(np.iscomplex)
+def iscomplex(x: Any) -> Any:
+    """Return where the imaginary part is not 0."""
+    return np.not_equal(np.imag(x), 0)
+
+
+@answers(np.isposinf)
+def isposinf(x: Any, out: Any = None) -> Any:
+    """Return where an element is infinity."""
+    return written("np.isposinf", out, np.logical_and(np.isinf(x), np.logical_not(np.signbit(x))))
+
+
+@answers(np.isneginf)
+def isneginf(x: Any, out: Any = None) -> Any:
+    """Return where an element is minus infinity."""
+    return written("np.isneginf", out, np.logical_and(np.isinf(x), np.signbit(x)))
+
+
+@answers(np.fix)
+def fix(x: Any, out: Any = None) -> Any:
+    """Round towards zero; the derivative is 0."""
+    return written("np.fix", out, np.trunc(x))
+
+
+# The functions of `np.emath` go over to complex numbers where real ones have no result
+
+
+def _extended(name: str, ufunc: np.ufunc, leaves_domain: Any) -> None:
+    """Let a function of `np.emath` be the ufunc, on complex numbers where a real one leaves its domain."""
+
+    def extended(x: Any) -> Any:
+        return ufunc(_complex_where(leaves_domain, x, f"np.emath.{name}"))
+
+    extended.__name__ = name
+    answers(getattr(np.emath, name))(extended)
+
+
+def _complex_where(leaves_domain: Any, x: Any, name: str) -> Any:
+    x = as_array(x)
+    if x.dtype.kind == "c" or not np.any(leaves_domain(values_of(x, name))):
+        return x
+    return astype(x, np.result_type(x.dtype, np.complex64))
+
+
+def _is_negative(x: Any) -> Any:
+    return x < 0
+
+
+def _exceeds_one(x: Any) -> Any:
+    return np.abs(x) > 1
+
+
+for _name in ("sqrt", "log", "log2", "log10"):
+    _extended(_name, getattr(np, _name), _is_negative)
+for _name in ("arccos", "arcsin", "arctanh"):
+    _extended(_name, getattr(np, _name), _exceeds_one)
+
+
+@answers(np.emath.logn)
+def emath_logn(n: Any, x: Any) -> Any:
+    """Return the logarithm to a base, complex where need be."""
+    return np.divide(*(np.log(_complex_where(_is_negative, each, "np.emath.logn")) for each in (x, n)))
+
+
+@answers(np.emath.power)
+def emath_power(x: Any, p: Any) -> Any:
+    """Return a power, complex for negative numbers."""
+    x = _complex_where(_is_negative, x, "np.emath.power")
+    p = as_array(p)
+    whole = p.dtype.kind in "iu" and np.any(_is_negative(values_of(p, "np.emath.power")))
+    return np.power(x, p * 1.0 if whole else p)
+
+
 # Choices
 
 _where = elementwise(
@@ -225,10 +404,16 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
     return bool(np.all(np.logical_or(equal, np.logical_and(np.isnan(a1), np.isnan(a2))) if equal_nan else equal))
 
 
+@answers(np.array_equiv)
+def array_equiv(a1: Any, a2: Any) -> bool:
+    """Return whether two arrays broadcast and are equal then, which asks for the values themselves."""
+    return np.array_equiv(*(values_of(as_array(a), "np.array_equiv") for a in (a1, a2)))
+
+
 @answers(np.nonzero)
 def nonzero(a: Any) -> Any:
     """Return the indices of the elements that are not zero, which asks for the values themselves."""
-    return np.nonzero(a.numpy())
+    return np.nonzero(values_of(a, "np.nonzero"))
 
 
 @answers(np.clip)
@@ -236,39 +421,10 @@ def clip(
     a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None
 ) -> Any:
     """Limit values to an interval; a bound that is met exactly shares the derivative with `a`."""
-    if out is not None:
-        raise errors.InPlaceError("np.clip", errors.users_line())
     lower = a_min if a_min is not None else min
     upper = a_max if a_max is not None else max
-    result = a if lower is None else np.maximum(a, lower)
-    return result if upper is None else np.minimum(result, upper)
-
-
-# The less common ways to call a ufunc
-
-@answers(np.ufunc)
-def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, Any]) -> Any:
-    """Answer the less common forms of a ufunc: its methods, and `out`, `where` and `dtype`."""
-    if method != "__call__":
-        if (ufunc, method) in FUNCTIONS:
-            return FUNCTIONS[ufunc, method](*inputs, **keywords)
-        return call_without_rule(getattr(ufunc, method), f"{name_of(ufunc)}.{method}", inputs, keywords)
-    if ufunc not in UFUNCS or not keywords.keys() <= {"out", "where", "dtype"}:
-        return call_without_rule(ufunc, name_of(ufunc), inputs, keywords)
-    (target,) = keywords.get("out", (None,))
-    if target is not None and type(target) is not Tensor:
-        if any(type(settle(x)) is Tensor for x in inputs):
-            raise errors.InPlaceError(name_of(ufunc), errors.users_line())
-        return call_without_rule(ufunc, name_of(ufunc), inputs, keywords)
-    if "dtype" in keywords:
-        inputs = [astype(x, keywords["dtype"]) for x in inputs]
-    result = apply(UFUNCS[ufunc], inputs)
-    if target is None and "where" not in keywords:
-        return result
-    if target is None:
-        raise errors.InPlaceError(f"{name_of(ufunc)} with `where` but without `out`", errors.users_line())
-    target[...] = where(keywords.get("where", True), result, target)
-    return target
+    result = np.positive(a) if lower is None else np.maximum(a, lower)
+    return written("np.clip", out, result if upper is None else np.minimum(result, upper))
 
 
 # Conversions
@@ -288,9 +444,22 @@ _round = constant_in_pieces(np.round, elementwise_batch, sample((3,), decimals=1
 
 
 @answers(np.ndarray.astype)
-def astype(x: Any, dtype: Any, copy: bool = True) -> Any:
+def astype(
+    x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
+) -> Any:
     """Convert to another dtype; a conversion to integers has the derivative 0."""
-    return apply(_astype, (x,), {"dtype": np.dtype(dtype)})
+    dtype = np.dtype(dtype)
+    if casting != "unsafe" and not np.can_cast(x.dtype, dtype, casting):
+        raise TypeError(f"Cannot cast array data from {x.dtype!r} to {dtype!r} according to the rule {casting!r}")
+    return apply(_astype, (x,), {"dtype": dtype})
+
+
+if hasattr(np, "astype"):
+
+    @answers(np.astype)
+    def astype_function(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+        """Convert to another dtype, as the method does."""
+        return astype(x, dtype)
 
 
 @answers(np.copy)
@@ -301,9 +470,9 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
 
 
 @answers(np.round, np.around)
-def round(a: Any, decimals: int = 0) -> Any:
+def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """Round to a number of decimals; the derivative is 0."""
-    return apply(_round, (a,), {"decimals": decimals})
+    return written("np.round", out, apply(_round, (a,), {"decimals": decimals}))
 
 
 def stop_gradient_of(x: Any) -> Any:

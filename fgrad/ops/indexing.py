@@ -115,13 +115,20 @@ def _are_masks(arrays: Any) -> bool:
 
 def _scattered(values: Any, *arrays: Any, template: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     """Return zeros of `shape` to which `values` are added at a key."""
-    result = np.zeros_like(values, shape=shape)
+    result = np.zeros_like(values, shape=shape, order="C")
     key = _joined(template, arrays) if arrays else template
     if _are_masks(arrays):
         result[key] = values
-    else:
+    elif len(shape) == 1 or values.size < max(_FEW, result.size // 8):
         np.add.at(result, key, values)  # an integer may occur more than once
+    else:  # of a flat array NumPy does it much faster, which pays for a look at every place
+        places = np.arange(result.size).reshape(shape)[key]
+        np.add.at(result.reshape(-1), places.reshape(-1), values.reshape(-1))
     return result
+
+
+_FEW = 10_000
+"""Of fewer elements the sum is not worth another look at the key."""
 
 
 _scatter: Primitive = register(
@@ -306,6 +313,49 @@ def _batched_replace(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
 _index.batch, _scatter.batch, _replace.batch = _batched_index, _batched_scatter, _batched_replace
 
 
+# Writing into an argument: the handle of a tensor then stands for another value
+
+
+def values_of(x: Any, what: str) -> Any:
+    """Return the values themselves as a plain array, for an operation that must know them.
+
+    Raises:
+        ConcretizationError: under `vmap` and while recording there is no value.
+    """
+    value = settle(x)
+    while type(value) is Tensor:
+        value = value.tracing.concrete(value, what)
+    return np.asarray(value)
+
+
+def traced(*values: Any) -> bool:
+    """Return whether a running trace follows one of the values."""
+    return any(type(settle(x)) is Tensor for x in values)
+
+
+def written(name: str, out: Any, result: Any) -> Any:
+    """Return a result, where it is asked for by writing it into `out`: a tensor, or an array if nothing is traced.
+
+    Raises:
+        InPlaceError: a traced result was to be written into a plain array.
+    """
+    if out is None:
+        return result
+    if type(out) is Tensor:
+        out[...] = result
+    elif traced(result):
+        raise errors.InPlaceError(name, errors.users_line())
+    else:
+        out[...] = settle(result)
+    return out
+
+
+def scatter_add(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
+    """Return zeros of `shape` with values added at a key; what occurs several times in it is summed."""
+    template, arrays = _parted(key)
+    return apply(_scatter, (values, *arrays), {"template": template, "shape": shape})
+
+
 @answers(np.ndarray.__getitem__)
 def getitem(x: Any, key: Any) -> Any:
     """Return the elements at a key of any kind that NumPy has."""
@@ -338,18 +388,3 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if type(dst) is not Tensor:
         raise errors.InPlaceError("np.copyto (which np.full and np.full_like use)", errors.users_line())
     dst[...] = src if where is True else np.where(where, src, dst)
-
-
-@answers(np.take)
-def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
-    """Return the elements at integer indices along an axis, by default of the flattened array."""
-    if out is not None:
-        raise errors.InPlaceError("np.take", errors.users_line())
-    if axis is None:
-        a, axis = np.ravel(a), 0
-    indices = indices if type(indices) in BOXES else np.asarray(indices)
-    if mode == "wrap":
-        indices = np.remainder(indices, a.shape[axis])
-    elif mode == "clip":
-        indices = np.clip(indices, 0, a.shape[axis] - 1)
-    return getitem(a, (slice(None),) * (axis % a.ndim) + (indices,))

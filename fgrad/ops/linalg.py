@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fgrad import errors
 from fgrad.core.tensor import apply
 from fgrad.core.trace import conform
 from fgrad.ops.batching import aligned, ndim_of
+from fgrad.ops.elementwise import astype
 from fgrad.ops.families import ForEach, answers, multilinear, plain_axis, sample
+from fgrad.ops.indexing import written
+from fgrad.ops.shaping import as_array
 
 
 def _matrix(x: Any, vector_axis: int) -> Any:
@@ -115,25 +117,28 @@ _matmul.batch = _batched_matmul
 @answers(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """Return the dot product: over the last axis of `a` and the last but one of `b`."""
-    if out is not None:
-        raise errors.InPlaceError("np.dot", errors.users_line())
-    if np.ndim(a) == 0 or np.ndim(b) == 0:
-        return np.multiply(a, b)
-    if np.ndim(a) <= 2 and np.ndim(b) <= 2:
-        return np.matmul(a, b)
-    return tensordot(a, b, ((-1,), (-2 if np.ndim(b) > 1 else -1,)))
+    a, b = as_array(a), as_array(b)
+    if a.ndim == 0 or b.ndim == 0:
+        product = np.multiply(a, b)
+    elif a.ndim <= 2 and b.ndim <= 2:
+        product = np.matmul(a, b)
+    else:
+        product = tensordot(a, b, ((-1,), (-2 if b.ndim > 1 else -1,)))
+    return written("np.dot", out, product)
 
 
 @answers(np.vdot)
 def vdot(a: Any, b: Any, /) -> Any:
     """Return the dot product of the flattened arrays, the first one conjugated."""
-    return np.matmul(np.conjugate(np.ravel(a)), np.ravel(b))
+    a = np.ravel(as_array(a))
+    return np.matmul(np.conjugate(a) if a.dtype.kind == "c" else a, np.ravel(as_array(b)))
 
 
 @answers(np.inner)
 def inner(a: Any, b: Any, /) -> Any:
     """Return the products summed over the last axes."""
-    if np.ndim(a) == 0 or np.ndim(b) == 0:
+    a, b = as_array(a), as_array(b)
+    if a.ndim == 0 or b.ndim == 0:
         return np.multiply(a, b)
     return tensordot(a, b, ((-1,), (-1,)))
 
@@ -141,14 +146,14 @@ def inner(a: Any, b: Any, /) -> Any:
 @answers(np.outer)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     """Return all products of two elements of the flattened arrays."""
-    if out is not None:
-        raise errors.InPlaceError("np.outer", errors.users_line())
-    return np.multiply(np.reshape(a, (-1, 1)), np.reshape(b, (1, -1)))
+    product = np.multiply(np.reshape(as_array(a), (-1, 1)), np.reshape(as_array(b), (1, -1)))
+    return written("np.outer", out, product)
 
 
 @answers(np.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """Return the products summed over pairs of axes: one matmul between reshapes."""
+    a, b = as_array(a), as_array(b)
     if not isinstance(axes, (tuple, list)):
         axes = plain_axis(axes)
         axes = (range(-axes, 0), range(axes))
@@ -169,7 +174,9 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     return np.reshape(np.matmul(left, right), [a_shape[i] for i in a_free] + [b_shape[i] for i in b_free])
 
 
-def _einsum_rule(argnum: int, ans: Any, *operands: Any, subscripts: str) -> Callable[[Any], Any]:
+def _einsum_rule(
+    argnum: int, ans: Any, *operands: Any, subscripts: str, optimize: Any = False
+) -> Callable[[Any], Any]:
     """The cotangent is an einsum of the result's cotangent with the other operands.
 
     A label that only this operand has was summed: its axis is repeated afterwards. A label that this
@@ -198,7 +205,8 @@ def _einsum_rule(argnum: int, ans: Any, *operands: Any, subscripts: str) -> Call
 
     def pullback(ct: Any) -> Any:
         eyes = [np.eye(size, dtype=ct.dtype) for _, size in identities]
-        spread = np.einsum(backward, ct, *others, *eyes)[places]
+        # A path that the user names is one for the product itself, not for this one.
+        spread = np.einsum(backward, ct, *others, *eyes, optimize=bool(optimize))[places]
         # Sizes of 1 that were broadcast against another operand are summed by the trace.
         return np.broadcast_to(spread, tuple(map(max, spread.shape, shape)))
 
@@ -206,7 +214,7 @@ def _einsum_rule(argnum: int, ans: Any, *operands: Any, subscripts: str) -> Call
 
 
 _einsum = multilinear(
-    lambda *operands, subscripts: np.einsum(subscripts, *operands),
+    lambda *operands, subscripts, optimize=False: np.einsum(subscripts, *operands, optimize=optimize),
     ForEach(_einsum_rule),
     sample((2, 3), (3, 4), subscripts="ij,jk->ik"),
     sample((2, 3), subscripts="ij->"),
@@ -219,6 +227,7 @@ _einsum = multilinear(
     sample((2, 2, 2), (2,), subscripts="iij,i->j"),
     sample((), (3,), subscripts=",i->i"),
     sample((1, 2, 3), (4, 3, 2), subscripts="bij,bjk->bik"),
+    sample((2, 3), (3, 4), (4, 2), subscripts="ij,jk,kl->il", optimize=True),
     name="einsum",
 )
 _einsum.broadcasts = True
@@ -228,23 +237,33 @@ def _batched_einsum(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     inputs, output = metadata["subscripts"].split("->")
     label = next(letter for letter in string.ascii_letters if letter not in metadata["subscripts"])
     terms = [label + term if m else term for term, m in zip(inputs.split(","), mapped, strict=True)]
-    return apply(_einsum, values, {"subscripts": ",".join(terms) + "->" + label + output})
+    return apply(_einsum, values, {**metadata, "subscripts": ",".join(terms) + "->" + label + output})
 
 
 _einsum.batch = _batched_einsum
 
 
 @answers(np.einsum)
-def einsum(*arguments: Any, out: Any = None, optimize: Any = False, **keywords: Any) -> Any:
+def einsum(
+    *arguments: Any,
+    out: Any = None,
+    optimize: Any = False,
+    dtype: Any = None,
+    order: Any = "K",
+    casting: Any = "safe",
+) -> Any:
     """Return the sum of products that a string of subscripts describes."""
-    if out is not None or keywords:
-        raise errors.MissingRuleError(f"np.einsum with {['out', *keywords][0]}", errors.users_line())
     if isinstance(arguments[0], str):
         subscripts, operands = arguments[0], arguments[1:]
     else:
         subscripts, operands = _from_sublists(arguments)
-    operands = tuple(x if hasattr(x, "shape") else np.asarray(x) for x in operands)
-    return apply(_einsum, operands, {"subscripts": _explicit(subscripts, [len(x.shape) for x in operands])})
+    arrays = [as_array(x) for x in operands]
+    if dtype is not None:
+        arrays = [astype(x, dtype, casting=casting) for x in arrays]
+    metadata: dict[str, Any] = {"subscripts": _explicit(subscripts, [len(x.shape) for x in arrays])}
+    if optimize is not False:
+        metadata["optimize"] = optimize
+    return written("np.einsum", out, apply(_einsum, arrays, metadata))
 
 
 def _from_sublists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:

@@ -1,22 +1,24 @@
 """Sums, products, extrema and statistics over axes.
 
-`sum`, `prod`, `max`, `min`, `logsumexp` and `cumsum` are primitives; the rest is made of them.
+`sum`, `mean`, `prod`, `max`, `min`, `nanmax`, `nanmin` and `logsumexp` are primitives; the rest is made of them.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from math import prod as prod_of
 from typing import Any
 
 import numpy as np
 
-from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import index_of_extremum_batch, reduction_batch
 from fgrad.ops.families import answers, constant_in_pieces, elementwise, linear, plain_axis, register, sample, scale
-from fgrad.ops.shaping import repeat
+from fgrad.ops.indexing import written
+from fgrad.ops.shaping import as_array, repeat
+from fgrad.ops.tracing import answers_traced, example_of
 
 Axis = Any
 """An axis, a tuple of them, or None for all."""
@@ -67,12 +69,17 @@ _sum = linear(
 )
 
 
+def _number_of(chosen: Any, axis: Axis, keepdims: bool, dtype: Any) -> Any:
+    """Return among how many equal elements a derivative is shared; where all are NaN, among none."""
+    return np.maximum(_total(chosen, axis=axis, dtype=dtype, keepdims=keepdims), 1)
+
+
 def _extremum_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
     kept = _kept(x.shape, axis)
 
     def pullback(ct: Any) -> Any:
         chosen = x == ans.reshape(kept)
-        return np.where(chosen, ct.reshape(kept) / _total(chosen, axis=axis, dtype=ct.dtype, keepdims=True), 0)
+        return np.where(chosen, ct.reshape(kept) / _number_of(chosen, axis, True, ct.dtype), 0)
 
     return pullback
 
@@ -81,7 +88,7 @@ def _extremum_tangent(tangents: Any, ans: Any, x: Any, axis: Axis = None, keepdi
     (t,) = tangents
     chosen = x == ans.reshape(_kept(x.shape, axis))
     total = _total(np.where(chosen, t, 0), axis=axis, keepdims=keepdims)
-    return total / _total(chosen, axis=axis, dtype=t.dtype, keepdims=keepdims)
+    return total / _number_of(chosen, axis, keepdims, t.dtype)
 
 
 _REAL_SAMPLES = tuple(sample(*s.shapes, complex=False, **s.metadata) for s in _SAMPLES)
@@ -106,6 +113,8 @@ def _extremum(name: str, ufunc: np.ufunc) -> Primitive:
 
 
 _max, _min = _extremum("max", np.maximum), _extremum("min", np.minimum)
+# NaN is equal to nothing, not even to itself, so it is never what was chosen.
+_nanmax, _nanmin = _extremum("nanmax", np.fmax), _extremum("nanmin", np.fmin)
 
 
 def _products_of_others(x: Any, axis: Axis) -> Any:
@@ -179,22 +188,6 @@ _logsumexp = _reducing(
 )
 
 
-def _cumsum_rule(ans: Any, x: Any, axis: int) -> Callable[[Any], Any]:
-    backwards = (slice(None),) * (axis % x.ndim) + (slice(None, None, -1),)
-    return lambda ct: np.cumsum(ct[backwards], axis)[backwards]
-
-
-_cumsum = linear(
-    lambda x, axis: np.add.accumulate(x, axis=axis),
-    _cumsum_rule,
-    sample((3,), axis=0),
-    sample((2, 3), axis=0),
-    sample((2, 3), axis=-1),
-    sample((0, 3), axis=0),
-    name="cumsum",
-    batch=reduction_batch,
-)
-
 # The standard deviation has a kink where all elements are equal; the derivative there is 0.
 _root = elementwise(
     lambda x: np.sqrt(x),
@@ -217,14 +210,15 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
         initial: Any = None,
         where: Any = True,
     ) -> Any:
-        _no_out(primitive.name, out)
         a = _prepared(a, dtype)
-        if where is True and initial is None:
-            return apply(primitive, (a,), {"axis": plain_axis(axis), "keepdims": keepdims})
         if where is not True:
             a = np.where(where, a, _neutral(primitive.name, initial))
         result = apply(primitive, (a,), {"axis": plain_axis(axis), "keepdims": keepdims})
-        return result if initial is None else _COMBINE[primitive.name](result, initial)
+        if dtype is not None:
+            result = as_array(result, dtype)  # short integers are added up as long ones
+        if initial is not None:
+            result = _COMBINE[primitive.name](result, initial)
+        return result if out is None else written(f"np.{primitive.name}", out, result)
 
     reduce.__name__ = primitive.name
     return reduce
@@ -243,13 +237,13 @@ def _neutral(name: str, initial: Any) -> Any:
     return initial
 
 
-def _no_out(name: str, out: Any) -> None:
-    if out is not None:
-        raise errors.InPlaceError(f"np.{name}", errors.users_line())
+def _given(value: Any, default: Any = None) -> Any:
+    """Return the value of an option, or the default where NumPy's mark says that there is none."""
+    return default if value is np._NoValue else value
 
 
 def _prepared(a: Any, dtype: Any) -> Any:
-    a = a if hasattr(a, "ndim") else np.asarray(a)
+    a = a if hasattr(a, "ndim") else as_array(a)
     return a if dtype is None else FUNCTIONS[np.ndarray.astype](a, dtype)
 
 
@@ -265,8 +259,8 @@ def _as_reduce(reduction: Callable[..., Any]) -> Callable[..., Any]:
     def reduce(
         a: Any, axis: Axis = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **others: Any
     ) -> Any:
-        _no_out("reduce", out)
-        return reduction(_prepared(a, dtype), axis, keepdims=keepdims, **others)  # `initial` and `where`
+        result = reduction(_prepared(a, dtype), axis, keepdims=keepdims, **others)  # `initial` and `where`
+        return result if out is None else written(f"np.{reduction.__name__}", out, result)
 
     return reduce
 
@@ -298,16 +292,67 @@ for _ufunc, _function in (
     FUNCTIONS[_ufunc, "reduce"] = _as_reduce(_function)
 
 
+def _nan_extremum(primitive: Primitive, function: Any, without_nan: Callable[..., Any], combine: np.ufunc) -> None:
+    """Let `nanmax` or `nanmin` pass over NaNs, which get the derivative 0."""
+
+    def answer(
+        a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    ) -> Any:
+        a, initial = _prepared(a, None), _given(initial)
+        if a.dtype.kind not in "fc":
+            return without_nan(a, axis, None, _given(keepdims) or False, initial, _given(where, True))
+        if _given(where, True) is not True:
+            _neutral(primitive.name.replace("nan", "f"), initial)
+            a = np.where(where, a, np.nan)
+        result = apply(primitive, (a,), {"axis": plain_axis(axis), "keepdims": bool(_given(keepdims))})
+        if initial is not None:
+            return combine(np.where(np.isnan(result), initial, result), initial)
+        if np.any(np.isnan(example_of(result))):
+            warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=3)
+        return result
+
+    answer.__name__ = primitive.name
+    answers_traced(function)(answer)
+
+
+_nan_extremum(_nanmax, np.nanmax, max, np.maximum)
+_nan_extremum(_nanmin, np.nanmin, min, np.minimum)
+
+
+@answers(np.ptp)
+def ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
+    """Return the largest element minus the smallest one along axes."""
+    result = max(a, axis, keepdims=keepdims) - min(a, axis, keepdims=keepdims)
+    return result if out is None else written("np.ptp", out, result)
+
+
 @answers(np.mean)
 def mean(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True
 ) -> Any:
     """Return the mean along axes."""
-    _no_out("mean", out)
     a, axis = _prepared(a, dtype), plain_axis(axis)
     if where is True:
-        return apply(_mean, (a,), {"axis": plain_axis(axis), "keepdims": keepdims})
-    return sum(a, axis, keepdims=keepdims, where=where) / _chosen(a, axis, keepdims, where)
+        result = apply(_mean, (a,), {"axis": axis, "keepdims": keepdims})
+    else:
+        result = divided(sum(a, axis, keepdims=keepdims, where=where), _chosen(a, axis, keepdims, where))
+    return result if out is None else written("np.mean", out, result)
+
+
+def divided(total: Any, number: Any) -> Any:
+    """Return a total divided by how many elements went into it, in the dtype of the total."""
+    result = np.true_divide(total, number)
+    return result.astype(total.dtype) if total.dtype.kind in "fc" and result.dtype != total.dtype else result
+
+
+def _mean_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    dtype = _SUMMED_AS.get(x.dtype.char)
+    total = _total(x, axis=axis, dtype=dtype, keepdims=keepdims) / _count(np.shape(x), axis)
+    return total.astype(x.dtype) if dtype is np.float32 else total
+
+
+_SUMMED_AS: dict[str, Any] = {"e": np.float32, **dict.fromkeys("?bBhHiIlLqQ", np.float64)}
+"""In which dtype NumPy computes the mean of short floats and of integers."""
 
 
 def _mean_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
@@ -315,15 +360,7 @@ def _mean_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> C
     return lambda ct: repeat((ct / count).reshape(kept), shape)
 
 
-_mean = linear(
-    lambda x, axis=None, keepdims=False: (
-        np.add.reduce(x, axis=axis, keepdims=keepdims) / _count(np.shape(x), axis)
-    ),
-    _mean_rule,
-    *_SAMPLES,
-    name="mean",
-    batch=reduction_batch,
-)
+_mean = linear(_mean_value, _mean_rule, *_SAMPLES, name="mean", batch=reduction_batch)
 
 
 def _chosen(a: Any, axis: Axis, keepdims: bool, where: Any) -> Any:
@@ -343,73 +380,100 @@ def var(
     keepdims: bool = False,
     *,
     where: Any = True,
+    mean: Any = None,
     correction: float | None = None,
 ) -> Any:
-    """Return the variance along axes, by the deviations from the mean."""
-    _no_out("var", out)
-    a = _prepared(a, dtype)
-    axis = plain_axis(axis)
-    deviation = a - mean(a, axis, keepdims=True, where=where)
-    if deviation.dtype.kind == "c":
-        squares = np.real(deviation * np.conjugate(deviation))
-    else:
-        squares = np.square(deviation)
-    divisor = _chosen(a, axis, keepdims, where) - (ddof if correction is None else correction)
-    return sum(squares, axis, keepdims=keepdims, where=where) / divisor
+    """Return the variance along axes, by the deviations from the mean or from what is given as such."""
+    a, axis = _prepared(a, dtype), plain_axis(axis)
+    ddof = degrees(ddof, correction)
+    center = _given(mean)
+    deviation = a - (_mean_of(a, axis, keepdims=True, where=where) if center is None else center)
+    number = _chosen(a, axis, keepdims, where)
+    if number <= ddof if where is True else np.any(example_of(number) <= ddof):
+        warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=2)
+    result = divided(sum(squared(deviation), axis, keepdims=keepdims, where=where), np.maximum(number - ddof, 0))
+    return result if out is None else written("np.var", out, result)
+
+
+_mean_of = mean
+
+
+def degrees(ddof: float, correction: float | None) -> float:
+    """Return by how much the number of elements is lessened, which NumPy calls by two names.
+
+    Raises:
+        ValueError: both are given.
+    """
+    if _given(correction) is None:
+        return ddof
+    if ddof != 0:
+        raise ValueError("ddof and correction can't be provided simultaneously.")
+    return correction  # type: ignore[return-value]
+
+
+def squared(x: Any) -> Any:
+    """Return the squares of absolute values."""
+    return np.real(x * np.conjugate(x)) if x.dtype.kind == "c" else np.square(x)
 
 
 @answers(np.std)
-def std(*args: Any, **keywords: Any) -> Any:
+def std(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    **others: Any,
+) -> Any:
     """Return the standard deviation along axes; its derivative is 0 where all elements are equal."""
-    return apply(_root, (var(*args, **keywords),))
+    result = root(var(a, axis, dtype, None, ddof, keepdims, **others))
+    return result if out is None else written("np.std", out, result)
 
 
-@answers(np.cumsum)
-def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    """Return the sums of the elements so far along an axis, by default of the flattened array."""
-    _no_out("cumsum", out)
-    a = _prepared(a, dtype)
-    if axis is None:
-        a, axis = np.ravel(a), 0
-    return apply(_cumsum, (a,), {"axis": plain_axis(axis)})
+def root(x: Any) -> Any:
+    """Return the square root; its derivative at 0 is 0."""
+    return apply(_root, (x,))
 
 
-@answers(np.cumprod)
-def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    """Return the products of the elements so far along an axis, by default of the flattened array.
-
-    It doubles the stretch that each element covers until all is covered (Hillis and Steele,
-    https://doi.org/10.1145/7902.7903): only products, hence derivatives that are exact through zeros.
-    """
-    _no_out("cumprod", out)
-    a = _prepared(a, dtype)
-    if axis is None:
-        a, axis = np.ravel(a), 0
-    lead = (slice(None),) * (axis % a.ndim)
-    covered = 1
-    while covered < a.shape[axis]:
-        first, later = a[(*lead, slice(covered))], a[(*lead, slice(covered, None))]
-        a = np.concatenate([first, later * a[(*lead, slice(-covered))]], axis=axis)
-        covered *= 2
-    return a
+@answers_traced(np.count_nonzero)
+def count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
+    """Return how many elements along axes are not zero."""
+    return _total(np.not_equal(_prepared(a, None), 0), axis=plain_axis(axis), dtype=np.intp, keepdims=keepdims)
 
 
-def _without_derivative(function: Any, batch: Any, *samples: Any) -> None:
+def _without_derivative(function: Any, batch: Any, *samples: Any) -> Primitive:
     """Let a reduction to indices or truth values be a primitive with the derivative 0."""
     primitive = constant_in_pieces(function, batch, *samples)
 
     def answer(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
-        _no_out(function.__name__, out)
-        return apply(primitive, (a,), {"axis": plain_axis(axis), "keepdims": keepdims})
+        result = apply(primitive, (_prepared(a, None),), {"axis": plain_axis(axis), "keepdims": keepdims})
+        return result if out is None else written(f"np.{function.__name__}", out, result)
+
+    answer.__name__ = function.__name__
+    answers(function)(answer)
+    return primitive
+
+
+def _truth(function: Any, neutral: bool) -> None:
+    """Let `all` or `any` take a mask, too."""
+    primitive = _without_derivative(function, reduction_batch, *_INDEX_SAMPLES)
+
+    def answer(
+        a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, *, where: Any = True
+    ) -> Any:
+        a = _prepared(a, None)
+        if where is not True:
+            a = np.where(where, np.not_equal(a, 0), neutral)
+        result = apply(primitive, (a,), {"axis": plain_axis(axis), "keepdims": keepdims})
+        return result if out is None else written(f"np.{function.__name__}", out, result)
 
     answer.__name__ = function.__name__
     answers(function)(answer)
 
 
-for _function, _batch in (
-    (np.argmax, index_of_extremum_batch),
-    (np.argmin, index_of_extremum_batch),
-    (np.all, reduction_batch),
-    (np.any, reduction_batch),
-):
-    _without_derivative(_function, _batch, sample((4,)), sample((2, 3), axis=-1, keepdims=True))
+_INDEX_SAMPLES = sample((4,)), sample((2, 3), axis=-1, keepdims=True)
+_without_derivative(np.argmax, index_of_extremum_batch, *_INDEX_SAMPLES)
+_without_derivative(np.argmin, index_of_extremum_batch, *_INDEX_SAMPLES)
+_truth(np.all, True)
+_truth(np.any, False)

@@ -10,10 +10,11 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS
-from fgrad.core.tensor import BOXES, apply
+from fgrad.core.tensor import BOXES, apply, settle
 from fgrad.core.trace import conform
 from fgrad.ops.batching import aligned
 from fgrad.ops.families import answers, jointly_linear, linear, plain_axis, sample
+from fgrad.ops.indexing import traced, values_of, written
 
 _reshape = linear(
     lambda x, shape, order="C": np.reshape(x, shape, order=order),
@@ -53,6 +54,7 @@ def _reshape_back(shape: tuple[int, ...], order: Any) -> Callable[[Any], Any]:
 @answers(np.reshape)
 def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
     """Return the elements in another shape, in C or Fortran order."""
+    a = as_array(a)
     if order not in ("C", "F"):
         raise errors.MissingRuleError(f"np.reshape with order={order!r}", errors.users_line())
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
@@ -68,7 +70,7 @@ def ravel(a: Any, order: str = "C") -> Any:
 @answers(np.expand_dims)
 def expand_dims(a: Any, axis: int | tuple[int, ...]) -> Any:
     """Insert axes of size 1 at the given places of the result."""
-    axis = plain_axis(axis)
+    a, axis = as_array(a), plain_axis(axis)
     axes = (axis,) if isinstance(axis, int) else axis
     ndim = a.ndim + len(axes)
     places = {np.lib.array_utils.normalize_axis_index(each, ndim) for each in axes}
@@ -79,6 +81,7 @@ def expand_dims(a: Any, axis: int | tuple[int, ...]) -> Any:
 @answers(np.squeeze)
 def squeeze(a: Any, axis: int | tuple[int, ...] | None = None) -> Any:
     """Remove axes of size 1: all of them, or the given ones."""
+    a = as_array(a)
     shape = np.squeeze(np.broadcast_to(0, a.shape), axis).shape  # NumPy's checks and messages
     return reshape(a, shape)
 
@@ -112,13 +115,14 @@ _transpose.batch = _batched_transpose
 @answers(np.transpose)
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     """Permute the axes; by default reverse them."""
-    return apply(_transpose, (a,), {"axes": plain_axis(None if axes is None else tuple(axes))})
+    return apply(_transpose, (as_array(a),), {"axes": plain_axis(None if axes is None else tuple(axes))})
 
 
 def _permutation(function: Any) -> Callable[..., Any]:
     """Make a function that permutes axes from NumPy's, which is asked for the permutation."""
 
     def permute(a: Any, *args: Any, **keywords: Any) -> Any:
+        a = as_array(a)
         numbered = np.empty(tuple(range(2, 2 + a.ndim)), np.bool_)
         axes = [size - 2 for size in function(numbered, *args, **keywords).shape]
         return transpose(a, axes)
@@ -127,6 +131,7 @@ def _permutation(function: Any) -> Callable[..., Any]:
     return permute
 
 
+_function: Any
 for _function in (np.swapaxes, np.moveaxis, np.rollaxis, np.matrix_transpose):
     answers(_function)(_permutation(_function))
 
@@ -172,6 +177,7 @@ def repeat(x: Any, shape: tuple[int, ...]) -> Any:
 @answers(np.broadcast_to)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     """Repeat an array along new axes and along axes of size 1."""
+    array = as_array(array)
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if np.broadcast_shapes(array.shape, shape) != shape:
         raise ValueError(f"cannot broadcast shape {array.shape} to shape {shape}")
@@ -195,25 +201,36 @@ _concatenate = jointly_linear(
 
 
 @answers(np.concatenate)
-def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None) -> Any:
+def concatenate(
+    arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
+) -> Any:
     """Join arrays along an axis that they have; with `axis=None`, flattened."""
-    _no_out("concatenate", out)
-    arrays = [_array(x, dtype) for x in arrays]
+    arrays = _cast_alike(arrays, dtype, casting)
     if axis is None:
         arrays, axis = [np.ravel(x) for x in arrays], 0
-    return apply(_concatenate, arrays, {"axis": axis})
+    axis = plain_axis(axis)
+    return written("np.concatenate", out, apply(_concatenate, arrays, {"axis": axis}))
 
 
-def _no_out(name: str, out: Any) -> None:
-    if out is not None:
-        raise errors.InPlaceError(f"np.{name}", errors.users_line())
+def _cast_alike(sequence: Any, dtype: Any, casting: Any) -> list[Any]:
+    """Return what is to be joined as arrays of a dtype, if one is asked for."""
+    arrays: list[Any] = [as_array(x) for x in sequence]
+    if dtype is None:
+        return arrays
+    np.concatenate([np.empty(0, x.dtype) for x in arrays], dtype=dtype, casting=casting)  # NumPy's checks
+    return [FUNCTIONS[np.ndarray.astype](x, dtype) for x in arrays]
 
 
-def _array(x: Any, dtype: Any = None) -> Any:
+def as_array(x: Any, dtype: Any = None) -> Any:
     """Return `x` as something with a shape; nested lists with tensors inside are stacked."""
     if not hasattr(x, "shape"):
         x = stack(x) if holds_tensors(x) else np.asarray(x)
-    return x if dtype is None else FUNCTIONS[np.ndarray.astype](x, dtype)
+    return x if dtype is None or x.dtype == dtype else FUNCTIONS[np.ndarray.astype](x, dtype)
+
+
+def promoted(x: Any) -> Any:
+    """Return what `np.result_type` is told of an argument: a dtype, or a Python number, which adapts to others."""
+    return x if type(x) in (int, float, complex) else as_array(x).dtype
 
 
 def holds_tensors(x: Any) -> bool:
@@ -239,48 +256,135 @@ _stack = jointly_linear(
 
 
 @answers(np.stack)
-def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None) -> Any:
+def stack(
+    arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
+) -> Any:
     """Join arrays of one shape along a new axis.
 
     Args:
         arrays: a sequence of tensors, arrays, numbers, or nested lists of them.
         axis: where the new axis stands in the result.
-        out: not supported: a tensor cannot be written into an array.
+        out: a tensor to write the result into.
         dtype: of the result; by default the one that NumPy promotes to.
+        casting: which conversions to `dtype` are allowed, as NumPy names them.
 
     Returns:
         A Tensor with one axis more than each of `arrays`.
 
     Raises:
         ValueError: the shapes differ, or there is nothing to stack.
+        InPlaceError: a TypeError; `out` is a plain array, and a traced tensor was to be written into it.
 
     Example:
         >>> import fgrad as fg
         >>> fg.grad(lambda x: fg.stack([x, x * x])[1])(3.0)
         Tensor(6.)
     """
-    _no_out("stack", out)
-    return apply(_stack, [_array(x, dtype) for x in arrays], {"axis": axis})
+    arrays = _cast_alike(arrays, dtype, casting)
+    return written("np.stack", out, apply(_stack, arrays, {"axis": plain_axis(axis)}))
 
 
 def _joined(function: Any, prepare: Callable[[Any], Any], axis_of: Callable[[Any], int]) -> None:
     """Let `hstack` and its kin be `concatenate` of arrays with enough axes."""
 
-    def join(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-        arrays = [prepare(_array(x)) for x in tup]
-        return concatenate(arrays, axis_of(arrays[0]), dtype=dtype)
+    def join(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
+        arrays = [prepare(as_array(x)) for x in tup]
+        return concatenate(arrays, axis_of(arrays[0]), dtype=dtype, casting=casting)
 
     join.__name__ = function.__name__
     answers(function)(join)
 
 
 def _at_least(ndim: int) -> Callable[[Any], Any]:
-    """Return a function that gives an array as many axes as NumPy's `atleast_1d` or `atleast_2d`."""
-    return lambda x: x if x.ndim >= ndim else reshape(x, (1,) * (ndim - x.ndim) + tuple(x.shape))
+    """Return a function that gives an array as many axes as NumPy's `atleast_1d`, `atleast_2d` or `atleast_3d`."""
+
+    def extend(x: Any) -> Any:
+        if x.ndim >= ndim:
+            return x
+        if ndim == 3:
+            return reshape(x, {0: (1, 1, 1), 1: (1, *x.shape, 1), 2: (*x.shape, 1)}[x.ndim])
+        return reshape(x, (1,) * (ndim - x.ndim) + tuple(x.shape))
+
+    return extend
+
+
+def _column(x: Any) -> Any:
+    return reshape(x, (-1, 1)) if x.ndim < 2 else x
 
 
 _joined(np.vstack, _at_least(2), lambda first: 0)
 _joined(np.hstack, _at_least(1), lambda first: 0 if first.ndim == 1 else 1)
+_joined(np.dstack, _at_least(3), lambda first: 2)
+
+
+@answers(np.column_stack)
+def column_stack(tup: Any) -> Any:
+    """Join vectors as the columns of a matrix; matrices are joined side by side."""
+    return concatenate([_column(as_array(x)) for x in tup], 1)
+
+
+def _extending(function: Any, ndim: int) -> None:
+    """Answer `atleast_1d` and its kin."""
+    extend = _at_least(ndim)
+
+    def extended(*arys: Any) -> Any:
+        results = tuple(
+            # SciPy hands what comes back to compiled code, which wants arrays.
+            extend(as_array(x)) if traced(x) else function(np.asarray(settle(x)))
+            for x in arys
+        )
+        return results[0] if len(results) == 1 else results
+
+    extended.__name__ = function.__name__
+    answers(function)(extended)
+
+
+_extending(np.atleast_1d, 1)
+_extending(np.atleast_2d, 2)
+_extending(np.atleast_3d, 3)
+
+
+@answers(np.block)
+def block(arrays: Any) -> Any:
+    """Join arrays in nested lists: the innermost along the last axis, the lists around along the one before."""
+    depth = _depth(arrays)
+    ndim = max(depth, *(x.ndim for x in _blocks(arrays)))
+
+    def joined(part: Any, level: int) -> Any:
+        if level == depth:
+            x = as_array(part)
+            return reshape(x, (1,) * (ndim - x.ndim) + tuple(x.shape))
+        return concatenate([joined(each, level + 1) for each in part], level - depth)
+
+    return joined(arrays, 0)
+
+
+def _depth(arrays: Any) -> int:
+    """Return how deep lists are nested.
+
+    Raises:
+        ValueError: a list is empty, or the depths differ.
+    """
+    if not isinstance(arrays, list):
+        return 0
+    depths = set(map(_depth, arrays))
+    if len(depths) != 1:
+        raise ValueError("the lists of np.block must all be nested equally deep, and none may be empty")
+    return depths.pop() + 1
+
+
+def _blocks(arrays: Any) -> list[Any]:
+    if isinstance(arrays, list):
+        return [x for each in arrays for x in _blocks(each)]
+    return [as_array(arrays)]
+
+
+@answers(np.broadcast_arrays)
+def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
+    """Repeat arrays to the shape that they broadcast to."""
+    arrays = [as_array(x) for x in args]
+    shape = np.broadcast_shapes(*(x.shape for x in arrays))
+    return tuple(broadcast_to(x, shape) for x in arrays)
 
 
 _split = linear(
@@ -304,6 +408,7 @@ def _parting(function: Any) -> None:
     """Let `split` or `array_split` be the primitive, with the places where NumPy would cut."""
 
     def part(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+        ary = as_array(ary)
         sizes = [each.shape[axis] for each in function(np.broadcast_to(0, ary.shape), indices_or_sections, axis)]
         return list(apply(_split, (ary,), {"sections": tuple(np.cumsum(sizes[:-1])), "axis": axis}))
 
@@ -311,8 +416,40 @@ def _parting(function: Any) -> None:
     answers(function)(part)
 
 
+def _parting_along(function: Any, axis_of: Callable[[Any], int]) -> None:
+    """Let `hsplit` and its kin be `split` along their axis."""
+
+    def part(ary: Any, indices_or_sections: Any) -> Any:
+        ary = as_array(ary)
+        function(np.broadcast_to(0, ary.shape), indices_or_sections)  # NumPy's checks and messages
+        return np.split(ary, indices_or_sections, axis_of(ary))
+
+    part.__name__ = function.__name__
+    answers(function)(part)
+
+
 _parting(np.split)
 _parting(np.array_split)
+_parting_along(np.hsplit, lambda x: 0 if x.ndim == 1 else 1)
+_parting_along(np.vsplit, lambda x: 0)
+_parting_along(np.dsplit, lambda x: 2)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """Return the slices along an axis, without it."""
+    if x.ndim == 0:
+        raise ValueError("Input array must be at least 1-d.")
+    count = x.shape[axis]
+    if count == 0:
+        return ()
+    axis = np.lib.array_utils.normalize_axis_index(plain_axis(axis), x.ndim)
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+    pieces = apply(_split, (x,), {"sections": count, "axis": axis})
+    return tuple(reshape(piece, shape) for piece in pieces)
+
+
+if hasattr(np, "unstack"):
+    answers(np.unstack)(unstack)
 
 
 # Facts about shapes and dtypes, which need no value
@@ -351,4 +488,30 @@ def isrealobj(x: Any) -> bool:
 @answers(np.result_type)
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     """Return the dtype that NumPy's promotion gives."""
-    return np.result_type(*[x.dtype if hasattr(x, "dtype") else x for x in arrays_and_dtypes])
+    return np.result_type(*(x.dtype if type(x) in BOXES else x for x in arrays_and_dtypes))
+
+
+@answers(np.can_cast)
+def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
+    """Return whether a conversion is allowed; of a tensor, that of its dtype."""
+    from_, to = (x.dtype if type(x) in BOXES else x for x in (from_, to))
+    return np.can_cast(from_, to, casting)
+
+
+@answers(np.min_scalar_type)
+def min_scalar_type(a: Any, /) -> np.dtype[Any]:
+    """Return the smallest dtype that holds a number, which asks for the value itself; of arrays, their dtype."""
+    dtype: np.dtype[Any] = a.dtype
+    return dtype if a.ndim else np.min_scalar_type(values_of(a, "np.min_scalar_type")[()])
+
+
+@answers(np.common_type)
+def common_type(*arrays: Any) -> Any:
+    """Return the inexact type that holds the elements of all arrays."""
+    return np.common_type(*(np.empty(0, x.dtype) for x in arrays))
+
+
+@answers(np.may_share_memory, np.shares_memory)
+def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
+    """Return False: what is written into one tensor never shows in another tensor or array."""
+    return False

@@ -1,0 +1,312 @@
+"""Factorizations: `cholesky`, `qr`, `eigh`, `eig`, `svd`, and `eigvalsh`, `eigvals`, `svdvals`.
+
+Where a function reads only one triangle of a matrix, that triangle alone gets a derivative: the derivative
+is that of NumPy's function, as finite differences show it. For a symmetric matrix that is computed from
+parameters this makes no difference to theirs.
+
+Vectors of repeated values span a space, in which NumPy chooses a basis; complex vectors have an arbitrary
+phase. A loss that depends on these has no derivative. The reverse rules see it and refuse; tangents, which
+do not know the loss, are those of vectors that do not turn within their space. Of other losses the first
+derivative is right, but for one kind: a function of the matrix such as `v @ diag(f(w)) @ v.T` needs at repeated
+values more than vectors and values tell. The reverse rules refuse it where they can tell it from a
+projection. Second derivatives are NaN at repeated values that the change of the matrix splits.
+
+Sources: I. Murray, "Differentiation of the Cholesky decomposition" (2016), https://arxiv.org/abs/1602.07527,
+sections 3.1 and 4; M. Seeger et al., "Auto-differentiating linear algebra" (2017),
+https://arxiv.org/abs/1710.08717, for QR and eigh; S. Walter and L. Lehmann, "Algorithmic differentiation of
+linear algebra functions" (2010), https://arxiv.org/abs/1001.1654, for QR; C. Boeddeker et al., "On the
+computation of complex-valued gradients" (2017), https://arxiv.org/abs/1701.00392, section 4, for eig;
+J. Townsend, "Differentiating the singular value decomposition" (2016), https://j-towns.github.io/papers/svd-derivative.pdf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import Primitive
+from fgrad.core.tensor import apply
+from fgrad.ops.families import register, sample
+from fgrad.ops.matrices import (
+    CHOICE,
+    adjoint,
+    as_matrices,
+    conjugated,
+    cotangent_of,
+    diagonal,
+    hermitian_from,
+    inverse_gaps,
+    on_diagonal,
+    real,
+    refuse_mixture,
+    require_invariance,
+    sealed,
+    skew,
+    stacked_batch,
+    to_triangle,
+    transposed,
+)
+from fgrad.ops.tracing import answers_traced
+
+# Cholesky and QR
+
+_SMALL = 48
+"""Triangles up to this size are treated as a whole: smaller products are no faster."""
+
+
+def _quarters(x: Any) -> tuple[Any, Any, Any]:
+    """Return the upper left, lower left and lower right quarter of matrices."""
+    half = x.shape[-1] // 2
+    return x[..., :half, :half], x[..., half:, :half], x[..., half:, half:]
+
+
+def _of_quarters(upper: Any, corner: Any, lower: Any) -> Any:
+    empty = np.zeros_like(transposed(corner))
+    top, bottom = np.concatenate([upper, empty], axis=-1), np.concatenate([corner, lower], axis=-1)
+    return np.concatenate([top, bottom], axis=-2)
+
+
+def _inverse_of_lower(x: Any) -> Any:
+    """Return the inverses of lower triangular matrices by halves, a third of the work of `inv`."""
+    if x.shape[-1] <= _SMALL:
+        return np.linalg.inv(x)
+    upper, corner, lower = _quarters(x)
+    upper, lower = _inverse_of_lower(upper), _inverse_of_lower(lower)
+    return _of_quarters(upper, -lower @ (corner @ upper), lower)
+
+
+def _half_triangle(x: Any) -> Any:
+    """Return the lower triangle with half of the real diagonal."""
+    return np.tril(x, -1) + on_diagonal(0.5 * real(diagonal(x)).astype(x.dtype))
+
+
+def _cholesky_back(factor: Any, ct: Any) -> Any:
+    """Return the cotangent of the lower triangle of the matrix that has this factor.
+
+    By halves, as Murray's blocked algorithm (section 4): a sixth of the products of the formula for the
+    whole, which is what is done with small matrices.
+    """
+    if factor.shape[-1] <= _SMALL:
+        inner = _half_triangle(transposed(factor) @ np.tril(ct))
+        inverse = np.linalg.inv(factor)
+        return _half_triangle(transposed(inverse) @ (inner + adjoint(inner)) @ conjugated(inverse))
+    (l_upper, l_corner, l_lower), (upper, corner, lower) = _quarters(factor), _quarters(ct)
+    lower = _cholesky_back(l_lower, lower)
+    corner = (corner - (lower + adjoint(lower)) @ conjugated(l_corner)) @ conjugated(_inverse_of_lower(l_upper))
+    upper = _cholesky_back(l_upper, upper - adjoint(corner) @ conjugated(l_corner))
+    return _of_quarters(upper, corner, lower)
+
+
+def _cholesky_tangent(tangents: Any, ans: Any, a: Any) -> Any:
+    inverse = _inverse_of_lower(ans)
+    return ans @ _half_triangle(inverse @ hermitian_from(tangents[0], "L") @ adjoint(inverse))
+
+
+_cholesky = register(
+    Primitive(
+        "cholesky",
+        np.linalg.cholesky,
+        (lambda ans, a: lambda ct: _cholesky_back(ans, ct),),
+        _cholesky_tangent,
+        samples=(sample((1, 1), domain=(0.5, 2)), sample((2, 1, 1), domain=(0.5, 2))),
+    )
+)
+_cholesky.batch = stacked_batch(_cholesky)
+
+
+@answers_traced(np.linalg.cholesky)
+def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+    """Return the triangular factors of positive definite matrices, of which one triangle is read."""
+    a = as_matrices(a)
+    return adjoint(apply(_cholesky, (adjoint(a),))) if upper else apply(_cholesky, (a,))
+
+
+def _qr_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
+    def pullback(cts: Any) -> Any:
+        q, r = ans
+        ct_q, ct_r = cotangent_of(cts, 0), cotangent_of(cts, 1)
+        inner = np.zeros_like(r) if ct_r is None else ct_r @ transposed(r)
+        inner = inner if ct_q is None else inner - transposed(q) @ ct_q
+        upper = np.triu(inner, 1)
+        back = conjugated(q) @ (upper + adjoint(upper) + on_diagonal(real(diagonal(inner)).astype(q.dtype)))
+        back = back if ct_q is None else back + ct_q
+        return back @ _inverse_of_lower(transposed(r))
+
+    return pullback
+
+
+def _qr_tangent(tangents: Any, ans: Any, a: Any) -> Any:
+    q, r = ans
+    moved = tangents[0] @ transposed(_inverse_of_lower(transposed(r)))
+    inner = adjoint(q) @ moved
+    kept = np.triu(inner, 1) + adjoint(np.tril(inner, -1)) + on_diagonal(real(diagonal(inner)).astype(q.dtype))
+    return moved - q @ kept, kept @ r
+
+
+_qr = register(
+    Primitive(
+        "qr",
+        lambda a: tuple(np.linalg.qr(a)),
+        (_qr_rule,),
+        _qr_tangent,
+        samples=(sample((3, 3)), sample((4, 2)), sample((2, 3, 2)), sample((1, 1))),
+    )
+)
+_qr.batch = stacked_batch(_qr)
+
+_QRResult = type(np.linalg.qr(np.eye(1)))
+
+
+@answers_traced(np.linalg.qr)
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """Return factors with orthonormal columns, and triangular ones; the first columns must be independent.
+
+    Raises:
+        NoDerivativeError: a ValueError; `mode` asks for columns that NumPy chooses arbitrarily, or for
+            the raw output of LAPACK.
+    """
+    a = as_matrices(a)
+    rows, columns = a.shape[-2:]
+    if mode not in ("reduced", "complete", "r"):
+        numpys: Any = np.linalg.qr
+        numpys(np.zeros((1, 1)), mode)  # NumPy's error or warning
+        raise errors.NoDerivativeError(f"np.linalg.qr with mode={mode!r} has no derivative; use mode='reduced'.")
+    if mode == "complete" and rows > columns:
+        raise errors.NoDerivativeError(
+            "np.linalg.qr with mode='complete' adds columns to q, which are arbitrary: they have no derivative.\n"
+            "Use mode='reduced'; the projection on what they span is np.eye(n) - q @ q.conj().T."
+        )
+    square = a[..., :rows]
+    q, r = apply(_qr, (square,))
+    if rows < columns:
+        r = np.concatenate([r, adjoint(q) @ a[..., rows:]], axis=-1)
+    return r if mode == "r" else _QRResult(q, r)
+
+
+# Hermitian matrices
+
+
+def _eigh_rule(ans: Any, a: Any, triangle: str) -> Callable[[Any], Any]:
+    def pullback(cts: Any) -> Any:
+        w, v = ans
+        v = sealed(v, a, w, v, triangle)
+        ct_w, ct_v = cotangent_of(cts, 0), cotangent_of(cts, 1)
+        if ct_v is None:
+            return to_triangle((conjugated(v) * ct_w[..., None, :]) @ transposed(v), triangle)
+        equal, gaps = inverse_gaps(w)
+        turned = transposed(v) @ ct_v
+        require_invariance(np.where(equal, skew(turned), 0), [ct_v], "eigh", CHOICE)
+        refuse_mixture(equal, ct_w, turned, "eigh")
+        inner = gaps * turned
+        if ct_w is not None:
+            inner = inner + on_diagonal(ct_w).astype(v.dtype)
+        return to_triangle(conjugated(v) @ inner @ transposed(v), triangle)
+
+    return pullback
+
+
+def _eigh_tangent(tangents: Any, ans: Any, a: Any, triangle: str) -> Any:
+    w, v = ans
+    v = sealed(v, a, w, v, triangle)
+    inner = adjoint(v) @ hermitian_from(tangents[0], triangle) @ v
+    return real(diagonal(inner)), v @ (inverse_gaps(w)[1] * inner)
+
+
+_eigh = register(
+    Primitive(
+        "eigh",
+        lambda a, triangle: tuple(np.linalg.eigh(a, triangle)),
+        (_eigh_rule,),
+        _eigh_tangent,
+        samples=(
+            sample((3, 3), triangle="L", complex=False),
+            sample((2, 2, 2), triangle="U", complex=False),
+            sample((1, 1), triangle="L", complex=False),
+        ),
+    )
+)
+_eigh.batch = stacked_batch(_eigh)
+
+_EighResult = type(np.linalg.eigh(np.eye(1)))
+
+
+def _triangle(name: str) -> str:
+    name = name.upper()
+    if name not in ("L", "U"):
+        raise ValueError("UPLO argument must be 'L' or 'U'")
+    return name
+
+
+@answers_traced(np.linalg.eigh)
+def eigh(a: Any, UPLO: str = "L") -> Any:  # noqa: N803  # NumPy's name
+    """Return eigenvalues and eigenvectors of Hermitian matrices, of which one triangle is read."""
+    return _EighResult(*apply(_eigh, (as_matrices(a),), {"triangle": _triangle(UPLO)}))
+
+
+@answers_traced(np.linalg.eigvalsh)
+def eigvalsh(a: Any, UPLO: str = "L") -> Any:  # noqa: N803
+    """Return eigenvalues of Hermitian matrices, of which one triangle is read; their vectors are kept."""
+    return apply(_eigh, (as_matrices(a),), {"triangle": _triangle(UPLO)})[0]
+
+
+# Matrices of any kind
+
+
+def _eig_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
+    def pullback(cts: Any) -> Any:
+        w, v = ans
+        v = sealed(v, a, w, v, "any")
+        ct_w, ct_v = cotangent_of(cts, 0), cotangent_of(cts, 1)
+        inner = 0 if ct_w is None else on_diagonal(ct_w)
+        if ct_v is not None:
+            equal, gaps = inverse_gaps(w)
+            lengths = np.sum(ct_v * v, axis=-2, keepdims=True)
+            # A real vector of a real matrix has no phase, only a sign.
+            has_phase = np.ones(1, np.bool_) if a.dtype.kind == "c" else np.imag(w) != 0
+            require_invariance(np.where(has_phase[..., None, :], np.imag(lengths), 0), [ct_v], "eig", CHOICE)
+            turned = transposed(v) @ (ct_v - conjugated(v) * real(lengths))
+            off_diagonal = ~np.eye(w.shape[-1], dtype=np.bool_)
+            require_invariance(np.where(equal & off_diagonal, turned, 0), [ct_v], "eig", CHOICE)
+            inner = inner + gaps * turned
+        return np.linalg.solve(transposed(v), inner @ transposed(v))
+
+    return pullback
+
+
+def _eig_tangent(tangents: Any, ans: Any, a: Any) -> Any:
+    w, v = ans
+    v = sealed(v, a, w, v, "any")
+    inner = np.linalg.solve(v, tangents[0] @ v)
+    turned = v @ (inverse_gaps(w)[1] * inner)
+    lengths = np.sum(real(conjugated(v) * turned), axis=-2, keepdims=True)
+    return diagonal(inner), turned - v * lengths
+
+
+_eig = register(
+    Primitive(
+        "eig",
+        lambda a: tuple(np.linalg.eig(a)),
+        (_eig_rule,),
+        _eig_tangent,
+        # Of two rows with positive elements the eigenvalues are real and differ.
+        samples=(sample((2, 2), domain=(0.5, 2), complex=False), sample((3, 2, 2), domain=(0.5, 2), complex=False)),
+    )
+)
+_eig.batch = stacked_batch(_eig)
+
+_EigResult = type(np.linalg.eig(np.eye(1)))
+
+
+@answers_traced(np.linalg.eig)
+def eig(a: Any) -> Any:
+    """Return eigenvalues and eigenvectors of square matrices; the vectors have length 1."""
+    return _EigResult(*apply(_eig, (as_matrices(a),)))
+
+
+@answers_traced(np.linalg.eigvals)
+def eigvals(a: Any) -> Any:
+    """Return eigenvalues of square matrices; their vectors are kept."""
+    return apply(_eig, (as_matrices(a),))[0]

@@ -1,0 +1,256 @@
+"""Fourier transforms: all of `numpy.fft`.
+
+`fft`, `ifft`, `rfft` and `irfft` along one axis are primitives; the transforms of many axes and of Hermitian
+signals are made of them, as NumPy's own are. A transform is linear, so its tangent is the transform
+of the tangent, and its cotangent goes back through a transform again:
+
+    fft, ifft      symmetric matrices, hence their own transposes
+    rfft           back through `hfft`, with the frequencies that stand for two halved
+    irfft          back through `ihfft`, with those frequencies doubled
+
+`fftfreq` and `rfftfreq` are NumPy's own: they compute with a traced sample spacing as they are.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.primitive import Primitive
+from fgrad.core.tensor import apply
+from fgrad.core.trace import conform
+from fgrad.ops.batching import Batch
+from fgrad.ops.families import linear, sample
+from fgrad.ops.tracing import answers_traced
+
+
+def along_axis_batch(primitive: Primitive) -> Batch:
+    """Return the rule of operations along one axis, which examples in front move by one place."""
+
+    def batch(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+        axis = metadata["axis"]
+        return apply(primitive, values, {**metadata, "axis": axis + 1 if axis >= 0 else axis})
+
+    return batch
+
+
+def _resized(x: Any, size: int, axis: int) -> Any:
+    """Return `x` cut to a size along an axis, or filled up with zeros: what the transpose of that does, too."""
+    missing = size - x.shape[axis]
+    if missing == 0:
+        return x
+    if missing < 0:
+        return x[(slice(None),) * (axis % x.ndim) + (slice(size),)]
+    shape = list(x.shape)
+    shape[axis] = missing
+    return np.concatenate([x, np.zeros_like(x, shape=tuple(shape))], axis=axis)
+
+
+def _multiplicities(n: int, axis: int, like: Any) -> Any:
+    """Return how often each frequency of a real signal of `n` points stands in its full spectrum.
+
+    All but the first, and for an even `n` the last, stand for their conjugates at negative frequencies, too.
+    """
+    counts = np.full(n // 2 + 1, 2, like.real.dtype)
+    counts[0] = 1
+    if n % 2 == 0:
+        counts[-1] = 1
+    return counts.reshape((-1,) + (1,) * (like.ndim - 1 - axis % like.ndim))
+
+
+def _symmetric_rule(transform: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the reverse rule of a transform whose matrix is symmetric."""
+
+    def rule(ans: Any, x: Any, n: int, axis: int, norm: Any) -> Callable[[Any], Any]:
+        size = x.shape[axis]
+        return lambda ct: _resized(transform(ct, n, axis, norm), size, axis)
+
+    return rule
+
+
+def _rfft_rule(ans: Any, x: Any, n: int, axis: int, norm: Any) -> Callable[[Any], Any]:
+    size = x.shape[axis]
+
+    def pullback(ct: Any) -> Any:
+        return _resized(np.fft.hfft(ct * (1 / _multiplicities(n, axis, ct)), n, axis, norm), size, axis)
+
+    return pullback
+
+
+def _irfft_rule(ans: Any, x: Any, n: int, axis: int, norm: Any) -> Callable[[Any], Any]:
+    shape, dtype = x.shape, x.dtype
+
+    def pullback(ct: Any) -> Any:
+        spectrum = np.fft.ihfft(ct, n, axis, norm) * _multiplicities(n, axis, ct)
+        return conform(_resized(spectrum, shape[axis], axis), shape, dtype)
+
+    return pullback
+
+
+def _transform(function: Any, rule: Callable[..., Any], default_size: Callable[[int], int], *samples: Any) -> None:
+    """Declare a transform along one axis, and let it answer NumPy's function."""
+    name = function.__name__
+    primitive = linear(
+        lambda x, n, axis, norm: function(x, n, axis, norm), rule, *samples, name=name, batch=along_axis_batch
+    )
+
+    @answers_traced(function)
+    def transform(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
+        axis = index(axis)
+        n = default_size(a.shape[axis]) if n is None else index(n)
+        axis = np.lib.array_utils.normalize_axis_index(axis, a.ndim)
+        return apply(primitive, (a,), {"n": n, "axis": axis, "norm": norm})
+
+    transform.__name__ = name
+    transform.__doc__ = f"Return NumPy's `{name}`, along one axis."
+
+
+def _same_size(size: int) -> int:
+    return size
+
+
+def _size_of_signal(size: int) -> int:
+    """Return how many points a real signal has, if an even number, from its number of frequencies."""
+    return 2 * (size - 1)
+
+
+def _samples(default_size: Callable[[int], int], complex: bool = True) -> tuple[Any, ...]:
+    """Return even and odd sizes, cut and filled up, of every axis and norm."""
+    calls: tuple[tuple[tuple[int, ...], int, int, str | None], ...] = (
+        ((4,), default_size(4), -1, None), ((5,), 5, 0, "ortho"), ((2, 3), 5, -1, "forward"),
+        ((5, 2), 2, 0, "backward"), ((2, 3, 2), 4, 1, None), ((2, 4), 3, -1, "ortho"), ((3,), 1, 0, None),
+        ((0, 3), 3, -1, None),
+    )  # fmt: skip
+    return tuple(sample(shape, n=n, axis=axis, norm=norm, complex=complex) for shape, n, axis, norm in calls)
+
+
+_transform(np.fft.fft, _symmetric_rule(np.fft.fft), _same_size, *_samples(_same_size))
+_transform(np.fft.ifft, _symmetric_rule(np.fft.ifft), _same_size, *_samples(_same_size))
+_transform(np.fft.rfft, _rfft_rule, _same_size, *_samples(_same_size, complex=False))
+_transform(np.fft.irfft, _irfft_rule, _size_of_signal, *_samples(_size_of_signal))
+
+_OPPOSITE = {None: "forward", "backward": "forward", "forward": "backward"}
+
+
+@answers_traced(np.fft.hfft)
+def hfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
+    """Return the real spectrum of a signal with Hermitian symmetry."""
+    return np.fft.irfft(np.conjugate(a), n, axis, _OPPOSITE.get(norm, norm))
+
+
+@answers_traced(np.fft.ihfft)
+def ihfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
+    """Return the signal with Hermitian symmetry that has a real spectrum."""
+    return np.conjugate(np.fft.rfft(a, n, axis, _OPPOSITE.get(norm, norm)))
+
+
+# Several axes
+
+
+def _sizes_and_axes(a: Any, s: Any, axes: Any) -> tuple[list[int | None], list[int]]:
+    """Return one size for each axis of a transform; None is the default of the transform along it.
+
+    NumPy is about to drop two forms, and warns of them; so does this.
+    """
+    if axes is None and s is not None:
+        _warn_of("`s` without `axes`", "name the axes, too: axes=tuple(range(-len(s), 0))")
+    if s is not None and any(size is None for size in s):
+        _warn_of("None as a size in `s`", "give the size, or leave `s` out")
+    if axes is None:
+        axes = range(-(len(a.shape) if s is None else len(s)), 0)
+    axes = [index(axis) for axis in axes]
+    if s is None:
+        return [a.shape[axis] for axis in axes], axes
+    if len(s) != len(axes):
+        raise ValueError(f"s has {len(s)} sizes for {len(axes)} axes")
+    sizes = [None if size is None else index(size) for size in s]
+    return [a.shape[axis] if size == -1 else size for size, axis in zip(sizes, axes, strict=True)], axes
+
+
+def _warn_of(form: str, remedy: str) -> None:
+    warnings.warn(f"a transform with {form} is deprecated in NumPy: {remedy}", DeprecationWarning, stacklevel=7)
+
+
+def _in_turn(a: Any, sizes: Sequence[Any], axes: Sequence[int], transform: Callable[..., Any], norm: Any) -> Any:
+    """Transform along one axis after the other, beginning with the first."""
+    for size, axis in zip(sizes, axes, strict=True):
+        a = transform(a, size, axis, norm)
+    return a
+
+
+def _complex_transform(function: Any, along_axis: Callable[..., Any], default_axes: Any) -> None:
+    """Let the complex transforms of several axes be those of one axis after the other."""
+
+    @answers_traced(function)
+    def transform(a: Any, s: Any = None, axes: Any = default_axes, norm: Any = None, out: Any = None) -> Any:
+        sizes, axes = _sizes_and_axes(a, s, axes)
+        return _in_turn(a, sizes[::-1], axes[::-1], along_axis, norm)
+
+    transform.__name__ = function.__name__
+    transform.__doc__ = f"Return NumPy's `{function.__name__}`."
+
+
+def _real_transform(function: Any, default_axes: Any) -> None:
+    """Let the transforms of real signals be `rfft` of the last axis, then `fft` of the others."""
+
+    @answers_traced(function)
+    def transform(a: Any, s: Any = None, axes: Any = default_axes, norm: Any = None, out: Any = None) -> Any:
+        sizes, axes = _sizes_and_axes(a, s, axes)
+        halved = np.fft.rfft(a, sizes[-1], axes[-1], norm)
+        return _in_turn(halved, sizes[-2::-1], axes[-2::-1], np.fft.fft, norm)
+
+    transform.__name__ = function.__name__
+    transform.__doc__ = f"Return NumPy's `{function.__name__}`."
+
+
+def _inverse_real_transform(function: Any, default_axes: Any) -> None:
+    """Let the transforms back to real signals be `ifft` of all axes but the last, then `irfft` of that."""
+
+    @answers_traced(function)
+    def transform(a: Any, s: Any = None, axes: Any = default_axes, norm: Any = None, out: Any = None) -> Any:
+        sizes, axes = _sizes_and_axes(a, s, axes)
+        last = None if s is None else sizes[-1]
+        spectrum = _in_turn(a, sizes[:-1], axes[:-1], np.fft.ifft, norm)
+        return np.fft.irfft(spectrum, last, axes[-1], norm)
+
+    transform.__name__ = function.__name__
+    transform.__doc__ = f"Return NumPy's `{function.__name__}`."
+
+
+_PLANE = (-2, -1)
+
+_complex_transform(np.fft.fftn, np.fft.fft, None)
+_complex_transform(np.fft.fft2, np.fft.fft, _PLANE)
+_complex_transform(np.fft.ifftn, np.fft.ifft, None)
+_complex_transform(np.fft.ifft2, np.fft.ifft, _PLANE)
+_real_transform(np.fft.rfftn, None)
+_real_transform(np.fft.rfft2, _PLANE)
+_inverse_real_transform(np.fft.irfftn, None)
+_inverse_real_transform(np.fft.irfft2, _PLANE)
+
+
+# Order of frequencies
+
+
+def _middle(x: Any, axes: Any) -> tuple[list[int], list[int]]:
+    """Return the axes to shift along, by default all, and half the size of each."""
+    axes = list(np.lib.array_utils.normalize_axis_tuple(range(x.ndim) if axes is None else axes, x.ndim))
+    return axes, [x.shape[axis] // 2 for axis in axes]
+
+
+@answers_traced(np.fft.fftshift)
+def fftshift(x: Any, axes: Any = None) -> Any:
+    """Return a spectrum with the frequency 0 in the middle."""
+    axes, halves = _middle(x, axes)
+    return np.roll(x, halves, axes)
+
+
+@answers_traced(np.fft.ifftshift)
+def ifftshift(x: Any, axes: Any = None) -> Any:
+    """Undo `fftshift`."""
+    axes, halves = _middle(x, axes)
+    return np.roll(x, [-half for half in halves], axes)

@@ -1,0 +1,241 @@
+"""Inverses and determinants: `inv`, `det`, `slogdet`.
+
+The derivative of a determinant are its cofactors, `det(a) * inv(a).T`, where there is an inverse. They are a
+primitive of their own, `cofactors`, which is computed by singular values where there is none; its derivatives
+are again cofactors, along one more direction, so that no rule divides by a determinant.
+
+Source: M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
+differentiation" (2008), https://doi.org/10.1007/978-3-540-68942-3_4, sections 2.2.3 and 2.2.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.tensor import apply
+from fgrad.ops.families import ForEach, register, sample
+from fgrad.ops.matrices import (
+    adjoint,
+    as_matrices,
+    conjugated,
+    cotangent_of,
+    diagonal,
+    on_diagonal,
+    real,
+    stacked_batch,
+    transposed,
+)
+from fgrad.ops.tracing import answers_traced
+
+# Cofactors
+
+
+def _products_of_others(x: Any) -> Any:
+    """Return for each element along the last axis the product of all others, without dividing."""
+    ones = np.ones_like(x[..., :1])
+    before = np.cumprod(np.concatenate([ones, x[..., :-1]], axis=-1), axis=-1)
+    after = np.cumprod(np.concatenate([ones, x[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+    return before * after
+
+
+def _cofactors_by_singular_values(a: Any, directions: tuple[Any, ...]) -> Any:
+    """Return cofactors of a matrix of any rank, or their derivative along one direction.
+
+    In the basis of singular vectors the matrix is diagonal, where both are products of all singular
+    values but one or two; that basis contributes its own cofactors, which are its conjugate times its
+    determinant (the Cauchy-Binet formula).
+    """
+    u, s, vh = np.linalg.svd(a)
+    unit = np.linalg.det(u) * np.linalg.det(vh)
+    if not directions:
+        inner = on_diagonal(_products_of_others(s)).astype(a.dtype)
+    else:
+        moved = adjoint(u) @ directions[0] @ adjoint(vh)
+        without = _products_of_others(np.where(np.eye(s.shape[-1], dtype=np.bool_), 1, s[..., None, :]))
+        without = np.where(np.eye(s.shape[-1], dtype=np.bool_), 0, without)
+        traces = (without @ diagonal(moved)[..., None])[..., 0]
+        inner = on_diagonal(traces) - without * transposed(moved)
+    return unit[..., None, None] * (conjugated(u) @ inner @ conjugated(vh))
+
+
+def _cofactors_by_inverse(a: Any, inverse: Any, directions: tuple[Any, ...], det: Any) -> Any:
+    """Return the derivative of the cofactors along directions, by the expansion of `X.T @ cof(X) = det(X)`."""
+    moved = [inverse @ t for t in directions]
+    one = np.eye(a.shape[-1], dtype=inverse.dtype)
+    known: dict[tuple[int, ...], Any] = {(): one}
+    for count in range(1, len(moved) + 1):
+        for chosen in combinations(range(len(moved)), count):
+            rest = {i: known[tuple(j for j in chosen if j != i)] for i in chosen}
+            trace = np.sum(moved[chosen[0]] * rest[chosen[0]], axis=(-2, -1))[..., None, None]
+            known[chosen] = trace * one - sum(transposed(moved[i]) @ part for i, part in rest.items())
+    scaled = (np.linalg.det(a) if det is None else det)[..., None, None] * transposed(inverse)
+    return scaled @ known[tuple(range(len(moved)))] if moved else scaled
+
+
+def _cofactors_of(a: Any, *directions: Any, det: Any = None) -> Any:
+    """Return the cofactors of matrices, differentiated along each of the directions; `det` may be known."""
+    try:
+        with np.errstate(all="ignore"):
+            inverse = np.linalg.inv(a)
+            condition = np.max(np.abs(a), axis=(-2, -1), initial=0) * np.max(np.abs(inverse), axis=(-2, -1), initial=0)
+        is_regular = not np.any(condition * a.shape[-1] > 1 / np.sqrt(np.finfo(a.dtype).eps))
+    except np.linalg.LinAlgError:
+        is_regular = False
+    if is_regular:
+        return _cofactors_by_inverse(a, inverse, directions, det)
+    if len(directions) > 1:
+        raise errors.NoDerivativeError(
+            "np.linalg.det of a singular matrix, or of one that is nearly so, has derivatives of first and second "
+            "order in fgrad, and a third was asked for.\nWrite the determinant out by its minors."
+        )
+    return _cofactors_by_singular_values(a, directions)
+
+
+def _cofactors_rule(argnum: int, ans: Any, a: Any, *directions: Any) -> Callable[[Any], Any]:
+    """The form is symmetric in all directions, and the cotangent is one more, or takes the place of one."""
+    others = tuple(t for place, t in enumerate(directions, 1) if place != argnum)
+    return lambda ct: cofactors(a, ct, *others)
+
+
+def _cofactors_tangent(tangents: Any, ans: Any, a: Any, *directions: Any) -> Any:
+    parts = []
+    for place, t in enumerate(tangents):
+        if t is not ZERO:
+            others = tuple(d for i, d in enumerate(directions, 1) if i != place)
+            parts.append(cofactors(a, t, *others))
+    return sum(parts[1:], parts[0])
+
+
+_cofactors = register(
+    Primitive(
+        "cofactors",
+        _cofactors_of,
+        ForEach(_cofactors_rule),
+        _cofactors_tangent,
+        broadcasts=True,
+        samples=(sample((3, 3)), sample((2, 2, 2), (2, 2, 2)), sample((1, 1)), sample((3, 3), (3, 3), (3, 3))),
+    )
+)
+_cofactors.batch = stacked_batch(_cofactors)
+
+
+def cofactors(a: Any, *directions: Any) -> Any:
+    """Return the cofactors of matrices, differentiated along each of the directions."""
+    return apply(_cofactors, (a, *directions))
+
+
+def _det_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
+    def pullback(ct: Any) -> Any:
+        is_plain = type(a) is np.ndarray  # and then the determinant need not be computed again
+        return ct[..., None, None] * (_cofactors_of(a, det=ans) if is_plain else cofactors(a))
+
+    return pullback
+
+
+_det = register(
+    Primitive(
+        "det",
+        np.linalg.det,
+        (_det_rule,),
+        lambda tangents, ans, a: np.sum(cofactors(a) * tangents[0], axis=(-2, -1)),
+        samples=(sample((3, 3)), sample((2, 2, 2)), sample((1, 1)), sample((0, 0))),
+    )
+)
+_det.batch = stacked_batch(_det)
+
+
+@answers_traced(np.linalg.det)
+def det(a: Any) -> Any:
+    """Return the determinants of matrices; the derivative is right for singular ones, too."""
+    return apply(_det, (as_matrices(a),))
+
+
+def _slogdet_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
+    def pullback(cts: Any) -> Any:
+        sign, _ = ans
+        ct_sign, ct_log = cotangent_of(cts, 0), cotangent_of(cts, 1)
+        ct = 0 if ct_log is None else ct_log
+        if ct_sign is not None and a.dtype.kind == "c":
+            ct = ct + 1j * np.imag(ct_sign * sign)  # the sign turns by the imaginary part of the trace
+        return np.multiply(ct, 1)[..., None, None] * transposed(inverse(a, strict=False))
+
+    return pullback
+
+
+def _slogdet_tangent(tangents: Any, ans: Any, a: Any) -> Any:
+    sign, _ = ans
+    moved = np.sum(transposed(inverse(a, strict=False)) * tangents[0], axis=(-2, -1))
+    return (sign * (1j * np.imag(moved)) if a.dtype.kind == "c" else ZERO), real(moved)
+
+
+_slogdet = register(
+    Primitive(
+        "slogdet",
+        lambda a: tuple(np.linalg.slogdet(a)),
+        (_slogdet_rule,),
+        _slogdet_tangent,
+        samples=(sample((3, 3)), sample((2, 2, 2)), sample((1, 1))),
+    )
+)
+_slogdet.batch = stacked_batch(_slogdet)
+
+
+_Result = type(np.linalg.slogdet(np.eye(1)))
+
+
+@answers_traced(np.linalg.slogdet)
+def slogdet(a: Any) -> Any:
+    """Return the signs of determinants, and the logarithms of their absolute values."""
+    return _Result(*apply(_slogdet, (as_matrices(a),)))
+
+
+# Inverses
+
+
+def _inverse(a: Any, strict: bool) -> Any:
+    """Return inverses; of singular matrices, unless `strict`, the infinities that they tend to."""
+    try:
+        return np.linalg.inv(a)
+    except np.linalg.LinAlgError:
+        if strict or a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+            raise
+    with np.errstate(all="ignore"):
+        return transposed(_cofactors_of(a)) / np.linalg.det(a)[..., None, None]
+
+
+def _inverse_rule(ans: Any, a: Any, strict: bool) -> Callable[[Any], Any]:
+    return lambda ct: -transposed(ans) @ ct @ transposed(ans)
+
+
+_inv = register(
+    Primitive(
+        "inv",
+        _inverse,
+        (_inverse_rule,),
+        lambda tangents, ans, a, strict: -ans @ tangents[0] @ ans,
+        samples=(
+            sample((3, 3), strict=True),
+            sample((2, 2, 2), strict=False),
+            sample((1, 1), strict=True),
+            sample((0, 0), strict=True),
+        ),
+    )
+)
+_inv.batch = stacked_batch(_inv)
+
+
+def inverse(a: Any, strict: bool = True) -> Any:
+    """Return inverses; of singular matrices, unless `strict`, infinities in place of an error."""
+    return apply(_inv, (a,), {"strict": strict})
+
+
+@answers_traced(np.linalg.inv)
+def inv(a: Any) -> Any:
+    """Return the inverses of matrices."""
+    return inverse(as_matrices(a))

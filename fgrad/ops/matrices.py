@@ -1,0 +1,244 @@
+"""What the rules of `np.linalg` share: transposes, triangles, gaps between values, and what cannot be differentiated.
+
+    transposed(x), adjoint(x)       the last two axes exchanged; and the conjugate
+    hermitian_from(x, "L")          the matrix that NumPy reads from one triangle
+    to_triangle(ct, "L")            its transpose: the cotangent of that triangle
+    inverse_gaps(values)            1 / (b - a) for all pairs; 0 for pairs that are equal to rounding
+    require_invariance(part, ...)   refuse a loss that depends on a choice NumPy made
+    sealed(vectors, ...)            vectors whose derivative is NaN where it is not known
+
+Rules transpose and do not conjugate cotangents (see `fgrad/core/README.md`): the formulas of the papers,
+which are for gradients `d/dx + i d/dy`, appear here with every factor conjugated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.tensor import apply
+from fgrad.ops.batching import aligned
+from fgrad.ops.families import identity, register, sample
+from fgrad.ops.shaping import as_array
+from fgrad.ops.tracing import example_of
+
+
+def as_matrices(x: Any) -> Any:
+    """Return `x` as a stack of matrices, or raise NumPy's error for what has fewer than two axes."""
+    x = as_array(x)
+    if x.ndim < 2:
+        np.linalg.det(np.zeros(x.shape))
+    return x
+
+
+def transposed(x: Any) -> Any:
+    """Exchange the last two axes."""
+    return x.T if x.ndim == 2 else np.swapaxes(x, -1, -2)
+
+
+def conjugated(x: Any) -> Any:
+    """Return the complex conjugate; real numbers as they are."""
+    return np.conjugate(x) if x.dtype.kind == "c" else x
+
+
+def adjoint(x: Any) -> Any:
+    """Exchange the last two axes, and conjugate."""
+    return transposed(conjugated(x))
+
+
+def real(x: Any) -> Any:
+    """Return the real part; real numbers as they are."""
+    return np.real(x) if x.dtype.kind == "c" else x
+
+
+def diagonal(x: Any) -> Any:
+    """Return the diagonals of matrices."""
+    return np.diagonal(x, 0, -2, -1)
+
+
+def on_diagonal(x: Any) -> Any:
+    """Return matrices with the last axis on their diagonals."""
+    return np.where(np.eye(x.shape[-1], dtype=np.bool_), x[..., None], np.zeros((), x.dtype))
+
+
+def skew(x: Any) -> Any:
+    """Return a matrix less its adjoint."""
+    return x - adjoint(x)
+
+
+def _places(size: int) -> tuple[Any, Any]:
+    rows = np.arange(size)
+    return rows[:, None], rows
+
+
+def hermitian_from(x: Any, triangle: str) -> Any:
+    """Return the Hermitian matrices of which one triangle ("L" or "U") and the real diagonal are those of `x`."""
+    rows, columns = _places(x.shape[-1])
+    whole = np.where(rows >= columns if triangle == "L" else rows <= columns, x, adjoint(x))
+    return np.where(rows == columns, real(whole), whole) if x.dtype.kind == "c" else whole
+
+
+def to_triangle(ct: Any, triangle: str) -> Any:
+    """Return the cotangent of the triangle from which `hermitian_from` makes a matrix with the cotangent `ct`."""
+    both = ct + adjoint(ct)
+    off_diagonal = np.tril(both, -1) if triangle == "L" else np.triu(both, 1)
+    return off_diagonal + on_diagonal(0.5 * diagonal(both))
+
+
+def rounding(values: Any) -> Any:
+    """Return how far computed eigenvalues or singular values may be off, along the last axis, which is kept."""
+    if not values.shape[-1]:
+        return np.zeros((*values.shape[:-1], 1))
+    largest = np.max(np.abs(values), axis=-1, keepdims=True)
+    return largest * ((values.shape[-1] + 10) * np.finfo(values.dtype).eps)
+
+
+def inverse_gaps(values: Any) -> tuple[Any, Any]:
+    """Return which pairs of values are equal to rounding, and 1 / (value j - value i), where that is not so."""
+    gaps = values[..., None, :] - values[..., :, None]
+    equal = np.abs(gaps) <= rounding(values)[..., None]
+    return equal, np.where(equal, 0, 1 / np.where(equal, 1, gaps))
+
+
+def _tolerance(x: Any) -> Any:
+    return np.cbrt(np.finfo(x.dtype).eps)
+
+
+CHOICE = "the phase of vectors, or the basis of those of a repeated value"
+
+
+def require_invariance(part: Any, cotangents: Sequence[Any], function: str, what: str) -> None:
+    """Refuse a cotangent that asks how a result depends on an arbitrary choice.
+
+    Args:
+        part: what must be 0, to rounding, if the loss does not depend on the choice.
+        cotangents: those that have come in, of which it is a part in another basis.
+        function: the function of NumPy.
+        what: the choice.
+
+    Raises:
+        NoDerivativeError: a ValueError; it is not 0.
+    """
+    left = np.abs(example_of(part))
+    size = max(np.max(np.abs(example_of(ct)), initial=0) for ct in cotangents)
+    if np.max(left, initial=0) > _tolerance(left) * size:
+        raise errors.NoDerivativeError(
+            f"the loss depends on {what}, which np.linalg.{function} chooses arbitrarily: there is no derivative.\n"
+            "Let the loss depend on what is the same for every choice, such as the values, |v|**2 of a vector v, "
+            "v @ v.conj().T of its span, or u @ vh."
+        )
+
+
+def refuse_mixture(equal: Any, ct_values: Any, inner: Any, function: str) -> None:
+    """Refuse a loss in which vectors of equal values are joined with values that it treats differently."""
+    if ct_values is None:
+        return
+    off_diagonal = ~np.eye(inner.shape[-1], dtype=np.bool_)
+    ct_values, inner = example_of(ct_values), example_of(inner)
+    split = np.abs(ct_values[..., None, :] - ct_values[..., :, None])
+    mixed = np.where(example_of(equal) & off_diagonal, split * np.abs(inner + adjoint(inner)), 0)
+    largest = np.max(np.abs(ct_values), initial=0) * np.max(np.abs(inner), initial=0)
+    if np.max(mixed, initial=0) > _tolerance(mixed) * largest:
+        raise errors.NoDerivativeError(
+            f"the loss joins vectors and values of np.linalg.{function} where values are repeated: its derivative "
+            "depends on more than they tell.\nWrite a function of the matrix without its factors, or treat equal "
+            "values alike."
+        )
+
+
+def cotangent_of(cts: Any, place: int) -> Any:
+    """Return the cotangent of one of several results, or None where none has come in."""
+    return cts[place] if place in getattr(cts, "parts", range(len(cts))) else None
+
+
+def stacked_batch(primitive: Primitive) -> Callable[..., Any]:
+    """Return the rule of operations on stacks of matrices: examples are one more axis of the stack."""
+
+    def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
+        return apply(primitive, aligned(values, mapped, 2), metadata)
+
+    return batch
+
+
+# Second derivatives where values are repeated
+
+
+def _of_equal(values: Any) -> Any:
+    """Return which pairs of different vectors have the same value."""
+    return inverse_gaps(values[..., 0, :])[0] & ~np.eye(values.shape[-1], dtype=np.bool_)
+
+
+def _is_loose(values: Any, right: Any, vectors: Any) -> Any:
+    """Return which singular vectors are of the value 0, where vectors outside of the span have it, too."""
+    if right.shape[-2] == vectors.shape[-2]:
+        return np.zeros((), np.bool_)
+    return np.abs(values) <= rounding(values)
+
+
+def _nan_where(flags: Any, like: Any) -> Any:
+    return np.where(flags, np.array(np.nan, like.dtype), np.zeros_like(like))
+
+
+def _sealed_tangent(tangents: Any, ans: Any, vectors: Any, a: Any, values: Any, right: Any, kind: str) -> Any:
+    tv, ta, *_ = tangents
+    if ta is ZERO:
+        return tv
+    left = np.linalg.inv(right) if kind == "any" else adjoint(vectors)
+    sizes = np.abs(left @ (ta if kind in ("any", "svd") else hermitian_from(ta, kind)) @ right)
+    mixed = sizes > rounding(np.reshape(sizes, (*sizes.shape[:-2], -1)))[..., None]
+    is_split = np.any(_of_equal(values) & mixed, axis=-2, keepdims=True)
+    unknown = _nan_where(is_split | _is_loose(values, right, vectors), vectors)
+    return unknown if tv is ZERO else tv + unknown
+
+
+def _sealed_rule(ans: Any, vectors: Any, a: Any, values: Any, right: Any, kind: str) -> Callable[[Any], Any]:
+    def pullback(ct: Any) -> Any:
+        flags = _of_equal(values) | _is_loose(values, right, vectors)
+        return _nan_where(np.any(flags, axis=(-2, -1), keepdims=True), a)
+
+    return pullback
+
+
+_sealed = register(
+    Primitive(
+        "sealed",
+        lambda vectors, a, values, right, kind: vectors,
+        (lambda ans, *args, kind: identity, _sealed_rule, None, None),
+        _sealed_tangent,
+        samples=(
+            sample((3, 3), (3, 3), (1, 3), (3, 3), kind="L"),
+            sample((2, 4, 3), (2, 4, 3), (2, 1, 3), (2, 3, 3), kind="svd"),
+        ),
+    )
+)
+
+
+def _sealed_batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
+    vectors, *rest = values
+    if not mapped[0]:  # the result is these vectors, once for each example
+        vectors = np.broadcast_to(vectors, (size, *vectors.shape))
+    return apply(_sealed, aligned([vectors, *rest], [True, *mapped[1:]], 2), metadata)
+
+
+_sealed.batch = _sealed_batch
+
+
+def sealed(vectors: Any, a: Any, values: Any, right: Any, kind: str) -> Any:
+    """Return vectors for use in a rule, so that a second derivative which they do not determine is NaN.
+
+    Where values are equal, NumPy chooses a basis. A change of the matrix that splits the values turns it at
+    once, and the rules, which leave it as it is, miss what that does to the first derivative. The first derivative
+    itself, of losses that no choice of basis changes, needs no such caution.
+
+    Args:
+        vectors: as columns.
+        a: the matrix they belong to.
+        values: along the last axis.
+        right: the vectors on the other side of the matrix; the same, unless they are singular vectors.
+        kind: "L" or "U" for the triangle of a Hermitian matrix, "svd" or "any".
+    """
+    return apply(_sealed, (vectors, a, values[..., None, :], right), {"kind": kind})

@@ -1,0 +1,188 @@
+"""Norms and what is measured by them: `norm`, `vector_norm`, `matrix_norm`, `cond`, `matrix_rank`.
+
+They are made of other operations. A norm has the derivative 0 where it is 0, whatever its order: the
+subgradient of least norm. So have singular values that are zero to rounding, in all norms made of them.
+"""
+
+from __future__ import annotations
+
+from math import prod as prod_of
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.primitive import PRIMITIVES
+from fgrad.core.tensor import apply
+from fgrad.ops.elementwise import stop_gradient_of
+from fgrad.ops.families import constant_in_pieces, plain_axis, sample
+from fgrad.ops.inverses import inverse
+from fgrad.ops.matrices import as_matrices, rounding, stacked_batch
+from fgrad.ops.shaping import as_array
+from fgrad.ops.tracing import answers_traced
+
+Axis = Any
+"""An axis, a tuple of them, or None for all."""
+
+
+def _as_numbers(x: Any) -> Any:
+    """Return `x` as an array or tensor of numbers that a root can be taken of."""
+    x = as_array(x)
+    return x if x.dtype.kind in "fcO" else x.astype(float)
+
+
+def _root(x: Any) -> Any:
+    """Return square roots whose derivative at 0 is 0."""
+    return apply(PRIMITIVES["root"], (x,))
+
+
+def _squares(x: Any) -> Any:
+    return np.square(x) if x.dtype.kind != "c" else np.square(np.real(x)) + np.square(np.imag(x))
+
+
+def _euclidean(x: Any, axis: Axis, keepdims: Any) -> Any:
+    return _root(np.sum(_squares(x), axis=axis, keepdims=keepdims))
+
+
+def _of_order(x: Any, order: float, axis: Axis, keepdims: Any) -> Any:
+    """Return the norm of a vector of another order than 0, 1, 2 or infinity.
+
+    Below order 1 an element that is 0 stands at a cusp: it has the derivative 0.
+    """
+    lengths = np.abs(x)
+    if order < 1:
+        is_zero = lengths == 0
+        at_zero = np.array(0 if order > 0 else np.inf, lengths.dtype)
+        powers = np.where(is_zero, at_zero, np.where(is_zero, 1, lengths) ** order)
+    else:
+        powers = lengths**order
+    total = np.sum(powers, axis=axis, keepdims=keepdims)
+    is_regular = (total != 0) & (total != np.inf)
+    root = np.where(is_regular, total, 1) ** (1 / order)
+    at_edge = np.where((total == 0) == (order > 0), np.zeros((), root.dtype), np.array(np.inf, root.dtype))
+    return np.where(is_regular, root, at_edge)
+
+
+def _vector_norm(x: Any, order: Any, axis: Axis, keepdims: Any) -> Any:
+    if order is None or order == 2:
+        return _euclidean(x, axis, keepdims)
+    if isinstance(order, str):
+        raise ValueError(f"Invalid norm order '{order}' for vectors")
+    if order == np.inf:
+        return np.max(np.abs(x), axis=axis, keepdims=keepdims, initial=0)
+    if order == -np.inf:
+        return np.min(np.abs(x), axis=axis, keepdims=keepdims)
+    if order == 0:
+        return np.sum((x != 0).astype(np.abs(x).dtype), axis=axis, keepdims=keepdims)
+    if order == 1:
+        return np.sum(np.abs(x), axis=axis, keepdims=keepdims)
+    return _of_order(x, float(order), axis, keepdims)
+
+
+def _without_zeros(s: Any) -> Any:
+    """Return singular values; those that are zero have the derivative 0."""
+    return np.where(s <= rounding(s), stop_gradient_of(s), s)
+
+
+def _by_singular_values(x: Any, order: Any) -> Any:
+    s = _without_zeros(np.linalg.svdvals(x))
+    if order == "nuc":
+        return np.sum(s, axis=-1)
+    if not s.shape[-1]:
+        return np.zeros(s.shape[:-1], s.dtype) if order == 2 else np.min(s, axis=-1)
+    # Values that are equal to rounding share the derivative, which then does not depend on the basis.
+    extreme = np.max(s, axis=-1, keepdims=True) if order == 2 else np.min(s, axis=-1, keepdims=True)
+    return np.mean(s, axis=-1, where=np.abs(s - extreme) <= rounding(s))
+
+
+def _matrix_norm(x: Any, order: Any, axis: tuple[int, int], keepdims: bool) -> Any:
+    axes = tuple(np.lib.array_utils.normalize_axis_index(each, x.ndim) for each in axis)
+    if axes[0] == axes[1]:
+        raise ValueError("Duplicate axes given.")
+    if order in (None, "fro", "f"):
+        return _euclidean(x, axes, keepdims)
+    kept = tuple(1 if each in axes else size for each, size in enumerate(x.shape))
+    x = np.moveaxis(x, axes, (-2, -1))
+    if order in (2, -2, "nuc"):
+        result = _by_singular_values(x, order)
+    elif order in (1, -1, np.inf, -np.inf):
+        sums = np.sum(np.abs(x), axis=-2 if abs(order) == 1 else -1)
+        result = np.max(sums, axis=-1, initial=0) if order > 0 else np.min(sums, axis=-1)
+    else:
+        raise ValueError("Invalid norm order for matrices.")
+    return np.reshape(result, kept) if keepdims else result
+
+
+@answers_traced(np.linalg.norm)
+def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Any:
+    """Return norms of vectors (one axis) or matrices (two axes) of any order; at 0 the derivative is 0."""
+    x = _as_numbers(x)
+    if axis is None:
+        if ord is None:
+            return _euclidean(x, None, keepdims)
+        axis = tuple(range(x.ndim))
+    else:
+        try:
+            axis = plain_axis(axis)
+        except TypeError as error:
+            raise TypeError("'axis' must be None, an integer or a tuple of integers") from error
+        axis = axis if type(axis) is tuple else (axis,)
+    if len(axis) == 1:
+        return _vector_norm(x, ord, axis, keepdims)
+    if len(axis) == 2:
+        return _matrix_norm(x, ord, axis, keepdims)
+    raise ValueError("Improper number of dimensions to norm.")
+
+
+@answers_traced(np.linalg.vector_norm)
+def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    """Return norms of vectors, whose elements may lie along several axes."""
+    x = _as_numbers(x)
+    axis = tuple(range(x.ndim)) if axis is None else plain_axis(axis)
+    axes = np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
+    rest = [size for place, size in enumerate(x.shape) if place not in axes]
+    flat = np.reshape(np.moveaxis(x, axes, range(-len(axes), 0)), (*rest, prod_of(x.shape[a] for a in axes)))
+    result = _vector_norm(flat, ord, -1, False)
+    if not keepdims:
+        return result
+    return np.reshape(result, tuple(1 if place in axes else size for place, size in enumerate(x.shape)))
+
+
+@answers_traced(np.linalg.matrix_norm)
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """Return norms of matrices, in the last two axes."""
+    return _matrix_norm(_as_numbers(as_matrices(x)), ord, (-2, -1), keepdims)
+
+
+@answers_traced(np.linalg.cond)
+def cond(x: Any, p: Any = None) -> Any:
+    """Return the condition numbers of matrices; of singular ones infinity."""
+    x = as_matrices(x)
+    if prod_of(x.shape[-2:]) == 0:
+        raise np.linalg.LinAlgError("cond is not defined on empty arrays")
+    with np.errstate(all="ignore"):
+        if p is None or p in (2, -2):
+            s = np.linalg.svdvals(x)
+            result = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+        else:
+            result = norm(x, p, (-2, -1)) * norm(inverse(x, strict=False), p, (-2, -1))
+    is_singular = np.isnan(result) & ~np.any(np.isnan(x), axis=(-2, -1))
+    return np.where(is_singular, np.inf, result)
+
+
+def _count(x: Any, hermitian: bool, tol: Any, rtol: Any) -> Any:
+    return np.asarray(np.linalg.matrix_rank(x, tol, hermitian, rtol=rtol))[()]
+
+
+_count.__name__ = "matrix_rank"
+_matrix_rank = constant_in_pieces(
+    _count,
+    stacked_batch,
+    sample((3, 2), hermitian=False, tol=None, rtol=None),
+    sample((2, 3, 3), hermitian=True, tol=1e-3, rtol=None),
+)
+
+
+@answers_traced(np.linalg.matrix_rank)
+def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:  # noqa: N803
+    """Return the ranks of matrices, which have the derivative 0."""
+    return apply(_matrix_rank, (as_array(A),), {"hermitian": hermitian, "tol": tol, "rtol": rtol})

@@ -1,0 +1,128 @@
+"""Products that are made of `matmul` and `multiply`: of vectors along an axis, of Kronecker, crosswise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fgrad.ops.elementwise import astype
+from fgrad.ops.families import answers, plain_axis
+from fgrad.ops.rearranging import axis_index
+from fgrad.ops.shaping import as_array, reshape
+
+CORES = {"matmul": (2, 2, 2), "vecdot": (1, 1, 0), "matvec": (2, 1, 1), "vecmat": (1, 2, 1)}
+"""How many axes the arguments and the result of NumPy's generalized ufuncs have in themselves."""
+
+
+def _core_last(name: str, x: Any, y: Any, axes: Any, dtype: Any) -> tuple[Any, Any, Any]:
+    """Return arguments whose own axes, which `axes` names, are last; and where those of the result go."""
+    arrays = [as_array(each) if dtype is None else astype(as_array(each), dtype) for each in (x, y)]
+    counts = CORES[name]
+    for place, (each, count) in enumerate(zip(arrays, counts[:2], strict=True)):
+        if each.ndim < count:
+            raise ValueError(
+                f"{name}: Input operand {place} does not have enough dimensions (has {each.ndim}, "
+                f"gufunc core requires {count})"
+            )
+    if axes is None:
+        return *arrays, None
+    named = [(each,) if np.ndim(each) == 0 else tuple(each) for each in axes]
+    named += [tuple(range(-count, 0)) for count in counts[len(named) :]]
+    moved = (
+        np.moveaxis(each, own, range(-len(own), 0)) for each, own in zip(arrays, named[:2], strict=True)
+    )
+    return *moved, named[2]
+
+
+def _placed(result: Any, axes: Any) -> Any:
+    """Return a result with its own axes where they are wanted."""
+    return np.moveaxis(result, range(-len(axes), 0), axes) if axes else result
+
+
+def _conjugate(x: Any) -> Any:
+    return np.conjugate(x) if x.dtype.kind == "c" else x
+
+
+def vecdot(
+    x1: Any, x2: Any, /, *, axis: Any = None, axes: Any = None, keepdims: bool = False, dtype: Any = None
+) -> Any:
+    """Return the products of vectors along an axis, the first one conjugated."""
+    axis = None if axis is None else plain_axis(axis)
+    x, y, own = _core_last("vecdot", x1, x2, axes if axis is None else [axis, axis, axis], dtype)
+    product = np.matmul(_conjugate(x)[..., None, :], y[..., :, None])
+    if not keepdims:
+        return reshape(product, product.shape[:-2])
+    return _placed(reshape(product, product.shape[:-1]), own)
+
+
+def matvec(x1: Any, x2: Any, /, *, axes: Any = None, dtype: Any = None) -> Any:
+    """Return the products of matrices with vectors."""
+    x, y, own = _core_last("matvec", x1, x2, axes, dtype)
+    product = np.matmul(x, y[..., :, None])
+    return _placed(reshape(product, product.shape[:-1]), own)
+
+
+def vecmat(x1: Any, x2: Any, /, *, axes: Any = None, dtype: Any = None) -> Any:
+    """Return the products of vectors, which are conjugated, with matrices."""
+    x, y, own = _core_last("vecmat", x1, x2, axes, dtype)
+    product = np.matmul(_conjugate(x)[..., None, :], y)
+    return _placed(reshape(product, (*product.shape[:-2], product.shape[-1])), own)
+
+
+for _answer in (vecdot, matvec, vecmat):
+    if hasattr(np, _answer.__name__):  # the youngest came with NumPy 2.2
+        answers(getattr(np, _answer.__name__))(_answer)
+
+
+@answers((np.matmul, "keywords"))
+def matmul_with_keywords(x1: Any, x2: Any, /, *, axes: Any = None, dtype: Any = None) -> Any:
+    """Return the matrix product of arrays whose matrices lie along given axes."""
+    x, y, own = _core_last("matmul", x1, x2, axes, dtype)
+    return _placed(np.matmul(x, y), own)
+
+
+@answers(np.kron)
+def kron(a: Any, b: Any) -> Any:
+    """Return the Kronecker product: each element of `a` times all of `b`."""
+    a, b = as_array(a), as_array(b)
+    ndim = max(a.ndim, b.ndim)
+    a_shape = (1,) * (ndim - a.ndim) + tuple(a.shape)
+    b_shape = (1,) * (ndim - b.ndim) + tuple(b.shape)
+    left = reshape(a, tuple(size for each in a_shape for size in (each, 1)))
+    right = reshape(b, tuple(size for each in b_shape for size in (1, each)))
+    return reshape(np.multiply(left, right), tuple(m * n for m, n in zip(a_shape, b_shape, strict=True)))
+
+
+@answers(np.cross)
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Any:
+    """Return the vectors at right angles to two others, of three elements each."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b = as_array(a), as_array(b)
+    a = np.moveaxis(a, axis_index(plain_axis(axisa), a.ndim, "axisa"), -1)
+    b = np.moveaxis(b, axis_index(plain_axis(axisb), b.ndim, "axisb"), -1)
+    if a.shape[-1] != 3 or b.shape[-1] != 3:
+        np.cross(np.zeros(a.shape[-1]), np.zeros(b.shape[-1]))  # NumPy's checks, messages and warnings
+    a1, a2, a3 = _parts(a)
+    b1, b2, b3 = _parts(b)
+    third = a1 * b2 - a2 * b1
+    if a.shape[-1] == 2 and b.shape[-1] == 2:  # of vectors in the plane, what is not 0
+        return third
+    parts = np.broadcast_arrays(a2 * b3 - a3 * b2, a3 * b1 - a1 * b3, third)
+    return np.moveaxis(np.stack(parts, axis=-1), -1, plain_axis(axisc))
+
+
+def _parts(vectors: Any) -> tuple[Any, Any, Any]:
+    """Return the elements of vectors, with 0 for a third one that is missing."""
+    third = vectors[..., 2] if vectors.shape[-1] == 3 else np.zeros((), vectors.dtype)
+    return vectors[..., 0], vectors[..., 1], third
+
+
+@answers(np.einsum_path)
+def einsum_path(*operands: Any, **keywords: Any) -> Any:
+    """Return in which order `np.einsum` would best contract, which depends on shapes alone."""
+    shown = [np.broadcast_to(0.0, x.shape) if hasattr(x, "shape") else x for x in operands]
+    return np.einsum_path(*shown, **keywords)

@@ -1,0 +1,388 @@
+"""Operations that turn, shift, repeat, remove and insert elements: `flip`, `roll`, `tile`, `insert`, `diag` ..."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from math import prod as prod_of
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.tensor import apply
+from fgrad.ops.batching import trailing_batch
+from fgrad.ops.elementwise import astype
+from fgrad.ops.families import answers, linear, plain_axis, sample
+from fgrad.ops.indexing import scatter_add, traced, values_of, written
+from fgrad.ops.shaping import as_array, concatenate, reshape, transpose
+
+axis_index = np.lib.array_utils.normalize_axis_index
+axis_indices = np.lib.array_utils.normalize_axis_tuple
+
+
+# Turning and shifting
+
+
+@answers(np.flip)
+def flip(m: Any, axis: Any = None) -> Any:
+    """Reverse the order of the elements along axes, by default along all."""
+    m = as_array(m)
+    axes = range(m.ndim) if axis is None else axis_indices(plain_axis(axis), m.ndim)
+    return m[tuple(slice(None, None, -1) if i in axes else slice(None) for i in range(m.ndim))]
+
+
+@answers(np.flipud)
+def flipud(m: Any) -> Any:
+    """Reverse the order along the first axis."""
+    m = as_array(m)
+    if m.ndim < 1:
+        raise ValueError("Input must be >= 1-d.")
+    return flip(m, 0)
+
+
+@answers(np.fliplr)
+def fliplr(m: Any) -> Any:
+    """Reverse the order along the second axis."""
+    m = as_array(m)
+    if m.ndim < 2:
+        raise ValueError("Input must be >= 2-d.")
+    return flip(m, 1)
+
+
+@answers(np.rot90)
+def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+    """Rotate by quarter turns in the plane of two axes."""
+    m = as_array(m)
+    np.rot90(np.broadcast_to(0, m.shape), k, axes)  # NumPy's checks and messages
+    first, second = (axis % m.ndim for axis in plain_axis(axes))
+    turns = k % 4
+    if turns == 2:
+        return flip(m, (first, second))
+    if turns == 0:
+        return m[...]
+    order = [{first: second, second: first}.get(i, i) for i in range(m.ndim)]
+    return transpose(flip(m, second), order) if turns == 1 else flip(transpose(m, order), second)
+
+
+_roll = linear(
+    lambda x, shift, axis: np.roll(x, shift, axis),
+    lambda ans, x, shift, axis: lambda ct: np.roll(ct, tuple(-each for each in shift), axis),
+    sample((4,), shift=(1,), axis=(0,)),
+    sample((2, 3), shift=(-1, 5), axis=(0, -1)),
+    sample((0, 3), shift=(1,), axis=(0,)),
+    name="roll",
+)
+
+
+def _batched_roll(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+    axis = tuple(each + 1 if each >= 0 else each for each in metadata["axis"])
+    return apply(_roll, values, {**metadata, "axis": axis})
+
+
+_roll.batch = _batched_roll
+
+
+@answers(np.roll)
+def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    """Shift elements along axes, the last ones to the front; without an axis, of the flattened array."""
+    a, shift = as_array(a), plain_axis(values_of(shift, "the shift of np.roll").tolist())
+    if axis is None:
+        total = shift if isinstance(shift, int) else sum(shift)
+        return reshape(apply(_roll, (np.ravel(a),), {"shift": (total,), "axis": (0,)}), a.shape)
+    axes = axis_indices(plain_axis(axis), a.ndim, allow_duplicate=True)
+    pairs = np.broadcast(np.atleast_1d(shift), np.atleast_1d(axes))
+    shifts, places = zip(*((int(each), int(place)) for each, place in pairs), strict=True)
+    return apply(_roll, (a,), {"shift": shifts, "axis": places})
+
+
+# Repeating
+
+
+@answers(np.tile)
+def tile(A: Any, reps: Any) -> Any:  # noqa: N803  # NumPy's name
+    """Repeat a whole array along axes."""
+    A = as_array(A)  # noqa: N806
+    times = tuple(np.atleast_1d(values_of(reps, "the repetitions of np.tile")).tolist())
+    ndim = max(A.ndim, len(times))
+    times = (1,) * (ndim - len(times)) + times
+    sizes = (1,) * (ndim - A.ndim) + tuple(A.shape)
+    pairs = list(zip(times, sizes, strict=True))
+    apart = reshape(A, tuple(size for each in sizes for size in (1, each)))
+    repeated = np.broadcast_to(apart, tuple(size for pair in pairs for size in pair))
+    return reshape(repeated, tuple(time * size for time, size in pairs))
+
+
+@answers(np.repeat)
+def repeat_elements(a: Any, repeats: Any, axis: int | None = None) -> Any:
+    """Repeat each element along an axis, by default of the flattened array."""
+    a = as_array(a)
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    axis = axis_index(plain_axis(axis), a.ndim)
+    counts = values_of(repeats, "the repeats of np.repeat")
+    if counts.size != 1:
+        return np.take(a, np.repeat(np.arange(a.shape[axis]), counts), axis)
+    count, shape = int(counts.ravel()[0]), a.shape
+    if count < 0:
+        raise ValueError("negative dimensions are not allowed")
+    apart = np.broadcast_to(np.expand_dims(a, axis + 1), (*shape[: axis + 1], count, *shape[axis + 1 :]))
+    return reshape(apart, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]))
+
+
+@answers(np.resize)
+def resize(a: Any, new_shape: Any) -> Any:
+    """Return the elements in another shape, repeated where there are too few."""
+    shape = tuple(np.atleast_1d(values_of(new_shape, "the shape of np.resize")).tolist())
+    if any(size < 0 for size in shape):
+        raise ValueError("all elements of `new_shape` must be non-negative")
+    a, count = np.ravel(as_array(a)), prod_of(shape)
+    if a.size == 0 or count == 0:
+        return np.zeros_like(a, shape=shape)
+    return reshape(np.tile(a, -(-count // a.size))[:count], shape)
+
+
+# Removing and inserting
+
+
+@answers(np.append)
+def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    """Join values to the end of an array; without an axis both are flattened."""
+    return concatenate([arr, values], axis)
+
+
+@answers(np.delete)
+def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
+    """Return an array without some of the slices along an axis."""
+    arr = as_array(arr)
+    if axis is None:
+        arr, axis = np.ravel(arr), 0
+    axis = axis_index(plain_axis(axis), arr.ndim)
+    kept = np.delete(np.arange(arr.shape[axis]), obj if isinstance(obj, slice) else values_of(obj, "np.delete"))
+    return np.take(arr, kept, axis)
+
+
+@answers(np.insert)
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """Return an array with values inserted before some of the slices along an axis."""
+    arr, values = as_array(arr), as_array(values)
+    if axis is None:
+        arr, axis = np.ravel(arr), 0
+    axis = axis_index(plain_axis(axis), arr.ndim)
+    values = astype(reshape(values, (1,) * (arr.ndim - values.ndim) + tuple(values.shape)), arr.dtype)
+    size = arr.shape[axis]
+    places = np.arange(size)[obj] if isinstance(obj, slice) else values_of(obj, "np.insert")
+    if places.dtype == np.bool_:
+        places = np.flatnonzero(places)
+    if places.ndim == 0:
+        values = np.moveaxis(values, 0, axis)
+    count = values.shape[axis] if places.size == 1 else places.size  # one place takes all values
+    values = np.broadcast_to(values, (*arr.shape[:axis], count, *arr.shape[axis + 1 :]))
+    order = np.insert(np.arange(size), places, size + np.arange(count))
+    return np.take(concatenate([arr, values], axis), order, axis)
+
+
+@answers(np.trim_zeros)
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+    """Return an array without its leading and trailing zeros, which asks for the values themselves."""
+    filt, trim = as_array(filt), trim.lower()
+    places = np.argwhere(values_of(filt, "np.trim_zeros"))
+    axes = range(filt.ndim) if axis is None else axis_indices(plain_axis(axis), filt.ndim)
+    key = [slice(None)] * filt.ndim
+    for i in axes:
+        if not len(places):
+            key[i] = slice(0, 0)
+            continue
+        start = int(places[:, i].min()) if "f" in trim else 0
+        stop = int(places[:, i].max()) + 1 if "b" in trim else None
+        key[i] = slice(start, stop)
+    return filt[tuple(key)]
+
+
+# Windows
+
+
+_windows = linear(
+    lambda x, sizes, axes: np.lib.stride_tricks.sliding_window_view(x, sizes, axes),
+    lambda ans, x, sizes, axes: _overlapped(sizes, axes, x.shape),
+    sample((5,), sizes=(2,), axes=(0,)),
+    sample((3, 4), sizes=(2, 3), axes=(1, 0)),
+    sample((3, 4), sizes=(4,), axes=(-1,)),
+    name="sliding_windows",
+)
+
+
+def _overlapped(sizes: tuple[int, ...], axes: tuple[int, ...], shape: tuple[int, ...]) -> Callable[[Any], Any]:
+    """Return the pullback of windows: each element gets the sum over the windows that it is in."""
+    counts = list(shape)
+    for size, axis in zip(sizes, axes, strict=True):
+        counts[axis] -= size - 1
+
+    def pullback(ct: Any) -> Any:
+        total = np.zeros((), ct.dtype)
+        for offsets in product(*map(range, sizes)):
+            starts = [0] * len(shape)
+            for offset, axis in zip(offsets, axes, strict=True):
+                starts[axis] += offset
+            place = tuple(slice(start, start + count) for start, count in zip(starts, counts, strict=True))
+            total = total + scatter_add(ct[(..., *offsets)], place, shape)
+        return total
+
+    return pullback
+
+
+def _batched_windows(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+    axes = tuple(axis + 1 if axis >= 0 else axis for axis in metadata["axes"])
+    return apply(_windows, values, {**metadata, "axes": axes})
+
+
+_windows.batch = _batched_windows
+
+
+@answers(np.lib.stride_tricks.sliding_window_view)
+def sliding_window_view(
+    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+) -> Any:
+    """Return all windows of a size, along axes that come last."""
+    if writeable and traced(x):
+        raise errors.InPlaceError("np.lib.stride_tricks.sliding_window_view(..., writeable=True)", errors.users_line())
+    x = as_array(x)
+    sizes = tuple(np.atleast_1d(values_of(window_shape, "the shape of a window")).tolist())
+    axes = tuple(range(x.ndim)) if axis is None else axis_indices(plain_axis(axis), x.ndim, allow_duplicate=True)
+    return apply(_windows, (x,), {"sizes": sizes, "axes": axes})
+
+
+# Diagonals and triangles
+
+
+def _on_diagonal(values: Any, shape: tuple[int, int], offset: int) -> Any:
+    """Return zeros whose last two axes have a shape, with values on a diagonal of those."""
+    rows = np.arange(values.shape[-1]) + max(-offset, 0)
+    result = np.zeros_like(values, shape=(*values.shape[:-1], *shape))
+    result[..., rows, rows + offset] = values
+    return result
+
+
+_diagonal = linear(
+    lambda x, offset: np.diagonal(x, offset, -2, -1),
+    lambda ans, x, offset: _back_on_diagonal(x.shape[-2:], offset),
+    sample((3, 3), offset=0),
+    sample((2, 3, 4), offset=1),
+    sample((4, 2), offset=-1),
+    sample((2, 2), offset=5),
+    name="diagonal",
+    batch=trailing_batch,
+)
+_diagonal_matrix = linear(
+    _on_diagonal,
+    lambda ans, values, shape, offset: lambda ct: apply(_diagonal, (ct,), {"offset": offset}),
+    sample((3,), shape=(3, 3), offset=0),
+    sample((2, 3), shape=(3, 4), offset=1),
+    sample((2,), shape=(4, 2), offset=-1),
+    name="diagonal_matrix",
+    batch=trailing_batch,
+)
+
+
+def _back_on_diagonal(shape: tuple[int, int], offset: int) -> Callable[[Any], Any]:
+    return lambda ct: apply(_diagonal_matrix, (ct,), {"shape": shape, "offset": offset})
+
+
+@answers(np.diagonal)
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """Return a diagonal in the plane of two axes; it becomes the last axis."""
+    a = as_array(a)
+    np.diagonal(np.broadcast_to(0, a.shape), offset, axis1, axis2)  # NumPy's checks and messages
+    return apply(_diagonal, (np.moveaxis(a, (axis1, axis2), (-2, -1)),), {"offset": plain_axis(offset)})
+
+
+@answers(np.diag)
+def diag(v: Any, k: int = 0) -> Any:
+    """Return a diagonal of a matrix, or the matrix that has a vector as diagonal."""
+    v, k = as_array(v), plain_axis(k)
+    if v.ndim == 2:
+        return diagonal(v, k)
+    if v.ndim != 1:
+        raise ValueError("Input must be 1- or 2-d.")
+    size = v.shape[0] + abs(k)
+    return apply(_diagonal_matrix, (v,), {"shape": (size, size), "offset": k})
+
+
+@answers(np.diagflat)
+def diagflat(v: Any, k: int = 0) -> Any:
+    """Return the matrix that has the flattened elements as diagonal."""
+    return diag(np.ravel(as_array(v)), k)
+
+
+@answers(np.trace)
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+    """Return the sum along a diagonal in the plane of two axes."""
+    return written("np.trace", out, np.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype))
+
+
+@answers(np.tril)
+def tril(m: Any, k: int = 0) -> Any:
+    """Return the elements on and below a diagonal of the last two axes, and zeros above."""
+    m = as_array(m)
+    return np.where(_lower(m, k), m, np.zeros((), m.dtype))
+
+
+@answers(np.triu)
+def triu(m: Any, k: int = 0) -> Any:
+    """Return the elements on and above a diagonal of the last two axes, and zeros below."""
+    m = as_array(m)
+    return np.where(_lower(m, k - 1), np.zeros((), m.dtype), m)
+
+
+def _lower(m: Any, k: int) -> Any:
+    """Return where in the last two axes of an array its lower triangle is."""
+    sizes = m.shape[-2:]
+    return np.tri(sizes[0], sizes[-1], plain_axis(k), bool)
+
+
+def _indices_of_shape(function: Any) -> None:
+    """Answer `tril_indices_from` and its kin, which need the shape alone."""
+
+    def indices(arr: Any, *args: Any, **keywords: Any) -> Any:
+        return function(np.broadcast_to(0, arr.shape), *args, **keywords)
+
+    indices.__name__ = function.__name__
+    answers(function)(indices)
+
+
+for _function in (np.tril_indices_from, np.triu_indices_from, np.diag_indices_from):
+    _indices_of_shape(_function)
+
+
+# Grids
+
+
+@answers(np.meshgrid)
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
+    """Return the coordinates of all points of a grid, from those along its axes."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    ndim = len(xi)
+    arrays = [np.ravel(as_array(x)) for x in xi]
+    places = list(range(ndim))
+    if indexing == "xy" and ndim > 1:
+        places[:2] = [1, 0]
+    grids = [
+        reshape(x, tuple(-1 if axis == place else 1 for axis in range(ndim)))
+        for x, place in zip(arrays, places, strict=True)
+    ]
+    return tuple(grids) if sparse or not grids else tuple(np.broadcast_arrays(*grids))
+
+
+@answers(np.ix_)
+def ix_(*args: Any) -> tuple[Any, ...]:
+    """Return vectors of indices so shaped that together they name every combination."""
+    arrays = [as_array(x) for x in args]
+    if any(x.ndim != 1 for x in arrays):
+        raise ValueError("Cross index must be 1 dimensional")
+    arrays = [np.nonzero(x)[0] if x.dtype.kind == "b" else x for x in arrays]
+    return tuple(
+        reshape(x, tuple(-1 if axis == place else 1 for axis in range(len(arrays)))) for place, x in enumerate(arrays)
+    )
+
+

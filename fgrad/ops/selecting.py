@@ -1,0 +1,325 @@
+"""Choosing elements by conditions and indices, writing them in place, and running a function over slices.
+
+What writes into its first argument (`np.put`, `np.fill_diagonal`, ...) makes the handle of a tensor stand
+for another value, as `x[i] = v` does. Into a plain array no traced tensor can be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod as prod_of
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.tensor import BOXES, Tensor, settle
+from fgrad.core.tree import flatten, unflatten
+from fgrad.ops.elementwise import astype
+from fgrad.ops.families import answers, plain_axis
+from fgrad.ops.indexing import getitem, setitem, traced, values_of, written
+from fgrad.ops.rearranging import axis_index
+from fgrad.ops.shaping import as_array, promoted, reshape, unstack
+
+# Choosing
+
+
+@answers(np.select)
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """Choose from the first array whose condition holds; what is not chosen contributes exactly 0."""
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    if len(condlist) == 0:
+        raise ValueError("select with an empty condition list is not possible")
+    conditions = [as_array(each) for each in condlist]
+    for place, condition in enumerate(conditions):
+        if condition.dtype.kind != "b":
+            raise TypeError(f"invalid entry {place} in condlist: should be boolean ndarray")
+    result = default
+    for condition, choice in zip(reversed(conditions), reversed(list(choicelist)), strict=True):
+        result = np.where(condition, choice, result)
+    # Python's numbers adapt to the dtype of the others.
+    return astype(as_array(result), np.result_type(*map(promoted, [*choicelist, default])))
+
+
+@answers(np.choose)
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    """Choose each element from the array of that number."""
+    a = as_array(a)
+    choices = unstack(choices) if hasattr(choices, "ndim") else list(choices)
+    dtype, count = np.result_type(*map(promoted, choices)), len(choices)
+    number, *arrays = np.broadcast_arrays(a, *(astype(as_array(x), dtype) for x in choices))
+    if mode == "wrap":
+        number = np.remainder(number, count)
+    elif mode == "clip":
+        number = np.clip(number, 0, count - 1)
+    elif not traced(a) and a.size and not 0 <= np.min(a) <= np.max(a) < count:
+        raise ValueError("invalid entry in choice array")
+    else:
+        number = np.where(number < 0, count, number)  # for which there is no choice, rather than one from the end
+    chosen = take_along_axis(np.stack(arrays), np.expand_dims(number, 0), 0)
+    return written("np.choose", out, chosen[0])
+
+
+@answers(np.piecewise)
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+    """Compute each element by the function, or take the number, of the last condition that holds.
+
+    A function gets the elements where its condition holds. Under `vmap`, where it is not known which
+    those are, it gets all of them; the others contribute exactly 0 all the same.
+    """
+    x, functions = as_array(x), list(funclist)
+    conditions = _conditions(condlist, x)
+    if len(functions) == len(conditions) + 1:
+        otherwise = np.logical_not(np.logical_or.reduce(np.stack(conditions)))
+        conditions.append(otherwise)
+    elif len(functions) != len(conditions):
+        count = len(conditions)
+        raise ValueError(f"with {count} condition(s), either {count} or {count + 1} functions are expected")
+    result: Any = np.zeros_like(x)
+    for condition, function in zip(conditions, functions, strict=True):
+        if not callable(function):
+            result = np.where(condition, astype(as_array(function), x.dtype), result)
+            continue
+        try:
+            chosen = getitem(x, condition)
+        except errors.ConcretizationError:
+            result = np.where(condition, astype(as_array(function(x, *args, **kw)), x.dtype), result)
+            continue
+        if chosen.size:
+            result = setitem(result, condition, astype(as_array(function(chosen, *args, **kw)), x.dtype))
+    return result
+
+
+def _conditions(condlist: Any, x: Any) -> list[Any]:
+    """Return a list of conditions, also where one alone was given."""
+    first = condlist[0] if isinstance(condlist, (list, tuple)) else None
+    if isinstance(condlist, (list, tuple)) and not np.isscalar(first):
+        several = [as_array(each) for each in condlist]
+        if x.ndim == 0 or several[0].ndim > 0:
+            return [astype(each, bool) for each in several]
+        return [astype(np.stack(several), bool)]
+    condition = astype(as_array(condlist), bool)
+    return list(unstack(condition)) if condition.ndim > x.ndim else [condition]
+
+
+@answers(np.compress)
+def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
+    """Return the slices along an axis where a condition holds, which asks for its values."""
+    if np.ndim(condition) != 1:
+        raise ValueError("condition must be a 1-d array")
+    return written("np.compress", out, np.take(as_array(a), np.flatnonzero(values_of(condition, "np.compress")), axis))
+
+
+@answers(np.extract)
+def extract(condition: Any, arr: Any) -> Any:
+    """Return the elements where a condition holds, which asks for its values."""
+    return np.take(np.ravel(as_array(arr)), np.flatnonzero(values_of(condition, "np.extract")))
+
+
+@answers(np.argwhere)
+def argwhere(a: Any) -> Any:
+    """Return the indices of elements that are not zero, which asks for the values themselves."""
+    return np.argwhere(values_of(a, "np.argwhere"))
+
+
+@answers(np.flatnonzero)
+def flatnonzero(a: Any) -> Any:
+    """Return the flat indices of elements that are not zero, which asks for the values themselves."""
+    return np.flatnonzero(values_of(a, "np.flatnonzero"))
+
+
+@answers(np.take)
+def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+    """Return the elements at integer indices along an axis, by default of the flattened array."""
+    a, indices = as_array(a), as_array(indices)
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    if mode == "wrap":
+        indices = np.remainder(indices, a.shape[axis])
+    elif mode == "clip":
+        indices = np.clip(indices, 0, a.shape[axis] - 1)
+    axis = axis_index(plain_axis(axis), a.ndim)
+    return written("np.take", out, getitem(a, (slice(None),) * axis + (indices,)))
+
+
+def _along_axis(x: Any, indices: Any, axis: int) -> tuple[Any, ...]:
+    """Return the key in which indices along one axis meet the same places along the others."""
+    if indices.dtype.kind not in "iu":
+        raise IndexError("`indices` must be an integer array")
+    if indices.ndim != x.ndim:
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    places = [
+        np.reshape(np.arange(size), tuple(-1 if i == each else 1 for i in range(x.ndim)))
+        for each, size in enumerate(x.shape)
+    ]
+    return (*places[:axis], indices, *places[axis + 1 :])
+
+
+@answers(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    """Return the elements at indices along an axis, as `argsort` gives them."""
+    arr, indices = as_array(arr), as_array(indices)
+    if axis is None:
+        arr, axis = np.ravel(arr), 0
+    return getitem(arr, _along_axis(arr, indices, axis_index(plain_axis(axis), arr.ndim)))
+
+
+# Writing in place
+
+
+def _in_place(function: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a function that computes the new value answer one that writes it into its first argument."""
+
+    def enter(new_value: Callable[..., Any]) -> Callable[..., Any]:
+        def write(x: Any, *args: Any, **keywords: Any) -> None:
+            if type(x) is Tensor:
+                x[...] = new_value(x, *args, **keywords)
+                return
+            leaves, treedef = flatten((args, keywords))
+            if traced(*leaves):
+                raise errors.InPlaceError(f"np.{function.__name__}", errors.users_line())
+            args, keywords = unflatten(treedef, [settle(leaf) for leaf in leaves])
+            function(x, *args, **keywords)
+
+        write.__name__ = function.__name__
+        write.__doc__ = new_value.__doc__
+        answers(function)(write)
+        return new_value
+
+    return enter
+
+
+def _wherever(x: Any, places: Any, values: Any) -> Any:
+    """Return `x` with values at flat places; values that are too few are used again."""
+    values = np.ravel(as_array(values))
+    if places.size and values.size:
+        x = reshape(setitem(np.ravel(x), places, np.resize(values, places.size)), x.shape)
+    return x
+
+
+@_in_place(np.put)
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> Any:
+    """Set the elements at indices into the flattened tensor."""
+    places = np.ravel(values_of(ind, "np.put"))
+    if mode != "raise":
+        places = places % a.size if mode == "wrap" else np.clip(places, 0, a.size - 1)
+    return _wherever(a, places, v)
+
+
+@_in_place(np.place)
+def place(arr: Any, mask: Any, vals: Any) -> Any:
+    """Set the elements where a mask holds, one after the other, to values that are used again when too few."""
+    places = np.flatnonzero(values_of(mask, "np.place"))
+    if places.size and np.size(vals) == 0:
+        raise ValueError("Cannot insert from an empty array!")
+    return _wherever(arr, places, vals)
+
+
+@_in_place(np.putmask)
+def putmask(a: Any, mask: Any, values: Any) -> Any:
+    """Set the elements where a mask holds to those at the same places of values repeated to the shape."""
+    values = as_array(values)
+    if tuple(values.shape) != tuple(a.shape):
+        values = np.resize(values, a.shape)
+    return np.where(mask, astype(values, a.dtype), a)
+
+
+@_in_place(np.put_along_axis)
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Any:
+    """Set the elements at indices along an axis."""
+    indices = as_array(indices)
+    if axis is None:
+        return reshape(setitem(np.ravel(arr), _along_axis(np.ravel(arr), indices, 0), values), arr.shape)
+    return setitem(arr, _along_axis(arr, indices, axis_index(plain_axis(axis), arr.ndim)), values)
+
+
+@_in_place(np.fill_diagonal)
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> Any:
+    """Set the elements whose indices are all the same; in a tall matrix with `wrap` again below."""
+    if a.ndim < 2:
+        raise ValueError("array must be at least 2-d")
+    if a.ndim > 2 and len(set(a.shape)) > 1:
+        raise ValueError("All dimensions of input must be of equal length")
+    step = 1 + sum(prod_of(a.shape[i + 1 :]) for i in range(a.ndim - 1))
+    stop = a.shape[1] * a.shape[1] if a.ndim == 2 and not wrap else a.size
+    return _wherever(a, np.arange(a.size)[:stop:step], val)
+
+
+# Running a function over slices
+
+
+@answers(np.apply_along_axis)
+def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """Run a function on every one-dimensional slice along an axis."""
+    arr = as_array(arr)
+    axis = axis_index(plain_axis(axis), arr.ndim)
+    free = (*arr.shape[:axis], *arr.shape[axis + 1 :])
+    if 0 in free:
+        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+    slices = unstack(reshape(np.moveaxis(arr, axis, -1), (-1, arr.shape[axis])))
+    results = np.stack([as_array(func1d(each, *args, **kwargs)) for each in slices])
+    several = results.ndim - 1
+    results = reshape(results, (*free, *results.shape[1:]))
+    ndim = len(free)
+    return np.moveaxis(results, range(ndim, ndim + several), range(axis, axis + several))
+
+
+@answers(np.apply_over_axes)
+def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
+    """Run a function of an array and an axis for one axis after the other; axes that it removes are put back."""
+    result = as_array(a)
+    ndim = result.ndim
+    for axis in np.atleast_1d(values_of(axes, "np.apply_over_axes")).tolist():
+        axis = axis % ndim if axis < 0 else axis
+        changed = func(result, axis)
+        if changed.ndim != ndim:
+            changed = np.expand_dims(changed, axis)
+            if changed.ndim != ndim:
+                raise ValueError("function is not returning an array of the correct shape")
+        result = changed
+    return result
+
+
+# Facts that need the values of integers or booleans, or none
+
+
+def _by_values(function: Any) -> None:
+    """Let a function of integers or truth values, or one that stores or shows, work on the values themselves."""
+
+    def answer(*args: Any, **keywords: Any) -> Any:
+        leaves, treedef = flatten((args, keywords))
+        name = f"np.{function.__name__}"
+        leaves = [values_of(leaf, name)[()] if type(leaf) in BOXES else leaf for leaf in leaves]
+        args, keywords = unflatten(treedef, leaves)
+        return function(*args, **keywords)
+
+    answer.__name__ = function.__name__
+    answers(function)(answer)
+
+
+_function: Any
+for _function in (
+    np.ravel_multi_index, np.unravel_index, np.packbits, np.unpackbits,
+    np.save, np.savetxt, np.savez, np.savez_compressed,
+):  # fmt: skip
+    _by_values(_function)
+
+
+@answers(np.array_repr)
+def array_repr(arr: Any, *args: Any, **keywords: Any) -> str:
+    """Return the text that shows the tensor."""
+    return repr(arr)
+
+
+def _as_text(function: Any) -> None:
+    def answer(a: Any, *args: Any, **keywords: Any) -> str:
+        return function(a._shown(), *args, **keywords)  # type: ignore[no-any-return]
+
+    answer.__name__ = function.__name__
+    answers(function)(answer)
+
+
+for _function in (np.array_str, np.array2string):
+    _as_text(_function)
+

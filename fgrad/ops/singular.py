@@ -1,0 +1,189 @@
+"""Singular values and vectors: `svd`, `svdvals`.
+
+With `u @ diag(s) @ vh` and the moved matrix `m = u^H @ da @ v` in the basis of vectors, those turn by
+
+    u^H @ du = (sym(m) / (s_j - s_i) + skew(m) / (s_j + s_i)) / 2
+    v^H @ dv = (sym(m) / (s_j - s_i) - skew(m) / (s_j + s_i)) / 2        sym, skew(m) = m +- m^H
+
+within their spans, and by `da @ v / s` and `da^H @ u / s` out of them. Written so, the second part stays right
+where singular values are equal, as in `u @ vh`. The vectors that `full_matrices` adds turn against the others.
+
+Sources: J. Townsend, "Differentiating the singular value decomposition" (2016),
+https://j-towns.github.io/papers/svd-derivative.pdf; for complex ones Z.-Q. Wan and S.-X. Zhang, "Automatic
+differentiation for complex valued SVD" (2019), https://arxiv.org/abs/1909.02659. What is said in
+`factorizations.py` of repeated values and of phases holds here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.primitive import Primitive
+from fgrad.core.tensor import apply
+from fgrad.ops.families import register, sample
+from fgrad.ops.matrices import (
+    CHOICE,
+    adjoint,
+    as_matrices,
+    conjugated,
+    cotangent_of,
+    diagonal,
+    hermitian_from,
+    inverse_gaps,
+    on_diagonal,
+    real,
+    refuse_mixture,
+    require_invariance,
+    rounding,
+    sealed,
+    skew,
+    stacked_batch,
+    to_triangle,
+    transposed,
+)
+from fgrad.ops.tracing import answers_traced
+
+
+def _inverse_sums(s: Any) -> tuple[Any, Any]:
+    """Return which pairs of singular values are both zero, and 1 / (value j + value i), where that is not so."""
+    sums = s[..., None, :] + s[..., :, None]
+    both_zero = sums <= 2 * rounding(s)[..., None]
+    return both_zero, np.where(both_zero, 0, 1 / np.where(both_zero, 1, sums))
+
+
+def _inverse_values(s: Any) -> tuple[Any, Any]:
+    """Return which singular values are zero, and the inverses of the others."""
+    is_zero = s <= rounding(s)
+    return is_zero, np.where(is_zero, 0, 1 / np.where(is_zero, 1, s))
+
+
+def _without_added(u: Any, ct_u: Any, kept: int) -> tuple[Any, Any]:
+    """Return the first columns and their cotangent, which answers for those of the columns that were added.
+
+    Those turn against the first ones: du2 = -u1 @ (du1^H @ u2).
+    """
+    if u.shape[-1] == kept or ct_u is None:
+        return u[..., :kept], None if ct_u is None else ct_u[..., :kept]
+    first, added, ct_added = u[..., :kept], u[..., kept:], ct_u[..., kept:]
+    require_invariance(skew(transposed(added) @ ct_added), [ct_u], "svd", "the vectors that full_matrices=True adds")
+    return first, ct_u[..., :kept] - conjugated(added) @ (adjoint(ct_added) @ conjugated(first))
+
+
+def _out_of_span(ct_u: Any, u: Any, turned: Any, inverse: Any, is_zero: Any) -> Any:
+    """Return what is asked of the vectors outside of their span, over the singular values."""
+    rest = ct_u - conjugated(u) @ turned
+    require_invariance(np.where(is_zero[..., None, :], rest, 0), [ct_u], "svd", CHOICE)
+    return rest * inverse[..., None, :]
+
+
+def _svd_rule(
+    ans: Any, a: Any, full_matrices: bool, hermitian: bool
+) -> Callable[[Any], Any]:
+
+    def pullback(cts: Any) -> Any:
+        u, s, vh = ans
+        ct_u, ct_s, ct_vh = (cotangent_of(cts, place) for place in range(3))
+        kept = s.shape[-1]
+        u, ct_u = _without_added(u, ct_u, kept)
+        # The rows of vh are treated as columns: conj(v), whose cotangent is the transpose.
+        v, ct_v = _without_added(transposed(vh), None if ct_vh is None else transposed(ct_vh), kept)
+        u = sealed(u, a, s, conjugated(v), "svd")
+        if ct_u is None and ct_v is None:
+            back = (conjugated(u) * ct_s[..., None, :]) @ adjoint(v)
+        else:
+            back = _svd_back(u, s, v, ct_u, ct_s, ct_v)
+        return to_triangle(back, "L") if hermitian else back
+
+    return pullback
+
+
+def _svd_back(u: Any, s: Any, v: Any, ct_u: Any, ct_s: Any, ct_v: Any) -> Any:
+    """Return the cotangent of the matrix; `v` are the transposed rows of `vh`, which are conjugated vectors."""
+    ct_u = np.zeros_like(u) if ct_u is None else ct_u
+    ct_v = np.zeros_like(v) if ct_v is None else ct_v
+    u_turned, v_turned = transposed(u) @ ct_u, transposed(v) @ ct_v
+    together, apart = u_turned + conjugated(v_turned), u_turned - conjugated(v_turned)
+    equal, gaps = inverse_gaps(s)
+    both_zero, sums = _inverse_sums(s)
+    require_invariance(np.where(equal, skew(together), 0), [ct_u, ct_v], "svd", CHOICE)
+    require_invariance(np.where(both_zero, skew(apart), 0), [ct_u, ct_v], "svd", CHOICE)
+    refuse_mixture(equal, ct_s, together, "svd")
+    inner = 0.5 * (gaps * skew(together) + sums * skew(apart))
+    if ct_s is not None:
+        inner = inner + on_diagonal(ct_s).astype(u.dtype)
+    back = conjugated(u) @ inner @ adjoint(v)
+    is_zero, inverse = _inverse_values(s)
+    if u.shape[-2] > u.shape[-1]:
+        back = back + _out_of_span(ct_u, u, u_turned, inverse, is_zero) @ adjoint(v)
+    if v.shape[-2] > v.shape[-1]:
+        back = back + conjugated(u) @ transposed(_out_of_span(ct_v, v, v_turned, inverse, is_zero))
+    return back
+
+
+def _turned(u: Any, du_inner: Any, moved: Any, inverse: Any) -> Any:
+    """Return the tangent of vectors: how they turn within their span, and out of it."""
+    out = moved * inverse[..., None, :]
+    turned = u @ du_inner
+    return turned if u.shape[-2] == u.shape[-1] else turned + out - u @ (adjoint(u) @ out)
+
+
+def _svd_tangent(
+    tangents: Any, ans: Any, a: Any, full_matrices: bool, hermitian: bool
+) -> Any:
+    u, s, vh = ans
+    kept = s.shape[-1]
+    v = adjoint(vh)[..., :kept]
+    first = sealed(u[..., :kept], a, s, v, "svd")
+    t = hermitian_from(tangents[0], "L") if hermitian else tangents[0]
+    right, left = t @ v, adjoint(t) @ first
+    inner = adjoint(first) @ right
+    together = 0.5 * inverse_gaps(s)[1] * (inner + adjoint(inner))
+    apart = 0.5 * _inverse_sums(s)[1] * skew(inner)
+    inverse = _inverse_values(s)[1]
+    du = _turned(first, together + apart, right, inverse)
+    dv = _turned(v, together - apart, left, inverse)
+    if u.shape[-1] > kept:
+        du = np.concatenate([du, -first @ (adjoint(du) @ u[..., kept:])], axis=-1)
+    if vh.shape[-2] > kept:
+        dv = np.concatenate([dv, -v @ (adjoint(dv) @ adjoint(vh)[..., kept:])], axis=-1)
+    return du, real(diagonal(inner)), adjoint(dv)
+
+
+_svd = register(
+    Primitive(
+        "svd",
+        lambda a, full_matrices, hermitian: tuple(np.linalg.svd(a, full_matrices, hermitian=hermitian)),
+        (_svd_rule,),
+        _svd_tangent,
+        samples=(
+            sample((3, 3), full_matrices=True, hermitian=False, complex=False),
+            sample((4, 2), full_matrices=False, hermitian=False, complex=False),
+            sample((2, 2, 3), full_matrices=False, hermitian=False, complex=False),
+            sample((3, 3), full_matrices=False, hermitian=True, complex=False),
+        ),
+    )
+)
+_svd.batch = stacked_batch(_svd)
+
+_SVDResult = type(np.linalg.svd(np.eye(1)))
+
+
+@answers_traced(np.linalg.svd)
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+    """Return singular values, the largest one first, between the left and right vectors.
+
+    A Hermitian matrix is read from its lower triangle, which alone gets a derivative.
+    """
+    metadata = {"full_matrices": bool(full_matrices), "hermitian": bool(hermitian)}
+    if compute_uv:
+        return _SVDResult(*apply(_svd, (as_matrices(a),), metadata))
+    return apply(_svd, (as_matrices(a),), {**metadata, "full_matrices": False})[1]
+
+
+@answers_traced(np.linalg.svdvals)
+def svdvals(x: Any, /) -> Any:
+    """Return singular values, the largest one first; their vectors are kept."""
+    return svd(x, compute_uv=False)

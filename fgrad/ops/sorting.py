@@ -1,0 +1,528 @@
+"""Sorting, searching and sets: results that pick elements get the derivative of what they picked.
+
+Which elements those are is an answer without a derivative. Of equal elements the first in the array
+comes first, as in a stable sort; sets take the first of equal elements.
+
+    stable_order(x, axis)       the permutation that sorts
+    permuted(x, order, axis)    elements in that order
+    ranked(x, ranks)            the elements of given ranks, in time proportional to the size of `x`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.primitive import FUNCTIONS, Primitive
+from fgrad.core.tensor import apply
+from fgrad.ops.batching import all_mapped, reduction_batch
+from fgrad.ops.families import constant_in_pieces, register, sample
+from fgrad.ops.indexing import values_of
+from fgrad.ops.shaping import as_array
+from fgrad.ops.tracing import answers_traced, boxed_leaves, example_of
+
+# Orders, which are integers
+
+
+def stable_order(x: Any, axis: int, descending: bool = False) -> Any:
+    """Return the indices that sort along an axis, equal elements in the order in which they stand."""
+    if descending:
+        return _sort_backwards(x, axis, stable=True, descending=True)
+    if x.size < _SMALL or x.dtype.char not in "df" or np.isnan(np.max(x)):
+        return np.argsort(x, axis, kind="stable")
+    return np.moveaxis(_packed_order(np.moveaxis(x, axis, -1)), -1, axis)
+
+
+_SMALL = 1000
+_sort_backwards: Any = np.argsort  # which has `descending` since NumPy 2.5
+
+
+def _packed_order(x: Any) -> Any:
+    """Return the stable order along the last axis of single or double numbers, none of them NaN.
+
+    An integer with the leading bits of a number in front and its index behind is sorted several times as
+    fast as numbers with indices beside them, and equal numbers stay in order. What agrees in the leading
+    bits, and not in the others, is put in order afterwards. Few arrays are made, because for large ones
+    their pages take more time than the computing does.
+    """
+    x = np.ascontiguousarray(x, np.float64)
+    bits = max(x.shape[-1] - 1, 1).bit_length()
+    index = (1 << bits) - 1
+    keys = x.view(np.int64) >> 63
+    keys &= np.iinfo(np.int64).max
+    keys ^= x.view(np.int64)  # the larger the bits of a negative number, the smaller it is
+    np.putmask(keys, keys == -1, 0)  # -0 is equal to 0
+    keys &= ~index
+    places = np.arange(x.shape[-1])
+    keys |= places
+    keys.sort(-1)
+    order = np.bitwise_and(keys, index, out=places if x.ndim == 1 else None)
+    keys >>= bits
+    alike = np.zeros(x.shape, np.bool_)
+    np.equal(keys[..., 1:], keys[..., :-1], out=alike[..., 1:])
+    _mend(order, x, alike)
+    return order
+
+
+def _mend(order: Any, x: Any, alike: Any) -> None:
+    """Put elements whose keys are those of the element before them in order by their values, in place."""
+    places = np.flatnonzero(alike)
+    if not places.size:
+        return
+    n = x.shape[-1]
+    found, numbers = order.reshape(-1), x.reshape(-1)
+    starts = places - places % n  # of the rows
+
+    def value(at: Any) -> Any:
+        return numbers[starts + found[at]]
+
+    unlike = value(places) != value(places - 1)
+    if unlike.any():
+        member = alike.reshape(-1).copy()
+        member[places - 1] = True  # the first of each run, too
+        candidates = np.flatnonzero(member)
+        run = np.cumsum(~alike.reshape(-1)[candidates])
+        mixed = np.zeros(run[-1] + 1, np.bool_)
+        mixed[run[np.searchsorted(candidates, places[unlike])]] = True
+        kept = mixed[run]
+        places, run = candidates[kept], run[kept]
+        starts = places - places % n
+        found[places] = found[places][np.lexsort((found[places], value(places), run))]
+
+
+_stable_order = constant_in_pieces(
+    stable_order, reduction_batch, sample((4,), axis=0), sample((2, 3), axis=0), sample((0, 3), axis=-1)
+)
+
+
+def argsorted(x: Any, axis: int, **how: Any) -> Any:
+    """Return what `np.argsort` does."""
+    return np.argsort(x, axis, **how)
+
+
+_argsort = constant_in_pieces(argsorted, reduction_batch, sample((4,), axis=0), sample((2, 3), axis=-1, kind="stable"))
+
+
+def argpartitioned(x: Any, kth: Any, axis: int, kind: Any) -> Any:
+    """Return what `np.argpartition` does."""
+    return np.argpartition(x, kth, axis, kind)
+
+
+_argpartition = constant_in_pieces(
+    argpartitioned, reduction_batch, sample((5,), kth=2, axis=0, kind="introselect")
+)
+
+
+def partition_order(x: Any, kth: Any, axis: int, kind: Any) -> Any:
+    """Return the permutation that makes of `x` exactly what `np.partition` does."""
+    order = np.argpartition(x, kth, axis, kind)
+    found = np.partition(x, kth, axis, kind)
+    if np.array_equal(_permuted(x, order, axis), found, equal_nan=x.dtype.kind in "fc"):
+        return order
+    # Both ways leave other elements elsewhere; what sorts the one is matched with what sorts the other.
+    return _unpermuted(stable_order(x, axis), stable_order(found, axis), axis)
+
+
+_partition_order = constant_in_pieces(
+    partition_order, reduction_batch, sample((5,), kth=2, axis=0, kind="introselect")
+)
+
+
+def _constant(
+    name: str, implementation: Callable[..., Any], batch: Any, *samples: Any, arguments: int = 2
+) -> Primitive:
+    """Declare an operation on several arrays that answers with integers or truth values."""
+    primitive = Primitive(name, implementation, (None,) * arguments, samples=samples)
+    primitive.batch = batch
+    return register(primitive)
+
+
+# Permutations, which are linear
+
+
+def _permuted(x: Any, order: Any, axis: int) -> Any:
+    return x[order] if x.ndim == 1 else np.take_along_axis(x, order, axis)
+
+
+def _unpermuted(x: Any, order: Any, axis: int) -> Any:
+    result = np.empty_like(x)
+    if x.ndim == 1:
+        result[order] = x
+    else:
+        np.put_along_axis(result, order, x, axis)
+    return result
+
+
+def _permutation(name: str, implementation: Callable[..., Any], transpose: str) -> Primitive:
+    """Declare an operation that puts elements into another order, given the one that puts them back."""
+
+    def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Any) -> Any:
+        x, order = all_mapped(values, mapped, size)
+        return apply(primitive, (x, order), {"axis": metadata["axis"] % (len(x.shape) - 1) + 1})
+
+    def rule(ans: Any, x: Any, order: Any, axis: int) -> Callable[[Any], Any]:
+        return lambda ct: apply(_PERMUTATIONS[transpose], (ct, order), {"axis": axis})
+
+    def forward(tangents: Any, ans: Any, x: Any, order: Any, axis: int) -> Any:
+        return apply(primitive, (tangents[0], order), {"axis": axis})
+
+    samples = (
+        sample((3,), constants=(np.array([2, 0, 1]),), axis=0),
+        sample((2, 3), constants=(np.array([[2, 0, 1], [0, 2, 1]]),), axis=-1),
+        sample((2, 3), constants=(np.array([[1, 0, 1], [0, 1, 0]]),), axis=0),
+        sample((0, 3), constants=(np.zeros((0, 3), np.intp),), axis=0),
+    )
+    primitive = register(Primitive(name, implementation, (rule, None), forward, batch, samples=samples))
+    _PERMUTATIONS[name] = primitive
+    return primitive
+
+
+_PERMUTATIONS: dict[str, Primitive] = {}
+_permute = _permutation("permute", _permuted, "unpermute")
+_permutation("unpermute", _unpermuted, "permute")
+
+
+def permuted(x: Any, order: Any, axis: int) -> Any:
+    """Return the elements along an axis in the order of a permutation."""
+    return apply(_permute, (x, order), {"axis": axis})
+
+
+# Ranks
+
+_MANY = 8
+"""From this number of ranks on, sorting once is faster than looking for each of them."""
+
+
+def rank_places(x: Any, ranks: Any) -> Any:
+    """Return where along the last axis the elements of given ranks stand, in the order of a stable sort.
+
+    Args:
+        x: of shape `(..., n)`.
+        ranks: integers from 0 to n - 1 of shape `(..., r)`; other axes broadcast against those of `x`.
+    """
+    wanted = np.unique(ranks)
+    if wanted.size > _MANY:
+        return np.take_along_axis(stable_order(x, -1), ranks, -1)
+    values = np.take_along_axis(np.partition(x, wanted, -1), ranks, -1)
+    shape = values.shape[:-1]
+    places = [
+        _place(x, values[..., [each]], np.broadcast_to(ranks[..., [each]], (*shape, 1)))
+        for each in range(values.shape[-1])
+    ]
+    return np.stack(places, -1) if places else np.zeros(values.shape, np.intp)
+
+
+def _place(x: Any, value: Any, rank: Any) -> Any:
+    """Return where the element of a rank stands, whose value is known."""
+    equal = x == value
+    earlier = rank - np.count_nonzero(x < value, -1, keepdims=True)  # equal elements that come before it
+    if earlier.any():
+        equal = equal & (np.cumsum(equal, -1) > earlier)
+    return np.argmax(equal, -1)
+
+
+def _batched_rank_places(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+    x, ranks = (v if m else np.expand_dims(v, 0) for v, m in zip(values, mapped, strict=True))
+    return apply(_rank_places, (x, ranks))
+
+
+_rank_places = _constant(
+    "rank_places",
+    rank_places,
+    _batched_rank_places,
+    sample((5,), constants=(np.array([1, 3]),), complex=False),
+    sample((2, 3), constants=(np.array([[0, 0, 2]]),), complex=False),
+    sample((12,), constants=(np.arange(10),), complex=False),
+)
+
+
+def ranked(x: Any, ranks: Any) -> Any:
+    """Return the elements of given ranks along the last axis: what sorting would put there."""
+    return along_last(x, apply(_rank_places, (x, ranks)))
+
+
+def along_last(x: Any, places: Any) -> Any:
+    """Return the elements at places along the last axis, one row of places for each row of `x`."""
+    lead = x.shape[:-1]
+    rows = [
+        np.arange(n).reshape((n,) + (1,) * (len(lead) - axis)) for axis, n in enumerate(lead)
+    ]
+    return FUNCTIONS[np.ndarray.__getitem__](x, (*rows, places))
+
+
+# NumPy's functions
+
+
+def _flat_without_axis(a: Any, axis: Any) -> tuple[Any, int]:
+    a = as_array(a)
+    return (np.ravel(a), -1) if axis is None else (a, axis)
+
+
+def _how(function: Any, a: Any, axis: Any, kind: Any, order: Any, **others: Any) -> dict[str, Any]:
+    """Return the keywords of a sort that were given, after NumPy has looked at them."""
+    how = {name: value for name, value in (("kind", kind), ("order", order), *others.items()) if value is not None}
+    function(np.zeros((1,) * a.ndim, a.dtype), axis, **how)
+    return how
+
+
+@answers_traced(np.sort)
+def sort(
+    a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None, **others: Any
+) -> Any:
+    """Return the elements in order along an axis; each carries its derivative along."""
+    a, axis = _flat_without_axis(a, axis)
+    _how(np.sort, a, axis, kind, order, stable=stable, **others)
+    metadata: dict[str, Any] = {"axis": axis}
+    if others.get("descending") is True:
+        metadata["descending"] = True
+    return permuted(a, apply(_stable_order, (a,), metadata), axis)
+
+
+@answers_traced(np.argsort)
+def argsort(
+    a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None, **others: Any
+) -> Any:
+    """Return the indices that sort along an axis."""
+    a, axis = _flat_without_axis(a, axis)
+    how = _how(np.argsort, a, axis, kind, order, stable=stable, **others)
+    return apply(_argsort, (a,), {"axis": axis, **how})
+
+
+def _kth(kth: Any) -> Any:
+    return np.asarray(kth).tolist()
+
+
+@answers_traced(np.partition)
+def partition(a: Any, kth: Any, axis: int | None = -1, kind: Any = "introselect", order: Any = None) -> Any:
+    """Return the elements with the k-th where sorting would put it, smaller ones before and larger ones after."""
+    a, axis = _flat_without_axis(a, axis)
+    _how(np.sort, a, axis, None, order)
+    return permuted(a, apply(_partition_order, (a,), {"kth": _kth(kth), "axis": axis, "kind": kind}), axis)
+
+
+@answers_traced(np.argpartition)
+def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: Any = "introselect", order: Any = None) -> Any:
+    """Return the indices that `partition` goes by."""
+    a, axis = _flat_without_axis(a, axis)
+    _how(np.sort, a, axis, None, order)
+    return apply(_argpartition, (a,), {"kth": _kth(kth), "axis": axis, "kind": kind})
+
+
+@answers_traced(np.sort_complex)
+def sort_complex(a: Any) -> Any:
+    """Return the elements in order along the last axis, as complex numbers."""
+    ordered = sort(a)
+    return as_array(ordered, np.sort_complex(np.zeros(1, ordered.dtype)).dtype)
+
+
+def _batched_lexsort(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+    axis = metadata["axis"]
+    return apply(_lexsort, all_mapped(values, mapped, size), {"axis": axis + 1 if axis >= 0 else axis})
+
+
+class _NoRules:
+    """The rules of any number of arguments without a derivative."""
+
+    def __getitem__(self, argnum: int) -> None:
+        return None
+
+
+_lexsort = register(
+    Primitive(
+        "lexsort",
+        lambda *keys, axis: np.lexsort(keys, axis),
+        _NoRules(),
+        None,
+        _batched_lexsort,
+        samples=(sample((3,), (3,), axis=-1), sample((2, 3), (2, 3), axis=0)),
+    )
+)
+
+
+@answers_traced(np.lexsort)
+def lexsort(keys: Any, axis: int = -1) -> Any:
+    """Return the indices that sort by the last key, then by the one before it, and so on."""
+    return apply(_lexsort, [as_array(key) for key in keys], {"axis": axis})
+
+
+def _batched_searchsorted(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+    a, v = values
+    if not mapped[0]:
+        return apply(_searchsorted, (a, v), metadata)
+    # NumPy searches one sorted array at a time.
+    return np.stack([apply(_searchsorted, (a[i], v[i] if mapped[1] else v), metadata) for i in range(size)])
+
+
+_searchsorted = _constant(
+    "searchsorted",
+    lambda a, v, side="left": np.searchsorted(a, v, side),
+    _batched_searchsorted,
+    sample((4,), (3,)),
+    sample((4,), (2, 3), side="right"),
+)
+
+
+@answers_traced(np.searchsorted)
+def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+    """Return where elements would have to be inserted into a sorted array."""
+    a, v = as_array(a), as_array(v)
+    np.searchsorted(np.zeros(0), np.zeros(0), side)
+    if sorter is not None:
+        a = FUNCTIONS[np.take](a, sorter)
+    return apply(_searchsorted, (a, v), {"side": side})
+
+
+@answers_traced(np.digitize)
+def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    """Return the numbers of the bins that elements are in."""
+    x, bins = as_array(x), as_array(bins)
+    edges = values_of(bins, "np.digitize")
+    np.digitize(np.zeros(0, x.dtype), edges)  # NumPy's checks
+    side = "left" if right else "right"
+    if edges.size and edges[0] > edges[-1]:
+        return len(edges) - searchsorted(bins[::-1], x, side)
+    return searchsorted(bins, x, side)
+
+
+def _batched_isin(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+    element, tests = values
+    if not mapped[1]:
+        return apply(_isin, (element, tests), metadata)
+    return np.stack([apply(_isin, (element[i] if mapped[0] else element, tests[i]), metadata) for i in range(size)])
+
+
+_isin = _constant(
+    "isin",
+    lambda element, test_elements, **how: np.isin(element, test_elements, **how),
+    _batched_isin,
+    sample((2, 3), (2,)),
+)
+
+
+@answers_traced(np.isin)
+def isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
+) -> Any:
+    """Return which elements are among others."""
+    how = {"assume_unique": assume_unique, "invert": invert, "kind": kind}
+    return apply(_isin, (as_array(element), as_array(test_elements)), how)
+
+
+def _extremum_without_nan(function: Any, stand_in: float) -> None:
+    """Let `nanargmax` or `nanargmin` be `argmax` or `argmin` with NaNs replaced."""
+
+    def answer(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+        a = as_array(a)
+        if a.dtype.kind in "fc":
+            missing = np.isnan(a)
+            if a.size and np.any(example_of(np.all(missing, axis=axis))):
+                raise ValueError("All-NaN slice encountered")
+            a = np.where(missing, stand_in, a)
+        return FUNCTIONS[np.argmax if stand_in < 0 else np.argmin](a, axis, keepdims=keepdims)
+
+    answer.__name__ = function.__name__
+    answers_traced(function)(answer)
+
+
+_extremum_without_nan(np.nanargmax, -np.inf)
+_extremum_without_nan(np.nanargmin, np.inf)
+
+
+# Sets: what they pick is known from the values
+
+
+@answers_traced(np.unique)
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    **how: Any,
+) -> Any:
+    """Return the different elements, or slices along an axis; of equal ones the first is taken."""
+    ar = as_array(ar)
+    value = values_of(ar, "np.unique")
+    asked = return_index, return_inverse, return_counts
+    unique_of: Any = np.unique
+    found = unique_of(value, *asked, axis, **how)
+    first = _first_places(value, found[0] if any(asked) else found, axis, how)
+    picked = np.take(np.ravel(ar) if axis is None else ar, first, axis or 0)
+    return (picked, *boxed_leaves(found[1:])) if any(asked) else picked
+
+
+def _first_places(value: Any, found: Any, axis: int | None, how: dict[str, Any]) -> Any:
+    """Return where what `unique` found stands first."""
+    how = {name: setting for name, setting in how.items() if name != "sorted"}
+    unique_of: Any = np.unique
+    ordered, first = unique_of(value, return_index=True, axis=axis, **how)
+    if axis is None and value.size and not np.array_equal(ordered, found, equal_nan=value.dtype.kind in "fc"):
+        return first[np.searchsorted(ordered, found)]  # found by hashing, and in no order
+    return first
+
+
+@answers_traced(np.unique_values)
+def unique_values(x: Any) -> Any:
+    """Return the different elements, in the order in which NumPy has them."""
+    x = as_array(x)
+    value = values_of(x, "np.unique_values")
+    return np.take(np.ravel(x), _first_places(value, np.unique_values(value), None, {"equal_nan": False}))
+
+
+def _unique_with_more(function: Any) -> None:
+    """Let `unique_counts` and its kin have derivatives in their field `values`."""
+
+    def answer(x: Any) -> Any:
+        x = as_array(x)
+        value = values_of(x, f"np.{function.__name__}")
+        found = function(value)
+        values = np.take(np.ravel(x), _first_places(value, found.values, None, {"equal_nan": False}))
+        return boxed_leaves(found)._replace(values=values)
+
+    answer.__name__ = function.__name__
+    answers_traced(function)(answer)
+
+
+for _function in (np.unique_counts, np.unique_inverse, np.unique_all):
+    _unique_with_more(_function)
+
+
+@answers_traced(np.intersect1d)
+def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+    """Return the elements that two arrays have in common, in order; they are taken from the first array."""
+    ar1, ar2 = as_array(ar1), as_array(ar2)
+    values = [values_of(x, "np.intersect1d") for x in (ar1, ar2)]
+    _, first, second = np.intersect1d(values[0], values[1], assume_unique, return_indices=True)
+    picked = np.take(as_array(ar1, np.result_type(ar1.dtype, ar2.dtype)), first)
+    return (picked, *boxed_leaves((first, second))) if return_indices else picked
+
+
+@answers_traced(np.union1d)
+def union1d(ar1: Any, ar2: Any) -> Any:
+    """Return the elements that either array has, in order."""
+    return unique(np.concatenate([as_array(ar1), as_array(ar2)], axis=None))
+
+
+def _picked_first(ar: Any, assume_unique: bool) -> Any:
+    return np.ravel(as_array(ar)) if assume_unique else unique(ar)
+
+
+@answers_traced(np.setdiff1d)
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    """Return the elements of the first array that the second one does not have."""
+    ar1 = _picked_first(ar1, assume_unique)
+    kept = np.isin(values_of(ar1, "np.setdiff1d"), values_of(ar2, "np.setdiff1d"), invert=True)
+    return np.take(ar1, np.flatnonzero(kept))
+
+
+@answers_traced(np.setxor1d)
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    """Return the elements that only one of two arrays has, in order."""
+    joined = np.concatenate([_picked_first(ar, assume_unique) for ar in (ar1, ar2)])
+    order = stable_order(values_of(joined, "np.setxor1d"), 0)
+    ordered = np.take(joined, order)
+    value = values_of(ordered, "np.setxor1d")
+    changes = np.concatenate([[True], value[1:] != value[:-1], [True]]) if value.size else np.zeros(1, np.bool_)
+    return np.take(ordered, np.flatnonzero(changes[1:] & changes[:-1]))

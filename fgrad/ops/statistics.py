@@ -1,0 +1,292 @@
+"""Averages, covariances, and reductions that pass over NaN, all made of other operations.
+
+What the nan-functions skip gets the derivative 0, of second order too: `where` puts a number in its place.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fgrad.ops import reductions
+from fgrad.ops.families import plain_axis
+from fgrad.ops.quantiles import fitted_weights
+from fgrad.ops.reductions import degrees, divided, root, squared
+from fgrad.ops.shaping import as_array
+from fgrad.ops.tracing import answers_traced, example_of
+
+Axis = Any
+"""An axis, a tuple of them, or None for all."""
+
+
+# Reductions without NaN
+
+
+def _without_nan(a: Any, stand_in: float) -> Any:
+    """Return an array with a number in place of NaN."""
+    return np.where(np.isnan(a), stand_in, a) if a.dtype.kind in "fc" else a
+
+
+def _options(**options: Any) -> dict[str, Any]:
+    """Return the options that were given."""
+    return {name: value for name, value in options.items() if value is not np._NoValue and value is not None}
+
+
+def _nan_total(function: Any, total: Callable[..., Any], neutral: int) -> None:
+    """Let `nansum` or `nanprod` be the total with 0 or 1 in place of NaN."""
+
+    def answer(
+        a: Any,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: Any = np._NoValue,
+        initial: Any = np._NoValue,
+        where: Any = np._NoValue,
+    ) -> Any:
+        options = _options(axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
+        return total(_without_nan(as_array(a), neutral), **options)
+
+    answer.__name__ = function.__name__
+    answers_traced(function)(answer)
+
+
+_nan_total(np.nansum, reductions.sum, 0)
+_nan_total(np.nanprod, reductions.prod, 1)
+
+
+def _numbers(a: Any, axis: Axis, keepdims: bool, where: Any) -> Any:
+    """Return how many elements that are not NaN go into each result."""
+    present = np.logical_not(np.isnan(a))
+    return reductions.sum(present if where is True else np.logical_and(present, where), axis, keepdims=keepdims)
+
+
+def _checked_dtype(a: Any, dtype: Any) -> Any:
+    """Return an array in the dtype that was asked for.
+
+    Raises:
+        TypeError: that dtype cannot hold the result.
+    """
+    if dtype is not None and a.dtype.kind in "fc" and np.dtype(dtype).kind not in "fc":
+        raise TypeError("If a is inexact, then dtype must be inexact")
+    return as_array(a, dtype)
+
+
+@answers_traced(np.nanmean)
+def nanmean(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = np._NoValue,
+    *,
+    where: Any = np._NoValue,
+) -> Any:
+    """Return the mean along axes of what is not NaN."""
+    a = as_array(a)
+    options = _options(axis=plain_axis(axis), keepdims=keepdims, where=where)
+    if a.dtype.kind not in "fc":
+        return np.mean(a, dtype=dtype, **options)
+    a = _checked_dtype(a, dtype)
+    number = _numbers(a, axis, options.get("keepdims", False), options.get("where", True))
+    if np.any(example_of(number) == 0):
+        warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=3)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return divided(reductions.sum(_without_nan(a, 0), **options), number)
+
+
+@answers_traced(np.nanvar)
+def nanvar(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: Any = np._NoValue,
+    *,
+    where: Any = np._NoValue,
+    mean: Any = np._NoValue,
+    correction: Any = np._NoValue,
+) -> Any:
+    """Return the variance along axes of what is not NaN."""
+    a = as_array(a)
+    axis, ddof = plain_axis(axis), degrees(ddof, correction)
+    options = _options(axis=axis, keepdims=keepdims, where=where)
+    if a.dtype.kind not in "fc":
+        return np.var(a, dtype=dtype, ddof=ddof, **options, **_options(mean=mean))
+    a = _checked_dtype(a, dtype)
+    kept, mask = options.get("keepdims", False), options.get("where", True)
+    missing = np.isnan(a)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if mean is np._NoValue:
+            total = reductions.sum(np.where(missing, 0, a), axis, keepdims=True, where=mask)
+            mean = divided(total, _numbers(a, axis, True, mask))
+        deviation = np.where(missing, 0, a - mean)
+        number = _numbers(a, axis, kept, mask) - ddof
+        result = divided(reductions.sum(squared(deviation), **options), number)
+    if np.any(example_of(number) <= 0):
+        warnings.warn("Degrees of freedom <= 0 for slice.", RuntimeWarning, stacklevel=3)
+    return np.where(number <= 0, np.nan, result)
+
+
+@answers_traced(np.nanstd)
+def nanstd(*args: Any, **keywords: Any) -> Any:
+    """Return the standard deviation along axes of what is not NaN; 0 where all elements are equal."""
+    return root(nanvar(*args, **keywords))
+
+
+@answers_traced(np.nan_to_num)
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """Return an array with numbers in place of NaN and infinity, which get the derivative 0."""
+    x = as_array(x)
+    if x.dtype.kind not in "fc":
+        return x
+    limits = np.finfo(x.dtype)
+    stand_ins = (
+        (np.isnan, nan),
+        (np.isposinf, limits.max if posinf is None else posinf),
+        (np.isneginf, limits.min if neginf is None else neginf),
+    )
+    if x.dtype.kind == "f":
+        return _replaced(x, x, stand_ins)
+    imaginary = [(is_it, 1j * value if np.isfinite(value) else complex(0, value)) for is_it, value in stand_ins]
+    return as_array(_replaced(np.real(x), np.real(x), stand_ins), x.dtype) + _replaced(
+        np.where(np.isfinite(np.imag(x)), 1j, 0) * np.where(np.isfinite(np.imag(x)), np.imag(x), 0),
+        np.imag(x),
+        imaginary,
+    ).astype(x.dtype)
+
+
+def _replaced(result: Any, x: Any, stand_ins: Any) -> Any:
+    """Return a result with other numbers where `x` is NaN or infinite."""
+    dtype = result.dtype
+    for is_it, value in stand_ins:
+        result = np.where(_is(is_it, x), value, result)
+    return result.astype(dtype) if result.dtype != dtype else result
+
+
+def _is(question: Any, x: Any) -> Any:
+    """Ask which elements are NaN, or infinite with one sign."""
+    if question is np.isnan:
+        return np.isnan(x)
+    return np.equal(x, np.inf if question is np.isposinf else -np.inf)
+
+
+# Averages and covariances
+
+
+@answers_traced(np.average)
+def average(
+    a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: Any = np._NoValue
+) -> Any:
+    """Return the average along axes, with weights; on request the sums of the weights, too."""
+    a = as_array(a)
+    axes = None if axis is None else np.lib.array_utils.normalize_axis_tuple(plain_axis(axis), a.ndim, "axis")
+    options = _options(axis=axes, keepdims=keepdims)
+    if weights is None:
+        result = np.mean(a, **options)
+        total: Any = np.asarray(a.size / result.size, result.dtype)
+    else:
+        weights = fitted_weights(weights, a, axes)
+        promoted = [a.dtype, weights.dtype, *([np.float64] if a.dtype.kind in "biu" else [])]
+        dtype = np.result_type(*promoted)
+        total = np.sum(weights, dtype=dtype, **options)
+        if np.any(example_of(total) == 0):
+            raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+        result = np.sum(as_array(a, dtype) * as_array(weights, dtype), **options) / total
+    if not returned:
+        return result
+    return result, np.broadcast_to(total, result.shape) if total.shape != result.shape else total
+
+
+@answers_traced(np.cov)
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Any:
+    """Return the covariance matrix of variables, each a row of observations."""
+    if ddof is not None and ddof != int(ddof):
+        raise ValueError("ddof must be integer")
+    x = _observations(m, y, rowvar, dtype)
+    if not x.shape[0]:
+        return np.zeros((0, 0))
+    weights = _cov_weights(fweights, aweights, x.shape[1])
+    mean, total = average(x, axis=1, weights=weights, returned=True)
+    if ddof is None:
+        ddof = 0 if bias else 1
+    number: Any = x.shape[1] - ddof if weights is None else total[0]
+    if weights is not None and ddof:
+        lost = ddof if aweights is None else ddof * np.sum(weights * as_array(aweights)) / number
+        number = number - lost
+    if np.any(example_of(number) <= 0):
+        warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=3)
+        number = np.where(number <= 0, 0.0, number)
+    deviation = x - mean[:, None]
+    weighed = deviation if weights is None else deviation * weights
+    products = np.dot(deviation, np.conjugate(weighed.T))
+    return np.squeeze(products * np.true_divide(1, number))
+
+
+def _observations(m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
+    """Return all variables as the rows of one array."""
+    arrays = [as_array(m)] if y is None else [as_array(m), as_array(y)]
+    for name, array in zip("my", arrays, strict=False):
+        if array.ndim > 2:
+            raise ValueError(f"{name} has more than 2 dimensions")
+    if dtype is None:
+        dtype = np.result_type(*(array.dtype for array in arrays), np.float64)
+    rows = []
+    for place, array in enumerate(arrays):
+        row = np.reshape(as_array(array, dtype), (1,) * (2 - array.ndim) + tuple(array.shape))
+        turned = array.ndim != 1 if place == 0 else row.shape[0] != 1
+        rows.append(row.T if turned and not rowvar else row)
+    return rows[0] if y is None or not rows[0].shape[0] else np.concatenate(rows, axis=0)
+
+
+def _cov_weights(fweights: Any, aweights: Any, count: int) -> Any:
+    """Return the product of the weights that are given, or None.
+
+    Raises:
+        TypeError: the frequencies are no integers.
+        RuntimeError, ValueError: the weights have more axes than one, another size, or are negative.
+    """
+    weights: Any = None
+    for name, given in (("fweights", fweights), ("aweights", aweights)):
+        if given is None:
+            continue
+        given = as_array(given, np.float64)
+        value = example_of(given)
+        if name == "fweights" and not np.all(value == np.around(value)):
+            raise TypeError("fweights must be integer")
+        if given.ndim > 1:
+            raise RuntimeError(f"cannot handle multidimensional {name}")
+        if given.shape[0] != count:
+            raise RuntimeError(f"incompatible numbers of samples and {name}")
+        if np.any(value < 0):
+            raise ValueError(f"{name} cannot be negative")
+        weights = given if weights is None else weights * given
+    return weights
+
+
+@answers_traced(np.corrcoef)
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+    """Return the correlation coefficients of variables, each a row of observations."""
+    products = cov(x, y, rowvar, dtype=dtype)
+    if products.ndim == 0:
+        return products / products
+    place = np.arange(products.shape[0])
+    deviation = np.sqrt(np.real(products[place, place]))
+    result = products / deviation[:, None] / deviation[None, :]
+    if result.dtype.kind == "c":
+        return np.clip(np.real(result), -1, 1) + 1j * np.clip(np.imag(result), -1, 1)
+    return np.clip(result, -1, 1)

@@ -1,0 +1,95 @@
+"""What the functions of this package may ask of the arguments they were handed.
+
+    answers_traced(np.median)    the decorated function answers where a trace follows an argument;
+                                 elsewhere NumPy's own function does, with its speed, warnings and errors
+    example_of(x)                the plain array, for checks and warnings alone
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import FUNCTIONS
+from fgrad.core.tensor import BOXES, Tensor, boxed, settle
+from fgrad.core.tree import flatten, unflatten
+from fgrad.ops.indexing import written
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def answers_traced(function: Any) -> Callable[[F], F]:
+    """Let a function answer calls of NumPy's in which a running trace follows an argument; it needs no `out`."""
+
+    def enter(answer: F) -> F:
+        parameters = list(inspect.signature(answer).parameters)
+        place = parameters.index("out") if "out" in parameters else len(parameters)
+
+        @functools.wraps(answer)
+        def choose(*args: Any, **keywords: Any) -> Any:
+            out = keywords.pop("out", None)
+            if place < len(args):
+                out, args = args[place], (*args[:place], None, *args[place + 1 :])
+            result = _run(function, answer, args, keywords)
+            return result if out is None else written(f"np.{function.__name__}", out, result)
+
+        FUNCTIONS[function] = choose
+        return answer
+
+    return enter
+
+
+def _run(function: Any, answer: Any, args: Any, keywords: dict[str, Any]) -> Any:
+    """Call the answer if something is traced; else NumPy, on arrays that it cannot change."""
+    leaves, treedef = flatten((args, keywords))
+    settled = [settle(leaf) for leaf in leaves]
+    if any(type(leaf) is Tensor for leaf in settled):
+        args, keywords = unflatten(treedef, settled)
+        return answer(*args, **keywords)
+    ours = [type(leaf) in BOXES for leaf in leaves]
+    plain = [_read_only(value) if is_ours else value for value, is_ours in zip(settled, ours, strict=True)]
+    args, keywords = unflatten(treedef, plain)
+    result = function(*args, **keywords)
+    return boxed_leaves(result) if any(ours) else result
+
+
+def _read_only(value: Any) -> Any:
+    view = np.asarray(value).view()
+    view.flags.writeable = False
+    return view
+
+
+def boxed_leaves(tree: Any) -> Any:
+    """Return containers with every plain array in them as a Tensor."""
+
+    def box_of(leaf: Any) -> Any:
+        if isinstance(leaf, np.ndarray):
+            return boxed(leaf[()])
+        return boxed(leaf) if isinstance(leaf, np.generic) else leaf
+
+    leaves, treedef = flatten(tree)
+    return unflatten(treedef, map(box_of, leaves))
+
+
+def no_out(name: str, out: Any) -> None:
+    """Refuse to write a result into anything.
+
+    Raises:
+        InPlaceError: a TypeError; `out` is given.
+    """
+    if out is not None:
+        raise errors.InPlaceError(f"np.{name}", errors.users_line())
+
+
+def example_of(x: Any) -> Any:
+    """Return the plain array in a tensor, for checks: under `vmap` the examples of the whole batch."""
+    value = settle(x)
+    while type(value) is Tensor:
+        value = value.unbox()
+    return value
+

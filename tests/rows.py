@@ -1,0 +1,82 @@
+"""Checks of one call of a NumPy function: a row of a table is a name, the call, and where it is made."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fgrad as fg
+from fgrad.core.tensor import Tensor
+from fgrad.core.tree import flatten, unflatten
+from fgrad.testing import check_grads
+
+SINGLE = {"d": np.float32, "D": np.complex64}
+
+
+def identified(rows: Any) -> list[Any]:
+    """Return the rows as parameters of a test, by their names, which must differ."""
+    names = [row[0] for row in rows]
+    assert len(set(names)) == len(names), sorted(name for name in names if names.count(name) > 1)
+    return [pytest.param(*row[1:], id=row[0]) for row in rows]
+
+
+def arrays(tree: Any) -> list[Any]:
+    return [x.numpy() if type(x) is Tensor else np.asarray(x) for x in fg.tree_leaves(tree)]
+
+
+def check_row(f: Any, *points: Any, order: int = 2) -> None:
+    """Check values, both modes to second order, single precision, and `vmap` against a loop.
+
+    Args:
+        f: takes `points`; its value on plain arrays is NumPy's own.
+        points: arrays of double precision.
+        order: of the highest derivative.
+    """
+    with np.errstate(all="ignore"):
+        check_values(f, points)
+        check_grads(f, points, order=order)
+        for place, x in enumerate(points):
+            check_grads(lambda x, place=place: f(*points[:place], x, *points[place + 1 :]), (x,), order=1)
+        check_single(f, points)
+        check_batch(f, points)
+
+
+def check_values(f: Any, points: Any) -> None:
+    """Tensors that are traced, and tensors that are not, must give what NumPy gives for arrays."""
+    numpys = f(*points)
+    for ours in (f(*map(Tensor, points)), fg.vjp(f, *points)[0], fg.jvp(f, points, points)[0]):
+        for found, expected in zip(arrays(ours), arrays(numpys), strict=True):
+            assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+
+
+def check_single(f: Any, points: Any) -> None:
+    """Values and derivatives of single precision have the dtype of NumPy's values, or of the arguments."""
+    points = [x.astype(SINGLE[x.dtype.char]) for x in map(np.asarray, points)]
+    numpys = arrays(f(*points))
+    value, pullback = fg.vjp(f, *points)
+    _, tangent = fg.jvp(f, tuple(points), tuple(points))
+    for found, tangent_of_it, expected in zip(arrays(value), arrays(tangent), numpys, strict=True):
+        assert found.dtype == tangent_of_it.dtype == expected.dtype
+    leaves, treedef = flatten(value)
+    ones = unflatten(treedef, [np.ones_like(leaf) for leaf in leaves])
+    for gradient, x in zip(pullback(ones), points, strict=True):
+        assert (gradient.dtype, gradient.shape) == (x.dtype, x.shape)
+
+
+def check_batch(f: Any, points: Any) -> None:
+    """`vmap` must agree with a loop, for values and for gradients of their sum."""
+    several = [np.stack([x, x * 1.02, x * 0.98]) for x in map(np.asarray, points)]
+    loop = [arrays(f(*each)) for each in zip(*several, strict=True)]
+    for found, expected in zip(arrays(fg.vmap(f)(*several)), zip(*loop, strict=True), strict=True):
+        np.testing.assert_allclose(found, np.stack(expected), rtol=1e-12, atol=1e-13)
+
+    def gradient(*points: Any) -> Any:
+        value, pullback = fg.vjp(f, *points)
+        leaves, treedef = flatten(value)
+        weights = [np.cos(np.arange(float(leaf.size))).reshape(leaf.shape) for leaf in leaves]
+        return pullback(unflatten(treedef, weights))
+
+    loop = [arrays(gradient(*each)) for each in zip(*several, strict=True)]
+    for found, expected in zip(arrays(fg.vmap(gradient)(*several)), zip(*loop, strict=True), strict=True):
+        np.testing.assert_allclose(found, np.stack(expected), rtol=1e-10, atol=1e-12)

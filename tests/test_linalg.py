@@ -1,0 +1,686 @@
+"""All of `numpy.linalg`: each way to call it, where a derivative needs care, and where there is none."""
+
+import inspect
+
+import numpy as np
+import pytest
+from rows import check_row, identified
+
+import fgrad as fg
+import fgrad.numpy as fnp
+from fgrad import errors
+from fgrad.core.primitive import FUNCTIONS
+from fgrad.core.tensor import Tensor
+from fgrad.testing import check_grads
+
+L = np.linalg
+RNG = np.random.default_rng(1)
+
+
+def uniform(*shape):
+    return RNG.uniform(-1, 1, shape)
+
+
+def complex_uniform(*shape):
+    return uniform(*shape) + 1j * uniform(*shape)
+
+
+def positive(x):
+    """Return a positive definite matrix near one with eigenvalues that are well apart."""
+    return x @ x.conj().swapaxes(-1, -2) * 0.3 + np.diag(np.arange(1.0, x.shape[-1] + 1))
+
+
+S, T, W = uniform(3, 3) + np.diag([3.0, -2.0, 1.5]), uniform(4, 2), uniform(2, 4)
+SS, TT = uniform(2, 3, 3) + np.diag([3.0, -2.0, 1.5]), uniform(2, 4, 2)
+CS, CT, CSS = complex_uniform(3, 3) + np.diag([3.0, -2.0, 1.5j]), complex_uniform(4, 2), complex_uniform(2, 3, 3)
+P, CP, PP = positive(uniform(3, 3)), positive(complex_uniform(3, 3)), positive(uniform(2, 3, 3))
+H, CH = uniform(3, 3) + np.diag([1.0, -3.0, 5.0]), complex_uniform(3, 3) + np.diag([1.0, -3.0, 5.0])
+REAL_VALUES = np.array([[1.0, 0.4, 0.2], [0.3, 3.0, 0.5], [0.1, 0.2, 6.0]])
+B, V, CB = uniform(3, 2), uniform(3), complex_uniform(3, 2)
+ONE, NONE = np.array([[1.7]]), np.zeros((0, 0))
+CUBE = uniform(2, 3, 4)
+
+
+def phaseless(f):
+    """Return a function of values and vectors that no phase of a vector changes."""
+
+    def g(x):
+        result = f(x)
+        return result[0], np.abs(result[1]) ** 2, outer_products(result[1])
+
+    return g
+
+
+def outer_products(v):
+    return v[..., :, None, :] * np.conj(v[..., None, :, :])
+
+
+def singular_parts(x, full=False):
+    u, s, vh = L.svd(x, full_matrices=full)
+    size = s.shape[-1]
+    return s, np.abs(u[..., :size]) ** 2, u[..., :, :size] @ vh[..., :size, :]
+
+
+ROWS = [
+    ("solve", L.solve, S, B),
+    ("solve a vector", L.solve, S, V),
+    ("solve stacks", L.solve, SS, B),
+    ("solve with one matrix", L.solve, S, uniform(2, 3, 2)),
+    ("solve stacks, broadcast", L.solve, SS[:, None], uniform(1, 3, 3, 1)),
+    ("solve a vector with stacks", L.solve, SS, V),
+    ("solve, complex", L.solve, CS, CB),
+    ("solve, complex and real", L.solve, CS, B),
+    ("solve, 1 by 1", L.solve, ONE, ONE),
+    ("solve, empty", L.solve, NONE, np.zeros((0, 2))),
+    ("solve for a number of right-hand sides", lambda b: L.solve(S, b), B),
+    ("inv", L.inv, S),
+    ("inv of stacks", L.inv, SS),
+    ("inv, complex", L.inv, CS),
+    ("inv, 1 by 1", L.inv, ONE),
+    ("inv, empty", L.inv, NONE),
+    ("pinv, square", L.pinv, S),
+    ("pinv, tall", L.pinv, T),
+    ("pinv, wide", L.pinv, W),
+    ("pinv of stacks", L.pinv, TT),
+    ("pinv, complex", L.pinv, CT),
+    ("pinv, complex and wide", L.pinv, CT.T),
+    ("pinv with rcond", lambda x: L.pinv(x, 1e-8), T),
+    ("pinv with rtol", lambda x: L.pinv(x, rtol=1e-8), T),
+    ("pinv with rtol=None", lambda x: L.pinv(x, rtol=None), T),
+    ("pinv, Hermitian", lambda x: L.pinv(x, hermitian=True), H),
+    ("pinv, complex Hermitian", lambda x: L.pinv(x, hermitian=True), CH),
+    ("lstsq, tall", lambda a, b: L.lstsq(a, b)[:2], uniform(5, 3), uniform(5, 2)),
+    ("lstsq, a vector", lambda a, b: L.lstsq(a, b)[:2], uniform(5, 3), uniform(5)),
+    ("lstsq, wide", lambda a, b: L.lstsq(a, b)[0], uniform(3, 5), uniform(3, 2)),
+    ("lstsq, square", lambda a, b: L.lstsq(a, b)[0], S, V),
+    ("lstsq, complex", lambda a, b: L.lstsq(a, b)[:2], complex_uniform(5, 3), complex_uniform(5, 2)),
+    ("lstsq, singular values", lambda a, b: L.lstsq(a, b)[3], uniform(5, 3), uniform(5, 2)),
+    ("lstsq, everything", lambda a, b: [L.lstsq(a, b, rcond=1e-10)[i] for i in (0, 1, 3)], T, uniform(4)),
+    ("tensorsolve", L.tensorsolve, uniform(2, 3, 6) + np.eye(6).reshape(2, 3, 6), uniform(2, 3)),
+    ("tensorsolve with axes", lambda a, b: L.tensorsolve(a, b, axes=(0, 2)), uniform(2, 6, 3), uniform(6)),
+    ("tensorinv", lambda a: L.tensorinv(a, ind=1), uniform(6, 2, 3)),
+    ("tensorinv of two", L.tensorinv, uniform(3, 2, 2, 3)),
+    ("det", L.det, S),
+    ("det of stacks", L.det, SS),
+    ("det, complex", L.det, CS),
+    ("det, 1 by 1", L.det, ONE),
+    ("det, empty", L.det, NONE),
+    ("slogdet", L.slogdet, S),
+    ("slogdet of stacks", L.slogdet, SS),
+    ("slogdet, complex", L.slogdet, CS),
+    ("slogdet, 1 by 1", L.slogdet, -ONE),
+    ("slogdet, its logarithm", lambda x: L.slogdet(x).logabsdet, S),
+    ("cholesky", L.cholesky, P),
+    ("cholesky of stacks", L.cholesky, PP),
+    ("cholesky, complex", L.cholesky, CP),
+    ("cholesky, upper", lambda x: L.cholesky(x, upper=True), P),
+    ("cholesky, complex and upper", lambda x: L.cholesky(x, upper=True), CP),
+    ("cholesky, 1 by 1", L.cholesky, ONE),
+    ("cholesky, empty", L.cholesky, NONE),
+    ("qr, square", L.qr, S),
+    ("qr, tall", L.qr, T),
+    ("qr, wide", L.qr, W),
+    ("qr of stacks", L.qr, TT),
+    ("qr, complex", L.qr, CT),
+    ("qr, complex and wide", L.qr, CT.T),
+    ("qr, only r", lambda x: L.qr(x, mode="r"), T),
+    ("qr, only r, wide", lambda x: L.qr(x, "r"), W),
+    ("qr, complete and square", lambda x: L.qr(x, mode="complete"), S),
+    ("qr, complete and wide", lambda x: L.qr(x, mode="complete"), W),
+    ("qr, only q", lambda x: L.qr(x).Q, T),
+    ("qr, 1 by 1", L.qr, ONE),
+    ("eigh", L.eigh, H),
+    ("eigh, upper", lambda x: L.eigh(x, UPLO="U"), H),
+    ("eigh of stacks", L.eigh, PP),
+    ("eigh, complex", phaseless(L.eigh), CH),
+    ("eigh, complex and upper", phaseless(lambda x: L.eigh(x, "U")), CH),
+    ("eigh, 1 by 1", L.eigh, ONE),
+    ("eigh, only vectors", lambda x: L.eigh(x).eigenvectors, H),
+    ("eigvalsh", L.eigvalsh, H),
+    ("eigvalsh, upper", lambda x: L.eigvalsh(x, "u"), H),
+    ("eigvalsh, complex", L.eigvalsh, CH),
+    ("eigvalsh of stacks", L.eigvalsh, PP),
+    ("eigvalsh, empty", L.eigvalsh, NONE),
+    ("eig, real values", L.eig, REAL_VALUES),
+    ("eig of stacks", L.eig, np.stack([REAL_VALUES, REAL_VALUES.T])),
+    ("eig, complex values", phaseless(L.eig), np.array([[1.0, 2.0, 0.3], [-1.5, 0.5, 0.2], [0.1, 0.4, 3.0]])),
+    ("eig, complex", phaseless(L.eig), CS),
+    ("eig, 1 by 1", L.eig, ONE),
+    ("eigvals", L.eigvals, REAL_VALUES),
+    ("eigvals, complex values", L.eigvals, np.array([[1.0, 2.0], [-1.5, 0.5]])),
+    ("eigvals, complex", L.eigvals, CS),
+    ("svd", L.svd, S),
+    ("svd, tall", lambda x: L.svd(x, full_matrices=False), T),
+    ("svd, wide", lambda x: L.svd(x, full_matrices=False), W),
+    ("svd of stacks", lambda x: L.svd(x, full_matrices=False), TT),
+    ("svd, complex", singular_parts, CS),
+    ("svd, complex and tall", singular_parts, CT),
+    ("svd, complex and wide", singular_parts, CT.T),
+    ("svd, full and tall", lambda x: singular_parts(x, full=True), T),
+    ("svd, full, its added vectors", lambda x: added_projection(L.svd(x)), T),
+    ("svd, full and wide", lambda x: added_projection(L.svd(x)), W),
+    ("svd, full and complex", lambda x: added_projection(L.svd(x)), CT),
+    ("svd, full, complex and wide", lambda x: added_projection(L.svd(x)), CT.T),
+    ("svd, only u", lambda x: L.svd(x).U, S),
+    ("svd, only vh", lambda x: L.svd(x, full_matrices=False).Vh, W),
+    ("svd without vectors", lambda x: L.svd(x, compute_uv=False), T),
+    ("svd, Hermitian", lambda x: L.svd(x, hermitian=True), H),
+    ("svd, Hermitian without vectors", lambda x: L.svd(x, compute_uv=False, hermitian=True), H),
+    ("svd, complex Hermitian", lambda x: L.svd(x, compute_uv=False, hermitian=True), CH),
+    ("svd, 1 by 1", L.svd, ONE),
+    ("svd, empty", lambda x: L.svd(x, full_matrices=False), np.zeros((0, 3))),
+    ("svdvals", L.svdvals, T),
+    ("svdvals, complex", L.svdvals, CT),
+    ("svdvals of stacks", L.svdvals, TT),
+    ("matrix_power 3", lambda x: L.matrix_power(x, 3), S),
+    ("matrix_power 1", lambda x: L.matrix_power(x, 1), S),
+    ("matrix_power 0", lambda x: L.matrix_power(x, 0) + x, S),
+    ("matrix_power 7", lambda x: L.matrix_power(x / 3, 7), SS),
+    ("matrix_power -2", lambda x: L.matrix_power(x, np.int64(-2)), CS),
+    ("multi_dot", lambda a, b, c: L.multi_dot([a, b, c]), T, W, uniform(4, 3)),
+    ("multi_dot of two", lambda a, b: L.multi_dot([a, b]), T, W),
+    ("multi_dot of four", lambda a, b, c: L.multi_dot([a, b, c, b]), T, W, uniform(4, 2)),
+    ("multi_dot with vectors", lambda a, b, c: L.multi_dot([a, b, c]), uniform(4), T, uniform(2)),
+    ("multi_dot from a vector", lambda a, b, c: L.multi_dot([a, b, c]), uniform(4), T, W),
+    ("multi_dot to a vector", lambda a, b, c: L.multi_dot([a, b, c]), W, T, uniform(2)),
+    ("matmul", L.matmul, CUBE, uniform(4, 2)),
+    ("tensordot", lambda a, b: L.tensordot(a, b, axes=([1], [0])), CUBE, B),
+    ("outer", L.outer, V, uniform(4)),
+    ("outer, complex", L.outer, CB[:, 0], CB[:, 1]),
+    ("cross", L.cross, uniform(2, 3), V),
+    ("cross along an axis", lambda a, b: L.cross(a, b, axis=0), uniform(3, 2), uniform(3, 2)),
+    ("vecdot", L.vecdot, CUBE, uniform(4)),
+    ("vecdot, complex", L.vecdot, CB, CB * 1j + 1),
+    ("vecdot along an axis", lambda a, b: L.vecdot(a, b, axis=0), B, uniform(3, 2)),
+    ("trace", L.trace, CUBE),
+    ("trace with an offset", lambda x: L.trace(x, offset=1), CUBE),
+    ("diagonal", L.diagonal, CUBE),
+    ("diagonal with an offset", lambda x: L.diagonal(x, offset=-1), CUBE),
+    ("matrix_transpose", L.matrix_transpose, CUBE),
+    ("cond", L.cond, T),
+    *((f"cond {p!r}", lambda x, p=p: L.cond(x, p), S) for p in (2, -2, "fro", "nuc", 1, -1, np.inf, -np.inf)),
+    ("cond of stacks", L.cond, TT),
+    ("cond of stacks, 1", lambda x: L.cond(x, 1), SS),
+    ("cond, complex", lambda x: L.cond(x, 1), CS),
+    ("norm", L.norm, V),
+    ("norm of a matrix", L.norm, CT),
+    ("norm of many axes", lambda x: L.norm(x, keepdims=True), CUBE),
+    ("norm of a number", L.norm, np.array(-2.0)),
+    *(
+        (f"norm {p!r} of a vector", lambda x, p=p: L.norm(x, p), V)
+        for p in (1, 2, 3, 2.5, 0.5, -1, -2.0, np.inf, -np.inf)
+    ),
+    *((f"norm {p!r} of complex numbers", lambda x, p=p: L.norm(x, p), CB[:, 0]) for p in (1, 2, 3, 0.5, np.inf)),
+    *(
+        (f"norm {p!r} along an axis", lambda x, p=p: L.norm(x, p, axis=1, keepdims=True), T)
+        for p in (None, 1, 3, -np.inf)
+    ),
+    *(
+        (f"norm {p!r} of a matrix", lambda x, p=p: L.norm(x, p), T)
+        for p in ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
+    ),
+    *(
+        (f"norm {p!r} of matrices in axes", lambda x, p=p: L.norm(x, p, axis=(2, 0), keepdims=True), CUBE)
+        for p in (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
+    ),
+    ("norm 2 of a complex matrix", lambda x: L.norm(x, 2), CT),
+    ("norm nuc of a complex matrix", lambda x: L.norm(x, "nuc"), CT),
+    ("vector_norm", L.vector_norm, CUBE),
+    ("vector_norm along axes", lambda x: L.vector_norm(x, axis=(2, 0), keepdims=True, ord=3), CUBE),
+    ("vector_norm along an axis", lambda x: L.vector_norm(x, axis=1, ord=1), CUBE),
+    ("vector_norm of all, kept", lambda x: L.vector_norm(x, keepdims=True, ord=np.inf), T),
+    ("matrix_norm", L.matrix_norm, CUBE),
+    ("matrix_norm nuc", lambda x: L.matrix_norm(x, keepdims=True, ord="nuc"), CUBE),
+]
+
+
+def added_projection(parts):
+    """Return the projections on the vectors that full matrices have more, and those of the others."""
+    u, s, vh = parts
+    size = s.shape[-1]
+    u_added, v_added = u[:, size:], vh[size:]
+    return u_added @ np.conj(u_added).T, np.conj(v_added).T @ v_added, s
+
+
+CALLS = [pytest.param(row.values[0], row.values[1:], id=row.id) for row in identified(ROWS)]
+
+
+@pytest.mark.parametrize(("f", "points"), CALLS)
+def test_value_and_derivatives(f, points):
+    check_row(f, *points)
+
+
+def test_every_function_of_the_namespace_is_answered():
+    names = [name for name, f in vars(L).items() if callable(f) and not inspect.isclass(f) and not name.startswith("_")]
+    assert {name for name in names if getattr(L, name) not in FUNCTIONS} == {"test"}
+    for name in set(names) - {"test"}:
+        if name not in ("diagonal", "matrix_transpose", "matmul", "tensordot"):
+            assert FUNCTIONS[getattr(L, name)].__doc__, name
+
+
+NAMES = {L.eigh: "EighResult", L.eig: "EigResult", L.svd: "SVDResult", L.qr: "QRResult", L.slogdet: "SlogdetResult"}
+
+
+@pytest.mark.parametrize(("f", "name"), NAMES.items(), ids=NAMES.values())
+def test_several_results_are_numpys_named_tuples_of_tensors(f, name):
+    seen = [f(Tensor(H))]
+
+    def loss(x):
+        seen.append(f(x))
+        return np.sum(np.abs(seen[-1][0]))
+
+    fg.grad(loss)(H)
+    fg.jvp(loss, (H,), (H,))
+    fg.vmap(loss)(np.stack([H, H]))
+    assert len(seen) == 4
+    for result in seen:
+        assert type(result) is type(f(H))
+        assert type(result).__name__ == name
+        assert all(type(each) is Tensor for each in result)
+
+
+# Singular and repeated
+
+
+def by_minors(x):
+    """Return a determinant without any elimination."""
+    if x.shape[-1] == 1:
+        return x[0, 0]
+    rest = [fnp.concatenate([x[1:, :i], x[1:, i + 1 :]], axis=1) for i in range(x.shape[-1])]
+    return sum((-1) ** i * x[0, i] * by_minors(minor) for i, minor in enumerate(rest))
+
+
+def of_rank(rank, size=4):
+    rng = np.random.default_rng(rank)
+    return rng.uniform(-1, 1, (size, rank)) @ rng.uniform(-1, 1, (rank, size))
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2, 3, 4])
+def test_det_of_every_rank_to_second_order(rank):
+    x = of_rank(rank)
+    np.testing.assert_allclose(fg.grad(L.det)(x), fg.grad(by_minors)(x), atol=1e-13)
+    for hessian in (fg.hessian(L.det)(x), fg.jacrev(fg.grad(L.det))(x), fg.jacfwd(fg.jacfwd(L.det))(x)):
+        np.testing.assert_allclose(hessian, fg.hessian(by_minors)(x), atol=1e-13)
+
+
+def test_det_of_singular_complex_and_stacked_matrices():
+    singular = np.array([[1.0, 2.0], [2.0, 4.0]])
+    np.testing.assert_allclose(fg.grad(L.det)(singular), [[4, -2], [-2, 1]], atol=1e-14)
+    stack = np.stack([singular, np.eye(2), np.zeros((2, 2))])
+    gradients = fg.gradients_function(L.det)(stack)[0]
+    np.testing.assert_allclose(gradients, [[[4, -2], [-2, 1]], np.eye(2), np.zeros((2, 2))], atol=1e-14)
+    np.testing.assert_allclose(fg.vmap(fg.grad(L.det))(stack), gradients, atol=1e-14)
+    check_grads(L.det, (CB @ CB.T,))
+
+
+def test_the_third_derivative_of_a_determinant():
+    def third(x):
+        return fg.jacfwd(fg.jacfwd(fg.jacrev(L.det)))(x)
+
+    np.testing.assert_allclose(third(S), fg.jacfwd(fg.jacfwd(fg.jacrev(by_minors)))(S), atol=1e-12)
+    with pytest.raises(errors.NoDerivativeError, match="a third was asked for"):
+        third(of_rank(2, 3))
+
+
+def test_a_determinant_next_to_singular_is_accurate():
+    x = np.array([[1.0, 2.0], [2.0, 4.0 + 1e-12]])
+    np.testing.assert_allclose(fg.grad(L.det)(x), [[4 + 1e-12, -2], [-2, 1]], rtol=1e-14)
+
+
+def test_slogdet_of_a_singular_matrix_is_honest():
+    x = np.stack([np.array([[1.0, 2.0], [2.0, 4.0]]), np.diag([2.0, 4.0])])
+    with np.errstate(all="ignore"):
+        found = fg.gradients_function(lambda x: L.slogdet(x)[1])(x)[0].numpy()
+    assert np.array_equal(found[0], [[np.inf, -np.inf], [-np.inf, np.inf]])
+    np.testing.assert_allclose(found[1], np.diag([0.5, 0.25]), rtol=1e-14)
+
+
+def test_numpys_error_for_a_singular_matrix():
+    for f in (L.inv, lambda x: L.solve(x, V[:2])):
+        with pytest.raises(L.LinAlgError, match="Singular matrix"):
+            fg.gradients_function(f)(np.ones((2, 2)))
+    with pytest.raises(L.LinAlgError, match="Matrix is not positive definite"):
+        fg.gradients_function(L.cholesky)(-np.eye(2))
+
+
+REPEATED = np.diag([2.0, 2.0, 5.0])
+TURN, CTURN = L.qr(uniform(3, 3))[0], L.qr(complex_uniform(3, 3))[0]
+TURNS = pytest.mark.parametrize("turn", [np.eye(3), TURN, CTURN], ids=["diagonal", "turned", "complex"])
+
+
+def turned(turn, middle):
+    return turn @ middle @ turn.conj().T
+
+
+def polar(x):
+    u, _, vh = L.svd(x, full_matrices=False)
+    return u @ vh
+
+
+def onto(v):
+    return v @ np.conj(v).T
+
+
+@TURNS
+def test_losses_that_no_choice_of_basis_changes(turn):
+    """Finite differences split the repeated value, and the loss does not see it."""
+    x = turned(turn, REPEATED)
+    check_grads(lambda x: onto(L.eigh(x)[1][:, :2]), (x,), order=1)
+    check_grads(lambda x: onto(L.eigh(x)[1][:, 2:]), (x,), order=1)
+    check_grads(lambda x: L.eigvalsh(x)[2], (x,), order=1)
+    check_grads(lambda x: np.sum(np.exp(L.eigvalsh(x))), (x,), order=1)
+    check_grads(lambda x: np.sum(np.exp(L.eigh(x)[0])), (x,), order=1)
+    check_grads(lambda x: np.sum(L.svdvals(x) ** 2), (x,), order=1)
+    check_grads(lambda x: np.prod(L.svdvals(x)), (x,), order=1)
+    check_grads(lambda x: onto(L.svd(x)[0][:, 1:]), (x,), order=1)
+    check_grads(polar, (x,), order=1)
+    check_grads(lambda x: L.norm(x, "nuc"), (x,), order=1)
+    check_grads(lambda x: L.pinv(x), (x,), order=2)
+
+
+@TURNS
+def test_repeated_values_against_closed_forms(turn):
+    x, c = turned(turn, REPEATED), turned(turn, H + H.T)
+    t = uniform(3, 3) if turn is not CTURN else complex_uniform(3, 3)
+    read = np.tril(t, -1) + np.tril(t, -1).conj().T + np.diag(np.diag(t).real)  # what NumPy reads of t
+    pair, other = onto(turn[:, :2]), onto(turn[:, 2:])
+
+    def along(f):
+        found = np.real(np.sum(np.conj(fg.grad(f)(x)) * t))
+        np.testing.assert_allclose(found, fg.jvp(f, (x,), (t,))[1], rtol=1e-12)
+        return found
+
+    moved = np.real(np.sum(c * (pair @ read @ other + other @ read @ pair))) / (2 - 5)
+    np.testing.assert_allclose(along(lambda x: np.real(np.sum(c * onto(L.eigh(x)[1][:, :2])))), moved, rtol=1e-11)
+    cubes = np.real(np.trace(3 * x @ x @ read))
+    np.testing.assert_allclose(along(lambda x: np.sum(L.eigvalsh(x) ** 3)), cubes, rtol=1e-12)
+    np.testing.assert_allclose(along(lambda x: np.sum(L.eigh(x).eigenvalues ** 3)), cubes, rtol=1e-12)
+
+
+def test_repeated_singular_values_against_closed_forms():
+    x = 2.0 * L.qr(uniform(4, 3))[0]
+    np.testing.assert_allclose(fg.grad(lambda x: np.sum(L.svdvals(x) ** 2))(x), 2 * x, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(fg.grad(lambda x: L.norm(x, "nuc"))(x), x / 2, rtol=1e-12, atol=1e-14)
+    # Equal largest values share the derivative, so that it does not depend on the basis.
+    np.testing.assert_allclose(fg.grad(lambda x: L.norm(x, 2))(x), x / 6, rtol=1e-12, atol=1e-14)
+    c = uniform(4, 3)
+    q = x / 2
+    expected = (c - q @ q.T @ c + q @ (q.T @ c - c.T @ q) / 2) / 2  # that of Q's polar factor, which is Q, halved
+    gradient = fg.grad(lambda x: np.sum(c * polar(x)))(x)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-11, atol=1e-13)
+
+
+SPLIT = [
+    lambda x: np.sum(L.eigvalsh(x) ** 3),
+    lambda x: np.sum(L.svdvals(x) ** 3),
+    lambda x: np.sum(C3 * onto(L.eigh(x)[1][:, :2])),
+    lambda x: np.sum(C3 * polar(x)),
+    lambda x: np.real(np.sum(L.eigvals(x) ** 3)),
+]
+C3 = uniform(3, 3)
+
+
+@pytest.mark.parametrize("f", SPLIT)
+def test_the_second_derivative_of_repeated_values_is_not_a_quiet_number(f):
+    for second in (fg.hessian(f), fg.jacrev(fg.grad(f)), fg.jacfwd(fg.jacfwd(f)), fg.jacrev(fg.jacfwd(f))):
+        assert np.isfinite(second(turned(TURN, np.diag([2.0, 3.0, 5.0]))).numpy()).all()
+        try:
+            found = second(turned(TURN, REPEATED)).numpy()
+        except errors.NoDerivativeError:
+            continue
+        assert np.isnan(found).any()
+
+
+def test_a_second_derivative_along_which_repeated_values_stay_equal():
+    f, x = (lambda x: np.sum(L.eigvalsh(x) ** 3)), turned(TURN, REPEATED)
+    np.testing.assert_allclose(fg.hvp(f)(x, np.eye(3)), np.tril(12 * x) - np.diag(np.diag(6 * x)), rtol=1e-12)
+
+
+def test_singular_matrices_have_singular_vectors():
+    x = of_rank(2)
+    check_grads(lambda x: onto(L.svd(x)[0][:, :2]), (x,), order=1)
+    check_grads(lambda x: onto(L.svd(x, full_matrices=False)[2][2:].T), (x,), order=1)
+    check_grads(lambda x: L.svdvals(x)[:2], (x,), order=1)
+    check_grads(lambda x: onto(L.svd(x[:, :3], full_matrices=False)[0][:, :2]), (x,), order=1)
+    tall = of_rank(1)[:, :2]
+    check_grads(lambda x: np.sum(L.svdvals(x) ** 2), (tall,), order=1)
+
+
+E2 = np.diag([1.0, 1.0, 3.0])
+REFUSED = [
+    ("a vector of a repeated value", lambda x: np.sum(H * L.eigh(x)[1]), turned(TURN, E2), "depends on the phase"),
+    ("one vector's projection", lambda x: (H @ L.eigh(x)[1])[0, 0] ** 2, turned(TURN, E2), "np.linalg.eigh chooses"),
+    ("the phase of an eigenvector", lambda x: np.sum(L.eigh(x)[1].imag), CH, "which np.linalg.eigh chooses"),
+    ("the phase of eig", lambda x: np.imag(L.eig(x)[1][1, 0]), CS, "which np.linalg.eig chooses"),
+    ("the basis of eig", lambda x: L.eig(x)[1][1, 0], np.eye(2), "which np.linalg.eig chooses"),
+    ("the phase of a singular vector", lambda x: np.real(L.svd(x)[0][0, 0]), CS, "which np.linalg.svd chooses"),
+    ("a repeated singular vector", lambda x: np.sum(H * L.svd(x)[0]), turned(TURN, E2), "which np.linalg.svd chooses"),
+    ("a vector of the value 0", lambda x: L.svd(x, False)[0][0, 2], of_rank(2)[:, :3], "which np.linalg.svd chooses"),
+    ("two vectors of the value 0", lambda x: np.sum(L.svd(x)[0][:, 2:]), of_rank(2), "which np.linalg.svd chooses"),
+    ("added vectors", lambda x: L.svd(x)[0][0, 3], T, "the vectors that full_matrices=True adds"),
+    ("added rows", lambda x: L.svd(x)[2][3, 0], W, "the vectors that full_matrices=True adds"),
+    ("pinv that drops a value", lambda x: np.sum(L.pinv(x, 0.5)), np.diag([1.0, 0.1]), "dropped singular values"),
+    ("lstsq that drops a value", lambda x: np.sum(L.lstsq(x, V[:2], 0.5)[0]), np.diag([1.0, 0.1]), "dropped singular"),
+    ("qr complete", lambda x: np.sum(L.qr(x, "complete")[1]), T, "adds columns to q, which are arbitrary"),
+    ("qr raw", lambda x: np.sum(L.qr(x, "raw")[0]), T, "mode='raw' has no derivative; use mode='reduced'"),
+]
+
+
+def matrix_function(x):
+    w, v = L.eigh(x)
+    return np.sum(H * ((v * np.exp(w)) @ v.T))
+
+
+REFUSED.append(("a function of a matrix", matrix_function, turned(TURN, E2), "joins vectors and values"))
+
+
+@pytest.mark.parametrize(("f", "x", "text"), identified(REFUSED))
+def test_what_has_no_derivative_is_refused(f, x, text):
+    with pytest.raises(errors.NoDerivativeError, match=text):
+        fg.grad(f)(x)
+
+
+def test_a_function_of_a_matrix_is_right_where_values_differ():
+    check_grads(matrix_function, (H,))
+
+
+def test_pseudo_inverse_and_least_squares_of_low_rank():
+    """The derivative holds along changes that keep the rank, as those of a product do."""
+    thin = uniform(4, 2)
+
+    def product(x):
+        return x @ W[:, :3]
+
+    check_grads(lambda x: L.pinv(product(x), rcond=1e-10), (thin,))
+    check_grads(lambda x, b: L.lstsq(product(x), b, rcond=1e-10)[0], (thin, uniform(4)))
+    _, residuals, rank, s = L.lstsq(Tensor(product(thin)), uniform(4))
+    assert (residuals.shape, int(rank), s.shape) == ((0,), 2, (3,))
+
+    def whole(a):
+        x, residuals, rank, s = L.lstsq(a, V[:2])
+        assert (residuals.shape, int(rank), s.shape, x.shape) == ((0,), 2, (2,), (4,))
+        return np.sum(x)
+
+    fg.grad(whole)(W)
+    np.testing.assert_array_equal(fg.vmap(lambda a: L.lstsq(a, V)[2])(np.stack([S, np.ones((3, 3))])), [3, 1])
+
+
+def test_an_ill_conditioned_pseudo_inverse_is_no_truncated_one():
+    x = turned(TURN, np.diag([1.0, 1e-5, 1e-11]))
+    np.testing.assert_allclose(fg.grad(lambda x: L.pinv(x)[0, 0])(x), fg.grad(lambda x: L.inv(x)[0, 0])(x), rtol=1e-2)
+
+
+# What is read, kept and asked for
+
+
+@pytest.mark.parametrize(
+    ("f", "read"),
+    [
+        (L.cholesky, np.tril),
+        (lambda x: L.cholesky(x, upper=True), np.triu),
+        (L.eigvalsh, np.tril),
+        (lambda x: L.eigh(x, "U")[0], np.triu),
+        (lambda x: L.svd(x, compute_uv=False, hermitian=True), np.tril),
+        (lambda x: L.pinv(x, hermitian=True), np.tril),
+    ],
+)
+def test_only_the_triangle_that_numpy_reads_gets_a_derivative(f, read):
+    gradient = fg.gradients_function(f)(P)[0].numpy()
+    assert np.array_equal(gradient, read(gradient))
+    assert np.all(read(gradient, 0)[read(np.ones((3, 3))) > 0] != 0)
+    unread = np.where(read(np.ones((3, 3))) > 0, P, np.nan)
+    np.testing.assert_array_equal(fg.gradients_function(f)(unread)[0], gradient)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(L.eigh(x)[1][:, 0] ** 3) + np.sum(L.eigvalsh(x) ** 2),
+        lambda x: np.sum(L.svd(x)[0] ** 3),
+        lambda x: np.sum(L.qr(x)[0] ** 3),
+        lambda x: L.slogdet(x)[1] ** 2,
+        lambda x: np.sum(L.eig(x)[1] ** 3),
+        lambda x: np.sum(L.lstsq(x, V)[0] ** 2) + np.sum(L.lstsq(x, V)[3] ** 2),
+    ],
+    ids=["eigh", "svd", "qr", "slogdet", "eig", "lstsq"],
+)
+def test_second_derivatives_inside_a_persistent_tape(f):
+    x = fg.constant(REAL_VALUES)
+    with fg.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        slope = tape.gradient(f(x), x)
+        total = np.sum(slope**2)
+    expected = fg.grad(lambda x: np.sum(fg.grad(f)(x) ** 2))(REAL_VALUES)
+    np.testing.assert_allclose(tape.gradient(total, x), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(tape.gradient(total, x), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_persistent_tape_gives_gradients_after_it_has_closed():
+    x = fg.constant(CH)
+    with fg.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        loss = np.sum(np.abs(L.eigh(x)[1]) ** 4)
+    expected = fg.grad(lambda x: np.sum(np.abs(L.eigh(x)[1]) ** 4))(CH)
+    for _ in range(2):
+        np.testing.assert_allclose(tape.gradient(loss, x), expected, rtol=1e-12)
+
+
+def test_solve_factors_each_matrix_once(monkeypatch):
+    calls = []
+    solve = L.solve
+
+    def counted(a, b):
+        calls.append(type(a))
+        return solve(a, b)
+
+    gradient = fg.gradients_function(lambda a, b: solve(a, b))
+    expected = gradient(S, B)
+    monkeypatch.setattr(L, "solve", counted)
+    for found, wanted in zip(gradient(S, B), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    assert calls == [np.ndarray, np.ndarray]
+
+
+def test_factorizations_of_repeated_use_are_not_computed_again(monkeypatch):
+    """The reverse rules of `inv`, `pinv`, `eigh` and `svd` use what the function itself has computed."""
+    pullbacks = [fg.vjp(f, P) for f in (L.inv, L.pinv, L.eigh, L.svd, L.eigvalsh, L.svdvals)]
+    for name in ("inv", "pinv", "eigh", "svd", "solve"):
+        monkeypatch.setattr(L, name, None)
+    for value, pullback in pullbacks:
+        assert pullback(value)[0].shape == (3, 3)
+
+
+def test_large_triangles_are_treated_by_halves():
+    rng = np.random.default_rng(0)
+    x, c = rng.standard_normal((130, 130)), rng.standard_normal((130, 130))
+    x = x @ x.T + 130 * np.eye(130)
+    gradient = fg.grad(lambda x: np.sum(c * L.cholesky(x)))(x).numpy()
+    # Murray's formula for the whole (section 3.1), which is used for small matrices only.
+    factor = L.cholesky(x)
+    inner = np.tril(factor.T @ np.tril(c))
+    inner[np.diag_indices(130)] /= 2
+    whole = L.solve(factor.T, L.solve(factor.T, inner.T).T)
+    whole = whole + whole.T
+    np.testing.assert_allclose(gradient, np.tril(whole) - np.diag(np.diag(whole)) / 2, rtol=1e-9, atol=1e-12)
+    t = rng.standard_normal((130, 130))
+    tangent = fg.jvp(lambda x: np.sum(c * L.cholesky(x)), (x,), (t,))[1]
+    np.testing.assert_allclose(tangent, np.sum(gradient * t), rtol=1e-9)
+
+
+def test_ranks_have_no_derivative_and_can_be_batched():
+    stack = np.stack([np.eye(3), np.ones((3, 3)), np.zeros((3, 3))])
+    np.testing.assert_array_equal(L.matrix_rank(Tensor(stack)), [3, 1, 0])
+    np.testing.assert_array_equal(fg.vmap(L.matrix_rank)(stack), [3, 1, 0])
+    np.testing.assert_array_equal(fg.vmap(lambda x: L.matrix_rank(x, hermitian=True, rtol=1e-3))(stack), [3, 1, 0])
+    assert fg.gradients_function(lambda x: L.matrix_rank(x) * 1.0)(S)[0].tolist() == np.zeros((3, 3)).tolist()
+    assert fg.grad(lambda x: L.matrix_rank(x) * x[0])(V).tolist() == [1.0, 0.0, 0.0]
+
+
+def test_norms_of_order_zero_count():
+    x = np.array([0.0, 2.0, -1.0])
+    assert L.norm(Tensor(x), 0).item() == 2.0
+    assert fg.grad(lambda x: L.norm(x, 0) + x[0])(x).tolist() == [1.0, 0.0, 0.0]
+
+
+def test_integers_and_lists_as_arguments():
+    assert L.inv(Tensor([[2, 1], [1, 1]])).tolist() == [[1.0, -1.0], [-1.0, 2.0]]
+    np.testing.assert_allclose(fg.grad(lambda b: np.sum(L.solve([[2, 0], [0, 4]], b)))(V[:2]), [0.5, 0.25])
+    np.testing.assert_allclose(fg.grad(lambda a: np.sum(L.solve(a, [1, 2])))(2 * np.eye(2)), [[-0.25, -0.5]] * 2)
+
+
+NUMPYS_ERRORS = [
+    ("solve, not square", L.solve, T, V),
+    ("solve, too short", L.solve, S, V[:2]),
+    ("solve, one axis", L.solve, V, V),
+    ("inv, not square", L.inv, T),
+    ("inv, one axis", L.inv, V),
+    ("det, not square", L.det, T),
+    ("slogdet, one axis", L.slogdet, V),
+    ("cholesky, not square", L.cholesky, T),
+    ("eigh, not square", L.eigh, T),
+    ("eigh, UPLO", lambda x: L.eigh(x, "X"), S),
+    ("eig, not square", L.eig, T),
+    ("eig, not finite", L.eig, S * np.nan),
+    ("svd, one axis", L.svd, V),
+    ("qr, mode", lambda x: L.qr(x, "none"), S),
+    ("pinv, two cutoffs", lambda x: L.pinv(x, 1e-3, rtol=1e-3), S),
+    ("lstsq, rows", L.lstsq, S, V[:2]),
+    ("matrix_power, not square", lambda x: L.matrix_power(x, 2), T),
+    ("matrix_power, not an integer", lambda x: L.matrix_power(x, 0.5), S),
+    ("multi_dot of one", lambda x: L.multi_dot([x]), S),
+    ("multi_dot of three axes", lambda x: L.multi_dot([S, x, S]), CUBE),
+    ("tensorinv, ind", lambda x: L.tensorinv(x, 0), CUBE),
+    ("outer of a matrix", L.outer, S, V),
+    ("cross of four", L.cross, T.T, T.T),
+    ("norm, three axes", lambda x: L.norm(x, 2), CUBE),
+    ("norm, order of vectors", lambda x: L.norm(x, "fro"), V),
+    ("norm, order of matrices", lambda x: L.norm(x, 3), S),
+    ("norm, axis twice", lambda x: L.norm(x, 1, axis=(0, 0)), S),
+    ("norm, axis", lambda x: L.norm(x, axis="x"), S),
+    ("cond, empty", L.cond, np.zeros((0, 0))),
+    ("cond, not square", lambda x: L.cond(x, 1), T),
+    ("float16", L.inv, np.eye(2, dtype=np.float16)),
+]
+
+
+@pytest.mark.parametrize(("f", "points"), [pytest.param(row[1], row[2:], id=row[0]) for row in NUMPYS_ERRORS])
+def test_numpys_errors_stay(f, points):
+    with pytest.raises(Exception) as numpys:  # noqa: PT011  # whatever it is
+        f(*points)
+    for run in (lambda: fg.vjp(f, *points), lambda: f(*map(Tensor, points))):
+        with pytest.raises(type(numpys.value)) as ours:
+            run()
+        assert str(ours.value) == str(numpys.value)
+
+
+def test_nothing_is_written_into_an_array():
+    with pytest.raises(errors.InPlaceError, match="multi_dot was to write a tensor"):
+        fg.grad(lambda x: np.sum(L.multi_dot([x, S], out=np.zeros((3, 3)))))(S)
+
+
+def test_graphs_and_jacobians_of_factorizations():
+    graph = fg.trace(lambda a, b: (L.solve(a, b), L.eigh(a)[0], L.norm(a, 2)))(S, V)
+    for found, expected in zip(graph(P, B[:, 0]), (L.solve(P, B[:, 0]), L.eigvalsh(P), L.norm(P, 2)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(fg.jacrev(L.inv)(S), fg.jacfwd(L.inv)(S), rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(fg.jacrev(L.cholesky)(P), fg.jacfwd(L.cholesky)(P), rtol=1e-10, atol=1e-13)

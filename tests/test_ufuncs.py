@@ -1,0 +1,400 @@
+"""Every ufunc of NumPy: its derivative or the lack of one, its keywords and its methods."""
+
+import math
+
+import numpy as np
+import pytest
+from rows import arrays, check_row, check_values, identified
+
+import fgrad as fg
+import fgrad.numpy as fnp
+from fgrad import errors
+from fgrad.core.primitive import FUNCTIONS, PRIMITIVES, UFUNCS
+from fgrad.core.tensor import Tensor
+from fgrad.testing import check_grads
+
+pytestmark = pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")
+
+RNG = np.random.default_rng(1)
+V = RNG.uniform(0.3, 1.5, 5)
+W = RNG.uniform(0.3, 1.5, 5)
+M = RNG.uniform(0.3, 1.5, (3, 4))
+Z = RNG.uniform(0.3, 1.5, 4) + 1j * RNG.uniform(0.3, 1.5, 4)
+MASK = np.array([True, False, True, True, False])
+
+INTEGERS_ONLY = {
+    "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift", "gcd", "lcm", "bitwise_count",
+    "isnat",
+}  # fmt: skip
+NUMPYS = sorted({value.__name__: value for value in vars(np).values() if isinstance(value, np.ufunc)}.items())
+
+
+def test_every_ufunc_is_answered():
+    assert [name for name, ufunc in NUMPYS if ufunc not in UFUNCS and ufunc not in FUNCTIONS] == []
+    assert len(NUMPYS) >= 90
+
+
+NEW_SPELLINGS = [
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "pow", "bitwise_invert", "bitwise_left_shift",
+    "bitwise_right_shift",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NEW_SPELLINGS)
+def test_new_spellings_are_the_same_ufuncs(name):
+    assert getattr(np, name) in UFUNCS
+
+
+ROWS = [
+    ("positive", np.positive, V),
+    ("cbrt", np.cbrt, V),
+    ("cbrt below 0", np.cbrt, -V),
+    ("fabs", np.fabs, V - 0.9),
+    ("degrees", np.degrees, V),
+    ("rad2deg", np.rad2deg, V),
+    ("radians", np.radians, V),
+    ("deg2rad", np.deg2rad, V),
+    ("float_power", np.float_power, V, W),
+    ("float_power of complex numbers", np.float_power, Z, Z[::-1]),
+    ("float_power of integers", lambda y: np.float_power(np.array([2, 3, 4]), y), V[:3]),
+    ("power of complex numbers", np.power, Z, Z[::-1]),
+    ("fmod", np.fmod, 3 * V, W),
+    ("fmod below 0", np.fmod, -3 * V, W),
+    ("remainder below 0", np.remainder, -3 * V, W),
+    ("divmod", np.divmod, 3 * V, W),
+    ("divmod, broadcast", lambda x, y: np.divmod(x[:, None], y), 3 * V, W),
+    ("the operator divmod", lambda x: divmod(x, 0.4), 3 * V),
+    ("the operator divmod from the right", lambda x: divmod(7.0, x), V),
+    ("modf", np.modf, 3 * V - 2),
+    ("frexp", np.frexp, 3 * V),
+    ("ldexp", lambda x: np.ldexp(x, [1, -2, 3, 0, 5]), V),
+    ("frexp and ldexp", lambda x: np.ldexp(*np.frexp(x)), V),
+    ("copysign", lambda x: np.copysign(x, [1.0, -1.0, -0.0, 0.0, -2.0]), V - 0.9),
+    ("copysign of both", np.copysign, V - 0.9, W - 0.9),
+    ("nextafter", lambda x: np.nextafter(x, 9.0), V),
+    ("spacing", lambda x: x * np.spacing(x), V),
+    ("logaddexp2", np.logaddexp2, V, W),
+    ("heaviside", lambda x, h: np.heaviside(x, h) * x, V - 0.9, W),
+    ("heaviside at 0", lambda h: np.heaviside(np.array([0.0, 1.0, -1.0]), h), V[:3]),
+    ("fmax", np.fmax, V, W),
+    ("fmin", np.fmin, V, W),
+    ("fmax with nan", lambda x: np.fmax(x, [np.nan, 0.1, 2.0, 0.1, np.nan]), V),
+    ("fmin with nan", lambda x: np.fmin([np.nan, 0.1, 2.0, 0.1, np.nan], x), V),
+    ("fmax and fmin of complex numbers", lambda x: np.fmax(x, Z[::-1]) + np.fmin(x, Z[::-1]) * x, Z),
+    ("maximum of complex numbers", lambda x: np.maximum(x, Z[::-1]) + np.minimum(x, Z[::-1]) * x, Z),
+    ("exp2, log2 of complex numbers", lambda x: np.exp2(x) * np.log2(x), Z),
+    ("expm1, log1p, log10 of complex numbers", lambda x: np.expm1(x) * np.log1p(x) * np.log10(x), Z),
+    ("inverses of complex numbers", lambda x: np.arcsin(x) * np.arccos(x) * np.arctan(x), Z),
+    ("hyperbolic inverses of complex numbers", lambda x: np.arcsinh(x) * np.arccosh(x) * np.arctanh(x), Z),
+    ("tan, tanh of complex numbers", lambda x: np.tan(x) * np.tanh(x) + np.sinh(x) * np.cosh(x), Z),
+    ("reciprocal, square, sqrt", lambda x: np.reciprocal(x) + np.square(x) * np.sqrt(x), Z),
+    ("sign, absolute, conjugate", lambda x: np.sign(x) * np.absolute(x) + np.conjugate(x), Z),
+    ("rint of complex numbers", lambda x: np.rint(x) * x, Z),
+    ("fix", lambda x: np.fix(3 * x) * x, V),
+    ("astype", lambda x: np.astype(x, np.complex128) * 1j, V),
+    ("the method astype", lambda x: x.astype(np.complex128, order="C", casting="safe", copy=False), V),
+    # keywords
+    ("dtype", lambda x: np.add(x, 1, dtype=np.float64), V),
+    ("dtype of complex numbers", lambda x: np.exp(x, dtype=np.complex128), V),
+    ("casting", lambda x: np.multiply(x, 2.0, dtype=np.float32, casting="unsafe").astype(float) * 0 + x, V),
+    ("signature", lambda x: np.multiply(x, 2, signature="dd->d", order="C", subok=False), V),
+    ("sig", lambda x: np.multiply(x, 2, sig=(None, None, np.float64)), V),
+    # methods
+    ("subtract.reduce", lambda x: np.subtract.reduce(x), M),
+    ("subtract.reduce axis", lambda x: np.subtract.reduce(x, axis=-1, keepdims=True), M),
+    ("subtract.reduce initial", lambda x: np.subtract.reduce(x, axis=1, initial=2.0), M),
+    ("divide.reduce", lambda x: np.divide.reduce(x, axis=1), M),
+    # Of vectors and rows, NumPy's own power.reduce and arctan2.reduce are wrong on some processors.
+    ("power.reduce", lambda x: np.power.reduce(x, axis=0), M),
+    ("hypot.reduce", lambda x: np.hypot.reduce(x), V),
+    ("hypot.reduce axes", lambda x: np.hypot.reduce(x, axis=(0, 1), keepdims=True), M),
+    ("hypot.reduce where", lambda x: np.hypot.reduce(x, where=MASK), V),
+    ("logaddexp.reduce", lambda x: np.logaddexp.reduce(x, axis=0), M),
+    ("logaddexp2.reduce", lambda x: np.logaddexp2.reduce(x, axis=None), M),
+    ("fmax.reduce", lambda x: np.fmax.reduce(x, axis=1), M),
+    ("fmin.reduce initial", lambda x: np.fmin.reduce(x, axis=1, initial=0.9), M),
+    ("fmax.reduce where", lambda x: np.fmax.reduce(x, where=MASK, initial=0.0), V),
+    ("hypot.reduce where initial", lambda x: np.hypot.reduce(x, where=MASK, initial=2.0), V),
+    ("logaddexp.reduce where initial", lambda x: np.logaddexp.reduce(x, where=MASK, initial=2.0), V),
+    ("logaddexp.reduce where", lambda x: np.logaddexp.reduce(x, where=MASK), V),
+    ("logaddexp.reduce initial", lambda x: np.logaddexp.reduce(x, axis=1, initial=2.0), M),
+    ("subtract.reduce where initial", lambda x: np.subtract.reduce(x, where=MASK, initial=2.0), V),
+    ("divide.reduce where initial", lambda x: np.divide.reduce(x, where=MASK, initial=2.0), V),
+    ("add.reduce", lambda x: np.add.reduce(x, axis=1), M),
+    ("multiply.reduce", lambda x: np.multiply.reduce(x), M),
+    ("maximum.reduce", lambda x: np.maximum.reduce(x, axis=1), M),
+    ("arctan2.reduce", lambda x: np.arctan2.reduce(x), M),
+    ("logical_and.reduce", lambda x: np.logical_and.reduce(x > 0.5, axis=1) * x[:, 0], M),
+    ("logical_or.reduce of numbers", lambda x: np.logical_or.reduce(x) * x, V),
+    ("logical_xor.reduce of one", lambda x: np.logical_xor.reduce(x[:1]) * x, V),
+    ("add.accumulate", lambda x: np.add.accumulate(x), M),
+    ("add.accumulate axis", lambda x: np.add.accumulate(x, axis=1), M),
+    ("multiply.accumulate", lambda x: np.multiply.accumulate(x, 1), M),
+    ("subtract.accumulate", lambda x: np.subtract.accumulate(x, axis=1), M),
+    ("divide.accumulate", lambda x: np.divide.accumulate(x), M),
+    ("maximum.accumulate", lambda x: np.maximum.accumulate(x), V),
+    ("minimum.accumulate", lambda x: np.minimum.accumulate(x, axis=1), M),
+    ("logaddexp.accumulate", lambda x: np.logaddexp.accumulate(x), V),
+    ("power.accumulate", lambda x: np.power.accumulate(x), M),
+    ("accumulate of one", lambda x: np.hypot.accumulate(x[:1]), V),
+    ("add.reduceat", lambda x: np.add.reduceat(x, [0, 2, 3]), V),
+    ("add.reduceat backwards", lambda x: np.add.reduceat(x, [3, 1, 1, 0]), V),
+    ("add.reduceat axis", lambda x: np.add.reduceat(x, [0, 2], axis=1), M),
+    ("multiply.reduceat", lambda x: np.multiply.reduceat(x, [0, 3, 2], axis=-1), M),
+    ("maximum.reduceat", lambda x: np.maximum.reduceat(x, [0, 2, 1]), V),
+    ("subtract.reduceat", lambda x: np.subtract.reduceat(x, [1, 4]), V),
+    ("multiply.outer", np.multiply.outer, V, W),
+    ("subtract.outer", lambda x, y: np.subtract.outer(x, y), M, V),
+    ("power.outer", np.power.outer, V[:2], W[:3]),
+    ("add.outer of plain and traced", lambda x: np.add.outer([1.0, 2.0], x), V),
+    ("divmod.outer", lambda x: np.divmod.outer(3 * x, W), V[:2]),
+]
+
+
+@pytest.mark.parametrize("row", [pytest.param(row[1:], id=row[0]) for row in ROWS])
+def test_values_and_derivatives(row):
+    check_row(*row)
+
+
+def test_rows_have_names_of_their_own():
+    assert len(identified(ROWS)) == len(ROWS)
+
+
+ALONE = [
+    (np.bitwise_count, [5, 7]), (np.invert, [5, 7]), (np.isnat, np.array(["NaT", "2020-01-01"], "M8[D]")),
+]  # fmt: skip
+PAIRS = [np.gcd, np.lcm, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift]
+
+
+@pytest.mark.parametrize(("ufunc", "x"), ALONE)
+def test_ufuncs_of_integers_and_dates(ufunc, x):
+    np.testing.assert_array_equal(ufunc(Tensor(x)), ufunc(np.array(x)))
+
+
+@pytest.mark.parametrize("ufunc", PAIRS)
+def test_ufuncs_of_two_integers(ufunc):
+    a, b = np.array([12, 18, 7]), np.array([8, 3, 2])
+    np.testing.assert_array_equal(ufunc(Tensor(a), b), ufunc(a, b))
+    np.testing.assert_array_equal(ufunc(a, Tensor(b)), ufunc(a, b))
+    np.testing.assert_array_equal(fg.vmap(ufunc)(a, b), ufunc(a, b))
+    np.testing.assert_array_equal(ufunc.outer(Tensor(a), b), ufunc.outer(a, b))
+    if ufunc not in (np.left_shift, np.right_shift):
+        np.testing.assert_array_equal(ufunc.reduce(Tensor(a)), ufunc.reduce(a))
+
+
+def test_integers_only_is_complete():
+    assert {p.name for p in PRIMITIVES.values() if p.is_ufunc and not p.samples} == INTEGERS_ONLY
+
+
+TRUTHS = [
+    np.isreal, np.iscomplex, np.isposinf, np.isneginf, np.isfinite, np.isinf, np.isnan, np.signbit,
+    lambda x: np.isclose(x, V), lambda x: np.isclose(x, V * (1 + 1e-9), equal_nan=True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", TRUTHS)
+def test_truth_values_are_constants(function):
+    x = np.array([0.5, np.inf, -np.inf, np.nan, -0.0])
+    np.testing.assert_array_equal(function(Tensor(x)), function(x))
+    np.testing.assert_array_equal(fg.vmap(function)(np.stack([x, x])), np.stack([function(x)] * 2))
+    assert fg.grad(lambda x: np.sum(function(x) * 1.0))(V).tolist() == [0.0] * 5
+
+
+def test_parts_that_are_real():
+    z = np.array([1.0 + 0j, 1j])
+    assert np.isreal(Tensor(z)).tolist() == [True, False]
+    assert np.iscomplex(Tensor(z)).tolist() == [False, True]
+
+
+def test_real_if_close():
+    for f, z in ((lambda x: np.real_if_close(x * (1 + 1e-20j)) * x, V), (np.real_if_close, Z), (np.real_if_close, V)):
+        check_values(f, (z,))
+        check_grads(f, (z,))
+
+
+EMATH = [
+    ("sqrt", lambda x: np.emath.sqrt(x)), ("log", lambda x: np.emath.log(x)), ("log2", lambda x: np.emath.log2(x)),
+    ("log10", lambda x: np.emath.log10(x)), ("logn", lambda x: np.emath.logn(2.0, x)),
+    ("power", lambda x: np.emath.power(x, 0.5)), ("power -2", lambda x: np.emath.power(x, -2)),
+    ("arccos", lambda x: np.emath.arccos(x)), ("arcsin", lambda x: np.emath.arcsin(x)),
+    ("arctanh", lambda x: np.emath.arctanh(x)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "function"), EMATH, ids=[name for name, _ in EMATH])
+def test_functions_that_go_over_to_complex_numbers(name, function):
+    for x in (V / 2, -V, -V - 1, V + 1, Z):
+        check_values(function, (x,))
+        check_grads(function, (x,))
+        single = x.astype(np.complex64 if x is Z else np.float32)
+        assert function(Tensor(single)).dtype == function(single).dtype
+    with pytest.raises(errors.ConcretizationError, match=f"np.emath.{name.split()[0]} needs a value"):
+        fg.vmap(function)(V)
+
+
+def test_comparisons_of_whole_arrays_give_booleans():
+    def f(x):
+        assert np.array_equiv(x, np.stack([x.numpy()] * 2)) is True
+        assert np.array_equal(x, V) is True
+        assert np.allclose(x, V) is True
+        return np.sum(x)
+
+    assert fg.grad(f)(V).tolist() == [1.0] * 5
+
+
+def test_out_takes_tensors_and_refuses_arrays():
+    def f(x):
+        whole, rest = fnp.zeros(5), fnp.zeros(5)
+        np.divmod(3 * x, 0.4, out=(whole, rest))
+        np.modf(x, out=(None, whole))
+        np.multiply(x, rest, out=rest, where=MASK)
+        np.add.reduce(np.stack([x, rest]), out=whole)
+        np.hypot.reduce(np.stack([x, whole]), out=whole)
+        return whole + np.clip(x, 0.5, 1.0, out=fnp.zeros(5)) + np.round(x, out=fnp.zeros(5)) + np.fix(x, fnp.zeros(5))
+
+    check_grads(f, (V,))
+    for name, call in [
+        ("np.divmod", lambda x: np.divmod(x, 0.4, out=(np.zeros(5), np.zeros(5)))),
+        ("np.modf", lambda x: np.modf(x, out=(None, np.zeros(5)))),
+        ("np.hypot.reduce", lambda x: np.hypot.reduce(x, out=np.zeros(()))),
+        ("np.subtract.outer", lambda x: np.subtract.outer(x, x, out=np.zeros((5, 5)))),
+        ("np.add.at", lambda x: np.add.at(np.zeros(5), [0], x[:1])),
+        ("np.fix", lambda x: np.fix(x, out=np.zeros(5))),
+        ("np.isposinf", lambda x: np.isposinf(x, out=np.zeros(5, bool))),
+    ]:
+        with pytest.raises(errors.InPlaceError, match=f"{name} was to write a tensor into a plain NumPy array"):
+            fg.grad(call)(V)
+
+
+def test_out_of_what_is_not_traced_may_be_an_array():
+    out = np.zeros(5)
+    assert np.sin(Tensor(V), out=out) is out
+    np.testing.assert_array_equal(out, np.sin(V))
+    assert np.round(Tensor(V), 1, out) is out
+    np.testing.assert_array_equal(out, np.round(V, 1))
+
+
+def test_what_numpy_refuses():
+    for call in (
+        lambda x: np.add(x, 1.5, dtype=np.int64),
+        lambda x: np.add(x, 1.5, casting="no", dtype=np.float32),
+        lambda x: np.subtract.reduce(x, axis=(0, 1)),
+        lambda x: np.subtract.reduce(x, axis=5),
+        lambda x: np.subtract.reduce(x, where=x > 0.5),
+        lambda x: np.add.accumulate(x, axis=5),
+        lambda x: np.add.reduceat(x, [7]),
+        lambda x: x.astype(np.int64, casting="safe"),
+        lambda x: np.subtract.reduce(x[:0]),
+    ):
+        with pytest.raises((TypeError, ValueError, IndexError)) as numpys:
+            call(M)
+        with pytest.raises(type(numpys.value)) as ours:
+            fg.grad(lambda x: np.sum(call(x)))(M)
+        assert str(ours.value)[:40] == str(numpys.value)[:40]
+
+
+KEYS = [[0, 2, 0, 0], (np.array([1, 1]),), slice(1, 3), np.array([True, False, True, False, True]), 2]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=repr)
+@pytest.mark.parametrize("ufunc", [np.add, np.subtract, np.multiply, np.divide, np.maximum, np.power])
+def test_at(ufunc, key):
+    def f(x, v):
+        y = x * 1.0
+        ufunc.at(y, key, v)
+        return y
+
+    for v in (RNG.uniform(0.3, 1.5, V[key].shape), np.array(0.7)):
+        expected = V.copy()
+        ufunc.at(expected, key, v)
+        np.testing.assert_allclose(f(Tensor(V), v), expected, rtol=1e-13)
+        check_grads(f, (V, v))
+        check_grads(fg.vmap(f), (np.stack([V, W]), np.stack([v, v * 0.9])), order=1)
+
+
+def test_at_with_one_argument_and_with_indices_that_differ():
+    def negated(x):
+        y = x * 1.0
+        np.negative.at(y, [0, 2, 2])
+        return y
+
+    expected = V.copy()
+    np.negative.at(expected, [0, 2, 2])
+    np.testing.assert_array_equal(negated(Tensor(V)), expected)
+    check_grads(negated, (V,))
+
+    def added(x, i):
+        y = fnp.array(x)
+        np.add.at(y, i, fnp.take(x, i))
+        return y
+
+    places = np.array([[0, 0], [3, 1]])
+    expected = np.stack([np.array(added(Tensor(V), i)) for i in places])
+    np.testing.assert_allclose(fg.vmap(added, in_axes=(None, 0))(V, places), expected)
+
+
+def test_at_on_a_tensor_in_a_table_counts_as_numpy_does():
+    counts = fnp.zeros(4)
+    np.add.at(counts, [0, 3, 3], 1.0)
+    assert counts.tolist() == [1.0, 0.0, 0.0, 2.0]
+    whole = fnp.zeros(4, dtype=int)
+    with pytest.raises(errors.DtypeError, match="would round a value of dtype float64"):
+        np.add.at(whole, [0], 0.5)
+
+
+def test_a_mask_without_a_neutral_element():
+    with pytest.raises(errors.MissingRuleError, match="np.arctan2.reduce with `where` has no derivative rule"):
+        fg.grad(lambda x: np.arctan2.reduce(x, where=MASK, initial=1.0))(V)
+
+
+def test_a_ufunc_of_the_users_own_has_no_rule():
+    gamma = np.frompyfunc(math.gamma, 1, 1)
+    assert gamma(Tensor([4.0]))[0] == 6.0
+    with pytest.raises(errors.MissingRuleError, match=r"gamma.* has no derivative rule"):
+        fg.grad(gamma)(4.0)
+    with pytest.raises(errors.MissingRuleError, match=r"\.reduce has no derivative rule"):
+        fg.grad(np.frompyfunc(math.dist, 2, 1).reduce)(V)
+    with pytest.raises(errors.ArrayConversionError, match="stop_gradient"):
+        fg.grad(lambda x: np.vectorize(math.gamma)(x))(4.0)
+
+
+def test_empty_and_single():
+    assert np.hypot.reduce(Tensor(np.zeros((0, 2)))).tolist() == [0.0, 0.0]
+    assert np.subtract.reduce(Tensor([3.0])).item() == 3.0
+    assert np.add.reduceat(Tensor(V), np.array([], int)).shape == (0,)
+    assert np.hypot.accumulate(Tensor(np.zeros((0, 2)))).shape == (0, 2)
+    assert arrays(np.frexp(Tensor(np.zeros(0))))[1].dtype == np.int32
+
+
+LISTS = [
+    np.add, np.multiply, np.divide, np.power, np.arctan2, np.hypot, np.logaddexp, np.logaddexp2, np.maximum, np.fmax,
+    np.fmod, np.remainder, np.float_power, np.heaviside, np.copysign, np.vecdot, np.matmul, np.divmod,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("ufunc", LISTS)
+def test_lists_are_arrays_to_a_rule(ufunc):
+    numbers = [1.5, 0.0, 2.0, 0.7, 1.0] if ufunc in (np.power, np.arctan2, np.heaviside) else [1.5, 2.5, 2.0, 0.7, 1.0]
+    with np.errstate(all="ignore"):
+        check_grads(lambda x: ufunc(x, numbers), (V,))
+        check_grads(lambda x: ufunc(numbers, x), (V,))
+
+
+@pytest.mark.parametrize("ufunc", [ufunc for ufunc in LISTS if ufunc not in (np.vecdot, np.matmul, np.float_power)])
+@pytest.mark.parametrize("number", [2, 1.5, 0, -1.5])
+def test_pythons_numbers_adapt_to_single_precision(ufunc, number):
+    x = V.astype(np.float32)
+    for f in (lambda x: ufunc(x, number), lambda x: ufunc(number, x)):
+        with np.errstate(all="ignore"):
+            value, pullback = fg.vjp(f, x)
+            _, tangent = fg.jvp(f, (x,), (x,))
+            (gradient,) = pullback(np.ones_like(value) if ufunc is not np.divmod else tuple(map(np.ones_like, value)))
+        assert {each.dtype for each in arrays((value, tangent, gradient))} == {np.dtype(np.float32)}
+
+
+def test_a_multiple_that_the_quotient_rounds_up():
+    """1.0 / 0.1 is 10.0, and yet fmod(1.0, 0.1) has taken off 0.1 only nine times."""
+    assert np.fmod(1.0, 0.1) > 0.09
+    assert fg.grad(lambda y: np.fmod(1.0, y))(0.1).item() == -9.0
+    assert fg.grad(lambda y: np.remainder(1.0, y))(0.1).item() == -9.0
+    assert fg.grad(lambda y: np.divmod(1.0, y)[1])(0.1).item() == -9.0
