@@ -72,13 +72,14 @@ class ReverseTrace(Trace):
         if rules is None:
             return boxed(ans)
         key = next(self._keys)
-        result = new_tensor()
+        result: Any = new_tensor()
         result.value, result.tracing, result.note = ans, self, key
         dtype = None if type(ans) is tuple else ans.dtype
-        outputs = result if dtype is not None else tuple(map(self.root, ans))
+        if dtype is None:
+            result = tuple(map(self.root, ans))
         seen = ans
         if self.persistent:
-            seen, values = outputs, args
+            seen, values = result, args
         shape = ans.shape if primitive.broadcasts else None
         argnum, first = 0, True
         for arg in args:
@@ -96,15 +97,14 @@ class ReverseTrace(Trace):
                 first = False
             argnum += 1  # noqa: SIM113  # enumerate() takes 40 ns more
         if dtype is None:
-            self._join(outputs, key)
-        return outputs
+            self._join(result, key)
+        return result
 
     def _join(self, outputs: Any, key: int) -> None:
         """Lead the cotangent of each of several outputs into its place among the others'."""
         likes = [(output.value.shape, output.value.dtype) for output in outputs]
         for place, output in enumerate(outputs):
-            pullback = functools.partial(Parts, likes, place)
-            self.record.append((output.note, True, key, pullback, None, _ITEM))
+            self.record.append((output.note, True, key, functools.partial(Parts, likes, place), None, _ITEM))
 
 
 _ITEM = Primitive("item", lambda outputs, place: outputs[place])
