@@ -5,13 +5,14 @@
 #   make lint     style, types, and the size of the core
 #   make bench    the speed ratios
 #   make docs     the API pages, in build/docs
+#   make coverage docs/coverage.md, the page of NumPy's functions, from its table in tests
 #   make clean    remove what the targets have made
 
 PYTHON ?= python3
 BIN = .venv/bin
 READY = .venv/ready
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test lint bench docs coverage clean
 
 demo: $(READY)
 	$(BIN)/python examples/digits.py
@@ -29,6 +30,9 @@ bench: $(READY)
 
 docs: $(READY)
 	$(BIN)/python tools/docs.py build/docs
+
+coverage: $(READY)
+	$(BIN)/python tools/coverage.py
 
 clean:
 	rm -rf .venv build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

@@ -351,6 +351,70 @@ def timed_chain(step: Callable[..., Any], count: int, x: Any, *others: Any) -> t
     return x, time.perf_counter() - start
 
 
+# Functions of NumPy on large arrays
+
+
+def large_calls() -> list[tuple[str, float, Callable[..., Any], tuple[Any, ...]]]:
+    """Return calls of functions of NumPy: a name, how many times the forward pass is the aim, the function, arrays.
+
+    Arrays have a million elements, matrices 500 rows and columns. All floating-point arguments are differentiated.
+    """
+    rng = np.random.default_rng(0)
+    x, kernel = rng.normal(size=1_000_000), rng.normal(size=25)
+    chosen = rng.integers(0, x.size, x.size)
+    a, b = rng.normal(size=(500, 500)), rng.normal(size=(500, 500))
+    positive = a @ a.T + 500 * np.eye(500)
+    return [
+        ("exp", 4, np.exp, (x,)),
+        ("sum", 4, np.sum, (x,)),
+        ("cumsum", 4, np.cumsum, (x,)),
+        ("sort", 4, np.sort, (x,)),
+        ("x[integers]", 4, lambda x: x[chosen], (x,)),
+        ("take", 4, lambda x: np.take(x, chosen), (x,)),
+        ("fft", 4, np.fft.fft, (x,)),
+        ("convolve, kernel of 25", 4, np.convolve, (x, kernel)),
+        ("norm of a vector", 4, np.linalg.norm, (x,)),
+        ("matmul", 3, np.matmul, (a, b)),
+        ("einsum ij,jk->ik", 3, lambda a, b: np.einsum("ij,jk->ik", a, b, optimize=True), (a, b)),
+        ("cholesky", 3, np.linalg.cholesky, (positive,)),
+        ("solve, 500 right sides", 3, np.linalg.solve, (a, b)),
+        ("inv", 3, np.linalg.inv, (a,)),
+        ("det", 3, np.linalg.det, (a / 10,)),
+        ("eigh", 3, np.linalg.eigh, (positive,)),
+        ("svd", 3, np.linalg.svd, (a,)),
+        ("qr", 3, np.linalg.qr, (a,)),
+        ("norm of a matrix, 2", 3, lambda a: np.linalg.norm(a, 2), (a,)),
+    ]
+
+
+def value_and_pullback(function: Callable[..., Any], args: tuple[Any, ...]) -> Callable[[], Any]:
+    """Return what computes the value and the gradient of its sum with random weights."""
+    rng = np.random.default_rng(1)
+    weights = fg.tree_map(lambda leaf: rng.normal(size=np.shape(leaf)).astype(leaf.dtype), function(*args))
+
+    def run() -> Any:
+        value, pullback = fg.vjp(function, *args)
+        return value, pullback(weights)
+
+    return run
+
+
+def report_large_calls(rounds: int) -> None:
+    """Print what value and gradient cost together, beside NumPy's value alone."""
+    print(
+        "\nfunctions of 1,000,000 numbers or 500 x 500 matrices: value and gradient, times the value by NumPy"
+        f"\n{'':34}{'NumPy':>12}{'fgrad':>13}{'fastest':>10}{'median':>10}{'aim':>7}"
+    )
+    for name, aim, function, args in large_calls():
+        candidates = {"NumPy": functools.partial(function, *args), "fgrad": value_and_pullback(function, args)}
+        bare, traced = measure(candidates, rounds).values()
+        fastest, median = min(traced) / min(bare), statistics.median(traced) / statistics.median(bare)
+        print(
+            f"    {name:30}{min(bare) * 1e3:9.2f} ms{min(traced) * 1e3:10.2f} ms"
+            f"{fastest:8.2f} x{median:8.2f} x{aim:5g} x{'  over' if fastest > aim else ''}"
+        )
+
+
 # Importing
 
 IMPORT = """
@@ -397,6 +461,7 @@ def main() -> None:
     )
     report("the same with relu", network_candidates(peers, relu=True), rounds)
     report_operations(rounds)
+    report_large_calls(max(3, rounds // 4))
     report_imports(["optree", "fgrad", *peers], max(3, rounds // 4))
 
 

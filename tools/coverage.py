@@ -1,0 +1,120 @@
+"""Write `docs/coverage.md`, the page of what fgrad does with each function of NumPy: `python tools/coverage.py`.
+
+The table behind the page is `tests/coverage_table.py`, of which the tests run every call.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+import coverage_table as table  # noqa: E402  # found by the line above
+
+INTRODUCTION = """\
+# What fgrad does with each function of NumPy
+
+Every public function of `numpy`, `numpy.linalg`, `numpy.fft` and `numpy.emath` of NumPy 2.4 and 2.5 has a row here,
+and so have the methods of arrays and of ufuncs. `tools/coverage.py` writes this page from `tests/coverage_table.py`.
+The tests make every call of that table: {calls} calls, of which {complex} with complex numbers, too.
+
+{counts}
+
+- **Differentiable**: in reverse and in forward mode, to any order. The tests compare the value with NumPy's, one mode
+  with the other, and both with finite differences to second order in every combination of modes.
+- **Piecewise constant**: the derivative is 0 wherever there is one, and that is what both modes give.
+- **Not differentiable**: it works on traced tensors and answers what NumPy answers, and nothing flows back through it;
+  or no tensor takes part in it.
+- **Not supported**: a traced tensor raises an error, which says what to write instead. Nothing is dropped silently.
+
+The column *numbers* says for which dtypes the tests make the calls: *real* is float32 and float64, *complex* is
+complex64 and complex128, too. Results have NumPy's dtype, gradients that of the argument. *Calls* is the number of
+calls with different keywords. With *`vmap`* a function runs on a batch as it would in a loop; *no* means that the
+result's shape or the answer depends on the values, which a batch does not have, and an error says so.
+"""
+
+BY_RULE = """\
+## Types, constants and submodules
+
+These are no functions, and follow rules:
+
+- Constants (`np.pi`, `np.inf`, `np.newaxis`) are plain numbers.
+- Types of numbers: `np.float64(x)` takes the value out of the trace as `float(x)` does, and others raise an error.
+  `x.astype(np.float32)` keeps the derivative.
+- Other types (`np.dtype`, `np.finfo`, `np.errstate`, `np.busdaycalendar`, `np.memmap`, `np.record`, ...) are about
+  settings, memory and files. No tensor takes part in them.
+- Other submodules have no rules: a traced tensor that reaches `np.random`, `np.ma`, `np.polynomial`, `np.rec`,
+  `np.char` or `np.strings` raises an error, unless the function there is made of operators and of functions above.
+"""
+
+
+def page() -> str:
+    """Return the text of the page."""
+    calls = [call for row in table.rows() for call in row.calls]
+    introduction = INTRODUCTION.format(
+        calls=len(calls), complex=sum(call.complex for call in calls), counts="\n".join(count_lines())
+    )
+    sections = [section(area, rows) for area, rows in table.AREAS.items()]
+    return "\n".join([introduction, *sections, BY_RULE])
+
+
+def count_lines() -> Iterator[str]:
+    """Yield the table of how many names are of each class."""
+    yield f"| | {' | '.join(table.CLASSES)} |"
+    yield "| --- |" + " ---: |" * len(table.CLASSES)
+    for module, numbers in table.counts().items():
+        name = module if module == "operators" else f"`{module}`"
+        yield f"| {name} | {' | '.join(str(numbers[kind]) for kind in table.CLASSES)} |"
+
+
+def section(area: str, rows: list[table.Row]) -> str:
+    """Return the rows of one area under its heading."""
+    heads = ("| name | derivative | `vmap` | numbers | calls | remark |", "| --- | --- | --- | --- | ---: | --- |")
+    lines = [f"## {area}", "", *heads]
+    for row in rows:
+        lines += [f"| `{name}` | {' | '.join(facts(row))} | {remark(row, name)} |" for name in row.names]
+    return "\n".join([*lines, ""])
+
+
+DERIVATIVE = {
+    table.DIFFERENTIABLE: "yes",
+    table.IN_PIECES: "0",
+    table.NOT_DIFFERENTIABLE: "none",
+    table.NOT_SUPPORTED: "not supported",
+}
+
+
+def facts(row: table.Row) -> list[str]:
+    """Return what the columns between the name and the remark say."""
+    batched = {call.batched for call in row.calls}
+    has_facts = bool(row.calls) and row.error is None
+    return [
+        DERIVATIVE[row.kind],
+        {(True,): "yes", (False,): "no"}.get(tuple(batched), "depends") if has_facts else "",
+        ("real, complex" if any(call.complex for call in row.calls) else "real") if has_facts else "",
+        str(len(row.calls)) if row.calls else "",
+    ]
+
+
+def remark(row: table.Row, name: str) -> str:
+    """Return what there is to say about one name."""
+    parts = [row.remark] if row.remark else []
+    if name != row.names[0]:
+        parts.insert(0, f"the same as `{row.names[0]}`")
+    if row.error is not None:
+        parts.append(f"raises `{row.error.__name__}`")
+    if row.until:
+        parts.append(f"up to NumPy {row.until}")
+    return "; ".join(parts)
+
+
+def main() -> None:
+    """Write the page."""
+    (ROOT / "docs" / "coverage.md").write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
