@@ -1,7 +1,8 @@
 """What fgrad does with every public name of `numpy`, `numpy.linalg` and `numpy.fft`, and with arrays and ufuncs.
 
     AREAS           the table: rows by area; `tests/test_coverage.py` runs every call of every row
-    COUNTED         what must be in it, by the name of the page's count
+    MODULES         what it covers, by the names under which the page counts
+    counts()        how many names are of each class
     unclassed()     the public names of the installed NumPy that no row has
 
 `tools/coverage.py` writes `docs/coverage.md` from it. A row says what kind of function it is by the word
