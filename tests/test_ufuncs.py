@@ -398,3 +398,19 @@ def test_a_multiple_that_the_quotient_rounds_up():
     assert fg.grad(lambda y: np.fmod(1.0, y))(0.1).item() == -9.0
     assert fg.grad(lambda y: np.remainder(1.0, y))(0.1).item() == -9.0
     assert fg.grad(lambda y: np.divmod(1.0, y)[1])(0.1).item() == -9.0
+
+
+def test_a_mask_with_more_elements_than_the_array_is_numpys_error():
+    for f in (np.sum, np.prod, np.mean, np.nansum, np.all, np.multiply.reduce):
+        with pytest.raises(ValueError, match="broadcast"):
+            f(np.ones((1, 1)), axis=0, where=np.ones((2, 3), bool))
+        with pytest.raises(ValueError, match="broadcast"):
+            fg.vjp(lambda x, f=f: f(x, axis=0, where=np.ones((2, 3), bool)), np.ones((1, 1)))
+
+
+def test_infinities_in_sums_of_exponentials_and_singular_values():
+    rows = np.array([[1.0, np.inf], [2.0, 3.0], [-np.inf, -np.inf]])
+    found, _ = fg.vjp(lambda x: np.logaddexp.reduce(x, axis=1), rows)
+    np.testing.assert_array_equal(found, np.logaddexp.reduce(rows, axis=1))
+    with pytest.raises(np.linalg.LinAlgError, match="SVD did not converge"):
+        fg.grad(np.linalg.cond)(np.array([[1.0, np.inf], [2.0, 3.0]]))

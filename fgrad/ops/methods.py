@@ -21,6 +21,7 @@ from fgrad.ops.batching import reduction_batch
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers, linear, plain_axis, sample
 from fgrad.ops.indexing import getitem, scatter_add, setitem, traced, values_of, written
+from fgrad.ops.reductions import masked
 from fgrad.ops.shaping import as_array, unstack
 
 ASSOCIATIVE = {
@@ -123,12 +124,12 @@ def _reduce(
     axis = plain_axis(axis)
     a = as_array(a)
     one = np.ones((1,) * a.ndim, a.dtype)
-    masked: dict[str, Any] = {} if where is True or initial is not None else {"where": one > 0}
-    _ = ufunc.reduce(one, axis=axis, **masked)  # NumPy's checks and messages
+    options: dict[str, Any] = {} if where is True or initial is not None else {"where": one > 0}
+    _ = ufunc.reduce(one, axis=axis, **options)  # NumPy's checks and messages
     if dtype is not None:
         a = astype(a, dtype)
     if where is not True:
-        a = np.where(where, a, _neutral(ufunc, initial))
+        a = masked(a, where, _neutral(ufunc, initial))
     axes = {i % a.ndim for i in (range(a.ndim) if axis is None else np.atleast_1d(axis).tolist())} if a.ndim else set()
     kept = [i for i in range(a.ndim) if i not in axes]
     shape = tuple(1 if i in axes else size for i, size in enumerate(a.shape)) if keepdims else None

@@ -160,8 +160,9 @@ def _logsumexp_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
 
 
 def _shift(largest: Any) -> Any:
-    """Return what to subtract before exponentials: the largest element, or where that is -inf a number."""
-    return np.maximum(largest, _LOWEST[largest.dtype.char])
+    """Return what to subtract before exponentials: the largest element, or where that is infinite a number."""
+    lowest = _LOWEST[largest.dtype.char]
+    return np.minimum(np.maximum(largest, lowest), -lowest)
 
 
 _LOWEST = {char: np.finfo(char).min for char in "efdg"}
@@ -212,7 +213,7 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
     ) -> Any:
         a = _prepared(a, dtype)
         if where is not True:
-            a = np.where(where, a, _neutral(primitive.name, initial))
+            a = masked(a, where, _neutral(primitive.name, initial))
         result = apply(primitive, (a,), {"axis": plain_axis(axis), "keepdims": keepdims})
         if dtype is not None:
             result = as_array(result, dtype)  # short integers are added up as long ones
@@ -225,6 +226,17 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
 
 
 _COMBINE: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+def masked(a: Any, where: Any, neutral: Any) -> Any:
+    """Return an array with something else in place of what a mask leaves out.
+
+    Raises:
+        ValueError: NumPy's; the mask has more elements than the array.
+    """
+    if np.broadcast_shapes(a.shape, np.shape(where)) != a.shape:
+        np.add.reduce(np.zeros(a.shape), where=np.zeros(np.shape(where), np.bool_))
+    return np.where(where, a, neutral)
+
+
 def _neutral(name: str, initial: Any) -> Any:
     """Return what stands in for elements that a mask leaves out."""
     if name in ("sum", "prod"):
@@ -303,7 +315,7 @@ def _nan_extremum(primitive: Primitive, function: Any, without_nan: Callable[...
             return without_nan(a, axis, None, _given(keepdims) or False, initial, _given(where, True))
         if _given(where, True) is not True:
             _neutral(primitive.name.replace("nan", "f"), initial)
-            a = np.where(where, a, np.nan)
+            a = masked(a, where, np.nan)
         result = apply(primitive, (a,), {"axis": plain_axis(axis), "keepdims": bool(_given(keepdims))})
         if initial is not None:
             return combine(np.where(np.isnan(result), initial, result), initial)
@@ -464,7 +476,7 @@ def _truth(function: Any, neutral: bool) -> None:
     ) -> Any:
         a = _prepared(a, None)
         if where is not True:
-            a = np.where(where, np.not_equal(a, 0), neutral)
+            a = masked(np.not_equal(a, 0), where, neutral)
         result = apply(primitive, (a,), {"axis": plain_axis(axis), "keepdims": keepdims})
         return result if out is None else written(f"np.{function.__name__}", out, result)
 

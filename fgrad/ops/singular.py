@@ -152,10 +152,16 @@ def _svd_tangent(
     return du, real(diagonal(inner)), adjoint(dv)
 
 
+def _decomposed(a: Any, full_matrices: bool, hermitian: bool) -> Any:
+    if not (hermitian or np.all(np.isfinite(a))):
+        raise np.linalg.LinAlgError("SVD did not converge")  # for infinities, NumPy's would never return
+    return tuple(np.linalg.svd(a, full_matrices, hermitian=hermitian))
+
+
 _svd = register(
     Primitive(
         "svd",
-        lambda a, full_matrices, hermitian: tuple(np.linalg.svd(a, full_matrices, hermitian=hermitian)),
+        _decomposed,
         (_svd_rule,),
         _svd_tangent,
         samples=(
