@@ -414,3 +414,26 @@ def test_infinities_in_sums_of_exponentials_and_singular_values():
     np.testing.assert_array_equal(found, np.logaddexp.reduce(rows, axis=1))
     with pytest.raises(np.linalg.LinAlgError, match="SVD did not converge"):
         fg.grad(np.linalg.cond)(np.array([[1.0, np.inf], [2.0, 3.0]]))
+
+
+EMPTY = {
+    "max": lambda x: np.max(x, axis=0, initial=2.0),
+    "min": lambda x: np.min(x, initial=2.0),
+    "nanmax": lambda x: np.nanmax(x, axis=0, initial=2.0),
+    "nanmin": lambda x: np.nanmin(x, initial=2.0),
+    "norm of order 1": lambda x: np.linalg.norm(x, 1, axis=0),
+    "norm of order inf": lambda x: np.linalg.norm(x, np.inf, axis=0),
+    "norm of a matrix": lambda x: np.linalg.norm(x, 1),
+    "lstsq": lambda x: np.linalg.lstsq(x, x[:, 0])[0],
+    "apply_along_axis": lambda x: np.apply_along_axis(lambda row: row * 2.0, 0, x),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_arrays_without_elements(name):
+    empty = np.zeros((0, 3))
+    result, pullback = fg.vjp(EMPTY[name], empty)
+    expected = EMPTY[name](empty)
+    np.testing.assert_array_equal(result, expected)
+    assert result.dtype == expected.dtype
+    assert pullback(np.ones(result.shape))[0].shape == (0, 3)

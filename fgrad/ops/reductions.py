@@ -207,14 +207,19 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
         axis: Axis = None,
         dtype: Any = None,
         out: Any = None,
-        keepdims: bool = False,
+        keepdims: Any = False,
         initial: Any = None,
         where: Any = True,
     ) -> Any:
         a = _prepared(a, dtype)
         if where is not True:
             a = masked(a, where, _neutral(primitive.name, initial))
-        result = apply(primitive, (a,), {"axis": plain_axis(axis), "keepdims": keepdims})
+        axis = plain_axis(axis)
+        if not a.size and initial is not None and primitive.name in ("max", "min"):
+            shape = np.add.reduce(np.zeros(a.shape), axis=axis, keepdims=keepdims).shape
+            result = np.broadcast_to(as_array(initial, a.dtype), shape)  # there is nothing else to choose
+        else:
+            result = apply(primitive, (a,), {"axis": axis, "keepdims": keepdims})
         if dtype is not None:
             result = as_array(result, dtype)  # short integers are added up as long ones
         if initial is not None:
@@ -226,6 +231,8 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
 
 
 _COMBINE: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
 def masked(a: Any, where: Any, neutral: Any) -> Any:
     """Return an array with something else in place of what a mask leaves out.
 
@@ -311,7 +318,7 @@ def _nan_extremum(primitive: Primitive, function: Any, without_nan: Callable[...
         a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
     ) -> Any:
         a, initial = _prepared(a, None), _given(initial)
-        if a.dtype.kind not in "fc":
+        if a.dtype.kind not in "fc" or not a.size:
             return without_nan(a, axis, None, _given(keepdims) or False, initial, _given(where, True))
         if _given(where, True) is not True:
             _neutral(primitive.name.replace("nan", "f"), initial)

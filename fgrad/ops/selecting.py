@@ -6,6 +6,7 @@ for another value, as `x[i] = v` does. Into a plain array no traced tensor can b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from math import prod as prod_of
 from typing import Any
@@ -257,7 +258,7 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
     free = (*arr.shape[:axis], *arr.shape[axis + 1 :])
     if 0 in free:
         raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
-    slices = unstack(reshape(np.moveaxis(arr, axis, -1), (-1, arr.shape[axis])))
+    slices = unstack(reshape(np.moveaxis(arr, axis, -1), (math.prod(free), arr.shape[axis])))
     results = np.stack([as_array(func1d(each, *args, **kwargs)) for each in slices])
     several = results.ndim - 1
     results = reshape(results, (*free, *results.shape[1:]))
