@@ -238,6 +238,15 @@ ERRORS = [
     ("fetch an unknown name", ValueError, "no tensor or operation 'nobody:0'", lambda: run("nobody:0")),
     ("feed a graph tensor", TypeError, "value of a feed cannot be a graph tensor",
      lambda: run([], {tf.placeholder(tf.float32): tf.constant(1.0)})),
+    ("feed what an integer cannot hold", ValueError, "has dtype float64, and values that int32 cannot hold",
+     lambda: run([], {tf.placeholder(tf.int32): [1.0, 2.5]})),
+    ("feed complex numbers", ValueError, "has dtype complex128, and values that float32 cannot hold",
+     lambda: run([], {tf.placeholder(tf.float32): 1j})),
+    ("feed a text", ValueError, "is no array of numbers", lambda: run([], {tf.placeholder(tf.float32): "text"})),
+    ("an initial value of another kind", TypeError, "has dtype int32, and its initial value has dtype float32",
+     lambda: run(tf.Variable(tf.constant(2.7), dtype=tf.int32))),
+    ("zero_debias", ValueError, "zero_debias=True is there for eager variables",
+     lambda: tf.train.ExponentialMovingAverage(0.9, zero_debias=True).apply([tf.Variable(1.0)])),
     ("as_list of an unknown shape", ValueError, "number of axes is not known",
      lambda: tf.placeholder(tf.float32).get_shape().as_list()),
     ("a placeholder eagerly", RuntimeError, "not compatible with eager execution",
@@ -286,6 +295,19 @@ def test_names():
     assert w.op.name == "w"
     assert plain(run(["outer/b:0", "Const:0", "w:0", w.op])) == [2, 3, 4, None]
     assert isinstance(a, tf.Tensor)
+
+
+def test_whole_numbers_may_be_fed_as_floats():
+    x = tf.placeholder(tf.int32)
+    fetched = run(x, {x: np.array([1.0, 2.0])})
+    assert (plain(fetched), fetched.dtype) == ([1, 2], np.int32)
+
+
+def test_a_node_whose_value_is_another_nodes_has_a_derivative_of_its_own():
+    x = tf.constant(3.0)
+    y = tf.cond(tf.constant(True), lambda: x, lambda: -x)
+    assert plain(run(tf.gradients(x * x + y, x, stop_gradients=[y]))) == [6]
+    assert plain(run(tf.gradients(x * x + y, [x, y]))) == [7, 1]
 
 
 def test_cond():
@@ -414,6 +436,7 @@ def test_eval_and_default_sessions():
         w.load(5.0)
         assert (x * w).eval(feed_dict={x: 3.0}) == 15
     assert tf.get_default_session() is None
+    assert not session.has(w)  # with the block the session has ended
     session = tf.Session()
     with session.as_default():
         w.initializer.run()

@@ -257,12 +257,27 @@ def _fed(node: Node, value: Any) -> Tensor:
         raise errors.FetchError("The value of a feed cannot be a graph tensor: feed numbers and arrays.")
     if not isinstance(node, GraphTensor):
         raise errors.FetchError(f"{node.name!r} is an operation and cannot be fed.")
-    array = np.asarray(value, node.dtype)
+    given = np.asarray(value)
+    array = given if node.dtype is None else _in_dtype(given, node)
     if not node.shape.admits(array.shape):
         raise errors.InvalidArgumentError(
             f"Cannot feed value of shape {array.shape} for Tensor {node.name}, which has shape {node.shape}"
         )
     return boxed(array[()])  # type: ignore[no-any-return]
+
+
+def _in_dtype(given: Any, node: GraphTensor) -> Any:
+    """Return a fed array in the dtype of its node, which may round it but not cut off what it cannot hold."""
+    if given.dtype.kind not in "biufc":
+        raise errors.InvalidArgumentError(f"the value fed for {node.name!r} is no array of numbers: {given!r:.100}")
+    with np.errstate(invalid="ignore"):
+        array = (given.real if node.dtype.kind != "c" else given).astype(node.dtype)
+    if not (np.can_cast(given.dtype, node.dtype, "same_kind") or np.array_equal(array, given)):
+        raise errors.InvalidArgumentError(
+            f"the value fed for {node.name!r} has dtype {given.dtype}, and values that {node.dtype} cannot hold.\n"
+            f"Convert it with .astype({str(node.dtype)!r}) if cutting them off is what you want."
+        )
+    return array
 
 
 def _plain(value: Any) -> Any:

@@ -87,6 +87,11 @@ class GraphVariable(Symbol):
 
     def _initialize(self, run: Any) -> None:
         value = run.values[self.initial_value]
+        if not np.can_cast(value.dtype, self.dtype, "same_kind"):
+            raise errors.DtypeError(
+                f"variable {self.name!r} has dtype {self.dtype}, and its initial value has dtype {value.dtype}; "
+                "use tf.cast."
+            )
         run.session.create(self, value.astype(self.dtype))
 
     @property

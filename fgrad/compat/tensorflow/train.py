@@ -568,6 +568,8 @@ class ExponentialMovingAverage:
         variables = _variables(var_list)
         if self._eager is not None and not any(isinstance(variable, GraphVariable) for variable in variables):
             return self._eager.apply(variables)
+        if self._zero_debias:
+            raise errors.ParameterError("zero_debias=True is there for eager variables, and not for those of a graph.")
         followed = [self._followed(variable) for variable in variables]
         return Operation(self.name, lambda run: None, followed, followed[0].graph)
 
