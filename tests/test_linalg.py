@@ -684,3 +684,11 @@ def test_graphs_and_jacobians_of_factorizations():
         np.testing.assert_allclose(found, expected, rtol=1e-12)
     np.testing.assert_allclose(fg.jacrev(L.inv)(S), fg.jacfwd(L.inv)(S), rtol=1e-10, atol=1e-13)
     np.testing.assert_allclose(fg.jacrev(L.cholesky)(P), fg.jacfwd(L.cholesky)(P), rtol=1e-10, atol=1e-13)
+
+
+def test_qr_of_dependent_columns_has_no_derivative():
+    a = np.array([[1.0, 1.0], [0.0, 0.0]])
+    with pytest.raises(errors.NoDerivativeError, match="the columns of the matrix, .* are not independent"):
+        fg.grad(lambda a: np.sum(np.linalg.qr(a)[1]))(a)
+    with pytest.raises(errors.NoDerivativeError, match="are not independent"):
+        fg.jvp(lambda a: np.linalg.qr(a)[1], (a,), (a,))

@@ -323,3 +323,9 @@ def test_tensors_that_nothing_follows():
 def test_third_order():
     check_grads(lambda p, x: np.sum(np.polyval(p, x) ** 2), (P, X), order=3)
     check_grads(lambda p: np.abs(np.roots(p)[0]) ** 2, (P,), order=3)
+
+
+def test_a_polynomial_without_coefficients_is_zero():
+    result, pullback = fg.vjp(np.polymul, np.zeros(0), np.ones(2))
+    assert result.tolist() == np.polymul(np.zeros(0), np.ones(2)).tolist() == [0.0, 0.0]
+    assert [x.shape for x in pullback(np.ones(2))] == [(0,), (2,)]

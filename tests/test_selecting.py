@@ -236,3 +236,18 @@ def test_the_gradient_of_many_indices():
         expected = np.zeros_like(x)
         np.add.at(expected, key, weights)
         np.testing.assert_allclose(fg.vjp(lambda x: x[key], x)[1](weights)[0], expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        (lambda y: np.place(y, np.array([True] * 3), np.array([1.0])), ValueError, "mask and data must be"),
+        (lambda y: np.place(y, np.array([True, False]), np.array([])), ValueError, "Cannot insert from an empty array"),
+        (lambda y: np.put(y[:0], [0], 1.0), IndexError, "cannot replace elements of an empty array"),
+    ],
+)
+def test_writing_what_does_not_fit_is_numpys_error(call, kind, text):
+    with pytest.raises(kind, match=text):
+        call(np.zeros(2))
+    with pytest.raises(kind, match=text):
+        fg.vjp(lambda x: call(x * 1.0), np.zeros(2))

@@ -327,3 +327,12 @@ def test_fgrad_numpy_takes_lists_as_numpy_does(call):
         for ours, numpys in zip(fg.tree_leaves(found), fg.tree_leaves(call(np, plain)), strict=True):
             assert ours.dtype == numpys.dtype
             np.testing.assert_allclose(ours, numpys, rtol=1e-15)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "symmetric"])
+@pytest.mark.parametrize("width", [1, 2, (3, 5)])
+@pytest.mark.parametrize("special", [np.inf, np.nan])
+def test_one_infinite_element_stays_where_numpy_has_it_when_padding_oddly(mode, width, special):
+    x = np.array([1.0, 2.0, special, 4.0])
+    found = fg.vjp(lambda x: np.pad(x, width, mode, reflect_type="odd"), x)[0]
+    np.testing.assert_array_equal(found, np.pad(x, width, mode, reflect_type="odd"))

@@ -381,3 +381,12 @@ def test_perfect_correlation():
     x = np.stack([V, 2 * V])
     assert np.all(np.isfinite(fg.grad(lambda x: np.sum(np.corrcoef(x)))(x).numpy()))
     np.testing.assert_allclose(fg.grad(lambda x: np.sum(np.corrcoef(x)))(x), np.zeros_like(x), atol=1e-14)
+
+
+def test_weights_of_a_wrong_shape_are_refused_for_empty_arrays_too():
+    def f(x):
+        return np.quantile(x, 0.5, axis=0, method="inverted_cdf", weights=np.ones((2, 2)))
+
+    for call in (f, lambda x: fg.vjp(f, x)):
+        with pytest.raises(ValueError, match="Shape of weights must be consistent"):
+            call(np.zeros((0, 3)))

@@ -124,6 +124,20 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     return adjoint(apply(_cholesky, (adjoint(a),))) if upper else apply(_cholesky, (a,))
 
 
+def _inverse_of_upper(r: Any) -> Any:
+    """Return the transposed inverses of the triangular factors of QR.
+
+    Raises:
+        NoDerivativeError: a ValueError; there is none.
+    """
+    try:
+        return _inverse_of_lower(transposed(r))
+    except np.linalg.LinAlgError:
+        raise errors.NoDerivativeError(
+            "np.linalg.qr has no derivative here: the columns of the matrix, or its first ones, are not independent."
+        ) from None
+
+
 def _qr_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
     def pullback(cts: Any) -> Any:
         q, r = ans
@@ -133,14 +147,14 @@ def _qr_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
         upper = np.triu(inner, 1)
         back = conjugated(q) @ (upper + adjoint(upper) + on_diagonal(real(diagonal(inner)).astype(q.dtype)))
         back = back if ct_q is None else back + ct_q
-        return back @ _inverse_of_lower(transposed(r))
+        return back @ _inverse_of_upper(r)
 
     return pullback
 
 
 def _qr_tangent(tangents: Any, ans: Any, a: Any) -> Any:
     q, r = ans
-    moved = tangents[0] @ transposed(_inverse_of_lower(transposed(r)))
+    moved = tangents[0] @ transposed(_inverse_of_upper(r))
     inner = adjoint(q) @ moved
     kept = np.triu(inner, 1) + adjoint(np.tril(inner, -1)) + on_diagonal(real(diagonal(inner)).astype(q.dtype))
     return moved - q @ kept, kept @ r

@@ -139,7 +139,13 @@ def _oddly_reflected(array: Any, axis: int, widths: Widths, mode: Any) -> Any:
     shape = tuple(-1 if i == axis else 1 for i in range(array.ndim))
     sign, b = (astype(x.reshape(shape), np.result_type(np.int8, array.dtype)) for x in (sign, b))
     first, end = _ends(array, axis)
-    return astype(sign * np.take(array, index, axis) + (1 - sign - b) * first + b * end, array.dtype)
+    ends = _part(1 - sign - b, first) + _part(b, end)
+    return astype(sign * np.take(array, index, axis) + ends, array.dtype)
+
+
+def _part(share: Any, end: Any) -> Any:
+    """Return a share of an end; where there is none it does not matter that the end may be infinite."""
+    return np.where(share == 0, 0, share * end)
 
 
 def _by_function(array: Any, widths: Any, function: Any, keywords: dict[str, Any]) -> Any:

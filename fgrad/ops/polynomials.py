@@ -184,7 +184,7 @@ def polymul(a1: Any, a2: Any) -> Any:
 
     Such a zero has a derivative: it adds to the coefficients that are there. So it is left out at the end.
     """
-    first, second = _coefficients(a1), _coefficients(a2)
+    first, second = (x if x.shape[0] else np.zeros(1, x.dtype) for x in (_coefficients(a1), _coefficients(a2)))
     product = np.convolve(first, second)[_leading_zeros(first) + _leading_zeros(second) :]
     return _like_arguments(product, a1, a2)
 

@@ -275,6 +275,8 @@ def _quantiles(
     _check(function, a.dtype, q, method, scale)
     q = np.true_divide(q, scale) if scale != 1 else q
     axes = _axes(axis, a.ndim)
+    if weights is not None:
+        weights = _checked_weights(weights, a, None if axis is None else axes, method)
     if not a.size:
         return function(np.zeros(a.shape, a.dtype), np.zeros(q.shape), axes, method=method, keepdims=keepdims)
     skips_nan = "nan" in function.__name__ and a.dtype.kind == "f"
@@ -285,8 +287,7 @@ def _quantiles(
         typed = counts.astype(places.dtype) if places.dtype.kind == "f" else counts
         result = _interpolated(rows, typed, places, method, weak)
     else:
-        weights = _rows(_checked_weights(weights, a, None if axis is None else axes, method), axes)
-        found = apply(_weighted_places, (rows, weights, places), {"skips_nan": skips_nan})
+        found = apply(_weighted_places, (rows, _rows(weights, axes), places), {"skips_nan": skips_nan})
         result = along_last(rows, found)
     if a.dtype.kind == "f":
         result = _unless(counts == 0 if skips_nan else np.any(np.isnan(rows), axis=-1, keepdims=True), result)

@@ -200,9 +200,11 @@ def _wherever(x: Any, places: Any, values: Any) -> Any:
 
 
 @_in_place(np.put)
-def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> Any:
+def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> Any:
     """Set the elements at indices into the flattened tensor."""
     places = np.ravel(values_of(ind, "np.put"))
+    if not a.size:
+        np.put(np.zeros(0), places, 0, mode)  # NumPy's message
     if mode != "raise":
         places = places % a.size if mode == "wrap" else np.clip(places, 0, a.size - 1)
     return _wherever(a, places, v)
@@ -211,10 +213,9 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> Any:
 @_in_place(np.place)
 def place(arr: Any, mask: Any, vals: Any) -> Any:
     """Set the elements where a mask holds, one after the other, to values that are used again when too few."""
-    places = np.flatnonzero(values_of(mask, "np.place"))
-    if places.size and np.size(vals) == 0:
-        raise ValueError("Cannot insert from an empty array!")
-    return _wherever(arr, places, vals)
+    mask = values_of(mask, "np.place")
+    np.place(np.zeros(arr.shape), mask, np.zeros(np.size(vals)))  # NumPy's checks and messages
+    return _wherever(arr, np.flatnonzero(mask), vals)
 
 
 @_in_place(np.putmask)
