@@ -330,6 +330,7 @@ def test_matplotlib_draws_results(drawing):
     axes = Figure().subplots()
     DRAWINGS[drawing](axes, from_grad())
     axes.figure.canvas.draw()
+    assert axes.has_data() or axes.get_ylim() != (0.0, 1.0) or axes.get_xlim() != (0.0, 1.0)
 
 
 @pytest.mark.parametrize("method", ["BFGS", "L-BFGS-B", "CG", "Newton-CG", "TNC", "SLSQP", "trust-constr"])
