@@ -176,6 +176,31 @@ class NoDerivativeError(FgradError, ValueError):
     """
 
 
+class NoClosedFormError(FgradError, NotImplementedError):
+    """A function of SciPy has no derivative in closed form in one of its arguments.
+
+    The order of a Bessel function is such an argument. fgrad does not put a numerical difference in its
+    place without being asked:
+
+        >>> import scipy.special, fgrad as fg
+        >>> fg.grad(lambda order: scipy.special.jv(order, 1.5))(0.5)
+        Traceback (most recent call last):
+        fgrad.errors.NoClosedFormError: ...
+
+    Differentiate by the other arguments, and let this one be a constant:
+
+        >>> fg.grad(lambda x: scipy.special.jv(1, x))(0.0)
+        Tensor(0.5)
+    """
+
+    def __init__(self, function: str, argument: str, instead: str, line: str) -> None:
+        super().__init__(
+            f"{function} has no derivative in closed form in its argument {argument!r}, which is traced.\n"
+            f"  at {line}\n"
+            + (instead or f"Let {argument!r} be a constant: fg.stop_gradient({argument}), or {argument}.numpy().")
+        )
+
+
 class NotCallableError(FgradError, TypeError):
     """A transform was given a value in place of a function.
 

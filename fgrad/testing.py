@@ -19,7 +19,7 @@ from fgrad import errors
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import BOXES, apply
 from fgrad.core.tree import flatten, paths, unflatten
-from fgrad.ops.families import Sample
+from fgrad.ops.families import Domain, Sample
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.reverse import vjp
@@ -231,15 +231,22 @@ def calls(primitive: Primitive, dtype: npt.DTypeLike = np.float64, seed: int = 0
     rng = np.random.default_rng(seed)
     for each in primitive.samples:
         if each.complex or np.dtype(dtype).kind != "c":
-            yield Call(_calling(primitive, each), tuple(_draw(each, shape, dtype, rng) for shape in each.shapes))
+            drawn = zip(_domains(each), each.shapes, strict=True)
+            yield Call(_calling(primitive, each), tuple(_draw(domain, shape, dtype, rng) for domain, shape in drawn))
 
 
 def _calling(primitive: Primitive, sample: Sample) -> Callable[..., Any]:
-    return lambda *arrays: apply(primitive, (*arrays, *sample.constants), sample.metadata)
+    return lambda *arrays: apply(primitive, (*sample.leading, *arrays, *sample.constants), sample.metadata)
 
 
-def _draw(sample: Sample, shape: tuple[int, ...], dtype: npt.DTypeLike, rng: np.random.Generator) -> Any:
-    values = rng.uniform(*sample.domain, shape)
+def _domains(sample: Sample) -> Any:
+    """Return an interval for each array of a sample."""
+    one_for_all = not sample.domain or not isinstance(sample.domain[0], tuple)
+    return (sample.domain,) * len(sample.shapes) if one_for_all else sample.domain
+
+
+def _draw(domain: Domain, shape: tuple[int, ...], dtype: npt.DTypeLike, rng: np.random.Generator) -> Any:
+    values = rng.uniform(*domain, shape)
     if np.dtype(dtype).kind == "c":
-        values = values + 1j * rng.uniform(*sample.domain, shape)
+        values = values + 1j * rng.uniform(*domain, shape)
     return np.asarray(values, dtype)

@@ -32,7 +32,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.special
 
+import fgrad.scipy.special
 from fgrad import errors
 
 DIFFERENTIABLE = "differentiable"
@@ -87,10 +89,15 @@ class Row:
         return [name for name in self.names if look_up(name) is not None]
 
 
+ROOTS = {"scipy": scipy, "fgrad": fgrad}
+"""What names begin with that are not NumPy's."""
+
+
 def look_up(name: str) -> Any:
     """Return the object that a name of the table means, or None where the installed NumPy lacks it."""
+    root, _, rest = name.partition(".")
     try:
-        return operator.attrgetter(name)(np)
+        return operator.attrgetter(rest)(ROOTS[root]) if root in ROOTS else operator.attrgetter(name)(np)
     except AttributeError:
         return None
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from coverage_table import twisted
 
 import fgrad as fg
 from fgrad.core.tensor import Tensor
@@ -80,3 +81,15 @@ def check_batch(f: Any, points: Any) -> None:
     loop = [arrays(gradient(*each)) for each in zip(*several, strict=True)]
     for found, expected in zip(arrays(fg.vmap(gradient)(*several)), zip(*loop, strict=True), strict=True):
         np.testing.assert_allclose(found, np.stack(expected), rtol=1e-10, atol=1e-12)
+
+
+def cases_of(rows: Any) -> list[Any]:
+    """Return the calls of the rows of a coverage table as parameters: the function, and its points."""
+    found = []
+    for row in rows:
+        for number, call in enumerate(row.calls):
+            name = f"{row.names[0]} {number}" if number else row.names[0]
+            found.append(pytest.param(call.function, call.points, id=name))
+            if call.complex:
+                found.append(pytest.param(call.function, tuple(map(twisted, call.points)), id=f"{name} complex"))
+    return found

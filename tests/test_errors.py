@@ -9,6 +9,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+import scipy.special
 from helpers import along, plain
 
 import fgrad as fg
@@ -174,6 +175,12 @@ CASES = [
     (errors.InPlaceError, TypeError, lambda: grad(added_to(np.zeros(2)))(V), r"np\.add .*plain NumPy array"),
     (errors.InPlaceError, TypeError, lambda: grad(lambda x: np.sin(x, out=np.zeros(2)))(V), r"np\.sin .*`out=`"),
     (errors.MissingRuleError, TypeError, lambda: grad(gamma)(3.0), r"gamma \(vectorized\) has no derivative rule"),
+    (
+        errors.NoClosedFormError,
+        NotImplementedError,
+        lambda: grad(lambda v: scipy.special.jv(v, 1.5))(0.5),
+        "scipy.special.jv has no derivative in closed form in its argument 'v', which is traced",
+    ),
     (
         errors.NoDerivativeError,
         ValueError,

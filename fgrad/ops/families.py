@@ -1,6 +1,7 @@
 """How primitives are declared: by what kind of operation they are, so that most rules follow.
 
     elementwise(np.sin, rule)     one reverse rule per argument; the forward rule is the same formula
+    without_closed_form(f, "v")   a rule that says why there is none
     linear(f, transpose)          linear in its only argument; the forward rule is the operation
     constant_in_pieces(f)         with the derivative 0
     multilinear(f, *rules)        linear in each argument; the forward rule is a sum of operations
@@ -20,12 +21,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS, PRIMITIVES, UFUNCS, ZERO, Primitive, Rule, Rules
 from fgrad.core.tensor import apply
 from fgrad.core.trace import Guarded
 from fgrad.ops.batching import Batch, elementwise_batch, joining_batch
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+Domain = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -35,32 +39,41 @@ class Sample:
     Attributes:
         shapes: one per array; the arrays are drawn at random.
         metadata: keyword arguments. An array may come from a function without arguments.
-        domain: the interval that values are drawn from; for complex numbers both parts.
+        domain: the interval that values are drawn from; for complex numbers both parts. A tuple of
+            intervals is one for each array.
         constants: arguments that follow the arrays and are not differentiated.
+        complex: whether the arrays may be complex.
+        leading: arguments that stand before the arrays and are not differentiated.
     """
 
     shapes: tuple[tuple[int, ...], ...]
     metadata: dict[str, Any] = field(default_factory=dict)
-    domain: tuple[float, float] = (-2.0, 2.0)
+    domain: Domain | tuple[Domain, ...] = (-2.0, 2.0)
     constants: tuple[Any, ...] = ()
     complex: bool = True
+    leading: tuple[Any, ...] = ()
 
 
 def sample(
     *shapes: tuple[int, ...],
-    domain: tuple[float, float] = (-2.0, 2.0),
+    domain: Domain | tuple[Domain, ...] = (-2.0, 2.0),
     constants: tuple[Any, ...] = (),
     complex: bool = True,
+    leading: tuple[Any, ...] = (),
     **metadata: Any,
 ) -> Sample:
     """Describe one call of a primitive for the generic tests."""
-    return Sample(shapes, metadata, domain, constants, complex)
+    return Sample(shapes, metadata, domain, constants, complex, leading)
 
 
 UNARY = (((),), ((3,),), ((2, 3),), ((0, 2),))
 BINARY = (
     ((), ()), ((3,), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((3,), ()), ((), (2, 2)), ((0, 3), (3,)),
 )  # fmt: skip
+TERNARY = (((), (), ()), ((3,), (), (2, 1)), ((2, 1), (1, 3), (3,)), ((0, 3), (3,), ()))
+QUATERNARY = (((), (), (), ()), ((3,), (), (2, 1), (2, 3)), ((0, 3), (3,), (), (1,)))
+SHAPES: dict[int, tuple[tuple[tuple[int, ...], ...], ...]] = {1: UNARY, 2: BINARY, 3: TERNARY, 4: QUATERNARY}
+"""The shapes of samples by the number of arrays: numbers, arrays that broadcast, arrays without elements."""
 
 
 def register(primitive: Primitive) -> Primitive:
@@ -101,11 +114,12 @@ def elementwise(
     *rules: Rule | None,
     name: str | None = None,
     jvp: Rule | None = None,
-    domain: tuple[float, float] = (-2.0, 2.0),
+    domain: Domain | tuple[Domain, ...] = (-2.0, 2.0),
     complex: bool = True,
     scales: bool = True,
     masks: bool = False,
     shapes: Sequence[tuple[tuple[int, ...], ...]] | None = None,
+    leading: tuple[Any, ...] = (),
 ) -> Primitive:
     """Declare an operation in which each element of the result depends on one of each argument.
 
@@ -116,10 +130,11 @@ def elementwise(
         name: by default the implementation's.
         jvp: the forward rule where the formula differs (functions of complex numbers without a
             complex derivative).
-        domain: where samples may lie.
+        domain: where samples may lie; a tuple of intervals is one for each array.
         complex: whether samples may be complex.
         scales, masks: see `Primitive`.
         shapes: the shapes of samples; by default those of one or two arguments that broadcast.
+        leading: arguments of the samples that stand before the arrays and are not differentiated.
     """
 
     def forward(tangents: Sequence[Any], ans: Any, *args: Any) -> Any:
@@ -132,7 +147,7 @@ def elementwise(
         return total
 
     if shapes is None:
-        shapes = UNARY if len(rules) == 1 else BINARY
+        shapes = SHAPES[len(rules) - len(leading)]
     primitive = Primitive(
         name or implementation.__name__,
         implementation,
@@ -141,10 +156,25 @@ def elementwise(
         broadcasts=len(rules) > 1,
         scales=scales,
         masks=masks,
-        samples=tuple(sample(*each, domain=domain, complex=complex) for each in shapes),
+        samples=tuple(sample(*each, domain=domain, complex=complex, leading=leading) for each in shapes),
     )
     primitive.batch = elementwise_batch(primitive)
     return register(primitive)
+
+
+def without_closed_form(function: str, argument: str, instead: str = "") -> Rule:
+    """Return the rule of an argument in which the derivative has no closed form: an error that says so.
+
+    Args:
+        function: as users write it, such as `scipy.special.jv`.
+        argument: its name in the documentation of the function.
+        instead: what to write; a sentence.
+    """
+
+    def rule(ans: Any, *args: Any) -> Any:
+        raise errors.NoClosedFormError(function, argument, instead, errors.users_line())
+
+    return rule
 
 
 def linear(

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -46,6 +48,8 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, An
     """Answer the less common forms of a ufunc: its methods, and `out`, `where`, `dtype` and `casting`."""
     answer = FUNCTIONS.get(ufunc)
     if ufunc not in UFUNCS and answer is None:
+        if _is_new_to_us(ufunc):
+            return call_ufunc(ufunc, method, inputs, keywords)
         function = ufunc if method == "__call__" else getattr(ufunc, method)
         suffix = "" if method == "__call__" else f".{method}"
         return call_without_rule(function, f"{name_of(ufunc)}{suffix}", inputs, keywords)
@@ -65,6 +69,15 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, An
     results = result if isinstance(result, tuple) else (result,)
     targets = tuple(_write(ufunc, *pair, where) for pair in zip(out, results, strict=True))
     return targets if isinstance(result, tuple) else targets[0]
+
+
+def _is_new_to_us(ufunc: np.ufunc) -> bool:
+    """Return whether a ufunc has got its rule now: SciPy's are entered when the first of them is called."""
+    special = sys.modules.get("scipy.special")
+    if special is None or getattr(special, ufunc.__name__, None) is not ufunc:
+        return False
+    importlib.import_module("fgrad.scipy.special")
+    return ufunc in UFUNCS or ufunc in FUNCTIONS
 
 
 def _write(ufunc: np.ufunc, out: Any, result: Any, where: Any) -> Any:

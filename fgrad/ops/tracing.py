@@ -2,6 +2,7 @@
 
     answers_traced(np.median)    the decorated function answers where a trace follows an argument;
                                  elsewhere NumPy's own function does, with its speed, warnings and errors
+    run(f, answer, ...)          the same choice for one call
     example_of(x)                the plain array, for checks and warnings alone
 """
 
@@ -35,7 +36,7 @@ def answers_traced(function: Any) -> Callable[[F], F]:
             out = keywords.pop("out", None)
             if place < len(args):
                 out, args = args[place], (*args[:place], None, *args[place + 1 :])
-            result = _run(function, answer, args, keywords)
+            result = run(function, answer, args, keywords)
             return result if out is None else written(f"np.{function.__name__}", out, result)
 
         FUNCTIONS[function] = choose
@@ -44,8 +45,8 @@ def answers_traced(function: Any) -> Callable[[F], F]:
     return enter
 
 
-def _run(function: Any, answer: Any, args: Any, keywords: dict[str, Any]) -> Any:
-    """Call the answer if something is traced; else NumPy, on arrays that it cannot change."""
+def run(function: Any, answer: Any, args: Any, keywords: dict[str, Any]) -> Any:
+    """Call the answer if something is traced; else the function itself, on arrays that it cannot change."""
     leaves, treedef = flatten((args, keywords))
     settled = [settle(leaf) for leaf in leaves]
     if any(type(leaf) is Tensor for leaf in settled):

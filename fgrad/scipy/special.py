@@ -1,3 +1,0 @@
-"""Special functions, as in `scipy.special`."""
-
-from fgrad.ops.reductions import logsumexp as logsumexp
