@@ -7,7 +7,9 @@ Every class derives from `FgradError` and from the built-in exception that fits,
 from __future__ import annotations
 
 import dis
+import importlib
 import linecache
+import operator
 import os
 import re
 import sys
@@ -18,7 +20,7 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def users_line() -> str:
-    """Return `file:line: source` of the innermost frame outside of fgrad and NumPy."""
+    """Return `file:line: source` of the innermost frame outside of fgrad, NumPy and SciPy."""
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_library(frame.f_code.co_filename):
         frame = frame.f_back
@@ -40,7 +42,52 @@ def is_storing(frame: FrameType) -> bool:
 
 
 def _is_library(filename: str) -> bool:
-    return filename.startswith(_PACKAGE) or f"{os.sep}numpy{os.sep}" in filename
+    return filename.startswith(_PACKAGE) or f"{os.sep}numpy{os.sep}" in filename or _is_scipys(filename)
+
+
+def _is_scipys(filename: str) -> bool:
+    return f"{os.sep}scipy{os.sep}" in filename and not filename.startswith(_PACKAGE)
+
+
+def check_conversion(frame: FrameType, how: str) -> None:
+    """Refuse to make a traced tensor a number where its derivative would be lost without a word.
+
+    Raises:
+        ArrayConversionError: a TypeError; an array is to store it.
+        ScipyCallError: a TypeError; a function of SciPy has asked for it.
+    """
+    if how != "bool()" and _is_scipys(frame.f_code.co_filename):
+        raise conversion_error()
+    if is_storing(frame):
+        raise ArrayConversionError(users_line())
+
+
+def conversion_error() -> FgradError:
+    """Return the error for a traced tensor that NumPy, or a function of SciPy, wants as a plain array."""
+    frame: FrameType | None = sys._getframe(1)
+    called = ""
+    while frame is not None and _is_library(frame.f_code.co_filename):
+        if _is_scipys(frame.f_code.co_filename):
+            called = _public_name(frame) or called
+        frame = frame.f_back
+    return ScipyCallError(called, users_line()) if called else ArrayConversionError(users_line())
+
+
+def _public_name(frame: FrameType) -> str:
+    """Return how users write the function of SciPy that runs in a frame, or nothing if it is not public."""
+    function, owner = frame.f_code.co_name, frame.f_locals.get("self")
+    parts = frame.f_globals["__name__"].split(".")
+    for depth in (3, 2):
+        area = ".".join(parts[:depth])
+        public = vars(sys.modules[area]) if len(parts) >= depth and not parts[depth - 1].startswith("_") else {}
+        of_object = [name for name, value in public.items() if owner is not None and value is owner]
+        if of_object:
+            return f"{area}.{of_object[0]}.{function}"  # a distribution's method
+        if function == "__init__" and type(owner).__name__ in public:
+            return f"{area}.{type(owner).__name__}"
+        if function in public:
+            return f"{area}.{function}"
+    return ""
 
 
 class FgradError(Exception):
@@ -96,6 +143,53 @@ class ArrayConversionError(FgradError, TypeError):
             "np.full(n, x):    use fgrad.numpy.full.\n"
             "np.asarray(x):    leave it out; or x.numpy(), fg.stop_gradient(x) where no derivative is wanted."
         )
+
+
+class ScipyCallError(FgradError, TypeError):
+    """A function of SciPy that takes plain arrays alone was called with a traced tensor.
+
+    Its derivative would be lost:
+
+        >>> import scipy.linalg, numpy as np, fgrad as fg
+        >>> fg.grad(lambda a: np.sum(scipy.linalg.expm(a)))(np.eye(2))
+        Traceback (most recent call last):
+        fgrad.errors.ScipyCallError: ...
+
+    The functions of `scipy.special` work on tensors as they are. For others there is `fgrad.scipy`:
+
+        >>> import fgrad.scipy.linalg
+        >>> fg.grad(lambda a: np.sum(fgrad.scipy.linalg.expm(a)))(np.zeros((2, 2)))
+        Tensor([[1., 1.],
+                [1., 1.]])
+
+    Elsewhere pass a value that is meant to be a constant as `x.numpy()`.
+    """
+
+    def __init__(self, called: str, line: str) -> None:
+        ours = f"fgrad.{called}"
+        super().__init__(
+            f"{called} takes plain arrays, and was called with, or got from a function of yours, a traced tensor; "
+            f"its derivative would be lost.\n  at {line}\n"
+            + (
+                f"Write {ours}, which has the same arguments and is differentiated (import {_module_of(ours)})."
+                if _exists(ours)
+                else "It has no derivative in fgrad: write it with functions that have (docs/coverage.md), give it a rule "
+                "with fg.custom_vjp, or pass x.numpy() or fg.stop_gradient(x) where no derivative is wanted."
+            )
+        )
+
+
+def _module_of(name: str) -> str:
+    return ".".join(name.split(".")[:3])
+
+
+def _exists(name: str) -> bool:
+    """Return whether there is such a name in `fgrad.scipy`, which is imported only to answer this."""
+    try:
+        found = importlib.import_module(_module_of(name))
+        return operator.attrgetter(".".join(name.split(".")[3:]))(found) is not None
+    except (ImportError, AttributeError):
+        return False
 
 
 class InPlaceError(FgradError, TypeError):

@@ -176,6 +176,12 @@ CASES = [
     (errors.InPlaceError, TypeError, lambda: grad(lambda x: np.sin(x, out=np.zeros(2)))(V), r"np\.sin .*`out=`"),
     (errors.MissingRuleError, TypeError, lambda: grad(gamma)(3.0), r"gamma \(vectorized\) has no derivative rule"),
     (
+        errors.ScipyCallError,
+        TypeError,
+        lambda: grad(lambda x: np.sum(scipy.special.softmax(x)))(np.ones(2)),
+        "scipy.special.softmax takes plain arrays, and was called with, or got from a function of yours, a traced",
+    ),
+    (
         errors.NoClosedFormError,
         NotImplementedError,
         lambda: grad(lambda v: scipy.special.jv(v, 1.5))(0.5),

@@ -72,7 +72,7 @@ class Trace:
 
     def as_array(self, tensor: Tensor) -> npt.NDArray[Any]:
         """Answer NumPy, which wants a plain array in place of a tensor of this trace."""
-        raise errors.ArrayConversionError(errors.users_line())
+        raise errors.conversion_error()
 
 
 UNTRACED = Trace()
@@ -233,8 +233,8 @@ class TensorLike:
 
     def _concrete(self, how: str) -> Any:
         value: Any = settle(self)
-        if type(value) is Tensor and how in _NUMBERS and errors.is_storing(sys._getframe(2)):
-            raise errors.ArrayConversionError(errors.users_line())
+        if type(value) is Tensor and how in _NUMBERS:
+            errors.check_conversion(sys._getframe(2), how)
         while type(value) is Tensor:
             value = value.tracing.concrete(value, how)
         return value
