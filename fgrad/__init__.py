@@ -26,6 +26,7 @@ from fgrad.transforms.custom import custom_gradient as custom_gradient
 from fgrad.transforms.custom import custom_jvp as custom_jvp
 from fgrad.transforms.custom import custom_vjp as custom_vjp
 from fgrad.transforms.forward import jvp as jvp
+from fgrad.transforms.implicit import implicit_diff as implicit_diff
 from fgrad.transforms.jacobians import elementwise_grad as elementwise_grad
 from fgrad.transforms.jacobians import gauss_newton_vp as gauss_newton_vp
 from fgrad.transforms.jacobians import hessian as hessian

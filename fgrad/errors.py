@@ -6,14 +6,11 @@ Every class derives from `FgradError` and from the built-in exception that fits,
 
 from __future__ import annotations
 
-import dis
 import importlib
 import linecache
 import operator
 import os
-import re
 import sys
-from types import FrameType
 from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -22,72 +19,21 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 def users_line() -> str:
     """Return `file:line: source` of the innermost frame outside of fgrad, NumPy and SciPy."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and _is_library(frame.f_code.co_filename):
+    while frame.f_back is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
     name, number = frame.f_code.co_filename, frame.f_lineno
     source = linecache.getline(name, number).strip()
     return f"{os.path.basename(name)}:{number}" + (f": {source}" if source else "")
 
 
-_STORING = re.compile(r"\b(fill|fromiter|setitem|__setitem__)\b")
+def is_library(filename: str) -> bool:
+    """Return whether a file is one of fgrad's, NumPy's or SciPy's."""
+    return filename.startswith(_PACKAGE) or f"{os.sep}numpy{os.sep}" in filename or is_scipys(filename)
 
 
-def is_storing(frame: FrameType) -> bool:
-    """Return whether the frame is at `array[i] = x` or the like: NumPy asks what it stores for a number."""
-    if dis.opname[frame.f_code.co_code[frame.f_lasti]] == "STORE_SUBSCR":
-        return True
-    line, end, start, stop = list(frame.f_code.co_positions())[frame.f_lasti // 2]
-    source = linecache.getline(frame.f_code.co_filename, line or 0)
-    return bool(_STORING.search(source[start : stop if line == end else None]))
-
-
-def _is_library(filename: str) -> bool:
-    return filename.startswith(_PACKAGE) or f"{os.sep}numpy{os.sep}" in filename or _is_scipys(filename)
-
-
-def _is_scipys(filename: str) -> bool:
+def is_scipys(filename: str) -> bool:
+    """Return whether a file is one of SciPy's."""
     return f"{os.sep}scipy{os.sep}" in filename and not filename.startswith(_PACKAGE)
-
-
-def check_conversion(frame: FrameType, how: str) -> None:
-    """Refuse to make a traced tensor a number where its derivative would be lost without a word.
-
-    Raises:
-        ArrayConversionError: a TypeError; an array is to store it.
-        ScipyCallError: a TypeError; a function of SciPy has asked for it.
-    """
-    if how != "bool()" and _is_scipys(frame.f_code.co_filename):
-        raise conversion_error()
-    if is_storing(frame):
-        raise ArrayConversionError(users_line())
-
-
-def conversion_error() -> FgradError:
-    """Return the error for a traced tensor that NumPy, or a function of SciPy, wants as a plain array."""
-    frame: FrameType | None = sys._getframe(1)
-    called = ""
-    while frame is not None and _is_library(frame.f_code.co_filename):
-        if _is_scipys(frame.f_code.co_filename):
-            called = _public_name(frame) or called
-        frame = frame.f_back
-    return ScipyCallError(called, users_line()) if called else ArrayConversionError(users_line())
-
-
-def _public_name(frame: FrameType) -> str:
-    """Return how users write the function of SciPy that runs in a frame, or nothing if it is not public."""
-    function, owner = frame.f_code.co_name, frame.f_locals.get("self")
-    parts = frame.f_globals["__name__"].split(".")
-    for depth in (3, 2):
-        area = ".".join(parts[:depth])
-        public = vars(sys.modules[area]) if len(parts) >= depth and not parts[depth - 1].startswith("_") else {}
-        of_object = [name for name, value in public.items() if owner is not None and value is owner]
-        if of_object:
-            return f"{area}.{of_object[0]}.{function}"  # a distribution's method
-        if function == "__init__" and type(owner).__name__ in public:
-            return f"{area}.{type(owner).__name__}"
-        if function in public:
-            return f"{area}.{function}"
-    return ""
 
 
 class FgradError(Exception):
@@ -173,8 +119,8 @@ class ScipyCallError(FgradError, TypeError):
             + (
                 f"Write {ours}, which has the same arguments and is differentiated (import {_module_of(ours)})."
                 if _exists(ours)
-                else "It has no derivative in fgrad: write it with functions that have (docs/coverage.md), give it a rule "
-                "with fg.custom_vjp, or pass x.numpy() or fg.stop_gradient(x) where no derivative is wanted."
+                else "It has no derivative in fgrad: write it with functions that have (docs/coverage.md), give it a "
+                "rule with fg.custom_vjp, or pass x.numpy() or fg.stop_gradient(x) where no derivative is wanted."
             )
         )
 
@@ -293,6 +239,43 @@ class NoClosedFormError(FgradError, NotImplementedError):
             f"  at {line}\n"
             + (instead or f"Let {argument!r} be a constant: fg.stop_gradient({argument}), or {argument}.numpy().")
         )
+
+
+class ConvergenceError(FgradError, RuntimeError):
+    """A solver has not found what it was asked for, so there is nothing to differentiate.
+
+        >>> import fgrad as fg
+        >>> import fgrad.scipy.optimize
+        >>> def solved(a):
+        ...     return fgrad.scipy.optimize.root_scalar(lambda x: x**3 - a, x0=100.0, method="newton", maxiter=3).root
+        >>> fg.grad(solved)(8.0)
+        Traceback (most recent call last):
+        fgrad.errors.ConvergenceError: ...
+
+    Let it go on, with more iterations or from a better start:
+
+        >>> def solved(a):
+        ...     return fgrad.scipy.optimize.root_scalar(lambda x: x**3 - a, x0=100.0, method="newton").root
+        >>> fg.grad(solved)(8.0)
+        Tensor(0.08333333)
+    """
+
+
+class SingularEquationError(FgradError, ValueError):
+    """The equation that defines a solution does not determine it, so the solution has no derivative.
+
+        >>> import numpy as np, fgrad as fg
+        >>> solve = fg.implicit_diff(lambda a: np.array([a, 0.0]), lambda x, a: np.stack([x[0] - a, x[0] - a]))
+        >>> fg.jacobian(solve)(2.0)
+        Traceback (most recent call last):
+        fgrad.errors.SingularEquationError: ...
+
+    Give each unknown an equation of its own:
+
+        >>> solve = fg.implicit_diff(lambda a: np.array([a, 0.0]), lambda x, a: np.stack([x[0] - a, x[1]]))
+        >>> fg.jacobian(solve)(2.0)
+        Tensor([1., 0.])
+    """
 
 
 class NotCallableError(FgradError, TypeError):

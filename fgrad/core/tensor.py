@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fgrad import errors
+from fgrad import conversions, errors
 from fgrad.core.primitive import FUNCTIONS, UFUNCS, Primitive
 from fgrad.core.tree import LEAVES, flatten, unflatten
 
@@ -72,7 +72,8 @@ class Trace:
 
     def as_array(self, tensor: Tensor) -> npt.NDArray[Any]:
         """Answer NumPy, which wants a plain array in place of a tensor of this trace."""
-        raise errors.conversion_error()
+        conversions.check_array()
+        return np.asarray(tensor.value)
 
 
 UNTRACED = Trace()
@@ -182,10 +183,8 @@ class TensorLike:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         value = settle(self)
-        array = value.tracing.as_array(value) if type(value) is Tensor else _read_only(value)
-        if dtype is not None and array.dtype != dtype:
-            return array.astype(dtype)
-        return array.copy() if copy else array
+        array = _read_only(value.tracing.as_array(value) if type(value) is Tensor else value)
+        return array.astype(array.dtype if dtype is None else dtype, copy=bool(copy))
 
     # Attributes, which are facts of the value
 
@@ -234,7 +233,7 @@ class TensorLike:
     def _concrete(self, how: str) -> Any:
         value: Any = settle(self)
         if type(value) is Tensor and how in _NUMBERS:
-            errors.check_conversion(sys._getframe(2), how)
+            conversions.check_number(sys._getframe(2), how)
         while type(value) is Tensor:
             value = value.tracing.concrete(value, how)
         return value

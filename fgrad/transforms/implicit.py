@@ -1,0 +1,350 @@
+"""Derivatives of what a solver finds, from the equation that it solves and not from how it solves it.
+
+    implicit_diff(solver, optimality)     a solver whose solution can be differentiated
+    solution(equation, leaves)            the same for vectors, as `fgrad.scipy.optimize` has it
+
+If F(x, p) = 0 defines x as a function of p, then F_x dx + F_p dp = 0: this is the implicit function theorem.
+So forward mode solves F_x dx = -F_p dp, and reverse mode solves with the transpose of F_x. Both are code
+of traced functions with the solution in it, which is itself such a solution: so the next order follows.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.conversions import values_alone
+from fgrad.core.tensor import Tensor, boxed, settle
+from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.ops.tracing import example_of
+from fgrad.transforms.batch import BatchTrace
+from fgrad.transforms.calls import decorator, name_of
+from fgrad.transforms.closures import Closure, followers, without
+from fgrad.transforms.custom import Leaves, Rule, Variables, apply_rule, as_array
+from fgrad.transforms.forward import jvp
+from fgrad.transforms.jacobians import jacobian
+from fgrad.transforms.linearization import differentiable
+from fgrad.transforms.reverse import vjp
+from fgrad.transforms.vectors import raveled
+
+TOLERANCE = 1e-3
+
+
+@dataclass
+class Equation:
+    """What defines a vector as a function of arrays.
+
+    Attributes:
+        function: the user's, for messages.
+        solve: from plain arrays to the solution, a plain vector; it raises if it has found none.
+        residuals: from a vector and arrays to a vector of the same length, which the solution makes zero.
+        matrix_free: solve linear systems by products with the Jacobian alone.
+        tolerance: the largest element of the Newton step that may be left at a solution, relative to the
+            solution's largest element, or to 1 if that is less.
+    """
+
+    function: Callable[..., Any]
+    solve: Callable[[Leaves], Any]
+    residuals: Callable[[Any, Leaves], Any]
+    matrix_free: bool = False
+    tolerance: float = TOLERANCE
+
+
+def solution(equation: Equation, leaves: Leaves) -> Any:
+    """Return the solution as a vector that is differentiated by all the arrays, in both modes, to any order.
+
+    Raises:
+        ConvergenceError: a RuntimeError; what the solver has found does not solve the equation.
+        SingularEquationError: a ValueError; the solution is not a differentiable function of the arrays.
+    """
+    return apply_rule(_rule(equation), leaves)[0]
+
+
+def _rule(equation: Equation) -> Rule:
+    residuals = equation.residuals
+
+    def call(leaves: Leaves) -> Leaves:
+        batched = _one_by_one(lambda leaves: apply_rule(rule, leaves)[0], leaves)
+        return [equation.solve(leaves) if batched is None else batched]
+
+    def linearize(leaves: Leaves) -> Any:
+        (x,) = apply_rule(rule, leaves)  # for the traces below
+        inverse = _Inverse(equation, x, leaves)
+        inverse.check()
+
+        def push(tangents: Leaves, variables: Variables) -> Leaves:
+            moved = jvp(lambda *leaves: residuals(x, leaves), tuple(leaves), tuple(tangents))[1]
+            return [-inverse.times(moved)]
+
+        def pull(cotangents: Leaves, variables: Variables) -> Leaves:
+            pullback = vjp(lambda *leaves: residuals(x, leaves), *leaves)[1]
+            return [-ct for ct in pullback(inverse.transposed_times(cotangents[0]))]
+
+        return [x], pull, push
+
+    rule = Rule(equation.function, call, linearize)
+    return rule
+
+
+def _one_by_one(solve: Callable[[Leaves], Any], leaves: Leaves) -> Any:
+    """Return the solutions of all examples of a batch, each found for itself; None if there is no batch."""
+    leaves = [settle(leaf) for leaf in leaves]
+    traces = [leaf.tracing for leaf in leaves if type(leaf) is Tensor and isinstance(leaf.tracing, BatchTrace)]
+    if not traces:
+        return None
+    trace = max(traces, key=lambda trace: trace.level)
+    ours = [type(leaf) is Tensor and leaf.tracing is trace for leaf in leaves]
+    found = [
+        solve([leaf.value[i] if own else leaf for leaf, own in zip(leaves, ours, strict=True)])
+        for i in range(trace.size)
+    ]
+    return trace.root(np.stack(found))
+
+
+class _Inverse:
+    """The inverse of the Jacobian of the residuals by the solution."""
+
+    def __init__(self, equation: Equation, x: Any, leaves: Leaves) -> None:
+        self._equation, self._x, self._leaves = equation, x, leaves
+        self._matrix = None
+        if not equation.matrix_free:
+            self._matrix = jacobian(lambda x: equation.residuals(x, leaves))(x)
+
+    def check(self) -> None:
+        """Refuse a solution from which Newton's method would still go far."""
+        equation, leaves = self._equation, [example_of(leaf) for leaf in self._leaves]
+        if any(isinstance(trace, BatchTrace) for trace in followers([self._x, *self._leaves])):
+            return  # each example has been checked when it was solved
+        x = example_of(self._x)
+        left = example_of(equation.residuals(x, leaves))
+        at_solution = _Inverse(equation, x, leaves) if self._matrix is None else self
+        step = example_of(at_solution.times(left))
+        largest, size = np.max(np.abs(step), initial=0), max(1.0, np.max(np.abs(x), initial=0))
+        if not largest <= equation.tolerance * size:
+            raise errors.ConvergenceError(
+                f"the solution that {name_of(equation.function)} is differentiated at is none: its residuals are up to "
+                f"{np.max(np.abs(left)):.3g}, and Newton's method would change it by {largest:.3g}.\n"
+                "Let the solver go on (more iterations, a smaller tolerance), or start it elsewhere."
+            )
+
+    def times(self, b: Any) -> Any:
+        """Return the solution of F_x y = b."""
+        if self._matrix is not None:
+            return self._solved(self._matrix, b)
+
+        def residuals(y: Any, leaves: Leaves) -> Any:
+            x, b, *rest = leaves
+            return jvp(lambda x: self._equation.residuals(x, rest), (x,), (y,))[1] - b
+
+        return self._matrix_free(residuals, b)
+
+    def transposed_times(self, b: Any) -> Any:
+        """Return the solution of F_x^T y = b."""
+        if self._matrix is not None:
+            return self._solved(np.transpose(self._matrix), b)
+
+        def residuals(y: Any, leaves: Leaves) -> Any:
+            x, b, *rest = leaves
+            return vjp(lambda x: self._equation.residuals(x, rest), x)[1](y)[0] - b
+
+        return self._matrix_free(residuals, b)
+
+    def _solved(self, matrix: Any, b: Any) -> Any:
+        try:
+            return np.linalg.solve(matrix, b)
+        except np.linalg.LinAlgError:
+            raise _singular(self._equation) from None
+
+    def _matrix_free(self, residuals: Callable[[Any, Leaves], Any], b: Any) -> Any:
+        """Solve a linear system by its products alone; the solution is that of an equation again."""
+
+        def solve(leaves: Leaves) -> Any:
+            return _krylov(self._equation, lambda y: residuals(y, leaves) + leaves[1], leaves[1])
+
+        linear = Equation(self._equation.function, solve, residuals, matrix_free=True)
+        return solution(linear, [self._x, b, *self._leaves])
+
+
+def _krylov(equation: Equation, product: Callable[[Any], Any], b: Any) -> Any:
+    """Solve a linear system by GMRES (Saad & Schultz 1986, https://doi.org/10.1137/0907058)."""
+    from scipy.sparse.linalg import LinearOperator, gmres
+
+    n = b.shape[0]
+    operator = LinearOperator((n, n), lambda y: np.array(product(np.reshape(y, n))), dtype=b.dtype)
+    precision = float(np.finfo(b.dtype).eps) ** 0.75
+    found, info = gmres(operator, b, rtol=precision, atol=0.0, restart=min(n, 200), maxiter=10 * n)
+    if info or not np.isfinite(found).all():
+        raise _singular(equation)
+    return found.astype(b.dtype)
+
+
+def _singular(equation: Equation) -> errors.SingularEquationError:
+    return errors.SingularEquationError(
+        f"the equation that defines the solution of {name_of(equation.function)} has a singular Jacobian there; so the "
+        "solution is not a differentiable function of what it depends on.\n"
+        "Give each unknown an equation of its own; a minimum must not be flat in any direction."
+    )
+
+
+# On containers
+
+
+class _Solver:
+    """A user's solver as a function of plain arrays.
+
+    Attributes:
+        arrays: those among the arguments that are differentiated.
+        closure: what else is put in place while the solver runs.
+        restore: makes a vector a solution as the solver gave it last.
+    """
+
+    def __init__(self, solver: Callable[..., Any], closure: Closure, args: tuple[Any, ...]) -> None:
+        self._solver, self.closure = solver, closure
+        self._leaves, self._treedef = flatten(args)
+        self._places = [differentiable(leaf) is not None for leaf in self._leaves]
+        self.arrays = [as_array(leaf) for leaf, place in zip(self._leaves, self._places, strict=True) if place]
+        self.restore: Callable[[Any], Any] = as_array
+        self._known: dict[bytes, Any] = {}
+
+    def parted(self, inputs: Leaves) -> tuple[tuple[Any, ...], Leaves]:
+        """Return the arguments that inputs mean, and the values for the closure."""
+        rest = iter(inputs)
+        whole = [next(rest) if place else leaf for leaf, place in zip(self._leaves, self._places, strict=True)]
+        return unflatten(self._treedef, whole), list(rest)
+
+    def run(self, inputs: Leaves) -> Any:
+        """Return the solution for plain inputs as a vector."""
+        known = self._known.get(_key(inputs))
+        if known is not None:
+            return known
+        args, values = self.parted(inputs)
+        with self.closure.given(values), values_alone():
+            found = tree_map(lambda x: as_array(example_of(x)), self._solver(*args))
+        vector, self.restore = raveled(found)
+        return vector
+
+    def remember(self, pair: Leaves) -> Any:
+        """Note a solution and its inputs, so that the solver need not run for them again."""
+        self._known[_key(pair[1:])] = pair[0]
+        return pair[0]
+
+
+def _key(leaves: Leaves) -> bytes:
+    return pickle.dumps([np.asarray(leaf) for leaf in leaves])
+
+
+def solved(
+    function: Callable[..., Any],
+    solver: Callable[..., Any],
+    optimality: Callable[..., Any],
+    args: tuple[Any, ...],
+    start: Any = None,
+    **options: Any,
+) -> Any:
+    """Return what a solver finds for arguments, differentiated by them and by what its equation uses.
+
+    Args:
+        function: the user's, for messages.
+        solver: from arguments to a solution, a container of arrays; it runs on values alone.
+        optimality: from a solution and arguments to a container of as many numbers, which are to be zero.
+        args: containers; their floating-point arrays are differentiated.
+        start: like a solution, if one is known; what the solver uses is then looked for before it runs.
+        options: of `Equation`.
+    """
+    problem = _Solver(solver, Closure(optimality, [] if start is None else [(start, *args)]), args)
+    first = _for_each_example(problem.run, _values([*problem.arrays, *problem.closure.values]))
+    problem.closure = closure = Closure(optimality, [(problem.restore(first), *args)])
+    inputs = [*problem.arrays, *closure.values]
+    _for_each_example(problem.remember, _values([first, *inputs]))
+
+    def residuals(x: Any, inputs: Leaves) -> Any:
+        args, values = problem.parted(inputs)
+        left = raveled(closure.call(values, problem.restore(x), *args))[0]
+        if left.shape != x.shape:
+            raise errors.ShapeError(
+                f"the optimality of {name_of(function)} returns {left.size} numbers for a solution of {x.size}; it "
+                "needs one for each unknown."
+            )
+        return left
+
+    return problem.restore(solution(Equation(function, problem.run, residuals, **options), inputs))
+
+
+def _values(leaves: Leaves) -> Leaves:
+    """Return leaves without the layers of traces for derivatives; those of batches stay."""
+    traces = [trace for trace in followers(leaves) if not isinstance(trace, BatchTrace)]
+    return [without(traces, leaf) for leaf in leaves]
+
+
+def _for_each_example(function: Callable[[Leaves], Any], leaves: Leaves) -> Any:
+    """Run a function of values; where leaves are batched, for one example after the other."""
+    batched = _one_by_one(lambda each: _for_each_example(function, each), leaves)
+    return function(leaves) if batched is None else batched
+
+
+def _run_implicit_diff(
+    solver: Any, args: tuple[Any, ...], keywords: dict[str, Any], optimality: Any, **options: Any
+) -> Any:
+    def solve(args: Any, keywords: Any) -> Any:
+        return solver(*args, **keywords)
+
+    def left(x: Any, args: Any, keywords: Any) -> Any:
+        return optimality(x, *args, **keywords)
+
+    return tree_map(boxed, solved(solver, solve, left, (args, keywords), **options))
+
+
+def implicit_diff(
+    solver: Callable[..., Any] | None = None,
+    optimality: Callable[..., Any] | None = None,
+    *,
+    matrix_free: bool = False,
+    tolerance: float = TOLERANCE,
+) -> Any:
+    """Return a solver whose solution can be differentiated, by the implicit function theorem.
+
+    The solver runs on plain values, and may be anything: SciPy, compiled code, a loop. Its solution is
+    differentiated from the equation that it solves, in both modes, to any order, by all floating-point
+    arrays among its arguments and by traced values and variables that `optimality` uses besides.
+
+    Args:
+        solver: `solver(*args, **keywords)` returns the solution, a container of arrays. Without it, a
+            decorator for the solver is returned.
+        optimality: `optimality(x, *args, **keywords)` returns as many numbers as the solution has, in any
+            container; they are zero at the solution `x`, and only there nearby. For a minimum it is the
+            gradient of what is minimized, for a fixed point `x - f(x)`.
+        matrix_free: solve by products with the Jacobian of `optimality`, with GMRES, in place of making the
+            matrix; for many unknowns. It needs SciPy.
+        tolerance: how far the solution may be from what a step of Newton's method makes of it, relative to
+            the solution's largest element or to 1 if that is less.
+
+    Returns:
+        A function of the solver's arguments that returns its solution.
+
+    Raises:
+        ConvergenceError: a RuntimeError; what the solver returns is no solution.
+        SingularEquationError: a ValueError; the equation does not determine the solution.
+        ShapeError: a ValueError; `optimality` returns more or fewer numbers than there are unknowns.
+        ClosureError: a TypeError; a traced value gets into `optimality` on a way that cannot be followed.
+        NotCallableError: a TypeError; `solver` or `optimality` is not a function.
+
+    Example:
+        >>> import fgrad as fg
+        >>> from scipy.optimize import brentq
+        >>> root = fg.implicit_diff(lambda a: brentq(lambda x: x**3 - a, 0, 10), lambda x, a: x**3 - a)
+        >>> fg.grad(root)(8.0)                      # d a^(1/3) / da
+        Tensor(0.08333333)
+        >>> fg.grad(fg.grad(root))(8.0)
+        Tensor(-0.00694444)
+    """
+    if not callable(optimality):
+        raise errors.NotCallableError(
+            f"implicit_diff takes `optimality`, a function that is zero at the solution, and got {optimality!r}."
+        )
+    options = {"optimality": optimality, "matrix_free": matrix_free, "tolerance": tolerance}
+    return decorator(_run_implicit_diff, solver, **options)
