@@ -6,6 +6,7 @@ Every class derives from `FgradError` and from the built-in exception that fits,
 
 from __future__ import annotations
 
+import functools
 import importlib
 import linecache
 import operator
@@ -18,17 +19,29 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 def users_line() -> str:
     """Return `file:line: source` of the innermost frame outside of fgrad, NumPy and SciPy."""
+    return line_at(users_place())
+
+
+def users_place() -> tuple[str, int]:
+    """Return the file and line of that frame; it costs less than the text."""
     frame = sys._getframe(1)
     while frame.f_back is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
-    name, number = frame.f_code.co_filename, frame.f_lineno
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def line_at(place: tuple[str, int]) -> str:
+    """Return a file and line as `file:line: source`."""
+    name, number = place
     source = linecache.getline(name, number).strip()
     return f"{os.path.basename(name)}:{number}" + (f": {source}" if source else "")
 
 
+@functools.cache
 def is_library(filename: str) -> bool:
-    """Return whether a file is one of fgrad's, NumPy's or SciPy's."""
-    return filename.startswith(_PACKAGE) or f"{os.sep}numpy{os.sep}" in filename or is_scipys(filename)
+    """Return whether a file is one of fgrad's, NumPy's, SciPy's or optree's."""
+    others = (f"{os.sep}{name}{os.sep}" in filename for name in ("numpy", "optree"))
+    return filename.startswith(_PACKAGE) or any(others) or is_scipys(filename)
 
 
 def is_scipys(filename: str) -> bool:
@@ -138,6 +151,37 @@ def _exists(name: str) -> bool:
         return False
 
 
+class ExportError(FgradError, TypeError, BufferError):
+    """A tensor that is followed was to leave Python or fgrad: by `pickle`, or by DLPack for another library.
+
+    What is on the other side knows nothing of derivatives, which would be lost:
+
+        >>> import pickle, numpy as np, fgrad as fg
+        >>> fg.grad(lambda x: np.sum(np.from_dlpack(x)))(np.ones(2))
+        Traceback (most recent call last):
+        fgrad.errors.ExportError: ...
+
+    Hand over the value where no derivative is wanted, or the results, which nothing follows any more:
+
+        >>> kept = []
+        >>> def loss(x):
+        ...     kept.append(pickle.dumps(x.numpy()))
+        ...     return np.sum(x)
+        >>> np.from_dlpack(fg.grad(loss)(np.ones(2)))
+        array([1., 1.])
+
+    A function of another library becomes one of fgrad's with a rule: `fg.custom_vjp`.
+    """
+
+    def __init__(self, how: str, line: str) -> None:
+        super().__init__(
+            f"{how} would take a traced tensor out of its trace, and its derivative would be lost.\n"
+            f"  at {line}\n"
+            "Use x.numpy(), or fg.stop_gradient(x) where no derivative is wanted, or do it after the function or the "
+            "tape's block has ended. A function of another library gets a derivative by fg.custom_vjp."
+        )
+
+
 class InPlaceError(FgradError, TypeError):
     """A traced tensor was to be written into a plain array, which cannot hold its derivative.
 
@@ -241,6 +285,23 @@ class NoClosedFormError(FgradError, NotImplementedError):
         )
 
 
+class UnsupportedError(FgradError, NotImplementedError):
+    """A function of `fgrad.scipy` is not differentiated in this variant, although SciPy can compute it.
+
+        >>> import fgrad as fg
+        >>> from fgrad.scipy.optimize import minimize
+        >>> above = {"type": "ineq", "fun": lambda x: x[0] - 1}
+        >>> fg.jacobian(lambda a: minimize(lambda x: (x[0] - a) ** 2, [2.0], constraints=above).x)(3.0)
+        Traceback (most recent call last):
+        fgrad.errors.UnsupportedError: ...
+
+    The message says which variant is, or how to write it otherwise:
+
+        >>> fg.jacobian(lambda a: minimize(lambda x: (x[0] - a) ** 2, [2.0], bounds=[(1, None)]).x)(3.0)
+        Tensor([1.])
+    """
+
+
 class ConvergenceError(FgradError, RuntimeError):
     """A solver has not found what it was asked for, so there is nothing to differentiate.
 
@@ -265,17 +326,39 @@ class SingularEquationError(FgradError, ValueError):
     """The equation that defines a solution does not determine it, so the solution has no derivative.
 
         >>> import numpy as np, fgrad as fg
-        >>> solve = fg.implicit_diff(lambda a: np.array([a, 0.0]), lambda x, a: np.stack([x[0] - a, x[0] - a]))
+        >>> solve = fg.implicit_diff(lambda a: np.array([a, a]), lambda x, a: np.stack([x[0] - a, x[0] - a]))
         >>> fg.jacobian(solve)(2.0)
         Traceback (most recent call last):
         fgrad.errors.SingularEquationError: ...
 
     Give each unknown an equation of its own:
 
-        >>> solve = fg.implicit_diff(lambda a: np.array([a, 0.0]), lambda x, a: np.stack([x[0] - a, x[1]]))
+        >>> solve = fg.implicit_diff(lambda a: np.array([a, a]), lambda x, a: np.stack([x[0] - a, x[1] - x[0]]))
         >>> fg.jacobian(solve)(2.0)
-        Tensor([1., 0.])
+        Tensor([1., 1.])
     """
+
+
+class DivergenceError(FgradError, FloatingPointError):
+    """The loss, or a gradient, is infinite or not a number, and `optimizers.run` has stopped before that step.
+
+        >>> import numpy as np, fgrad as fg
+        >>> w = fg.Variable(0.0, name="w")
+        >>> optimizer = fg.optimizers.GradientDescent(0.1)
+        >>> fg.optimizers.run(lambda: np.sqrt(w * w), w, 100, optimizer, progress=False)
+        Traceback (most recent call last):
+        fgrad.errors.DivergenceError: ...
+
+    Write what has a derivative there; where steps are too long, shorten them or clip the gradients:
+
+        >>> fg.optimizers.run(lambda: np.abs(w), w, 100, optimizer, progress=False).stopped
+        'steps'
+
+    Attributes:
+        history: what happened until then, or None.
+    """
+
+    history: Any = None
 
 
 class NotCallableError(FgradError, TypeError):
@@ -692,6 +775,24 @@ class GradientCheckError(FgradError, AssertionError):
     fgrad.errors.GradientCheckError: ...
 
     >>> check_grads(np.abs, (np.array([0.5]),))
+    """
+
+
+class NonFiniteError(FgradError, FloatingPointError):
+    """Inside `debug_nans` an operation, or its derivative rule, gave a value that is not finite.
+
+        >>> import numpy as np, fgrad as fg
+        >>> with fg.debug_nans():
+        ...     fg.grad(lambda x: np.sqrt(x) + x)(0.0)
+        Traceback (most recent call last):
+        fgrad.errors.NonFiniteError: ...
+
+    The message names the line and the values. Choose another branch where the function has no derivative;
+    what is not chosen contributes exactly 0:
+
+        >>> with fg.debug_nans():
+        ...     fg.grad(lambda x: np.where(x > 0, np.sqrt(x), 0.0) + x)(0.0)
+        Tensor(1.)
     """
 
 

@@ -15,6 +15,7 @@ from helpers import along, plain
 import fgrad as fg
 import fgrad.compat.tensorflow1 as tf
 import fgrad.numpy as fnp
+import fgrad.scipy.optimize as optimize
 from fgrad import errors
 from fgrad.testing import check_grads
 
@@ -89,6 +90,11 @@ def returns_text(x):
 def a_step_without_effect():
     w = fg.Variable(3.0, name="w")
     fg.optimizers.GradientDescent(0.1).minimize(lambda: fg.stop_gradient(w) * 2.0)
+
+
+def root_of_zero():
+    with fg.debug_nans():
+        fg.grad(np.sqrt)(0.0)
 
 
 def save_without_the_library():
@@ -182,6 +188,26 @@ CASES = [
         "scipy.special.softmax takes plain arrays, and was called with, or got from a function of yours, a traced",
     ),
     (
+        errors.UnsupportedError,
+        NotImplementedError,
+        lambda: fg.jacobian(
+            lambda a: optimize.minimize(lambda x: (x[0] - a) ** 2, [2.0], constraints={"type": "eq", "fun": np.sum}).x
+        )(3.0),
+        "minimize: a minimum under constraints is not differentiated",
+    ),
+    (
+        errors.ConvergenceError,
+        RuntimeError,
+        lambda: grad(lambda a: optimize.root_scalar(lambda x: x**3 - a, x0=90.0, maxiter=3).root)(8.0),
+        "SciPy has not found the root|the solution that .* is differentiated at is none",
+    ),
+    (
+        errors.SingularEquationError,
+        ValueError,
+        lambda: grad(lambda a: optimize.brentq(lambda x: (x - a) ** 3, 0.0, 9.0, xtol=1e-300))(4.5),
+        "has a singular Jacobian there",
+    ),
+    (
         errors.NoClosedFormError,
         NotImplementedError,
         lambda: grad(lambda v: scipy.special.jv(v, 1.5))(0.5),
@@ -200,6 +226,19 @@ CASES = [
         r"np\.busday_count has no deriv",
     ),
     (errors.MissingRuleError, TypeError, lambda: grad(lambda x: gamma.at(x, 0))(V), r"gamma \(vectorized\)\.at has no"),
+    (
+        errors.ExportError,
+        TypeError,
+        lambda: grad(lambda x: (pickle.dumps(x), x)[1])(3.0),
+        "pickling would take a traced tensor out of its trace",
+    ),
+    (errors.ExportError, BufferError, lambda: grad(lambda x: np.sum(np.from_dlpack(x)))(V), "DLPack would take"),
+    (
+        errors.DivergenceError,
+        FloatingPointError,
+        lambda: fg.optimizers.run(lambda x: np.sqrt(x * x), 0.0, 9, progress=False),
+        "the loss is 0 in step 1.\nThe gradient is not finite for parameter params",
+    ),
     (errors.NotCallableError, TypeError, lambda: grad(9.0), r"^grad takes a function, not 9\.0 of type float"),
     (errors.NotCallableError, TypeError, lambda: grad(fg.constant(9.0)), r"\(f\)\(x\), not .*\(f\(x\)\)"),
     (errors.ParameterError, ValueError, lambda: grad(np.sin, argnums=3)(1.0), "position 3 is out of range"),
@@ -250,6 +289,7 @@ CASES = [
         r"bool\(\) needs a value",
     ),
     (errors.AxisError, ValueError, lambda: fg.vmap(np.add)(np.ones((3, 2)), np.ones((4, 2))), "3.*4"),
+    (errors.NonFiniteError, FloatingPointError, root_of_zero, r"the reverse rule of sqrt gave an infinity"),
     (errors.GradientCheckError, AssertionError, lambda: check_grads(np.abs, (np.array([0.0]),)), "differ"),
 ]
 

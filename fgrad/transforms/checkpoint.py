@@ -12,6 +12,7 @@ from fgrad.core.tensor import Tensor, settle
 from fgrad.core.trace import Edge, Parts, ReverseTrace, pull_back
 from fgrad.core.tree import flatten, unflatten
 from fgrad.transforms.calls import Transformed
+from fgrad.transforms.closures import replaced, replacements
 from fgrad.transforms.custom import Leaves, as_array, is_of, record_call, traces_of_variables
 from fgrad.variable import watch_of
 
@@ -40,11 +41,13 @@ class _Segment:
     def __init__(self, trace: ReverseTrace, function: Any, treedef: Any, leaves: Leaves) -> None:
         self._trace, self._watch = trace, watch_of(trace)
         self._function, self._treedef, self._leaves = function, treedef, leaves
+        self._around = replacements()
         self.results, self.record = self._run_apart()
 
     def _run(self) -> list[Any]:
         args, keywords = unflatten(self._treedef, self._leaves)
-        results, self._out_treedef = flatten(self._function(*args, **keywords))
+        with replaced(self._around):
+            results, self._out_treedef = flatten(self._function(*args, **keywords))
         return [as_array(x) for x in results]
 
     def _run_apart(self) -> tuple[list[Any], list[Edge]]:

@@ -13,6 +13,7 @@ to know of closures. Other threads that use the very same tensors must not do so
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -21,6 +22,7 @@ from fgrad import errors
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import UNTRACED, Tensor, Trace, box, settle
 from fgrad.core.tree import flatten, tree_map
+from fgrad.transforms.batch import BatchTrace
 from fgrad.transforms.calls import name_of
 from fgrad.variable import Variable, VariableWatch
 
@@ -53,23 +55,21 @@ class Closure:
 
     def __init__(self, function: Callable[..., Any], points: Sequence[tuple[Any, ...]]) -> None:
         self._function = function
+        self._around = replacements()
         self._tensors: list[Tensor] = []
         self._variables: dict[Variable, Any] = {}
         for args in points:
             self._add_what_is_used(args)
         # Copies: they are to be followed by their traces while the tensors themselves are replaced.
-        copies = [box(x.value, x.tracing, x.note) for x in self._tensors]
-        self.values: list[Any] = [*copies, *self._variables.values()]
+        self.values: list[Any] = [_copied(x) for x in [*self._tensors, *self._variables.values()]]
 
     @contextmanager
     def given(self, values: Sequence[Any]) -> Iterator[None]:
         """Put other values in place of what the function uses, for all that runs in the block."""
         count = len(self._tensors)
-        with ExitStack() as stack:
-            if self._variables:
-                stack.enter_context(_Given(dict(zip(self._variables, values[count:], strict=True))))
-            for tensor, value in zip(self._tensors, values[:count], strict=True):
-                stack.enter_context(_replaced(tensor, value))
+        tensors = zip(self._tensors, values[:count], strict=True)
+        variables = dict(zip(self._variables, values[count:], strict=True))
+        with replaced([*self._around, *tensors, *([_Given(variables)] if variables else [])]):
             yield
 
     def call(self, values: Sequence[Any], *args: Any) -> Any:
@@ -97,6 +97,7 @@ class Closure:
 
     def _check(self, args: tuple[Any, ...], traces: list[Trace]) -> None:
         """Refuse a function whose results are followed although nothing that it was seen to use is."""
+        traces = [trace for trace in traces if not isinstance(trace, BatchTrace)]
         plain = [without(traces, x) for x in [*self._tensors, *self._variables.values()]]
         results = self.call(plain, *tree_map(lambda x: without(traces, x), args))
         if set(traces) & set(followers(flatten(results)[0])):
@@ -107,8 +108,9 @@ class Closure:
 
 
 def _copied(leaf: Any) -> Any:
+    """Return a tensor like another one, in all its layers."""
     leaf = settle(leaf)
-    return box(leaf.value, leaf.tracing, leaf.note) if type(leaf) is Tensor else leaf
+    return box(_copied(leaf.value), leaf.tracing, leaf.note) if type(leaf) is Tensor else leaf
 
 
 def without(traces: Sequence[Trace], x: Any) -> Any:
@@ -152,9 +154,9 @@ class _Used:
         self._known = {id(x): x for x in known}  # holds what it knows, so that no other object gets its id
 
     @contextmanager
-    def observing(self, trace: Trace) -> Iterator[None]:
-        """Look at what a trace processes."""
-        process, observed_already = trace.process, "process" in vars(trace)
+    def observing(self, trace: Any) -> Iterator[None]:
+        """Look at what a trace processes, and at what it boxes: results of functions with rules of their own."""
+        process, root = trace.process, trace.root
 
         def observe(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
             for arg in args:
@@ -166,18 +168,61 @@ class _Used:
                 self._known[id(each)] = each
             return result
 
-        trace.process = observe  # type: ignore[method-assign]
-        try:
+        def boxing(*args: Any) -> Any:
+            made = root(*args)
+            self._known[id(made)] = made
+            return made
+
+        with _in_place_of(trace, process=observe, root=boxing):
             yield
-        finally:
-            if observed_already:
-                trace.process = process  # type: ignore[method-assign]
-            else:
-                del trace.process
 
 
 @contextmanager
-def _replaced(tensor: Tensor, value: Any) -> Iterator[None]:
+def _in_place_of(thing: Any, **methods: Any) -> Iterator[None]:
+    """Let an object have other methods for a while."""
+    before = {name: vars(thing)[name] for name in methods if name in vars(thing)}
+    vars(thing).update(methods)
+    try:
+        yield
+    finally:
+        for name in methods:
+            del vars(thing)[name]
+        vars(thing).update(before)
+
+
+Replacement = tuple[Tensor, Any] | VariableWatch
+
+
+class _InPlace(threading.local):
+    """The replacements that hold in this thread."""
+
+    def __init__(self) -> None:
+        self.all: list[Replacement] = []
+
+
+_in_place = _InPlace()
+
+
+def replacements() -> tuple[Replacement, ...]:
+    """Return the replacements that hold now, for a function that will run again when they do not."""
+    return tuple(_in_place.all)
+
+
+@contextmanager
+def replaced(several: Sequence[Replacement]) -> Iterator[None]:
+    """Let values stand for tensors, and watches for what variables hold, one after the other."""
+    with ExitStack() as stack:
+        for each in several:
+            stack.enter_context(_valued(*each) if isinstance(each, tuple) else each)
+        before, _in_place.all = _in_place.all, [*_in_place.all, *several]
+        try:
+            yield
+        finally:
+            _in_place.all = before
+
+
+@contextmanager
+def _valued(tensor: Tensor, value: Any) -> Iterator[None]:
     kept = tensor.tracing, tensor.value
     tensor.tracing, tensor.value = UNTRACED, value
     try:

@@ -109,26 +109,26 @@ def _one_by_one(solve: Callable[[Leaves], Any], leaves: Leaves) -> Any:
 class _Inverse:
     """The inverse of the Jacobian of the residuals by the solution."""
 
-    def __init__(self, equation: Equation, x: Any, leaves: Leaves) -> None:
+    def __init__(self, equation: Equation, x: Any, leaves: Leaves, matrix: Any = None) -> None:
         self._equation, self._x, self._leaves = equation, x, leaves
-        self._matrix = None
-        if not equation.matrix_free:
+        self._matrix = matrix
+        if matrix is None and not equation.matrix_free:
             self._matrix = jacobian(lambda x: equation.residuals(x, leaves))(x)
 
     def check(self) -> None:
         """Refuse a solution from which Newton's method would still go far."""
-        equation, leaves = self._equation, [example_of(leaf) for leaf in self._leaves]
-        if any(isinstance(trace, BatchTrace) for trace in followers([self._x, *self._leaves])):
-            return  # each example has been checked when it was solved
-        x = example_of(self._x)
-        left = example_of(equation.residuals(x, leaves))
-        at_solution = _Inverse(equation, x, leaves) if self._matrix is None else self
-        step = example_of(at_solution.times(left))
-        largest, size = np.max(np.abs(step), initial=0), max(1.0, np.max(np.abs(x), initial=0))
-        if not largest <= equation.tolerance * size:
+        equation = self._equation
+        if self._matrix is not None and _is_singular(example_of(self._matrix)):
+            raise _singular(equation)
+        x, *leaves = _values([self._x, *self._leaves])
+        matrix = None if self._matrix is None else _values([self._matrix])[0]
+        left = equation.residuals(x, leaves)
+        step = example_of(_Inverse(equation, x, leaves, matrix).times(left))
+        largest = np.max(np.abs(step), initial=0)
+        if not largest <= equation.tolerance * max(1.0, np.max(np.abs(example_of(x)), initial=0)):
             raise errors.ConvergenceError(
                 f"the solution that {name_of(equation.function)} is differentiated at is none: its residuals are up to "
-                f"{np.max(np.abs(left)):.3g}, and Newton's method would change it by {largest:.3g}.\n"
+                f"{np.max(np.abs(example_of(left))):.3g}, and Newton's method would change it by {largest:.3g}.\n"
                 "Let the solver go on (more iterations, a smaller tolerance), or start it elsewhere."
             )
 
@@ -181,6 +181,16 @@ def _krylov(equation: Equation, product: Callable[[Any], Any], b: Any) -> Any:
     if info or not np.isfinite(found).all():
         raise _singular(equation)
     return found.astype(b.dtype)
+
+
+def _is_singular(matrix: Any) -> bool:
+    """Return whether a matrix is singular to rounding, in whatever units its rows and columns are."""
+    for axis in (-2, -1):
+        largest = np.max(np.abs(matrix), axis=axis, keepdims=True, initial=0)
+        if not np.all(largest > 0):
+            return bool(matrix.size)
+        matrix = matrix / largest
+    return bool(matrix.size and not np.all(np.linalg.cond(matrix) * np.finfo(matrix.dtype).eps < 1))
 
 
 def _singular(equation: Equation) -> errors.SingularEquationError:
@@ -243,8 +253,10 @@ def solved(
     solver: Callable[..., Any],
     optimality: Callable[..., Any],
     args: tuple[Any, ...],
+    uses: Callable[..., Any] | None = None,
     start: Any = None,
-    **options: Any,
+    tolerance: float | Callable[[], float] = TOLERANCE,
+    matrix_free: bool = False,
 ) -> Any:
     """Return what a solver finds for arguments, differentiated by them and by what its equation uses.
 
@@ -253,18 +265,24 @@ def solved(
         solver: from arguments to a solution, a container of arrays; it runs on values alone.
         optimality: from a solution and arguments to a container of as many numbers, which are to be zero.
         args: containers; their floating-point arrays are differentiated.
+        uses: takes what `optimality` takes, and uses what it uses besides; by default `optimality`.
         start: like a solution, if one is known; what the solver uses is then looked for before it runs.
-        options: of `Equation`.
+        tolerance: of the `Equation`, or a function that is asked when a solution is found.
+        matrix_free: of the `Equation`.
     """
-    problem = _Solver(solver, Closure(optimality, [] if start is None else [(start, *args)]), args)
+    uses = uses or optimality
+    problem = _Solver(solver, Closure(uses, [] if start is None else [(start, *args)]), args)
     first = _for_each_example(problem.run, _values([*problem.arrays, *problem.closure.values]))
-    problem.closure = closure = Closure(optimality, [(problem.restore(first), *args)])
+    problem.closure = closure = Closure(uses, [(problem.restore(first), *args)])
     inputs = [*problem.arrays, *closure.values]
+    if not followers(inputs):
+        return problem.restore(first)
     _for_each_example(problem.remember, _values([first, *inputs]))
 
     def residuals(x: Any, inputs: Leaves) -> Any:
         args, values = problem.parted(inputs)
-        left = raveled(closure.call(values, problem.restore(x), *args))[0]
+        with closure.given(values):
+            left = raveled(optimality(problem.restore(x), *args))[0]
         if left.shape != x.shape:
             raise errors.ShapeError(
                 f"the optimality of {name_of(function)} returns {left.size} numbers for a solution of {x.size}; it "
@@ -272,7 +290,8 @@ def solved(
             )
         return left
 
-    return problem.restore(solution(Equation(function, problem.run, residuals, **options), inputs))
+    limit = tolerance() if callable(tolerance) else tolerance
+    return problem.restore(solution(Equation(function, problem.run, residuals, matrix_free, limit), inputs))
 
 
 def _values(leaves: Leaves) -> Leaves:

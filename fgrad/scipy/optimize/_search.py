@@ -1,0 +1,152 @@
+"""What the functions of this package share: SciPy's solvers on containers, and results that are differentiated."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+from scipy.optimize import OptimizeResult
+
+from fgrad import errors
+from fgrad.core.tensor import BOXES, boxed, settle
+from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.transforms.calls import name_of
+from fgrad.transforms.implicit import TOLERANCE, solved
+from fgrad.transforms.jacobians import jacobian
+from fgrad.transforms.vectors import raveled
+
+Function = Callable[..., Any]
+
+SCIPYS: Any = scipy.optimize
+"""SciPy's own functions, whose types are narrower than what they take."""
+
+
+TOLERANCE_AFTER_FAILURE = 1e-7
+"""Methods stop without success where rounding lets them make no more progress, which may be at the solution."""
+
+
+def result_from(fields: dict[str, Any]) -> OptimizeResult:
+    """Return a result of SciPy's kind."""
+    result: OptimizeResult = SCIPYS.OptimizeResult(fields)
+    return result
+
+
+def as_tuple(args: Any) -> tuple[Any, ...]:
+    """Return extra arguments as SciPy takes them: one, or several in a tuple."""
+    return args if isinstance(args, tuple) else (args,)
+
+
+def unknowns_of(x: Any, at_least_vector: bool = True) -> Any:
+    """Return a start as SciPy takes it, in double precision; containers of arrays stay as they are.
+
+    A list of numbers is a vector, as in SciPy, and a number is one of length 1 if it is to be a vector.
+    """
+    leaves, treedef = flatten(x)
+    leaves = [_widened(leaf) for leaf in leaves]
+    if isinstance(x, (list, tuple)) and leaves and all(leaf.shape == () for leaf in leaves):
+        return np.stack(leaves)
+    if at_least_vector and treedef.num_nodes == 1 and leaves[0].shape == ():
+        return np.reshape(leaves[0], (1,))
+    return unflatten(treedef, leaves)
+
+
+def _widened(leaf: Any) -> Any:
+    leaf = settle(leaf)
+    leaf = leaf if hasattr(leaf, "dtype") else np.asarray(leaf)
+    return leaf.astype(np.complex128 if leaf.dtype.kind == "c" else np.float64)
+
+
+def is_vector(x: Any) -> bool:
+    """Return whether unknowns are what SciPy itself takes: one real array with one axis."""
+    return hasattr(x, "dtype") and x.dtype.kind == "f" and len(x.shape) == 1
+
+
+class Search:
+    """One call of a solver of SciPy: the unknowns as a vector, and what SciPy has found.
+
+    Attributes:
+        function: the user's function.
+        start: the unknowns that the user starts from, in double precision; they may be traced.
+        found: what SciPy has returned, one result for each example of a batch.
+    """
+
+    def __init__(self, function: Function, start: Any) -> None:
+        if not callable(function):
+            raise errors.NotCallableError(f"a solver takes a function, and got {function!r}.")
+        self.function, self.start = function, unknowns_of(start)
+        self.restore = raveled(self.start)[1]
+        self.found: list[Any] = []
+
+    def on_vectors(self, function: Function) -> Function:
+        """Return a function of the unknowns as one of a vector, which returns a vector."""
+        return lambda vector, *args: raveled(function(self.restore(vector), *args))[0]
+
+    def plain_jacobian(self, function: Function, args: tuple[Any, ...]) -> Function:
+        """Return what SciPy takes as `jac`: the exact Jacobian of a function of a vector."""
+        return lambda vector, *_: np.array(jacobian(lambda vector: function(vector, *args))(vector))
+
+    def find(
+        self, solve: Function, optimality: Function, args: tuple[Any, ...], uses: Function | None = None
+    ) -> Any:
+        """Return the unknowns that SciPy finds, differentiated.
+
+        Args:
+            solve: from a start, as a vector, and arguments to SciPy's result, with `x`.
+            optimality: from unknowns and arguments to as many numbers, which are zero at the solution.
+            args: what is differentiated.
+            uses: takes the same and uses what `optimality` uses; by default the user's function.
+        """
+        used = uses or self.function
+
+        def solver(start: Any, args: Any) -> Any:
+            vector = np.array(raveled(start)[0])
+            self.found.append(solve(vector, *args))
+            return self.restore(np.reshape(self.found[-1].x, vector.shape))
+
+        try:
+            unknowns = solved(
+                self.function,
+                solver,
+                lambda x, start, args: optimality(x, *args),
+                (self.start, args),
+                uses=lambda x, start, args: used(x, *args),
+                start=self.start,
+                tolerance=lambda: TOLERANCE if self.succeeded() else TOLERANCE_AFTER_FAILURE,
+            )
+        except errors.ConvergenceError as error:
+            if self.succeeded():
+                raise
+            message = next(result.message for result in self.found if not result.success)
+            raise errors.ConvergenceError(
+                f"SciPy has not solved the problem of {name_of(self.function)}: {message}\n"
+                "So there is no solution to differentiate. Let it go on (more iterations, a larger tolerance), or "
+                "start it elsewhere."
+            ) from error
+        has_tensors = any(type(leaf) in BOXES for leaf in flatten((self.start, args))[0])
+        return tree_map(boxed, unknowns) if has_tensors else unknowns
+
+    def succeeded(self) -> bool:
+        """Return whether SciPy says of each of its solutions that it is one."""
+        return all(result.success for result in self.found)
+
+    def result(self, **fields: Any) -> OptimizeResult:
+        """Return SciPy's result with some fields in place of its own; of a batch only those."""
+        if len(self.found) == 1:
+            return result_from({**self.found[0], **fields})
+        messages = [each.message for each in self.found]
+        return result_from({"success": self.succeeded(), "message": messages, **fields})
+
+    def callback(self, callback: Any) -> Any:
+        """Return what SciPy calls after each iteration, for a callback that takes the unknowns as they are."""
+        if callback is None or is_vector(self.start):
+            return callback
+        if list(inspect.signature(callback).parameters) != ["intermediate_result"]:
+            return lambda vector, *rest: callback(self.restore(vector), *rest)
+
+        def with_result(intermediate_result: OptimizeResult) -> Any:
+            return callback(result_from({**intermediate_result, "x": self.restore(intermediate_result.x)}))
+
+        return with_result

@@ -1,0 +1,300 @@
+"""Minima: SciPy's methods with exact derivatives of functions of containers, and minima that are differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+from fgrad import errors
+from fgrad.core.tree import flatten
+from fgrad.scipy.optimize._search import SCIPYS, Search, as_tuple, is_vector, result_from
+from fgrad.transforms.closures import Closure, followers
+from fgrad.transforms.custom import as_array
+from fgrad.transforms.implicit import solved
+from fgrad.transforms.jacobians import hessian, hvp
+from fgrad.transforms.reverse import grad, value_and_grad
+from fgrad.transforms.vectors import raveled
+
+WITHOUT_GRADIENT = {"nelder-mead", "powell", "cobyla", "cobyqa"}
+TAKE_PRODUCTS = {"newton-cg", "trust-ncg", "trust-krylov", "trust-constr"}
+TAKE_HESSIANS = {"dogleg", "trust-exact"}
+ESTIMATES = ("2-point", "3-point", "cs")
+
+
+def minimize(
+    fun: Callable[..., Any],
+    x0: Any,
+    args: Any = (),
+    method: str | Callable[..., Any] | None = None,
+    jac: Any = None,
+    hess: Any = None,
+    hessp: Any = None,
+    bounds: Any = None,
+    constraints: Any = (),
+    tol: float | None = None,
+    callback: Any = None,
+    options: dict[str, Any] | None = None,
+) -> OptimizeResult:
+    """Minimize a function, as `scipy.optimize.minimize`, with exact derivatives; and differentiate the minimum.
+
+    SciPy is handed what the method can use: the gradient, products with the Hessian (Newton-CG, trust-ncg,
+    trust-krylov, trust-constr) or the Hessian (dogleg, trust-exact), and the Jacobians of constraints. The
+    minimum is differentiated by the implicit function theorem: by `args`, by `bounds`, and by traced values
+    and variables that `fun` uses besides; in both modes, to any order. Its derivative by `x0` is 0.
+
+    Args:
+        fun: `fun(x, *args)` returns a number.
+        x0: where to start: a vector, or a container of arrays, which `fun` is then called with.
+        args: extra arguments, containers of arrays too.
+        method, tol, callback, options: SciPy's. `callback` gets `x` nested as `x0` is.
+        jac, hess, hessp: not needed; as SciPy's, in place of the exact ones, for unknowns in one vector.
+            False for `jac` lets SciPy take differences.
+        bounds: as SciPy's for unknowns in one vector; for any, `(lower, upper)`, each nested as `x0` is or a
+            number for all, or `scipy.optimize.Bounds`.
+        constraints: as SciPy's; their functions take `x` as `fun` does. A minimum under constraints cannot
+            be differentiated.
+
+    Returns:
+        SciPy's result; `x` is nested as `x0` is, and so is `jac`. `fun` is differentiated, too.
+
+    Raises:
+        ConvergenceError: a RuntimeError; SciPy has not succeeded, and something is to be differentiated.
+        SingularEquationError: a ValueError; the minimum is flat in some direction.
+        UnsupportedError: a NotImplementedError; there are constraints, and something is to be differentiated.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> def distance(p):
+        ...     return (p["a"] - 1.0) ** 2 + np.sum((p["b"] - p["a"]) ** 2)
+        >>> found = minimize(distance, {"a": 0.0, "b": np.zeros(2)}, method="trust-ncg")
+        >>> np.round(found.x["b"], 6)
+        array([1., 1.])
+
+        >>> def nearest(c):                          # the point of a circle's inside next to c
+        ...     return minimize(lambda x: np.sum((x - c) ** 2) + np.sum(x**4), [0.0, 0.0], tol=1e-10).x
+        >>> np.round(fg.jacobian(nearest)(np.array([3.0, 0.0])), 6)
+        Tensor([[0.142857, 0.      ],
+                [0.      , 1.      ]])
+    """
+    return _Minimization(fun, x0, method, jac, hess, hessp, constraints, tol, callback, options).run(
+        as_tuple(args), bounds
+    )
+
+
+class _Minimization(Search):
+    """One call of `minimize`."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        start: Any,
+        method: Any,
+        jac: Any,
+        hess: Any,
+        hessp: Any,
+        constraints: Any,
+        tol: float | None,
+        callback: Any,
+        options: dict[str, Any] | None,
+    ) -> None:
+        super().__init__(function if jac is not True else lambda x, *args: function(x, *args)[0], start)
+        self._given, self._method = function, method
+        self._jac, self._hess, self._hessp = jac, hess, hessp
+        self._constraints = constraints
+        self._others = {"tol": tol, "callback": self.callback(callback), "options": options}
+
+    def run(self, args: tuple[Any, ...], bounds: Any) -> OptimizeResult:
+        """Return SciPy's result, differentiated."""
+        lower, upper = self._limits(bounds)
+
+        def solve(start: Any, lower: Any, upper: Any, *args: Any) -> Any:
+            limits = None if bounds is None else SCIPYS.Bounds(np.array(lower), np.array(upper))
+            return self._solve(start, args, limits)
+
+        def optimality(x: Any, lower: Any, upper: Any, *args: Any) -> Any:
+            vector, restore = raveled(x)
+            slope = raveled(grad(lambda vector: self._number(restore(vector), args))(vector))[0]
+            # At a bound that holds the minimum back it is the bound that decides (a projected gradient step).
+            return slope if bounds is None else vector - np.clip(vector - slope, lower, upper)
+
+        def of_all(x: Any, lower: Any, upper: Any, *args: Any) -> Any:
+            return self.function(x, *args)
+
+        if self._constraints != ():
+            self._refuse_traced(args)
+        x = self.find(solve, optimality, (lower, upper, *args), of_all)
+        fields: dict[str, Any] = {"x": x}
+        if followers(flatten(x)[0]):
+            fields["fun"] = self._number(x, args)
+        found = self.found[0]
+        if not is_vector(self.start) and np.shape(found.get("jac")) == np.shape(found.x):
+            fields["jac"] = self.restore(found.jac)
+        return self.result(**fields)
+
+    def _refuse_traced(self, args: tuple[Any, ...]) -> None:
+        """Refuse to differentiate a minimum under constraints, by whatever they or the function depend on."""
+
+        def all_values(x: Any) -> list[Any]:
+            return [self.function(x, *args), *(each(x) for each in self._constraint_functions())]
+
+        if followers([*flatten(args)[0], *Closure(all_values, [(self.start,)]).values]):
+            raise errors.UnsupportedError(
+                "fgrad.scipy.optimize.minimize: a minimum under constraints is not differentiated.\nWrite them as "
+                "bounds or into the function, or differentiate the conditions of Karush, Kuhn and Tucker with "
+                "fg.implicit_diff."
+            )
+
+    def _constraint_functions(self) -> list[Callable[..., Any]]:
+        several = isinstance(self._constraints, (list, tuple))
+        functions = []
+        for each in self._constraints if several else [self._constraints]:
+            if isinstance(each, dict):
+                extra = as_tuple(each.get("args", ()))
+                functions.append(lambda x, each=each, extra=extra: each["fun"](x, *extra))
+            elif isinstance(each, SCIPYS.NonlinearConstraint):
+                functions.append(each.fun)
+        return functions
+
+    def _number(self, x: Any, args: tuple[Any, ...]) -> Any:
+        """Return the function's value; SciPy takes arrays of one element, too."""
+        value = self.function(x, *args)
+        return np.reshape(value, ()) if np.shape(value) == (1,) else value
+
+    def _limits(self, bounds: Any) -> tuple[Any, Any]:
+        """Return the lower and the upper bound of each unknown, as vectors."""
+        vector = raveled(self.start)[0]
+        if bounds is None:
+            return (), ()
+        if isinstance(bounds, SCIPYS.Bounds):
+            lower, upper = bounds.lb, bounds.ub
+        elif is_vector(self.start) and not _is_pair_of_trees(bounds, vector.shape):
+            pairs = [(-np.inf if low is None else low, np.inf if high is None else high) for low, high in bounds]
+            lower, upper = (np.stack([as_array(end) for end in ends]) for ends in zip(*pairs, strict=True))
+        else:
+            lower, upper = (self._spread(limit) for limit in bounds)
+        return _filled(lower, vector.shape), _filled(upper, vector.shape)
+
+    def _spread(self, limit: Any) -> Any:
+        return limit if np.ndim(limit) == 0 and not isinstance(limit, dict) else raveled(limit)[0]
+
+    def _solve(self, start: Any, args: tuple[Any, ...], bounds: Any) -> Any:
+        """Let SciPy minimize a function of a vector."""
+        on_vectors: Any = lambda vector, *_: self._number(self.restore(vector), args)  # noqa: E731
+        function, jac = on_vectors, self._jac
+        hess, hessp = self._hess, self._hessp
+        method = (self._method or self._default(bounds)).lower() if not callable(self._method) else ""
+        if jac is True:
+            function = lambda vector, *_: self._given(self.restore(vector), *args)  # noqa: E731
+        elif jac is None and method not in WITHOUT_GRADIENT:
+            function, jac = _with_gradient(on_vectors), True
+        if hess is None and hessp is None and method in TAKE_PRODUCTS:
+            product = hvp(on_vectors)
+            hessp = lambda vector, v, *_: np.array(product(vector, v))  # noqa: E731
+        elif hess is None and method in TAKE_HESSIANS:
+            matrix: Callable[..., Any] = hessian(on_vectors)
+            hess = lambda vector, *_: np.array(matrix(vector))  # noqa: E731
+        constraints = self._on_vectors(self._constraints)
+        return SCIPYS.minimize(
+            function, start, (), self._method, jac or None, hess, hessp, bounds, constraints, **self._others
+        )
+
+    def _default(self, bounds: Any) -> str:
+        """Return the method that SciPy takes if none is named."""
+        if self._constraints != ():
+            return "SLSQP"
+        return "BFGS" if bounds is None else "L-BFGS-B"
+
+    def _on_vectors(self, constraints: Any) -> Any:
+        """Return constraints on the unknowns as those on a vector, with exact Jacobians."""
+        if isinstance(constraints, (list, tuple)):
+            return [self._on_vectors(each) for each in constraints]
+        if isinstance(constraints, dict):
+            given = as_tuple(constraints.get("args", ()))
+            function = self.on_vectors(lambda x, *_: constraints["fun"](x, *given))
+            slopes = constraints.get("jac") or self.plain_jacobian(function, ())
+            return {"type": constraints["type"], "fun": function, "jac": slopes}
+        if isinstance(constraints, SCIPYS.NonlinearConstraint) and constraints.jac in ESTIMATES:
+            function = self.on_vectors(constraints.fun)
+            options = {"hess": constraints.hess, "keep_feasible": constraints.keep_feasible}
+            exact = self.plain_jacobian(function, ())
+            return SCIPYS.NonlinearConstraint(function, constraints.lb, constraints.ub, jac=exact, **options)
+        return constraints
+
+
+def _is_pair_of_trees(bounds: Any, shape: tuple[int, ...]) -> bool:
+    """Return whether bounds of a vector are a lower and an upper one, and not a pair for each unknown."""
+    return len(bounds) == 2 and shape != (2,) and all(np.shape(limit) in ((), shape) for limit in bounds)
+
+
+def _filled(limit: Any, shape: tuple[int, ...]) -> Any:
+    return np.broadcast_to(as_array(limit) * 1.0, shape) * 1.0
+
+
+def _with_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the value and the gradient at once, as SciPy takes them where `jac` is True."""
+    both: Callable[..., Any] = value_and_grad(function)
+
+    def evaluate(vector: Any, *_: Any) -> tuple[float, Any]:
+        value, gradient = both(vector)
+        return float(value), np.array(gradient)
+
+    return evaluate
+
+
+def minimize_scalar(
+    fun: Callable[..., Any],
+    bracket: Sequence[float] | None = None,
+    bounds: Any = None,
+    args: Any = (),
+    method: str | None = None,
+    tol: float | None = None,
+    options: dict[str, Any] | None = None,
+) -> OptimizeResult:
+    """Minimize a function of one number, as `scipy.optimize.minimize_scalar`, and differentiate the minimum.
+
+    Args:
+        fun: `fun(x, *args)` returns a number.
+        bracket, method, tol, options: SciPy's.
+        bounds: two numbers, for the method "bounded"; the minimum is differentiated by one that it lies at.
+        args: extra arguments, which the minimum is differentiated by, and so by what else `fun` uses.
+
+    Returns:
+        SciPy's result; `x` and `fun` are differentiated.
+
+    Raises:
+        ConvergenceError: a RuntimeError; SciPy has not succeeded, and something is to be differentiated.
+        SingularEquationError: a ValueError; the second derivative at the minimum is 0.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> def lowest(a):
+        ...     return minimize_scalar(lambda x: x**2 / 2 + a * np.exp(x)).x
+        >>> round(float(fg.grad(lowest)(1.0)), 6)   # -exp(x) / (1 + a exp(x)) at x = -0.567143
+        -0.361896
+    """
+    found: list[Any] = []
+
+    def solver(limits: Any, args: Any) -> Any:
+        given = None if limits is None else tuple(map(float, limits))
+        result = SCIPYS.minimize_scalar(lambda x: fun(x, *args), bracket, given, (), method, tol, options)
+        found.append(result)
+        return np.float64(np.reshape(result.x, ()))
+
+    def optimality(x: Any, limits: Any, args: Any) -> Any:
+        slope = grad(lambda x: fun(x, *args))(x)
+        return slope if limits is None else x - np.clip(x - slope, *limits)
+
+    def of_all(x: Any, limits: Any, args: Any) -> Any:
+        return fun(x, *args)
+
+    extra = as_tuple(args)
+    limits = None if bounds is None else tuple(as_array(limit) * 1.0 for limit in bounds)
+    start = np.float64(1.0) if (first := bracket or limits) is None else as_array(first[0]) * 1.0
+    x = solved(fun, solver, optimality, (limits, extra), uses=of_all, start=start, tolerance=1e-2)
+    traced = bool(followers([x]))
+    if traced and not all(each.success for each in found):
+        raise errors.ConvergenceError(f"SciPy has not found a minimum to differentiate: {found[-1].message}")
+    return result_from({**found[0], "x": x, **({"fun": fun(x, *extra)} if traced else {})})

@@ -1,0 +1,349 @@
+"""Roots and fixed points that are differentiated by what their equation depends on."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+from fgrad import errors
+from fgrad.core.tensor import BOXES, boxed
+from fgrad.core.tree import flatten, tree_map
+from fgrad.scipy.optimize._search import SCIPYS, Search, as_tuple, result_from, unknowns_of
+from fgrad.transforms.calls import name_of
+from fgrad.transforms.closures import followers
+from fgrad.transforms.custom import as_array
+from fgrad.transforms.implicit import solved
+from fgrad.transforms.reverse import grad
+from fgrad.transforms.vectors import raveled
+
+TAKE_JACOBIANS = {"hybr", "lm"}
+
+
+def root(
+    fun: Callable[..., Any],
+    x0: Any,
+    args: Any = (),
+    method: str = "hybr",
+    jac: Any = None,
+    tol: float | None = None,
+    callback: Any = None,
+    options: dict[str, Any] | None = None,
+) -> OptimizeResult:
+    """Find a root of a function of several unknowns, as `scipy.optimize.root`, and differentiate it.
+
+    The root is differentiated by the implicit function theorem: by `args`, and by traced values and
+    variables that `fun` uses besides; in both modes, to any order. Its derivative by `x0` is 0.
+
+    Args:
+        fun: `fun(x, *args)` returns as many numbers as there are unknowns.
+        x0: where to start: a vector, or a container of arrays, which `fun` is then called with.
+        args: extra arguments, containers of arrays too.
+        method, tol, callback, options: SciPy's.
+        jac: by default the exact Jacobian, for the methods that take one ("hybr", "lm"); False lets SciPy
+            take differences; otherwise as SciPy's.
+
+    Returns:
+        SciPy's result; `x` is nested as `x0` is.
+
+    Raises:
+        ConvergenceError: a RuntimeError; no root was found, and something is to be differentiated.
+        SingularEquationError: a ValueError; the root does not depend on the arguments in a unique way.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> def crossing(r):                        # of a circle and the diagonal
+        ...     return root(lambda x: np.stack([x[0] ** 2 + x[1] ** 2 - r**2, x[0] - x[1]]), [1.0, 1.0]).x
+        >>> fg.jacobian(crossing)(2.0)
+        Tensor([0.70710678, 0.70710678])
+    """
+    search = Search(fun, x0)
+    residuals = fun if jac is not True else lambda x, *args: fun(x, *args)[0]
+
+    def solve(start: Any, *args: Any) -> Any:
+        function: Any = search.on_vectors(residuals)
+        slopes = jac
+        if jac is None and method in TAKE_JACOBIANS:
+            slopes = search.plain_jacobian(function, args)
+        elif jac is True:
+            function, slopes = fun, True
+        return SCIPYS.root(
+            function, start, args, method, slopes or None, tol, search.callback(callback), options
+        )
+
+    x = search.find(solve, residuals, as_tuple(args))
+    return search.result(x=x)
+
+
+def fsolve(func: Callable[..., Any], x0: Any, args: Any = (), xtol: float = 1.49012e-8, maxfev: int = 0) -> Any:
+    """Find a root by MINPACK's hybrid method, as `scipy.optimize.fsolve`; the same as `root(...).x`.
+
+    Args:
+        func, x0, args: as `fun`, `x0` and `args` of `root`.
+        xtol: the relative error that is asked for.
+        maxfev: the largest number of calls of `func`; 0 is 100 for each unknown, and 100 more.
+
+    Returns:
+        The root, nested as `x0` is.
+
+    Raises:
+        ConvergenceError, SingularEquationError: as for `root`.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.jacobian(lambda a: fsolve(lambda x: x**2 - a, [1.0]))(4.0)
+        Tensor([0.25])
+    """
+    return root(func, x0, args, options={"xtol": xtol, "maxfev": maxfev}).x
+
+
+def root_scalar(
+    f: Callable[..., Any],
+    args: Any = (),
+    method: str | None = None,
+    bracket: Any = None,
+    fprime: Any = None,
+    fprime2: Any = None,
+    x0: Any = None,
+    x1: Any = None,
+    xtol: float | None = None,
+    rtol: float | None = None,
+    maxiter: int | None = None,
+    options: dict[str, Any] | None = None,
+) -> OptimizeResult:
+    """Find a root of a function of one unknown, as `scipy.optimize.root_scalar`, and differentiate it.
+
+    Args:
+        f: `f(x, *args)` returns a number.
+        args: extra arguments, which the root is differentiated by, and so by what else `f` uses.
+        method: as SciPy's. Newton's and Halley's method get exact derivatives; they are chosen by default
+            where there is only `x0`, or `x0` with `fprime2=True`.
+        bracket: two numbers between which `f` changes its sign.
+        fprime, fprime2: as SciPy's; not needed.
+        x0, x1: where to start.
+        xtol, rtol, maxiter, options: SciPy's.
+
+    Returns:
+        SciPy's result, with `root`.
+
+    Raises:
+        ConvergenceError: a RuntimeError; no root was found, and something is to be differentiated.
+        SingularEquationError: a ValueError; `f` has the slope 0 at the root.
+
+    Example:
+        >>> import fgrad as fg
+        >>> def cube_root(a):
+        ...     return root_scalar(lambda x: x**3 - a, bracket=(0, 10)).root
+        >>> fg.grad(cube_root)(8.0), fg.grad(fg.grad(cube_root))(8.0)
+        (Tensor(0.08333333), Tensor(-0.00694444))
+    """
+    if method is None and bracket is None and x1 is None:
+        method = "halley" if fprime2 else "newton"
+
+    def solve(bracket: Any, x0: Any, x1: Any, *args: Any) -> Any:
+        slopes = [fprime, fprime2]
+        for order in range({"newton": 1, "halley": 2}.get(method or "", 0)):
+            if slopes[order] is None or slopes[order] is False:
+                slopes[order] = _slope(f, order + 1)
+        options_given = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter, "options": options}
+        return SCIPYS.root_scalar(
+            f, args, method, bracket, slopes[0], slopes[1], x0=x0, x1=x1, **options_given
+        )
+
+    value = f if fprime is not True else lambda x, *args: f(x, *args)[0]
+    start = x0 if x0 is not None else bracket[0]
+    root, found = _one_unknown(value, solve, start, (bracket, x0, x1), as_tuple(args))
+    if len(found) > 1:
+        return result_from({"root": root, "converged": all(each.converged for each in found)})
+    return result_from({**found[0], "root": root})
+
+
+def _slope(f: Callable[..., Any], order: int) -> Callable[..., Any]:
+    """Return a derivative of a function of one number, as a function of plain numbers."""
+
+    def slope(x: Any, *args: Any) -> Any:
+        derivative = functools.partial(_with_args, f, args)
+        for _ in range(order):
+            derivative = grad(derivative)  # type: ignore[assignment]
+        return float(derivative(float(x)))
+
+    return slope
+
+
+def _with_args(f: Callable[..., Any], args: tuple[Any, ...], x: Any) -> Any:
+    return f(x, *args)
+
+
+def _one_unknown(
+    f: Callable[..., Any], solve: Callable[..., Any], start: Any, ends: tuple[Any, ...], args: tuple[Any, ...]
+) -> tuple[Any, list[Any]]:
+    """Return the root of a function of one number, differentiated, and SciPy's results."""
+    found: list[Any] = []
+
+    def solver(ends: Any, args: Any) -> Any:
+        found.append(solve(*tree_map(float, ends), *args))
+        return np.float64(found[-1].root)
+
+    def left(x: Any, ends: Any, args: Any) -> Any:
+        return f(x, *args)
+
+    root = solved(f, solver, left, (ends, args), start=as_array(start) * 1.0)
+    if followers([root]) and not all(each.converged for each in found):
+        flags = ", ".join(sorted({each.flag for each in found}))
+        raise errors.ConvergenceError(
+            f"SciPy has not found the root of {name_of(f)}: {flags}. So there is none to differentiate.\n"
+            "Let it go on (maxiter), give it a bracket, or start it elsewhere."
+        )
+    has_tensors = any(type(leaf) in BOXES for leaf in flatten((ends, args))[0])
+    return boxed(root) if has_tensors else root, found
+
+
+def _bracketed(scipys: Any) -> Any:
+    """Make the function that finds a root between two numbers by one of SciPy's methods."""
+
+    def find(
+        f: Callable[..., Any],
+        a: Any,
+        b: Any,
+        args: Any = (),
+        xtol: float = 2e-12,
+        rtol: float = 4 * float(np.finfo(float).eps),
+        maxiter: int = 100,
+        full_output: bool = False,
+        disp: bool = True,
+    ) -> Any:
+        options = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter, "disp": disp}
+
+        def solve(a: Any, b: Any, *args: Any) -> Any:
+            return scipys(f, a, b, args=args, full_output=True, **options)[1]
+
+        root, found = _one_unknown(f, solve, a, (a, b), as_tuple(args))
+        return (root, found[0]) if full_output else root
+
+    name = scipys.__name__
+    find.__name__ = find.__qualname__ = name
+    find.__doc__ = f"""Find a root between two numbers, as `scipy.optimize.{name}`, and differentiate it.
+
+    Args:
+        f: `f(x, *args)` returns a number; its signs at `a` and `b` differ.
+        a, b: the ends of the interval, by which the derivative is 0.
+        args: extra arguments, which the root is differentiated by, and so by what else `f` uses.
+        xtol, rtol, maxiter, disp: SciPy's.
+        full_output: return SciPy's report, too.
+
+    Returns:
+        The root, or with `full_output` the root and the report.
+
+    Raises:
+        ValueError: `f` has the same sign at both ends.
+        ConvergenceError, SingularEquationError: as for `root_scalar`.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda a: {name}(lambda x: x**2 - a, 0.0, 10.0))(4.0)
+        Tensor(0.25)
+    """
+    return find
+
+
+brentq = _bracketed(SCIPYS.brentq)
+brenth = _bracketed(SCIPYS.brenth)
+ridder = _bracketed(SCIPYS.ridder)
+bisect = _bracketed(SCIPYS.bisect)
+toms748 = _bracketed(SCIPYS.toms748)
+
+
+def newton(
+    func: Callable[..., Any],
+    x0: Any,
+    fprime: Any = None,
+    args: Any = (),
+    tol: float = 1.48e-8,
+    maxiter: int = 50,
+    fprime2: Any = None,
+    x1: Any = None,
+    rtol: float = 0.0,
+    full_output: bool = False,
+    disp: bool = True,
+) -> Any:
+    """Find a root of a function of one unknown by Newton's method, as `scipy.optimize.newton`, and differentiate it.
+
+    Args:
+        func: `func(x, *args)` returns a number.
+        x0: where to start.
+        fprime: by default the exact derivative; otherwise as SciPy's. With `x1` it is the secant method.
+        args: extra arguments, which the root is differentiated by, and so by what else `func` uses.
+        tol, maxiter, fprime2, x1, rtol, disp: SciPy's.
+        full_output: return SciPy's report, too.
+
+    Returns:
+        The root, or with `full_output` the root and the report.
+
+    Raises:
+        ConvergenceError, SingularEquationError: as for `root_scalar`.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda a: newton(lambda x: x**2 - a, 1.0))(4.0)
+        Tensor(0.25)
+    """
+    if fprime is None and x1 is None:
+        fprime = _slope(func, 1)
+
+    def solve(x0: Any, x1: Any, *args: Any) -> Any:
+        options = {"tol": tol, "maxiter": maxiter, "x1": x1, "rtol": rtol, "disp": disp}
+        return SCIPYS.newton(func, x0, fprime, args, fprime2=fprime2, full_output=True, **options)[1]
+
+    root, found = _one_unknown(func, solve, x0, (x0, x1), as_tuple(args))
+    return (root, found[0]) if full_output else root
+
+
+def fixed_point(
+    func: Callable[..., Any],
+    x0: Any,
+    args: Any = (),
+    xtol: float = 1e-8,
+    maxiter: int = 500,
+    method: str = "del2",
+) -> Any:
+    """Find a point that a function maps to itself, as `scipy.optimize.fixed_point`, and differentiate it.
+
+    Args:
+        func: `func(x, *args)` returns as many numbers as there are unknowns.
+        x0: where to start: a number, an array, or a container of arrays.
+        args: extra arguments, which the point is differentiated by, and so by what else `func` uses.
+        xtol: the relative error that is asked for.
+        maxiter: the largest number of iterations.
+        method: "del2" (Steffensen's method with Aitken's acceleration) or "iteration".
+
+    Returns:
+        The point, nested as `x0` is.
+
+    Raises:
+        RuntimeError: SciPy has found none.
+        SingularEquationError: a ValueError; the point does not depend on the arguments in a unique way.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> fg.grad(lambda a: fixed_point(lambda x: np.cos(a * x), 0.5))(1.0)
+        Tensor(-0.29747434)
+    """
+    x0 = unknowns_of(x0, at_least_vector=False)
+    restore = raveled(x0)[1]
+
+    def solver(start: Any, args: Any) -> Any:
+        def step(vector: Any) -> Any:
+            return np.array(raveled(func(restore(vector), *args))[0])
+
+        return restore(SCIPYS.fixed_point(step, raveled(start)[0], (), xtol, maxiter, method))
+
+    def left(x: Any, start: Any, args: Any) -> Any:
+        return tree_map(lambda x, image: x - image, x, func(x, *args))
+
+    extra = as_tuple(args)
+    point = solved(func, solver, left, (x0, extra), start=x0)
+    has_tensors = any(type(leaf) in BOXES for leaf in flatten((x0, extra))[0])
+    return tree_map(boxed, point) if has_tensors else point

@@ -1,0 +1,104 @@
+"""What fgrad does with the functions of `scipy.optimize`: rows for the coverage page, and for the tests."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from coverage_table import Row, real
+
+import fgrad.scipy.optimize as optimize
+
+A, B, V = np.array(1.7), np.array(0.4), np.array([0.9, 1.6])
+DATA = np.array([2.1, 1.2, 0.8, 0.35])
+TIMES = np.array([0.0, 0.5, 1.1, 2.0])
+
+
+def cube(x: Any, a: Any, b: Any) -> Any:
+    return x**3 + b * x - a
+
+
+def system(x: Any, v: Any) -> Any:
+    return np.stack([2 * x[0] + x[1] + 0.1 * x[0] ** 3 - v[0], x[0] - 3 * x[1] + np.sin(x[1]) + v[1]])
+
+
+def bowl(x: Any, v: Any) -> Any:
+    """Quadratic in the unknowns, so that one step of Newton's method finds the minimum to rounding."""
+    return (x[0] - v[0] ** 2) ** 2 * (1 + v[1]) + (x[1] - np.sin(v[0]) * v[1]) ** 2 + 0.3 * v[1] * x[0] * x[1]
+
+
+def decay(t: Any, height: Any, rate: Any) -> Any:
+    return height * np.exp(-rate * t)
+
+
+def scalar(**options: Any) -> Any:
+    return lambda a, b: optimize.root_scalar(cube, args=(a, b), xtol=1e-14, **options).root
+
+
+def bracketed(name: str) -> Any:
+    return lambda a, b: getattr(optimize, name)(cube, 0.0, 3.0, (a, b))
+
+
+def minimum(method: str, **options: Any) -> Any:
+    return lambda v: optimize.minimize(bowl, [0.1, 0.2], args=(v,), method=method, **options).x
+
+
+def fitted(method: str) -> Any:
+    """Linear in the unknowns, for the same reason."""
+
+    def fit(y: Any, t: Any) -> Any:
+        return optimize.least_squares(lambda p: p[0] * np.exp(-t) + p[1] * t - y, [1.0, 1.0], method=method).x
+
+    return fit
+
+
+BY_WHAT = "by its arguments and by what the function uses besides"
+
+ROWS: list[Row] = [
+    real(
+        "fgrad.scipy.optimize.root",
+        lambda v: optimize.root(system, [0.1, 0.1], args=(v,), tol=1e-13).x,
+        lambda v: optimize.root(lambda x: system(x, v), [0.1, 0.1], method="lm", tol=1e-13).x,
+        lambda v: optimize.root(system, [0.1, 0.1], args=(v,), method="krylov", tol=1e-13).x,
+        at=V,
+        remark=BY_WHAT,
+    ),
+    real("fgrad.scipy.optimize.fsolve", lambda v: optimize.fsolve(system, [0.1, 0.1], v, xtol=1e-13), at=V),
+    real(
+        "fgrad.scipy.optimize.root_scalar",
+        scalar(bracket=(0.0, 3.0)),
+        scalar(x0=1.0),
+        scalar(x0=1.0, method="halley"),
+        scalar(x0=1.0, x1=1.1),
+        at=(A, B),
+        remark=BY_WHAT,
+    ),
+    *(
+        real(f"fgrad.scipy.optimize.{name}", bracketed(name), at=(A, B))
+        for name in ("brentq", "brenth", "ridder", "bisect", "toms748")
+    ),
+    real("fgrad.scipy.optimize.newton", lambda a, b: optimize.newton(cube, 1.0, args=(a, b), tol=1e-14), at=(A, B)),
+    real(
+        "fgrad.scipy.optimize.fixed_point",
+        lambda v: optimize.fixed_point(lambda x: 0.5 * np.cos(x) + 0.1 * x[::-1] + 0.2 * v, [0.5, 0.5], xtol=1e-14),
+        lambda v: optimize.fixed_point(lambda x: 0.3 * np.sin(x * v) + 0.4, [0.5, 0.5], method="iteration", xtol=1e-14),
+        at=V,
+    ),
+    real(
+        "fgrad.scipy.optimize.minimize",
+        *map(minimum, ("trust-ncg", "trust-exact", "dogleg")),
+        lambda v: optimize.minimize(bowl, [0.1, 0.2], (v,), "trust-exact").fun,
+        at=V,
+        remark="with bounds too; a minimum under constraints is refused",
+    ),
+    # Brent's method gives half the digits, too few for differences; the tests compare with closed forms.
+    replace(real("fgrad.scipy.optimize.minimize_scalar"), calls=()),
+    real("fgrad.scipy.optimize.least_squares", *map(fitted, ("trf", "dogbox", "lm")), at=(DATA, TIMES)),
+    real(
+        "fgrad.scipy.optimize.curve_fit",
+        lambda y, t: optimize.curve_fit(decay, t, y)[0],
+        lambda y, t: optimize.curve_fit(decay, t, y)[1] * 100,
+        lambda y, s: optimize.curve_fit(decay, TIMES, y, sigma=s, absolute_sigma=True)[1],
+        at=(DATA, TIMES + 0.2),
+        remark="parameters and their covariance, by the data and their errors",
+    ),
+]
