@@ -1,0 +1,346 @@
+"""What each line of a function costs to differentiate: operations, memory, time forward and backward.
+
+    fgrad.profile(f)(*args)     a table with the function's own source, as text and in notebooks as HTML
+
+The function runs once under a trace that notes, for every operation, the line of the function in which it
+happens, also within what that line calls; then one backward pass runs, in which each step is timed.
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+import inspect
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import Primitive
+from fgrad.core.tensor import Tensor, boxed
+from fgrad.core.trace import Edge, ReverseTrace, pull_back
+from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.transforms.calls import Transformed, name_of
+from fgrad.transforms.linearization import check_result, differentiable, untraced
+from fgrad.variable import VariableWatch
+
+SHARE_WORTH_A_CHECKPOINT = 0.25
+
+
+@dataclass
+class Line:
+    """What one line of a function costs.
+
+    Attributes:
+        number: in its file.
+        source: the text.
+        operations: how many were recorded, those within what the line calls included.
+        bytes_kept: of arrays that the backward pass needs and that no line before keeps already; those of
+            arguments and variables do not count.
+        forward, backward: seconds in operations, and in their reverse rules.
+    """
+
+    number: int
+    source: str
+    operations: int = 0
+    bytes_kept: int = 0
+    forward: float = 0.0
+    backward: float = 0.0
+
+
+@dataclass
+class Profile:
+    """What the lines of a function cost in one run; printed, it is a table.
+
+    Attributes:
+        name: of the function.
+        lines: the lines of its source.
+        value: what it returned.
+        elsewhere: what happened outside of its source, such as in a function's defaults.
+    """
+
+    name: str
+    lines: list[Line]
+    value: Any
+    elsewhere: Line = field(default_factory=lambda: Line(0, "(elsewhere)"))
+
+    def _rows(self) -> list[Line]:
+        return [*self.lines, *([self.elsewhere] if self.elsewhere.operations else [])]
+
+    @property
+    def total(self) -> Line:
+        """The sums over all lines."""
+        rows = self._rows()
+        sums = {name: sum(getattr(row, name) for row in rows) for name in _COLUMNS}
+        return Line(0, "total", **sums)
+
+    @property
+    def advice(self) -> str:
+        """Where a checkpoint would pay, in one sentence; empty if nowhere."""
+        total = self.total
+        candidates = [line for line in self.lines if line.operations > 1]
+        best = max(candidates, key=lambda line: line.bytes_kept, default=None)
+        if best is None or best.bytes_kept < SHARE_WORTH_A_CHECKPOINT * max(total.bytes_kept, 1):
+            return ""
+        return (
+            f"A checkpoint would pay in line {best.number}: with fg.checkpoint around what it calls, up to "
+            f"{_size(best.bytes_kept)} of {_size(total.bytes_kept)} need not be kept, for {_span(best.forward)} more "
+            "in the backward pass."
+        )
+
+    def __str__(self) -> str:
+        rows = [(*_cells(line), line.source) for line in [*self._rows(), self.total]]
+        widths = [max(len(row[i]) for row in [*rows, (*_HEADS, "")]) for i in range(len(_HEADS))]
+
+        def as_text(row: tuple[str, ...]) -> str:
+            numbers = [cell.rjust(width) for cell, width in zip(row, widths, strict=False)]
+            return "  ".join([*numbers, row[-1]]).rstrip()
+
+        table = [as_text(row) for row in [(*_HEADS, "source"), *rows]]
+        advice = ["", self.advice] if self.advice else []
+        return "\n".join([f"{self.name}: what each line costs to differentiate", "", *table, *advice])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        def row(cells: Sequence[str], source: str, tag: str, share: float = 0.0) -> str:
+            shade = f' style="background: rgba(214, 96, 77, {share:.2f})"' if share else ""
+            numbers = "".join(f'<{tag} style="text-align: right">{html.escape(cell)}</{tag}>' for cell in cells)
+            code = f'<{tag} style="text-align: left"><pre style="margin: 0">{html.escape(source)}</pre></{tag}>'
+            return f"<tr{shade}>{numbers}{code}</tr>"
+
+        total = self.total
+        most = max((line.forward + line.backward for line in self._rows()), default=0.0) or 1.0
+        rows = [row(_HEADS, "source", "th")]
+        rows += [row(_cells(x), x.source, "td", 0.5 * (x.forward + x.backward) / most) for x in self._rows()]
+        rows.append(row(_cells(total), "total", "th"))
+        advice = f"<p>{html.escape(self.advice)}</p>" if self.advice else ""
+        return f"<p><b>{html.escape(self.name)}</b></p><table>{''.join(rows)}</table>{advice}"
+
+
+_COLUMNS = ("operations", "bytes_kept", "forward", "backward")
+_HEADS = ("line", "operations", "kept", "forward", "backward")
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    number = str(line.number or "")
+    if not line.operations:
+        return number, "", "", "", ""
+    return number, str(line.operations), _size(line.bytes_kept), _span(line.forward), _span(line.backward)
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+def _span(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} us"
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+class _ProfilingTrace(ReverseTrace):
+    """Notes for each edge of the record the line in which it was made, and how long the operation took.
+
+    Args:
+        code: of the function whose lines count.
+        numbers: the first of its lines, and the one after its last.
+
+    Attributes:
+        lines: the line of each edge; 0 is none of the function's.
+        operations, seconds: by line.
+    """
+
+    def __init__(self, code: CodeType, numbers: range) -> None:
+        super().__init__()
+        self._code, self._numbers = code, numbers
+        self.lines: list[int] = []
+        self.operations: dict[int, int] = {}
+        self.seconds: dict[int, float] = {}
+        self._line_of_root = 0
+
+    def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+        line = self._users_line(sys._getframe(1))
+        self.settle_lines()
+        start = time.perf_counter()
+        result = super().process(primitive, args, metadata)
+        self.seconds[line] = self.seconds.get(line, 0.0) + time.perf_counter() - start
+        self.operations[line] = self.operations.get(line, 0) + 1
+        self._assign(line)
+        return result
+
+    def root(self, value: Any) -> Tensor:
+        self.settle_lines()
+        self._line_of_root = self._users_line(sys._getframe(1))
+        return super().root(value)
+
+    def settle_lines(self) -> None:
+        """Give the edges of functions with rules of their own the line in which their results were made."""
+        self._assign(self._line_of_root)
+
+    def _assign(self, line: int) -> None:
+        self.lines += [line] * (len(self.record) - len(self.lines))
+
+    def _users_line(self, frame: FrameType | None) -> int:
+        """Return the innermost line of the function that is running."""
+        while frame is not None:
+            if frame.f_code.co_filename == self._code.co_filename and frame.f_lineno in self._numbers:
+                return frame.f_lineno
+            frame = frame.f_back
+        return 0
+
+
+def _kept_by(pullback: Any) -> list[Any]:
+    """Return the arrays that a reverse rule keeps alive: the whole of each, where it keeps a part."""
+    found: list[Any] = []
+    seen: set[int] = set()
+    waiting = [pullback]
+    while waiting:
+        thing = waiting.pop()
+        if id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        if isinstance(thing, np.ndarray):
+            found.append(_owner(thing))
+        elif type(thing) is Tensor:
+            waiting.append(thing.value)
+        elif isinstance(thing, (tuple, list)):
+            waiting += thing
+        elif isinstance(thing, dict):
+            waiting += thing.values()
+        elif isinstance(thing, functools.partial):
+            waiting += [thing.func, *thing.args, *thing.keywords.values()]
+        elif inspect.ismethod(thing):
+            waiting += [thing.__self__, thing.__func__]
+        elif inspect.isfunction(thing):
+            waiting += [cell.cell_contents for cell in thing.__closure__ or ()]
+            waiting += thing.__defaults__ or ()
+    return found
+
+
+def _owner(array: Any) -> Any:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _timed(pullback: Any, seconds: dict[int, float], line: int) -> Any:
+    if pullback is None:
+        return None
+
+    def run(cotangent: Any) -> Any:
+        start = time.perf_counter()
+        passed = pullback(cotangent)
+        seconds[line] = seconds.get(line, 0.0) + time.perf_counter() - start
+        return passed
+
+    return run
+
+
+def _run_profile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Profile:
+    code, first, source = _source_of(function)
+    trace = _ProfilingTrace(code, range(first, first + len(source)))
+    leaves, treedef = flatten((args, keywords))
+    arrays = [differentiable(leaf) for leaf in leaves]
+    inputs = [leaf if x is None else trace.root(x) for leaf, x in zip(leaves, arrays, strict=True)]
+    with trace, VariableWatch(trace) as watch:
+        args, keywords = unflatten(treedef, inputs)
+        result = function(*args, **keywords)
+        outputs = [untraced(leaf) for leaf in flatten(result)[0]]
+    trace.settle_lines()
+    check_result(function, result, outputs)
+    lines = {first + i: Line(first + i, text) for i, text in enumerate(source)}
+    profile = Profile(name_of(function), list(lines.values()), tree_map(lambda x: boxed(_value(trace, x)), result))
+    outside = [x for x in arrays if x is not None] + [variable.value() for variable in watch.variables()]
+    _count(trace, lines, profile.elsewhere, outside)
+    _time_backward(trace, outputs, lines, profile.elsewhere)
+    return profile
+
+
+def _source_of(function: Any) -> tuple[CodeType, int, list[str]]:
+    inner = inspect.unwrap(function)
+    inner = inner.func if isinstance(inner, functools.partial) else inner
+    inner = getattr(inner, "__func__", inner)
+    try:
+        source, first = inspect.getsourcelines(inner)
+        code: CodeType = inner.__code__
+    except (TypeError, OSError, AttributeError):
+        raise errors.ParameterError(
+            f"profile shows the source of a function, and that of {name_of(function)} is not there: it was not "
+            "written in Python, or not in a file or notebook."
+        ) from None
+    return code, first, [line.rstrip("\n") for line in source]
+
+
+def _value(trace: ReverseTrace, leaf: Any) -> Any:
+    return leaf.value if type(leaf) is Tensor and leaf.tracing is trace else leaf
+
+
+def _count(trace: _ProfilingTrace, lines: dict[int, Line], elsewhere: Line, outside: Sequence[Any]) -> None:
+    """Enter what happened in the forward pass."""
+    for number, count in trace.operations.items():
+        lines.get(number, elsewhere).operations += count
+        lines.get(number, elsewhere).forward += trace.seconds[number]
+    known = {id(owner): owner for x in outside for owner in _kept_by([x])}
+    for edge, number in zip(trace.record, trace.lines, strict=True):
+        for array in _kept_by(edge[3]):
+            if id(array) not in known:
+                known[id(array)] = array
+                lines.get(number, elsewhere).bytes_kept += array.nbytes
+
+
+def _time_backward(
+    trace: _ProfilingTrace, outputs: Sequence[Any], lines: dict[int, Line], elsewhere: Line
+) -> None:
+    """Run a backward pass from all results at once."""
+    seconds: dict[int, float] = {}
+    record: list[Edge] = [
+        (key, last, parent, _timed(pullback, seconds, number), like, primitive)
+        for (key, last, parent, pullback, like, primitive), number in zip(trace.record, trace.lines, strict=True)
+    ]
+    seeds = {x.note: np.ones_like(x.value) for x in outputs if type(x) is Tensor and x.tracing is trace}
+    trace.record = []
+    pull_back(record, seeds)
+    for number, spent in seconds.items():
+        lines.get(number, elsewhere).backward += spent
+
+
+def profile(function: Callable[..., Any]) -> Callable[..., Profile]:
+    """Return a function that runs `function` once and says what each of its lines costs to differentiate.
+
+    Args:
+        function: written in Python; takes and returns numbers, arrays or containers of them. All its
+            floating-point arguments, and the variables that it reads, are differentiated.
+
+    Returns:
+        A function of the same arguments that returns a `Profile`: printed, or shown in a notebook, it is
+        the source with, for each line, how many operations were recorded, how many bytes are kept for the
+        backward pass, the time spent in operations forward and backward; and below it the line where
+        `fgrad.checkpoint` would save most, if one keeps a quarter of all.
+
+    Raises:
+        ParameterError: a ValueError; the source of `function` cannot be found.
+        NoResultError: a ValueError; `function` returns None.
+        NotCallableError: a TypeError; `function` is not a function.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> def loss(w, x):
+        ...     h = np.tanh(x @ w)
+        ...     return np.sum(h * h)
+        >>> report = fg.profile(loss)(np.ones((3, 2)), np.ones((5, 3)))
+        >>> [(line.source.strip(), line.operations) for line in report.lines if line.operations]
+        [('h = np.tanh(x @ w)', 2), ('return np.sum(h * h)', 2)]
+        >>> report.value
+        Tensor(9.90133963)
+    """
+    return Transformed(_run_profile, function, {})
