@@ -1,0 +1,198 @@
+"""What all distributions have in common, whatever their formulas are.
+
+    Distribution        SciPy's own where nothing is traced; the name, pickling, what is not differentiated
+    Frozen              a distribution with its parameters: `norm(loc, scale)`
+    @differentiated     a method that answers where something is traced
+    real_array(x, ...)  an argument as an array; in_double(x, ...) in double precision, in which SciPy computes
+    count_of(k, ...)    an argument that counts something, and has no derivative
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import Primitive
+from fgrad.core.tensor import apply
+from fgrad.ops.batching import elementwise_batch
+from fgrad.ops.shaping import as_array
+from fgrad.ops.tracing import run
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def differentiated(answer: F) -> F:
+    """Let SciPy's method of the same name answer where nothing is traced."""
+
+    @functools.wraps(answer)
+    def choose(self: Any, *args: Any, **keywords: Any) -> Any:
+        scipys = self.scipys_method(answer.__name__)
+        return run(scipys, functools.partial(answer, self), args, keywords)
+
+    return cast(F, choose)
+
+
+def real_array(x: Any, name: str) -> Any:
+    """Return an argument as an array.
+
+    Raises:
+        DtypeError: a TypeError; it is complex.
+    """
+    x = as_array(x)
+    if x.dtype.kind == "c":
+        raise errors.DtypeError(f"{name} takes real numbers, and one of its arguments has dtype {x.dtype}.")
+    return x
+
+
+def in_double(x: Any, name: str) -> Any:
+    """Return an argument in double precision, in which SciPy computes."""
+    x = real_array(x, name)
+    return x if x.dtype == np.float64 else x.astype(np.float64)
+
+
+def count_of(x: Any, argument: str, name: str) -> Any:
+    """Return an argument in double precision that has no derivative, because it is a whole number.
+
+    Raises:
+        NoDerivativeError: a ValueError; it is a floating-point number, and is differentiated.
+    """
+    return in_double(apply(_COUNT, (as_array(x),), {"argument": argument, "name": name}), name)
+
+
+def _refuse_count(ans: Any, x: Any, argument: str, name: str) -> Any:
+    raise errors.NoDerivativeError(
+        f"{name} has no derivative in {argument!r}, which is differentiated: it is a whole number.\n"
+        f"  at {errors.users_line()}\n"
+        f"Let it be a constant: fg.stop_gradient({argument}), or an array of integers."
+    )
+
+
+_COUNT = Primitive(
+    "count",
+    lambda x, argument, name: x,
+    (_refuse_count,),
+    lambda tangents, ans, x, argument, name: _refuse_count(ans, x, argument, name),
+)
+_COUNT.batch = elementwise_batch(_COUNT)
+
+
+class Distribution:
+    """A distribution of `scipy.stats` of which some methods are differentiated, and the others refuse traced tensors.
+
+    Args:
+        scipys: SciPy's own, which answers where nothing is traced.
+        name: under which it is found in this package.
+        signature: of the parameters, which come after the argument of a method.
+    """
+
+    def __init__(self, scipys: Any, name: str, signature: inspect.Signature) -> None:
+        self.scipys = scipys
+        self.name = name
+        self.signature = signature
+
+    @property
+    def full_name(self) -> str:
+        """SciPy's name, for messages."""
+        return f"scipy.stats.{self.name}"
+
+    def __call__(self, *args: Any, **kwds: Any) -> Frozen:
+        """Return the distribution with these parameters, whose methods take the other argument alone.
+
+        Args:
+            args, kwds: the parameters, by name or position.
+
+        Returns:
+            A `Frozen` with the same methods.
+
+        Raises:
+            TypeError: a parameter is missing, or there is none of that name.
+
+        Example:
+            >>> import fgrad as fg
+            >>> from fgrad.scipy import stats
+            >>> fg.grad(lambda scale: stats.norm(0.0, scale).logpdf(1.0))(2.0)
+            Tensor(-0.375)
+        """
+        return Frozen(self, args, kwds)
+
+    def __repr__(self) -> str:
+        return f"fgrad.{self.full_name}"
+
+    def __reduce__(self) -> Any:
+        return _by_name, (self.name,)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what SciPy's distribution has and this one does not differentiate."""
+        if name.startswith("_") or name == "scipys":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        member = getattr(self.scipys, name)
+        return self.refusing(member, name) if callable(member) else member
+
+    def scipys_method(self, name: str) -> Callable[..., Any]:
+        """Return the method of SciPy's distribution."""
+        method: Callable[..., Any] = getattr(self.scipys, name)
+        return method
+
+    def refusing(self, method: Any, name: str) -> Callable[..., Any]:
+        """Return a function that calls a method of SciPy, and raises an error where something is traced."""
+
+        def refuse(*args: Any, **keywords: Any) -> Any:
+            raise errors.MissingRuleError(f"{self.full_name}.{name}", errors.users_line())
+
+        return lambda *args, **keywords: run(method, refuse, args, keywords)
+
+    def parameters_of(self, method: str, args: Sequence[Any], kwds: Mapping[str, Any]) -> dict[str, Any]:
+        """Return by name those parameters of a frozen distribution that a method takes."""
+        return self.signature.bind(*args, **kwds).arguments
+
+
+class Frozen:
+    """A distribution with its parameters, as `norm(loc, scale)`: its methods take the other argument alone.
+
+    Args:
+        dist: the distribution.
+        args, kwds: its parameters.
+
+    Raises:
+        TypeError: a parameter is missing, or there is none of that name.
+
+    Example:
+        >>> import fgrad as fg
+        >>> from fgrad.scipy import stats
+        >>> fg.grad(lambda a: stats.gamma(a, scale=2.0).mean())(1.5)
+        Tensor(2.)
+    """
+
+    def __init__(self, dist: Distribution, args: tuple[Any, ...], kwds: dict[str, Any]) -> None:
+        dist.signature.bind(*args, **kwds)
+        self.dist, self.args, self.kwds = dist, args, kwds
+
+    def __repr__(self) -> str:
+        given = [*map(repr, self.args), *(f"{name}={value!r}" for name, value in self.kwds.items())]
+        return f"{self.dist!r}({', '.join(given)})"
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method of the distribution, which gets the parameters after its own argument."""
+        if name.startswith("_") or name in ("dist", "args", "kwds"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        method = getattr(self.dist, name)
+        if not callable(method):
+            return method
+        if hasattr(type(self.dist), name):
+            parameters = self.dist.parameters_of(name, self.args, self.kwds)
+            return lambda *first, **keywords: method(*first, **parameters, **keywords)
+
+        def of_scipys(args: Any, kwds: Any, first: Any, keywords: Any) -> Any:
+            return getattr(self.dist.scipys(*args, **kwds), name)(*first, **keywords)
+
+        return lambda *first, **keywords: self.dist.refusing(of_scipys, name)(self.args, self.kwds, first, keywords)
+
+
+def _by_name(name: str) -> Any:
+    return getattr(importlib.import_module("fgrad.scipy.stats"), name)

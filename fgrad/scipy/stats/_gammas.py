@@ -1,0 +1,93 @@
+"""Differences of gamma functions that do not cancel.
+
+    stirling_rest(a), digamma_rest(a)    what Stirling's formulas leave of log gamma and of digamma
+    log_gamma_step(a, b)                 log gamma(a + b) - log gamma(a)
+    digamma_step(a, b)                   digamma(a + b) - digamma(a); digamma_step_rest(a, b) less b / a
+    half_digamma_step(df)                digamma((df + 1) / 2) - digamma(df / 2) - 1 / df
+    log1p_fall(x)                        x - log(1 + x)
+    log1p_fall(x)                        x - log(1 + x)
+
+From 10 on they are the asymptotic series (https://dlmf.nist.gov/5.11), below that they come from SciPy's functions
+or, by recurrence, from larger arguments. All is ordinary code, so their derivatives do not cancel, either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log, pi
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+HALF_LOG_TWO_PI = log(2 * pi) / 2
+
+
+def series(x: Any, coefficients: Sequence[float]) -> Any:
+    """Return the sum of coefficients times 1, x, x^2 and so on."""
+    total: Any = coefficients[-1]
+    for coefficient in coefficients[-2::-1]:
+        total = total * x + coefficient
+    return total
+
+
+STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
+DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
+DOUBLED = (1 / 2, -1 / 4, 1 / 2, -17 / 8, 31 / 2, -691 / 4, 5461 / 2, -929569 / 16)
+"""B(2k) / (2k (2k - 1)), B(2k) / 2k and (4^k - 1) B(2k) / k, for k = 1, 2, ...: DLMF 5.11.1, 5.11.2 and their sum
+over both halves of the doubled argument."""
+
+
+def stirling_rest(a: Any) -> Any:
+    """Return log gamma(a) - (a - 1/2) log a + a - 1/2 log 2 pi, which is about 1 / 12a."""
+    small, large = np.where(a < 10, a, 10.0), np.where(a < 10, 10.0, a)
+    direct = special.gammaln(small) - (small - 0.5) * np.log(small) + small - HALF_LOG_TWO_PI
+    return np.where(a < 10, direct, series(1 / (large * large), STIRLING) / large)
+
+
+def digamma_rest(a: Any) -> Any:
+    """Return log a - 1 / 2a - digamma(a), which is about 1 / 12a^2."""
+    small, large = np.where(a < 10, a, 10.0), np.where(a < 10, 10.0, a)
+    direct = np.log(small) - 0.5 / small - special.digamma(small)
+    inverse = 1 / (large * large)
+    return np.where(a < 10, direct, series(inverse, DIGAMMA) * inverse)
+
+
+def log_gamma_step(a: Any, b: Any) -> Any:
+    """Return log gamma(a + b) - log gamma(a)."""
+    end = a + b
+    return (a - 0.5) * np.log1p(b / a) + b * np.log(end) - b + stirling_rest(end) - stirling_rest(a)
+
+
+def digamma_step(a: Any, b: Any) -> Any:
+    """Return digamma(a + b) - digamma(a), also for a `b` that is small beside `a`."""
+    total = sum(b / ((a + k) * (a + b + k)) for k in range(10))
+    return total + np.log1p(b / (a + 10)) + _step_rest(a + 10, b)
+
+
+def digamma_step_rest(a: Any, b: Any) -> Any:
+    """Return digamma(a + b) - digamma(a) - b / a, which is about b (1 - b) / 2a^2 where `a` is large."""
+    total = sum(b * (1 - b) / ((a + k) * (a + k + 1) * (a + b + k)) for k in range(10))
+    return total - log1p_fall(b / (a + 10)) + _step_rest(a + 10, b)
+
+
+def _step_rest(a: Any, b: Any) -> Any:
+    """Return what the series of digamma adds to the difference of logarithms, log(a + b) - log(a)."""
+    end = a + b
+    rest = series(1 / a**2, DIGAMMA) / a**2 - series(1 / end**2, DIGAMMA) / end**2
+    return b / (2 * a * end) + rest
+
+
+def log1p_fall(x: Any) -> Any:
+    """Return x - log(1 + x), which is about x^2 / 2."""
+    near = np.abs(x) < 0.05
+    small = np.where(near, x, 0.0)
+    terms = [(-1) ** k / k for k in range(2, 15)]
+    return np.where(near, small * small * series(small, terms), x - np.log1p(x))
+
+
+def half_digamma_step(df: Any) -> Any:
+    """Return digamma((df + 1) / 2) - digamma(df / 2) - 1 / df, which is about 1 / 2 df^2."""
+    total = sum(2 / ((df + 2 * k) * (df + 2 * k + 1) * (df + 2 * k + 2)) for k in range(10))
+    inverse = 1 / (df + 20) ** 2
+    return total + series(inverse, DOUBLED) * inverse

@@ -1,0 +1,231 @@
+"""Distribution functions that differentiate in the parameters of the density, for which there is no closed form.
+
+    Law(...)        a family of distributions, declared by its density; `_laws.py` has those that there are
+    law.cdf(x, a)   the integral of the density up to x; also `sf`, `ppf` and `isf`
+    flat_exp(x)     the exponential, for densities that are 0 at an end of their support
+
+In `x` a distribution function has a derivative in closed form, the density. In a parameter it has not:
+
+    d^n F / da^n  =  int_-inf^x  d^n p(t; a) / da^n  dt  =  - int_x^inf  (the same)
+
+because the integral over everything is 1 whatever `a` is. The integrand is the density `p` times a polynomial in
+the score, d log p / da, and its derivatives. Three things make the integral exact to rounding, in both tails and
+whatever the scale of the density:
+
+- It goes away from where the score changes its sign, down or up, so that nothing cancels.
+- The variable is the one in which the density is log-concave on the whole line, such as log t for the gamma
+  distribution. It falls by a factor e^-42 along a stretch whose length a few of Newton's steps find.
+- On that stretch stand fixed nodes, those of the double exponential rule for integrals from 0 to infinity
+  (Takahasi and Mori 1974, https://doi.org/10.2977/prims/1195192451). They are dense where the stretch begins,
+  so the density may have a feature there on any scale.
+
+The tests compare with 50 digits: for parameters from 0.05 to 1e4, and probabilities from 1e-100 on in either tail,
+the relative error of a first derivative is below 2e-12 for the gamma, beta and t distributions, and below 5e-11 for
+the F distribution near the places where it is 0. Beyond that range it grows slowly; for parameters below 1e-3 second
+derivatives lose digits, because trigamma is large there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.tensor import apply, settle
+from fgrad.core.trace import Guarded
+from fgrad.ops.batching import elementwise_batch
+from fgrad.ops.families import ForEach, Sample, register
+from fgrad.transforms.forward import jvp
+
+FALL = 42.0
+"""A stretch ends where the logarithm of the density is that much below its largest value."""
+
+
+def _double_exponential(count: int) -> tuple[Any, Any]:
+    """Return nodes and weights for integrals from 0 to 1 whose integrand is negligible at 1."""
+    steps = np.linspace(-3.65, 6.0, count)
+    nodes = np.exp(steps - np.exp(-steps))
+    weights = nodes * (1 + np.exp(-steps)) * (steps[1] - steps[0])
+    return nodes / nodes[-1], weights / nodes[-1]
+
+
+def _gauss_legendre(count: int) -> tuple[Any, Any]:
+    """Return nodes and weights for integrals from 0 to 1 of smooth functions."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return (nodes + 1) / 2, weights / 2
+
+
+COUNT = 128
+NODES, WEIGHTS = _double_exponential(COUNT)
+EVEN_NODES, EVEN_WEIGHTS = _gauss_legendre(COUNT)
+BLOCK = 256
+"""How many integrals are computed at once, each on all nodes: what fits into a cache."""
+
+
+@dataclass(eq=False)
+class Law:
+    """A family of distributions whose distribution function differentiates in its parameters.
+
+    Attributes:
+        name: of its primitives.
+        lower, upper: SciPy's distribution function and survival function of `x` and the parameters.
+        lower_inverse, upper_inverse: their inverses, of a probability and the parameters.
+        log_density: of `x` and the parameters.
+        coordinates: of `x`: what the scores are computed from.
+        scores: for each parameter the derivative of the logarithm of the density, a function of the
+            coordinates and the parameters.
+        stretch: the coordinates of the nodes, and the weights that make a sum over them an integral of the density
+            up to `x`: a function of the place of the parameter whose score decides where to go, `x` and the
+            parameters. The arrays have one column, and the results one for each node.
+        samples: calls of the distribution function.
+    """
+
+    name: str
+    lower: Callable[..., Any]
+    upper: Callable[..., Any]
+    lower_inverse: Callable[..., Any]
+    upper_inverse: Callable[..., Any]
+    log_density: Callable[..., Any]
+    coordinates: Callable[[Any], Any]
+    scores: tuple[Callable[..., Any], ...]
+    stretch: Callable[..., tuple[Any, Any]]
+    samples: tuple[Sample, ...]
+    _slope: Primitive = field(init=False)
+    _tail: Primitive = field(init=False)
+    _inverse: Primitive = field(init=False)
+
+    def __post_init__(self) -> None:
+        firsts = [{"orders": self._raised(self._none, place)} for place in range(len(self.scores))]
+        both = [{"above": False}, {"above": True}]
+        self._slope = self._elementwise("slope", self._integral, self._slope_in, firsts)
+        self._tail = self._elementwise("tail", self._tail_value, self._tail_in, both)
+        self._inverse = self._elementwise("inverse", self._inverse_value, self._inverse_in, both)
+
+    def cdf(self, x: Any, *parameters: Any) -> Any:
+        """Return the integral of the density up to `x`."""
+        return apply(self._tail, (x, *parameters), {"above": False})
+
+    def sf(self, x: Any, *parameters: Any) -> Any:
+        """Return the integral of the density from `x` on."""
+        return apply(self._tail, (x, *parameters), {"above": True})
+
+    def ppf(self, q: Any, *parameters: Any) -> Any:
+        """Return where `cdf` is `q`."""
+        return apply(self._inverse, (q, *parameters), {"above": False})
+
+    def isf(self, q: Any, *parameters: Any) -> Any:
+        """Return where `sf` is `q`."""
+        return apply(self._inverse, (q, *parameters), {"above": True})
+
+    # The distribution function and the survival function, and the place where one of them has a value
+
+    def _tail_value(self, x: Any, *parameters: Any, above: bool) -> Any:
+        return (self.upper if above else self.lower)(x, *parameters)
+
+    def _tail_in(self, place: int, ans: Any, x: Any, *parameters: Any, above: bool) -> Any:
+        slope = self._slope_in(place, ans, x, *parameters, orders=self._none)
+        return -slope if above else slope
+
+    def _inverse_value(self, q: Any, *parameters: Any, above: bool) -> Any:
+        return (self.upper_inverse if above else self.lower_inverse)(q, *parameters)
+
+    def _inverse_in(self, place: int, ans: Any, q: Any, *parameters: Any, above: bool) -> Any:
+        """Return the derivative of a quantile, by those of the distribution function there."""
+        density = self._slope_in(0, None, ans, *parameters, orders=self._none)
+        if place:
+            return -self._slope_in(place, None, ans, *parameters, orders=self._none) / density
+        return -1 / density if above else 1 / density
+
+    # The derivatives of the distribution function in the parameters, of any order
+
+    @property
+    def _none(self) -> tuple[int, ...]:
+        """The orders of the distribution function itself."""
+        return (0,) * len(self.scores)
+
+    @staticmethod
+    def _raised(orders: tuple[int, ...], place: int, by: int = 1) -> tuple[int, ...]:
+        return tuple(order + by * (i == place) for i, order in enumerate(orders))
+
+    def _slope_in(self, place: int, ans: Any, x: Any, *parameters: Any, orders: tuple[int, ...]) -> Any:
+        """Return the derivative in `x`, which is that of the density, or the next one in a parameter."""
+        if place:
+            return apply(self._slope, (x, *parameters), {"orders": self._raised(orders, place - 1)})
+        density = flat_exp(self.log_density(x, *parameters))
+        if not any(orders):
+            return density
+        # At an end of the support a score may be infinite where the density is 0.
+        return np.where(density == 0, 0.0, density * self._factor(orders, self.coordinates(x), parameters))
+
+    def _factor(self, orders: tuple[int, ...], coordinates: Any, parameters: Sequence[Any]) -> Any:
+        """Return a derivative of the density in its parameters, divided by the density."""
+        place = next(i for i, order in enumerate(orders) if order)
+        score = self.scores[place](coordinates, *parameters)
+        lower = self._raised(orders, place, by=-1)
+        if not any(lower):
+            return score
+
+        def factor(parameter: Any) -> Any:
+            return self._factor(lower, coordinates, [*parameters[:place], parameter, *parameters[place + 1 :]])
+
+        value, change = jvp(factor, (parameters[place],), (np.ones_like(parameters[place]),))
+        return value * score + change
+
+    def _integral(self, x: Any, *parameters: Any, orders: tuple[int, ...]) -> Any:
+        """Integrate a derivative of the density in its parameters, block by block."""
+        dtype = np.result_type(x, *parameters)
+        arrays = np.broadcast_arrays(x, *parameters)
+        columns = [np.reshape(array, (-1, 1)).astype(np.float64) for array in arrays]
+        starts = range(0, len(columns[0]), BLOCK)
+        with np.errstate(all="ignore"):
+            sums = [self._sum(orders, *(column[start : start + BLOCK] for column in columns)) for start in starts]
+        return np.reshape(np.concatenate([np.zeros(0), *sums]), arrays[0].shape).astype(dtype)[()]
+
+    def _sum(self, orders: tuple[int, ...], x: Any, *parameters: Any) -> Any:
+        place = next(i for i, order in enumerate(orders) if order)
+        coordinates, weights = self.stretch(place, x, *parameters)
+        terms = weights * settle(self._factor(orders, coordinates, parameters))
+        total = np.sum(np.where(weights == 0, 0.0, terms), axis=-1)
+        return np.where(np.isnan(sum(parameters, x)[:, 0]), np.nan, total)
+
+    def _elementwise(self, name: str, implementation: Any, derivative: Any, metadata: Any) -> Primitive:
+        """Declare a primitive by its derivatives: `derivative(place, ans, *args, **metadata)` in each argument."""
+
+        def slope(place: int, dtype: Any, ans: Any, *args: Any, **metadata: Any) -> Any:
+            found = derivative(place, ans, *args, **metadata)
+            return found if found.dtype == dtype else found.astype(dtype)
+
+        def reverse(argnum: int, ans: Any, *args: Any, **metadata: Any) -> Any:
+            dtype, needed = ans.dtype, ans if name == "inverse" else None
+            return lambda ct: ct * slope(argnum, dtype, needed, *args, **metadata)
+
+        def forward(tangents: Any, ans: Any, *args: Any, **metadata: Any) -> Any:
+            total: Any = ZERO
+            for place, t in enumerate(tangents):
+                if t is not ZERO:
+                    with np.errstate(all="ignore"):
+                        part = Guarded(t) * slope(place, ans.dtype, ans, *args, **metadata)
+                    total = part if total is ZERO else total + part
+            return total
+
+        samples = tuple(replace(sample, metadata=each) for each in metadata for sample in self.samples)
+        primitive = Primitive(f"{self.name}_{name}", implementation, ForEach(reverse), forward, samples=samples)
+        primitive.broadcasts = primitive.scales = True
+        primitive.batch = elementwise_batch(primitive)
+        return register(primitive)
+
+
+def flat_exp(x: Any) -> Any:
+    """Return the exponential; where it is 0 it has the derivative 0, however steep `x` is."""
+    nothing = np.equal(x, -np.inf)
+    return np.where(nothing, 0.0, np.exp(np.where(nothing, 0.0, x)))
+
+
+def reach(fall: Callable[[Any], Any], slope: Callable[[Any], Any], lowest: Any, start: Any) -> Any:
+    """Return where a convex function has risen by FALL above its lowest value: Newton's steps from the right."""
+    for _ in range(20):
+        start = start - (fall(start) - fall(lowest) - FALL) / slope(start)
+    return start

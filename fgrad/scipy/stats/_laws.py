@@ -1,0 +1,318 @@
+"""The laws whose distribution functions differentiate in their parameters: gamma, beta, F, Student's t, von Mises'.
+
+    GAMMA.cdf(x, a)                  the integral of the density up to x; `sf` is that from x on
+    BETA.ppf(q, a, b)                the place up to which the integral is q; `isf` counts from above
+    STUDENT.log_density(x, df)       the logarithm of the density, without cancellation
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log, pi
+from typing import Any
+
+import numpy as np
+from scipy import special, stats
+
+from fgrad.ops.families import sample
+from fgrad.scipy.stats._gammas import (
+    HALF_LOG_TWO_PI,
+    digamma_step,
+    digamma_step_rest,
+    half_digamma_step,
+    log1p_fall,
+    series,
+    stirling_rest,
+)
+from fgrad.scipy.stats._integrals import EVEN_NODES, EVEN_WEIGHTS, FALL, NODES, WEIGHTS, Law, reach
+
+ONE_PARAMETER = tuple(
+    sample(*shapes, domain=(0.3, 0.9), complex=False)
+    for shapes in (((), ()), ((3,), ()), ((2, 1), (3,)), ((0, 3), (3,)))
+)
+TWO_PARAMETERS = tuple(
+    sample(*shapes, domain=(0.3, 0.9), complex=False)
+    for shapes in (((), (), ()), ((2, 1), (3,), ()), ((0, 3), (3,), (1,)))
+)
+
+
+def _less_its_linear_part(w: Any) -> Any:
+    """Return w - (1 - exp(-w)), which is about w^2 / 2."""
+    small = np.where(w < 0.5, w, 0.0)
+    terms = [1 / 2]
+    for k in range(3, 17):
+        terms.append(-terms[-1] / k)
+    return np.where(w < 0.5, small * small * series(small, terms), w + np.expm1(-w))
+
+
+def _deviance(x: Any, center: Any) -> Any:
+    """Return r - 1 - log r of the ratio r = x / center of positive numbers."""
+    excess = (x - center) / center
+    near = np.abs(excess) < 0.5
+    return excess - np.where(near, np.log1p(np.where(near, excess, 0.0)), np.log(x) - np.log(center))
+
+
+def _at_end(power: Any, log_density: Any) -> Any:
+    """Return the logarithm of a density like t^(power - 1) at t = 0; where it is infinite, -inf as from outside."""
+    return np.where(np.equal(power, 1), log_density, -np.inf)
+
+
+# The gamma distribution: its variable is log t
+
+
+def _gamma_log_density(x: Any, a: Any) -> Any:
+    zero = np.equal(x, 0)
+    x = np.where(zero, 1.0, x)
+    log_density = np.log(a) / 2 - a * _deviance(x, a) - HALF_LOG_TWO_PI - stirling_rest(a) - np.log(x)
+    return np.where(zero, _at_end(a, 0.0), log_density)
+
+
+def _gamma_stretch(place: int, x: Any, a: Any) -> tuple[Any, Any]:
+    direction = np.where(np.log(x) < special.digamma(np.maximum(a, 1.0)), -1.0, 1.0)
+
+    def fall(s: Any) -> Any:
+        return x * np.expm1(direction * s) - direction * a * s
+
+    def slope(s: Any) -> Any:
+        return direction * (x * np.exp(direction * s) - a)
+
+    lowest = np.maximum(direction * np.log(a / x), 0.0)
+    largest = np.maximum(a, x)
+    above = lowest + np.minimum(np.sqrt(2 * FALL / largest), np.log(2 * FALL / largest + 2))
+    length = reach(fall, slope, lowest, np.where(direction < 0, (FALL + x) / a, above))
+    s = length * NODES
+    weights = -direction * length * WEIGHTS * np.exp(_gamma_log_density(x, a) + np.log(x) - fall(s))
+    return np.log(x) + direction * s, np.where(np.isfinite(x) & (x > 0), weights, 0.0)
+
+
+GAMMA = Law(
+    name="gamma_distribution",
+    lower=lambda x, a: special.gammainc(a, x),
+    upper=lambda x, a: special.gammaincc(a, x),
+    lower_inverse=lambda q, a: special.gammaincinv(a, q),
+    upper_inverse=lambda q, a: special.gammainccinv(a, q),
+    log_density=_gamma_log_density,
+    coordinates=np.log,
+    scores=(lambda log_t, a: log_t - special.digamma(a),),
+    stretch=_gamma_stretch,
+    samples=ONE_PARAMETER,
+)
+
+
+# The beta distribution: its variable is log t / (1 - t)
+
+
+def _log_kernel(p: Any, q: Any, a: Any, b: Any) -> Any:
+    """Return the logarithm of the density of log p / q, for parts p + q = 1."""
+    total = a + b
+    fall = a * _deviance(p, a / total) + b * _deviance(q, b / total)
+    rest = stirling_rest(a) + stirling_rest(b) - stirling_rest(total)
+    return (np.log(a) + np.log(b) - np.log(total)) / 2 - fall - rest - HALF_LOG_TWO_PI
+
+
+def _beta_log_density(x: Any, a: Any, b: Any) -> Any:
+    zero, one = np.equal(x, 0), np.equal(x, 1)
+    x = np.where(np.logical_or(zero, one), 0.5, x)
+    log_density = _log_kernel(x, 1 - x, a, b) - np.log(x) - np.log1p(-x)
+    return np.where(zero, _at_end(a, np.log(b)), np.where(one, _at_end(b, np.log(a)), log_density))
+
+
+def _logit_stretch(down: Any, p: Any, q: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """Go down from log p / q; or up, which is down with the parts and the parameters exchanged.
+
+    Args:
+        down: where to go down.
+        p, q: parts, p + q = 1.
+        a, b: parameters of the beta distribution of p.
+
+    Returns:
+        The logarithms of both parts at the nodes, and the weights.
+    """
+    inside = (p > 0) & (q > 0)
+    kernel = _log_kernel(p, q, a, b)
+    p, q, a, b = (np.where(down, own, other) for own, other in ((p, q), (q, p), (a, b), (b, a)))
+
+    def log_shrinkage(s: Any) -> Any:
+        """Return log(q + p exp(-s)), by which 1 / (1 - t) shrinks."""
+        lost = p * np.expm1(-s)
+        return np.where(lost > -0.5, np.log1p(lost), np.log(q + p * np.exp(-s)))
+
+    def fall(s: Any) -> Any:
+        return a * s + (a + b) * log_shrinkage(s)
+
+    def slope(s: Any) -> Any:
+        return a - (a + b) * p * np.exp(-s - log_shrinkage(s))
+
+    lowest = np.maximum(np.log(p) - np.log(q) + np.log(b) - np.log(a), 0.0)
+    length = reach(fall, slope, lowest, (FALL + fall(lowest) - (a + b) * np.log(q)) / a)
+    s = length * NODES
+    shrinkage = log_shrinkage(s)
+    log_q = np.log(q) - shrinkage
+    log_p = np.where(log_q > -0.5, np.log(p) - s - shrinkage, np.log(-np.expm1(log_q)))
+    log_q = np.where(log_p < -0.5, np.log1p(-np.exp(log_p)), log_q)
+    weights = np.where(down, 1.0, -1.0) * length * WEIGHTS * np.exp(kernel - fall(s))
+    return (np.where(down, log_p, log_q), np.where(down, log_q, log_p)), np.where(inside, weights, 0.0)
+
+
+def _beta_stretch(place: int, x: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    if place:
+        down = np.log1p(-x) >= -digamma_step(np.maximum(b, 1.0), np.maximum(a, 0.5))
+    else:
+        down = np.log(x) < -digamma_step(np.maximum(a, 1.0), np.maximum(b, 0.5))
+    return _logit_stretch(down, x, 1 - x, a, b)
+
+
+BETA = Law(
+    name="beta_distribution",
+    lower=lambda x, a, b: special.betainc(a, b, x),
+    upper=lambda x, a, b: special.betaincc(a, b, x),
+    lower_inverse=lambda q, a, b: special.betaincinv(a, b, q),
+    upper_inverse=lambda q, a, b: special.betainccinv(a, b, q),
+    log_density=_beta_log_density,
+    coordinates=lambda x: (np.log(x), np.log1p(-x)),
+    scores=(
+        lambda logs, a, b: logs[0] + digamma_step(a, b),
+        lambda logs, a, b: logs[1] + digamma_step(b, a),
+    ),
+    stretch=_beta_stretch,
+    samples=TWO_PARAMETERS,
+)
+
+
+# The F distribution: its variable is log (n t / m), the logarithm of the ratio of the beta distribution's parts.
+# The coordinates of t are the logarithms of both parts, as functions of n and m.
+
+
+def _f_log_density(x: Any, n: Any, m: Any) -> Any:
+    zero = np.equal(x, 0)
+    x = np.where(zero, 1.0, x)
+    whole = n * x + m
+    log_density = _log_kernel(n * x / whole, m / whole, n / 2, m / 2) - np.log(x)
+    return np.where(zero, _at_end(n / 2, 0.0), log_density)
+
+
+def _f_coordinates(log_t: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
+    def logs(n: Any, m: Any) -> tuple[Any, Any]:
+        log_ratio = log_t + np.log(n) - np.log(m)
+        return -np.logaddexp(0.0, -log_ratio), -np.logaddexp(0.0, log_ratio)
+
+    return logs
+
+
+def _f_score(log_part: Any, log_other: Any, own: Any, other: Any) -> Any:
+    """Return the score in the degrees of freedom `own` of a part of the sum; it is of second order in 1 / own."""
+    other_part = np.exp(log_other)
+    small = other_part < 0.05
+    rest = np.where(small, -log1p_fall(-np.where(small, other_part, 0.0)), log_part + other_part)
+    return (rest + digamma_step_rest(own / 2, other / 2) + other * other_part / own) / 2
+
+
+def _f_stretch(place: int, x: Any, n: Any, m: Any) -> tuple[Any, Any]:
+    whole = n * x + m
+    p, q = n * x / whole, m / whole
+    down = np.log(p) < -digamma_step(np.maximum(n / 2, 1.0), np.maximum(m / 2, 0.5))
+    (log_p, log_q), weights = _logit_stretch(down, p, q, n / 2, m / 2)
+    return _f_coordinates(log_p - log_q - np.log(n) + np.log(m)), weights
+
+
+F_RATIO = Law(
+    name="f_distribution",
+    lower=lambda x, n, m: special.fdtr(n, m, x),
+    upper=lambda x, n, m: special.fdtrc(n, m, x),
+    lower_inverse=lambda q, n, m: special.fdtri(n, m, q),
+    upper_inverse=lambda q, n, m: 1 / special.fdtri(m, n, q),
+    log_density=_f_log_density,
+    coordinates=lambda x: _f_coordinates(np.log(x)),
+    scores=(
+        lambda logs, n, m: _f_score(logs(n, m)[0], logs(n, m)[1], n, m),
+        lambda logs, n, m: _f_score(logs(n, m)[1], logs(n, m)[0], m, n),
+    ),
+    stretch=_f_stretch,
+    samples=TWO_PARAMETERS,
+)
+
+
+# Student's t distribution: its variable is u = arcsinh(t / sqrt(df)), in which the density is a power of cosh(u).
+# A coordinate is the function log(1 + t^2 / df) of df.
+
+
+def _student_log_density(x: Any, df: Any) -> Any:
+    half = df / 2
+    rest = stirling_rest(half + 0.5) - stirling_rest(half)
+    return half * np.log1p(1 / df) - 0.5 + rest - HALF_LOG_TWO_PI - (half + 0.5) * np.log1p(x * x / df)
+
+
+def _student_score(log_cosh_squared: Callable[[Any], Any], df: Any) -> Any:
+    w = log_cosh_squared(df)
+    return (half_digamma_step(df) - _less_its_linear_part(w) - np.expm1(-w) / df) / 2
+
+
+def _student_stretch(place: int, x: Any, df: Any) -> tuple[Any, Any]:
+    """Go from |x| to infinity; or from 0 to |x|, where the score is positive and that is no long way."""
+    ratio = np.abs(x) / np.sqrt(df)
+    start = np.arcsinh(ratio)
+    inner = (start < 2) & (_student_score(lambda df: np.log1p(ratio * ratio), df) > 0)
+    less_than_one = 1 / (np.hypot(1, ratio) * (np.hypot(1, ratio) + ratio))  # 1 - tanh(start)
+
+    def fall(s: Any) -> Any:
+        return df * (s + np.log1p(np.expm1(-2 * s) * less_than_one / 2))
+
+    length = reach(fall, lambda s: df * np.tanh(start + s), 0.0, FALL / df + np.log(2 / (2 - less_than_one)))
+    u = np.where(inner, start * EVEN_NODES, start + length * NODES)
+    log_cosh = u + np.log1p(np.expm1(-2 * u) / 2)
+    log_t = np.log(df) / 2 + u + np.log(-np.expm1(-2 * u) / 2)
+    at_zero = np.exp(_student_log_density(0.0, df) + np.log(df) / 2)
+    weights = np.where(inner, start * EVEN_WEIGHTS, -length * WEIGHTS) * at_zero * np.exp(-df * log_cosh)
+    weights = np.where(np.isfinite(x + df), np.sign(x) * weights, 0.0)
+    return lambda df: np.logaddexp(0.0, 2 * log_t - np.log(df)), weights
+
+
+STUDENT = Law(
+    name="student_distribution",
+    lower=lambda x, df: special.stdtr(df, x),
+    upper=lambda x, df: special.stdtr(df, -x),
+    lower_inverse=lambda q, df: special.stdtrit(df, q),
+    upper_inverse=lambda q, df: -special.stdtrit(df, q),
+    log_density=_student_log_density,
+    coordinates=lambda x: lambda df: np.log1p(x * x / df),
+    scores=(_student_score,),
+    stretch=_student_stretch,
+    samples=ONE_PARAMETER,
+)
+
+
+# Von Mises' distribution of angles: its variable is the angle
+
+
+def _vonmises_log_density(x: Any, kappa: Any) -> Any:
+    return kappa * special.cosm1(x) - log(2 * pi) - np.log(special.i0e(kappa))
+
+
+def _vonmises_score(cosine_less_one: Any, kappa: Any) -> Any:
+    return cosine_less_one + (1 - special.i1e(kappa) / special.i0e(kappa))
+
+
+def _vonmises_stretch(place: int, x: Any, kappa: Any) -> tuple[Any, Any]:
+    """Go from the angle outwards; or from 0 to the angle, where the score is positive."""
+    x = x - 2 * pi * np.rint(x / (2 * pi))
+    start = np.abs(x)
+    inner = _vonmises_score(special.cosm1(start), kappa) > 0
+    end = np.arccos(np.maximum(np.cos(start) - FALL / kappa, -1))
+    low, high = np.where(inner, 0.0, start), np.where(inner, start, end)
+    angles = low + (high - low) * EVEN_NODES
+    weights = np.where(inner, high - low, low - high) * EVEN_WEIGHTS * np.exp(_vonmises_log_density(angles, kappa))
+    return special.cosm1(angles), np.where(np.isfinite(x), np.sign(x) * weights, 0.0)
+
+
+VONMISES = Law(
+    name="vonmises_distribution",
+    lower=stats.vonmises.cdf,
+    upper=stats.vonmises.sf,
+    lower_inverse=stats.vonmises.ppf,
+    upper_inverse=stats.vonmises.isf,
+    log_density=_vonmises_log_density,
+    coordinates=special.cosm1,
+    scores=(_vonmises_score,),
+    stretch=_vonmises_stretch,
+    samples=ONE_PARAMETER,
+)

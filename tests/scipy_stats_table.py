@@ -1,0 +1,249 @@
+"""What fgrad does with the distributions of `scipy.stats`: rows as in `coverage_table.py`.
+
+    ROWS    a row for each method of each distribution that is offered, with calls
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from coverage_table import Row, real, refused
+
+from fgrad import errors
+from fgrad.scipy import stats
+
+A = np.array
+LOC, SCALE = A([0.3, -0.4, 0.1, 0.7]), A([1.3, 0.6, 2.1, 0.9])
+Q = A([0.01, 0.3, 0.62, 0.97])
+ON_THE_LINE = A([-2.1, -0.3, 0.4, 3.2])
+POSITIVE = A([0.05, 0.6, 1.7, 5.2])
+IN_UNIT = A([0.03, 0.35, 0.71, 0.94])
+SHAPE, SHAPE2 = A([0.4, 1.3, 2.6, 7.5]), A([1.7, 0.7, 3.4, 12.5])
+LARGE = A([9.0, 40.0, 300.0, 120.0])
+P = A([0.08, 0.3, 0.55, 0.9])
+
+CONTINUOUS: dict[str, list[tuple[Any, ...]]] = {
+    "norm": [(ON_THE_LINE,), (A([-9.0, -5.0, 4.5, 8.0]),)],
+    "t": [(ON_THE_LINE, SHAPE + 2), (ON_THE_LINE, LARGE)],
+    "gamma": [(POSITIVE, SHAPE), (A([5.0, 42.0, 280.0, 150.0]), LARGE)],
+    "beta": [(IN_UNIT, SHAPE, SHAPE2), (A([0.2, 0.45, 0.55, 0.9]), LARGE, A([31.0, 35.0, 250.0, 20.0]))],
+    "chi2": [(POSITIVE, SHAPE)],
+    "f": [(POSITIVE, SHAPE, SHAPE2 + 4)],
+    "expon": [(POSITIVE,)],
+    "laplace": [(ON_THE_LINE,)],
+    "logistic": [(ON_THE_LINE,), (A([-30.0, -9.0, 8.0, 25.0]),)],
+    "lognorm": [(POSITIVE, A([0.3, 0.6, 0.9, 1.7]))],
+    "uniform": [(IN_UNIT,)],
+    "cauchy": [(ON_THE_LINE,), (A([-300.0, -0.9, 1.2, 1e4]),)],
+    "halfnorm": [(POSITIVE,)],
+    "truncnorm": [
+        (A([-1.2, 0.3, 1.1, 2.3]), A([-1.5, -3.0, 0.6, 2.0]), A([0.7, 2.5, 1.9, 3.0])),
+        (A([-1.2, -0.3, -1.1, -2.3]), A([-1.5, -0.9, -1.6, -3.0]), A([-0.7, 0.1, -0.9, -2.1])),
+    ],
+    "weibull_min": [(POSITIVE, SHAPE)],
+    "gumbel_r": [(ON_THE_LINE,)],
+    "invgamma": [(POSITIVE, SHAPE + 2)],
+    "pareto": [(1 + POSITIVE, SHAPE2 + 2)],
+    "vonmises": [(A([-2.1, -0.3, 0.4, 1.9]), SHAPE)],
+}
+"""For each distribution the arguments of the standard form: `x`, and shape parameters for which there are moments."""
+
+HEAVY: dict[str, tuple[Any, ...]] = {"t": (SHAPE,), "f": (SHAPE, SHAPE2), "invgamma": (SHAPE,), "pareto": (SHAPE2,)}
+"""Shape parameters of distributions without moments."""
+
+DISCRETE: dict[str, list[tuple[Any, ...]]] = {
+    "poisson": [(A([0, 2, 5, 1]), (), A([0.3, 2.4, 3.1, 6.0])), (A([31, 8]), (), A([25.0, 11.0]))],
+    "binom": [(A([0, 2, 3, 6]), (A([3, 5, 4, 7]),), P)],
+    "bernoulli": [(A([0, 0, 0, 0]), (), P)],
+    "geom": [(A([1, 2, 5, 3]), (), P)],
+    "nbinom": [(A([0, 2, 5, 1]), (), SHAPE, P)],
+}
+"""For each distribution: counts, parameters that are counts, and the other parameters."""
+
+NO_MOMENTS = ("vonmises", "cauchy")
+NO_ENTROPY = ("poisson", "binom", "nbinom")
+OF_X = ("logpdf", "pdf", "cdf", "logcdf", "sf", "logsf")
+OF_COUNT = ("logpmf", "pmf", "cdf", "logcdf", "sf", "logsf")
+MOMENTS = ("mean", "var", "std")
+
+
+def _method(distribution: str, method: str) -> tuple[str, Callable[..., Any]]:
+    return f"fgrad.scipy.stats.{distribution}.{method}", getattr(getattr(stats, distribution), method)
+
+
+def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of numbers in double precision, where SciPy itself takes no others."""
+    return lambda *arrays: function(*(x * np.float64(1) for x in arrays))
+
+
+def continuous_rows() -> Iterator[Row]:
+    """Yield the rows of continuous distributions; the points are arrays, the parameters all different."""
+    for name, points in CONTINUOUS.items():
+        for method in OF_X:
+            row, function = _method(name, method)
+            heavy = [(points[0][0], *HEAVY[name])] if name in HEAVY else []
+            yield real(row, *((function, x * SCALE + LOC, *shapes, LOC, SCALE) for x, *shapes in points + heavy))
+        for method in ("ppf", "isf"):
+            row, function = _method(name, method)
+            yield real(row, *((function, Q, *shapes, LOC, SCALE) for _, *shapes in points))
+        for method in (*MOMENTS, "median", "entropy"):
+            row, function = _method(name, method)
+            if name == "t" and method in MOMENTS:
+                function = in_double(function)
+            if method not in MOMENTS or name not in NO_MOMENTS:
+                yield real(row, *((function, *shapes, LOC, SCALE) for _, *shapes in points))
+
+
+def _counting(function: Callable[..., Any], *counts: Any) -> Callable[..., Any]:
+    return lambda *parameters: function(*counts, *parameters)
+
+
+def discrete_rows() -> Iterator[Row]:
+    """Yield the rows of discrete distributions, whose counts are constants."""
+    for name, points in DISCRETE.items():
+        for method in OF_COUNT:
+            row, function = _method(name, method)
+            yield real(row, *((_counting(function, k, *counts), *others) for k, counts, *others in points))
+        for method in (*MOMENTS, "entropy"):
+            row, function = _method(name, method)
+            if method != "entropy" or name not in NO_ENTROPY:
+                yield real(row, *((_counting(function, *counts), *others) for _, counts, *others in points))
+
+
+CENTER, POINT = A([0.4, -1.1, 0.3]), A([1.2, 0.3, -0.7])
+POINTS = A([[1.2, 0.3, -0.7], [0.1, -2.3, 0.4], [2.2, 1.6, 0.9], [-0.3, 0.2, -1.4]])
+SPREAD = A([[2.1, 0.3, -0.4], [0.3, 1.4, 0.2], [-0.4, 0.2, 0.9]])
+SPREAD2 = A([[1.3, -0.2, 0.1], [-0.2, 1.1, 0.4], [0.1, 0.4, 1.9]])
+ALPHA, WEIGHTS = A([0.7, 2.3, 1.4]), A([0.3, -0.8, 0.5])
+DF = A(6.4)
+
+
+def whole(x: Any) -> Any:
+    """Return a symmetric matrix: the derivative in a matrix is that along symmetric changes."""
+    return (x + np.swapaxes(x, 0, 1)) / 2
+
+
+def simplex(z: Any) -> Any:
+    """Return proportions, which sum to 1."""
+    powers = np.exp(z * np.float64(1))
+    return powers / np.sum(powers, axis=0)
+
+
+def of_matrices(function: Callable[..., Any], *matrices: int) -> Callable[..., Any]:
+    """Return a function of any matrices, at some places, where SciPy wants symmetric ones."""
+    return lambda *args: function(*(whole(x) if place in matrices else x for place, x in enumerate(args)))
+
+
+def of_wishart(distribution: Any, method: str) -> Callable[..., Any]:
+    """Return a method with `df` as a number, for SciPy's sake, and symmetric matrices."""
+    function = getattr(distribution, method)
+    return lambda *args: function(*(whole(x) if np.ndim(x) else x[()] for x in args))
+
+
+def several(x: Any) -> Any:
+    """Return three matrices along the last axis."""
+    return np.stack([x, 2 * x, x + np.eye(3)], -1)
+
+
+def multivariate_rows() -> Iterator[Row]:
+    """Yield the rows of distributions of vectors and matrices."""
+    normal, student, name = stats.multivariate_normal, stats.multivariate_t, "fgrad.scipy.stats.multivariate_"
+    for method in ("logpdf", "pdf"):
+        f = getattr(normal, method)
+        yield real(
+            f"{name}normal.{method}",
+            (of_matrices(f, 2), POINT, CENTER, SPREAD),
+            (of_matrices(f, 2), POINTS, CENTER, SPREAD),
+            (f, POINTS, CENTER, A([0.7, 1.2, 0.4])),
+            (lambda x, mean, cov, f=f: f(x, cov=cov, mean=mean), POINT, CENTER, A(0.8)),
+            (f, A([0.3, -0.2]), A(0.4), A(0.8)),
+            (f, A([0.3, -0.2])),
+            (lambda cov, f=f: f(POINTS, cov=whole(cov)), SPREAD),
+            (lambda x, mean, cov, method=method: getattr(normal(mean, whole(cov)), method)(x), POINT, CENTER, SPREAD),
+        )
+        f = getattr(student, method)
+        yield real(
+            f"{name}t.{method}",
+            (of_matrices(f, 2), POINT, CENTER, SPREAD, DF),
+            (of_matrices(f, 2), POINTS, CENTER, SPREAD, DF),
+            (lambda x, df, f=f: f(x, df=df), A([0.3, -0.2]), DF),
+        )
+    yield real(
+        f"{name}normal.entropy", (lambda cov: normal.entropy(cov=whole(cov)), SPREAD), (normal.entropy, CENTER, A(0.7))
+    )
+    yield real(
+        f"{name}t.entropy",
+        (lambda shape, df: student.entropy(shape=whole(shape), df=df), SPREAD, DF),
+        (lambda df: student.entropy(CENTER[:1], 1.0, df), DF),
+    )
+    for method in ("logpdf", "pdf"):
+        f = getattr(stats.dirichlet, method)
+        yield real(
+            f"fgrad.scipy.stats.dirichlet.{method}",
+            (lambda z, alpha, f=f: f(simplex(z), alpha), WEIGHTS, ALPHA),
+            (lambda z, alpha, f=f: f(simplex(z)[:-1], alpha), WEIGHTS, ALPHA),
+            (lambda z, alpha, f=f: f(simplex(z), alpha), POINTS[:3, :2], ALPHA),
+            (lambda z, alpha, f=f: f(simplex(z)[:-1], alpha), POINTS[:3, :2], ALPHA),
+        )
+        f = getattr(stats.multinomial, method.replace("pdf", "pmf"))
+        yield real(
+            f"fgrad.scipy.stats.multinomial.{method.replace('pdf', 'pmf')}",
+            (lambda z, f=f: f(A([2, 0, 3]), 5, simplex(z)), WEIGHTS),
+            (lambda z, f=f: f(A([[2, 0, 3], [1, 1, 1], [9, 4, 12]]), A([5, 3, 25]), simplex(z)), WEIGHTS),
+        )
+        for family in ("wishart", "invwishart"):
+            f = of_wishart(getattr(stats, family), method)
+            yield real(
+                f"fgrad.scipy.stats.{family}.{method}",
+                (f, SPREAD2, DF, SPREAD),
+                (lambda x, df, scale, f=f: f(several(x), df, scale), SPREAD2, DF, SPREAD),
+                (f, A(0.7), DF, A(1.3)),
+            )
+    for method in ("mean", "var", "cov", "entropy"):
+        yield real(f"fgrad.scipy.stats.dirichlet.{method}", (getattr(stats.dirichlet, method), ALPHA))
+    for method in ("mean", "cov"):
+        f = getattr(stats.multinomial, method)
+        yield real(
+            f"fgrad.scipy.stats.multinomial.{method}",
+            (lambda z, f=f: f(5, simplex(z)), WEIGHTS),
+            (lambda z, f=f: f(A([5, 3]), simplex(z)), WEIGHTS),
+        )
+    for family in ("wishart", "invwishart"):
+        for method in MOMENTS[:2] if family == "invwishart" else (*MOMENTS[:2], "entropy"):
+            f = of_wishart(getattr(stats, family), method)
+            yield real(f"fgrad.scipy.stats.{family}.{method}", (f, DF + 2, SPREAD), (f, DF, A(1.3)))
+
+
+NOT_DIFFERENTIATED = "SciPy's own, for arguments that are not traced"
+
+
+def refused_rows() -> Iterator[Row]:
+    """Yield the rows of methods that have no derivative, or none yet."""
+    x, a = A(0.7), A(1.7)
+    for name, function, points in (
+        ("norm.rvs", lambda loc: stats.norm.rvs(loc), (x,)),
+        ("norm.fit", lambda data: stats.norm.fit(data), (POSITIVE,)),
+        ("norm.interval", lambda scale: stats.norm.interval(0.9, scale=scale), (x,)),
+        ("gamma.moment", lambda a: stats.gamma.moment(2, a), (a,)),
+        ("gamma.stats", lambda a: stats.gamma.stats(a), (a,)),
+        ("vonmises.mean", lambda loc: stats.vonmises.mean(2.0, loc), (x,)),
+        ("poisson.entropy", lambda mu: stats.poisson.entropy(mu), (a,)),
+        ("poisson.ppf", lambda mu: stats.poisson.ppf(0.3, mu), (a,)),
+        ("binom.entropy", lambda p: stats.binom.entropy(4, p), (x,)),
+        ("nbinom.entropy", lambda p: stats.nbinom.entropy(4, p), (x,)),
+        ("multivariate_normal.cdf", lambda x: stats.multivariate_normal.cdf(x), (x,)),
+        ("multivariate_normal.logcdf", lambda x: stats.multivariate_normal.logcdf(x), (x,)),
+        ("multivariate_t.cdf", lambda x: stats.multivariate_t.cdf(x), (x,)),
+        ("multinomial.entropy", lambda p: stats.multinomial.entropy(4, p), (A([0.3, 0.7]),)),
+        ("invwishart.entropy", lambda df: stats.invwishart.entropy(df, np.eye(2)), (a,)),
+        ("wishart.mode", lambda scale: stats.wishart.mode(7.0, scale), (a,)),
+    ):
+        match = f"scipy.stats.{name} has no derivative rule"
+        yield refused(
+            f"fgrad.scipy.stats.{name}", NOT_DIFFERENTIATED, errors.MissingRuleError, match, function, at=points
+        )
+
+
+ROWS: list[Row] = [*continuous_rows(), *discrete_rows(), *multivariate_rows(), *refused_rows()]

@@ -1,0 +1,818 @@
+"""The distributions of `fgrad.scipy.stats`: their table, and what a table does not show."""
+
+import functools
+import pickle
+import re
+
+import numpy as np
+import pytest
+import rows
+import scipy.optimize
+import scipy.stats
+import scipy_stats_table as table
+from mpmath import mp
+
+import fgrad as fg
+from fgrad.core.tensor import Tensor
+from fgrad.scipy import stats
+from fgrad.scipy.stats._laws import BETA, F_RATIO, GAMMA, STUDENT, VONMISES
+from fgrad.testing import check_grads
+
+DIFFERENTIATED = [row for row in table.ROWS if not row.error]
+REFUSED = [row for row in table.ROWS if row.error]
+CONTINUOUS = [name for name in table.CONTINUOUS if name != "vonmises"]
+
+
+@pytest.fixture(autouse=True)
+def scipys_warnings_are_its_own():
+    with np.errstate(all="ignore"):
+        yield
+
+
+def scipys(name):
+    return getattr(scipy.stats, name)
+
+
+# The table
+
+
+@pytest.mark.parametrize(("f", "points"), rows.cases_of(DIFFERENTIATED))
+def test_every_row(f, points):
+    """Value, both modes to second order, single precision, and a batch against a loop."""
+    rows.check_row(f, *points)
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.names[0]) for row in REFUSED])
+def test_what_is_not_differentiated_says_so(row):
+    (call,) = row.calls
+    with pytest.raises(row.error, match=re.escape(row.match)):
+        fg.vjp(call.function, *call.points)
+    with pytest.raises(row.error, match=re.escape(row.match)):
+        fg.jvp(call.function, call.points, call.points)
+
+
+def test_every_public_name_has_rows():
+    public = {name for name in vars(stats) if not name.startswith("_")}
+    assert {row.names[0].split(".")[3] for row in DIFFERENTIATED} == public
+    assert len(public) == 30
+
+
+@pytest.mark.parametrize("name", [*table.CONTINUOUS, *table.DISCRETE])
+def test_parameters_are_scipys(name):
+    assert getattr(stats, name).shape_names == (scipys(name).shapes or "").replace(",", "").split()
+
+
+# Distribution functions in their parameters, against 50 digits
+
+PARAMETERS = (0.05, 0.3, 1.0, 4.0, 60.0, 1e3, 1e4)
+LEVELS = (1e-100, 1e-12, 1e-3, 0.3)
+mp.dps = 50
+
+
+def derivative(function, *args):
+    """Return the partial derivatives in all arguments but the first, with 50 digits."""
+    x, *parameters = map(mp.mpf, args)
+    found = []
+    for place in range(len(parameters)):
+        orders = tuple(int(i == place) for i in range(len(parameters)))
+        found.append(float(mp.diff(lambda *p: function(x, *p), tuple(parameters), orders)))
+    return found
+
+
+def beta_below(x, a, b):
+    return x**a * (1 - x) ** b / a / mp.beta(a, b) * mp.hyp2f1(a + b, 1, a + 1, x)
+
+
+REFERENCES = {
+    "gamma": (lambda x, a: mp.gammainc(a, 0, x, regularized=True), lambda x, a: mp.gammainc(a, x, regularized=True)),
+    "beta": (beta_below, lambda x, a, b: beta_below(1 - x, b, a)),
+    "f": (
+        lambda x, n, m: beta_below(n * x / (n * x + m), n / 2, m / 2),
+        lambda x, n, m: beta_below(m / (n * x + m), m / 2, n / 2),
+    ),
+    "t": (
+        lambda x, df: beta_below(df / (df + x * x), df / 2, mp.mpf(1) / 2) / 2,
+        lambda x, df: beta_below(df / (df + x * x), df / 2, mp.mpf(1) / 2) / 2,
+    ),
+}
+"""The probability below, and that above, for the smaller one of both."""
+
+
+def assert_accurate(name, x, parameters, tolerance, above):
+    distribution = getattr(stats, name)
+    places = tuple(range(1, 1 + len(parameters)))
+    expected = derivative(REFERENCES[name][above], x, *parameters)
+    with np.errstate(all="ignore"):
+        ours = fg.grad(distribution.sf if above else distribution.cdf, argnums=places)(x, *parameters)
+        other = fg.grad(distribution.cdf if above else distribution.sf, argnums=places)(x, *parameters)
+    np.testing.assert_allclose(list(map(float, ours)), expected, rtol=tolerance, atol=1e-300)
+    np.testing.assert_array_equal(list(map(float, other)), [-float(each) for each in ours])
+
+
+@pytest.mark.parametrize("a", [*PARAMETERS, 1e6])
+def test_gamma_cdf_in_its_shape(a):
+    for q in LEVELS:
+        for above, x in enumerate((scipys("gamma").ppf(q, a), scipys("gamma").isf(q, a))):
+            if x > 0 and (a < 1e6 or abs(x - a) < 7 * a**0.5):  # mpmath's series do not converge further out
+                assert_accurate("gamma", float(x), (a,), 2e-12, above)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [(0.05, 0.05), (0.05, 1e4), (1e4, 0.05), (0.3, 4.0), (4.0, 0.3), (1.0, 1.0), (60.0, 60.0), (1e4, 7.0), (1e4, 1e4)],
+)
+def test_beta_cdf_in_its_shapes(a, b):
+    for q in LEVELS:
+        for above, x in enumerate((scipys("beta").ppf(q, a, b), scipys("beta").isf(q, a, b))):
+            if 0 < x < 1:
+                assert_accurate("beta", float(x), (a, b), 2e-12, above)
+
+
+@pytest.mark.parametrize(("n", "m"), [(0.3, 5.0), (3.0, 7.0), (3.0, 1e4), (1e4, 3.0), (40.0, 1e4), (1e4, 1e4)])
+def test_f_cdf_in_its_degrees_of_freedom(n, m):
+    """Also where the denominator has so many that the distribution hardly depends on them."""
+    for q in (1e-30, 1e-3, 0.3):
+        for above, x in enumerate((scipys("f").ppf(q, n, m), scipys("f").isf(q, n, m))):
+            assert_accurate("f", float(x), (n, m), 5e-11, above)
+
+
+@pytest.mark.parametrize("df", [1e-3, 0.05, 0.7, 1.0, 5.0, 30.0, 1e3, 1e4, 1e6])
+def test_t_cdf_in_its_degrees_of_freedom(df):
+    for x in (1e-3, 0.5, 1.5, 1.6, 3.0, 8.0, 15.0, 1e4):
+        if mp.mpf(df) * mp.log1p(x * x / mp.mpf(df)) < 1000:  # above e^-500
+            assert_accurate("t", x, (df,), 2e-12, above=True)
+            assert_accurate("t", -x, (df,), 2e-12, above=False)
+
+
+@pytest.mark.parametrize("kappa", [0.05, 1.0, 7.0, 300.0, 1e4])
+def test_vonmises_cdf_in_its_concentration(kappa):
+    width = min(1.0, 1 / np.sqrt(kappa))
+    for x in (-3.0 * width, -0.1 * width, 1.3 * width):
+
+        def density(t, kappa):
+            return mp.exp(kappa * mp.cos(t)) / (2 * mp.pi * mp.besseli(0, kappa))
+
+        def slope(t):
+            return mp.diff(lambda kappa: density(t, kappa), mp.mpf(kappa))
+
+        with mp.workdps(30):
+            end = min(mp.pi, abs(x) + 12 * width)
+            expected = -float(mp.quad(slope, mp.linspace(abs(x), end, 4))) * np.sign(x)
+        ours = float(fg.grad(stats.vonmises.cdf, argnums=1)(x, kappa))
+        np.testing.assert_allclose(ours, expected, rtol=1e-10)
+        assert float(fg.grad(stats.vonmises.cdf, argnums=1)(x + 4 * np.pi, kappa)) == pytest.approx(ours, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("method", "args", "place", "expected"),
+    [
+        ("gamma.cdf", (3.0, 2.5), 1, lambda a: mp.gammainc(a, 0, 3, regularized=True)),
+        ("gamma.logsf", (200.0, 2.0), 1, lambda a: mp.log(mp.gammainc(a, 200, regularized=True))),
+        ("gamma.logcdf", (1e-5, 3.0), 1, lambda a: mp.log(mp.gammainc(a, 0, mp.mpf(1e-5), regularized=True))),
+        ("chi2.sf", (40.0, 3.0), 1, lambda df: mp.gammainc(df / 2, 20, regularized=True)),
+        ("invgamma.cdf", (0.03, 2.0), 1, lambda a: mp.gammainc(a, 1 / mp.mpf(0.03), regularized=True)),
+        ("t.logpdf", (1.5, 1e4), 1, lambda v: mp.log(student_density(mp.mpf(1.5), v))),
+        ("nbinom.cdf", (3, 2.5, 0.3), 1, lambda n: beta_below(mp.mpf(0.3), n, mp.mpf(4))),
+        ("nbinom.cdf", (3, 2.5, 0.3), 2, lambda p: beta_below(p, mp.mpf(2.5), mp.mpf(4))),
+        ("binom.sf", (3, 9, 0.01), 2, lambda p: beta_below(p, mp.mpf(4), mp.mpf(6))),
+        ("poisson.sf", (30, 2.0), 1, lambda mu: mp.gammainc(31, 0, mu, regularized=True)),
+        ("norm.logcdf", (-40.0,), 0, lambda x: mp.log(mp.ncdf(x))),
+    ],
+)
+def test_first_and_second_derivatives_against_50_digits(method, args, place, expected):
+    f = functools.reduce(getattr, method.split("."), stats)
+
+    def of_one(parameter):
+        return f(*args[:place], parameter, *args[place + 1 :])
+
+    x = args[place]
+    first, second = fg.grad(of_one)(x), fg.grad(fg.grad(of_one))(x)
+    np.testing.assert_allclose(float(first), float(mp.diff(expected, mp.mpf(x))), rtol=1e-10)
+    np.testing.assert_allclose(float(second), float(mp.diff(expected, mp.mpf(x), 2)), rtol=1e-9)
+
+
+def student_density(x, df):
+    constant = mp.gamma((df + 1) / 2) / mp.gamma(df / 2) / mp.sqrt(df * mp.pi)
+    return constant * (1 + x * x / df) ** (-(df + 1) / 2)
+
+
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        (stats.gamma.cdf, (1.3, 0.7)),
+        (stats.beta.sf, (0.4, 1.7, 0.6)),
+        (stats.t.cdf, (-1.2, 2.3)),
+        (stats.f.cdf, (1.1, 3.3, 4.2)),
+        (stats.vonmises.cdf, (0.8, 1.4)),
+        (stats.gamma.ppf, (0.3, 1.7)),
+        (stats.t.isf, (0.2, 3.1)),
+    ],
+)
+def test_third_derivatives(f, args):
+    check_grads(f, args, order=3)
+
+
+@pytest.mark.parametrize("law", [GAMMA, BETA, F_RATIO, STUDENT, VONMISES])
+@pytest.mark.parametrize("values", [(0.0, 0.7, 1.3), (1.0, 0.7, 1.3), (np.inf, 0.7, 1.3), (np.nan, 0.7, 1.3)])
+def test_derivatives_at_the_ends(law, values):
+    """The derivative in a parameter is 0 where the probability is 0 or 1, and NaN for NaN."""
+    args = values[: 1 + len(law.scores)]
+    slope = float(fg.jvp(lambda a: law.cdf(args[0], a, *args[2:]), (args[1],), (1.0,))[1])
+    inside = {GAMMA: 1.0, F_RATIO: 1.0, STUDENT: 1.0, VONMISES: 1.0}.get(law) == args[0]
+    assert np.isnan(slope) if np.isnan(args[0]) else (slope != 0) == inside
+
+
+def test_many_integrals_are_computed_in_blocks():
+    x = np.linspace(0.1, 9, 3000)
+    whole = fg.jvp(lambda a: stats.gamma.cdf(x, a), (2.0,), (1.0,))[1].numpy()
+    parts = [fg.jvp(lambda a: stats.gamma.cdf(part, a), (2.0,), (1.0,))[1].numpy() for part in np.split(x, 30)]
+    np.testing.assert_array_equal(whole, np.concatenate(parts))
+
+
+def test_no_integral_is_computed_for_a_constant_parameter(monkeypatch):
+    def forbidden(*args, **metadata):
+        raise AssertionError("computed an integral")
+
+    monkeypatch.setattr(GAMMA._slope, "implementation", forbidden)
+    gradients = fg.grad(lambda x, loc, scale: stats.gamma.cdf(x, 2.0, loc, scale), argnums=(0, 1, 2))(1.0, 0.0, 1.0)
+    np.testing.assert_allclose(list(map(float, gradients)), np.array([1, -1, -1]) / np.e)
+    with pytest.raises(AssertionError, match="computed an integral"):
+        fg.grad(stats.gamma.cdf, argnums=1)(1.0, 2.0)
+
+
+# Edges: outside of the support, at its ends, parameters that are not allowed
+
+
+def one_of(name):
+    """Return single shape parameters of a distribution."""
+    return tuple(float(shape[1]) for shape in table.CONTINUOUS[name][0][1:])
+
+
+def gradients_in_both_modes(f, args):
+    places = tuple(range(len(args)))
+    value, reverse = fg.value_and_grad(f, argnums=places)(*args)
+    directions = np.eye(len(args))
+    forward = [float(fg.jvp(f, args, tuple(map(float, direction)))[1]) for direction in directions]
+    np.testing.assert_allclose([float(each) for each in reverse], forward, rtol=1e-12)
+    return float(value), np.array(forward)
+
+
+OUTSIDE = {"logpdf": (-np.inf, -np.inf), "pdf": (0, 0), "cdf": (0, 1), "sf": (1, 0), "logcdf": (-np.inf, 0)}
+OUTSIDE["logsf"] = OUTSIDE["logcdf"][::-1]
+
+
+@pytest.mark.parametrize("method", OUTSIDE)
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_outside_of_the_support_derivatives_are_exactly_zero(name, method):
+    shapes, f = one_of(name), getattr(getattr(stats, name), method)
+    start, end = scipys(name).support(*shapes)
+    beyond = (start - 1 if np.isfinite(start) else start, end + 1 if np.isfinite(end) else end)
+    for x, expected in zip(beyond, OUTSIDE[method], strict=True):
+        value, gradient = gradients_in_both_modes(f, (float(x), *shapes, 0.0, 1.0))
+        assert value == expected
+        np.testing.assert_array_equal(gradient, 0 * gradient)
+        second = fg.grad(lambda *args: fg.grad(f)(*args), argnums=(0, 1))(float(x), *shapes, 0.0, 1.0)
+        assert [float(each) for each in second] == [0, 0]
+
+
+@pytest.mark.parametrize("method", OUTSIDE)
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_at_the_ends_of_the_support_nothing_is_nan(name, method):
+    shapes, f = one_of(name), getattr(getattr(stats, name), method)
+    for x in scipys(name).support(*shapes):
+        if np.isfinite(x):
+            value, gradient = gradients_in_both_modes(f, (float(x), *shapes, 0.0, 1.0))
+            assert value == pytest.approx(getattr(scipys(name), method)(x, *shapes), rel=1e-13)
+            assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "x", "density"),
+    [
+        ("expon", (), 0.0, 1.0),
+        ("uniform", (), 0.0, 1.0),
+        ("uniform", (), 1.0, 1.0),
+        ("halfnorm", (), 0.0, np.sqrt(2 / np.pi)),
+        ("pareto", (2.5,), 1.0, 2.5),
+        ("gamma", (1.0,), 0.0, 1.0),
+        ("chi2", (2.0,), 0.0, 0.5),
+        ("f", (2.0, 5.0), 0.0, 1.0),
+        ("beta", (1.0, 3.0), 0.0, 3.0),
+        ("beta", (3.0, 1.0), 1.0, 3.0),
+        ("gamma", (0.5,), 0.0, 0.0),
+        ("beta", (2.0, 0.5), 1.0, 0.0),
+        ("lognorm", (1.0,), 0.0, 0.0),
+        ("weibull_min", (0.5,), 0.0, 0.0),
+    ],
+)
+def test_at_an_end_the_derivative_of_the_cdf_is_the_density_or_zero(name, shapes, x, density):
+    assert float(fg.grad(getattr(stats, name).cdf)(x, *shapes)) == pytest.approx(density, rel=1e-12)
+    assert float(fg.grad(getattr(stats, name).sf)(x, *shapes)) == pytest.approx(-density, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["gamma", "beta", "chi2", "f", "weibull_min"])
+def test_an_infinite_density_at_an_end_has_the_derivative_zero(name):
+    shapes = (0.5,) * len(one_of(name))
+    value, gradient = gradients_in_both_modes(getattr(stats, name).logpdf, (0.0, *shapes, 0.0, 1.0))
+    assert value == np.inf
+    np.testing.assert_array_equal(gradient, 0 * gradient)
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_parameters_that_are_not_allowed_give_nan(name):
+    shapes, distribution = one_of(name), getattr(stats, name)
+    x = 1.2 if name != "truncnorm" else 0.1
+    for scale in (0.0, -1.0, np.nan):
+        for method in (*OUTSIDE, "mean", "var", "std", "entropy", "median"):
+            args = (x, *shapes) if method in OUTSIDE else shapes
+            f = getattr(distribution, method)
+            value, slope = fg.jvp(lambda scale: f(*args, scale=scale), (scale,), (1.0,))
+            assert np.isnan(float(value))
+            assert np.isnan(getattr(scipys(name), method)(*args, scale=scale))
+            if method in ("logpdf", "logcdf", "entropy"):
+                assert np.isnan(float(slope))
+    for place in range(len(shapes)):
+        wrong = tuple(-1.0 if i == place else shape for i, shape in enumerate(shapes))
+        wrong = (3.0, 2.0) if name == "truncnorm" else wrong
+        assert np.isnan(float(fg.jvp(distribution.logpdf, (x, *wrong), (1.0,) * (1 + len(wrong)))[0]))
+        assert np.isnan(float(fg.vjp(distribution.cdf, x, *wrong)[0]))
+
+
+def test_a_wrong_parameter_does_not_spoil_the_gradients_of_others():
+    scales = np.array([1.0, -1.0, 2.0])
+    f = fg.gradients_function(lambda scale: stats.norm.logpdf(0.3, scale=scale))
+    found = f(scales)[0].numpy()
+    assert np.isnan(found[1])
+    np.testing.assert_allclose(found[[0, 2]], f(scales[[0, 2]])[0].numpy())
+
+
+@pytest.mark.parametrize("name", [*CONTINUOUS, *table.DISCRETE])
+def test_nan_gives_nan(name):
+    shapes = one_of(name) if name in table.CONTINUOUS else tuple(2.0 if n == "n" else 0.4 for n in shape_names(name))
+    distribution = getattr(stats, name)
+    for method in OUTSIDE if name in table.CONTINUOUS else ("logpmf", "pmf", "cdf", "sf", "logcdf", "logsf"):
+        place = len(shapes)
+        f = getattr(distribution, method)
+        value = fg.jvp(lambda last: f(np.nan, *shapes[:-1], last), (shapes[place - 1] if shapes else 0.0,), (1.0,))[0]
+        assert np.isnan(float(value))
+
+
+def shape_names(name):
+    return getattr(stats, name).shape_names
+
+
+def test_probabilities_that_are_none_have_no_quantile():
+    q = np.array([-0.1, 0.0, 0.5, 1.0, 1.1, np.nan])
+    for name, shapes in (("norm", ()), ("gamma", (2.0,)), ("beta", (2.0, 3.0)), ("truncnorm", (-1.0, 2.0))):
+        for method in ("ppf", "isf"):
+            f = getattr(getattr(stats, name), method)
+            value, pullback = fg.vjp(f, q, *shapes, 0.3, 2.0)
+            np.testing.assert_allclose(value.numpy(), getattr(scipys(name), method)(q, *shapes, 0.3, 2.0), rtol=1e-13)
+            gradient = pullback(np.where(np.isnan(value.numpy()), 0.0, 1.0))[0].numpy()
+            np.testing.assert_array_equal(gradient[[0, 1, 3, 4, 5]], 0)
+            assert gradient[2] != 0
+
+
+def test_infinitely_many_degrees_of_freedom_are_the_normal_distribution():
+    x, df = np.array([-1.3, 0.4]), np.array([np.inf, 3.0])
+    for method in ("logpdf", "pdf", "cdf", "sf", "logcdf", "logsf"):
+        value, slopes = fg.jvp(getattr(stats.t, method), (x, df), (np.ones(2), np.zeros(2)))
+        np.testing.assert_allclose(value.numpy()[0], getattr(scipys("norm"), method)(-1.3), rtol=1e-13)
+        expected = fg.grad(getattr(stats.norm, method))(-1.3)
+        np.testing.assert_allclose(slopes.numpy()[0], float(expected), rtol=1e-13)
+        assert fg.gradients_function(getattr(stats.t, method), params=[1])(x, df)[0].numpy()[0] == 0
+    np.testing.assert_allclose(fg.vjp(stats.t.entropy, df)[0].numpy(), scipys("t").entropy(df), rtol=1e-13)
+    np.testing.assert_allclose(fg.vjp(stats.t.var, df)[0].numpy(), scipys("t").var(df), rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"), [("t", (0.7,)), ("t", (1.5,)), ("f", (3.0, 1.5)), ("invgamma", (0.8,)), ("pareto", (0.9,))]
+)
+def test_moments_that_do_not_exist(name, shapes):
+    for method in ("mean", "var", "std"):
+        f, args = getattr(getattr(stats, name), method), (*shapes, 0.5, 2.0)
+        expected = getattr(scipys(name), method)(*args)
+        np.testing.assert_equal(float(fg.jvp(f, args, args)[0]), expected)
+        if np.isinf(expected):
+            gradient = gradients_in_both_modes(f, args)[1]
+            np.testing.assert_array_equal(gradient, 0 * gradient)
+
+
+def test_entropy_of_many_degrees_of_freedom_does_not_cancel():
+    for f, expected in (
+        (stats.gamma.entropy, lambda a: mp.loggamma(a) + a + (1 - a) * mp.digamma(a)),
+        (stats.invgamma.entropy, lambda a: mp.loggamma(a) + a - (1 + a) * mp.digamma(a)),
+    ):
+        value, slope = fg.jvp(f, (1e6,), (1.0,))
+        np.testing.assert_allclose(float(value), float(expected(mp.mpf(10) ** 6)), rtol=1e-13)
+        np.testing.assert_allclose(float(slope), float(mp.diff(expected, mp.mpf(10) ** 6)), rtol=1e-9)
+
+
+# Counts
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "name"),
+    [
+        (stats.poisson.pmf, (2.0, 1.5), "'k'"),
+        (stats.poisson.cdf, (2.0, 1.5), "'k'"),
+        (lambda loc: stats.poisson.logpmf(2, 1.5, loc), (1.0,), "'loc'"),
+        (lambda n: stats.binom.logpmf(2, n, 0.3), (4.0,), "'n'"),
+        (lambda x: stats.multinomial.logpmf(x, 3, [0.5, 0.5]), (np.array([1.0, 2.0]),), "'x'"),
+        (lambda n: stats.multinomial.mean(n, [0.5, 0.5]), (3.0,), "'n'"),
+    ],
+)
+def test_counts_have_no_derivative(f, args, name):
+    message = f"scipy.stats.[a-z]+ has no derivative in {name}, which is differentiated: it is a whole number"
+    with pytest.raises(fg.errors.NoDerivativeError, match=message):
+        fg.vjp(f, *args)
+    with pytest.raises(fg.errors.NoDerivativeError, match=message):
+        fg.jvp(f, args, args)
+
+
+def test_counts_may_be_batched():
+    k, mu = np.array([0, 3, 1]), np.array([0.7, 2.0, 1.1])
+    expected = k / mu - 1
+    for counts in (k, k.astype(np.float64)):
+        found = fg.vmap(lambda k, mu: fg.grad(lambda mu: stats.poisson.logpmf(k, mu))(mu))(counts, mu)
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("method", ["logpmf", "pmf", "cdf", "sf", "logcdf", "logsf"])
+@pytest.mark.parametrize(
+    ("name", "counts", "p"),
+    [("poisson", (), 1.7), ("binom", (4,), 0.3), ("bernoulli", (), 0.3), ("geom", (), 0.3), ("nbinom", (2.5,), 0.3)],
+)
+def test_probabilities_at_any_number(name, counts, p, method):
+    k = np.array([-np.inf, -1, 0, 1, 1.5, 4, 5, np.inf])
+    f, g = getattr(getattr(stats, name), method), getattr(scipys(name), method)
+    value, slope = fg.jvp(lambda p: f(k, *counts, p), (p,), (1.0,))
+    with np.errstate(all="ignore"):
+        expected = g(k, *counts, p)
+        differences = (g(k, *counts, p + 1e-6) - g(k, *counts, p - 1e-6)) / 2e-6
+    # SciPy has NaN for the probability of infinity.
+    expected = np.where(np.isnan(expected), -np.inf if method == "logpmf" else 0.0, expected)
+    np.testing.assert_allclose(value.numpy(), expected, rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(slope.numpy(), np.where(np.isfinite(differences), differences, 0), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("f", "p", "expected"),
+    [
+        (lambda p: stats.bernoulli.pmf([0, 1], p), 0.0, [-1, 1]),
+        (lambda p: stats.bernoulli.pmf([0, 1], p), 1.0, [-1, 1]),
+        (lambda p: stats.binom.pmf([0, 1, 2, 3], 3, p), 0.0, [-3, 3, 0, 0]),
+        (lambda p: stats.binom.pmf([0, 1, 2, 3], 3, p), 1.0, [0, 0, -3, 3]),
+        (lambda p: stats.binom.cdf([0, 1, 2, 3], 3, p), 0.0, [-3, 0, 0, 0]),
+        (lambda p: stats.binom.sf([0, 1, 2, 3], 3, p), 1.0, [0, 0, 3, 0]),
+        (lambda mu: stats.poisson.pmf([0, 1, 2], mu), 0.0, [-1, 1, 0]),
+        (lambda mu: stats.poisson.cdf([0, 1, 2], mu), 0.0, [-1, 0, 0]),
+        (lambda mu: stats.poisson.logpmf([0, 1], mu), 0.0, [-1, np.inf]),
+        (lambda p: stats.geom.pmf([1, 2, 3], p), 1.0, [1, -1, 0]),
+        (lambda p: stats.geom.cdf([1, 2], p), 1.0, [1, 0]),
+        (lambda p: stats.geom.sf([1, 2], p), 1.0, [-1, 0]),
+        (lambda p: stats.nbinom.pmf([0, 1, 2], 2.0, p), 1.0, [2, -2, 0]),
+        (lambda p: stats.nbinom.cdf([0, 1, 2], 2.0, p), 1.0, [2, 0, 0]),
+        (lambda p: stats.multinomial.pmf([[1, 1], [2, 0]], 2, np.stack([p, 1 - p])), 0.0, [2, 0]),
+    ],
+)
+def test_probabilities_at_the_ends_of_a_parameter(f, p, expected):
+    """Powers of 0 have derivatives."""
+    np.testing.assert_allclose(fg.jvp(f, (p,), (1.0,))[1].numpy(), expected, rtol=1e-13, atol=1e-15)
+    found = [float(fg.grad(lambda p: f(p)[i])(p)) for i in range(len(expected))]
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-15)
+
+
+def test_second_derivative_of_a_power_of_zero():
+    second = fg.jacfwd(fg.jacfwd(lambda mu: stats.poisson.pmf([0, 1, 2, 3], mu)))(0.0)
+    np.testing.assert_allclose(second.numpy(), [1, -2, 1, 0], atol=1e-15)
+
+
+def test_wrong_parameters_of_counts_give_nan():
+    for f, wrong in (
+        (lambda mu: stats.poisson.pmf(1, mu), -1.0),
+        (lambda p: stats.binom.logpmf(1, 3, p), 1.2),
+        (lambda p: stats.binom.logpmf(1, 2.5, p), 0.2),
+        (lambda p: stats.geom.cdf(1, p), 0.0),
+        (lambda n: stats.nbinom.sf(1, n, 0.5), -1.0),
+        (lambda p: stats.bernoulli.mean(p), 1.5),
+        (lambda p: stats.multinomial.logpmf([1, 2], 3, p), np.array([0.5, 0.6])),
+        (lambda p: stats.multinomial.logpmf([1, 2], 3, p), np.array([1.5, -0.5])),
+    ):
+        assert np.isnan(float(fg.jvp(f, (wrong,), (wrong,))[0]))
+
+
+def test_counts_that_are_no_outcome():
+    def f(p):
+        return stats.multinomial.logpmf([[1, 2], [1, 1], [1.5, 1.5], [-1, 4]], 3, p)
+
+    value, pullback = fg.vjp(f, np.array([0.4, 0.6]))
+    assert float(value[0]) == pytest.approx(scipy.stats.multinomial.logpmf([1, 2], 3, [0.4, 0.6]))
+    np.testing.assert_array_equal(value[1:].numpy(), -np.inf)
+    np.testing.assert_allclose(pullback(np.ones(4))[0].numpy(), [1 / 0.4, 2 / 0.6])
+
+
+# How they are called
+
+
+def test_scipy_answers_where_nothing_is_traced(monkeypatch):
+    def forbidden(*args, **keywords):
+        raise AssertionError("used a formula")
+
+    monkeypatch.setitem(stats.norm.formulas, "logpdf", forbidden)
+    x = np.array([0.3, 1.2], np.float32)
+    plain = stats.norm.logpdf(x, loc=1, scale=2)
+    assert type(plain) is np.ndarray
+    np.testing.assert_array_equal(plain, scipy.stats.norm.logpdf(x, loc=1, scale=2))
+    boxed = stats.norm.logpdf(Tensor(x), loc=1, scale=2)
+    assert type(boxed) is Tensor
+    assert boxed.dtype == plain.dtype
+    np.testing.assert_array_equal(boxed.numpy(), plain)
+    with pytest.raises(AssertionError, match="used a formula"):
+        fg.grad(stats.norm.logpdf)(1.0)
+
+
+def test_parameters_by_name_and_by_position():
+    reference = fg.grad(lambda a: stats.gamma.logpdf(1.3, a, 0.2, 1.5))(2.0)
+    for f in (
+        lambda a: stats.gamma.logpdf(1.3, a=a, loc=0.2, scale=1.5),
+        lambda a: stats.gamma.logpdf(1.3, a, scale=1.5, loc=0.2),
+        lambda a: stats.gamma.logpdf(x=1.3, a=a, scale=1.5, loc=0.2),
+        lambda a: stats.gamma(a, 0.2, 1.5).logpdf(1.3),
+        lambda a: stats.gamma(a=a, scale=1.5, loc=0.2).logpdf(1.3),
+        lambda a: stats.gamma(a, 0.2, scale=1.5).logpdf(x=1.3),
+    ):
+        assert float(fg.grad(f)(2.0)) == float(reference)
+
+
+def test_parameters_that_do_not_fit_are_a_type_error():
+    with pytest.raises(TypeError, match="missing a required argument: 'a'"):
+        fg.grad(stats.gamma.logpdf)(1.0)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'shape'"):
+        fg.grad(lambda x: stats.gamma.logpdf(x, 2.0, shape=1))(1.0)
+    with pytest.raises(TypeError, match="missing a required argument: 'b'"):
+        stats.beta(2.0)
+    with pytest.raises(TypeError, match="too many positional arguments"):
+        fg.grad(lambda mu: stats.poisson.pmf(1, mu, 0, 1))(1.0)
+
+
+def test_complex_numbers_are_refused():
+    with pytest.raises(fg.errors.DtypeError, match="scipy.stats.norm takes real numbers"):
+        fg.grad(lambda x: np.real(stats.norm.logpdf(x)))(1j)
+    with pytest.raises(fg.errors.DtypeError, match="scipy.stats.dirichlet takes real numbers"):
+        fg.vjp(stats.dirichlet.mean, np.array([1j, 2.0]))
+
+
+@pytest.mark.parametrize("method", ["logpdf", "cdf", "sf", "ppf"])
+def test_arguments_broadcast(method):
+    x, a = np.array([[0.2], [0.7]]), np.array([0.5, 1.4, 3.0])
+    value, (gx, ga) = rows_of(getattr(stats.gamma, method), x, a)
+    np.testing.assert_allclose(value, getattr(scipy.stats.gamma, method)(x, a), rtol=1e-13)
+    assert (gx.shape, ga.shape) == (x.shape, a.shape)
+    each = [[rows_of(getattr(stats.gamma, method), xi, ai)[1] for ai in a] for xi in x[:, 0]]
+    np.testing.assert_allclose(gx[:, 0], [sum(pair[0] for pair in row) for row in each], rtol=1e-12)
+    np.testing.assert_allclose(ga, [sum(row[i][1] for row in each) for i in range(3)], rtol=1e-12)
+
+
+def rows_of(f, *args):
+    value, pullback = fg.vjp(f, *args)
+    return value.numpy(), [gradient.numpy() for gradient in pullback(np.ones(value.shape))]
+
+
+def test_lists_and_empty_arrays():
+    assert fg.vjp(lambda a: stats.gamma.cdf([], a), 2.0)[0].shape == (0,)
+    value, pullback = fg.vjp(lambda x: stats.norm.logpdf([x, 2 * x]), 0.5)
+    np.testing.assert_allclose(value.numpy(), scipy.stats.norm.logpdf([0.5, 1.0]))
+    assert float(pullback(np.ones(2))[0]) == pytest.approx(-0.5 - 2.0)
+
+
+def test_values_and_gradients_of_single_precision():
+    x, a = np.float32(1.3), np.float32(2.5)
+    value, pullback = fg.vjp(stats.gamma.cdf, x, a)
+    assert value.dtype == scipy.stats.gamma.cdf(x, a).dtype == np.float64
+    assert [gradient.dtype for gradient in pullback(1.0)] == [np.float32, np.float32]
+
+
+def test_what_is_not_differentiated_is_scipys_own():
+    assert stats.norm.a == -np.inf
+    np.testing.assert_array_equal(stats.norm.rvs(size=3, random_state=1), scipy.stats.norm.rvs(size=3, random_state=1))
+    assert stats.norm.fit([1.0, 3.0]) == (2.0, 1.0)
+    assert stats.norm.interval(0.5, scale=Tensor(2.0))[1] == scipy.stats.norm.interval(0.5, scale=2.0)[1]
+    frozen = stats.gamma(Tensor(2.0), scale=3.0)
+    assert float(frozen.moment(2)) == scipy.stats.gamma(2.0, scale=3.0).moment(2)
+    assert frozen.rvs(4, random_state=1).shape == (4,)
+    with pytest.raises(AttributeError, match="no attribute 'logits'"):
+        stats.norm.logits(1.0)
+    with pytest.raises(AttributeError, match="no attribute '_pdf'"):
+        stats.norm._pdf(1.0)
+
+
+def test_frozen_distributions():
+    frozen = stats.t(3.0, loc=1.0)
+    assert repr(frozen) == "fgrad.scipy.stats.t(3.0, loc=1.0)"
+    for name in ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf"):
+        assert float(fg.vjp(getattr(frozen, name), 0.3)[0]) == pytest.approx(getattr(scipy.stats.t, name)(0.3, 3, 1))
+    assert frozen.ppf(0.7) == scipy.stats.t.ppf(0.7, 3.0, 1.0)
+    for name in ("mean", "var", "std", "median", "entropy"):
+        assert getattr(frozen, name)() == getattr(scipy.stats.t, name)(3.0, 1.0)
+    with pytest.raises(fg.errors.MissingRuleError, match="scipy.stats.t.rvs has no derivative rule"):
+        fg.grad(lambda df: stats.t(df).rvs())(3.0)
+    with pytest.raises(AttributeError, match="no attribute 'logits'"):
+        frozen.logits(1.0)
+
+
+def test_distributions_and_their_methods_can_be_pickled():
+    for name in (*table.CONTINUOUS, *table.DISCRETE, "multivariate_normal", "wishart"):
+        distribution = getattr(stats, name)
+        assert pickle.loads(pickle.dumps(distribution)) is distribution
+        assert repr(distribution) == f"fgrad.scipy.stats.{name}"
+    gradient = pickle.loads(pickle.dumps(fg.grad(stats.gamma.logpdf, argnums=1)))
+    assert float(gradient(1.3, 2.0)) == float(fg.grad(stats.gamma.logpdf, argnums=1)(1.3, 2.0))
+    frozen = pickle.loads(pickle.dumps(stats.norm(1.0, scale=2.0)))
+    assert frozen.logpdf(0.5) == scipy.stats.norm.logpdf(0.5, 1.0, 2.0)
+
+
+def test_a_tape_and_variables():
+    a = fg.Variable(2.0, name="a")
+    with fg.GradientTape() as tape:
+        loss = stats.gamma(a, scale=2.0).cdf(3.0)
+    expected = fg.grad(stats.gamma.cdf, argnums=1)(1.5, 2.0)
+    assert float(tape.gradient(loss, a)) == pytest.approx(float(expected), rel=1e-13)
+
+
+# Vectors and matrices
+
+
+def normal_reference(x, mean, cov):
+    """Return the logarithm of the density with 50 digits."""
+    cov = mp.matrix(cov.tolist())
+    away = mp.matrix((x - mean).tolist())
+    distance = (away.T * mp.lu_solve(cov, away))[0]
+    return float(-(len(away) * mp.log(2 * mp.pi) + mp.log(mp.det(cov)) + distance) / 2)
+
+
+def test_multivariate_normal_is_as_accurate_as_scipys():
+    rng = np.random.default_rng(0)
+    for exponent in (0, 4, 8):
+        basis = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+        cov = basis @ np.diag(np.logspace(0, -exponent, 4)) @ basis.T
+        cov = (cov + cov.T) / 2
+        x, mean = rng.normal(size=4), rng.normal(size=4)
+        expected = normal_reference(x, mean, cov)
+        ours = float(fg.vjp(stats.multivariate_normal.logpdf, x, mean, cov)[0])
+        theirs = scipy.stats.multivariate_normal.logpdf(x, mean, cov)
+        assert abs(ours - expected) <= 2 * abs(theirs - expected) + 1e-14 * 10**exponent * abs(expected)
+
+
+def test_the_gradient_in_a_covariance_is_symmetric():
+    x, mean, cov = table.POINT, table.CENTER, table.SPREAD
+    inverse = np.linalg.inv(cov)
+    away = inverse @ (x - mean)
+    gx, gm, gc = fg.grad(stats.multivariate_normal.logpdf, argnums=(0, 1, 2))(x, mean, cov)
+    np.testing.assert_allclose(gx.numpy(), -away, rtol=1e-13)
+    np.testing.assert_allclose(gm.numpy(), away, rtol=1e-13)
+    np.testing.assert_allclose(gc.numpy(), (np.outer(away, away) - inverse) / 2, rtol=1e-13)
+    np.testing.assert_array_equal(gc.numpy(), gc.numpy().T)
+    for f in (stats.multivariate_t.logpdf, lambda x, m, c: stats.wishart.logpdf(c, 5.0, cov)):
+        found = fg.grad(f, argnums=2)(x, mean, cov).numpy()
+        np.testing.assert_allclose(found, found.T, rtol=1e-13)
+
+
+def test_points_of_any_shape():
+    points = np.arange(24.0).reshape(2, 4, 3) / 10
+    value = fg.vjp(lambda x: stats.multivariate_normal.logpdf(x, table.CENTER, table.SPREAD), points)[0]
+    np.testing.assert_allclose(
+        value.numpy(), scipy.stats.multivariate_normal.logpdf(points, table.CENTER, table.SPREAD), rtol=1e-13
+    )
+
+
+def test_a_batch_of_means_and_covariances():
+    means, covs = table.POINTS, np.stack([table.SPREAD * k for k in (1.0, 2.0, 0.5, 1.5)])
+    found = fg.vmap(lambda mean, cov: stats.multivariate_normal.logpdf(table.POINT, mean, cov))(means, covs)
+    each = [scipy.stats.multivariate_normal.logpdf(table.POINT, m, c) for m, c in zip(means, covs, strict=True)]
+    np.testing.assert_allclose(found.numpy(), each, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "args"),
+    [
+        ("multivariate_normal", "logpdf", (np.zeros(2), np.zeros(2), -np.eye(2))),
+        ("multivariate_normal", "logpdf", (np.zeros(2), np.zeros(2), np.ones((2, 2)))),
+        ("multivariate_normal", "logpdf", (np.zeros(2), np.zeros(2), np.eye(3))),
+        ("multivariate_normal", "entropy", (np.zeros(2), -np.eye(2))),
+        ("multivariate_t", "logpdf", (np.zeros(2), np.zeros(2), np.eye(2), -1.0)),
+        ("multivariate_t", "logpdf", (np.zeros(2), np.zeros(3), np.eye(2), 1.0)),
+        ("dirichlet", "logpdf", (np.array([0.2, 0.7]), np.array([1.0, 2.0]))),
+        ("dirichlet", "pdf", (np.array([0.2, 0.8]), np.array([-1.0, 2.0]))),
+        ("dirichlet", "mean", (np.array([0.0, 2.0]),)),
+        ("wishart", "logpdf", (np.eye(2), 0.5, np.eye(2))),
+        ("wishart", "entropy", (0.5, np.eye(2))),
+        ("invwishart", "logpdf", (np.eye(2), 5.0, np.ones((2, 3)))),
+    ],
+)
+def test_what_scipy_refuses_is_refused_with_its_message(name, method, args):
+    with pytest.raises(ValueError) as theirs:  # noqa: PT011  # its text is what the next lines compare
+        getattr(scipys(name), method)(*args)
+    with pytest.raises(type(theirs.value), match=re.escape(str(theirs.value))):
+        fg.vjp(getattr(getattr(stats, name), method), *args)
+
+
+def test_singular_covariances_are_refused_where_something_is_traced():
+    singular = np.diag([1.0, 0.0])
+    x = np.array([0.4, 0.0])
+    expected = scipy.stats.multivariate_normal.logpdf(x, cov=singular, mean=np.zeros(2), allow_singular=True)
+    assert stats.multivariate_normal.logpdf(x, np.zeros(2), singular, allow_singular=True) == expected
+    assert stats.multivariate_normal(np.zeros(2), singular, allow_singular=True).logpdf(x) == expected
+    with pytest.raises(fg.errors.ParameterError, match="allow_singular=True is not differentiated"):
+        fg.grad(lambda x: stats.multivariate_normal.logpdf(x, np.zeros(2), singular, allow_singular=True))(x)
+    with pytest.raises(fg.errors.ParameterError, match="allow_singular=True is not differentiated"):
+        fg.grad(lambda x: stats.multivariate_normal(np.zeros(2), singular, allow_singular=True).pdf(x))(x)
+    with pytest.raises(fg.errors.ParameterError, match="allow_singular=True is not differentiated"):
+        fg.grad(lambda x: stats.multivariate_t.pdf(x, np.zeros(2), singular, 1, True))(x)
+
+
+def test_a_covariance_object_is_a_constant():
+    cov = scipy.stats.Covariance.from_diagonal([1.0, 4.0])
+    gradient = fg.grad(lambda x: stats.multivariate_normal.logpdf(x, np.zeros(2), cov))(np.array([1.0, 2.0]))
+    np.testing.assert_allclose(gradient.numpy(), [-1.0, -0.5])
+
+
+def test_frozen_distributions_of_vectors():
+    def loss(x, mean):
+        frozen = stats.multivariate_normal(mean, cov=table.SPREAD)
+        return frozen.logpdf(x) + frozen.entropy()
+
+    found = fg.grad(loss, argnums=1)(table.POINT, table.CENTER).numpy()
+    np.testing.assert_allclose(found, np.linalg.solve(table.SPREAD, table.POINT - table.CENTER), rtol=1e-12)
+    assert stats.wishart(5.0, np.eye(2)).mode().shape == (2, 2)
+    assert stats.multinomial(3, [0.5, 0.5]).pmf([1, 2]) == pytest.approx(3 / 8)
+
+
+def test_moments_of_the_inverse_wishart_distribution_that_do_not_exist():
+    values = []
+    fg.grad(lambda df: values.append(stats.invwishart.mean(df, np.eye(2))) or df)(2.5)
+    fg.grad(lambda df: values.append(stats.invwishart.var(df, np.eye(2))) or df)(4.5)
+    assert values == [None, None]
+
+
+# Maximum likelihood by Newton's method
+
+
+def newton(loss, start):
+    """Minimize by Newton's steps, always downhill, and halved as long as the loss grows or is NaN."""
+    x = np.asarray(start)
+    for _ in range(50):
+        gradient, hessian = fg.grad(loss)(x).numpy(), fg.hessian(loss)(x).numpy()
+        curvatures, directions = np.linalg.eigh(hessian)
+        step = directions @ (directions.T @ gradient / np.maximum(np.abs(curvatures), 1e-4))
+        while not loss(x - step) <= loss(x) + 1e-14:
+            step = step / 2
+        x = x - step
+    return x, fg.grad(loss)(x).numpy()
+
+
+def exactly(function, start, args, disp):
+    options = {"xtol": 1e-10, "ftol": 1e-12, "maxiter": 10_000, "maxfun": 10_000}
+    return scipy.optimize.fmin(function, start, args=args, disp=disp, **options)
+
+
+def test_a_gamma_distribution_is_fitted():
+    data = scipy.stats.gamma.rvs(2.3, scale=1.7, size=400, random_state=np.random.default_rng(0))
+
+    def loss(parameters):
+        a, scale = parameters
+        return -np.mean(stats.gamma.logpdf(data, a, scale=scale))
+
+    found, score = newton(loss, [1.0, data.mean()])
+    a, _, scale = scipy.stats.gamma.fit(data, floc=0)
+    np.testing.assert_allclose(found, [a, scale], rtol=1e-5)
+    np.testing.assert_allclose(score, 0, atol=1e-12)
+
+
+def test_a_t_distribution_is_fitted():
+    data = scipy.stats.t.rvs(4.0, loc=1.0, scale=2.0, size=500, random_state=np.random.default_rng(1))
+
+    def loss(parameters):
+        df, loc, scale = parameters
+        return -np.mean(stats.t(df, loc, scale).logpdf(data))
+
+    found, score = newton(loss, [6.0, np.median(data), 1.5])
+    expected = scipy.stats.t.fit(data, optimizer=exactly)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(score, 0, atol=1e-12)
+
+
+def test_a_gamma_distribution_is_fitted_to_censored_data():
+    """What is known of some data is that they are larger than 4: their likelihood is `sf`, which depends on `a`."""
+    data = scipy.stats.gamma.rvs(2.3, scale=1.7, size=300, random_state=np.random.default_rng(2))
+    seen, count = data[data < 4], np.sum(data >= 4)
+
+    def loss(parameters):
+        frozen = stats.gamma(parameters[0], scale=parameters[1])
+        return -(np.sum(frozen.logpdf(seen)) + count * frozen.logsf(4.0)) / data.size
+
+    found, score = newton(loss, [1.5, 2.0])
+    censored = scipy.stats.CensoredData.right_censored(np.minimum(data, 4.0), data >= 4)
+    a, _, scale = scipy.stats.gamma.fit(censored, floc=0, optimizer=exactly)
+    np.testing.assert_allclose(found, [a, scale], rtol=1e-5)
+    np.testing.assert_allclose(score, 0, atol=1e-12)
