@@ -1,0 +1,453 @@
+"""B-splines: sums of bell-shaped pieces between knots, and those that interpolate.
+
+    BSpline(t, c, k)            values, derivatives and integrals, as in SciPy
+    make_interp_spline(x, y)    the spline of a degree through given points
+    basis(t, k, points)         the pieces that are not 0 at points
+
+The pieces follow from Cox's and de Boor's recurrence, which at a point needs the knots around it alone and divides
+by no distance that is 0. It is made of operations with rules, so there are derivatives in points, knots and
+coefficients.
+
+Source: C. de Boor, A Practical Guide to Splines, chapters IX, X and XIII.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import scipy.interpolate
+
+from fgrad.ops.elementwise import astype
+from fgrad.ops.indexing import getitem, scatter_add
+from fgrad.ops.shaping import as_array
+from fgrad.ops.tracing import run
+from fgrad.scipy.interpolate.pieces import (
+    Extrapolate,
+    at_axis,
+    by_example,
+    choice,
+    column,
+    examples,
+    integral,
+    interval,
+    periodic,
+    real_points,
+    wide,
+)
+from fgrad.scipy.linalg.banded import solve_banded
+
+
+def basis(t: Any, k: int, points: Any, nu: int = 0) -> tuple[Any, Any]:
+    """Return the B-splines of degree `k` that are not 0 at points, or derivatives of order `nu`.
+
+    Args:
+        t: the knots, of which a point has at least `k + 1` on either side, or is beyond those.
+        k: the degree.
+        points: an array of any shape.
+        nu: the order.
+
+    Returns:
+        The number of the interval between knots in which each point is, and the values, of shape
+        (k + 1, *points.shape), of the B-splines number `interval - k` to `interval`.
+    """
+    place = interval(t, points, k, t.shape[0] - k - 2)
+    if nu > k:
+        return place, np.zeros((k + 1, *points.shape))
+    around = np.reshape(np.arange(1 - k, k + 1), (-1, *(1,) * points.ndim))
+    knots = getitem(t, place + around)
+    values = np.ones_like(points)[None]
+    for degree in range(1, k + 1):
+        after, before = knots[k : k + degree], knots[k - degree : k]
+        share = values / (after - before)
+        nothing = np.zeros_like(share[:1])
+        if degree <= k - nu:
+            falling, rising = (after - points) * share, (points - before) * share
+            values = np.concatenate([falling, nothing]) + np.concatenate([nothing, rising])
+        else:
+            slope = degree * share
+            values = np.concatenate([nothing, slope]) - np.concatenate([slope, nothing])
+    return place, values
+
+
+def _sums(t: Any, c: Any, k: int, points: Any, nu: int, extrapolate: Extrapolate) -> Any:
+    """Return derivatives of a spline, with the axes of the points in front."""
+    start, end = t[k], t[t.shape[0] - k - 1]
+    if extrapolate == "periodic":
+        points, extrapolate = periodic(points, start, end), False
+    place, values = basis(t, k, points, nu)
+    ndim = points.ndim + c.ndim - 1
+    around = np.reshape(np.arange(-k, 1), (-1, *(1,) * points.ndim))
+    found = np.sum(getitem(c, place + around) * column(values, ndim + 1), axis=0)
+    if nu >= k:  # a constant, but for NaN, which is between no knots
+        found = found + column(np.where(np.isnan(points), points, 0.0), ndim)
+    if extrapolate:
+        return found
+    inside = np.logical_and(points >= start, points <= end)
+    return np.where(column(inside, ndim), found, np.nan)
+
+
+def _padded(t: Any, c: Any) -> Any:
+    """Return coefficients with zeros behind them, one for each knot, as FITPACK has them."""
+    missing = t.shape[0] - c.shape[0]
+    return np.concatenate([c, np.zeros_like(c, shape=(missing, *c.shape[1:]))]) if missing > 0 else c
+
+
+class BSpline:
+    """A sum of B-splines, as `scipy.interpolate.BSpline`.
+
+    Args:
+        t: the knots, in order; traced ones are differentiated.
+        c: the coefficients, along `axis`; traced ones are differentiated.
+        k: the degree.
+        extrapolate: beyond the knots, True for the outermost polynomials, False for NaN, "periodic".
+        axis: that of the coefficients.
+
+    Raises:
+        ValueError: SciPy's, for arguments that do not fit together.
+
+    Attributes:
+        t, c, k: as given, the axis of the coefficients first.
+        tck: the three of them.
+        axis, extrapolate: as given.
+
+    Example:
+        >>> import fgrad as fg
+        >>> t = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+        >>> fg.grad(lambda c: BSpline(t, c, 2)(2.5))(np.ones(3))
+        Tensor([0.125, 0.75 , 0.125])
+    """
+
+    t: Any
+    c: Any
+    k: int
+    axis: int
+    extrapolate: Extrapolate
+
+    def __init__(self, t: Any, c: Any, k: int, extrapolate: Extrapolate = True, axis: int = 0) -> None:
+        def by_scipy(t: Any, c: Any) -> tuple[Any, Any]:
+            made = scipy.interpolate.BSpline(t, c, k, extrapolate, axis)
+            return made.t, made.c
+
+        def traced(t: Any, c: Any) -> tuple[Any, Any]:
+            t, c = as_array(t), as_array(c)
+
+            def make(t: Any) -> Any:
+                return scipy.interpolate.BSpline(t, np.zeros(c.shape), k, extrapolate, axis)
+
+            by_example(make, t)  # for its checks, which take no time to speak of
+            return wide(t), np.moveaxis(wide(c), axis, 0)
+
+        t, c = run(by_scipy, traced, (t, c), {})
+        self._become(t, c, int(k), extrapolate, axis % c.ndim)
+
+    def _become(self, t: Any, c: Any, k: int, extrapolate: Extrapolate, axis: int) -> None:
+        self.t, self.c, self.k, self.axis = t, c, k, axis
+        self.extrapolate = choice(extrapolate, True)
+
+    @property
+    def tck(self) -> tuple[Any, Any, int]:
+        """The knots, the coefficients and the degree."""
+        return self.t, self.c, self.k
+
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Extrapolate = None) -> Any:
+        """Return values or derivatives.
+
+        Args:
+            x: the points; traced ones are differentiated.
+            nu: the order of the derivative.
+            extrapolate: as for the class, which has the default.
+
+        Returns:
+            Values whose axes are those of the coefficients, with those of the points in the place of `axis`. At
+            a knot the piece on its right counts; NaN beyond the ends has the derivative 0.
+        """
+        return run(self._scipys_values, self._values, (self.t, self.c, x), {"nu": nu, "extrapolate": extrapolate})
+
+    def _scipys(self, t: Any, c: Any) -> Any:
+        made = scipy.interpolate.BSpline.construct_fast
+        return made(np.asarray(t), np.asarray(c), self.k, self.extrapolate, self.axis)
+
+    def _scipys_values(self, t: Any, c: Any, points: Any, nu: int, extrapolate: Extrapolate) -> Any:
+        return self._scipys(t, c)(points, nu, extrapolate)
+
+    def _values(self, t: Any, c: Any, points: Any, nu: int, extrapolate: Extrapolate) -> Any:
+        if nu < 0:
+            scipy.interpolate.BSpline(np.arange(2.0), np.zeros(1), 0)(0.0, nu)  # which raises SciPy's error
+        points = real_points(points)
+        found = _sums(t, c, self.k, points, nu, choice(extrapolate, self.extrapolate))
+        return at_axis(found, points.ndim, self.axis)
+
+    def derivative(self, nu: int = 1) -> BSpline:
+        """Return the derivative, whose degree is less by its order.
+
+        Args:
+            nu: the order; of a negative one it is the antiderivative.
+
+        Raises:
+            ValueError: SciPy's, where knots that coincide leave no derivative, or the degree is less than `nu`.
+        """
+        if nu < 0:
+            return self.antiderivative(-nu)
+        t, c = run(self._scipys_derivative, self._derivative, (self.t, self.c), {"nu": nu})
+        return self._like(t, c, self.k - nu, self.extrapolate)
+
+    def antiderivative(self, nu: int = 1) -> BSpline:
+        """Return the integral from the first knot on, whose degree is greater by its order.
+
+        Args:
+            nu: how many times over; of a negative number it is the derivative.
+        """
+        if nu < 0:
+            return self.derivative(-nu)
+        t, c = run(self._scipys_antiderivative, self._antiderivative, (self.t, self.c), {"nu": nu})
+        return self._like(t, c, self.k + nu, False if self.extrapolate == "periodic" else self.extrapolate)
+
+    def _like(self, t: Any, c: Any, k: int, extrapolate: Extrapolate) -> BSpline:
+        made = BSpline.__new__(BSpline)
+        made._become(t, c, k, extrapolate, self.axis)
+        return made
+
+    def _scipys_derivative(self, t: Any, c: Any, nu: int) -> tuple[Any, Any]:
+        made = self._scipys(t, c).derivative(nu)
+        return made.t, made.c
+
+    def _derivative(self, t: Any, c: Any, nu: int) -> tuple[Any, Any]:
+        def make(t: Any) -> Any:
+            return scipy.interpolate.BSpline.construct_fast(t, np.zeros(c.shape), self.k).derivative(nu)
+
+        by_example(make, t)  # which raises SciPy's error for knots that coincide
+        c = _padded(t, c)
+        for k in range(self.k, self.k - nu, -1):
+            c = (c[1 : -1 - k] - c[: -2 - k]) * k / column(t[k + 1 : -1] - t[1 : -k - 1], c.ndim)
+            c = np.concatenate([c, np.zeros_like(c, shape=(k, *c.shape[1:]))])
+            t = t[1:-1]
+        return t, c
+
+    def _scipys_antiderivative(self, t: Any, c: Any, nu: int) -> tuple[Any, Any]:
+        made = self._scipys(t, c).antiderivative(nu)
+        return made.t, made.c
+
+    def _antiderivative(self, t: Any, c: Any, nu: int) -> tuple[Any, Any]:
+        c = _padded(t, c)
+        for k in range(self.k, self.k + nu):
+            sums = np.cumsum(c[: -k - 1] * column(t[k + 1 :] - t[: -k - 1], c.ndim), axis=0) / (k + 1)
+            c = np.concatenate([np.zeros_like(sums[:1]), sums, *[sums[-1:]] * (k + 2)])
+            t = np.concatenate([t[:1], t, t[-1:]])
+        return t, c
+
+    def integrate(self, a: Any, b: Any, extrapolate: Extrapolate = None) -> Any:
+        """Return the integral between two points.
+
+        Args:
+            a, b: numbers; traced ones are differentiated.
+            extrapolate: as for the class, which has the default; without it the spline is 0 beyond its knots.
+
+        Returns:
+            A number, or an array of the further axes of the coefficients.
+        """
+        return run(self._scipys_integral, self._integral, (self.t, self.c, a, b), {"extrapolate": extrapolate})
+
+    def _scipys_integral(self, t: Any, c: Any, a: Any, b: Any, extrapolate: Extrapolate) -> Any:
+        return self._scipys(t, c).integrate(a, b, extrapolate)
+
+    def _integral(self, t: Any, c: Any, a: Any, b: Any, extrapolate: Extrapolate) -> Any:
+        extrapolate = choice(extrapolate, self.extrapolate)
+        start, end = t[self.k], t[t.shape[0] - self.k - 1]
+        a, b = real_points(a), real_points(b)
+        if not extrapolate:
+            a, b = np.clip(a, start, end), np.clip(b, start, end)
+        raised_t, raised_c = self._antiderivative(t, c, 1)
+
+        def antiderivative(point: Any) -> Any:
+            return _sums(raised_t, raised_c, self.k + 1, point, 0, True)
+
+        return integral(antiderivative, a, b, start, end, extrapolate)
+
+
+# Interpolation
+
+
+def _knots(x: Any, k: int, augmented: bool) -> Any:
+    """Return knots for points: all of them, or without those next to the ends, where a piece is to go on."""
+    ends = [np.broadcast_to(each, (k if augmented else k + 1,)) for each in (x[:1], x[-1:])]
+    if augmented:
+        inner = x
+    elif k % 2:
+        inner = x[(k + 1) // 2 : -((k + 1) // 2)]
+    else:
+        inner = ((x[1:] + x[:-1]) / 2)[k // 2 : -(k // 2)]
+    return np.concatenate([ends[0], inner, ends[1]])
+
+
+def _periodic_knots(x: Any, k: int) -> Any:
+    """Return knots for points of a period: all of them, or those between, and at either end `k` of the next period."""
+    steps = x[1:] - x[:-1]
+    inner = x if k % 2 else np.concatenate([x[:1], x[1:-1] - steps[:-1] / 2, x[-1:]])
+    steps = inner[1:] - inner[:-1]
+    count = steps.shape[0]
+    before = inner[:1] - np.cumsum(getitem(steps, np.arange(count - 1, count - 1 - k, -1) % count))
+    after = inner[-1:] + np.cumsum(getitem(steps, np.arange(k) % count))
+    return np.concatenate([before[::-1], inner, after])
+
+
+def _conditions(bc_type: Any, shape: tuple[int, ...]) -> list[list[tuple[int, Any]]]:
+    """Return the orders and values of the derivatives at either end."""
+    if bc_type is None or (isinstance(bc_type, str) and bc_type == "not-a-knot"):
+        return [[], []]
+    found = []
+    for each in (bc_type, bc_type) if isinstance(bc_type, str) else bc_type:
+        if isinstance(each, str):
+            each = [({"clamped": 1, "natural": 2}[each], np.zeros(shape))]
+        found.append([(int(order), as_array(value)) for order, value in ([] if each is None else each)])
+    return found
+
+
+def _plain(bc_type: Any) -> Any:
+    """Return boundary conditions with plain arrays in them."""
+    if isinstance(bc_type, (tuple, list)):
+        return [_plain(each) for each in bc_type]
+    return bc_type if bc_type is None or isinstance(bc_type, (str, int)) else examples(as_array(bc_type))[0]
+
+
+def _coefficients(x: Any, y: Any, t: Any, k: int, conditions: Sequence[Sequence[tuple[int, Any]]]) -> Any:
+    """Return the coefficients of the spline through points with some derivatives at the ends: banded equations."""
+    count = t.shape[0] - k - 1
+    rows, values, columns = [], [], []
+
+    def add(points: Any, row: Any, nu: int) -> None:
+        place, found = basis(t, k, points, nu)
+        values.append(found)
+        columns.append(place + np.arange(-k, 1)[:, None])
+        rows.append(np.broadcast_to(row, (k + 1, len(row))))
+
+    left, right = conditions
+    for number, (nu, _) in enumerate(left):
+        add(x[:1], np.array([number]), nu)
+    add(x, len(left) + np.arange(x.shape[0]), 0)
+    for number, (nu, _) in enumerate(right):
+        add(x[-1:], np.array([count - len(right) + number]), nu)
+    value, row, at = (np.concatenate(each, axis=1) for each in (values, rows, columns))
+    bands = scatter_add(value, (k + row - at, at), (2 * k + 1, count))
+    sides = [np.reshape(each, (1, *y.shape[1:])) for _, each in left]
+    sides = [*sides, y, *(np.reshape(each, (1, *y.shape[1:])) for _, each in right)]
+    flat = np.reshape(np.concatenate([astype(each, y.dtype) for each in sides]), (count, -1))
+    return np.reshape(solve_banded((k, k), bands, flat, check_finite=False), (count, *y.shape[1:]))
+
+
+def _periodic_coefficients(x: Any, y: Any, t: Any, k: int) -> Any:
+    """Return the coefficients of a closed spline, of which the last `k` are the first ones again.
+
+    The equations are banded but for two corners. By Woodbury's formula the solution is that of the banded
+    equations and a sum of few others, whose right-hand sides are the columns of the corners.
+    """
+    count = x.shape[0] - 1
+    place, value = basis(t, k, x[:-1])
+    half = k // 2
+    at = place + np.arange(-k, 1)[:, None] - half  # so that the middle of each row is on the diagonal
+    rows = np.broadcast_to(np.arange(count), at.shape)
+    flat = np.reshape(y[:-1], (count, -1))
+    if count <= 2 * k:  # where the corners would meet the bands
+        matrix = scatter_add(value, (rows, at % count), (count, count))
+        found = np.linalg.solve(matrix, flat)
+    else:
+        inside = np.logical_and(at >= 0, at < count)
+        in_bands = scatter_add(np.where(inside, value, 0), (half + 1 + rows - at, at % count), (2 * half + 3, count))
+        # The equation of a row whose B-spline is beyond an end has its coefficient at the other end.
+        wrapped = np.concatenate([np.arange(half + 1), np.arange(count - half - 1, count)])
+        number = np.where(at < 0, at + wrapped.size, np.where(inside, 0, at - count))
+        corner = scatter_add(np.where(inside, 0, value), (rows, number), (count, wrapped.size))
+        both = solve_banded((half + 1, half + 1), in_bands, np.concatenate([flat, corner], axis=1), check_finite=False)
+        plain, others = both[:, : flat.shape[1]], both[:, flat.shape[1] :]
+        small = np.eye(wrapped.size) + others[wrapped]
+        found = plain - others @ np.linalg.solve(small, plain[wrapped])
+    around = (np.arange(count + k) - half) % count
+    return np.reshape(getitem(found, around), (count + k, *y.shape[1:]))
+
+
+def make_interp_spline(
+    x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True
+) -> BSpline:
+    """Return the spline of a degree through given points, as `scipy.interpolate.make_interp_spline`.
+
+    Args:
+        x: the points, increasing; traced ones are differentiated.
+        y: the values, along `axis`; traced ones are differentiated.
+        k: the degree.
+        t: the knots, by default made of the points; traced ones are differentiated.
+        bc_type: the conditions at the ends: None or "not-a-knot", "clamped", "natural", "periodic", or a pair, for
+            either end a list of pairs of an order and the derivative; traced derivatives are differentiated.
+        axis: that of the points in `y`.
+        check_finite: whether infinities and NaN are refused.
+
+    Returns:
+        The spline.
+
+    Raises:
+        ValueError: SciPy's, for arguments that do not fit together.
+
+    Example:
+        >>> import fgrad as fg
+        >>> x = np.arange(6.0)
+        >>> fg.grad(lambda y: make_interp_spline(x, y, k=5)(2.5))(x).round(3)
+        Tensor([ 0.012, -0.098,  0.586,  0.586, -0.098,  0.012])
+    """
+
+    def by_scipy(x: Any, y: Any, t: Any, bc_type: Any) -> Any:
+        made = scipy.interpolate.make_interp_spline(x, y, k, t, bc_type, axis, check_finite)
+        return made.t, made.c
+
+    def traced(x: Any, y: Any, t: Any, bc_type: Any) -> Any:
+        return _interpolating(x, y, k, t, bc_type, axis, check_finite)
+
+    knots, c = run(by_scipy, traced, (x, y, t, bc_type), {})
+    is_periodic = isinstance(bc_type, str) and bc_type == "periodic" and k > 1
+    made = BSpline.__new__(BSpline)
+    made._become(knots, c, int(k), "periodic" if is_periodic else True, axis % np.ndim(y))
+    return made
+
+
+def _interpolating(
+    x: Any, y: Any, k: int, t: Any, bc_type: Any, axis: int, check_finite: bool
+) -> tuple[Any, Any]:
+    x, y = as_array(x), as_array(y)
+    given = [] if t is None else [as_array(t)]
+
+    def make(x: Any, y: Any, *t: Any) -> Any:
+        knots: Any = t[0] if t else None
+        return scipy.interpolate.make_interp_spline(x, y, k, knots, _plain(bc_type), 0, check_finite)
+
+    is_periodic = isinstance(bc_type, str) and bc_type == "periodic"
+    _check(make, x, np.moveaxis(y, axis, 0) if y.ndim else y, given, is_periodic)
+    x, y = wide(x), np.moveaxis(wide(y), axis, 0)
+    if k == 0:
+        return np.concatenate([x, x[-1:]]), y
+    if k == 1 and not given:
+        return np.concatenate([x[:1], x, x[-1:]]), y
+    if is_periodic:
+        knots = _periodic_knots(x, k)
+        return knots, _periodic_coefficients(x, y, knots, k)
+    conditions = _conditions(bc_type, tuple(y.shape[1:]))
+    knots = wide(given[0]) if given else _knots(x, k, augmented=any(conditions))
+    if any(value.dtype.kind == "c" for side in conditions for _, value in side):
+        y = astype(y, np.complex128)
+    if not prod(y.shape):
+        return knots, np.zeros((knots.shape[0] - k - 1, *y.shape[1:]))
+    return knots, _coefficients(x, y, knots, k, conditions)
+
+
+def _check(make: Callable[..., Any], x: Any, y: Any, given: Sequence[Any], is_periodic: bool) -> None:
+    """Raise SciPy's error for arguments that it does not take.
+
+    One example shows what is wrong with shapes, the degree and the conditions. Points that are out of order, and
+    curves that do not close, may be in any of them.
+    """
+    # The sizes of complex values, because SciPy warns that of closed complex curves it keeps only the real part.
+    shown = np.abs(examples(y)[0]) if y.dtype.kind == "c" else examples(y)[0]
+    make(examples(x)[0], shown, *(examples(each)[0] for each in given))
+    ordered = np.all(np.diff(examples(x)) > 0) and all(np.all(np.diff(examples(each)) >= 0) for each in given)
+    first, last = (np.moveaxis(examples(y), 0, -1)[place] for place in (0, -1)) if is_periodic else (0, 0)
+    if not ordered or not np.allclose(first, last, atol=1e-15):
+        by_example(make, x, y, *given)

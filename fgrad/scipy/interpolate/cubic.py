@@ -1,0 +1,462 @@
+"""Interpolation by piecewise cubic polynomials, which differ in the slopes that they have at the points.
+
+    CubicHermiteSpline          the slopes are given
+    CubicSpline                 the second derivative is continuous: the slopes solve a tridiagonal system
+    PchipInterpolator           where the values rise, so does the curve; slopes are harmonic means
+    Akima1DInterpolator         slopes are means that disregard outliers
+
+Sources: C. de Boor, A Practical Guide to Splines, chapter IV; F. N. Fritsch and J. Butland, "A method for
+constructing local monotone piecewise cubic interpolants" (1984), https://doi.org/10.1137/0905021; C. Moler, Numerical
+Computing with MATLAB, section 3.4, for the slopes at the ends; H. Akima, "A new method of interpolation and
+smooth curve fitting based on local procedures" (1970), https://doi.org/10.1145/321607.321609.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+import scipy.interpolate
+
+from fgrad.ops.elementwise import astype
+from fgrad.ops.indexing import getitem
+from fgrad.ops.shaping import as_array
+from fgrad.ops.tracing import example_of, run
+from fgrad.scipy.interpolate.pieces import Extrapolate, PPoly, by_example, column, examples, interval, points_fit, wide
+from fgrad.scipy.linalg.banded import solve_banded
+
+
+def _hermite(x: Any, y: Any, slopes: Any) -> Any:
+    """Return the coefficients of the cubic polynomials with given values and slopes at the points."""
+    steps = column(x[1:] - x[:-1], y.ndim)
+    mean = (y[1:] - y[:-1]) / steps
+    bend = (slopes[:-1] + slopes[1:] - 2 * mean) / steps
+    return np.stack([bend / steps, (mean - slopes[:-1]) / steps - bend, slopes[:-1], y[:-1]])
+
+
+def hermite_value(x: Any, y: Any, slopes: Any, points: Any) -> Any:
+    """Return one value of each of several curves.
+
+    Args:
+        x: the points that the curves share.
+        y, slopes: values and slopes, of shape (points, curves, ...).
+        points: where each curve is evaluated, of shape (curves,).
+    """
+    place, curve = interval(x, points, 0, x.shape[0] - 2), np.arange(points.shape[0])
+    ends = [getitem(each, (place + step, curve)) for each in (y, slopes) for step in (0, 1)]
+    start = getitem(x, place)
+    width, step = (column(each, y.ndim - 1) for each in (getitem(x, place + 1) - start, points - start))
+    value, next_value, slope, next_slope = ends
+    mean = (next_value - value) / width
+    bend = (slope + next_slope - 2 * mean) / width
+    return ((bend / width * step + ((mean - slope) / width - bend)) * step + slope) * step + value
+
+
+def _prepared(make: Callable[..., Any], x: Any, y: Any, axis: int, *others: Any) -> tuple[Any, Any]:
+    """Return points and values in double precision, the axis of the points in front, or raise SciPy's error.
+
+    Args:
+        make: SciPy's class, of points, values and others.
+        x, y: points and values.
+        axis: that of the points.
+        others: of the shape of the values.
+    """
+    others_fit = all(each.shape == y.shape and np.isfinite(example_of(each)).all() for each in others)
+    if not points_fit(x, y, axis) or not others_fit:
+        by_example(make, x, y, *others)
+    return wide(x), np.moveaxis(wide(y), axis % y.ndim, 0)
+
+
+class CubicHermiteSpline(PPoly):
+    """Cubic polynomials between points with given values and slopes, as `scipy.interpolate.CubicHermiteSpline`.
+
+    Args:
+        x: the points, increasing; traced ones are differentiated.
+        y: the values, along `axis`; traced ones are differentiated.
+        dydx: the slopes, of the shape of `y`; traced ones are differentiated.
+        axis: that of the points in `y`.
+        extrapolate: beyond the points, True for the outermost polynomials, False for NaN, "periodic".
+
+    Raises:
+        ValueError: SciPy's, for arguments that do not fit together.
+
+    Example:
+        >>> import fgrad as fg
+        >>> def halfway(slopes):
+        ...     return CubicHermiteSpline([0.0, 1.0], [0.0, 0.0], slopes)(0.5)
+        >>> fg.grad(halfway)(np.array([1.0, 1.0]))
+        Tensor([ 0.125, -0.125])
+    """
+
+    def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Extrapolate = None) -> None:
+        def make(x: Any, y: Any, dydx: Any) -> Any:
+            return scipy.interpolate.CubicHermiteSpline(x, y, dydx, axis)
+
+        def by_scipy(x: Any, y: Any, dydx: Any) -> Any:
+            made = make(x, y, dydx)
+            return made.c, made.x
+
+        def traced(x: Any, y: Any, dydx: Any) -> Any:
+            x, y, dydx = as_array(x), as_array(y), as_array(dydx)
+            x, values = _prepared(make, x, y, axis, dydx)
+            slopes = np.moveaxis(wide(dydx), axis % y.ndim, 0)
+            return _hermite(x, values, slopes), x
+
+        self._interpolate(run(by_scipy, traced, (x, y, dydx), {}), y, axis, extrapolate)
+
+    def _interpolate(self, pieces: tuple[Any, Any], y: Any, axis: int, extrapolate: Extrapolate) -> None:
+        self._become(*pieces, extrapolate, axis % np.ndim(y), True)
+
+
+# Splines with a continuous second derivative
+
+
+def _scipys_conditions(bc_type: Any) -> Any:
+    """Return boundary conditions with plain arrays in them."""
+    if isinstance(bc_type, (tuple, list)):
+        return tuple(_scipys_conditions(each) for each in bc_type)
+    return bc_type if isinstance(bc_type, (str, int)) else examples(as_array(bc_type))[0]
+
+
+def _conditions(bc_type: Any, shape: tuple[int, ...]) -> Any:
+    """Return the condition at each end, a word or a pair of an order and an array, or None if it is none of SciPy's."""
+    if isinstance(bc_type, str):
+        words = ("not-a-knot", "periodic", *_ORDERS)
+        return [_condition(bc_type, shape)] * 2 if bc_type in words else None
+    if not hasattr(bc_type, "__len__") or len(bc_type) != 2:
+        return None
+    fits = all(_is_condition(each, shape) for each in bc_type)
+    return [_condition(each, shape) for each in bc_type] if fits else None
+
+
+_ORDERS = {"clamped": 1, "natural": 2}
+"""Of the derivative that is 0."""
+
+
+def _is_condition(condition: Any, shape: tuple[int, ...]) -> bool:
+    if isinstance(condition, str):
+        return condition in ("not-a-knot", *_ORDERS)
+    is_pair = hasattr(condition, "__len__") and len(condition) == 2
+    return is_pair and condition[0] in (1, 2) and np.shape(condition[1]) == shape
+
+
+def _condition(condition: Any, shape: tuple[int, ...]) -> Any:
+    if isinstance(condition, str):
+        return (_ORDERS[condition], np.zeros(shape)) if condition in _ORDERS else condition
+    return condition[0], as_array(condition[1])
+
+
+def _closes(y: Any) -> bool:
+    """Return whether values end where they begin."""
+    first, last = example_of(y[0]), example_of(y[-1])
+    return bool(np.allclose(first, last, rtol=1e-15, atol=1e-15))
+
+
+def _solved(below: Any, diagonal: Any, above: Any, right: Any) -> Any:
+    """Return the solution of equations in which only neighbours meet, in time proportional to their number."""
+    nothing = np.zeros_like(diagonal[:1])
+    bands = np.stack([np.concatenate([nothing, above]), diagonal, np.concatenate([below, nothing])])
+    flat = np.reshape(right, (right.shape[0], -1))
+    return np.reshape(solve_banded((1, 1), bands, flat, check_finite=False), right.shape)
+
+
+class _Equations:
+    """The equations for the slopes of a cubic spline: two conditions, and between them continuous second derivatives.
+
+    Args:
+        x: the points.
+        y: the values, along the first axis.
+    """
+
+    def __init__(self, x: Any, y: Any) -> None:
+        self.steps = x[1:] - x[:-1]
+        self.wide_steps = column(self.steps, y.ndim)
+        self.y = y
+        self.means = (y[1:] - y[:-1]) / self.wide_steps
+
+    def inner(self) -> tuple[Any, Any, Any, Any]:
+        """Return the factors of the slope before, of the slope itself and of the next one, and the right-hand side."""
+        h, wide, means = self.steps, self.wide_steps, self.means
+        return h[1:], 2 * (h[:-1] + h[1:]), h[:-1], 3 * (wide[1:] * means[:-1] + wide[:-1] * means[1:])
+
+    def outer(self, condition: Any, at_end: bool) -> tuple[Any, Any, Any]:
+        """Return the factors of the outermost slope and of the one next to it, and the right-hand side."""
+        order = -1 if at_end else 1
+        h, wide, means = self.steps[::order], self.wide_steps[::order], self.means[::order]
+        if isinstance(condition, str):  # not-a-knot
+            both = h[0] + h[1]
+            right = ((wide[0] + 2 * both) * wide[1] * means[0] + wide[0] * wide[0] * means[1]) / both
+            return h[1], both, right
+        degree, value = condition
+        if degree == 1:
+            return np.ones_like(h[0]), np.zeros_like(h[0]), value
+        return 2 * h[0], h[0], 3 * wide[0] * means[0] - order * 0.5 * value * wide[0] * wide[0]
+
+    def solved(self, start: Any, end: Any) -> Any:
+        """Return the slopes at all points."""
+        before, own, after, right = self.inner()
+        first, second, start_right = self.outer(start, False)
+        last, second_last, end_right = self.outer(end, True)
+        start_right, end_right = (astype(as_array(each), self.y.dtype) for each in (start_right, end_right))
+        return _solved(
+            np.concatenate([before, second_last[None]]),
+            np.concatenate([first[None], own, last[None]]),
+            np.concatenate([second[None], after]),
+            np.concatenate([start_right[None], right, end_right[None]]),
+        )
+
+    def periodic(self) -> Any:
+        """Return the slopes of a closed curve, of which the last one is the first.
+
+        The slope at the last point but one is taken out of the equations, which without it are tridiagonal,
+        and then chosen so that its own equation holds.
+        """
+        h, wide, means = self.steps, self.wide_steps, self.means
+        if len(h) == 2:
+            slope = np.sum(means / wide, axis=0) / np.sum(1 / wide, axis=0)
+            return np.stack([slope, slope, slope])
+        before, own, after, right = self.inner()
+        start_right = 3 * (wide[0] * means[-1] + wide[-1] * means[0])
+        diagonal = np.concatenate([2 * (h[-1:] + h[:1]), own[:-1]])
+        influence = np.concatenate([-h[:1], np.zeros_like(h[1:-2]), -h[-3:-2]])
+        flat = np.reshape(np.concatenate([start_right[None], right[:-1]]), (len(h) - 1, -1))
+        upper = np.concatenate([h[-1:], after[:-2]])
+        both = _solved(before[:-1], diagonal, upper, np.concatenate([flat, influence[:, None]], axis=1))
+        free = np.reshape(both[:, :-1], (len(h) - 1, *self.y.shape[1:]))
+        bound = column(both[:, -1], self.y.ndim)
+        last = (right[-1] - wide[-2] * free[0] - wide[-1] * free[-1]) / (
+            own[-1] + h[-2] * both[0, -1] + h[-1] * both[-1, -1]
+        )
+        slopes = free + last * bound
+        return np.concatenate([slopes, last[None], slopes[:1]])
+
+
+def _spline_slopes(x: Any, y: Any, conditions: Any) -> Any:
+    """Return the slopes of a cubic spline at its points."""
+    equations = _Equations(x, y)
+    if len(x) == 2:  # where there is no inner point, both conditions are on one line
+        conditions = [(1, equations.means[0]) if isinstance(each, str) else each for each in conditions]
+    if conditions[0] == "periodic":
+        return equations.periodic()
+    if len(x) == 3 and all(isinstance(each, str) for each in conditions):  # a parabola
+        one = np.ones_like(x[:1])
+        before, own, after, right = equations.inner()
+        means = equations.means
+        right = np.concatenate([2 * means[:1], right, 2 * means[1:]])
+        return _solved(
+            np.concatenate([before, one]), np.concatenate([one, own, one]), np.concatenate([one, after]), right
+        )
+    return equations.solved(*conditions)
+
+
+class CubicSpline(CubicHermiteSpline):
+    """Cubic polynomials between points with a continuous second derivative, as `scipy.interpolate.CubicSpline`.
+
+    Args:
+        x: the points, increasing; traced ones are differentiated.
+        y: the values, along `axis`; traced ones are differentiated.
+        axis: that of the points in `y`.
+        bc_type: the conditions at the ends: "not-a-knot", "clamped", "natural", "periodic", or a pair, for either end
+            a word or a pair of 1 or 2 and the derivative of that order; traced derivatives are differentiated.
+        extrapolate: beyond the points, True for the outermost polynomials, False for NaN, "periodic". By default
+            "periodic" where `bc_type` is, else True.
+
+    Raises:
+        ValueError: SciPy's, for arguments that do not fit together.
+
+    Example:
+        >>> import fgrad as fg
+        >>> x = np.array([0.0, 1.0, 2.0, 3.0])
+        >>> weights = fg.grad(lambda y: CubicSpline(x, y)(1.5))(x**2)
+        >>> weights
+        Tensor([-0.0625,  0.5625,  0.5625, -0.0625])
+    """
+
+    def __init__(
+        self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Extrapolate = None
+    ) -> None:
+        def by_scipy(x: Any, y: Any, bc_type: Any) -> Any:
+            made = scipy.interpolate.CubicSpline(x, y, axis, bc_type)
+            return made.c, made.x
+
+        def traced(x: Any, y: Any, bc_type: Any) -> Any:
+            return _spline_pieces(x, y, bc_type, axis)
+
+        pieces = run(by_scipy, traced, (x, y, bc_type), {})
+        if extrapolate is None and isinstance(bc_type, str) and bc_type == "periodic":
+            extrapolate = "periodic"
+        self._interpolate(pieces, y, axis, extrapolate)
+
+
+def _spline_pieces(x: Any, y: Any, bc_type: Any, axis: int) -> tuple[Any, Any]:
+    x, y = as_array(x), as_array(y)
+
+    def make(x: Any, y: Any) -> Any:
+        return scipy.interpolate.CubicSpline(x, y, axis, _scipys_conditions(bc_type))
+
+    x, y = _prepared(make, x, y, axis)
+    conditions = _conditions(bc_type, tuple(y.shape[1:]))
+    if conditions is None or (conditions[0] == "periodic" and not _closes(y)):
+        by_example(make, x, np.moveaxis(y, 0, axis % y.ndim))
+    if any(not isinstance(each, str) and each[1].dtype.kind == "c" for each in conditions):
+        y = astype(y, np.complex128)
+    slopes = _spline_slopes(x, y, conditions) if prod(y.shape) else np.zeros_like(y)
+    return _hermite(x, y, slopes), x
+
+
+# Slopes from the neighbours alone
+
+
+def _monotone_end(near: Any, far: Any, mean: Any, next_mean: Any) -> Any:
+    """Return the slope at an end: of the parabola through three points, unless that would lose the shape."""
+    slope = ((2 * near + far) * mean - near * next_mean) / (near + far)
+    turns = np.sign(slope) != np.sign(mean)
+    overshoots = np.logical_and(np.sign(mean) != np.sign(next_mean), np.abs(slope) > 3 * np.abs(mean))
+    return np.where(turns, 0, np.where(overshoots, 3 * mean, slope))
+
+
+def monotone_slopes(x: Any, y: Any) -> Any:
+    """Return the slopes of Fritsch and Butland: harmonic means, and 0 where the values turn."""
+    steps = column(x[1:] - x[:-1], y.ndim)
+    means = (y[1:] - y[:-1]) / steps
+    if len(x) == 2:
+        return np.concatenate([means, means])
+    before, after = means[:-1], means[1:]
+    turns = np.logical_or(np.sign(before) != np.sign(after), np.logical_or(before == 0, after == 0))
+    first, second = 2 * steps[1:] + steps[:-1], steps[1:] + 2 * steps[:-1]
+    harmonic = (first + second) / (first / np.where(turns, 1, before) + second / np.where(turns, 1, after))
+    start = _monotone_end(steps[0], steps[1], means[0], means[1])
+    end = _monotone_end(steps[-1], steps[-2], means[-1], means[-2])
+    return np.concatenate([start[None], np.where(turns, 0, harmonic), end[None]])
+
+
+def _akima_slopes(x: Any, y: Any, modified: bool) -> Any:
+    """Return the slopes of Akima: the mean of two pieces, each weighed by how the slope changes on the other side."""
+    means = (y[1:] - y[:-1]) / column(x[1:] - x[:-1], y.ndim)
+    if len(x) == 2:
+        return np.concatenate([means, means])
+    before = 2 * means[:1] - means[1:2]
+    after = 2 * means[-1:] - means[-2:-1]
+    m = np.concatenate([2 * before - means[:1], before, means, after, 2 * after - means[-1:]])
+    changes = np.abs(m[1:] - m[:-1])
+    if modified:
+        changes = changes + 0.5 * np.abs(m[1:] + m[:-1])
+    left, right = changes[:-2], changes[2:]
+    both = left + right
+    # Where the curve is even on both sides there is no weight, and the plain mean is taken.
+    defined = both > 1e-9 * np.max(both) if prod(both.shape) else np.zeros(both.shape, np.bool_)
+    share = left / np.where(defined, both, 1)
+    return np.where(defined, m[1:-2] + share * (m[2:-1] - m[1:-2]), 0.5 * (m[3:] + m[:-3]))
+
+
+def _local_pieces(make: Callable[..., Any], slopes: Callable[..., Any], x: Any, y: Any, axis: int) -> tuple[Any, Any]:
+    x, y = as_array(x), as_array(y)
+    if y.dtype.kind == "c":
+        by_example(make, x, y)
+    x, y = _prepared(make, x, y, axis)
+    return _hermite(x, y, slopes(x, y)), x
+
+
+class PchipInterpolator(CubicHermiteSpline):
+    """Cubic polynomials that rise and fall only where the values do, as `scipy.interpolate.PchipInterpolator`.
+
+    The slopes change their formula where the values turn; there the derivative is that of the formula in force.
+
+    Args:
+        x: the points, increasing; traced ones are differentiated.
+        y: the values, along `axis`, which are real; traced ones are differentiated.
+        axis: that of the points in `y`.
+        extrapolate: beyond the points, True for the outermost polynomials, False for NaN, "periodic".
+
+    Raises:
+        ValueError: SciPy's, for arguments that do not fit together.
+
+    Example:
+        >>> import fgrad as fg
+        >>> x = np.array([0.0, 1.0, 2.0])
+        >>> fg.grad(lambda y: PchipInterpolator(x, y)(0.5))(np.array([0.0, 1.0, 1.0]))
+        Tensor([ 0.3125,  0.75  , -0.0625])
+    """
+
+    def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: Extrapolate = None) -> None:
+        def make(x: Any, y: Any) -> Any:
+            return scipy.interpolate.PchipInterpolator(x, y, axis)
+
+        def by_scipy(x: Any, y: Any) -> Any:
+            made = make(x, y)
+            return made.c, made.x
+
+        def traced(x: Any, y: Any) -> Any:
+            return _local_pieces(make, monotone_slopes, x, y, axis)
+
+        self._interpolate(run(by_scipy, traced, (x, y), {}), y, axis, extrapolate)
+
+
+def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
+    """Return values or derivatives of a `PchipInterpolator`.
+
+    Args:
+        xi, yi: the points and the values; traced ones are differentiated.
+        x: where the curve is wanted; traced points are differentiated.
+        der: the order of the derivative, or a list of orders.
+        axis: that of the points in `yi`.
+
+    Returns:
+        The values, or a list of those of each order.
+
+    Raises:
+        ValueError: SciPy's, for arguments that do not fit together.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: pchip_interpolate([0.0, 1.0], [0.0, 3.0], x))(0.5)
+        Tensor(3.)
+    """
+    curve = PchipInterpolator(xi, yi, axis)
+    if np.ndim(der) == 0:
+        return curve(x, der)
+    return [curve(x, nu) for nu in der]
+
+
+class Akima1DInterpolator(CubicHermiteSpline):
+    """Cubic polynomials that an outlier bends only nearby, as `scipy.interpolate.Akima1DInterpolator`.
+
+    The slopes are made of absolute values of differences; where such a difference is 0 its derivative is 0.
+
+    Args:
+        x: the points, increasing; traced ones are differentiated.
+        y: the values, along `axis`, which are real; traced ones are differentiated.
+        axis: that of the points in `y`.
+        method: "akima" or "makima".
+        extrapolate: beyond the points, True for the outermost polynomials, False for NaN, "periodic"; by default False.
+
+    Raises:
+        ValueError: SciPy's, for arguments that do not fit together.
+        NotImplementedError: SciPy's, for another method.
+
+    Example:
+        >>> import fgrad as fg
+        >>> x = np.arange(5.0)
+        >>> fg.grad(lambda y: Akima1DInterpolator(x, y)(2.0))(x**2)
+        Tensor([0., 0., 1., 0., 0.])
+    """
+
+    def __init__(
+        self, x: Any, y: Any, axis: int = 0, *, method: Any = "akima", extrapolate: Extrapolate = None
+    ) -> None:
+        def make(x: Any, y: Any) -> Any:
+            return scipy.interpolate.Akima1DInterpolator(x, y, axis, method=method)
+
+        def by_scipy(x: Any, y: Any) -> Any:
+            made = make(x, y)
+            return made.c, made.x
+
+        def traced(x: Any, y: Any) -> Any:
+            if method not in ("akima", "makima"):
+                by_example(make, as_array(x), as_array(y))
+            return _local_pieces(make, lambda x, y: _akima_slopes(x, y, method == "makima"), x, y, axis)
+
+        beyond = False if extrapolate is None else extrapolate
+        self._interpolate(run(by_scipy, traced, (x, y), {}), y, axis, beyond)

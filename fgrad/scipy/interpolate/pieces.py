@@ -1,0 +1,340 @@
+"""Piecewise polynomials: their values, derivatives and integrals, and what all interpolation here shares.
+
+    PPoly(c, x)                     polynomials between breakpoints, as in SciPy
+    interval(x, points)             which piece a point is in: at a breakpoint the one on its right
+    points_fit, by_example          whether arguments are what SciPy takes; and SciPy's error if not
+
+A point belongs to a piece, and its value is the polynomial of that piece, so the derivatives are those of
+the polynomial: in the point, in the coefficients, and in the breakpoints, from which the point is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+import scipy.interpolate
+
+from fgrad import errors
+from fgrad.ops.elementwise import astype
+from fgrad.ops.indexing import getitem
+from fgrad.ops.shaping import as_array
+from fgrad.ops.tracing import example_of, run
+
+Extrapolate = Any
+"""True, False, "periodic", or None for the default."""
+
+
+def interval(x: Any, points: Any, first: int, last: int) -> Any:
+    """Return the number of the piece that each point is in: `x[i] <= point < x[i + 1]`.
+
+    Points beyond the ends belong to the outermost pieces.
+
+    Args:
+        x: the breakpoints, increasing.
+        points: an array of any shape.
+        first, last: the numbers of the outermost pieces.
+    """
+    return np.clip(np.searchsorted(x, points, "right") - 1, first, last)
+
+
+def wide(x: Any) -> Any:
+    """Return numbers in double precision, in which SciPy computes with polynomials."""
+    return astype(x, np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+def real_points(x: Any) -> Any:
+    """Return points in double precision; they are real."""
+    return astype(as_array(x), np.float64)
+
+
+def column(x: Any, ndim: int) -> Any:
+    """Return an array with axes of size 1 behind its own, to be broadcast with one of `ndim` axes."""
+    return x if x.ndim >= ndim else np.reshape(x, (*x.shape, *(1,) * (ndim - x.ndim)))
+
+
+def at_axis(found: Any, ndim: int, axis: int) -> Any:
+    """Return values, in which the axes of the points stand first, with those in the place of `axis`."""
+    if axis == 0:
+        return found
+    order = list(range(found.ndim))
+    return np.transpose(found, [*order[ndim : ndim + axis], *order[:ndim], *order[ndim + axis :]])
+
+
+def examples(x: Any) -> Any:
+    """Return the plain arrays that an array stands for, one below the other."""
+    shown = np.asarray(example_of(x))
+    return np.reshape(shown, (prod(shown.shape[: shown.ndim - x.ndim]), *x.shape))
+
+
+def by_example(make: Callable[..., Any], *arrays: Any) -> None:
+    """Call a function of SciPy with plain arrays, so that it raises its error for what is wrong with them."""
+    shown = [examples(x) for x in arrays]
+    for number in range(max(map(len, shown))):
+        make(*(each[number % len(each)] for each in shown))
+
+
+def points_fit(x: Any, y: Any, axis: int) -> bool:
+    """Return whether there are at least two points, in increasing order and finite, and a value for each."""
+    if x.ndim != 1 or x.dtype.kind == "c" or y.ndim == 0 or x.shape[0] < 2 or x.shape[0] != y.shape[axis % y.ndim]:
+        return False
+    places, values = examples(x), example_of(y)
+    return bool(np.all(places[:, 1:] > places[:, :-1]) and np.isfinite(places).all() and np.isfinite(values).all())
+
+
+def periodic(points: Any, start: Any, end: Any) -> Any:
+    """Return points moved by whole periods into the first one."""
+    return start + np.remainder(points - start, end - start)
+
+
+def rising(power: int, nu: int) -> float:
+    """Return the factor that a power gets when it is differentiated `nu` times."""
+    return float(prod(range(power - nu + 1, power + 1)))
+
+
+def _value(coefficients: Any, step: Any, nu: int = 0) -> Any:
+    """Return the derivative of polynomials of which the first axis has the coefficients (Horner)."""
+    degree = coefficients.shape[0] - 1
+    total = coefficients[0] * rising(degree, nu)
+    if nu >= degree:  # a constant, but for NaN, which is in no piece
+        return total + np.where(np.isnan(step), step, 0.0)
+    for place in range(1, degree - nu + 1):
+        total = total * step + coefficients[place] * rising(degree - place, nu)
+    return total
+
+
+def _pieces_at(c: Any, x: Any, points: Any, nu: int, extrapolate: Extrapolate, increasing: bool) -> Any:
+    """Return derivatives of a piecewise polynomial, with the axes of the points in front.
+
+    Args:
+        c, x: the coefficients and the breakpoints.
+        points: an array of any shape.
+        nu: the order.
+        extrapolate: not None.
+        increasing: whether it is known that the breakpoints increase; else they may decrease.
+    """
+    if extrapolate == "periodic":
+        points, extrapolate = periodic(points, x[0], x[-1]), False
+    sign = 1.0 if increasing else np.where(x[-1] < x[0], -1.0, 1.0)
+    ordered, searched = (x, points) if increasing else (sign * x, sign * points)
+    place = interval(ordered, searched, 0, c.shape[1] - 1)
+    ndim = points.ndim + c.ndim - 2
+    found = _value(getitem(c, (slice(None), place)), column(points - getitem(x, place), ndim), nu)
+    if extrapolate:
+        return found
+    inside = np.logical_and(searched >= ordered[0], searched <= ordered[-1])
+    return np.where(column(inside, ndim), found, np.nan)
+
+
+def _antiderivative_of(c: Any, x: Any) -> Any:
+    """Return the coefficients of the integral from the first breakpoint on."""
+    raised = c / column(np.arange(c.shape[0], 0.0, -1), c.ndim)
+    nothing = np.zeros_like(raised[:1])
+    steps = column(x[1:] - x[:-1], c.ndim - 1)
+    gains = _value(np.concatenate([raised, nothing]), steps)
+    start = np.concatenate([nothing[0, :1], np.cumsum(gains[:-1], axis=0)])
+    return np.concatenate([raised, start[None]])
+
+
+def integral(antiderivative: Callable[[Any], Any], a: Any, b: Any, start: Any, end: Any, extrapolate: Any) -> Any:
+    """Return the difference of an antiderivative, which is continued by whole periods on request."""
+    if extrapolate != "periodic":
+        return antiderivative(b) - antiderivative(a)
+    whole = antiderivative(end) - antiderivative(start)
+
+    def continued(point: Any) -> Any:
+        return np.floor_divide(point - start, end - start) * whole + antiderivative(periodic(point, start, end))
+
+    return continued(b) - continued(a)
+
+
+class PPoly:
+    """Polynomials between breakpoints, as `scipy.interpolate.PPoly`.
+
+    Args:
+        c: the coefficients, of shape (degree + 1, pieces, ...), those of the highest power first; powers are of the
+            distance from the breakpoint at the beginning of a piece. Traced ones are differentiated.
+        x: the breakpoints, in order; traced ones are differentiated.
+        extrapolate: beyond the breakpoints, True for the outermost polynomials, False for NaN, "periodic".
+        axis: which axis of the values is interpolated.
+
+    Raises:
+        ValueError: SciPy's, for arguments that do not fit together.
+
+    Attributes:
+        c: the coefficients, with the axis of the pieces second.
+        x: the breakpoints.
+        axis, extrapolate: as given.
+
+    Example:
+        >>> import fgrad as fg
+        >>> def at_one(c):
+        ...     return PPoly(c, np.array([0.0, 2.0]))(1.0)
+        >>> fg.grad(at_one)(np.array([[3.0], [1.0]]))
+        Tensor([[1.],
+                [1.]])
+    """
+
+    c: Any
+    x: Any
+    axis: int
+    extrapolate: Extrapolate
+
+    def __init__(self, c: Any, x: Any, extrapolate: Extrapolate = None, axis: int = 0) -> None:
+        c, x = run(_scipys_pieces, _traced_pieces, (c, x, axis), {})
+        self._become(c, x, extrapolate, axis, isinstance(x, np.ndarray) and bool(x[-1] >= x[0]))
+
+    def _become(self, c: Any, x: Any, extrapolate: Extrapolate, axis: int, increasing: bool) -> None:
+        self.c, self.x, self.axis, self._increasing = c, x, axis, increasing
+        self.extrapolate = choice(extrapolate, True)
+
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Extrapolate = None) -> Any:
+        """Return values or derivatives.
+
+        Args:
+            x: the points; traced ones are differentiated.
+            nu: the order of the derivative.
+            extrapolate: as for the class, which has the default.
+
+        Returns:
+            Values whose axes are those of the coefficients, with those of the points in the place of `axis`. At
+            a breakpoint the piece on its right counts; NaN beyond the ends has the derivative 0.
+        """
+        return run(self._scipys_values, self._values, (self.c, self.x, x), {"nu": nu, "extrapolate": extrapolate})
+
+    def _scipys(self, c: Any, x: Any) -> Any:
+        return scipy.interpolate.PPoly.construct_fast(np.asarray(c), np.asarray(x), self.extrapolate, self.axis)
+
+    def _scipys_values(self, c: Any, x: Any, points: Any, nu: int, extrapolate: Extrapolate) -> Any:
+        return self._scipys(c, x)(points, nu, extrapolate)
+
+    def _values(self, c: Any, x: Any, points: Any, nu: int, extrapolate: Extrapolate) -> Any:
+        if nu < 0:
+            self._scipys(np.zeros((1, 1)), np.arange(2.0))(0.0, nu)  # which raises SciPy's error
+        points = real_points(points)
+        found = _pieces_at(c, x, points, nu, choice(extrapolate, self.extrapolate), self._increasing)
+        return at_axis(found, points.ndim, self.axis)
+
+    def derivative(self, nu: int = 1) -> PPoly:
+        """Return the derivative, whose degree is less by its order.
+
+        Args:
+            nu: the order; of a negative one it is the antiderivative.
+        """
+        if nu < 0:
+            return self.antiderivative(-nu)
+        count = self.c.shape[0] - nu
+        if count <= 0:
+            return self._like(np.zeros_like(self.c[:1]), self.extrapolate)
+        factors = np.array([rising(nu + power, nu) for power in range(count - 1, -1, -1)])
+        return self._like(self.c[:count] * column(factors, self.c.ndim), self.extrapolate)
+
+    def antiderivative(self, nu: int = 1) -> PPoly:
+        """Return the integral from the first breakpoint on, whose degree is greater by its order.
+
+        Args:
+            nu: how many times over; of a negative number it is the derivative.
+        """
+        if nu <= 0:
+            return self.derivative(-nu)
+        c = run(self._scipys_antiderivative, self._antiderivative, (self.c, self.x), {"nu": nu})
+        return self._like(c, False if self.extrapolate == "periodic" else self.extrapolate)
+
+    def _like(self, c: Any, extrapolate: Extrapolate) -> PPoly:
+        made = PPoly.__new__(PPoly)
+        made._become(c, self.x, extrapolate, self.axis, self._increasing)
+        return made
+
+    def _scipys_antiderivative(self, c: Any, x: Any, nu: int) -> Any:
+        return self._scipys(c, x).antiderivative(nu).c
+
+    def _antiderivative(self, c: Any, x: Any, nu: int) -> Any:
+        for _ in range(nu):
+            c = _antiderivative_of(c, x)
+        return c
+
+    def integrate(self, a: Any, b: Any, extrapolate: Extrapolate = None) -> Any:
+        """Return the integral between two points.
+
+        Args:
+            a, b: numbers; traced ones are differentiated.
+            extrapolate: as for the class, which has the default.
+
+        Returns:
+            A number, or an array of the further axes of the coefficients.
+        """
+        return run(self._scipys_integral, self._integral, (self.c, self.x, a, b), {"extrapolate": extrapolate})
+
+    def _scipys_integral(self, c: Any, x: Any, a: Any, b: Any, extrapolate: Extrapolate) -> Any:
+        return self._scipys(c, x).integrate(a, b, extrapolate)
+
+    def _integral(self, c: Any, x: Any, a: Any, b: Any, extrapolate: Extrapolate) -> Any:
+        extrapolate = choice(extrapolate, self.extrapolate)
+        raised = _antiderivative_of(c, x)
+        a, b = real_points(a), real_points(b)
+
+        def antiderivative(point: Any) -> Any:
+            return _pieces_at(raised, x, point, 0, bool(extrapolate), self._increasing)
+
+        return integral(antiderivative, a, b, x[0], x[-1], extrapolate)
+
+    def solve(self, y: Any = 0.0, discontinuity: bool = True, extrapolate: Extrapolate = None) -> Any:
+        """Return the points at which the value is that of `y`, for arrays that are not traced.
+
+        Args:
+            y: a number.
+            discontinuity: whether a jump across `y` counts.
+            extrapolate: as for the class, which has the default.
+
+        Raises:
+            MissingRuleError: a TypeError; something is traced.
+        """
+
+        def by_scipy(c: Any, x: Any, y: Any) -> Any:
+            return self._scipys(c, x).solve(y, discontinuity, extrapolate)
+
+        def refuse(*arguments: Any) -> Any:
+            raise errors.MissingRuleError(f"scipy.interpolate.{type(self).__name__}.solve", errors.users_line())
+
+        return run(by_scipy, refuse, (self.c, self.x, y), {})
+
+    def roots(self, discontinuity: bool = True, extrapolate: Extrapolate = None) -> Any:
+        """Return the points at which the value is 0, for arrays that are not traced.
+
+        Raises:
+            MissingRuleError: a TypeError; something is traced.
+        """
+        return self.solve(0.0, discontinuity, extrapolate)
+
+
+def choice(extrapolate: Extrapolate, default: Extrapolate) -> Extrapolate:
+    """Return how to extrapolate: as asked for, or by default."""
+    if extrapolate is None:
+        return default
+    return extrapolate if isinstance(extrapolate, str) and extrapolate == "periodic" else bool(extrapolate)
+
+
+def _scipys_pieces(c: Any, x: Any, axis: int) -> tuple[Any, Any]:
+    made = scipy.interpolate.PPoly(c, x, axis=axis)
+    return made.c, made.x
+
+
+def _traced_pieces(c: Any, x: Any, axis: int) -> tuple[Any, Any]:
+    c, x = as_array(c), as_array(x)
+    if not _coefficients_fit(c, x, axis):
+        by_example(lambda x: scipy.interpolate.PPoly(np.zeros(c.shape), x, axis=axis), x)
+    if axis:
+        c = np.moveaxis(np.moveaxis(c, axis + 1, 0), axis + 1, 0)
+    return wide(c), wide(x)
+
+
+def _coefficients_fit(c: Any, x: Any, axis: int) -> bool:
+    if c.ndim < 2 or not 0 <= axis < c.ndim - 1 or x.ndim != 1 or x.shape[0] < 2:
+        return False
+    if not c.shape[axis] or c.shape[axis + 1] != x.shape[0] - 1:
+        return False
+    steps = np.diff(examples(x))
+    return bool(np.all(np.all(steps >= 0, axis=1) | np.all(steps <= 0, axis=1)))
+
