@@ -42,6 +42,7 @@ class Line:
         operations: how many were recorded, those within what the line calls included.
         bytes_kept: of arrays that the backward pass needs and that no line before keeps already; those of
             arguments and variables do not count.
+        bytes_inside: of these, arrays that the line makes itself and that no other line keeps.
         forward, backward: seconds in operations, and in their reverse rules.
     """
 
@@ -49,6 +50,7 @@ class Line:
     source: str
     operations: int = 0
     bytes_kept: int = 0
+    bytes_inside: int = 0
     forward: float = 0.0
     backward: float = 0.0
 
@@ -84,12 +86,12 @@ class Profile:
         """Where a checkpoint would pay, in one sentence; empty if nowhere."""
         total = self.total
         candidates = [line for line in self.lines if line.operations > 1]
-        best = max(candidates, key=lambda line: line.bytes_kept, default=None)
-        if best is None or best.bytes_kept < SHARE_WORTH_A_CHECKPOINT * max(total.bytes_kept, 1):
+        best = max(candidates, key=lambda line: line.bytes_inside, default=None)
+        if best is None or best.bytes_inside < SHARE_WORTH_A_CHECKPOINT * max(total.bytes_kept, 1):
             return ""
         return (
             f"A checkpoint would pay in line {best.number}: with fg.checkpoint around what it calls, up to "
-            f"{_size(best.bytes_kept)} of {_size(total.bytes_kept)} need not be kept, for {_span(best.forward)} more "
+            f"{_size(best.bytes_inside)} of {_size(total.bytes_kept)} need not be kept, for {_span(best.forward)} more "
             "in the backward pass."
         )
 
@@ -123,7 +125,7 @@ class Profile:
         return f"<p><b>{html.escape(self.name)}</b></p><table>{''.join(rows)}</table>{advice}"
 
 
-_COLUMNS = ("operations", "bytes_kept", "forward", "backward")
+_COLUMNS = ("operations", "bytes_kept", "bytes_inside", "forward", "backward")
 _HEADS = ("line", "operations", "kept", "forward", "backward")
 
 
@@ -158,6 +160,7 @@ class _ProfilingTrace(ReverseTrace):
     Attributes:
         lines: the line of each edge; 0 is none of the function's.
         operations, seconds: by line.
+        makers: the line in which an array was made, by its id.
     """
 
     def __init__(self, code: CodeType, numbers: range) -> None:
@@ -166,6 +169,7 @@ class _ProfilingTrace(ReverseTrace):
         self.lines: list[int] = []
         self.operations: dict[int, int] = {}
         self.seconds: dict[int, float] = {}
+        self.makers: dict[int, int] = {}
         self._line_of_root = 0
 
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
@@ -176,6 +180,8 @@ class _ProfilingTrace(ReverseTrace):
         self.seconds[line] = self.seconds.get(line, 0.0) + time.perf_counter() - start
         self.operations[line] = self.operations.get(line, 0) + 1
         self._assign(line)
+        for made in _kept_by(result):
+            self.makers[id(made)] = line
         return result
 
     def root(self, value: Any) -> Tensor:
@@ -290,12 +296,16 @@ def _count(trace: _ProfilingTrace, lines: dict[int, Line], elsewhere: Line, outs
     for number, count in trace.operations.items():
         lines.get(number, elsewhere).operations += count
         lines.get(number, elsewhere).forward += trace.seconds[number]
-    known = {id(owner): owner for x in outside for owner in _kept_by([x])}
+    known = {id(owner) for x in outside for owner in _kept_by([x])}
+    keepers: dict[int, tuple[Any, list[int]]] = {}
     for edge, number in zip(trace.record, trace.lines, strict=True):
         for array in _kept_by(edge[3]):
             if id(array) not in known:
-                known[id(array)] = array
-                lines.get(number, elsewhere).bytes_kept += array.nbytes
+                keepers.setdefault(id(array), (array, []))[1].append(number)
+    for key, (array, numbers) in keepers.items():
+        lines.get(numbers[0], elsewhere).bytes_kept += array.nbytes
+        if {*numbers, trace.makers.get(key)} == {numbers[0]}:
+            lines.get(numbers[0], elsewhere).bytes_inside += array.nbytes
 
 
 def _time_backward(

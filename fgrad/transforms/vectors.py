@@ -55,5 +55,5 @@ def _restored(part: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     if dtype.kind == "c":
         half = part.shape[0] // 2
         part = part[:half] + 1j * part[half:]
-    part = np.reshape(part, shape)
+    part = np.reshape(part, shape)[()]
     return part if dtype.kind not in "fc" or part.dtype == dtype else part.astype(dtype)
