@@ -1,21 +1,31 @@
 """Derivatives of ordinary Python and NumPy code. A function goes in, a gradient function comes out."""
 
 from fgrad import errors as errors
+from fgrad import interchange as interchange
 from fgrad import ops as ops
 from fgrad import optimizers as optimizers
+from fgrad import plot as plot
+from fgrad import progress as progress
+from fgrad import showing as showing
 from fgrad.accumulator import ForwardAccumulator as ForwardAccumulator
 from fgrad.clipping import clip_by_global_norm as clip_by_global_norm
 from fgrad.clipping import clip_by_norm as clip_by_norm
 from fgrad.clipping import clip_by_value as clip_by_value
 from fgrad.clipping import global_norm as global_norm
+from fgrad.containers import register_dataclass as register_dataclass
 from fgrad.core.tensor import Tensor as Tensor
 from fgrad.core.tree import register_pytree_node as register_pytree_node
 from fgrad.core.tree import tree_leaves as tree_leaves
 from fgrad.core.tree import tree_map as tree_map
+from fgrad.debugging.check import check as check
+from fgrad.debugging.explain import explain as explain
+from fgrad.debugging.notes import debug_lines as debug_lines
+from fgrad.debugging.notes import debug_nans as debug_nans
 from fgrad.ops.creation import constant as constant
 from fgrad.ops.creation import convert_to_tensor as convert_to_tensor
 from fgrad.ops.shaping import stack as stack
 from fgrad.optimizers.averages import ExponentialMovingAverage as ExponentialMovingAverage
+from fgrad.profiling import profile as profile
 from fgrad.saving import load as load
 from fgrad.saving import save as save
 from fgrad.tape import GradientTape as GradientTape
@@ -47,4 +57,7 @@ from fgrad.transforms.reverse import stop_gradient as stop_gradient
 from fgrad.transforms.reverse import value_and_grad as value_and_grad
 from fgrad.transforms.reverse import value_and_gradients_function as value_and_gradients_function
 from fgrad.transforms.reverse import vjp as vjp
+from fgrad.uncertainty import parameter_covariance as parameter_covariance
+from fgrad.uncertainty import propagate as propagate
+from fgrad.uncertainty import standard_errors as standard_errors
 from fgrad.variable import Variable as Variable

@@ -39,8 +39,8 @@ def line_at(place: tuple[str, int]) -> str:
 
 @functools.cache
 def is_library(filename: str) -> bool:
-    """Return whether a file is one of fgrad's, NumPy's, SciPy's or optree's."""
-    others = (f"{os.sep}{name}{os.sep}" in filename for name in ("numpy", "optree"))
+    """Return whether a file is one of fgrad's, NumPy's, SciPy's, pandas' or optree's."""
+    others = (f"{os.sep}{name}{os.sep}" in filename for name in ("numpy", "optree", "pandas"))
     return filename.startswith(_PACKAGE) or any(others) or is_scipys(filename)
 
 
@@ -100,6 +100,7 @@ class ArrayConversionError(FgradError, TypeError):
             "np.array([x, y]): write np.stack([x, y]) (also fg.stack, fgrad.numpy.array).\n"
             "result[i] = x:    create `result` with fgrad.numpy.zeros, empty or array instead of numpy's.\n"
             "np.full(n, x):    use fgrad.numpy.full.\n"
+            "frame @ x:        with pandas, frame.to_numpy() @ x; operators take a column and x as they are.\n"
             "np.asarray(x):    leave it out; or x.numpy(), fg.stop_gradient(x) where no derivative is wanted."
         )
 

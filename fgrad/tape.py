@@ -10,7 +10,7 @@ import contextlib
 import warnings
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from fgrad import errors
 from fgrad.core.primitive import ZERO
 from fgrad.core.tensor import BOXES, Tensor, Trace, box, settle
 from fgrad.core.trace import Edge, ReverseTrace, pull_back
-from fgrad.core.tree import flatten, leaves_and_nones, tree_map, unflatten
+from fgrad.core.tree import flatten, leaves_and_nones, paths, tree_map, unflatten
+from fgrad.debugging.cuts import Outline, name_of_source, outline_if_cut, warn_of_cuts
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.jacobians import unit_directions
 from fgrad.transforms.linearization import (
@@ -65,6 +66,10 @@ class GradientTape:
         self._watch: VariableWatch | None = None
         self._record: list[Edge] = []
         self._used = False
+        self._outline: Outline | None = None
+        self._lost: list[tuple[str, int]] = []
+        self._targets: set[int] = set()
+        self._watched: dict[int, tuple[str, int]] = {}
 
     def __enter__(self) -> GradientTape:
         if self._is_recording():
@@ -87,7 +92,7 @@ class GradientTape:
         trace = ReverseTrace(self._persistent)
         trace.holder = weakref.ref(self)
         self._trace, self._watch = trace, VariableWatch(trace, self._watch_accessed)
-        self._record, self._used = [], False
+        self._record, self._used, self._outline, self._watched = [], False, None, {}
 
     def _resume(self) -> None:
         trace = _trace(self)
@@ -143,9 +148,11 @@ class GradientTape:
 
     def _watch_tensor(self, tensor: Tensor) -> None:
         trace = _trace(self)
-        if not self._is_recording() or _key(self, tensor) is not None:
+        if not self._is_recording() or key_of(self, tensor) is not None:
             return
-        put_layer(tensor, trace, trace.root(None).note)
+        key = trace.root(None).note
+        self._watched[key] = errors.users_place()
+        put_layer(tensor, trace, key)
 
     def gradient(
         self,
@@ -179,19 +186,15 @@ class GradientTape:
             >>> tape.gradient(y, {"w": w, "b": b})
             {'w': Tensor(3.), 'b': Tensor(1.)}
         """
-        check_unconnected(unconnected_gradients)
-        self._check_usable()
-        check_tensors("target", target)
-        check_tensors("sources", sources)
-        seeds = match_seeds(output_gradients, target, "output_gradients")
-        cotangents = _seeded(self, flatten(target)[0], seeds)
-        record = self._taken_record()
-        return _pulled(self, record, cotangents, sources, unconnected_gradients, output_gradients is not None)
+        gradients = gradient_of(self, target, sources, output_gradients, unconnected_gradients)
+        if unconnected_gradients == UnconnectedGradients.NONE:
+            warn_of_none(self)
+        return gradients
 
     def _taken_record(self) -> list[Edge]:
         """Return a record that may be used up; a tape that is not persistent is used up by it."""
         if self._persistent:
-            return (_trace(self).record if self._is_recording() else self._record).copy()
+            return record_of(self)
         if self._is_recording():
             self._pause()
         self._used = True
@@ -291,12 +294,11 @@ class GradientTape:
         record = self._taken_record()
 
         def pull(seed: Any) -> Any:
-            return _pulled(self, record.copy(), _seeded(self, [target], [seed]), sources, unconnected, True)
+            return _pulled(self, record.copy(), seeded(self, [target], [seed]), sources, unconnected, True)
 
         return vmap(pull)(seeds)
 
-    @contextlib.contextmanager
-    def stop_recording(self) -> Iterator[None]:
+    def stop_recording(self) -> contextlib.AbstractContextManager[None]:
         """Return a context in which nothing is recorded.
 
         Raises:
@@ -314,15 +316,16 @@ class GradientTape:
             >>> tape.gradient(y, x)
             Tensor(9.)
         """
+        return self._without_recording(errors.users_line())
+
+    @contextlib.contextmanager
+    def _without_recording(self, line: str) -> Iterator[None]:
         if self._trace is None:
             raise errors.TapeError("Trying to stop recording a tape which is not recording: it was never entered.")
         self._check_recording()
-        self._pause()
-        try:
+        self._trace.exits.setdefault(("stop_recording()", line), {})
+        with paused(self):
             yield
-        finally:
-            if not self._used:
-                self._resume()
 
     def reset(self) -> None:
         """Forget all that was recorded and watched, and go on recording.
@@ -363,7 +366,50 @@ def layer_of(trace: Trace, x: Any) -> Tensor | None:
     return x if type(x) is Tensor else None
 
 
-def _key(tape: GradientTape, x: Any) -> int | None:
+class Contents(NamedTuple):
+    """What a tape knows, apart from its record.
+
+    Attributes:
+        trace: what it has recorded belongs to.
+        watch: which variables it has watched.
+        watched: where tensors were watched, by their keys.
+        used: the record has been used up.
+        outline: of the record that was used up, where a number had been taken out of the trace.
+    """
+
+    trace: ReverseTrace
+    watch: VariableWatch
+    watched: dict[int, tuple[str, int]]
+    used: bool
+    outline: Outline | None
+
+
+def contents_of(tape: GradientTape) -> Contents | None:
+    """Return what a tape knows, or None if it was never entered."""
+    if tape._trace is None or tape._watch is None:
+        return None
+    return Contents(tape._trace, tape._watch, tape._watched, tape._used, tape._outline)
+
+
+def record_of(tape: GradientTape) -> list[Edge]:
+    """Return a copy of the record that a tape holds now."""
+    return (_trace(tape).record if tape._is_recording() else tape._record).copy()
+
+
+@contextlib.contextmanager
+def paused(tape: GradientTape) -> Iterator[None]:
+    """Return a context in which a tape records nothing, whether it records otherwise or not."""
+    recording = tape._is_recording()
+    if recording:
+        tape._pause()
+    try:
+        yield
+    finally:
+        if recording and not tape._used:
+            tape._resume()
+
+
+def key_of(tape: GradientTape, x: Any) -> int | None:
     """Return the key under which a tape knows a tensor or variable."""
     if isinstance(x, Variable):
         return _watch(tape).chosen.get(x)
@@ -413,13 +459,13 @@ def check_tensors(what: str, tree: Any) -> None:
             )
 
 
-def _seeded(tape: GradientTape, targets: list[Any], seeds: list[Any]) -> dict[int, Any]:
+def seeded(tape: GradientTape, targets: list[Any], seeds: list[Any]) -> dict[int, Any]:
     """Return the first cotangents of a pass, by key, for those targets that the tape knows."""
     cotangents: dict[int, Any] = {}
     for target, seed in zip(targets, seeds, strict=True):
         if isinstance(target, Variable) and target.trainable and _watch(tape).all_trainable:
             _watch(tape).choose(target)  # to ask for its gradient is to read it
-        key = _key(tape, target)
+        key = key_of(tape, target)
         layer = layer_of(_trace(tape), target)
         cotangent = make_seed(seed, plain_value(target if layer is None else layer.value), "output_gradients")
         if key is None:
@@ -448,11 +494,16 @@ def _pulled(
 ) -> Any:
     """Run a pass over a record, which it uses up, and return the gradients of the sources."""
     leaves, treedef = flatten(sources)
-    keys = [_key(tape, leaf) for leaf in leaves]
+    keys = [key_of(tape, leaf) for leaf in leaves]
     keep = {key for key in keys if key is not None}
-    stop_keys = {key for key in (_key(tape, x) for x in stop) if key is not None}
+    stop_keys = {key for key in (key_of(tape, x) for x in stop) if key is not None}
     guarded = guarded and any(map(may_hold_zeros, cotangents.values()))
+    tape._outline, tape._targets = outline_if_cut(_trace(tape), record), set(cotangents)
     cotangents = pull_back(record, cotangents, keep, stop_keys, guarded)
+    if tape._outline is not None:
+        known = [(i, key) for i, key in enumerate(keys) if key is not None and key not in cotangents]
+        names = [name_of_source(*pair) for pair in zip(leaves, paths(sources), strict=True)] if known else []
+        tape._lost = [(names[i], key) for i, key in known]
     return unflatten(
         treedef,
         [
@@ -460,6 +511,25 @@ def _pulled(
             for key, leaf in zip(keys, leaves, strict=True)
         ],
     )
+
+
+def gradient_of(
+    tape: GradientTape, target: Any, sources: Any, output_gradients: Any = None, unconnected: str = "none"
+) -> Any:
+    """Return what `GradientTape.gradient` does, without its warnings."""
+    check_unconnected(unconnected)
+    tape._check_usable()
+    check_tensors("target", target)
+    check_tensors("sources", sources)
+    seeds = match_seeds(output_gradients, target, "output_gradients")
+    cotangents = seeded(tape, flatten(target)[0], seeds)
+    return _pulled(tape, tape._taken_record(), cotangents, sources, unconnected, output_gradients is not None)
+
+
+def warn_of_none(tape: GradientTape) -> None:
+    """Warn of sources that the last gradient was None for, where a number had been taken out of the trace."""
+    if tape._outline is not None:
+        warn_of_cuts(tape._outline, tape._lost, tape._targets)
 
 
 def _at_edge(cotangent: Any, source: Any, unconnected: str) -> Any:
@@ -531,8 +601,8 @@ def gradients_on(
 ) -> list[Any]:
     """Return what `gradients` does, over the record of one given tape, which is not used up."""
     seeds = match_seeds(grad_ys, ys, "grad_ys")
-    record = (_trace(tape).record if tape._is_recording() else tape._record).copy()
-    cotangents = _seeded(tape, ys, seeds)
+    record = record_of(tape)
+    cotangents = seeded(tape, ys, seeds)
     result = _pulled(
         tape, record, cotangents, xs, unconnected_gradients, grad_ys is not None, stop_gradients
     )

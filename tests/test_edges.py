@@ -294,7 +294,7 @@ def test_printing():
     assert str(fg.constant([1.0, 2.5])) == "[1.  2.5]"
     seen = []
     fg.grad(lambda x: (seen.append(repr(x)), x)[1])(3.0)
-    assert seen == ["Tensor(3., traced)"]
+    assert seen == ["Tensor(3., traced by grad)"]
     seen.clear()
     fg.grad(lambda x: (seen.append(f"{x:.1f} {x}"), x)[1])(3.0)
     assert seen == ["3.0 3.0"]

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fgrad import conversions, errors
+from fgrad.columns import OPERANDS, as_operand
 from fgrad.core.primitive import FUNCTIONS, UFUNCS, Primitive
 from fgrad.core.tree import LEAVES, flatten, unflatten
 
@@ -46,7 +47,7 @@ class Trace:
     def __init__(self) -> None:
         self.rank = next(_levels)
         self.level = 0
-        self.exits: dict[tuple[str, str], None] = {}
+        self.exits: dict[tuple[str, str], Any] = {}
 
     def __enter__(self) -> Trace:
         self.level = self.rank
@@ -84,13 +85,15 @@ def apply(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]
     """Hand an operation to the highest running trace among its arguments, or just compute it."""
     top_level = 0
     for arg in args:
-        if type(arg) in BOXES:
+        if (kind := type(arg)) in BOXES:
             trace = arg.tracing
             level = trace.level
             if level > top_level:
                 top, top_level = trace, level
             elif not level:
                 return boxed(apply(primitive, [settle(arg) for arg in args], metadata))
+        elif kind not in OPERANDS:
+            return apply(primitive, [as_operand(arg) for arg in args], metadata)
     if top_level:
         return top.process(primitive, args, metadata)
     return primitive.implementation(*args, **metadata)
@@ -140,8 +143,7 @@ def _unpacked(arguments: tuple[Any, ...]) -> Any:
 
 def _answer(function: Any, *args: Any, **keywords: Any) -> Tensor:
     """Call what answers a function of NumPy on tensors."""
-    result: Tensor = FUNCTIONS[function](*args, **keywords)
-    return result
+    return FUNCTIONS[function](*args, **keywords)  # type: ignore[no-any-return]
 
 
 def _method(function: Any) -> Callable[..., Tensor]:
@@ -160,6 +162,7 @@ class TensorLike:
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]  # like an ndarray: == is elementwise
+    __pandas_priority__ = 5000  # more than a DataFrame's: of the two, the tensor answers
 
     tracing: Trace
 
@@ -174,9 +177,7 @@ class TensorLike:
             return apply(UFUNCS[ufunc], inputs)
         return FUNCTIONS[np.ufunc](ufunc, method, inputs, keywords)
 
-    def __array_function__(
-        self, function: Any, types: Any, args: tuple[Any, ...], keywords: dict[str, Any]
-    ) -> Any:
+    def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         if function in FUNCTIONS:
             return FUNCTIONS[function](*args, **keywords)
         return call_without_rule(function, name_of(function), args, keywords)
@@ -185,6 +186,10 @@ class TensorLike:
         value = settle(self)
         array = _read_only(value.tracing.as_array(value) if type(value) is Tensor else value)
         return array.astype(array.dtype if dtype is None else dtype, copy=bool(copy))
+
+    __array_namespace__ = _method(np.ndarray.__array_namespace__)
+    __dlpack__ = _method(np.ndarray.__dlpack__)
+    __dlpack_device__ = _method(np.ndarray.__dlpack_device__)
 
     # Attributes, which are facts of the value
 
@@ -285,10 +290,10 @@ class TensorLike:
         return value
 
     def _repr(self, suffix: str) -> str:
-        name, value = type(self).__name__, np.asarray(self._shown())
-        text = np.array2string(value, separator=", ", prefix=f"{name}(")
-        usual = value.dtype in (np.float64, np.int64, np.bool_, np.complex128)
-        return f"{name}({text}{suffix}{'' if usual else f', dtype={value.dtype}'})"
+        return str(FUNCTIONS[repr](self, suffix))
+
+    def _repr_html_(self) -> str:
+        return str(FUNCTIONS["_repr_html_"](self))
 
     # Operators
 
@@ -395,18 +400,14 @@ class Tensor(TensorLike):
     def __setitem__(self, key: Any, value: Any) -> None:
         self.become(FUNCTIONS[np.ndarray.__setitem__](self, key, value))
 
-    def __repr__(self) -> str:
-        return self._repr(", traced" if self.tracing.level else "")
-
-    def __copy__(self) -> Tensor:
+    def __copy__(self, memo: Any = None) -> Tensor:
         return box(self.value, self.tracing, self.note)
 
-    def __deepcopy__(self, memo: Any) -> Tensor:
-        return self.__copy__()
+    __deepcopy__ = __copy__
 
     def __reduce__(self) -> Any:
         if type(settle(self)) is Tensor:
-            raise errors.ArrayConversionError(f"pickling at {errors.users_line()}")
+            raise errors.ExportError("pickling", errors.users_line())
         return Tensor, (self.numpy(),)
 
 

@@ -18,14 +18,16 @@ from typing import Any
 
 import numpy as np
 
+from fgrad import errors
 from fgrad.core.primitive import PRIMITIVES, ZERO, Primitive
 from fgrad.core.tensor import Tensor, Trace, apply, box, boxed, new_tensor
 
 Pullback = Callable[[Any], Any]
 Like = tuple[tuple[int, ...], "np.dtype[Any]"]
-Edge = tuple[int, bool, int, "Pullback | None", "Like | None", Primitive]
+Edge = tuple[int, bool, int, "Pullback | None", Any, Primitive]
 """A result's key, whether the edge is the first one recorded for it, an argument's key, the pullback
-between them, the form to bring what it returns into (None: it has it already), and the primitive."""
+between them, the form to bring what it returns into (a `Like`; None: it has it already), and the primitive.
+An edge without a pullback, where the derivative is zero, has the user's file and line in place of the form."""
 
 
 class ReverseTrace(Trace):
@@ -41,6 +43,7 @@ class ReverseTrace(Trace):
 
     Attributes:
         record: the edges, in order.
+        exits: how and where values left the trace: their keys, and for each the key that was next.
         holder: returns who keeps the record when the trace does not run, or None.
     """
 
@@ -61,15 +64,15 @@ class ReverseTrace(Trace):
         return box(value, self, next(self._keys))
 
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        values: Sequence[Any] = [
-            arg.value if type(arg) is Tensor and arg.tracing is self else arg for arg in args
-        ]
+        values: Sequence[Any] = [arg.value if type(arg) is Tensor and arg.tracing is self else arg for arg in args]
         if primitive.is_ufunc:  # which finds its own way to `apply` when a value is a tensor
             ans = primitive.implementation(*values)
         else:
             ans = apply(primitive, values, metadata)
         rules = primitive.vjps
         if rules is None:
+            for tensor in [arg for arg in args if type(arg) is Tensor and arg.tracing is self]:
+                self.concrete(tensor, primitive.name)
             return boxed(ans)
         key = next(self._keys)
         result: Any = new_tensor()
@@ -89,16 +92,21 @@ class ReverseTrace(Trace):
                     pullback = rule(seen, *values, **metadata)
                 else:  # the same without keywords is faster, and most operations have none
                     pullback = None if rule is None else rule(seen, *values)
-                if dtype is value.dtype and (shape is None or shape == value.shape):
-                    like = None
-                else:
-                    like = (value.shape, value.dtype)
+                like: Any = None
+                if pullback is None:
+                    like = errors.users_place()
+                elif dtype is not value.dtype or (shape is not None and shape != value.shape):
+                    like = value.shape, value.dtype
                 self.record.append((key, first, arg.note, pullback, like, primitive))
                 first = False
             argnum += 1  # noqa: SIM113  # enumerate() takes 40 ns more
         if dtype is None:
             self._join(result, key)
         return result
+
+    def concrete(self, tensor: Tensor, how: str) -> Any:
+        self.exits.setdefault((how, errors.users_line()), {}).setdefault(tensor.note, next(self._keys))
+        return tensor.value
 
     def _join(self, outputs: Any, key: int) -> None:
         """Lead the cotangent of each of several outputs into its place among the others'."""
@@ -160,9 +168,7 @@ def pull_back(
             cotangent = cotangents.pop(key, None) if first else cotangents.get(key)
             if keep and key in keep and cotangent is not None:
                 kept[key] = cotangent
-            if stop and key in stop:
-                continue
-            if cotangent is None:
+            if cotangent is None or (stop and key in stop):
                 continue
             if pullback is None or cotangent is ZERO:
                 cotangents.setdefault(parent, ZERO)
@@ -237,9 +243,7 @@ class ForwardTrace(Trace):
             return boxed(ans)
         tangents = [arg.note if ours else ZERO for arg, ours in zip(args, active, strict=True)]
         tangent = primitive.jvp(tangents, ans, *values, **metadata)
-        if type(ans) is tuple:
-            return tuple(map(self._moving, ans, tangent))
-        return self._moving(ans, tangent)
+        return tuple(map(self._moving, ans, tangent)) if type(ans) is tuple else self._moving(ans, tangent)
 
     def _moving(self, value: Any, tangent: Any) -> Tensor:
         """Box a value with its tangent, in the form of the value."""

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import optree
 
+from fgrad.columns import as_leaf
+
 NAMESPACE = "fgrad"
 
 LEAVES: set[type] = {np.ndarray, float}
@@ -25,11 +27,11 @@ _LEAF = optree.tree_structure(_NUMBER)
 
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:
-    """Return the leaves of a tree, in order, and its structure."""
+    """Return the leaves of a tree, in order, and its structure; columns of numbers are arrays."""
     if type(tree) in LEAVES:
         return [tree], _LEAF
     leaves, treedef = optree.tree_flatten(tree, namespace=NAMESPACE)
-    return leaves, treedef
+    return (leaves if LEAVES.issuperset(map(type, leaves)) else [as_leaf(leaf) for leaf in leaves]), treedef
 
 
 def leaves_and_nones(tree: Any) -> list[Any]:
@@ -107,6 +109,4 @@ def register_pytree_node(
         >>> tree_leaves([Point(1, 2), 3])
         [1, 2, 3]
     """
-    optree.register_pytree_node(
-        cls, flatten_node, unflatten_node, namespace=NAMESPACE
-    )
+    optree.register_pytree_node(cls, flatten_node, unflatten_node, namespace=NAMESPACE)

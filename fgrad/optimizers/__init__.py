@@ -1,5 +1,6 @@
 """Optimizers: on variables with `minimize`, or as pure functions `init` and `update` on containers.
 
+`run` is the loop around either, with a history, a progress bar and a callback.
 `fgrad.optimizers.schedules` has hyper-parameters that change from step to step.
 """
 
@@ -24,3 +25,5 @@ from fgrad.optimizers.proximal import ProximalAdagrad as ProximalAdagrad
 from fgrad.optimizers.proximal import ProximalGradientDescent as ProximalGradientDescent
 from fgrad.optimizers.radam import RAdam as RAdam
 from fgrad.optimizers.rmsprop import RMSProp as RMSProp
+from fgrad.optimizers.running import History as History
+from fgrad.optimizers.running import run as run

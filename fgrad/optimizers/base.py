@@ -18,12 +18,14 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.tensor import BOXES, Tensor
 from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.debugging.explain import explain
+from fgrad.debugging.reports import bullets
 from fgrad.optimizers import inputs
 from fgrad.optimizers.inputs import Description
 from fgrad.optimizers.schedules import ReduceOnPlateau
 from fgrad.optimizers.settings import Hyper, Settings, check_not_negative, check_number, evaluated, known, may_differ
 from fgrad.optimizers.states import ByVariable, by_name, by_variable, meet
-from fgrad.tape import GradientTape, departures
+from fgrad.tape import GradientTape, gradient_of, warn_of_none
 from fgrad.variable import Variable
 
 Slots = dict[str, Any]
@@ -293,9 +295,14 @@ class Optimizer:
             >>> fg.optimizers.GradientDescent(0.1).compute_gradients(lambda: w * w)
             [(Tensor(6.), Variable(3., name='w'))]
         """
-        return self._compute(loss, var_list, grad_loss)[0]
+        pairs, tape, _ = self._compute(loss, var_list, grad_loss)
+        warn_of_none(tape)
+        return pairs
 
-    def _compute(self, loss: Any, var_list: Any, grad_loss: Any) -> tuple[list[tuple[Any, Variable]], list[str]]:
+    def _compute(
+        self, loss: Any, var_list: Any, grad_loss: Any
+    ) -> tuple[list[tuple[Any, Variable]], GradientTape, Any]:
+        """Return the pairs, and the tape and the loss from which they come."""
         if not callable(loss) or type(loss) in BOXES:
             raise errors.NotCallableError(
                 "loss must be a function without arguments, so that its operations can be recorded; "
@@ -312,8 +319,8 @@ class Optimizer:
                 value = value.value()  # which reads it
         inputs.check_loss(value)
         variables = list(tape.watched_variables() if var_list is None else var_list)
-        gradients = tape.gradient(value, variables, None if grad_loss is None else grad_loss)
-        return list(zip(gradients, variables, strict=True)), departures(tape)
+        gradients = gradient_of(tape, value, variables, grad_loss)
+        return list(zip(gradients, variables, strict=True)), tape, value
 
     def apply_gradients(
         self, grads_and_vars: Iterable[tuple[Any, Variable]], global_step: Variable | None = None
@@ -394,14 +401,15 @@ class Optimizer:
             >>> w
             Variable(2.4, name='w')
         """
-        pairs, left = self._compute(loss, var_list, grad_loss)
+        pairs, tape, value = self._compute(loss, var_list, grad_loss)
         if all(gradient is None for gradient, _ in pairs):
             names = inputs.names_of(pairs) or "any trainable variable"
-            reasons = "".join(f"\n  a value left the trace by {each}" for each in left)
+            reasons = dict.fromkeys(reason for _, v in pairs for reason in explain(tape, value, v).reasons)
             raise errors.NoGradientsError(
-                f"No gradients provided for any variable: the loss does not depend on {names}.{reasons}\n"
+                f"No gradients provided for any variable: the loss does not depend on {names}.{bullets(reasons)}\n"
                 "Compute the loss from trainable variables inside the function, with NumPy's functions."
             )
+        warn_of_none(tape)
         self.apply_gradients(pairs, global_step)
 
     # State

@@ -14,9 +14,10 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.tensor import Tensor
-from fgrad.core.tree import tree_map
+from fgrad.core.tree import paths, tree_map
+from fgrad.debugging.cuts import name_of_source, outline_if_cut, warn_of_cuts
 from fgrad.ops.elementwise import stop_gradient_of
-from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, select
+from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, place_name, select
 from fgrad.transforms.linearization import (
     Linearization,
     UnconnectedGradients,
@@ -55,7 +56,21 @@ def _run_value_and_gradients_function(
     places, keywords = select(function, params, args, keywords)
     line = Linearization(function, args, keywords, places)
     _warn_of_none(function, line)
-    return line.result, line.gradients(line.pull(dy, "dy"), UnconnectedGradients.NONE)
+    return line.result, line.gradients(_pulled(function, line, dy), UnconnectedGradients.NONE)
+
+
+def _pulled(function: Any, line: Linearization, dy: Any) -> dict[int, Any]:
+    """Pull `dy` back; warn of inputs that are not connected where a number was taken out of the trace."""
+    outline = outline_if_cut(line.watch.trace, line._record)
+    cotangents = line.pull(dy, "dy")
+    if outline is not None:
+        known = [(name_of_source(variable), key) for variable, key in line.watch.chosen.items()]
+        for place, traced in line.inputs.items():
+            names = [f"the argument {place_name(function, place)}{path}" for path in paths(traced.tree)]
+            known += [(name, key) for name, key in zip(names, traced._keys, strict=True) if key is not None]
+        lost = [pair for pair in known if pair[1] not in cotangents]
+        warn_of_cuts(outline, lost, {output[0] for output in line._outputs if output is not None})
+    return cotangents
 
 
 def _warn_of_none(function: Any, line: Linearization) -> None:
@@ -149,7 +164,7 @@ def _run_implicit_value_and_gradients(function: Any, args: tuple[Any, ...], keyw
         )
     if plain := line.plain_result():
         raise errors.OutputError(f"{plain}.\nReturn what was computed from variables, as it is.")
-    return line.result, line.variable_gradients(line.pull(None, "dy"))
+    return line.result, line.variable_gradients(_pulled(function, line, None))
 
 
 @overload

@@ -1,0 +1,94 @@
+"""Containers of one's own: dataclasses whose fields are seen by every transform.
+
+    @register_dataclass                     every field that the class is made of holds children
+    @register_dataclass(static=("name",))   but for those that are named
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, overload
+
+from fgrad import errors
+from fgrad.core.tree import register_pytree_node
+
+C = TypeVar("C", bound=type)
+
+
+@overload
+def register_dataclass(cls: C, static: Sequence[str] = ()) -> C: ...
+@overload
+def register_dataclass(cls: None = None, static: Sequence[str] = ()) -> Callable[[C], C]: ...
+def register_dataclass(cls: Any = None, static: Sequence[str] = ()) -> Any:
+    """Make a dataclass a container, like a dict of its fields. A decorator, bare and with arguments.
+
+    Instances around other leaves, such as the tensors of a trace, are made without calling the class: fields are
+    set, `__init__` and `__post_init__` do not run again, and attributes that are no fields are not kept.
+
+    Args:
+        cls: a dataclass; its subclasses are registered on their own.
+        static: names of fields that hold nothing to differentiate, such as sizes and names. They must
+            compare with `==`.
+
+    Returns:
+        The class.
+
+    Raises:
+        ParameterError: a ValueError; `static` names no field.
+        StructureError: a TypeError; the class is no dataclass, or has a field with `init=False`, which would
+            not follow those that it is computed from.
+        ValueError: the class is registered already.
+
+    Example:
+        >>> import dataclasses, fgrad as fg
+        >>> @register_dataclass(static=("unit",))
+        ... @dataclasses.dataclass
+        ... class Line:
+        ...     slope: float
+        ...     start: float
+        ...     unit: str = "m"
+        >>> fg.grad(lambda line: line.slope * 3.0 + line.start)(Line(2.0, 1.0))
+        Line(slope=Tensor(3.), start=Tensor(1.), unit='m')
+    """
+    if cls is None:
+        return lambda cls: register_dataclass(cls, static)
+    if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
+        raise errors.StructureError(
+            f"register_dataclass takes a dataclass, and it was given {cls!r}.\n"
+            "Write @dataclasses.dataclass below it; for other classes there is fg.register_pytree_node."
+        )
+    _check(cls, static)
+    names = [field.name for field in dataclasses.fields(cls)]
+    children = tuple(name for name in names if name not in static)
+    kept = tuple(name for name in names if name in static)
+
+    def flatten_node(node: Any) -> Any:
+        values = tuple(getattr(node, name) for name in children)
+        return values, tuple(getattr(node, name) for name in kept), children
+
+    def unflatten_node(metadata: Any, values: Any) -> Any:
+        node = object.__new__(cls)
+        for name, value in zip(children + kept, (*values, *metadata), strict=True):
+            object.__setattr__(node, name, value)  # also where the class is frozen
+        return node
+
+    register_pytree_node(cls, flatten_node, unflatten_node)
+    return cls
+
+
+def _check(cls: Any, static: Sequence[str]) -> None:
+    """Refuse fields that there are not, and fields that are computed from others."""
+    if isinstance(static, str):
+        raise errors.ParameterError(f"static must be a list or tuple of names, ({static!r},) in place of {static!r}.")
+    fields = dataclasses.fields(cls)
+    unknown = [name for name in static if name not in {field.name for field in fields}]
+    if unknown:
+        listed = ", ".join(field.name for field in fields)
+        raise errors.ParameterError(f"{cls.__name__} has no field {unknown[0]!r}; its fields are {listed}.")
+    computed = [field.name for field in fields if not field.init and field.name not in static]
+    if computed:
+        raise errors.StructureError(
+            f"{cls.__name__} has a field {computed[0]!r} with init=False, which would not follow the fields that it is "
+            "computed from.\nMake it a property, or name it in static if it does not depend on them."
+        )

@@ -1,0 +1,5 @@
+"""Finding out why a derivative is missing, zero, not finite or wrong.
+
+Read in this order: `reports` (what a reason is, and how it is shown), `cuts` (where values left a trace),
+`notes` (operations with the user's lines, and `debug_nans`), `explain`, `check`.
+"""

@@ -1,0 +1,488 @@
+"""Whether the derivatives of a function can be trusted at a point: a report for a person to read.
+
+    check(f, *args)      value, both modes, finite differences with their error, kinks and cuts near the point
+
+Finite differences are extrapolated to step 0 from several step sizes, which tells how far they can be
+trusted themselves (Ridders, https://doi.org/10.1016/S0141-1195(82)80057-0).
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.accumulator import ForwardAccumulator
+from fgrad.core.tensor import BOXES, UNTRACED, box
+from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.debugging.cuts import STOP
+from fgrad.debugging.explain import explain
+from fgrad.debugging.notes import Note, noting, raising_nothing
+from fgrad.debugging.reports import Reason, bullets, html_of, shown
+from fgrad.ops.tracing import example_of
+from fgrad.tape import GradientTape, gradient_of
+from fgrad.transforms.calls import Selection, name_of, place_name, select
+from fgrad.transforms.linearization import check_result, differentiable
+from fgrad.transforms.reverse import vjp
+
+_SMALL = 6
+"""Of an array with no more elements each is looked at; of others a few directions."""
+_DIRECTIONS = 3
+_NEAR = 1e-4
+_MOST_REASONS = 5
+_PRECISION = {"f": 1e-3, "F": 1e-3, "e": 1e-1}
+"""How closely derivatives must agree, by the dtype of the argument; of others 1e-6."""
+
+
+class Derivative(NamedTuple):
+    """The derivative along one direction, computed in three ways.
+
+    Attributes:
+        where: the element, or the direction, in which an argument moves.
+        forward, reverse: by the two modes.
+        numeric: by finite differences.
+        error: how far these can be off.
+        agrees: whether all three agree.
+        kink: whether the function has another slope on the other side of the point, or no value there.
+    """
+
+    where: str
+    forward: float
+    reverse: float
+    numeric: float
+    error: float
+    agrees: bool
+    kink: bool
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the entries of a line of the report."""
+        verdict = "kink" if self.kink else "agree" if self.agrees else "DISAGREE"
+        numbers = (f"{x:.10g}" for x in (self.forward, self.reverse, self.numeric))
+        return (self.where, *numbers, f"{self.error:.1g}", verdict)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CheckReport:
+    """What `check` has found; printed, it is a text to read.
+
+    Attributes:
+        name: of the function.
+        value: its result.
+        derivatives: along each element or direction.
+        dtypes: of each argument and its gradient, and of the results.
+        kinks: operations that have another slope, or a jump, close to the point.
+        cuts: where a derivative is left out, such as at `float()`.
+        problems: what else is wrong, such as results that change from call to call.
+    """
+
+    name: str
+    value: Any
+    derivatives: tuple[Derivative, ...]
+    dtypes: tuple[str, ...]
+    kinks: tuple[Reason, ...]
+    cuts: tuple[Reason, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether all derivatives agree, the point is not on a kink, and there is no other problem."""
+        return not self.problems and all(each.agrees and not each.kink for each in self.derivatives)
+
+    def verdict(self) -> str:
+        """Return the result in a line."""
+        if self.ok:
+            return "All derivatives agree."
+        wrong = [each.where for each in self.derivatives if not each.agrees and not each.kink]
+        kinks = [each.where for each in self.derivatives if each.kink]
+        parts = [*self.problems]
+        if wrong:
+            parts.append(f"Derivatives disagree: {', '.join(wrong)}.")
+        if kinks:
+            parts.append(f"The point is on a kink, where there is no derivative: {', '.join(kinks)}.")
+        return " ".join(parts)
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [("", "forward", "reverse", "differences", "error", ""), *(each.cells() for each in self.derivatives)]
+
+    def __str__(self) -> str:
+        rows = self._rows()
+        widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        table = "".join(f"\n  {line}" for line in lines) if self.derivatives else ""
+        kinks = f"\nkinks{bullets(self.kinks)}" if self.kinks else ""
+        cuts = f"\ncuts{bullets(self.cuts)}" if self.cuts else ""
+        dtypes = "".join(f"\n  {line}" for line in self.dtypes)
+        return f"check of {self.name}: {self.verdict()}{dtypes}{table}{kinks}{cuts}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        title = f"check of {self.name}: {self.verdict()}"
+        return html_of(title, (*self.kinks, *self.cuts), self._rows(), "; ".join(self.dtypes))
+
+
+def check(
+    function: Callable[..., Any], /, *args: Any, argnums: Selection = None, order: int = 1, **keywords: Any
+) -> CheckReport:
+    """Return a report on the derivatives of a function at a point: can they be trusted?
+
+    Forward and reverse mode are compared with each other and with finite differences, whose own error is
+    estimated. Of an argument with few elements each is checked, of others some random directions. For
+    results that are not one number, a random sum of them is. Where they disagree the report tells why,
+    if it is a kink at the point, or a value that has left the trace.
+
+    Args:
+        function: takes and returns numbers, arrays or containers of them. It is called many times.
+        args: where to check; double precision tells most.
+        argnums: position or name of the arguments to check, or several; by default all that were passed
+            by position.
+        order: the highest order of derivative. For a higher one the derivative along random directions is
+            checked in the same way, in forward over reverse and reverse over reverse mode.
+        keywords: keyword arguments of the function.
+
+    Returns:
+        A `CheckReport`, which is a text when it is printed, and whose `ok` is a boolean.
+
+    Raises:
+        IntegerInputError: a TypeError; no argument is a floating-point or complex number.
+        ParameterError, NoResultError, OutputError: as for `grad`.
+        NotCallableError: a TypeError; `function` is not a function.
+
+    Example:
+        >>> report = check(lambda x: x * np.sin(x), 0.5)
+        >>> report.ok
+        True
+        >>> print(check(lambda x: np.abs(x), 0.0).verdict())
+        The point is on a kink, where there is no derivative: x.
+    """
+    if not callable(function) or type(function) in BOXES:
+        raise errors.NotCallableError(
+            f"check takes a function, not {function!r} of type {type(function).__name__}.\n"
+            "Pass the function itself and then its arguments: check(f, x), not check(f(x))."
+        )
+    with raising_nothing(), np.errstate(all="ignore"):
+        return _Check(_Call(function, args, keywords, argnums)).report(order)
+
+
+class _Call:
+    """A function of the arrays among its arguments that are checked.
+
+    Attributes:
+        function: the user's.
+        points: the arrays, in the dtypes in which they were passed.
+        names: what the report calls them.
+        order: of the derivatives that a check of the call looks at.
+    """
+
+    def __init__(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection) -> None:
+        self.function = function
+        places, keywords = select(function, argnums, args, keywords)
+        self._args, self._keywords = list(args), dict(keywords)
+        self._leaves: list[tuple[int | str, Any, list[Any], list[int]]] = []
+        self.points: list[Any] = []
+        self.names: list[str] = []
+        self.order = 1
+        for place in dict.fromkeys(places):
+            holder: Any = self._args if isinstance(place, int) else self._keywords
+            leaves, treedef = flatten(holder[place])
+            values = [differentiable(leaf) for leaf in leaves]
+            checked = [i for i, value in enumerate(values) if value is not None]
+            self._leaves.append((place, treedef, leaves, checked))
+            self.points += [np.asarray(values[i]) for i in checked]
+            name = place_name(function, place)
+            name = name[1:-1] if name[0] == "'" else f"argument {name}"
+            names = [name + path for path in paths(holder[place])]
+            self.names += [names[i] for i in checked]
+        if not self.points:
+            raise errors.IntegerInputError(
+                f"check of {name_of(function)}: none of the arguments is a floating-point or complex number.\n"
+                "Derivatives need numbers that can change a little: pass 3.0 instead of 3."
+            )
+
+    def __call__(self, *points: Any) -> Any:
+        """Call the function with other arrays in the places of its points, as tensors."""
+        args, keywords, rest = list(self._args), dict(self._keywords), iter(points)
+        for place, treedef, leaves, checked in self._leaves:
+            leaves = list(leaves)
+            for i in checked:
+                point = next(rest)
+                leaves[i] = point if type(point) in BOXES else box(np.asarray(point)[()], UNTRACED, None)
+            holder: Any = args if isinstance(place, int) else keywords
+            holder[place] = unflatten(treedef, leaves)
+        return self.function(*args, **keywords)
+
+
+class _Slope:
+    """The derivative of a call along fixed directions, as a call of the same points."""
+
+    def __init__(self, call: _Call | _Slope, weights: list[Any], directions: list[Any]) -> None:
+        self.function: Any = call.function
+        self.points: list[Any] = call.points
+        self.names: list[str] = call.names
+        self.order: int = call.order + 1
+        self._call, self._weights, self._directions = call, weights, directions
+
+    def __call__(self, *points: Any) -> Any:
+        """Return the derivative at other points."""
+        _, pullback = vjp(lambda *points: _floats(self._call(*points)), *points)
+        pairs = zip(self._directions, pullback(self._weights), strict=True)
+        return sum((np.sum(np.real(np.conjugate(d) * gradient)) for d, gradient in pairs), np.zeros(()))
+
+
+def _floats(result: Any) -> list[Any]:
+    """Return the results that have derivatives, tensors or not."""
+    return [leaf for leaf in flatten(result)[0] if np.asarray(example_of(leaf)).dtype.kind in "fc"]
+
+
+def _plain(leaves: Sequence[Any]) -> list[Any]:
+    return [np.asarray(example_of(leaf)) for leaf in leaves]
+
+
+def _inner(a: Sequence[Any], b: Sequence[Any]) -> float:
+    return float(sum(np.sum(np.real(np.conjugate(x) * y)) for x, y in zip(a, b, strict=True)))
+
+
+class _Check:
+    """One check: of a call at its points.
+
+    Attributes:
+        call: the function of its points.
+        value: its result.
+    """
+
+    def __init__(self, call: _Call | _Slope) -> None:
+        self.call = call
+        self._rng = np.random.default_rng(0)
+        self._near: dict[tuple[str, str], tuple[float, Reason]] = {}
+        self._tape = GradientTape()
+        tensors = [box(point[()], UNTRACED, None) for point in call.points]
+        with noting(observer=self._look_for_kink), self._tape:
+            self._tape.watch(tensors)
+            self._sources = [copy.copy(tensor) for tensor in tensors]
+            self.value = call(*tensors)
+        check_result(call.function, self.value, flatten(self.value)[0])
+        results = _plain(_floats(self.value))
+        alone = sum(x.size for x in results) == 1
+        self._weights = [np.ones_like(x) if alone else self._random(x) for x in results]
+
+    def _random(self, like: Any) -> Any:
+        real = self._rng.standard_normal(like.shape)
+        if like.dtype.kind == "c":
+            return (real + 1j * self._rng.standard_normal(like.shape)).astype(like.dtype)
+        return real.astype(like.dtype)
+
+    def report(self, order: int) -> CheckReport:
+        """Return the report, after all has been computed."""
+        cuts = self._cuts()
+        gradients = self._gradients()
+        rows = [self._derivative(gradients, *each) for each in self._directions()] if self._is_steady() else []
+        if order > 1 and rows and all(row.agrees and not row.kink for row in rows):
+            slope = _Slope(self.call, self._weights, [self._random(x) for x in self.call.points])
+            rows += _Check(slope).report(order - 1).derivatives
+        kinks = sorted(self._near.values(), key=lambda found: found[0])
+        return CheckReport(
+            name_of(self.call.function),
+            self.value,
+            tuple(rows),
+            tuple(self._dtypes(gradients)),
+            tuple(reason for _, reason in kinks[:_MOST_REASONS]),
+            tuple(cuts[:_MOST_REASONS]),
+            tuple(self._problems()),
+        )
+
+    # Derivatives, in three ways
+
+    def _with_weights(self, result: Any) -> tuple[list[Any], list[Any]]:
+        """Return the results that are tensors, and their weights; what has left the trace is a constant."""
+        pairs = [pair for pair in zip(_floats(result), self._weights, strict=True) if type(pair[0]) in BOXES]
+        return [leaf for leaf, _ in pairs], [weight for _, weight in pairs]
+
+    def _cuts(self) -> list[Reason]:
+        targets, _ = self._with_weights(self.value)
+        found = explain(self._tape, targets, self._sources)
+        return list(dict.fromkeys(reason for each in found for reason in each.reasons if reason.kind in _CUTS))
+
+    def _gradients(self) -> list[Any]:
+        targets, weights = self._with_weights(self.value)
+        return _plain(gradient_of(self._tape, targets, self._sources, weights, "zero"))
+
+    def _tangent(self, direction: list[Any]) -> float:
+        """Return the derivative along a direction, by forward mode."""
+        tensors = [box(point[()], UNTRACED, None) for point in self.call.points]
+        with ForwardAccumulator(tensors, direction) as accumulator:
+            result = self.call(*tensors)
+            targets, weights = self._with_weights(result)
+        return _inner(weights, _plain(accumulator.jvp(targets, "zero")))
+
+    def _moved(self, direction: list[Any], step: float) -> float:
+        """Return the weighed sum of the results at some distance from the points, in double precision."""
+        points = [np.asarray(x, np.result_type(x, np.float64)) for x in self.call.points]
+        moved = [x + step * t for x, t in zip(points, direction, strict=True)]
+        return _inner(self._weights, _plain(_floats(self.call(*moved))))
+
+    def _directions(self) -> Iterator[tuple[str, list[Any], float, str]]:
+        """Yield what to call a direction, the direction, the size of numbers along it, and their dtype."""
+        zeros = [np.zeros_like(x) for x in self.call.points]
+        order = f"order {self.call.order}: " if self.call.order > 1 else ""
+        for place, (name, x) in enumerate(zip(self.call.names, self.call.points, strict=True)):
+            moves = _elements(name, x) if x.size <= _SMALL else self._at_random(name, x)
+            for label, move in moves:
+                size = np.max(np.abs(x[move != 0]), initial=0) or np.max(np.abs(x), initial=0) or 1.0
+                yield order + label, [*zeros[:place], move, *zeros[place + 1 :]], float(size), x.dtype.char
+
+    def _at_random(self, name: str, x: Any) -> Iterator[tuple[str, Any]]:
+        for number in range(_DIRECTIONS):
+            move = self._random(x)
+            yield f"{name}, random direction {number}", move / np.max(np.abs(move))
+
+    def _derivative(self, gradients: list[Any], label: str, move: list[Any], size: float, dtype: str) -> Derivative:
+        def moved(step: float) -> float:
+            return self._moved(move, step)
+
+        forward, reverse = self._tangent(move), _inner(gradients, move)
+        numeric, error = _extrapolated(moved, _FIRST_STEP * size)
+        tolerance = _PRECISION.get(dtype, 1e-6) * max(abs(forward), abs(reverse), abs(moved(0.0)) / size)
+        agrees = abs(forward - reverse) <= tolerance and abs(forward - numeric) <= tolerance + 10 * error
+        return Derivative(label, forward, reverse, numeric, error, bool(agrees), _is_kink(moved, size))
+
+    # What else there is to tell
+
+    def _is_steady(self) -> bool:
+        """Return whether the function gives the same value again."""
+        still = [np.zeros_like(x) for x in self.call.points]
+        return bool(np.array_equal(self._moved(still, 0.0), self._moved(still, 0.0), equal_nan=True))
+
+    def _dtypes(self, gradients: list[Any]) -> Iterator[str]:
+        for name, x, gradient in zip(self.call.names, self.call.points, gradients, strict=True):
+            yield f"{name}: {_kind(x)}, gradient {_kind(gradient)}"
+        yield f"value: {', '.join(f'{shown(x)} ({_kind(x)})' for x in _plain(flatten(self.value)[0]))}"
+
+    def _problems(self) -> Iterator[str]:
+        if not self._is_steady():
+            yield "The function gives another value each time: it is random, or keeps a state."
+        if not all(np.isfinite(x).all() for x in _plain(_floats(self.value))):
+            yield "The value is not finite."
+
+    def _look_for_kink(self, note: Note, metadata: Mapping[str, Any]) -> None:
+        """Remember an operation that has another slope, or a jump, close to its arguments."""
+        measure = _KINKS.get(note.operation)
+        if measure is None or not any(getattr(np.asarray(x), "dtype", None) in _REAL for x in note.args):
+            return
+        distance = measure(metadata, *map(np.asarray, note.args))
+        key = note.operation, note.line
+        if distance <= _NEAR and distance < self._near.get(key, (math.inf,))[0]:
+            how = "on" if distance == 0 else f"{distance:.1g} away from"
+            text = f"The arguments of {note.operation} are {how} a point where its slope or its value jumps."
+            self._near[key] = distance, Reason("kink", text, *key, note.values())
+
+
+def _kind(x: Any) -> str:
+    return f"{x.dtype}[{','.join(map(str, x.shape))}]"
+
+
+def _elements(name: str, x: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a direction for each element, and for the imaginary part of complex ones."""
+    for index in np.ndindex(x.shape):
+        label = name + (f"[{', '.join(map(str, index))}]" if index else "")
+        for unit, suffix in ((1, ""), (1j, ", imaginary part")) if x.dtype.kind == "c" else ((1, ""),):
+            move = np.zeros_like(x)
+            move[index] = unit
+            yield label + suffix, move
+
+
+_FIRST_STEP = 0.05
+_STEPS = 9
+_SMALLER = 4
+
+
+def _extrapolated(moved: Callable[[float], float], step: float) -> tuple[float, float]:
+    """Return the derivative at 0 by central differences, extrapolated to step 0, and its estimated error."""
+    best, error = math.nan, math.inf
+    rows: list[list[float]] = []
+    for _ in range(_STEPS):
+        row = [(moved(step) - moved(-step)) / (2 * step)]
+        for place, coarser in enumerate(rows[-1] if rows else []):
+            factor = float(_SMALLER) ** (2 * place + 2)  # the error of differences is a series of even powers
+            row.append((factor * row[place] - coarser) / (factor - 1))
+            spread = max(abs(row[-1] - row[-2]), abs(row[-1] - coarser))
+            if spread <= error:
+                best, error = row[-1], spread
+        rows.append(row)
+        step /= _SMALLER
+    return best, error
+
+
+def _is_kink(moved: Callable[[float], float], size: float) -> bool:
+    """Return whether the slopes on both sides of a point differ, however close to it."""
+    here = moved(0.0)
+
+    def jump(step: float) -> tuple[float, float]:
+        ahead, behind = (moved(step) - here) / step, (here - moved(-step)) / step
+        return abs(ahead - behind), max(abs(ahead), abs(behind))
+
+    (wide, _), (close, slope) = jump(1e-6 * size), jump(2.5e-7 * size)
+    if not math.isfinite(here):
+        return False
+    if not math.isfinite(close):
+        return True  # there is nothing on one of its sides
+    return close > 0.5 * wide and close > 1e-4 * slope and close > 1e-7 * abs(here) / size
+
+
+# Operations with kinks or jumps: how far their arguments are from one
+
+
+def _apart(metadata: Mapping[str, Any], x: Any, y: Any) -> float:
+    """Return how close two arguments are, compared with their size."""
+    scale = np.maximum(np.maximum(np.abs(x), np.abs(y)), 1e-300)
+    apart = np.abs(np.subtract(x, y, dtype=np.float64)) / np.where(scale > 1, scale, 1)
+    return float(np.nanmin(apart, initial=math.inf))
+
+
+def _from_zero(metadata: Mapping[str, Any], x: Any) -> float:
+    return float(np.nanmin(np.abs(x), initial=math.inf))
+
+
+def _from_integer(metadata: Mapping[str, Any], x: Any, *others: Any) -> float:
+    return float(np.nanmin(np.abs(x - np.rint(x)), initial=math.inf))
+
+
+def _from_other_integer(metadata: Mapping[str, Any], x: Any) -> float:
+    """Return how close a number is to where its conversion to an integer, which cuts off, jumps."""
+    return _from_integer(metadata, x) if metadata["dtype"].kind in "iu" else math.inf
+
+
+def _from_half(metadata: Mapping[str, Any], x: Any) -> float:
+    x = x * 10.0 ** metadata.get("decimals", 0)
+    return float(np.nanmin(np.abs(x - np.floor(x) - 0.5), initial=math.inf))
+
+
+def _from_tie(metadata: Mapping[str, Any], x: Any) -> float:
+    """Return how close two elements are of which the largest or smallest is chosen."""
+    axis = metadata.get("axis")
+    axes = tuple(range(x.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    rows = np.moveaxis(x, axes, range(-len(axes), 0))
+    rows = np.sort(rows.reshape((*rows.shape[: x.ndim - len(axes)], -1)), axis=-1)
+    if rows.shape[-1] < 2 or not rows.size:
+        return math.inf
+    return min(_apart(metadata, rows[..., 0], rows[..., 1]), _apart(metadata, rows[..., -1], rows[..., -2]))
+
+
+_REAL = {np.dtype(name) for name in ("float16", "float32", "float64")}
+_KINKS: dict[str, Callable[..., float]] = {
+    **dict.fromkeys(("maximum", "minimum", "fmax", "fmin"), _apart),
+    **dict.fromkeys(("less", "less_equal", "greater", "greater_equal"), _apart),
+    **dict.fromkeys(("abs", "fabs", "sign"), _from_zero),
+    **dict.fromkeys(("floor", "ceil", "trunc"), _from_integer),
+    **dict.fromkeys(("rint", "round"), _from_half),
+    "astype": _from_other_integer,
+    **dict.fromkeys(("max", "min"), _from_tie),
+}
+_CUTS = {
+    "cut", STOP, "storing it in a variable", "comparison", "rounding", "position", "integers", "constant",
+}  # fmt: skip
+"""The kinds of reasons that leave out what the function depends on."""

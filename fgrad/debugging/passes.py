@@ -1,0 +1,273 @@
+"""What a pass over a record does on the way between targets and a source.
+
+    Pass(record, outline, key, cotangents)    runs the pass, and watches each pullback
+    ran.why_zero(name), ran.why_not_finite()  the operations at which the cotangent went bad
+    path_of(record, start, ends)              the operations on a way from one value to another
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.trace import Edge, pull_back
+from fgrad.debugging.cuts import Outline
+from fgrad.debugging.notes import Note, NotedPullback, arrays_in
+from fgrad.debugging.reports import Reason, counted, shown
+from fgrad.tape import plain_value
+
+
+class Step(NamedTuple):
+    """An operation on the way from a source.
+
+    Attributes:
+        operation: its name.
+        line: of the user's program, or None if it is not known.
+    """
+
+    operation: str
+    line: str | None
+
+    def __str__(self) -> str:
+        return f"{self.operation} ({self.line.split(': ')[0]})" if self.line else self.operation
+
+
+def _step(edge: Edge) -> Step:
+    _, _, _, pullback, like, primitive = edge
+    if pullback is None:
+        return Step(primitive.name, errors.line_at(like))
+    note = _note_of(pullback)
+    return Step(primitive.name if note is None else note.operation, None if note is None else note.line)
+
+
+def _note_of(pullback: Any) -> Note | None:
+    if isinstance(pullback, NotedPullback):
+        return pullback.note
+    found = getattr(pullback, "args", ())  # of a function with a rule of its own
+    return next((each for each in found if isinstance(each, Note)), None)
+
+
+def path_of(record: Sequence[Edge], start: int, ends: Collection[int], *last: Step) -> tuple[Step, ...]:
+    """Return the operations on a way from one value to the first of some others, and what comes last."""
+    came_from: dict[int, Edge] = {}
+    reached = {start}
+    for edge in record:
+        if edge[2] in reached and edge[0] not in reached:
+            reached.add(edge[0])
+            came_from[edge[0]] = edge
+    end = next((key for key in sorted(ends) if key in reached), None)
+    if end is None:
+        return ()
+    steps: list[Step] = []
+    while end != start:
+        edge = came_from[end]
+        if edge[5].name not in _INNER or _note_of(edge[3]) is not None:
+            steps.append(_step(edge))
+        end = edge[2]
+    return (*reversed(steps), *last)
+
+
+_INNER = {"item", "call"}
+"""Edges of the record that are not operations: the outputs of one, and the parts of a call."""
+
+
+class _Event(NamedTuple):
+    """What the pullback of an edge made of its cotangent.
+
+    Attributes:
+        edge: the edge, with its own pullback.
+        came, left: how many elements of the cotangent were not zero, and whether it was NaN or infinite.
+        values: the cotangents in short, if they are worth a look.
+        sizes: how many elements came and left.
+    """
+
+    edge: Edge
+    came: tuple[int, bool, bool]
+    left: tuple[int, bool, bool]
+    values: tuple[str, ...]
+    sizes: tuple[int, int]
+
+
+class _Watched:
+    """The pullback of an edge, which tells what it did."""
+
+    def __init__(self, edge: Edge, events: list[_Event]) -> None:
+        self.edge, self.events = edge, events
+
+    def __call__(self, cotangent: Any) -> Any:
+        pullback: Any = self.edge[3]
+        passed = pullback(cotangent)
+        came, left = arrays_in(cotangent), arrays_in(passed)
+        before, after = _total(came), _total(left)
+        texts: tuple[str, ...] = ()
+        if any(after[1:]) or after[0] < before[0]:
+            texts = (*(f"cotangent: {shown(x)}" for x in came), *(f"gave: {shown(x)}" for x in left))
+        sizes = sum(map(np.size, came)), sum(map(np.size, left))
+        self.events.append(_Event(self.edge, before, after, texts, sizes))
+        return passed
+
+
+def _total(arrays: Iterable[Any]) -> tuple[int, bool, bool]:
+    found = [counted(each) for each in arrays]
+    return sum(each[0] for each in found), any(each[1] for each in found), any(each[2] for each in found)
+
+
+class Pass:
+    """A pass over a copy of a record, watched on the way between the targets and one source.
+
+    Attributes:
+        path: the operations on one way between them.
+        cotangents: what it has left.
+        events: what each pullback did, in the order of the pass.
+        targets: keys of the targets.
+    """
+
+    def __init__(self, record: list[Edge], outline: Outline, key: int, cotangents: dict[int, Any]) -> None:
+        self.record, self.outline, self.key, self.targets = record, outline, key, set(cotangents)
+        self._above, self._below = outline.ancestors(cotangents), outline.descendants(key)
+        self._between = [edge for edge in record if edge[0] in self._above and edge[2] in self._below]
+        live = [edge for edge in self._between if edge[3] is not None]
+        self.path = path_of(live, key, self.targets) or path_of(self._between, key, self.targets)
+        self.events: list[_Event] = []
+        ours = {id(edge) for edge in self._between if edge[3] is not None}
+        watched = [
+            (edge[0], edge[1], edge[2], _Watched(edge, self.events), edge[4], edge[5]) if id(edge) in ours else edge
+            for edge in record
+        ]
+        self.cotangents = pull_back(watched, cotangents, {key})
+
+    # Not finite
+
+    def why_not_finite(self, targets: list[Any]) -> list[Reason]:
+        """Return the first operation whose rule, or whose value, was not finite."""
+        if not all(_is_finite(plain_value(target)) for target in targets):
+            return [self._value_not_finite()]
+        for event in self.events:
+            _, nan, infinite = event.left
+            if nan or infinite:
+                return [self._made(event)]
+        text = "Contributions of several paths are finite, and their sum is not."
+        return [Reason("overflow", text)]
+
+    def _value_not_finite(self) -> Reason:
+        for edge in self.record:
+            note = _note_of(edge[3])
+            if edge[0] in self._above and note is not None and not _is_finite(note.result):
+                text = f"The target is not finite itself: the first value that is not was given by {note.operation}."
+                return Reason("value not finite", text, note.operation, note.line, note.values())
+        text = "The target is not finite itself. Compute it inside `with fg.debug_nans():` to see where."
+        return Reason("value not finite", text)
+
+    def _made(self, event: _Event) -> Reason:
+        step = _step(event.edge)
+        what = "NaN" if event.left[1] else "an infinity"
+        handed = event.came[1] or event.came[2]
+        text = f"{what[0].upper()}{what[1:]} comes from the reverse rule of {step.operation}"
+        if handed:
+            text += ", whose cotangent was not finite already."
+        else:
+            text += (
+                ": it has no finite derivative here. Keep away from this point, or choose another branch with "
+                "np.where: what is not chosen contributes exactly 0."
+            )
+        return Reason("rule not finite", text, step.operation, step.line, (*_values_of(event.edge), *event.values))
+
+    # Zero
+
+    def why_zero(self, name: str) -> list[Reason]:
+        """Return the operations at which the cotangent became zero."""
+        live = {self.key}
+        for edge in self._between:
+            if edge[2] in live and edge[3] is not None:
+                live.add(edge[0])
+        if not live & self.targets:
+            ends = [edge for edge in self._between if edge[3] is None and edge[2] in live]
+            return _once(_of_constant(edge) for edge in ends)
+        lost = [event for event in self.events if event.came[0] and not event.left[0]]
+        reasons = _once(_of_zero(event) for event in lost if event.edge[0] in live and event.edge[2] in live)
+        return reasons or [self._cancelled(name)]
+
+    def _cancelled(self, name: str) -> Reason:
+        arrived: dict[int, list[_Event]] = {}
+        for event in self.events:
+            if event.left[0]:
+                arrived.setdefault(event.edge[2], []).append(event)
+        meeting = next((events for events in reversed(arrived.values()) if len(events) > 1), [])
+        lines = tuple(f"by {_step(event.edge)}" for event in meeting)
+        return Reason("cancels", f"The contributions of several paths from {name} add up to 0.", values=lines)
+
+    def masks(self) -> list[Reason]:
+        """Return the operations that have put zeros into the cotangent, element by element."""
+        masked = [event for event in self.events if event.edge[5].masks and event.sizes[0] == event.sizes[1]]
+        return _once(_of_zero(event) for event in masked if event.left[0] < event.came[0])
+
+
+def _is_finite(value: Any) -> bool:
+    return not any(_total(arrays_in(value))[1:])
+
+
+def _once(reasons: Iterable[Reason]) -> list[Reason]:
+    """Return reasons without those that name the same operation on the same line again."""
+    return list({(reason.operation, reason.line, reason.text): reason for reason in reasons}.values())
+
+
+def _values_of(edge: Edge) -> tuple[str, ...]:
+    """Describe what an operation worked on: from its note, or else what its pullback has kept."""
+    note = _note_of(edge[3])
+    if note is not None:
+        return note.values()
+    code, cells = getattr(edge[3], "__code__", None), getattr(edge[3], "__closure__", None)
+    if code is None or not cells:
+        return ()
+    kept = zip(code.co_freevars, (cell.cell_contents for cell in cells), strict=True)
+    return tuple(
+        f"its rule keeps {name} = {shown(x)}"
+        for name, x in kept
+        if hasattr(x, "dtype") or isinstance(x, (int, float, complex))
+    )
+
+
+_COMPARISONS = {
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor",
+    "logical_not", "isfinite", "isinf", "isnan", "signbit", "all", "any", "where",
+}  # fmt: skip
+_ROUNDINGS = {"floor", "ceil", "trunc", "rint", "round", "floor_divide"}
+
+
+def _of_constant(edge: Edge) -> Reason:
+    """Describe an operation that has the derivative 0 wherever it has one."""
+    step = _step(edge)
+    name = step.operation
+    if name == "astype":
+        return Reason("integers", "A conversion to integers has the derivative 0.", name, step.line)
+    if name in _COMPARISONS:
+        text = f"A comparison ({name}) has the derivative 0: its result is True or False. Use a smooth function."
+        return Reason("comparison", text, name, step.line)
+    if name in _ROUNDINGS:
+        return Reason("rounding", f"A rounding ({name}) has the derivative 0.", name, step.line)
+    if name.startswith("arg") or name == "searchsorted":
+        return Reason("position", f"A position ({name}) has the derivative 0.", name, step.line)
+    text = f"{name} has the derivative 0 wherever it has one."
+    return Reason("constant", text, name, step.line)
+
+
+_CHOICES = {"maximum", "minimum", "fmax", "fmin"}
+
+
+def _of_zero(event: _Event) -> Reason:
+    """Describe an operation that has turned a cotangent into zeros."""
+    step = _step(event.edge)
+    name, count, size = step.operation, event.came[0] - event.left[0], event.came[0]
+    times = "" if size == 1 else f" for all {size} elements" if count == size else f" for {count} of {size} elements"
+    values = _values_of(event.edge)
+    if name in _CHOICES:
+        text = f"{name} (of which clip is made, too) took its other argument{times}."
+        return Reason("mask", text, name, step.line, values)
+    if event.edge[5].masks and not name.startswith("the rule of"):
+        return Reason("mask", f"{name} took another branch{times}.", name, step.line, values)
+    if name == "multiply":
+        return Reason("zero factor", f"The other factor of a product is 0{times}.", name, step.line, values)
+    return Reason("zero slope", f"{name} has the derivative 0 here{times}.", name, step.line, values)

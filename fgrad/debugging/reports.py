@@ -1,0 +1,98 @@
+"""What reports are made of: reasons with the user's line, short texts for values, and HTML for notebooks.
+
+    Reason              one thing that was found
+    shown(x)            a value in a few words
+    html_of(text)       a report in a notebook
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fgrad.ops.tracing import example_of
+
+_FEW = 6
+
+
+class Reason(NamedTuple):
+    """One thing that was found about a derivative.
+
+    Attributes:
+        kind: which mistake or fact it is, in a word or two, such as "never watched", "cut" or "mask".
+        text: the same in a sentence, with what to do.
+        operation: the operation it is about, such as "float()" or "sqrt"; empty if there is none.
+        line: where it stands in the user's program, as `file:line: source`, or None if it is not known.
+        values: what the operation worked on, in short.
+    """
+
+    kind: str
+    text: str
+    operation: str = ""
+    line: str | None = None
+    values: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        place = [f"{self.operation} at {self.line}".lstrip()] if self.line else []
+        return "\n    ".join([*place, self.text, *self.values])
+
+
+def shown(x: Any) -> str:
+    """Return a number or a small array as it is, and a large one as its dtype, shape and range."""
+    array = np.asarray(example_of(x))
+    if array.ndim == 0:
+        return str(array[()])
+    if array.size <= _FEW:
+        return np.array2string(array, separator=", ").replace("\n", "")
+    kind = f"{array.dtype}[{','.join(map(str, array.shape))}]"
+    if array.dtype.kind not in "fc":
+        return kind
+    finite = np.isfinite(array)
+    parts = []
+    if array.dtype.kind == "f" and finite.any():
+        parts.append(f"from {array[finite].min():.6g} to {array[finite].max():.6g}")
+    counts = {"nan": np.isnan(array).sum(), "infinite": np.isinf(array).sum(), "zero": (array == 0).sum()}
+    parts += [f"{count} {name}" for name, count in counts.items() if count]
+    return f"{kind} {', '.join(parts)}".rstrip()
+
+
+def counted(x: Any) -> tuple[int, bool, bool]:
+    """Return how many elements are not zero, and whether one is NaN or infinite."""
+    array = np.asarray(example_of(x))
+    if array.dtype.kind not in "fc":
+        return int(np.count_nonzero(array)), False, False
+    return int(np.count_nonzero(array)), bool(np.isnan(array).any()), bool(np.isinf(array).any())
+
+
+def bullets(reasons: Iterable[Reason]) -> str:
+    """Return reasons one below the other."""
+    return "".join(f"\n  - {reason}" for reason in reasons)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def html_of(title: str, reasons: Iterable[Reason], rows: Iterable[Iterable[str]] = (), footer: str = "") -> str:
+    """Return a report as HTML: a title, a table whose first row holds its headings, reasons, a last line."""
+    items = "".join(
+        "<li>"
+        + (f"{_escaped(reason.operation)} at <code>{_escaped(reason.line)}</code><br>" if reason.line else "")
+        + _escaped(reason.text)
+        + "".join(f"<br><small>{_escaped(value)}</small>" for value in reason.values)
+        + "</li>"
+        for reason in reasons
+    )
+    table = ""
+    for place, row in enumerate(rows):
+        tag = "td" if place else "th"
+        table += f"<tr>{''.join(f'<{tag}>{_escaped(cell)}</{tag}>' for cell in row)}</tr>"
+    return (
+        f"<div><b>{_escaped(title)}</b>"
+        + (f"<table>{table}</table>" if table else "")
+        + (f"<ul>{items}</ul>" if items else "")
+        + (f"<small>{_escaped(footer)}</small>" if footer else "")
+        + "</div>"
+    )

@@ -1,0 +1,59 @@
+"""How other libraries take tensors: DLPack for the memory, and the array API standard for functions.
+
+    np.from_dlpack(t), torch.from_dlpack(t)     the value, read-only without a copy where the other side can
+    t.__array_namespace__()                     `fgrad.numpy`, whose functions are differentiated
+
+DLPack hands over memory, so it is refused to a tensor that a trace follows. A function that is written for
+the array API (https://data-apis.org/array-api/) asks its argument for a namespace and works on traced
+tensors as it does on arrays.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import fgrad.numpy
+from fgrad import errors
+from fgrad.core.tensor import Tensor, settle
+from fgrad.ops.families import answers
+
+_EXAMPLE = np.empty(0)
+"""An array to ask what NumPy would say."""
+
+
+@answers(np.ndarray.__array_namespace__)
+def array_namespace(x: Any, /, *, api_version: str | None = None) -> Any:
+    """Return the module of functions that work on tensors."""
+    _EXAMPLE.__array_namespace__(api_version=api_version)  # type: ignore[arg-type]  # whatever was asked for
+    return fgrad.numpy
+
+
+@answers(np.ndarray.__dlpack__)
+def dlpack(x: Any, /, *, max_version: tuple[int, int] | None = None, copy: bool | None = None, **keywords: Any) -> Any:
+    """Return a capsule of the value, for `from_dlpack` of another library.
+
+    Raises:
+        ExportError: a BufferError; a trace follows the tensor.
+        BufferError: the dtype has no form in DLPack, or a copy is needed and `copy` is False.
+    """
+    value = settle(x)
+    if type(value) is Tensor:
+        raise errors.ExportError("DLPack", errors.users_line())
+    array = np.asarray(value)
+    # A tensor never changes, so nobody may write into its memory; before version 1.0 there was no way to say so.
+    if copy or (copy is None and (max_version is None or max_version[0] < 1)):
+        array = array.copy()
+    else:
+        array = array.view()
+        array.flags.writeable = False
+    if max_version is not None:
+        keywords["max_version"] = max_version
+    return array.__dlpack__(**keywords)
+
+
+@answers(np.ndarray.__dlpack_device__)
+def dlpack_device(x: Any, /) -> tuple[int, int]:
+    """Return where the value is, as DLPack counts devices."""
+    return _EXAMPLE.__dlpack_device__()

@@ -1,0 +1,392 @@
+"""The loop around an optimizer: steps, a progress bar, a callback, and a history of what happened.
+
+    run(loss, variables, steps, optimizer)      `loss()` reads the variables, which are updated
+    run(loss, params, steps, optimizer)         `loss(params)` takes a container; the history holds the new one
+
+What a run does in one step is `compute_gradients` and `apply_gradients`, or `update`; whoever needs another
+loop writes it with those.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fgrad import errors
+from fgrad.core.tensor import BOXES, settle
+from fgrad.core.tree import flatten, leaves_and_nones, paths
+from fgrad.optimizers import inputs
+from fgrad.optimizers.adam import Adam
+from fgrad.optimizers.base import Optimizer, State
+from fgrad.progress import track
+from fgrad.transforms.reverse import value_and_grad
+from fgrad.variable import Variable
+
+Callback = Callable[[int, float, Any], Any]
+
+
+class _Step(NamedTuple):
+    """What is measured in one step; the norms are by variable, or by the path in the container."""
+
+    loss: float
+    norms: dict[Any, float]
+    seconds: float
+
+
+@dataclasses.dataclass(repr=False, eq=False)
+class History:
+    """What happened in a run: one entry for each step that was completed.
+
+    Attributes:
+        params: the parameters after the last step: the container, or the variables as they were given.
+        state: of the optimizer after the last step, to go on from; None for variables, whose optimizer
+            keeps it.
+        planned: how many steps were wanted.
+        stopped: why there are no more: "steps" (all are done), "callback", "interrupted" (Ctrl-C), or "error".
+    """
+
+    params: Any
+    state: State | None
+    planned: int
+    stopped: str = "error"
+    _rows: list[_Step] = dataclasses.field(default_factory=list)
+
+    @property
+    def losses(self) -> npt.NDArray[np.float64]:
+        """The loss of each step, computed before the parameters were updated."""
+        return np.array([row.loss for row in self._rows], np.float64)
+
+    @property
+    def times(self) -> npt.NDArray[np.float64]:
+        """When each step was done, in seconds since the run began."""
+        return np.array([row.seconds for row in self._rows], np.float64)
+
+    @property
+    def gradient_norms(self) -> dict[str, npt.NDArray[np.float64]]:
+        """The Euclidean norm of the gradient in each step, by the name of the variable or the path to the parameter.
+
+        It is infinite where the gradient is not finite, and NaN where the loss did not depend on the variable.
+        """
+        keys = dict.fromkeys(key for row in self._rows for key in row.norms)
+        names: dict[str, npt.NDArray[np.float64]] = {}
+        for key in keys:
+            name = key.name if isinstance(key, Variable) else key
+            norms = np.array([row.norms.get(key, math.nan) for row in self._rows], np.float64)
+            names[_unused(name, names)] = norms
+        return names
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __repr__(self) -> str:
+        if not self._rows:
+            return f"History(no steps, stopped={self.stopped!r})"
+        first, last = self._rows[0], self._rows[-1]
+        count = f"{len(self)} of {self.planned} steps" if len(self) != self.planned else f"{len(self)} steps"
+        return f"History({count}, loss {first.loss:.6g} to {last.loss:.6g}, stopped={self.stopped!r})"
+
+
+def _unused(name: str, taken: Iterable[str]) -> str:
+    """Return a name, with a number behind it if another variable has the same."""
+    candidate, number = name, 1
+    while candidate in taken:
+        number += 1
+        candidate = f"{name} ({number})"
+    return candidate
+
+
+# What is optimized
+
+
+class _Subject(Protocol):
+    """Parameters and the function of them, of one of two kinds."""
+
+    def evaluate(self) -> tuple[Any, Any]:
+        """Return the loss and the gradients as the callback is to have them."""
+
+    def norms(self, gradients: Any) -> dict[Any, Any]:
+        """Return each gradient by its variable or path."""
+
+    def update(self, gradients: Any) -> None:
+        """Take the step."""
+
+    def snapshot(self) -> Any:
+        """Return what `restore` needs to undo a step."""
+
+    def restore(self, before: Any) -> None:
+        """Undo a step that was not completed."""
+
+    def result(self) -> tuple[Any, State | None]:
+        """Return the parameters and the state of the optimizer."""
+
+
+class _Variables:
+    """Variables that a function without arguments reads."""
+
+    def __init__(self, loss: Callable[[], Any], variables: Any, optimizer: Optimizer) -> None:
+        self._loss, self._given, self._optimizer = loss, variables, optimizer
+        self._variables = None if variables is None else flatten(variables)[0]
+        self._used: list[Variable] = []
+
+    def evaluate(self) -> tuple[Any, Any]:
+        values = []
+
+        def kept() -> Any:
+            values.append(self._loss())
+            return values[-1]
+
+        pairs = self._optimizer.compute_gradients(kept, self._variables)
+        self._used = [variable for _, variable in pairs]
+        return values[-1], pairs
+
+    def norms(self, gradients: Any) -> dict[Any, Any]:
+        return {variable: gradient for gradient, variable in gradients}
+
+    def update(self, gradients: Any) -> None:
+        self._optimizer.apply_gradients(gradients)
+
+    def snapshot(self) -> Any:
+        optimizer = self._optimizer
+        values = [(variable, variable.numpy()) for variable in self._used]
+        return values, optimizer._slots, optimizer._step, optimizer.skipped
+
+    def restore(self, before: Any) -> None:
+        values, slots, step, skipped = before
+        for variable, value in values:
+            variable.assign(value)
+        self._optimizer._slots, self._optimizer._step, self._optimizer.skipped = slots, step, skipped
+
+    def result(self) -> tuple[Any, State | None]:
+        return self._used if self._given is None else self._given, None
+
+
+class _Container:
+    """A container of arrays that a function takes."""
+
+    def __init__(self, loss: Callable[[Any], Any], params: Any, optimizer: Optimizer, state: State | None) -> None:
+        self._value_and_grad, self._optimizer = value_and_grad(loss), optimizer
+        self._current = params, optimizer.init(params) if state is None else state
+        self._names = [path or "params" for path in paths(params)]
+
+    def evaluate(self) -> tuple[Any, Any]:
+        value, gradients = self._value_and_grad(self._current[0])
+        return value, gradients
+
+    def norms(self, gradients: Any) -> dict[Any, Any]:
+        return dict(zip(self._names, leaves_and_nones(gradients), strict=True))
+
+    def update(self, gradients: Any) -> None:
+        params, state = self._current
+        self._current = self._optimizer.update(gradients, state, params)
+
+    def snapshot(self) -> Any:
+        return self._current
+
+    def restore(self, before: Any) -> None:
+        self._current = before
+
+    def result(self) -> tuple[Any, State | None]:
+        return self._current
+
+
+def _subject(loss: Any, params: Any, optimizer: Optimizer, state: State | None) -> _Subject:
+    """Return what is to be optimized.
+
+    Raises:
+        StructureError: variables and arrays are mixed.
+        NoVariablesError: there is nothing to optimize.
+        ParameterError: `state` was given for variables.
+    """
+    leaves = flatten(params)[0]
+    kinds = {isinstance(leaf, Variable) for leaf in leaves}
+    if len(kinds) > 1:
+        raise errors.StructureError(
+            "params must hold either variables, which loss() reads, or arrays, which loss(params) takes, and it holds "
+            "both."
+        )
+    if params is not None and not leaves:
+        raise errors.NoVariablesError("No variables to optimize: params is empty.")
+    if params is None or kinds == {True}:
+        if state is not None:
+            raise errors.ParameterError(
+                "state belongs to a container of arrays; for variables the optimizer keeps it: pass the same "
+                "optimizer again, or use its load_state_dict."
+            )
+        return _Variables(loss, params, optimizer)
+    return _Container(loss, params, optimizer, state)
+
+
+# The loop
+
+
+def run(
+    loss: Callable[..., Any],
+    params: Any,
+    steps: int,
+    optimizer: Optimizer | None = None,
+    *,
+    state: State | None = None,
+    progress: bool = True,
+    callback: Callback | None = None,
+    check_finite: bool = True,
+) -> History:
+    """Minimize a loss in a number of steps.
+
+    Ctrl-C ends a run after the last step that was completed: what is returned then is as good as that of
+    a run of so many steps, and `stopped` is "interrupted". A step is done as a whole or not at all.
+
+    Args:
+        loss: returns one real number: `loss()` for variables, `loss(params)` for a container of arrays.
+        params: the variables, one or a container of them, which are updated in place; None is all
+            trainable ones that `loss` reads. Or a container of floating-point arrays; it is left as it is,
+            and the history holds the new one.
+        steps: how many.
+        optimizer: by default `Adam()`.
+        state: for a container, the `state` of an earlier history, to go on from there.
+        progress: show a bar on stderr (see `fgrad.progress`).
+        callback: called after each step with its number from 1 on, the loss (a float), and the gradients: pairs
+            `(gradient, variable)`, or a container like the parameters. The loss and the gradients are those
+            from which the step was made. It stops the run by returning True, or by raising StopIteration as
+            for `scipy.optimize`; it may return None or False otherwise.
+        check_finite: raise when the loss or a gradient is not finite. Otherwise the run goes on. With
+            an optimizer that has `skip_nonfinite=True`, it goes on too, and such steps change nothing.
+
+    Returns:
+        A `History` with `losses`, `gradient_norms`, `times`, `params`, `state` and `stopped`.
+
+    Raises:
+        DivergenceError: a FloatingPointError; the loss or a gradient is not finite. The step is not made, and
+            the error has the `history` until then.
+        NonScalarError: a TypeError; the loss is not one number.
+        OutputError: a TypeError; the loss is complex, or no tensor.
+        NoGradientsError: a ValueError; the loss depends on none of the variables.
+        ParameterError: a ValueError; `steps` is no number of steps, the callback returned something else, or
+            `state` was given for variables.
+        StructureError: a TypeError; `params` holds variables and arrays.
+        NotCallableError, NoVariablesError, NoResultError, IntegerInputError: as for `minimize` and `grad`.
+
+    Example:
+        >>> import fgrad as fg
+        >>> w = fg.Variable(3.0, name="w")
+        >>> run(lambda: (w - 1) ** 2, w, 10, fg.optimizers.GradientDescent(0.25), progress=False)
+        History(10 steps, loss 4 to 1.52588e-05, stopped='steps')
+        >>> run(lambda p: (p["w"] - 1) ** 2, {"w": 3.0}, 3, fg.optimizers.GradientDescent(0.5), progress=False).params
+        {'w': Tensor(1.)}
+    """
+    if not callable(loss) or type(loss) in BOXES:
+        raise errors.NotCallableError(f"loss must be a function, and it is {loss!r}. Write run(lambda: ..., ...).")
+    if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 0:
+        raise errors.ParameterError(f"steps must be a number of steps, 0 or more, and it is {steps!r}.")
+    optimizer = Adam() if optimizer is None else optimizer
+    subject = _subject(loss, params, optimizer, state)
+    history = History(params, None, int(steps))
+    checks = check_finite and not optimizer.skip_nonfinite
+    start = time.perf_counter()
+    try:
+        with track(range(1, history.planned + 1), "optimizing", show=progress) as bar:
+            for step in bar:
+                value, gradients = subject.evaluate()
+                number = _number(value)
+                norms = {key: _norm(gradient) for key, gradient in subject.norms(gradients).items()}
+                if checks:
+                    _check_finite(history, number, subject.norms(gradients))
+                _take(subject, gradients, history, _Step(number, norms, time.perf_counter() - start))
+                bar.note(f"loss {number:.6g}")
+                if callback is not None and _wants_to_stop(callback, step, number, gradients):
+                    history.stopped = "callback"
+                    return history
+        history.stopped = "steps"
+    except KeyboardInterrupt:
+        history.stopped = "interrupted"
+    finally:
+        history.params, history.state = subject.result()
+    return history
+
+
+def _take(subject: _Subject, gradients: Any, history: History, row: _Step) -> None:
+    """Take a step and note it, both or neither, also when Ctrl-C comes in between."""
+    before, count = subject.snapshot(), len(history)
+    try:
+        history._rows.append(row)
+        subject.update(gradients)
+    except BaseException:
+        del history._rows[count:]
+        subject.restore(before)
+        raise
+
+
+def _number(value: Any) -> float:
+    """Return a loss as a Python number.
+
+    Raises:
+        NonScalarError: it is not one number.
+        OutputError: it is complex.
+    """
+    inputs.check_loss(value)
+    if len(flatten(value)[0]) != 1 or type(value) not in BOXES or value.shape != ():
+        what = f"shape {value.shape}" if type(value) in BOXES else f"a {type(value).__name__}"
+        raise errors.NonScalarError(f"run needs a loss that is one number, and it has {what}.\nReturn a sum or mean.")
+    if value.dtype.kind == "c":
+        raise errors.OutputError("the loss must be real to be minimized, and it is complex.\nReturn np.abs(loss).")
+    return float(settle(value))
+
+
+def _norm(gradient: Any) -> float:
+    """Return the norm of a gradient in double precision: NaN for None, infinite for what is not finite."""
+    if gradient is None:
+        return math.nan
+    array = np.abs(inputs.plain(gradient)).astype(np.float64)
+    scale = float(np.max(array, initial=0.0))
+    if not math.isfinite(scale):
+        return math.inf
+    if scale == 0:
+        return scale
+    return scale * float(np.linalg.norm((array / scale).ravel()))
+
+
+def _check_finite(history: History, loss: float, gradients: dict[Any, Any]) -> None:
+    """Refuse a step from a loss or gradients that are not finite.
+
+    Raises:
+        DivergenceError: one of them is not.
+    """
+    bad = [
+        f"variable {key.name!r}" if isinstance(key, Variable) else f"parameter {key}"
+        for key, gradient in gradients.items()
+        if gradient is not None and not np.all(np.isfinite(inputs.plain(gradient)))
+    ]
+    if math.isfinite(loss) and not bad:
+        return
+    before = f", and was {history.losses[-1]:.6g} in the step before" if len(history) else ""
+    where = f"\nThe gradient is not finite for {', '.join(bad)}." if bad else ""
+    error = errors.DivergenceError(
+        f"the loss is {loss:.6g} in step {len(history) + 1}{before}.{where}\n"
+        "This step was not made. Take shorter steps (a smaller learning_rate), clip the gradients, or look for an "
+        "operation without a finite derivative where it is used.\n"
+        "check_finite=False goes on all the same, skip_nonfinite=True of the optimizer leaves out such steps."
+    )
+    error.history = history
+    raise error
+
+
+def _wants_to_stop(callback: Callback, step: int, loss: float, gradients: Any) -> bool:
+    """Return whether a callback ends the run.
+
+    Raises:
+        ParameterError: it returned something that says neither yes nor no.
+    """
+    try:
+        answer = callback(step, loss, gradients)
+    except StopIteration:
+        return True
+    if answer is None or isinstance(answer, (bool, np.bool_)):
+        return bool(answer)
+    raise errors.ParameterError(
+        f"the callback returned {answer!r}; it must return True to stop the run, or None or False to go on."
+    )

@@ -1,0 +1,223 @@
+"""How tensors and variables show themselves: their `repr`, and a table or a summary in notebooks.
+
+    text_of(x)      the `repr`: value, dtype where it is not the usual one, and what traces it
+    html_of(x)      in a notebook: a small array as a table, a large one as a summary
+    traced_by(x)    the names of what traces it, such as `grad in vmap`
+
+Nothing here asks a trace for a value: what is shown has not left it.
+"""
+
+from __future__ import annotations
+
+import html
+import itertools
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fgrad.core.primitive import FUNCTIONS
+from fgrad.core.tensor import Tensor, Trace
+from fgrad.ops.families import answers
+from fgrad.transforms.calls import Transformed
+from fgrad.transforms.record import RecordTrace
+from fgrad.variable import Variable, open_watches
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_TRANSFORMS = os.path.join(_PACKAGE, "transforms") + os.sep
+_USUAL = (np.float64, np.int64, np.bool_, np.complex128)
+
+LONGEST_SIDE = 12
+"""Arrays with no more rows and columns are shown in full in notebooks."""
+
+_MOST_CORNERS = 8
+
+
+# What traces a tensor
+
+
+def traced_by(x: Any) -> str:
+    """Return the names of what traces a tensor, or watches a variable, the innermost first; or nothing."""
+    if isinstance(x, Variable):
+        watching = [watch.trace for watch in reversed(open_watches()) if x in watch.chosen and watch.trace.level]
+        return " in ".join(_names(watching))
+    return " in ".join(_names(_running(x)))
+
+
+def _running(x: Any) -> Iterator[Trace]:
+    """Yield the traces that follow a tensor now, the innermost first."""
+    while type(x) is Tensor:
+        if x.tracing.level:
+            yield x.tracing
+        x = x.value
+
+
+def _names(traces: Iterable[Trace]) -> list[str]:
+    """Return what users call each trace; several that belong to one transform are named once."""
+    owners: list[tuple[Any, str]] = []
+    for each in traces:
+        owner = _owner(each)
+        if not owners or owner[0] is not owners[-1][0]:
+            owners.append(owner)
+    return [name for _, name in owners]
+
+
+def _owner(wanted: Trace) -> tuple[Any, str]:
+    """Return the tape, accumulator or transform to which a running trace belongs, and its name."""
+    holder = getattr(wanted, "holder", lambda: None)()
+    if holder is not None:
+        return holder, type(holder).__name__
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and not (_is_in(_TRANSFORMS, frame) and frame.f_locals.get("trace") is wanted):
+        frame = frame.f_back
+    calls = list(_calls(frame))
+    for place, (transformed, name, _) in enumerate(calls, 1):
+        # hessian runs jacobian and vmap; what the user called is hessian. But in vmap(grad(f)) both are the user's.
+        if place == len(calls) or any(function is transformed for _, _, function in calls[place:]):
+            return transformed, name
+    return wanted, type(wanted).__name__  # it runs in another thread
+
+
+def _calls(frame: FrameType | None) -> Iterator[tuple[Any, str, Any]]:
+    """Yield the transforms that run between a frame and the user's code: each with its name and its function."""
+    while frame is not None and _is_in(_PACKAGE, frame):
+        caller, name = frame.f_back, frame.f_code.co_name
+        if name.startswith("_run_") and caller is not None and caller.f_code is Transformed.__call__.__code__:
+            yield caller.f_locals["self"], name.removeprefix("_run_"), frame.f_locals.get("function")
+        frame = caller
+
+
+def _is_in(folder: str, frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(folder)
+
+
+# The parts of what is shown
+
+
+def _facts(x: Any, array: npt.NDArray[Any]) -> list[str]:
+    """Return what there is to say of a tensor besides its value, which may be a batch of values."""
+    facts = []
+    batch = _batch_of(x, array)
+    if batch:
+        facts.append(f"{' x '.join(map(str, batch))} examples of shape {x.shape}")
+    elif not _has_value(x) or array.size > np.get_printoptions()["threshold"] or (not array.size and array.ndim > 1):
+        facts.append(f"shape={array.shape}")
+    if array.dtype not in _USUAL or not _has_value(x):
+        facts.append(f"dtype={array.dtype}")
+    names = traced_by(x)
+    if names:
+        facts.append(f"{'watched' if isinstance(x, Variable) else 'traced'} by {names}")
+    return facts
+
+
+def _batch_of(x: Any, array: npt.NDArray[Any]) -> tuple[int, ...]:
+    """Return how many examples an array holds along each axis that the tensor does not show."""
+    return array.shape[: array.ndim - len(x.shape)]
+
+
+def _has_value(x: Any) -> bool:
+    """Return whether there is a value: a recorded tensor stands for all values of its shape."""
+    return not any(isinstance(each, RecordTrace) for each in _running(x))
+
+
+@answers(repr)
+def text_of(x: Any, suffix: str = "") -> str:
+    """Return the `repr` of a tensor or variable.
+
+    Args:
+        x: a Tensor or Variable.
+        suffix: what to say besides, after the value.
+
+    Example:
+        >>> import fgrad as fg
+        >>> with fg.GradientTape() as tape:
+        ...     x = fg.constant([1.0, 2.0])
+        ...     tape.watch(x)
+        ...     print(repr(x * 2), repr(fg.stop_gradient(x)))
+        Tensor([2., 4.], traced by GradientTape) Tensor([1., 2.])
+    """
+    name, array = type(x).__name__, np.asarray(x._shown())
+    parts = [np.array2string(array, separator=", ", prefix=f"{name}(")] if _has_value(x) else []
+    return f"{name}({', '.join([text + suffix for text in parts] + _facts(x, array))})"
+
+
+# Notebooks
+
+
+def html_of(x: Any) -> str:
+    """Return a tensor or variable as a notebook shows it.
+
+    An array of no more than two axes and `LONGEST_SIDE` rows and columns is a table; a larger one is
+    summed up: its range and mean, how many elements are not finite, and the elements in its corners.
+    """
+    array = np.asarray(x._shown())
+    batch = _batch_of(x, array)
+    name = [f"name={x.name!r}"] if isinstance(x, Variable) else []
+    facts = [*name, *([] if batch else [f"shape={array.shape}"]), f"dtype={array.dtype}", *_facts(x, array)]
+    title = f"<div><b>{type(x).__name__}</b> {html.escape(', '.join(dict.fromkeys(facts)))}</div>"
+    if not _has_value(x) or not array.size:
+        return title
+    if array.ndim > 2 or max((1, *array.shape)) > LONGEST_SIDE:
+        return title + _summary(array)
+    return title + (_table(np.reshape(array, (len(array), -1)), "example ") if batch else _table(array))
+
+
+FUNCTIONS["_repr_html_"] = html_of
+
+
+def _table(array: npt.NDArray[Any], row: str = "") -> str:
+    """Return an array of no more than two axes as a table with the indices at its edges; say what a row is."""
+    if not array.ndim:
+        return f"<pre>{html.escape(_number(array[()]))}</pre>"
+    rows = [list(map(_number, elements)) for elements in np.atleast_2d(array)]
+    labels = [f"{row}{number}" for number in range(len(rows))] if array.ndim == 2 else [""]
+    header = ["", *map(str, range(array.shape[-1]))]
+    return _html_table(header, [[label, *row] for label, row in zip(labels, rows, strict=True)])
+
+
+def _summary(array: npt.NDArray[Any]) -> str:
+    """Return the range, the mean, the count of what is not finite, and the corners of a large array."""
+    corners = list(itertools.product(*({0: None, size - 1: None} for size in array.shape)))
+    if len(corners) > _MOST_CORNERS:
+        corners = [corners[0], corners[-1]]
+    rows = _statistics(array) + [[str(list(corner)), _number(array[corner])] for corner in corners]
+    return _html_table([], rows)
+
+
+def _statistics(array: npt.NDArray[Any]) -> list[list[str]]:
+    if array.dtype.kind == "b":
+        return [["true", f"{np.count_nonzero(array)} of {array.size}"]]
+    if array.dtype.kind not in "iufc":
+        return []
+    measured = np.abs(array) if array.dtype.kind == "c" else array
+    finite = measured[np.isfinite(measured)]
+    of_what = " of absolute value" * (array.dtype.kind == "c") + " of what is finite" * (finite.size < array.size)
+    rows = []
+    if finite.size:
+        for title, value in (("min", finite.min()), ("mean", finite.mean(dtype=np.float64)), ("max", finite.max())):
+            rows.append([title + of_what, _number(value)])
+    return [
+        *rows,
+        ["nan", str(np.count_nonzero(np.isnan(array)))],
+        ["infinite", str(np.count_nonzero(np.isinf(array)))],
+    ]
+
+
+def _number(element: Any) -> str:
+    if np.asarray(element).dtype.kind not in "fc":
+        return str(element)
+    return f"{element:.{np.get_printoptions()['precision']}g}"
+
+
+def _html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table; the first cell of each row is its title."""
+    top = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
+    lines = [f"<tr>{top}</tr>"] if header else []
+    for title, *cells in rows:
+        body = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
+        lines.append(f"<tr><th>{html.escape(title)}</th>{body}</tr>")
+    return f"<table>{''.join(lines)}</table>"

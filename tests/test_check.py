@@ -1,0 +1,270 @@
+"""`check`: what it says of right and of wrong derivatives, at kinks, and where something is left out."""
+
+import math
+
+import numpy as np
+import pytest
+
+import fgrad as fg
+from fgrad import errors
+from fgrad.debugging.check import _extrapolated
+
+
+@fg.custom_gradient
+def with_a_wrong_rule(x):
+    return np.sin(x), lambda dy: dy * np.cos(x) * 1.001
+
+
+@fg.custom_jvp
+def with_a_wrong_forward_rule(x):
+    return np.sin(x) * 1.0
+
+
+with_a_wrong_forward_rule.defjvp(lambda primals, tangents: (np.sin(primals[0]), tangents[0] * 0.5))
+
+
+@fg.custom_gradient
+def with_a_wrong_second_derivative(x):
+    return np.sin(x), lambda dy: dy * fg.stop_gradient(np.cos(x))
+
+
+def branch(x):
+    return 2.0 * x if x > 1.0 else 3.0 * x
+
+
+RIGHT = [
+    ("one number", lambda x: x * np.sin(x), (0.5,)),
+    ("two arguments", lambda x, y: x**2 * y, (0.5, 3.0)),
+    ("an array", lambda x: np.sum(np.tanh(x) ** 2), (np.array([0.1, -2.0, 3.0]),)),
+    ("several results", lambda x: [np.sin(x), {"a": np.cos(x) * x}], (np.array([0.1, -2.0]),)),
+    ("a large array", lambda x: np.sum(np.tanh(x) ** 2), (np.linspace(-1.0, 2.0, 60).reshape(3, 20),)),
+    ("a container", lambda p: np.sum(p["w"] ** 2) * p["b"][0], ({"w": np.ones((2, 2)), "b": [3.0]},)),
+    ("single precision", lambda x: np.sum(np.exp(x)), (np.float32([0.1, -2.0]),)),
+    ("a complex argument", lambda z: np.abs(z) ** 2, (3 + 4j,)),
+    ("a complex result", lambda z: np.exp(z) * z, (np.array([0.3 + 0.4j]),)),
+    ("a small number", lambda x: np.log(x), (1e-9,)),
+    ("a large number", lambda x: np.sqrt(x), (1e12,)),
+    ("an integer beside", lambda x, n: x**n, (2.0, 3)),
+    ("the value itself is used as a constant", lambda x: x * 3.0, (fg.constant(2.0),)),
+    ("a linear algebra", lambda a: np.linalg.det(a), (np.array([[2.0, 1.0], [0.5, 3.0]]),)),
+    ("without elements", lambda x, y: np.sum(x) + y, (np.zeros((0, 3)), 2.0)),
+    ("with its own rule", fg.checkpoint(np.sin), (0.7,)),
+    ("next to a kink", lambda x: np.maximum(x, 1.0), (1.00001,)),
+    ("next to a kink, on the other side", lambda x: np.abs(x) * 2.0, (-1e-5,)),
+]
+
+
+@pytest.mark.parametrize(("f", "args"), [pytest.param(*row[1:], id=row[0]) for row in RIGHT])
+@pytest.mark.parametrize("order", [1, 2])
+def test_right_derivatives(f, args, order):
+    report = fg.check(f, *args, order=order)
+    assert report.ok, report
+    assert report.verdict() == "All derivatives agree."
+    assert not report.problems
+    assert [each.where for each in report.derivatives if each.where.startswith("order 2: ")] or order == 1
+    assert report.derivatives
+    for each in report.derivatives:
+        assert each.agrees
+        assert not each.kink
+        assert each.error <= 1e-6 * max(1.0, abs(each.numeric))
+
+
+def test_what_is_looked_at():
+    report = fg.check(lambda p, x, n: p["w"] * x**n, {"w": np.ones(2)}, 3.0, 2)
+    assert [each.where for each in report.derivatives] == ["p['w'][0]", "p['w'][1]", "x"]
+    report = fg.check(lambda p, x, n: p["w"] * x**n, {"w": np.ones(2)}, 3.0, 2, argnums="x")
+    assert [each.where for each in report.derivatives] == ["x"]
+    report = fg.check(lambda x, scale=1.0: x * scale, 3.0, scale=2.0, argnums=["scale", "x"])
+    assert [each.where for each in report.derivatives] == ["scale", "x"]
+    assert [each.where for each in fg.check(lambda z: z * z, 1j).derivatives] == ["z", "z, imaginary part"]
+    report = fg.check(lambda x: np.sum(x), np.ones(7))
+    assert [each.where for each in report.derivatives] == [f"x, random direction {i}" for i in range(3)]
+
+
+def test_the_numbers():
+    (row,) = fg.check(lambda x: x**3, 2.0).derivatives
+    assert (row.forward, row.reverse) == (12.0, 12.0)
+    assert row.numeric == pytest.approx(12.0, rel=1e-12)
+    assert 0 <= row.error < 1e-10
+
+
+WRONG = [
+    ("a reverse rule", with_a_wrong_rule, (1.0,), 1, "Derivatives disagree: x."),
+    ("a forward rule", with_a_wrong_forward_rule, (1.0,), 1, "Derivatives disagree: x."),
+    ("a second derivative", with_a_wrong_second_derivative, (1.0,), 2, "Derivatives disagree: order 2: x."),
+    ("one of two arguments", lambda x, y: np.sin(x) * with_a_wrong_rule(y), (1.0, 2.0), 1, "disagree: y."),
+    ("a random function", lambda x: x * np.random.default_rng().uniform(), (1.0,), 1, "gives another value each time"),
+    ("a value that is not finite", lambda x: np.log(x - 1.0), (1.0,), 1, "The value is not finite"),
+]
+
+
+@pytest.mark.parametrize(("f", "args", "order", "text"), [pytest.param(*row[1:], id=row[0]) for row in WRONG])
+def test_wrong_derivatives(f, args, order, text):
+    report = fg.check(f, *args, order=order)
+    assert not report.ok
+    with pytest.raises(AssertionError, match=f"check of .*: .*{text}"):
+        raise AssertionError(str(report))
+
+
+def test_a_wrong_second_derivative_needs_order_two():
+    assert fg.check(with_a_wrong_second_derivative, 1.0).ok
+
+
+def test_both_modes_are_compared():
+    """The rules are right for the differences of neither; here reverse follows from the forward rule."""
+    (row,) = fg.check(with_a_wrong_rule, 1.0).derivatives
+    assert row.forward == row.reverse == pytest.approx(math.cos(1.0) * 1.001)
+    assert row.numeric == pytest.approx(math.cos(1.0), rel=1e-10)
+    assert row.cells()[-1] == "DISAGREE"
+
+
+# Kinks
+
+KINKS = [
+    ("abs", lambda x: np.abs(x), 0.0, "abs", "on a point"),
+    ("maximum", lambda x: np.maximum(x, 2.0), 2.0, "maximum", "on a point"),
+    ("minimum", lambda x: np.minimum(2.0, x), 2.0, "minimum", "on a point"),
+    ("clip", lambda x: np.clip(x, 0.0, 1.0), 1.0, "minimum", "on a point"),
+    ("relu", lambda x: np.where(x > 0, x, 0.0), 0.0, "greater", "on a point"),
+    ("a Python branch", branch, 1.0, "greater", "on a point"),
+    ("largest of equals", lambda x: np.max(np.stack([x, 4.0 - x])), 2.0, "max", "on a point"),
+    ("floor", lambda x: np.floor(x) * x, 2.0, "floor", "on a point"),
+    ("round", lambda x: np.round(x) * x, 2.5, "round", "on a point"),
+    ("astype", lambda x: x.astype(int) * x, 3.0, "astype", "on a point"),
+]
+
+
+@pytest.mark.parametrize(("f", "x", "operation", "text"), [pytest.param(*row[1:], id=row[0]) for row in KINKS])
+def test_a_point_on_a_kink(f, x, operation, text):
+    report = fg.check(f, x)
+    assert not report.ok
+    assert report.verdict() == "The point is on a kink, where there is no derivative: x."
+    assert [each.kink for each in report.derivatives] == [True]
+    kink = report.kinks[0]
+    assert (kink.kind, kink.operation) == ("kink", operation)
+    assert text in kink.text
+    assert kink.line.startswith("test_check.py:")
+
+
+def test_a_point_near_a_kink():
+    report = fg.check(lambda x: np.maximum(x, 1.0), 1.00001)
+    assert report.ok
+    assert report.kinks[0].text.startswith("The arguments of maximum are 1e-05 away from a point")
+    assert fg.check(lambda x: np.maximum(x, 1.0), 1.01).kinks == ()
+
+
+def test_a_kink_of_one_element():
+    report = fg.check(lambda x: np.sum(np.abs(x)), np.array([1.0, 0.0, -1.0]))
+    assert [each.kink for each in report.derivatives] == [False, True, False]
+    assert "no derivative: x[1]." in report.verdict()
+
+
+def test_the_end_of_a_domain():
+    report = fg.check(lambda x: np.sqrt(x), 0.0)
+    assert report.derivatives[0].kink
+    assert not report.ok
+
+
+def test_a_steep_or_curved_function_is_no_kink():
+    assert fg.check(lambda x: np.tanh(1000.0 * x), 1e-4).ok
+    assert fg.check(lambda x: x**4, 0.0).ok
+    assert fg.check(lambda x: np.cosh(x) * 1e8, 0.0).ok
+    for number in range(1, 9):
+        assert fg.check(lambda x: np.sin(x), number * np.pi).ok  # straight, but for the rounding of its values
+
+
+# Cuts
+
+CUTS = [
+    ("float()", lambda x: x * float(x), "float()", "x * float(x)"),
+    ("math", lambda x: math.sin(x) + x, "float()", "math.sin(x) + x"),
+    ("all of it", lambda x: math.sin(x), "float()", "math.sin(x)"),
+    (".numpy()", lambda x: x * x.numpy(), ".numpy()", "x * x.numpy()"),
+    ("stop_gradient", lambda x: x * fg.stop_gradient(x), "stop_gradient", "fg.stop_gradient(x)"),
+]
+
+
+@pytest.mark.parametrize(("f", "operation", "line"), [pytest.param(*row[1:], id=row[0]) for row in CUTS])
+def test_what_is_left_out(f, operation, line):
+    report = fg.check(f, 3.0)
+    assert not report.ok
+    assert report.verdict() == "Derivatives disagree: x."
+    assert report.cuts[0].operation == operation
+    assert line in report.cuts[0].line
+    assert f"{operation} at test_check.py:" in str(report)
+
+
+def test_a_constant_is_no_cut():
+    report = fg.check(lambda x: np.round(x) * 2.0, 3.2)
+    assert report.ok
+    assert report.cuts[0].kind == "rounding"
+    report = fg.check(lambda x, y: y * 2.0, 3.2, 1.0)
+    assert report.ok
+    assert report.cuts == ()
+    assert fg.check(lambda x: 5.0, 3.2).ok
+
+
+# The report
+
+
+def test_the_text():
+    lines = str(fg.check(lambda x, y: x * y, 2.0, np.float32(3.0))).split("\n")
+    assert lines[0] == "check of <lambda>: All derivatives agree."
+    assert lines[1:4] == [
+        "  x: float64[], gradient float64[]",
+        "  y: float32[], gradient float32[]",
+        "  value: 6.0 (float64[])",
+    ]
+    assert lines[4].split() == ["forward", "reverse", "differences", "error"]
+    assert [line.split()[0] for line in lines[5:]] == ["x", "y"]
+    assert all(line.endswith("agree") for line in lines[5:])
+
+
+def test_html():
+    page = fg.check(lambda x: np.where(x < 1.0, x, 2.0 * x), 1.0)._repr_html_()
+    assert "<th>forward</th>" in page
+    assert "<td>kink</td>" in page
+    assert "x &lt; 1.0" in page
+    assert "x < 1.0" not in page
+
+
+def test_what_it_refuses():
+    with pytest.raises(errors.IntegerInputError, match="none of the arguments is a floating-point"):
+        fg.check(lambda x: x, 3)
+    with pytest.raises(errors.NotCallableError, match=r"not check\(f\(x\)\)"):
+        fg.check(fg.constant(3.0))
+    with pytest.raises(errors.NoResultError, match="forget to return"):
+        fg.check(lambda x: None, 3.0)
+    with pytest.raises(errors.OutputError, match="which is not a number"):
+        fg.check(lambda x: (x, "text"), 3.0)
+    with pytest.raises(errors.ParameterError, match="no parameter 'z'"):
+        fg.check(lambda x: x, 3.0, argnums="z")
+
+
+def test_nothing_is_changed():
+    x = np.array([1.0, 2.0])
+    t = fg.constant(x)
+
+    def f(x, t):
+        x[0] = x[1] * 3.0
+        return np.sum(x * t)
+
+    assert fg.check(f, x, t).ok
+    assert x.tolist() == t.tolist() == [1.0, 2.0]
+    assert "traced" not in repr(t)
+
+
+def test_inside_of_other_blocks():
+    with fg.debug_nans():
+        assert not fg.check(lambda x: np.sqrt(x), 0.0).ok
+        with pytest.raises(errors.NonFiniteError, match="log gave"):
+            np.log(fg.constant(0.0))
+
+
+def test_the_error_of_the_differences_is_honest():
+    rng = np.random.default_rng(0)
+    pairs = [(np.exp, np.exp), (np.sin, np.cos), (np.log, np.reciprocal), (np.sqrt, lambda x: 0.5 / np.sqrt(x))]
+    for f, slope in pairs:
+        for x in rng.uniform(0.1, 5.0, 20):
+            value, error = _extrapolated(lambda step: float(f(x + step)), 0.05 * abs(x))
+            assert abs(value - slope(x)) <= 10 * error + 1e-9 * abs(slope(x))
