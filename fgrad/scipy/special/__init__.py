@@ -1,7 +1,81 @@
 """Special functions, as in `scipy.special`.
 
 SciPy's own names work on tensors without this module: `scipy.special.gammaln(t)`. It has them all again,
-and those that do not dispatch.
+and those that do not dispatch, such as `softmax(x, axis=1)` and `polygamma(1, x)`. Each family of functions
+has its file, where the derivatives stand.
 """
 
-from fgrad.ops.reductions import logsumexp as logsumexp
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from fgrad.scipy.special import airys as airys
+from fgrad.scipy.special import bessel as bessel
+from fgrad.scipy.special import betas as betas
+from fgrad.scipy.special import distributions as distributions
+from fgrad.scipy.special import elementary as elementary
+from fgrad.scipy.special import elliptic as elliptic
+from fgrad.scipy.special import equations as equations
+from fgrad.scipy.special import errorfunctions as errorfunctions
+from fgrad.scipy.special import ferrers as ferrers
+from fgrad.scipy.special import hypergeometric as hypergeometric
+from fgrad.scipy.special import information as information
+from fgrad.scipy.special import integrals as integrals
+from fgrad.scipy.special import kolmogorovsmirnov as kolmogorovsmirnov
+from fgrad.scipy.special import noncentral as noncentral
+from fgrad.scipy.special import normal as normal
+from fgrad.scipy.special import polynomials as polynomials
+from fgrad.scipy.special import struves as struves
+from fgrad.scipy.special.bessel import h1vp as h1vp
+from fgrad.scipy.special.bessel import h2vp as h2vp
+from fgrad.scipy.special.bessel import ivp as ivp
+from fgrad.scipy.special.bessel import jvp as jvp
+from fgrad.scipy.special.bessel import kvp as kvp
+from fgrad.scipy.special.bessel import yvp as yvp
+from fgrad.scipy.special.choices import comb as comb
+from fgrad.scipy.special.choices import factorial as factorial
+from fgrad.scipy.special.choices import factorial2 as factorial2
+from fgrad.scipy.special.choices import factorialk as factorialk
+from fgrad.scipy.special.choices import perm as perm
+from fgrad.scipy.special.dirichlet import diric as diric
+from fgrad.scipy.special.gammas import multigammaln as multigammaln
+from fgrad.scipy.special.gammas import polygamma as polygamma
+from fgrad.scipy.special.gammas import zeta as zeta
+from fgrad.scipy.special.lambert import lambertw as lambertw
+from fgrad.scipy.special.logistic import log_softmax as log_softmax
+from fgrad.scipy.special.logistic import logsumexp as logsumexp
+from fgrad.scipy.special.logistic import softmax as softmax
+from fgrad.scipy.special.spherical import spherical_in as spherical_in
+from fgrad.scipy.special.spherical import spherical_jn as spherical_jn
+from fgrad.scipy.special.spherical import spherical_kn as spherical_kn
+from fgrad.scipy.special.spherical import spherical_yn as spherical_yn
+
+if hasattr(scipy.special, "sph_harm_y"):  # since SciPy 1.15
+    from fgrad.scipy.special.harmonics import assoc_legendre_p as assoc_legendre_p
+    from fgrad.scipy.special.harmonics import assoc_legendre_p_all as assoc_legendre_p_all
+    from fgrad.scipy.special.harmonics import legendre_p as legendre_p
+    from fgrad.scipy.special.harmonics import legendre_p_all as legendre_p_all
+    from fgrad.scipy.special.harmonics import sph_harm_y as sph_harm_y
+    from fgrad.scipy.special.harmonics import sph_harm_y_all as sph_harm_y_all
+    from fgrad.scipy.special.harmonics import sph_legendre_p as sph_legendre_p
+    from fgrad.scipy.special.harmonics import sph_legendre_p_all as sph_legendre_p_all
+
+_TAKE_TENSORS = ("sinc", "softplus")
+"""Functions of SciPy that are no ufuncs, and take tensors, because NumPy's functions are all they call."""
+
+
+def __getattr__(name: str) -> Any:
+    """Return the function of SciPy that takes tensors by itself."""
+    function = getattr(scipy.special, name, None)
+    if isinstance(function, np.ufunc) or (function is not None and name in _TAKE_TENSORS):
+        return function
+    reason = "scipy.special has it, but it takes no traced tensors" if function else "nor has scipy.special"
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; {reason}")
+
+
+def __dir__() -> list[str]:
+    ufuncs = [name for name in dir(scipy.special) if isinstance(getattr(scipy.special, name), np.ufunc)]
+    return sorted({*globals(), *ufuncs, *(name for name in _TAKE_TENSORS if hasattr(scipy.special, name))})

@@ -1,0 +1,203 @@
+"""What the families of special functions are declared with, besides `elementwise`.
+
+    rule_of(slope)                 the rule of an argument from the derivative along it
+    along_last(jv, slope, "v")     a function that has a derivative along its last argument alone
+    several(airy, slopes)          a ufunc with several results
+    in_halves(jve, parts)          a function of complex numbers without a complex derivative
+    order("jv", "v", 0)            the rule of an argument in which there is no closed form
+    power_series(x, coefficients)  the sum of a series, where another formula would lose digits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.primitive import ZERO, Primitive, Rule
+from fgrad.ops.batching import elementwise_batch
+from fgrad.ops.elementwise import astype
+from fgrad.ops.families import SHAPES, Domain, elementwise, register, sample, scale, without_closed_form
+
+Slopes = Callable[..., Sequence[Any]]
+"""Takes the results and the arguments; returns one derivative for each result."""
+
+
+def order(function: str, argument: str, place: int, instead: str = "") -> Rule:
+    """Return the rule of an argument that has no closed form: an error, unless it holds integers.
+
+    Args:
+        function: of `scipy.special`.
+        argument: its name in the documentation of the function.
+        place: its position.
+        instead: what to write; a sentence.
+    """
+    refuse = without_closed_form(f"scipy.special.{function}", argument, instead)
+
+    def rule(ans: Any, *args: Any) -> Any:
+        return refuse(ans, *args) if args[place].dtype.kind in "fc" else None
+
+    return rule
+
+
+def orders(function: str, arguments: str) -> tuple[Rule, ...]:
+    """Return the rules of leading arguments without closed form, by their names."""
+    return tuple(order(function, argument, place) for place, argument in enumerate(arguments.split()))
+
+
+def arrays_of(args: Sequence[Any]) -> list[Any]:
+    """Return arguments, with lists as arrays; Python's numbers stay what adapts to the dtype of others."""
+    return [x if hasattr(x, "dtype") or isinstance(x, (int, float, complex)) else np.asarray(x) for x in args]
+
+
+def fitting(slope: Any, wanted: Any) -> Any:
+    """Return a slope in the precision of the dtype of the result, whatever the constants in it have made of it."""
+    if slope.dtype.kind != wanted.kind:
+        wanted = np.result_type(wanted, np.complex64) if slope.dtype.kind == "c" else np.zeros((), wanted).real.dtype
+    return slope if slope.dtype == wanted else astype(slope, wanted)
+
+
+def rule_of(slope: Callable[..., Any], keeps_ans: bool = False) -> Rule:
+    """Return the reverse rule that multiplies by a slope, a function of the arguments, or of the result and those."""
+
+    def rule(ans: Any, *args: Any) -> Any:
+        dtype = ans.dtype
+        if keeps_ans:
+            return lambda ct: ct * fitting(slope(ans, *arrays_of(args)), dtype)
+        return lambda ct: ct * fitting(slope(*arrays_of(args)), dtype)
+
+    return rule
+
+
+def along_last(
+    function: Any, slope: Callable[..., Any], constants: str = "", keeps_ans: bool = False, **facts: Any
+) -> Primitive:
+    """Declare an elementwise function that has a derivative along its last argument alone.
+
+    Args:
+        function: a ufunc, or a function that broadcasts.
+        slope: takes the arguments, returns the derivative.
+        constants: names of the arguments in front, which have no closed form.
+        keeps_ans: whether `slope` takes the result in front of the arguments, which keeps it in memory.
+        facts: as `elementwise` takes them.
+    """
+    name = facts.get("name") or function.__name__
+    return elementwise(function, *orders(name, constants), rule_of(slope, keeps_ans), **facts)
+
+
+def several(
+    ufunc: np.ufunc,
+    *slopes: Slopes,
+    constants: str = "",
+    domain: Domain | tuple[Domain, ...] = (-2.0, 2.0),
+    complex: bool = True,
+    leading: tuple[Any, ...] = (),
+) -> Primitive:
+    """Declare an elementwise ufunc with several results.
+
+    Args:
+        ufunc: of `scipy.special`.
+        slopes: for each argument the derivatives of all results along it. What is a pair stands for
+            dz -> a dz + b conj(dz).
+        constants: names of the arguments in front of those, which have no closed form.
+        domain, complex, leading: as `elementwise` takes them.
+    """
+    refusals = orders(ufunc.__name__, constants)
+
+    def reverse(slopes: Slopes) -> Rule:
+        def rule(ans: Any, *args: Any) -> Any:
+            def pullback(cts: Any) -> Any:
+                found = enumerate(slopes(ans, *arrays_of(args)))
+                parts = [_backward(cts[i], slope, ans[i]) for i, slope in found]
+                return sum(parts[1:], parts[0])
+
+            return pullback
+
+        return rule
+
+    def forward(tangents: Sequence[Any], ans: Any, *args: Any) -> Any:
+        results: list[Any] = [ZERO] * ufunc.nout
+        for place, t in enumerate(tangents):
+            if t is ZERO:
+                continue
+            if place < len(refusals):
+                refusals[place](ans, *args)
+                continue
+            with np.errstate(all="ignore"):
+                found = slopes[place - len(refusals)](ans, *arrays_of(args))
+                parts = [_forward(t, *pair) for pair in zip(found, ans, strict=True)]
+            results = [part if total is ZERO else total + part for part, total in zip(parts, results, strict=True)]
+        return tuple(results)
+
+    primitive = Primitive(
+        ufunc.__name__,
+        ufunc,
+        (*refusals, *map(reverse, slopes)),
+        forward,
+        samples=tuple(
+            sample(*each, domain=domain, complex=complex, leading=leading) for each in SHAPES[ufunc.nin - len(leading)]
+        ),
+    )
+    primitive.batch = elementwise_batch(primitive)
+    return register(primitive)
+
+
+def _backward(ct: Any, slope: Any, ans: Any) -> Any:
+    """Return a cotangent carried back along a slope, or a pair of them."""
+    if not isinstance(slope, tuple):
+        return scale(ct, fitting(slope, ans.dtype))
+    along, against = (fitting(each, ans.dtype) for each in slope)
+    return scale(ct, along) + np.conjugate(scale(ct, against))
+
+
+def _forward(t: Any, slope: Any, ans: Any) -> Any:
+    if not isinstance(slope, tuple):
+        return scale(t, fitting(slope, ans.dtype))
+    along, against = (fitting(each, ans.dtype) for each in slope)
+    return scale(t, along) + scale(np.conjugate(t), against)
+
+
+def in_halves(ufunc: np.ufunc, slope: Callable[..., Any], constants: str = "", **facts: Any) -> Primitive:
+    """Declare an elementwise ufunc which along its last argument changes by a dz + b conj(dz).
+
+    Args:
+        ufunc: of `scipy.special`.
+        slope: takes the result and the arguments; returns the pair, or for real numbers their sum.
+        constants: names of the arguments in front, which have no closed form.
+        facts: as `elementwise` takes them.
+    """
+    refusals = orders(ufunc.__name__, constants)
+
+    def rule(ans: Any, *args: Any) -> Any:
+        return lambda ct: _backward(ct, slope(ans, *arrays_of(args)), ans)
+
+    def forward(tangents: Sequence[Any], ans: Any, *args: Any) -> Any:
+        *first, t = tangents
+        for refusal, each in zip(refusals, first, strict=True):
+            if each is not ZERO:
+                refusal(ans, *args)
+        if t is ZERO:
+            return ZERO
+        with np.errstate(all="ignore"):
+            return _forward(t, slope(ans, *arrays_of(args)), ans)
+
+    return elementwise(ufunc, *refusals, rule, jvp=forward, scales=False, **facts)
+
+
+def power_series(x: Any, coefficients: Sequence[Any]) -> Any:
+    """Return the sum of `coefficients[k] * x**k`."""
+    total: Any = coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        total = total * x + coefficient
+    return total
+
+
+def near(x: Any, is_near: Any) -> Any:
+    """Return `x` where it lies near, and 0 elsewhere, for a series that serves there alone."""
+    return np.where(is_near, x, 0)
+
+
+def far(x: Any, is_near: Any) -> Any:
+    """Return `x` where it does not lie near, and 1 elsewhere, for a formula with a pole."""
+    return np.where(is_near, 1, x)

@@ -1,0 +1,267 @@
+"""Bessel functions: J, Y, I, K, Hankel's, those scaled by exponentials, and Python functions of their derivatives.
+
+The derivatives are differences or sums of neighbouring orders. Where those cancel, which for the scaled
+functions of large arguments is nearly to the last digit, the expansions for large arguments are
+differentiated instead. There is no closed form in the order. Sections are those of https://dlmf.nist.gov.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import comb, pi
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from fgrad.core.primitive import Primitive
+from fgrad.core.tensor import Tensor, apply
+from fgrad.ops.batching import elementwise_batch
+from fgrad.ops.families import register, sample, scale
+from fgrad.scipy._plain import differentiates
+from fgrad.scipy.special._several import along_last, far, in_halves, near, order
+
+# Derivatives by the recurrences 10.6.1 and 10.29.1
+
+
+def _half_difference(function: Any, v: Any, z: Any) -> Any:
+    return 0.5 * function(v - 1, z) - 0.5 * function(v + 1, z)
+
+
+def _half_sum(function: Any, v: Any, z: Any) -> Any:
+    return 0.5 * function(v - 1, z) + 0.5 * function(v + 1, z)
+
+
+def _unless_infinite(infinite: Any, slope: Any) -> Any:
+    """Return the slope of Y_v, v > 0, near its pole: minus what is infinite, where terms say infinity less infinity."""
+    return np.where(np.isinf(infinite), -infinite, slope)
+
+
+def _second_kind(function: Any, v: Any, z: Any) -> Any:
+    """Return the derivative of Y, whose neighbour of the larger order is infinite first on the way to 0."""
+    before, after = function(v - 1, z), function(v + 1, z)
+    slope = 0.5 * before - 0.5 * after
+    if z.dtype.kind == "c":
+        return slope
+    return np.where(np.isinf(before), _unless_infinite(np.where(np.greater_equal(v, 0), after, -before), slope), slope)
+
+
+def _order_one(zero: Any, one: Any, two: Any, sign: int, x: Any) -> Any:
+    """Return the derivative of a function of order 1 from its neighbours, or by its own value from 1 on.
+
+    The functions of order 2 lose digits for very large arguments, and overflow early.
+    """
+    is_near, before = np.abs(x) < 1, zero(x)
+    beyond = np.where(np.isinf(before), before, before - one / far(x, is_near))
+    return np.where(is_near, 0.5 * (before + sign * two(2, near(x, is_near))), beyond)
+
+
+# Functions of complex numbers that are scaled by the size of an exponential function: along z they change by
+# the recurrence, and by the real or imaginary part of dz in the exponent.
+
+
+def _scaled_by_imaginary_part(function: Any, ans: Any, v: Any, z: Any) -> Any:
+    slope = _half_difference(function, v, z)
+    if z.dtype.kind != "c":
+        return slope
+    turn = 0.5j * np.sign(np.imag(z)) * ans
+    return slope + turn, -turn
+
+
+def _scaled_by_real_part(function: Any, ans: Any, v: Any, z: Any) -> Any:
+    if z.dtype.kind != "c":
+        return scaled_derivative("ive", v, z)
+    decay = 0.5 * np.sign(np.real(z)) * ans
+    return _half_sum(function, v, z) - decay, -decay
+
+
+# The derivatives of scaled functions. A function that is s times itself, and half the sum or difference of its
+# neighbours, along z, is differentiated n times by the n-th power of that. From 50 on, and from where the square
+# of the order allows, the expansions 10.17.5, 10.17.6, 10.40.1 and 10.40.2 are differentiated term by term.
+
+
+class _Kind:
+    """One scaled function: its ufunc, how neighbours make its derivative, and its expansion.
+
+    Attributes:
+        function: the ufunc.
+        step: what the functions of order v - 1, v, v + 1 count in its derivative, for z > 0.
+        turn: the ratio of the signs of successive terms of the expansion.
+        lead: the factor in front of it, for an order; without 1 / sqrt(z).
+        holds: where the expansion does; near one half of the real axis those of Hankel's functions do not.
+    """
+
+    def __init__(self, function: Any, step: list[Any], turn: complex, lead: Any, holds: Any) -> None:
+        self.function, self.step, self.turn, self.lead, self.holds = function, step, turn, lead, holds
+
+
+def _everywhere(z: Any) -> Any:
+    return True
+
+
+_KINDS = {
+    "ive": _Kind(special.ive, [0.5, -1, 0.5], -1, lambda v: (2 * pi) ** -0.5, _everywhere),
+    "kve": _Kind(special.kve, [-0.5, 1, -0.5], 1, lambda v: (pi / 2) ** 0.5, _everywhere),
+    "hankel1e": _Kind(
+        special.hankel1e, [0.5, -1j, -0.5], 1j, lambda v: (2 / pi) ** 0.5 * np.exp(-1j * pi * (v / 2 + 0.25)),
+        lambda z: (np.real(z) > 0) | (np.imag(z) >= 0) | (np.imag(z) < -20),
+    ),
+    "hankel2e": _Kind(
+        special.hankel2e, [0.5, 1j, -0.5], -1j, lambda v: (2 / pi) ** 0.5 * np.exp(1j * pi * (v / 2 + 0.25)),
+        lambda z: (np.real(z) > 0) | (np.imag(z) <= 0) | (np.imag(z) > 20),
+    ),
+}  # fmt: skip
+
+
+def _expansion(kind: _Kind, v: Any, z: Any, n: int) -> Any:
+    """Return the n-th derivative of the expansion for large arguments."""
+    term: Any = kind.lead(v) * z ** (-0.5 - n)
+    total: Any = 0.0
+    for k in range(30):
+        if k:
+            term = term * (kind.turn * (4 * v * v - (2 * k - 1) ** 2) / (8 * k)) / z
+        total = total + term * float(np.prod([-0.5 - k - j for j in range(n)]))
+    return total
+
+
+def _by_neighbours(kind: _Kind, v: Any, z: Any, n: int) -> Any:
+    """Return the n-th derivative by the recurrence, n times."""
+    weights = np.ones(1)
+    for _ in range(n):
+        weights = np.convolve(weights, kind.step)
+    return sum(weight * kind.function(v + j, z) for j, weight in enumerate(weights, start=-n))
+
+
+def _reflected(v: Any, x: Any, n: int) -> Any:
+    """Return the sign by which ive(v, x) differs from ive(v, |x|), after n derivatives; at 0 the mean of both sides."""
+    parity = 1.0 - 2 * np.remainder(v + n, 2)
+    sign = np.where(x < 0, parity, np.where(x == 0, (1 + parity) / 2, 1.0))
+    return np.where(np.equal(v, np.rint(v)), sign, np.where(x < 0, np.nan, 1.0))
+
+
+def _derivative_value(v: Any, z: Any, kind: str, n: int) -> Any:
+    """Return the n-th derivative of a scaled function along z."""
+    known = _KINDS[kind]
+    dtype = known.function(v, z).dtype
+    v, z = np.asarray(v, np.float64), np.asarray(z, np.result_type(z, np.float64))
+    positive = np.abs(z) if kind == "ive" else z
+    with np.errstate(all="ignore"):
+        is_far = (np.abs(z) > np.maximum(50, v * v / 4)) & known.holds(positive)
+        beyond = _expansion(known, v, np.where(is_far, positive, 50.0), n)
+        found = np.where(is_far, beyond, _by_neighbours(known, v, positive, n))
+        if kind == "ive":
+            found = found * _reflected(v, z, n)
+    return found.astype(dtype)[()]
+
+
+def scaled_derivative(kind: str, v: Any, z: Any, n: int = 1) -> Any:
+    """Return the n-th derivative of a scaled function along z, which has derivatives itself."""
+    return apply(_derivatives, (v, z), {"kind": kind, "n": n})
+
+
+_derivatives = register(
+    Primitive(
+        "scaled_bessel_derivative",
+        _derivative_value,
+        (
+            lambda ans, v, z, kind, n: order(kind, "v", 0)(ans, v, z),
+            lambda ans, v, z, kind, n: lambda ct: ct * scaled_derivative(kind, v, z, n + 1),
+        ),
+        lambda tangents, ans, v, z, kind, n: scale(tangents[1], scaled_derivative(kind, v, z, n + 1)),
+        broadcasts=True,
+        scales=True,
+        samples=(
+            *(sample((2, 3), domain=(0.5, 90.0), leading=(1.5,), complex=False, kind=kind, n=1) for kind in _KINDS),
+            sample((), domain=(0.5, 9.0), leading=(0.7,), kind="kve", n=1),
+            sample((0,), domain=(0.5, 9.0), leading=(2,), kind="hankel1e", n=2),
+        ),
+    )
+)
+_derivatives.batch = elementwise_batch(_derivatives)
+
+# fmt: off
+# Orders 0 and 1
+_POSITIVE = (0.3, 6.0)
+_REAL: dict[str, Any] = {"domain": _POSITIVE, "complex": False}
+along_last(special.j0,  lambda x: -special.j1(x), **_REAL)
+along_last(special.j1,  lambda ans, x: _order_one(special.j0, ans, special.jv, -1, x), keeps_ans=True, **_REAL)
+along_last(special.y0,  lambda x: -special.y1(x), **_REAL)
+along_last(special.y1,  lambda ans, x: _unless_infinite(ans, special.y0(x) - ans / x), keeps_ans=True, **_REAL)
+along_last(special.i0,  lambda x: special.i1(x), **_REAL)
+along_last(special.i1,  lambda ans, x: _order_one(special.i0, ans, special.iv, 1, x), keeps_ans=True, **_REAL)
+along_last(special.k0,  lambda x: -special.k1(x), **_REAL)
+along_last(special.k1,  lambda ans, x: -special.k0(x) - ans / x, keeps_ans=True, **_REAL)
+along_last(special.i0e, lambda x: scaled_derivative("ive", 0, x), **_REAL)
+along_last(special.i1e, lambda x: scaled_derivative("ive", 1, x), **_REAL)
+along_last(special.k0e, lambda x: scaled_derivative("kve", 0, x), **_REAL)
+along_last(special.k1e, lambda x: scaled_derivative("kve", 1, x), **_REAL)
+
+# Any order, which is a constant
+_ORDER: dict[str, Any] = {"constants": "v", "leading": (1.5,), "domain": _POSITIVE}
+_WHOLE: dict[str, Any] = {"constants": "n", "leading": (2,), "domain": _POSITIVE, "complex": False}
+along_last(special.jv,       lambda v, z: _half_difference(special.jv, v, z), **_ORDER)
+along_last(special.yv,       lambda v, z: _second_kind(special.yv, v, z), **_ORDER)
+along_last(special.iv,       lambda v, z: _half_sum(special.iv, v, z), **_ORDER)
+along_last(special.kv,       lambda v, z: -_half_sum(special.kv, v, z), **_ORDER)
+along_last(special.hankel1,  lambda v, z: _half_difference(special.hankel1, v, z), **_ORDER)
+along_last(special.hankel2,  lambda v, z: _half_difference(special.hankel2, v, z), **_ORDER)
+along_last(special.yn,       lambda n, x: _second_kind(special.yn, n, x), **_WHOLE)
+along_last(special.kn,       lambda n, x: -_half_sum(special.kn, n, x), **_WHOLE)
+along_last(special.kve,      lambda v, z: scaled_derivative("kve", v, z), **_ORDER)
+along_last(special.hankel1e, lambda v, z: scaled_derivative("hankel1e", v, z), **_ORDER)
+along_last(special.hankel2e, lambda v, z: scaled_derivative("hankel2e", v, z), **_ORDER)
+in_halves(special.jve,       lambda ans, v, z: _scaled_by_imaginary_part(special.jve, ans, v, z), **_ORDER)
+in_halves(special.yve,       lambda ans, v, z: _scaled_by_imaginary_part(special.yve, ans, v, z), **_ORDER)
+in_halves(special.ive,       lambda ans, v, z: _scaled_by_real_part(special.ive, ans, v, z), **_ORDER)
+# fmt: on
+
+
+# Derivatives as functions (10.6.7, 10.29.5)
+
+
+def _of_order(scipys: Any, function: Any, v: Any, z: Any, n: Any, sign: int, lead: int = 1) -> Any:
+    """Return the n-th derivative of a Bessel function, as a sum over orders."""
+    scipys(0, 1.0, n)  # SciPy's checks of `n`, and its messages
+    if n == 0:
+        return function(v, z)
+    v = v if type(v) is Tensor else np.asarray(v)
+    terms = [sign**i * comb(n, i) * function(v - n + 2 * i, z) for i in range(n + 1)]
+    return lead**n * sum(terms[1:], terms[0]) / 2.0**n
+
+
+def _enter(name: str, function: np.ufunc, what: str, sign: int, lead: int, call: str, shown: str) -> Callable[..., Any]:
+    scipys = getattr(special, name)
+
+    def answer(v: Any, z: Any, n: int = 1) -> Any:
+        return _of_order(scipys, function, v, z, n, sign, lead)
+
+    answer.__name__ = answer.__qualname__ = name
+    answer.__doc__ = f"""Return the n-th derivative of {what} along `z`, as `scipy.special.{name}` does.
+
+    Args:
+        v: the order, a constant.
+        z: real or complex numbers.
+        n: how often the function is differentiated.
+
+    Returns:
+        An array of the shape to which `v` and `z` broadcast.
+
+    Raises:
+        NoClosedFormError: a NotImplementedError; `v` is traced.
+        ValueError: `n` is negative or no whole number.
+
+    Example:
+        >>> import fgrad as fg, fgrad.scipy.special
+        >>> print(f"{{fg.grad(lambda z: fgrad.scipy.special.{name}{call})(1.5):.6f}}")
+        {shown}
+    """
+    found: Callable[..., Any] = differentiates(scipys)(answer)
+    return found
+
+
+jvp = _enter("jvp", special.jv, "the Bessel function J", -1, 1, "(0, z)", "-0.139870")
+yvp = _enter("yvp", special.yv, "the Bessel function Y", -1, 1, "(0, z)", "-0.657321")
+ivp = _enter("ivp", special.iv, "the modified Bessel function I", 1, 1, "(0, z)", "0.992279")
+kvp = _enter("kvp", special.kv, "the modified Bessel function K", 1, -1, "(0, z)", "0.398731")
+h1vp = _enter("h1vp", special.hankel1, "Hankel's function of the first kind", -1, 1, "(0, z).real", "-0.139870")
+h2vp = _enter("h2vp", special.hankel2, "Hankel's function of the second kind", -1, 1, "(0, z).real", "-0.139870")

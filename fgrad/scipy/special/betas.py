@@ -1,0 +1,68 @@
+"""The beta function and what is made of it: logarithm, binomial coefficients, incomplete integrals.
+
+    scipy.special.beta, betaln, binom, betainc, betaincc, betaincinv, betainccinv
+
+One line is one function: the reverse rule of each argument, which applied to a tangent is the forward rule.
+Differences of digamma functions are taken by `digamma_difference`, which does not cancel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from fgrad.ops.families import without_closed_form
+from fgrad.scipy.special._declaring import declare
+from fgrad.scipy.special.densities import beta_density
+from fgrad.scipy.special.gammas import digamma_difference, is_pole, rgamma_slope
+
+
+def _shape(name: str, argument: str) -> Any:
+    """Return the rule of a shape parameter."""
+    return without_closed_form(f"scipy.special.{name}", argument)
+
+
+# fmt: off
+declare(special.beta,        lambda ans, a, b: lambda ct: ct * (-ans * digamma_difference(a, b)),
+                             lambda ans, a, b: lambda ct: ct * (-ans * digamma_difference(b, a)), domain=(0.3, 3))
+declare(special.betaln,      lambda ans, a, b: lambda ct: ct * -digamma_difference(a, b),
+                             lambda ans, a, b: lambda ct: ct * -digamma_difference(b, a), domain=(0.3, 3))
+declare(special.binom,       lambda ans, n, k: lambda ct: ct * _binomial_slope(ans, n, k),
+                             lambda ans, n, k: lambda ct: ct * _binomial_slope_of_choice(ans, n, k),
+                             domain=((3.2, 5), (0.3, 3)))
+
+declare(special.betainc,     _shape("betainc", "a"), _shape("betainc", "b"),
+                             lambda ans, a, b, x: lambda ct: ct * beta_density(a, b, x),
+                             leading=(1.5, 2.5), domain=(0.1, 0.9))
+declare(special.betaincc,    _shape("betaincc", "a"), _shape("betaincc", "b"),
+                             lambda ans, a, b, x: lambda ct: ct * -beta_density(a, b, x),
+                             leading=(1.5, 2.5), domain=(0.1, 0.9))
+declare(special.betaincinv,  _shape("betaincinv", "a"), _shape("betaincinv", "b"),
+                             lambda ans, a, b, y: lambda ct: ct / beta_density(a, b, ans),
+                             leading=(1.5, 2.5), domain=(0.1, 0.9))
+declare(special.betainccinv, _shape("betainccinv", "a"), _shape("betainccinv", "b"),
+                             lambda ans, a, b, y: lambda ct: ct / -beta_density(a, b, ans),
+                             leading=(1.5, 2.5), domain=(0.1, 0.9))
+# fmt: on
+
+
+def _binomial_slope(ans: Any, n: Any, k: Any) -> Any:
+    """Return the derivative of gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1) by n, also where it is 0 at a pole."""
+    rest = n - k + 1
+    at_pole = special.gamma(n + 1) * special.rgamma(k + 1) * (
+        special.psi(n + 1) * special.rgamma(rest) + rgamma_slope(rest)
+    )  # fmt: skip
+    return np.where(is_pole(rest), at_pole, ans * digamma_difference(rest, k))
+
+
+def _binomial_slope_of_choice(ans: Any, n: Any, k: Any) -> Any:
+    """Return the derivative by k, also where the coefficient is 0 at a pole."""
+    rest = n - k + 1
+    at_pole = special.gamma(n + 1) * (
+        rgamma_slope(k + 1) * special.rgamma(rest) - special.rgamma(k + 1) * rgamma_slope(rest)
+    )
+    return np.where(
+        np.logical_or(is_pole(rest), is_pole(k + 1)), at_pole, ans * digamma_difference(k + 1, n - 2 * k)
+    )

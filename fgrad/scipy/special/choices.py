@@ -1,0 +1,172 @@
+"""Numbers of choices, continued to real numbers: factorials, combinations, permutations.
+
+    factorial(n), factorial2(n, extend="complex"), factorialk(n, k, extend="complex"), comb(N, k), perm(N, k)
+
+They are functions here because SciPy's take no tensors. With `exact=True` they count in integers, which
+have no derivative.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from fgrad.ops.elementwise import astype
+from fgrad.ops.indexing import values_of
+from fgrad.ops.shaping import as_array
+from fgrad.ops.tracing import boxed_leaves, example_of
+from fgrad.scipy._plain import differentiates
+
+_scipy: Any = special
+"""SciPy's functions for keywords that are known when they run."""
+
+
+@differentiates(special.factorial)
+def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
+    """Return the product of the whole numbers up to `n`, for real numbers gamma(n + 1).
+
+    Args:
+        n: numbers.
+        exact: whether to count in integers, which takes whole numbers only.
+        extend: "zero", for 0 below 0, or "complex", for the gamma function there too.
+
+    Returns:
+        One number for each of `n`.
+
+    Raises:
+        ValueError: as SciPy's.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(factorial)(1.0)
+        Tensor(0.42278434)
+    """
+    if exact:
+        return boxed_leaves(_scipy.factorial(values_of(n, "factorial(n, exact=True)"), exact=True, extend=extend))
+    scipys = _scipy.factorial(example_of(n), extend=extend)  # also for its checks and messages
+    result = special.gamma(n + 1)
+    return astype(np.where(n < 0, 0, result) if extend == "zero" else result, scipys.dtype)
+
+
+@differentiates(special.factorial2)
+def factorial2(n: Any, exact: bool = False, extend: str = "zero") -> Any:
+    """Return the product of every other whole number up to `n`, continued by the gamma function.
+
+    Args:
+        n: numbers.
+        exact: whether to count in integers, which takes whole numbers only.
+        extend: "zero", which takes whole numbers only, or "complex".
+
+    Returns:
+        One number for each of `n`.
+
+    Raises:
+        ValueError: as SciPy's; for real numbers `extend="complex"` is wanted.
+
+    Example:
+        >>> import fgrad as fg
+        >>> print(f"{fg.grad(lambda n: factorial2(n, extend='complex'))(3.0):.4f}")
+        2.0945
+    """
+    if exact or extend != "complex":
+        return boxed_leaves(_scipy.factorial2(values_of(n, "factorial2(n)"), exact=exact, extend=extend))
+    scipys = _scipy.factorial2(example_of(n), extend=extend)  # also for its checks and messages
+    return astype(_multifactorial(n, 2), scipys.dtype)
+
+
+@differentiates(special.factorialk)
+def factorialk(n: Any, k: Any, exact: bool = False, extend: str = "zero") -> Any:
+    """Return the product of every k-th whole number up to `n`, continued by the gamma function.
+
+    Args:
+        n: numbers.
+        k: the distance, one number.
+        exact: whether to count in integers, which takes whole numbers only.
+        extend: "zero", which takes whole numbers only, or "complex".
+
+    Returns:
+        One number for each of `n`.
+
+    Raises:
+        ValueError: as SciPy's; for real numbers `extend="complex"` is wanted.
+
+    Example:
+        >>> import fgrad as fg
+        >>> print(f"{fg.grad(lambda n: factorialk(n, 3, extend='complex'))(4.0):.4f}")
+        2.2888
+    """
+    if exact or extend != "complex":
+        plain = [values_of(x, "factorialk(n, k)")[()] for x in (n, k)]
+        return boxed_leaves(_scipy.factorialk(*plain, exact=exact, extend=extend))
+    scipys = _scipy.factorialk(example_of(n), example_of(k), extend=extend)  # also for its checks and messages
+    return astype(_multifactorial(n, k), scipys.dtype)
+
+
+def _multifactorial(n: Any, k: Any) -> Any:
+    if np.all(np.real(example_of(k)) < 0):
+        k = as_array(k) * (1 + 0j)
+    return k ** ((n - 1) / k) * special.gamma(n / k + 1) * special.rgamma(1 / k + 1)
+
+
+@differentiates(special.comb)
+def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:  # noqa: N803  # SciPy's name
+    """Return how many ways there are to choose `k` of `N` things, continued by the gamma function.
+
+    Args:
+        N: how many there are.
+        k: how many are chosen; more than there are, or fewer than none, have 0 ways.
+        exact: whether to count in integers, which takes whole numbers only.
+        repetition: whether a thing may be chosen more than once.
+
+    Returns:
+        One number for each pair.
+
+    Raises:
+        ValueError: as SciPy's.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda n: comb(n, 2))(5.0)
+        Tensor(4.5)
+    """
+    if exact:
+        plain = [values_of(x, "comb(N, k, exact=True)")[()] for x in (N, k)]
+        return _scipy.comb(*plain, exact=True, repetition=repetition)
+    n, k = as_array(N), as_array(k)
+    if repetition:
+        nothing = np.logical_and(np.equal(k, 0), np.equal(n, 0))
+        return np.where(nothing, 1, special.binom(n + k - 1, k))
+    return np.where(_is_choice(n, k), special.binom(n, k), 0)
+
+
+@differentiates(special.perm)
+def perm(N: Any, k: Any, exact: bool = False) -> Any:  # noqa: N803  # SciPy's name
+    """Return how many ways there are to choose `k` of `N` things in order, continued by the gamma function.
+
+    Args:
+        N: how many there are.
+        k: how many are chosen; more than there are, or fewer than none, have 0 ways.
+        exact: whether to count in integers, which takes whole numbers only.
+
+    Returns:
+        One number for each pair.
+
+    Raises:
+        ValueError: as SciPy's.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda n: perm(n, 2))(5.0)
+        Tensor(9.)
+    """
+    if exact:
+        plain = [values_of(x, "perm(N, k, exact=True)")[()] for x in (N, k)]
+        return _scipy.perm(*plain, exact=True)
+    n, k = as_array(N), as_array(k)
+    return np.where(_is_choice(n, k), special.poch(n - k + 1, k), 0)
+
+
+def _is_choice(n: Any, k: Any) -> Any:
+    return np.logical_and(np.logical_and(k <= n, n >= 0), k >= 0)

@@ -1,0 +1,234 @@
+"""Elliptic integrals and Jacobi's elliptic functions.
+
+Everything is led back to Carlson's symmetric integrals, of which no formula has a pole where the integral has none:
+the textbook derivatives of K and E divide by m and by 1 - m. Derivatives of R_D and R_J are integrals of the same
+kind with higher powers, which SciPy does not have; they are computed here. Sections are those of https://dlmf.nist.gov.
+"""
+
+from __future__ import annotations
+
+from math import pi
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.tensor import apply
+from fgrad.ops.batching import elementwise_batch
+from fgrad.ops.families import ForEach, elementwise, register, sample, scale
+from fgrad.scipy.special._several import along_last, rule_of, several
+
+# The integral of a product of powers (t + x)**-a over all t > 0. Along each x it is an integral of this kind again.
+# With t = exp(u) the integrand is analytic in a strip, so that the trapezoidal rule converges exponentially, and
+# decays exponentially (L. N. Trefethen and J. A. C. Weideman, https://doi.org/10.1137/130932132).
+
+_DIGITS = 40.0
+"""What is left out is exp(-40) of the whole, a quarter of a rounding error."""
+
+_BLOCK = 4096
+
+
+def _integral_value(*args: Any, powers: tuple[float, ...]) -> Any:
+    """Return the integral, in the dtype of the arguments."""
+    dtype = np.result_type(*args, np.float32)
+    wide = np.result_type(dtype, np.float64)
+    arrays = np.broadcast_arrays(*(np.asarray(x, wide) for x in args))
+    columns = np.stack([x.ravel() for x in arrays])
+    found = np.empty(columns.shape[1], wide)
+    with np.errstate(all="ignore"):
+        for start in range(0, columns.shape[1], _BLOCK):
+            block = slice(start, start + _BLOCK)
+            found[block] = _integrals(columns[:, block], powers)
+    return found.reshape(arrays[0].shape).astype(dtype)[()]
+
+
+def _integrals(x: Any, powers: tuple[float, ...]) -> Any:
+    """Return the integrals for the columns of `x`, which are scaled to a largest size of 1."""
+    sizes = np.abs(x)
+    largest = np.max(sizes, axis=0)
+    x, sizes = x / largest, sizes / largest
+    total = sum(powers)
+    at_zero = np.max(np.where(sizes == 0, np.reshape(powers, (-1, 1)), 0).sum(axis=0))
+    smallest = np.min(sizes, where=sizes > 0, initial=1.0)
+    angle = np.max(np.abs(np.angle(x)), initial=0.0, where=np.isfinite(x))
+    step = 2 * pi * max(pi - angle, 0.02) / _DIGITS
+    first = np.log(smallest) - _DIGITS / (1 - at_zero if at_zero < 1 else 1)
+    t = np.exp(np.arange(first, _DIGITS / (total - 1), step))[:, None]
+    product = t
+    for row, power in zip(x, powers, strict=True):
+        root = (t + row) ** (-power / 2)  # the power itself may overflow where the product does not
+        product = product * root * root
+    infinite = np.where(sizes == 0, np.reshape(powers, (-1, 1)), 0).sum(axis=0) >= 1
+    outside = np.any((x.real < 0) & (x.imag == 0), axis=0)
+    found = np.where(infinite, np.inf, step * product.sum(axis=0) * largest ** (1 - total))
+    return np.where(outside, np.nan, found)
+
+
+def _integral(*args: Any, powers: tuple[float, ...]) -> Any:
+    return apply(_integrals_of, args, {"powers": powers})
+
+
+def _integral_slope(place: int, args: Any, powers: tuple[float, ...]) -> Any:
+    raised = tuple(power + (i == place) for i, power in enumerate(powers))
+    return -powers[place] * _integral(*args, powers=raised)
+
+
+def _integral_tangent(tangents: Any, ans: Any, *args: Any, powers: tuple[float, ...]) -> Any:
+    parts = [scale(t, _integral_slope(i, args, powers)) for i, t in enumerate(tangents) if t is not ZERO]
+    return sum(parts[1:], parts[0])
+
+
+_integrals_of = register(
+    Primitive(
+        "carlson_integral",
+        _integral_value,
+        ForEach(lambda place, ans, *args, powers: lambda ct: ct * _integral_slope(place, args, powers)),
+        _integral_tangent,
+        broadcasts=True,
+        scales=True,
+        samples=tuple(
+            sample(*shapes, domain=(0.3, 2.0), powers=(0.5, 1.5, 1.5))
+            for shapes in (((), (), ()), ((2, 3), (3,), (2, 1)), ((0,), (), (0,)))
+        ),
+    )
+)
+_integrals_of.batch = elementwise_batch(_integrals_of)
+
+
+# Carlson's integrals (19.16, 19.18)
+
+
+def _is_principal(y: Any) -> Any:
+    """Return where an argument lies on the negative axis, and the integral is a principal value."""
+    return np.logical_and(np.real(y) < 0, np.equal(np.imag(y), 0))
+
+
+def _rc_slopes(ans: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Return the derivatives of R_C(x, y), by its elementary form where it is a principal value (19.2.17)."""
+    is_principal = _is_principal(y)
+    positive = np.where(is_principal, 1, y)
+    gap, root = np.where(is_principal, 2 * (y - x), 1), np.sqrt(x)
+    along_x = np.where(is_principal, (ans - 1 / root) / gap, special.elliprd(positive, positive, x) / -6)
+    along_y = np.where(is_principal, (root / y - ans) / gap, special.elliprd(x, positive, positive) / -3)
+    return along_x, along_y
+
+
+def _rg_slope(x: Any, y: Any, z: Any) -> Any:
+    """Return the derivative of R_G along `x`."""
+    is_zero = np.equal(x, 0)
+    weighed = np.where(is_zero, 0, x * special.elliprd(y, z, np.where(is_zero, 1, x)))
+    return (special.elliprf(x, y, z) - weighed / 3) / 4
+
+
+def _rj_slope(ans: Any, x: Any, y: Any, z: Any, p: Any) -> Any:
+    """Return the derivative of R_J along `x`."""
+    is_principal = _is_principal(p)
+    integral = _integral(x, y, z, np.where(is_principal, 1, p), powers=(1.5, 0.5, 0.5, 1.0))
+    return np.where(
+        is_principal, (ans - special.elliprd(y, z, x)) / np.where(is_principal, 2 * (p - x), 1), -0.75 * integral
+    )
+
+
+def _rj_slope_of_p(ans: Any, x: Any, y: Any, z: Any, p: Any) -> Any:
+    """Return the derivative of R_J along `p`; of a principal value by homogeneity, from the others."""
+    is_principal = _is_principal(p)
+    integral = _integral(x, y, z, np.where(is_principal, 1, p), powers=(0.5, 0.5, 0.5, 2.0))
+    others = x * _rj_slope(ans, x, y, z, p) + y * _rj_slope(ans, y, x, z, p) + z * _rj_slope(ans, z, x, y, p)
+    return np.where(is_principal, (1.5 * ans + others) / -np.where(is_principal, p, 1), -1.5 * integral)
+
+
+def _along_each(
+    function: np.ufunc, *slopes: Any, keeps_ans: bool = False, domain: Any = (0.3, 2.0), complex: bool = True
+) -> None:
+    """Declare an integral from its derivatives along each argument, as `along_last` takes one."""
+    elementwise(function, *(rule_of(slope, keeps_ans) for slope in slopes), domain=domain, complex=complex)
+
+
+# fmt: off
+_along_each(special.elliprc, lambda ans, x, y: _rc_slopes(ans, x, y)[0],
+                             lambda ans, x, y: _rc_slopes(ans, x, y)[1], keeps_ans=True)
+_along_each(special.elliprf, lambda x, y, z: special.elliprd(y, z, x) / -6,
+                             lambda x, y, z: special.elliprd(x, z, y) / -6,
+                             lambda x, y, z: special.elliprd(x, y, z) / -6)
+_along_each(special.elliprg, lambda x, y, z: _rg_slope(x, y, z),
+                             lambda x, y, z: _rg_slope(y, x, z),
+                             lambda x, y, z: _rg_slope(z, x, y))
+_along_each(special.elliprd, lambda x, y, z: -0.75 * _integral(x, y, z, powers=(1.5, 0.5, 1.5)),
+                             lambda x, y, z: -0.75 * _integral(x, y, z, powers=(0.5, 1.5, 1.5)),
+                             lambda x, y, z: -2.25 * _integral(x, y, z, powers=(0.5, 0.5, 2.5)))
+_along_each(special.elliprj, lambda ans, x, y, z, p: _rj_slope(ans, x, y, z, p),
+                             lambda ans, x, y, z, p: _rj_slope(ans, y, x, z, p),
+                             lambda ans, x, y, z, p: _rj_slope(ans, z, x, y, p),
+                             _rj_slope_of_p, keeps_ans=True)
+# fmt: on
+
+
+# Legendre's integrals (19.25)
+
+
+def _first_kind(m: Any) -> Any:
+    """Return the derivative of K(m)."""
+    return special.elliprd(0.0, 1.0, 1 - m) / 6
+
+
+def _second_kind(m: Any) -> Any:
+    """Return the derivative of E(m)."""
+    return special.elliprd(0.0, 1 - m, 1.0) / -6
+
+
+def _incomplete(sine: Any, turns: Any, integral: Any, complete: Any) -> Any:
+    """Return the derivative along m of an incomplete integral: beyond a quarter period, with that of complete ones.
+
+    Args:
+        sine: of the amplitude.
+        turns: the number of half periods nearest to the amplitude.
+        integral: Carlson's R_D in the derivative up to a quarter period.
+        complete: the derivative of the complete integral.
+    """
+    odd = 1 - 2 * np.remainder(turns, 2)
+    return odd * sine**3 / 6 * integral + np.where(np.equal(turns, 0), 0, 2 * turns * complete)
+
+
+def _kinc_slope(sine: Any, cosine: Any, height: Any, turns: Any, m: Any) -> Any:
+    """Return the derivative of F(phi, m) along m (19.25.5)."""
+    return _incomplete(sine, turns, special.elliprd(cosine * cosine, 1.0, height), _first_kind(m))
+
+
+def _angles(phi: Any, m: Any) -> tuple[Any, Any, Any, Any]:
+    """Return sine and cosine of the amplitude, 1 - m sin**2, and the number of half periods."""
+    sine, cosine = np.sin(phi), np.cos(phi)
+    return sine, cosine, cosine * cosine + (1 - m) * sine * sine, np.rint(phi / pi)
+
+
+def _ellipkinc_by_m(phi: Any, m: Any) -> Any:
+    return _kinc_slope(*_angles(phi, m), m)
+
+
+def _ellipeinc_by_m(phi: Any, m: Any) -> Any:
+    sine, cosine, height, turns = _angles(phi, m)
+    return _incomplete(sine, turns, -special.elliprd(cosine * cosine, height, 1.0), _second_kind(m))
+
+
+def _jacobi_by_u(ans: Any, u: Any, m: Any) -> tuple[Any, ...]:
+    """Return the derivatives of sn, cn, dn and the amplitude along u (22.13)."""
+    sn, cn, dn, _ = ans
+    return cn * dn, -sn * dn, -m * sn * cn, dn
+
+
+def _jacobi_by_m(ans: Any, u: Any, m: Any) -> tuple[Any, ...]:
+    """Return the derivatives along m, from that of the amplitude, of which u = F(amplitude, m) is a constant."""
+    sn, cn, dn, amplitude = ans
+    height = cn * cn + (1 - m) * sn * sn
+    turn = -dn * _kinc_slope(sn, cn, height, np.rint(amplitude / pi), m)
+    return cn * turn, -sn * turn, -(sn * sn / 2 + m * sn * cn * turn) / dn, turn
+
+
+_REAL: dict[str, Any] = {"complex": False}
+along_last(special.ellipk, _first_kind, domain=(-2.0, 0.8), **_REAL)
+along_last(special.ellipkm1, lambda p: special.elliprd(0.0, 1.0, p) / -6, domain=(0.2, 3.0), **_REAL)
+along_last(special.ellipe, _second_kind, domain=(-2.0, 0.8), **_REAL)
+_INCOMPLETE: dict[str, Any] = {"domain": ((-5.0, 5.0), (-2.0, 0.8)), **_REAL}
+_along_each(special.ellipkinc, lambda phi, m: 1 / np.sqrt(_angles(phi, m)[2]), _ellipkinc_by_m, **_INCOMPLETE)
+_along_each(special.ellipeinc, lambda phi, m: np.sqrt(_angles(phi, m)[2]), _ellipeinc_by_m, **_INCOMPLETE)
+several(special.ellipj, _jacobi_by_u, _jacobi_by_m, domain=((-4.0, 4.0), (0.1, 0.9)), **_REAL)

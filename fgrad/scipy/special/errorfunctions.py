@@ -1,0 +1,129 @@
+"""The error functions and their inverses, and Faddeeva's function, whose real part is Voigt's profile.
+
+    scipy.special.erf, erfc, erfcx, erfi, erfinv, erfcinv, dawsn, wofz, voigt_profile
+    faddeeva(n, z)     the derivative of order n of `wofz`, of which the slopes of the scaled ones are made
+
+Far from 0 the scaled functions fall off algebraically, and `2 * z * f(z)` in their derivatives is nearly a
+constant: what is left of the difference is computed by the asymptotic series there.
+Formulas name their place in https://dlmf.nist.gov.
+"""
+
+from __future__ import annotations
+
+from math import pi, sqrt
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from fgrad.scipy.special._declaring import Helper, declare, helper, whole_number
+
+FAR = 8.0
+"""From this modulus on the series is accurate."""
+
+
+def _faddeeva(n: Any, z: Any) -> Any:
+    order, z = int(n), np.asarray(z, np.complex128)
+    far = np.abs(z) > FAR
+    result = _by_recurrence(order, z)
+    return np.where(far, _by_series(order, np.where(far, z, 2 * FAR)), result) if np.any(far) else result
+
+
+def _by_recurrence(order: int, z: Any) -> Any:
+    """Return the derivative from those before: w' = -2 z w + 2i / sqrt(pi) (7.10.E2)."""
+    before, current = 0.0, special.wofz(z)
+    for k in range(order):
+        before, current = current, -2 * z * current - 2 * k * before + (2j / sqrt(pi) if k == 0 else 0)
+    return current
+
+
+def _by_series(order: int, z: Any) -> Any:
+    """Return the derivative far from 0 (7.12.E1): on the real line and below it a Gaussian is added."""
+    below = z.imag < 0
+    above = np.where(below, -z, z)
+    factor = np.prod(np.arange(1.0, order + 1)) * (1j * (-1) ** order / sqrt(pi)) / above ** (order + 1)
+    total = np.zeros_like(above)
+    for k in range(30):
+        total = total + factor
+        factor = factor * ((2 * k + 1 + order) * (2 * k + 2 + order) / (2 * k + 2) / 2) / (above * above)
+    gaussian = (-1) ** order * _hermite(order, z) * np.exp(-z * z)
+    total = total + np.where(above.imag < 1, (-1) ** order * _hermite(order, above) * np.exp(-above * above), 0)
+    return np.where(below, 2 * gaussian - (-1) ** order * total, total)
+
+
+def _hermite(order: int, z: Any) -> Any:
+    before, current = np.zeros_like(z), np.ones_like(z)
+    for k in range(order):
+        before, current = current, 2 * z * current - 2 * k * before
+    return current
+
+
+# fmt: off
+faddeeva: Helper = helper(_faddeeva,
+    whole_number("scipy.special.wofz", "n"),
+    lambda ans, n, z: lambda ct: ct * faddeeva(n + 1, z),
+    name="faddeeva", leading=(1,), complex=True)
+
+declare(special.erf,      lambda ans, z: lambda ct: ct * (np.exp(-z * z) * (2 / sqrt(pi))), complex=True)
+declare(special.erfc,     lambda ans, z: lambda ct: ct * (np.exp(-z * z) * (-2 / sqrt(pi))), complex=True)
+declare(special.erfcx,    lambda ans, z: lambda ct: ct * erfcx_slope(z), complex=True)
+declare(special.erfi,     lambda ans, z: lambda ct: ct * (np.exp(z * z) * (2 / sqrt(pi))), domain=(-1, 1), complex=True)
+declare(special.erfinv,   lambda ans, y: lambda ct: ct * (np.exp(ans * ans) * (sqrt(pi) / 2)), domain=(-0.9, 0.9))
+declare(special.erfcinv,  lambda ans, y: lambda ct: ct * (np.exp(ans * ans) * (-sqrt(pi) / 2)), domain=(0.1, 1.9))
+declare(special.dawsn,    lambda ans, z: lambda ct: ct * _dawson_slope(z), complex=True)
+declare(special.wofz,     lambda ans, z: lambda ct: ct * faddeeva(1, z), complex=True)
+declare(special.voigt_profile,
+                          lambda ans, x, sigma, gamma: lambda ct: ct * _voigt_slope_of_x(x, sigma, gamma),
+                          lambda ans, x, sigma, gamma: lambda ct: ct * _voigt_slope_of_sigma(x, sigma, gamma),
+                          lambda ans, x, sigma, gamma: lambda ct: ct * _voigt_slope_of_gamma(x, sigma, gamma),
+                          domain=((-2, 2), (0.5, 2), (0.5, 2)))
+# fmt: on
+
+
+def erfcx_slope(z: Any) -> Any:
+    """Return the derivative of erfcx(z) = w(i z); of real numbers below 0 there is no difference to cancel."""
+    if z.dtype.kind == "c":
+        return faddeeva(1, z * 1j) * 1j
+    left, infinite = z < 0, np.isinf(z)
+    on_right = -np.imag(faddeeva(1, np.where(np.logical_or(left, infinite), 0, z) * 1j))
+    return np.where(left, z * special.erfcx(z) * 2 - 2 / sqrt(pi), np.where(infinite, 0, on_right))
+
+
+def _dawson_slope(z: Any) -> Any:
+    """Return the derivative of Dawson's integral, i sqrt(pi)/2 (exp(-z**2) - w(z)), which is odd (7.5.E1)."""
+    if z.dtype.kind != "c":
+        infinite = np.isinf(z)
+        return np.where(infinite, 0, np.imag(faddeeva(1, np.where(infinite, 0, z))) * (sqrt(pi) / 2))
+    above = np.where(np.imag(z) < 0, -z, z)
+    return (above * np.exp(-above * above) * -2 - faddeeva(1, above)) * (1j * sqrt(pi) / 2)
+
+
+# Voigt's profile is the real part of w((x + i gamma) / (sigma sqrt(2))) / (sigma sqrt(2 pi)) (7.19.E1 to E3)
+
+
+def _voigt_argument(x: Any, sigma: Any, gamma: Any) -> Any:
+    return (x + gamma * 1j) / (_unless_zero(sigma) * sqrt(2))
+
+
+def _unless_zero(sigma: Any) -> Any:
+    return np.where(np.equal(sigma, 0), 1, sigma)
+
+
+def _voigt_slope_of_x(x: Any, sigma: Any, gamma: Any) -> Any:
+    slope = np.real(faddeeva(1, _voigt_argument(x, sigma, gamma))) / (_unless_zero(sigma) ** 2 * (2 * sqrt(pi)))
+    square = x * x + gamma * gamma
+    return np.where(np.equal(sigma, 0), x * gamma * -2 / (square * square * pi), slope)
+
+
+def _voigt_slope_of_gamma(x: Any, sigma: Any, gamma: Any) -> Any:
+    slope = -np.imag(faddeeva(1, _voigt_argument(x, sigma, gamma))) / (_unless_zero(sigma) ** 2 * (2 * sqrt(pi)))
+    square = x * x + gamma * gamma
+    return np.where(np.equal(sigma, 0), (x - gamma) * (x + gamma) / (square * square * pi), slope)
+
+
+def _voigt_slope_of_sigma(x: Any, sigma: Any, gamma: Any) -> Any:
+    """Return the derivative by sigma, which is sigma times the second derivative by x (the heat equation)."""
+    curvature = np.real(faddeeva(2, _voigt_argument(x, sigma, gamma))) / (_unless_zero(sigma) ** 2 * (2 * sqrt(2 * pi)))
+    square = x * x + gamma * gamma
+    at_zero = sigma * gamma * 2 * (3 * x * x - gamma * gamma) / (square * square * square * pi)
+    return np.where(np.equal(sigma, 0), at_zero, curvature)

@@ -1,0 +1,133 @@
+"""Entropies, losses and the transforms of Box and Cox: products with a logarithm, and their limits at 0.
+
+    scipy.special.xlogy, xlog1py, entr, rel_entr, kl_div, huber, pseudo_huber
+    scipy.special.boxcox, boxcox1p, inv_boxcox, inv_boxcox1p
+
+One line is one function: the reverse rule of each argument, which applied to a tangent is the forward rule.
+Where a slope is infinite it stays so: `entr` at 0, `xlogy(x, 0)` at x = 0. A divisor 0 under a dividend 0
+contributes 0, and so does what lies outside of a domain, where SciPy answers with an infinity.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from fgrad.scipy.special._declaring import declare
+from fgrad.scipy.special.elementary import any_exprel
+
+
+def _unless_zero(x: Any) -> Any:
+    return np.where(np.equal(x, 0), 1, x)
+
+
+def _quotient(x: Any, y: Any) -> Any:
+    """Return x / y, and 0 for 0 / 0."""
+    neither = np.logical_and(np.equal(x, 0), np.equal(y, 0))
+    return np.where(neither, 0, x / np.where(neither, 1, y))
+
+
+def _excess(x: Any, y: Any) -> Any:
+    """Return 1 - x / y without cancellation, and 1 for 0 / 0."""
+    neither = np.logical_and(np.equal(x, 0), np.equal(y, 0))
+    return np.where(neither, 1, (y - x) / np.where(neither, 1, y))
+
+
+def _log_of_quotient(x: Any, y: Any) -> Any:
+    """Return log(x / y) for numbers from 0 on, neither overflowing nor inaccurate where they are near each other."""
+    near = np.abs(x - y) < y / 2
+    difference = np.where(np.equal(y, 0), np.inf, np.log(x) - np.log(_unless_zero(y)))
+    return np.where(near, np.log1p(np.where(near, (x - y) / _unless_zero(y), 0)), difference)
+
+
+def _inside(slope: Any, *args: Any) -> Any:
+    """Return a slope where no argument is negative, and 0 elsewhere."""
+    negative = np.less(args[0], 0)
+    for x in args[1:]:
+        negative = np.logical_or(negative, np.less(x, 0))
+    return np.where(negative, 0, slope)
+
+
+# fmt: off
+declare(special.xlogy,        lambda ans, x, y: lambda ct: ct * np.log(y),
+                              lambda ans, x, y: lambda ct: ct * _quotient(x, y), domain=(0.3, 3), complex=True)
+declare(special.xlog1py,      lambda ans, x, y: lambda ct: ct * special.log1p(y),
+                              lambda ans, x, y: lambda ct: ct * _quotient(x, 1 + y), domain=(0.3, 3), complex=True)
+declare(special.entr,         lambda ans, x: lambda ct: ct * _inside(-np.log(x) - 1, x), domain=(0.3, 3))
+declare(special.rel_entr,     lambda ans, x, y: lambda ct: ct * _inside(_log_of_quotient(x, y) + 1, x, y),
+                              lambda ans, x, y: lambda ct: ct * _inside(-_quotient(x, y), x, y), domain=(0.3, 3))
+declare(special.kl_div,       lambda ans, x, y: lambda ct: ct * _inside(_log_of_quotient(x, y), x, y),
+                              lambda ans, x, y: lambda ct: ct * _inside(_excess(x, y), x, y), domain=(0.3, 3))
+
+declare(special.huber,        lambda ans, delta, r: lambda ct: ct * _inside(_beyond(delta, r), delta),
+                              lambda ans, delta, r: lambda ct: ct * _inside(_limited(delta, r), delta),
+                              domain=((0.3, 1), (-2, 2)))
+declare(special.pseudo_huber, lambda ans, delta, r: lambda ct: ct * _inside(_pseudo_beyond(delta, r), delta),
+                              lambda ans, delta, r: lambda ct: ct * _inside(_pseudo_limited(delta, r), delta),
+                              domain=((0.3, 1), (-2, 2)))
+
+declare(special.boxcox,       lambda ans, x, lmbda: lambda ct: ct * x ** (lmbda - 1),
+                              lambda ans, x, lmbda: lambda ct: ct * _power_slope(np.log(x), lmbda),
+                              domain=((0.3, 3), (-2, 2)))
+declare(special.boxcox1p,     lambda ans, x, lmbda: lambda ct: ct * np.exp(np.log1p(x) * (lmbda - 1)),
+                              lambda ans, x, lmbda: lambda ct: ct * _power_slope(np.log1p(x), lmbda),
+                              domain=((-0.7, 2), (-2, 2)))
+declare(special.inv_boxcox,   lambda ans, y, lmbda: lambda ct: ct * _complement_power(_logarithm(y, lmbda), lmbda),
+                              lambda ans, y, lmbda: lambda ct: ct * _inverse_slope(_logarithm(y, lmbda), lmbda),
+                              domain=(-0.6, 1))
+declare(special.inv_boxcox1p, lambda ans, y, lmbda: lambda ct: ct * _complement_power(_logarithm(y, lmbda), lmbda),
+                              lambda ans, y, lmbda: lambda ct: ct * _inverse_slope(_logarithm(y, lmbda), lmbda),
+                              domain=(-0.6, 1))
+# fmt: on
+
+
+def _limited(delta: Any, r: Any) -> Any:
+    """Return `r`, no further from 0 than delta."""
+    return np.where(np.abs(r) <= delta, r, delta * np.sign(r))
+
+
+def _beyond(delta: Any, r: Any) -> Any:
+    """Return how far `r` is from 0 beyond delta."""
+    return np.where(np.abs(r) <= delta, 0, np.abs(r) - delta)
+
+
+def _pseudo_limited(delta: Any, r: Any) -> Any:
+    return delta * (r / _unless_zero(np.hypot(delta, r)))
+
+
+def _pseudo_beyond(delta: Any, r: Any) -> Any:
+    """Return (hypot(delta, r) - delta)**2 / hypot(delta, r), without the difference."""
+    length = _unless_zero(np.hypot(delta, r))
+    difference = r * (r / (length + delta))
+    return difference * (difference / length)
+
+
+# With u = log(x) the transform of x is (exp(lmbda u) - 1) / lmbda = u exprel(lmbda u).
+
+
+def _power_slope(u: Any, lmbda: Any) -> Any:
+    """Return the derivative by lmbda, also where x is 0."""
+    at_zero = np.equal(u, -np.inf)
+    u = np.where(at_zero, 0, u)
+    limit = np.where(lmbda > 0, 1 / np.where(lmbda > 0, lmbda * lmbda, 1), np.inf)
+    return np.where(at_zero, limit, u * u * any_exprel(1, lmbda * u))
+
+
+def _complement_power(u: Any, lmbda: Any) -> Any:
+    """Return exp(u)**(1 - lmbda), with 0**0 = 1."""
+    nothing = np.logical_and(np.equal(u, -np.inf), np.equal(lmbda, 1))
+    return np.where(nothing, 1, np.exp(np.where(nothing, 0, u) * (1 - lmbda)))
+
+
+def _logarithm(y: Any, lmbda: Any) -> Any:
+    """Return the logarithm of what has the transform `y`, from whichever function of SciPy is accurate there."""
+    less_one = special.inv_boxcox1p(y, lmbda)
+    small = less_one < -0.5
+    return np.where(small, np.log(special.inv_boxcox(y, lmbda)), np.log1p(np.where(small, 0, less_one)))
+
+
+def _inverse_slope(u: Any, lmbda: Any) -> Any:
+    """Return the derivative by lmbda of the inverse: minus that of the transform over its slope."""
+    return -_power_slope(u, lmbda) * _complement_power(u, lmbda)

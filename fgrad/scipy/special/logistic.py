@@ -1,0 +1,117 @@
+"""The logistic function, its inverse and its logarithm; sums of exponentials, and the shares in them.
+
+    scipy.special.expit, logit, log_expit
+    logsumexp(a, axis=1, b=weights), softmax(x, axis=1), log_softmax(x, axis=1)
+                       functions here, because SciPy's take no tensors
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from fgrad.ops.elementwise import stop_gradient_of
+from fgrad.ops.reductions import logsumexp as log_of_sum
+from fgrad.ops.shaping import as_array
+from fgrad.scipy._plain import differentiates
+from fgrad.scipy.special._declaring import declare
+
+# fmt: off
+declare(special.expit,     lambda ans, x: lambda ct: ct * (ans * special.expit(-x)))
+declare(special.logit,     lambda ans, x: lambda ct: ct / (x * (1 - x)), domain=(0.1, 0.9))
+declare(special.log_expit, lambda ans, x: lambda ct: ct * special.expit(-x))
+# fmt: on
+
+
+@differentiates(special.logsumexp)
+def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False) -> Any:
+    """Return the logarithm of a sum of exponentials, without overflow.
+
+    Where every element is minus infinity the derivative is 0.
+
+    Args:
+        a: real or complex numbers.
+        axis: an axis or several; by default all.
+        b: weights, which broadcast against `a`; they are differentiated, too.
+        keepdims: whether the axes stay, with size 1.
+        return_sign: whether to return the logarithm of the sum's modulus, and its sign.
+
+    Returns:
+        One number for each sum; with `return_sign` a pair of them.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(logsumexp)(np.array([1000.0, 1000.0]))
+        Tensor([0.5, 0.5])
+    """
+    a = as_array(a)
+    if not a.size:
+        result = np.sum(a, axis, keepdims=keepdims) - np.inf
+        return (result, np.sign(result)) if return_sign else result
+    if b is None and not return_sign and a.dtype.kind == "f":
+        return log_of_sum(a, axis, keepdims)
+    with np.errstate(all="ignore"):  # the logarithm of 0 is minus infinity, as it should be
+        total, shift, empty = _shifted_sum(a, axis, b)
+        size = np.abs(total) if return_sign else total
+        result = np.where(empty, -np.inf, np.log(np.where(empty, 1, size)) + shift)
+    if not keepdims:
+        result, total = np.squeeze(result, axis), np.squeeze(total, axis)
+    return (result, np.sign(total)) if return_sign else result
+
+
+def _shifted_sum(a: Any, axis: Any, b: Any) -> tuple[Any, Any, Any]:
+    """Return the sum of exponentials over that of the largest, its logarithm, and where there is none above 0."""
+    b = np.ones((), np.real(a).dtype) if b is None else as_array(b)
+    used = np.not_equal(b, 0)
+    a = np.broadcast_to(a, np.broadcast_shapes(a.shape, b.shape))
+    shift = stop_gradient_of(np.max(np.where(used, np.real(a), -np.inf), axis=axis, keepdims=True))
+    shift = np.where(np.isfinite(shift), shift, 0).astype(np.real(a).dtype)
+    powers = np.exp(a - shift)
+    # A weight of 0 means not used, whatever it is the weight of.
+    terms = np.where(np.logical_or(used, np.isfinite(powers)), powers * b, 0)
+    return np.sum(terms, axis=axis, keepdims=True), shift, np.all(np.equal(powers, 0), axis=axis, keepdims=True)
+
+
+@differentiates(special.softmax)
+def softmax(x: Any, axis: Any = None) -> Any:
+    """Return the share of each element in the sum of exponentials.
+
+    Args:
+        x: numbers.
+        axis: along which the shares add up to 1; by default all axes.
+
+    Returns:
+        An array of the shape of `x`.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: softmax(x)[0])(np.array([0.0, 0.0]))
+        Tensor([ 0.25, -0.25])
+    """
+    x = as_array(x)
+    powers = np.exp(x - stop_gradient_of(np.max(x, axis=axis, keepdims=True)))
+    return powers / np.sum(powers, axis=axis, keepdims=True)
+
+
+@differentiates(special.log_softmax)
+def log_softmax(x: Any, axis: Any = None) -> Any:
+    """Return the logarithm of `softmax(x, axis)`, accurate where that is 0 or 1.
+
+    Args:
+        x: numbers.
+        axis: along which the shares add up to 1; by default all axes.
+
+    Returns:
+        An array of the shape of `x`.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: log_softmax(x)[0])(np.array([0.0, 1000.0]))
+        Tensor([ 1., -1.])
+    """
+    x = as_array(x)
+    largest = stop_gradient_of(np.max(x, axis=axis, keepdims=True))
+    shifted = x - np.where(np.isfinite(largest), largest, 0)
+    return shifted - log_of_sum(shifted, axis, keepdims=True)

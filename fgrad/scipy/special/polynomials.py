@@ -1,0 +1,97 @@
+"""Orthogonal polynomials along `x`.
+
+The derivative of a polynomial belongs to the family with parameters raised by one (https://dlmf.nist.gov/18.9),
+a formula without the pole that recurrences in the degree have at the ends of the interval. There is no closed form
+in the degree, and none is given in the parameters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from fgrad.scipy.special._several import along_last
+
+
+def _unless_constant(n: Any, lower: Any, slope: Any) -> Any:
+    """Return the derivative, made of the polynomial of the lower degree; it is 0 for the degree 0.
+
+    Args:
+        n: the degree.
+        lower: takes the degree below.
+        slope: takes what `lower` returns.
+    """
+    is_constant = np.equal(n, 0)
+    return np.where(is_constant, 0.0, slope(lower(np.where(is_constant, n, n - 1))))
+
+
+def _gegenbauer_slope(n: Any, alpha: Any, x: Any) -> Any:
+    return _unless_constant(
+        n, lambda lower: special.eval_gegenbauer(lower, alpha + 1, x), lambda found: 2 * alpha * found
+    )
+
+
+def _legendre_slope(n: Any, x: Any) -> Any:
+    return _gegenbauer_slope(n, 0.5, x)
+
+
+def _chebyu_slope(n: Any, x: Any) -> Any:
+    return _gegenbauer_slope(n, 1.0, x)
+
+
+def _chebyt_slope(n: Any, x: Any) -> Any:
+    return _unless_constant(n, lambda lower: special.eval_chebyu(lower, x), lambda found: n * found)
+
+
+def _chebyc_slope(n: Any, x: Any) -> Any:
+    return _unless_constant(n, lambda lower: special.eval_chebys(lower, x), lambda found: n * found)
+
+
+def _jacobi_slope(n: Any, alpha: Any, beta: Any, x: Any) -> Any:
+    return _unless_constant(
+        n,
+        lambda lower: special.eval_jacobi(lower, alpha + 1, beta + 1, x),
+        lambda found: 0.5 * (n + alpha + beta + 1) * found,
+    )
+
+
+def _sh_jacobi_slope(n: Any, p: Any, q: Any, x: Any) -> Any:
+    return _unless_constant(
+        n, lambda lower: special.eval_sh_jacobi(lower, p + 2, q + 1, x), lambda found: n * found
+    )
+
+
+def _genlaguerre_slope(n: Any, alpha: Any, x: Any) -> Any:
+    return _unless_constant(n, lambda lower: special.eval_genlaguerre(lower, alpha + 1, x), np.negative)
+
+
+def _hermite_slope(function: Any, n: Any, x: Any) -> Any:
+    return n * function(np.maximum(np.subtract(n, 1), 0), x)
+
+
+def _polynomial(name: str, slope: Any, constants: str = "n", leading: tuple[Any, ...] = (3,), **facts: Any) -> None:
+    """Declare a polynomial from its derivative, which takes the arguments."""
+    along_last(getattr(special, name), slope, constants, leading=leading, **facts)
+
+
+# fmt: off
+_UNIT = (-0.9, 0.9)
+_SHIFTED = (0.1, 0.9)
+_polynomial("eval_legendre",    _legendre_slope, domain=_UNIT)
+_polynomial("eval_sh_legendre", lambda n, x: 2 * _legendre_slope(n, 2 * x - 1), domain=_SHIFTED)
+_polynomial("eval_chebyt",      _chebyt_slope, domain=_UNIT)
+_polynomial("eval_sh_chebyt",   lambda n, x: 2 * _chebyt_slope(n, 2 * x - 1), domain=_SHIFTED)
+_polynomial("eval_chebyc",      _chebyc_slope)
+_polynomial("eval_chebyu",      _chebyu_slope, domain=_UNIT)
+_polynomial("eval_sh_chebyu",   lambda n, x: 2 * _chebyu_slope(n, 2 * x - 1), domain=_SHIFTED)
+_polynomial("eval_chebys",      lambda n, x: 0.5 * _chebyu_slope(n, 0.5 * x))
+_polynomial("eval_gegenbauer",  _gegenbauer_slope, "n alpha", (3, 0.7), domain=_UNIT)
+_polynomial("eval_jacobi",      _jacobi_slope, "n alpha beta", (3, 0.7, 1.2), domain=_UNIT)
+_polynomial("eval_sh_jacobi",   _sh_jacobi_slope, "n p q", (3, 2.7, 1.2), domain=_SHIFTED)
+_polynomial("eval_laguerre",    lambda n, x: _genlaguerre_slope(n, 0.0, x))
+_polynomial("eval_genlaguerre", _genlaguerre_slope, "n alpha", (3, 0.7))
+_polynomial("eval_hermite",     lambda n, x: 2 * _hermite_slope(special.eval_hermite, n, x), complex=False)
+_polynomial("eval_hermitenorm", lambda n, x: _hermite_slope(special.eval_hermitenorm, n, x), complex=False)
+# fmt: on
