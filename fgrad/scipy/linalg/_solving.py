@@ -1,0 +1,207 @@
+"""Solving with a factorization that is there already: neither order of derivative factors a matrix again.
+
+    by_triangle(a, b, "lower")      with one triangle of `a`
+    by_factors(a, b)                with `a`, of which the factors of LU are computed once
+    by_cholesky(a, b)               with positive definite `a`, likewise
+
+The matrices and right-hand sides are stacks, which are broadcast; a right-hand side is a matrix. With
+`of_transpose=True` the equation is that of the transpose, in which nothing is conjugated.
+
+For `x = inv(a) @ b` the cotangents are `inv(a).T @ ct` of `b`, and that times `-x.T` of `a` (M. Giles,
+"Collected matrix derivative results for forward and reverse mode algorithmic differentiation" (2008),
+https://doi.org/10.1007/978-3-540-68942-3_4, section 2.3.1). The factors are constants in all of this: what
+depends on `a` is written in terms of `a` itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgWarning
+
+from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.tensor import apply
+from fgrad.ops.families import register, sample
+from fgrad.ops.matrices import conjugated, stacked_batch, transposed
+from fgrad.scipy.linalg._arguments import fixed, in_stacks, lapack
+
+# One matrix, by LAPACK
+
+
+def _by_triangle(is_lower: bool, is_transposed: bool, a: Any, b: Any) -> Any:
+    trtrs = lapack("trtrs", np.result_type(a, b).char)
+    if a.flags.f_contiguous:
+        x, info = trtrs(a, b, lower=is_lower, trans=int(is_transposed))
+    else:  # the transpose lies in memory as LAPACK wants it, and is not copied
+        x, info = trtrs(a.T, b, lower=not is_lower, trans=int(not is_transposed))
+    if info > 0:
+        raise np.linalg.LinAlgError(f"singular matrix: resolution failed at diagonal {info - 1}")
+    return x
+
+
+def _by_lu(is_transposed: bool, a: Any, b: Any, lu: Any, pivots: Any) -> Any:
+    return lapack("getrs", b.dtype.char)(lu, pivots[:, 0], b, trans=int(is_transposed))[0]
+
+
+def _by_cholesky(is_transposed: bool, a: Any, b: Any, factor: Any) -> Any:
+    potrs = lapack("potrs", b.dtype.char)
+    if is_transposed and np.iscomplexobj(b):  # the transpose of a Hermitian matrix is its conjugate
+        return np.conjugate(potrs(factor, np.conjugate(b), lower=1)[0])
+    return potrs(factor, b, lower=1)[0]
+
+
+_METHODS: dict[str, Callable[..., Any]] = {
+    "lower": functools.partial(_by_triangle, True),
+    "upper": functools.partial(_by_triangle, False),
+    "lu": _by_lu,
+    "cholesky": _by_cholesky,
+}
+
+
+# Stacks of them, and their rules
+
+
+def _solved(a: Any, b: Any, *factors: Any, method: str, of_transpose: bool) -> Any:
+    rows, columns = b.shape[-2:]
+    if not rows * columns:
+        return np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), rows, columns), b.dtype)
+    solver = functools.partial(_METHODS[method], of_transpose)
+    if a.ndim == 2 and b.ndim > 2:  # one matrix for all right-hand sides, which become columns
+        side_by_side = np.moveaxis(b, -2, 0)
+        x = solver(a, side_by_side.reshape(rows, -1), *factors)
+        return np.moveaxis(x.reshape(side_by_side.shape), 0, -2)
+    return in_stacks(solver, a, b, *factors)
+
+
+def _of_triangle(x: Any, method: str) -> Any:
+    """Return that part of a cotangent or tangent of a matrix which its method of solving reads."""
+    return {"lower": np.tril, "upper": np.triu}.get(method, lambda x: x)(x)
+
+
+def _matrix_rule(ans: Any, a: Any, b: Any, *factors: Any, method: str, of_transpose: bool) -> Callable[[Any], Any]:
+    def pullback(ct: Any) -> Any:
+        moved = apply(_solve, (a, ct, *factors), {"method": method, "of_transpose": not of_transpose})
+        left, right = (ans, moved) if of_transpose else (moved, ans)
+        return _of_triangle(-left @ transposed(right), method)
+
+    return pullback
+
+
+def _side_rule(ans: Any, a: Any, b: Any, *factors: Any, method: str, of_transpose: bool) -> Callable[[Any], Any]:
+    return lambda ct: apply(_solve, (a, ct, *factors), {"method": method, "of_transpose": not of_transpose})
+
+
+def _solve_tangent(
+    tangents: Any, ans: Any, a: Any, b: Any, *factors: Any, method: str, of_transpose: bool
+) -> Any:
+    ta, tb = tangents[:2]
+    moved = tb
+    if ta is not ZERO:
+        ta = _of_triangle(ta, method)
+        pushed = -((transposed(ta) if of_transpose else ta) @ ans)
+        moved = pushed if tb is ZERO else tb + pushed
+    return apply(_solve, (a, moved, *factors), {"method": method, "of_transpose": of_transpose})
+
+
+_solve = register(
+    Primitive(
+        "solve_factored",
+        _solved,
+        (_matrix_rule, _side_rule, None, None),
+        _solve_tangent,
+        broadcasts=True,
+        samples=(
+            sample((3, 3), (3, 2), domain=(0.5, 2), method="lower", of_transpose=False),
+            sample((2, 2, 2), (2, 1), domain=(0.5, 2), method="upper", of_transpose=False),
+            sample((2, 2), (2, 2, 3), domain=(0.5, 2), method="lower", of_transpose=True),
+            sample((2, 1, 2, 2), (3, 2, 1), domain=(0.5, 2), method="upper", of_transpose=True),
+            sample((0, 0), (0, 2), method="lower", of_transpose=False),
+        ),
+    )
+)
+_solve.batch = stacked_batch(_solve)
+
+
+# Factors
+
+
+def _warn_of_condition(reciprocal: Any, dtype: Any) -> None:
+    if not reciprocal >= np.finfo(dtype).eps:
+        message = f"An ill-conditioned matrix detected: rcond = {reciprocal}."
+        warnings.warn(message, LinAlgWarning, stacklevel=2)
+
+
+def _norm(a: Any) -> Any:
+    return np.max(np.sum(np.abs(a), axis=0))
+
+
+def _refuse_singular(info: int) -> None:
+    if info > 0:
+        raise np.linalg.LinAlgError("A singular matrix detected.")
+
+
+def _lu(a: Any) -> tuple[Any, Any]:
+    """Return the factors of LU in one matrix, and the rows exchanged with each, counted from 0, as a column."""
+    lu, pivots, info = lapack("getrf", a.dtype.char)(a)
+    _refuse_singular(info)
+    _warn_of_condition(lapack("gecon", a.dtype.char)(lu, _norm(a))[0], a.dtype)
+    return lu, pivots[:, None]
+
+
+def _cholesky(a: Any) -> Any:
+    factor, info = lapack("potrf", a.dtype.char)(a, lower=1, clean=0)
+    _refuse_singular(info)
+    _warn_of_condition(lapack("pocon", a.dtype.char)(factor, _norm(a), uplo="L")[0], a.dtype)
+    return factor
+
+
+def _no_factor(a: Any) -> bool:
+    """Return whether matrices have no elements, which LAPACK does not take."""
+    return not a.shape[-1]
+
+
+def _lu_of(a: Any) -> tuple[Any, Any]:
+    return (a, np.zeros((*a.shape[:-1], 1), np.int32)) if _no_factor(a) else in_stacks(_lu, a)
+
+
+_lu_factors = fixed("lu_factors", _lu_of)
+_cholesky_factor = fixed("cholesky_factor", lambda a: a if _no_factor(a) else in_stacks(_cholesky, a))
+
+
+# What the other files use
+
+
+def by_triangle(a: Any, b: Any, triangle: str, of_transpose: bool = False) -> Any:
+    """Return the `x` with `a @ x = b`, where one triangle of `a`, "lower" or "upper", is read.
+
+    Raises:
+        LinAlgError: a ValueError; there is a 0 on the diagonal.
+    """
+    return apply(_solve, (a, b), {"method": triangle, "of_transpose": of_transpose})
+
+
+def by_factors(a: Any, b: Any, of_transpose: bool = False) -> Any:
+    """Return the `x` with `a @ x = b`.
+
+    Raises:
+        LinAlgError: a ValueError; `a` is singular.
+    """
+    return apply(_solve, (a, b, *_lu_factors(a)), {"method": "lu", "of_transpose": of_transpose})
+
+
+def by_cholesky(a: Any, b: Any, of_transpose: bool = False) -> Any:
+    """Return the `x` with `a @ x = b`, where all of a Hermitian positive definite `a` is given.
+
+    Raises:
+        LinAlgError: a ValueError; `a` is not positive definite.
+    """
+    return apply(_solve, (a, b, _cholesky_factor(a)), {"method": "cholesky", "of_transpose": of_transpose})
+
+
+def conjugating(solver: Callable[..., Any], a: Any, b: Any, *args: Any) -> Any:
+    """Return the solution for the adjoint of `a`, by a solver of the transposed equation."""
+    return conjugated(solver(a, conjugated(b), *args, of_transpose=True))

@@ -1,0 +1,486 @@
+"""Factorizations, and solving with them: `cholesky`, `cho_factor`, `cho_solve`, `lu`, `lu_factor`, `lu_solve`, `qr`.
+
+Where a function reads only one triangle of a matrix, that triangle alone gets a derivative.
+
+The permutation of LU, and that of QR with `pivoting`, is constant wherever it is unique. With it held fixed
+`a[p] = l @ u` has the tangent, where `w = inv(l) @ da[p] @ inv(u)`,
+
+    dl = l @ strictly_lower(w)        du = upper(w) @ u
+
+(S. Walter and L. Lehmann, "Algorithmic differentiation of linear algebra functions" (2010),
+https://arxiv.org/abs/1001.1654). A matrix with more rows than columns has `l2 = a2 @ inv(u)` below, one with
+more columns has `u2 = inv(l) @ a2` on the right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from fgrad import errors
+from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.tensor import apply
+from fgrad.ops.families import register, sample
+from fgrad.ops.matrices import (
+    adjoint,
+    conjugated,
+    cotangent_of,
+    require_invariance,
+    skew,
+    stacked_batch,
+    transposed,
+)
+from fgrad.ops.tracing import example_of
+from fgrad.scipy._plain import differentiates
+from fgrad.scipy.linalg._arguments import (
+    SCIPY,
+    Array,
+    as_columns,
+    fits,
+    fixed,
+    in_stacks,
+    is_square,
+    lapack,
+    numbers,
+    scipys_error,
+)
+from fgrad.scipy.linalg.equations import triangular_solution
+
+# Cholesky
+
+
+def _factor(a: Any, lower: bool) -> Any:
+    try:
+        return np.linalg.cholesky(a, upper=not lower)
+    except np.linalg.LinAlgError:
+        in_stacks(lambda a: scipy.linalg.cholesky(a, lower=lower), example_of(a))  # SciPy's message says more
+        raise
+
+
+@differentiates(scipy.linalg.cholesky)
+def cholesky(a: Array, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """Return the triangular factor of a positive definite matrix: `r.conj().T @ r`, or `l @ l.conj().T`.
+
+    Args:
+        a: Hermitian, of shape (..., n, n). One triangle is read; the other has the derivative 0.
+        lower: read the lower triangle and return the lower factor; SciPy's default is the upper one.
+        overwrite_a: taken, and ignored where something is traced.
+        check_finite: whether infinities and NaN are refused.
+
+    Returns:
+        The factor, of the shape of `a`.
+
+    Raises:
+        LinAlgError: a ValueError; the matrix is not positive definite.
+        ValueError: `a` is not square, or there are infinities or NaN.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> fg.grad(lambda a: cholesky(a)[1, 1])(np.array([[4.0, 2.0], [0.0, 2.0]]))
+        Tensor([[ 0.125, -0.5  ],
+                [ 0.   ,  0.5  ]])
+    """
+    (a,) = numbers(a, check_finite=check_finite)
+    if not is_square(a):
+        scipys_error(scipy.linalg.cholesky, a)
+    return _factor(a, lower)
+
+
+@differentiates(scipy.linalg.cho_factor)
+def cho_factor(a: Array, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """Return the factor of a positive definite matrix for `cho_solve`.
+
+    Args:
+        a: Hermitian, of shape (..., n, n). One triangle is read.
+        lower: read the lower triangle and return the lower factor.
+        overwrite_a: taken, and ignored where something is traced.
+        check_finite: whether infinities and NaN are refused.
+
+    Returns:
+        A matrix and `lower`. One triangle of the matrix is the factor; what is in the other is not for use: zeros, or
+        what SciPy has left there.
+
+    Raises:
+        LinAlgError: a ValueError; the matrix is not positive definite.
+        ValueError: `a` is not square, or there are infinities or NaN.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> b = np.array([2.0, 4.0])
+        >>> fg.grad(lambda a: cho_solve(cho_factor(a), b)[0])(np.array([[2.0, 0.0], [0.0, 4.0]]))
+        Tensor([[-0.5, -0.5],
+                [ 0. ,  0. ]])
+    """
+    (a,) = numbers(a, check_finite=check_finite)
+    if not is_square(a):
+        scipys_error(scipy.linalg.cho_factor, a)
+    return _factor(a, lower), lower
+
+
+@differentiates(scipy.linalg.cho_solve)
+def cho_solve(
+    c_and_lower: tuple[Array, bool], b: Array, overwrite_b: bool = False, check_finite: bool = True
+) -> Any:
+    """Solve the equation `a @ x = b` with the Cholesky factor of `a`.
+
+    Args:
+        c_and_lower: a matrix and a flag, from `cho_factor`. One triangle is read; the other has the derivative 0.
+        b: a vector of shape (n,), or of shape (..., n, k); stacks are broadcast.
+        overwrite_b: taken, and ignored where something is traced.
+        check_finite: whether infinities and NaN are refused.
+
+    Returns:
+        The solution, of shape (..., n) or (..., n, k).
+
+    Raises:
+        ValueError: shapes do not fit, or there are infinities or NaN.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> c, b = np.array([[2.0, 0.0], [5.0, 1.0]]), np.array([4.0, 3.0])
+        >>> fg.grad(lambda c: cho_solve((c, False), b)[0])(c) + 0
+        Tensor([[-1. , -1.5],
+                [ 0. ,  0. ]])
+    """
+    c, lower = c_and_lower[0], bool(np.all(c_and_lower[1]))  # for stacks SciPy's flag is an array
+    c, b = numbers(c, b, check_finite=check_finite)
+    if not fits(c, b):
+        scipys_error(lambda c, b: scipy.linalg.cho_solve((c, lower), b), c, b)
+    half = triangular_solution(c, as_columns(b), lower, 0 if lower else 2)
+    x = triangular_solution(c, half, lower, 2 if lower else 0)
+    return x[..., 0] if b.ndim == 1 else x
+
+
+# LU
+
+
+def _order_of(pivots: Any, rows: int) -> Any:
+    """Return the order into which exchanges bring rows: a row is exchanged with a later one in each step."""
+    order = list(range(rows))
+    for row, other in enumerate(pivots[:, 0].tolist()):
+        order[row], order[other] = order[other], order[row]
+    return np.array(order, np.int32)[:, None]
+
+
+def _lu_one(a: Any) -> tuple[Any, Any, Any]:
+    lu, pivots = lapack("getrf", a.dtype.char)(a)[:2]
+    pivots = pivots[:, None]
+    return np.ascontiguousarray(lu), pivots, _order_of(pivots, a.shape[0])
+
+
+def _lu(a: Any) -> tuple[Any, Any, Any]:
+    """Return both factors in one matrix, the exchanges, and the order of rows; the latter two as columns."""
+    if not a.size:
+        *stack, rows, columns = a.shape
+        order = np.broadcast_to(np.arange(rows, dtype=np.int32)[:, None], (*stack, rows, 1))
+        return a, np.zeros((*stack, min(rows, columns), 1), np.int32), order
+    return in_stacks(_lu_one, a)  # type: ignore[no-any-return]
+
+
+def _parts(lu: Any) -> tuple[Any, Any]:
+    """Return the lower factor, with ones on its diagonal, and the upper one."""
+    rows, columns = lu.shape[-2:]
+    count = min(rows, columns)
+    return np.tril(lu[..., :count], -1) + np.eye(rows, count, dtype=lu.dtype), np.triu(lu[..., :count, :])
+
+
+def _check_regular(lu: Any) -> None:
+    """Refuse a derivative where one of the first pivots is 0.
+
+    Raises:
+        NoDerivativeError: a ValueError; there is one.
+    """
+    if np.any(np.diagonal(example_of(lu), 0, -2, -1) == 0):
+        raise errors.NoDerivativeError(
+            "scipy.linalg.lu and lu_factor have no derivative here: the first columns of the matrix, or its first "
+            "rows, are not independent."
+        )
+
+
+def _by_lower(lu: Any, x: Any, trans: int = 0) -> Any:
+    count = min(lu.shape[-2:])
+    square = lu[..., :count, :count]
+    return triangular_solution(np.tril(square, -1) + np.eye(count, dtype=lu.dtype), x, True, trans)
+
+
+def _by_upper_from_right(lu: Any, x: Any, trans: int = 0) -> Any:
+    """Return `x @ inv(u)`, or by `trans` with the transpose of `u`."""
+    count = min(lu.shape[-2:])
+    return transposed(triangular_solution(lu[..., :count, :count], transposed(x), False, 1 - trans))
+
+
+def _lu_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
+    def pullback(cts: Any) -> Any:
+        lu, _, order = ans
+        ct = cotangent_of(cts, 0)
+        if ct is None:
+            return ZERO
+        _check_regular(lu)
+        lower, upper = _parts(lu)
+        count = lower.shape[-1]
+        below, right = ct[..., count:, :], ct[..., :, count:]
+        ct_lower = transposed(lower[..., :count, :]) @ np.tril(ct[..., :count, :count], -1)
+        ct_upper = np.triu(ct[..., :count, :count]) @ transposed(upper[..., :count])
+        inner = np.tril(ct_lower, -1) + np.triu(ct_upper)
+        if lu.shape[-2] > count:
+            inner = inner - np.triu(transposed(lower[..., count:, :]) @ below)
+        if lu.shape[-1] > count:
+            inner = inner - np.tril(right @ transposed(upper[..., count:]), -1)
+        back = _by_lower(lu, _by_upper_from_right(lu, inner, 1), 1)
+        if lu.shape[-2] > count:
+            back = np.concatenate([back, _by_upper_from_right(lu, below, 1)], axis=-2)
+        if lu.shape[-1] > count:
+            back = np.concatenate([back, _by_lower(lu, right, 1)], axis=-1)
+        return np.take_along_axis(back, np.argsort(order, axis=-2), axis=-2)
+
+    return pullback
+
+
+def _lu_tangent(tangents: Any, ans: Any, a: Any) -> Any:
+    lu, _, order = ans
+    _check_regular(lu)
+    lower, upper = _parts(lu)
+    count = lower.shape[-1]
+    moved = np.take_along_axis(tangents[0], order, axis=-2)
+    first, below, right = moved[..., :count, :count], moved[..., count:, :count], moved[..., :count, count:]
+    inner = _by_lower(lu, _by_upper_from_right(lu, first))
+    strict, rest = np.tril(inner, -1), np.triu(inner)
+    result = lower[..., :count, :] @ strict + rest @ upper[..., :count]
+    if lu.shape[-2] > count:
+        result = np.concatenate([result, _by_upper_from_right(lu, below) - lower[..., count:, :] @ rest], axis=-2)
+    if lu.shape[-1] > count:
+        result = np.concatenate([result, _by_lower(lu, right) - strict @ upper[..., count:]], axis=-1)
+    return result, ZERO, ZERO
+
+
+_lu_primitive = register(
+    Primitive(
+        "lu",
+        _lu,
+        (_lu_rule,),
+        _lu_tangent,
+        samples=(sample((3, 3)), sample((4, 2)), sample((2, 2, 3)), sample((0, 2))),
+    )
+)
+_lu_primitive.batch = stacked_batch(_lu_primitive)
+
+
+@differentiates(scipy.linalg.lu_factor)
+def lu_factor(a: Array, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """Return both factors of LU in one matrix, for `lu_solve`.
+
+    Args:
+        a: of shape (..., m, n).
+        overwrite_a: taken, and ignored where something is traced.
+        check_finite: whether infinities and NaN are refused.
+
+    Returns:
+        The factors, of the shape of `a`: below the diagonal that of `l`, the rest that of `u`. And the row with
+        which each row was exchanged, of shape (..., min(m, n)).
+
+    Raises:
+        NoDerivativeError: a ValueError; the matrix has not full rank, and a derivative is asked for.
+        ValueError: there are infinities or NaN.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> b = np.array([2.0, 4.0])
+        >>> fg.grad(lambda a: lu_solve(lu_factor(a), b)[0])(np.array([[2.0, 0.0], [0.0, 4.0]]))
+        Tensor([[-0.5, -0.5],
+                [ 0. ,  0. ]])
+    """
+    (a,) = numbers(a, check_finite=check_finite)
+    if a.ndim < 2:
+        scipys_error(scipy.linalg.lu_factor, a)
+    factors, pivots, _ = apply(_lu_primitive, (a,))
+    return factors, pivots[..., 0]
+
+
+@differentiates(scipy.linalg.lu)
+def lu(
+    a: Array,
+    permute_l: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    p_indices: bool = False,
+) -> Any:
+    """Return the factors `p`, `l` and `u` of LU with exchanges of rows.
+
+    Args:
+        a: of shape (..., m, n).
+        permute_l: return `p @ l` and `u`.
+        overwrite_a: taken, and ignored where something is traced.
+        check_finite: whether infinities and NaN are refused.
+        p_indices: let `p` be the order of rows with `a = l[p] @ u`.
+
+    Returns:
+        A permutation of shape (..., m, m) or (..., m), a lower factor with ones on its diagonal, of shape
+        (..., m, k), and an upper one, of shape (..., k, n), where k is min(m, n). The permutation is constant.
+
+    Raises:
+        NoDerivativeError: a ValueError; the matrix has not full rank, and a derivative is asked for.
+        ValueError: there are infinities or NaN, or fewer than two axes.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> fg.grad(lambda a: lu(a)[1][1, 0])(np.array([[1.0, 2.0], [4.0, 3.0]]))
+        Tensor([[ 0.25  ,  0.    ],
+                [-0.0625,  0.    ]])
+    """
+    (a,) = numbers(a, check_finite=check_finite)
+    if a.ndim < 2:
+        scipys_error(scipy.linalg.lu, a)
+    factors, _, order = apply(_lu_primitive, (a,))
+    lower, upper = _parts(factors)
+    places = np.argsort(order, axis=-2).astype(np.int32)
+    if permute_l:
+        return np.take_along_axis(lower, places, axis=-2), upper
+    if p_indices:
+        return places[..., 0], lower, upper
+    letter = "f" if a.dtype.char in "fF" else "d"
+    return (places == np.arange(a.shape[-2])).astype(letter), lower, upper
+
+
+_row_order = fixed("row_order", lambda pivots: in_stacks(lambda each: _order_of(each, each.shape[0]), pivots))
+
+
+@differentiates(scipy.linalg.lu_solve)
+def lu_solve(
+    lu_and_piv: tuple[Array, Array],
+    b: Array,
+    trans: int = 0,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """Solve the equation `a @ x = b` with the factors of `a` from `lu_factor`.
+
+    Args:
+        lu_and_piv: the factors of shape (..., n, n), and the exchanges of rows.
+        b: a vector of shape (n,), or of shape (..., n, k); stacks are broadcast.
+        trans: 0 for `a`, 1 for its transpose, 2 for its adjoint.
+        overwrite_b: taken, and ignored where something is traced.
+        check_finite: whether infinities and NaN are refused.
+
+    Returns:
+        The solution, of shape (..., n) or (..., n, k).
+
+    Raises:
+        LinAlgError: a ValueError; there is a 0 on the diagonal of the factors.
+        ValueError: shapes do not fit, or there are infinities or NaN.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> factors, b = (np.array([[2.0, 1.0], [0.5, 4.0]]), np.array([0, 1])), np.array([2.0, 9.0])
+        >>> fg.grad(lambda b: lu_solve(factors, b)[1])(b)
+        Tensor([-0.125,  0.25 ])
+    """
+    factors, pivots = lu_and_piv
+    factors, b = numbers(factors, b, check_finite=check_finite)
+    if not fits(factors, b):
+        scipys_error(lambda a, b: scipy.linalg.lu_solve((a, np.zeros(a.shape[:-1], int)), b), factors, b)
+    order = _row_order(np.asarray(pivots)[..., None] if isinstance(pivots, (list, tuple)) else pivots[..., None])
+    columns = as_columns(b)
+    if trans == 0:
+        columns = _rows_in_order(columns, order)
+        x = triangular_solution(factors, _by_lower(factors, columns), False, 0)
+    else:
+        half = triangular_solution(factors, columns, False, trans)
+        x = _rows_in_order(_by_lower(factors, half, trans), np.argsort(order, axis=-2))
+    return x[..., 0] if b.ndim == 1 else x
+
+
+def _rows_in_order(x: Any, order: Any) -> Any:
+    """Return the rows of matrices in another order; stacks are broadcast."""
+    stack = np.broadcast_shapes(x.shape[:-2], order.shape[:-2])
+    wide = np.broadcast_to(x, (*stack, *x.shape[-2:])) if x.shape[:-2] != stack else x
+    return np.take_along_axis(wide, np.broadcast_to(order, (*stack, *order.shape[-2:])), axis=-2)
+
+
+# QR
+
+
+def _added_rule(ans: Any, first: Any, added: Any) -> Callable[[Any], Any]:
+    def pullback(ct: Any) -> Any:
+        require_invariance(skew(transposed(ans) @ ct), [ct], "qr", "the vectors that mode='full' adds")
+        return -conjugated(ans) @ (adjoint(ct) @ conjugated(first))
+
+    return pullback
+
+
+# The columns that complete an orthonormal basis: they turn against the first ones, du2 = -u1 @ (du1^H @ u2).
+_added_columns = Primitive(
+    "added_columns",
+    lambda first, added: added,
+    (_added_rule, None),
+    lambda tangents, ans, first, added: -first @ (adjoint(tangents[0]) @ ans),
+)
+_added_columns.batch = stacked_batch(_added_columns)
+
+
+def _beyond(a: Any) -> Any:
+    """Return the columns that SciPy adds to an orthonormal basis of what those of a matrix span."""
+    return in_stacks(lambda a: scipy.linalg.qr(a, check_finite=False)[0][:, a.shape[1] :], a)
+
+
+def _pivots_of(a: Any) -> Any:
+    return in_stacks(lambda a: scipy.linalg.qr(a, mode="r", pivoting=True, check_finite=False)[1][None], a)
+
+
+_columns_beyond, _pivots = fixed("columns_beyond", _beyond), fixed("qr_pivots", _pivots_of)
+
+
+@differentiates(scipy.linalg.qr)
+def qr(
+    a: Array,
+    overwrite_a: bool = False,
+    lwork: int | None = None,
+    mode: str = "full",
+    pivoting: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """Return the factors of QR: orthonormal columns, and an upper triangular matrix.
+
+    Args:
+        a: of shape (..., m, n); the first columns must be independent.
+        overwrite_a, lwork: taken, and ignored where something is traced.
+        mode: "full" for `q` of shape (..., m, m), "economic" for (..., m, min(m, n)), "r" for `r` alone. The
+            columns that "full" adds are arbitrary: a loss may depend on what they span, and on no more.
+        pivoting: let `a[:, p] = q @ r`, and return `p`, which is constant, too.
+        check_finite: whether infinities and NaN are refused.
+
+    Returns:
+        A tuple of those of `q`, `r` and `p` that are asked for.
+
+    Raises:
+        NoDerivativeError: a ValueError; `mode` is "raw", the first columns are not independent, or the loss
+            depends on the choice of columns that are added.
+        ValueError: the mode is unknown, or there are infinities or NaN.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> a = np.array([[3.0, 1.0], [4.0, 2.0], [0.0, 2.0]])
+        >>> fg.grad(lambda a: qr(a, mode="r")[0][0, 0])(a)
+        Tensor([[-0.6,  0. ],
+                [-0.8,  0. ],
+                [ 0. ,  0. ]])
+    """
+    (a,) = numbers(a, check_finite=check_finite)
+    if mode not in ("full", "qr", "r", "economic", "raw") or a.ndim < 2:
+        scipys_error(lambda a: SCIPY.qr(a, mode=mode), a)
+    if mode == "raw":
+        raise errors.NoDerivativeError("scipy.linalg.qr with mode='raw' has no derivative; use mode='economic'.")
+    rows, columns = a.shape[-2:]
+    order: tuple[Any, ...] = ()
+    if pivoting:
+        pivots = _pivots(a)
+        a, order = np.take_along_axis(a, np.broadcast_to(pivots, a.shape), axis=-1), (pivots[..., 0, :],)
+    q, r = np.linalg.qr(a)
+    if rows > columns and mode != "economic":
+        empty = np.zeros((*r.shape[:-2], rows - columns, columns), r.dtype)
+        r = np.concatenate([r, empty], axis=-2)
+        if mode != "r":
+            q = np.concatenate([q, apply(_added_columns, (q, _columns_beyond(a)))], axis=-1)
+    return (r, *order) if mode == "r" else (q, r, *order)

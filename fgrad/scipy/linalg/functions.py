@@ -1,0 +1,639 @@
+"""Functions of matrices: `expm`, `logm`, `sqrtm`, powers, and what is made of exponentials.
+
+The derivative of a function along a direction, its Frechet derivative, is a corner of the same function of a matrix
+of twice the size (R. Mathias, "A chain rule for matrix functions and applications" (1996),
+https://doi.org/10.1137/S0895479895283409):
+
+    f([[a, e],    [[f(a), df(a, e)],
+       [0, a]]) =  [0,    f(a)    ]]
+
+and the transpose of the derivative at `a` is the derivative at `a.T`. Since this is itself a function of a matrix, it
+holds for every order. The exponential has a faster algorithm for it (A. Al-Mohy and N. Higham, "Computing the Frechet
+derivative of the matrix exponential, with an application to condition number estimation" (2009),
+https://doi.org/10.1137/080716426), and the square root solves Sylvester's equation.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from fgrad import errors
+from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.tensor import apply
+from fgrad.ops.families import register, sample
+from fgrad.ops.matrices import stacked_batch, transposed
+from fgrad.ops.shaping import as_array
+from fgrad.ops.tracing import example_of
+from fgrad.scipy._plain import differentiates
+from fgrad.scipy.linalg._arguments import (
+    SCIPY,
+    Array,
+    check_finite_values,
+    fixed,
+    in_stacks,
+    is_square,
+    lapack_dtype,
+    of_dtype,
+    refused,
+    scipys_error,
+)
+from fgrad.scipy.linalg._solving import by_factors
+from fgrad.scipy.linalg.matrix_equations import sylvester_solution
+
+# Twice the size
+
+
+def _norms(x: Any) -> Any:
+    return np.max(np.sum(np.abs(x), axis=-2, keepdims=True), axis=-1, keepdims=True, initial=0)
+
+
+def _scales(a: Any, direction: Any) -> Any:
+    """Return powers of 2 that make a direction small next to the matrix, so that it has no say in how to compute."""
+    sizes, wanted = _norms(direction), _norms(a) * 2.0**-10
+    is_usual = (sizes > 0) & (wanted > 0) & np.isfinite(sizes) & np.isfinite(wanted)
+    ratio = np.where(is_usual, wanted, 1) / np.where(is_usual, sizes, 1)
+    return np.exp2(np.round(np.log2(ratio))).astype(sizes.dtype)
+
+
+_scales_of = fixed("frechet_scales", _scales)
+
+
+def _twice(a: Any, direction: Any) -> Any:
+    """Return the matrix of twice the size with a matrix on its diagonal and a direction in its corner."""
+    stack = np.broadcast_shapes(a.shape[:-2], direction.shape[:-2])
+    a, direction = (np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (a, direction))
+    top = np.concatenate([a, direction], axis=-1)
+    return np.concatenate([top, np.concatenate([np.zeros_like(a), a], axis=-1)], axis=-2)
+
+
+def _along(function: Callable[[Any], Any], a: Any, direction: Any) -> Any:
+    """Return the derivative of a function of matrices along a direction."""
+    size = a.shape[-1]
+    if not size:
+        return direction
+    scales = _scales_of(a, direction)
+    return function(_twice(a, direction * scales))[..., :size, size:] / scales
+
+
+def _square(function: Any, A: Any, *others: Any) -> Any:  # noqa: N803  # SciPy's name
+    """Return square matrices of a dtype that can be computed with, or raise SciPy's error."""
+    a = as_array(A)
+    if not is_square(a):
+        scipys_error(lambda a: function(a, *others), a)
+    return of_dtype(a, lapack_dtype(a))
+
+
+# The exponential
+
+
+_LARGE = 75.0
+"""Matrices of a larger norm are scaled down so far that squaring loses digits, unless SciPy finds a better scale."""
+
+_SMALL = 20
+"""Up to this size SciPy's `expm`, which is compiled, takes less time than its algorithm for the derivative."""
+
+
+def _exponential(a: Any) -> Any:
+    return scipy.linalg.expm(a)
+
+
+def _frechet_one(a: Any, direction: Any) -> Any:
+    if a.shape[-1] <= _SMALL or not _norms(a)[0, 0] <= _LARGE:
+        return _along(_exponential, a, direction)
+    return SCIPY.expm_frechet(a, direction, compute_expm=False, check_finite=False).astype(a.dtype)
+
+
+def _frechet(a: Any, direction: Any) -> Any:
+    return apply(_expm_frechet, (a, direction))
+
+
+def _second(a: Any, direction: Any, other: Any) -> Any:
+    """Return the second derivative of the exponential along two directions, in which it is symmetric."""
+    size, scales = a.shape[-1], _scales_of(a, direction)
+    moved = _frechet(_twice(a, direction * scales), _twice(other, np.zeros_like(other)))
+    return moved[..., :size, size:] / scales
+
+
+def _frechet_tangent(tangents: Any, ans: Any, a: Any, direction: Any) -> Any:
+    ta, te = tangents
+    if ta is ZERO:
+        return _frechet(a, te)
+    bent = _second(a, direction, ta)
+    return bent if te is ZERO else bent + _frechet(a, te)
+
+
+_expm_frechet = register(
+    Primitive(
+        "expm_frechet",
+        lambda a, direction: in_stacks(_frechet_one, a, direction),
+        (
+            lambda ans, a, direction: lambda ct: _second(transposed(a), transposed(direction), ct),
+            lambda ans, a, direction: lambda ct: _frechet(transposed(a), ct),
+        ),
+        _frechet_tangent,
+        broadcasts=True,
+        samples=(sample((3, 3), (3, 3)), sample((2, 2, 2), (2, 2)), sample((0, 0), (0, 0))),
+    )
+)
+_expm_frechet.batch = stacked_batch(_expm_frechet)
+
+_expm = register(
+    Primitive(
+        "expm",
+        _exponential,
+        (lambda ans, a: lambda ct: _frechet(transposed(a), ct),),
+        lambda tangents, ans, a: _frechet(a, tangents[0]),
+        samples=(sample((3, 3)), sample((2, 2, 2)), sample((1, 1)), sample((0, 0))),
+    )
+)
+_expm.batch = stacked_batch(_expm)
+
+
+def _exp(a: Any) -> Any:
+    return apply(_expm, (a,))
+
+
+@differentiates(scipy.linalg.expm)
+def expm(A: Array) -> Any:  # noqa: N803  # SciPy's name
+    """Return the exponential of a matrix.
+
+    Args:
+        A: of shape (..., n, n).
+
+    Returns:
+        The exponential, of the same shape.
+
+    Raises:
+        LinAlgError: a ValueError; `A` is not square.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> fg.grad(lambda a: expm(a)[0, 1])(np.array([[0.0, 1.0], [0.0, 0.0]])).round(12)
+        Tensor([[0.5       , 1.        ],
+                [0.16666667, 0.5       ]])
+    """
+    a = as_array(A)
+    a = np.reshape(a, (1, 1)) if a.size == 1 and a.ndim < 2 else a
+    return _exp(_square(scipy.linalg.expm, a))
+
+
+@differentiates(scipy.linalg.expm_frechet)
+def expm_frechet(
+    A: Array,  # noqa: N803  # SciPy's names
+    E: Array,  # noqa: N803
+    method: str | None = None,
+    compute_expm: bool = True,
+    check_finite: bool = True,
+) -> Any:
+    """Return the exponential of a matrix, and its derivative along a direction.
+
+    Args:
+        A: of shape (..., n, n).
+        E: the direction, of the same shape.
+        method: "SPS" or "blockEnlarge"; fgrad chooses by itself where something is traced.
+        compute_expm: return the exponential, too.
+        check_finite: whether infinities and NaN are refused.
+
+    Returns:
+        The exponential and the derivative, or the latter alone.
+
+    Raises:
+        ValueError: the shapes differ, the method is unknown, or there are infinities or NaN.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> a, e = np.zeros((2, 2)), np.array([[1.0, 2.0], [0.0, 3.0]])
+        >>> fg.grad(lambda a: expm_frechet(a, e, compute_expm=False)[0, 0])(a)
+        Tensor([[1., 0.],
+                [1., 0.]])
+    """
+    a, e = as_array(A), as_array(E)
+    if check_finite:
+        check_finite_values(a, e)
+    if not is_square(a) or a.shape[-2:] != e.shape[-2:] or method not in (None, "SPS", "blockEnlarge"):
+        scipys_error(scipy.linalg.expm_frechet, a, e, method=method)
+    # SciPy's own algorithm computes in double precision.
+    dtype = np.result_type(lapack_dtype(a, e), np.float64)
+    moved = _frechet(of_dtype(a, dtype), of_dtype(e, dtype))
+    return (_exp(of_dtype(a, dtype)), moved) if compute_expm else moved
+
+
+# Logarithms and powers, which are cut along the numbers below 0
+#
+# On the cut, at the other side of which their values jump, pairs of equal eigenvalues would not come to lie on one
+# side. So the derivative is taken at a matrix that is turned away: for |c| = 1
+#     log(c a) = log(a) + log(c)        (c a)**t = c**t a**t
+
+_ZERO = 1e-20
+"""Eigenvalues below this are 0 to SciPy's `logm`, too."""
+
+_AT_CUT = 1e-9
+"""Next to the cut, in parts of an eigenvalue, rounding decides on which side that is."""
+
+
+def _turn_one(a: Any) -> Any:
+    """Return the number of length 1 that turns eigenvalues away from the cut; 1 where there are none.
+
+    Raises:
+        NoDerivativeError: a ValueError; an eigenvalue is 0, or may be on either side of the cut.
+    """
+    values = np.linalg.eigvals(a)
+    if np.any(np.abs(values) < _ZERO):
+        raise errors.NoDerivativeError(
+            "scipy.linalg.logm, and fractional_matrix_power of no whole exponent, have no derivative where the matrix "
+            "is singular."
+        )
+    below = values[(values.real < 0) & (np.abs(values.imag) <= _AT_CUT * np.abs(values))]
+    if not below.size:
+        return np.ones((1, 1), a.dtype)
+    gaps = np.abs(np.diff(np.sort(below.real)))
+    if np.iscomplexobj(a) or below.imag.any() or np.any(gaps <= _AT_CUT * np.max(np.abs(below))):
+        raise errors.NoDerivativeError(
+            "scipy.linalg.logm, and fractional_matrix_power of no whole exponent, jump at eigenvalues below 0: they "
+            "have no derivative where a complex matrix has such a value, or a real one has it twice."
+        )
+    lowest = np.min(np.angle(values) + np.pi)
+    return np.exp(np.array([[-0.5j * min(lowest, 1.0)]])).astype(np.result_type(a.dtype, np.complex64))
+
+
+def _turns(a: Any) -> Any:
+    return in_stacks(_turn_one, a) if a.size else np.ones((1, 1), a.dtype)
+
+
+_turns_of = fixed("turns_from_cut", _turns)
+
+
+def _quietly(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function of SciPy without its warnings, which are about the caller's matrix and have been given."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function(*args)
+
+
+def _logarithm(a: Any, quiet: bool) -> Any:
+    if quiet:
+        return in_stacks(lambda a: _quietly(scipy.linalg.logm, a), a)
+    return in_stacks(scipy.linalg.logm, a)
+
+
+def _log(a: Any) -> Any:
+    return apply(_logm, (a,), {"quiet": True})
+
+
+def _log_along(a: Any, direction: Any) -> Any:
+    turn = _turns_of(a)
+    return _along(_log, turn * a, turn * direction)
+
+
+_logm = register(
+    Primitive(
+        "logm",
+        _logarithm,
+        (lambda ans, a, quiet: lambda ct: _log_along(transposed(a), ct),),
+        lambda tangents, ans, a, quiet: _log_along(a, tangents[0]),
+        # Of two rows with a product of 2 between them the eigenvalues are in the right half of the plane.
+        samples=(sample((1, 1), domain=(0.5, 2), quiet=True), sample((2, 1, 1), domain=(0.5, 2), quiet=True)),
+    )
+)
+_logm.batch = stacked_batch(_logm)
+
+
+@differentiates(scipy.linalg.logm)
+def logm(A: Array, *given: Any, **named: Any) -> Any:  # noqa: N803  # SciPy's name
+    """Return the principal logarithm of a matrix.
+
+    It is cut along eigenvalues below 0. For a real matrix with such eigenvalues, which differ, the derivative is that
+    along the cut.
+
+    Args:
+        A: regular, of shape (..., n, n).
+        given, named: `disp`, which SciPy has given up; refused where something is traced.
+
+    Returns:
+        The logarithm, of the same shape, in double precision. It is complex if there are eigenvalues below 0.
+
+    Raises:
+        NoDerivativeError: a ValueError; it jumps, because a complex matrix has an eigenvalue below 0, or a real one
+            has one twice.
+        ParameterError: a ValueError; `disp` is given.
+        ValueError: `A` is not square.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> fg.grad(lambda a: logm(a)[0, 1])(np.diag([1.0, np.e])).round(6)
+        Tensor([[0.      , 0.581977],
+                [0.      , 0.      ]])
+    """
+    if given or named:
+        raise errors.ParameterError("logm takes no `disp` where something is traced; leave it out.")
+    return apply(_logm, (_square(scipy.linalg.logm, A),), {"quiet": False})
+
+
+def _powered(a: Any, exponent: Any) -> Any:
+    stack = np.broadcast_shapes(a.shape[:-2], exponent.shape[:-2])
+    a, exponent = (np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (a, exponent))
+    return in_stacks(lambda a, t: _quietly(scipy.linalg.fractional_matrix_power, a, t.item()), a, exponent)
+
+
+def _raised(a: Any, exponent: Any) -> Any:
+    return apply(_power, (a, exponent))
+
+
+def _power_along(a: Any, exponent: Any, direction: Any) -> Any:
+    if np.all(example_of(exponent) % 1 == 0):
+        return _along(lambda x: _raised(x, exponent), a, direction)
+    turn = _turns_of(a)
+    moved = _along(lambda x: _raised(x, exponent), turn * a, turn * direction)
+    return moved if turn.dtype.kind == "f" else moved * np.conjugate(turn) ** exponent
+
+
+def _exponent_slope(ans: Any, a: Any) -> Any:
+    return _log(a) @ ans
+
+
+def _power_tangent(tangents: Any, ans: Any, a: Any, exponent: Any) -> Any:
+    ta, tt = tangents
+    moved = ZERO if ta is ZERO else _power_along(a, exponent, ta)
+    if tt is ZERO:
+        return moved
+    grown = tt * _exponent_slope(ans, a)
+    return grown if moved is ZERO else moved + grown
+
+
+_power = register(
+    Primitive(
+        "fractional_matrix_power",
+        _powered,
+        (
+            lambda ans, a, exponent: lambda ct: _power_along(transposed(a), exponent, ct),
+            lambda ans, a, exponent: lambda ct: np.sum(
+                ct * _exponent_slope(ans, a), axis=(-2, -1), keepdims=True
+            ),
+        ),
+        _power_tangent,
+        broadcasts=True,
+        samples=(
+            sample((1, 1), (1, 1), domain=(0.5, 2), complex=False),
+            sample((2, 1, 1), (1, 1), domain=(0.5, 2), complex=False),
+        ),
+    )
+)
+_power.batch = stacked_batch(_power)
+
+
+@differentiates(scipy.linalg.fractional_matrix_power)
+def fractional_matrix_power(A: Array, t: Any) -> Any:  # noqa: N803  # SciPy's name
+    """Return a power of a matrix with any real exponent.
+
+    It is cut along eigenvalues below 0, as `logm` is.
+
+    Args:
+        A: of shape (..., n, n); regular, unless `t` is a whole number.
+        t: the exponent, a number; it may be traced, too.
+
+    Returns:
+        The power, of the shape of `A`.
+
+    Raises:
+        NoDerivativeError: a ValueError; it jumps, as `logm` does.
+        ShapeError: a ValueError; `t` is not a number.
+        ValueError: `A` is not square.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> fg.grad(lambda a: fractional_matrix_power(a, 0.5)[0, 0])(np.diag([4.0, 9.0])).round(12)
+        Tensor([[0.25, 0.  ],
+                [0.  , 0.  ]])
+        >>> fg.grad(lambda t: fractional_matrix_power(np.diag([4.0, 9.0]), t)[0, 0])(1.0).round(6)
+        Tensor(5.545177)
+    """
+    a, exponent = _square(scipy.linalg.fractional_matrix_power, A, 1), as_array(t)
+    if exponent.ndim:
+        raise errors.ShapeError(
+            f"the exponent of fractional_matrix_power is one number, and `t` has shape {exponent.shape}.\n"
+            "Use fg.vmap for several."
+        )
+    return apply(_power, (a, np.reshape(exponent, (1, 1))))
+
+
+# The square root
+
+
+def _root(a: Any) -> Any:
+    return in_stacks(scipy.linalg.sqrtm, a)
+
+
+def _root_tangent(x: Any, moved: Any) -> Any:
+    """Return the `y` with `x @ y + y @ x = moved`."""
+    dtype = np.result_type(x.dtype, moved.dtype)
+    x, moved = of_dtype(x, dtype), of_dtype(moved, dtype)
+    return sylvester_solution(x, x, moved, "scipy.linalg.sqrtm", same=True, is_derivative=True)
+
+
+_sqrtm = register(
+    Primitive(
+        "sqrtm",
+        _root,
+        (lambda ans, a: lambda ct: _root_tangent(transposed(ans), ct),),
+        lambda tangents, ans, a: _root_tangent(ans, tangents[0]),
+        samples=(sample((1, 1), domain=(0.5, 2)), sample((2, 1, 1), domain=(0.5, 2))),
+    )
+)
+_sqrtm.batch = stacked_batch(_sqrtm)
+
+
+@differentiates(scipy.linalg.sqrtm)
+def sqrtm(A: Array, *given: Any, **named: Any) -> Any:  # noqa: N803  # SciPy's name
+    """Return the principal square root of a matrix.
+
+    It is cut along eigenvalues below 0. There the derivative is that along the cut.
+
+    Args:
+        A: of shape (..., n, n).
+        given, named: `disp` and `blocksize`, which SciPy has given up; refused where something is traced.
+
+    Returns:
+        The root, of the same shape. It is complex if there are eigenvalues below 0.
+
+    Raises:
+        NoDerivativeError: a ValueError; the matrix is singular, and a derivative is asked for.
+        ParameterError: a ValueError; `disp` or `blocksize` is given.
+        LinAlgError: a ValueError; `A` is not square.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> fg.grad(lambda a: sqrtm(a)[0, 1])(np.diag([4.0, 9.0]))
+        Tensor([[0. , 0.2],
+                [0. , 0. ]])
+    """
+    if given or named:
+        raise errors.ParameterError("sqrtm takes no `disp` or `blocksize` where something is traced; leave them out.")
+    a = as_array(A)
+    if a.ndim < 2:
+        raise errors.ShapeError(f"sqrtm takes matrices, and `A` has shape {a.shape}.\nWrite np.reshape(A, (1, 1)).")
+    return apply(_sqrtm, (_square(scipy.linalg.sqrtm, a),))
+
+
+# What is made of exponentials
+
+
+def _both(a: Any) -> tuple[Any, Any]:
+    return _exp(a), _exp(-a)
+
+
+def _cos_and_sin(a: Any) -> tuple[Any, Any]:
+    if a.dtype.kind != "c":
+        both = _exp(1j * a)
+        return np.real(both), np.imag(both)
+    ahead, back = _both(1j * a)
+    return 0.5 * (ahead + back), -0.5j * (ahead - back)
+
+
+@differentiates(scipy.linalg.cosm)
+def cosm(A: Array) -> Any:  # noqa: N803  # SciPy's name
+    """Return the cosine of a matrix.
+
+    Args:
+        A: of shape (..., n, n).
+
+    Returns:
+        The cosine, of the same shape.
+
+    Raises:
+        ValueError: `A` is not square.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> fg.grad(lambda a: cosm(a)[0, 0])(np.diag([np.pi / 2, 0.0])).round(12)
+        Tensor([[-1.,  0.],
+                [ 0.,  0.]])
+    """
+    return _cos_and_sin(_square(scipy.linalg.cosm, A))[0]
+
+
+@differentiates(scipy.linalg.sinm)
+def sinm(A: Array) -> Any:  # noqa: N803  # SciPy's name
+    """Return the sine of a matrix.
+
+    Args:
+        A: of shape (..., n, n).
+
+    Returns:
+        The sine, of the same shape.
+
+    Raises:
+        ValueError: `A` is not square.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> fg.grad(lambda a: sinm(a)[0, 0])(np.zeros((2, 2)))
+        Tensor([[1., 0.],
+                [0., 0.]])
+    """
+    return _cos_and_sin(_square(scipy.linalg.sinm, A))[1]
+
+
+@differentiates(scipy.linalg.tanm)
+def tanm(A: Array) -> Any:  # noqa: N803  # SciPy's name
+    """Return the tangent of a matrix.
+
+    Args:
+        A: of shape (..., n, n).
+
+    Returns:
+        The tangent, of the same shape.
+
+    Raises:
+        ValueError: `A` is not square.
+        LinAlgError: a ValueError; the cosine is singular.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> fg.grad(lambda a: tanm(a)[0, 0])(np.diag([np.pi / 4, 0.0])).round(12)
+        Tensor([[2., 0.],
+                [0., 0.]])
+    """
+    return by_factors(*_cos_and_sin(_square(scipy.linalg.tanm, A)))
+
+
+@differentiates(scipy.linalg.coshm)
+def coshm(A: Array) -> Any:  # noqa: N803  # SciPy's name
+    """Return the hyperbolic cosine of a matrix.
+
+    Args:
+        A: of shape (..., n, n).
+
+    Returns:
+        The hyperbolic cosine, of the same shape.
+
+    Raises:
+        ValueError: `A` is not square.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> fg.grad(lambda a: coshm(a)[0, 0])(np.diag([np.arcsinh(2.0), 0.0])).round(12)
+        Tensor([[2., 0.],
+                [0., 0.]])
+    """
+    ahead, back = _both(_square(scipy.linalg.coshm, A))
+    return 0.5 * (ahead + back)
+
+
+@differentiates(scipy.linalg.sinhm)
+def sinhm(A: Array) -> Any:  # noqa: N803  # SciPy's name
+    """Return the hyperbolic sine of a matrix.
+
+    Args:
+        A: of shape (..., n, n).
+
+    Returns:
+        The hyperbolic sine, of the same shape.
+
+    Raises:
+        ValueError: `A` is not square.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> fg.grad(lambda a: sinhm(a)[0, 0])(np.zeros((2, 2)))
+        Tensor([[1., 0.],
+                [0., 0.]])
+    """
+    ahead, back = _both(_square(scipy.linalg.sinhm, A))
+    return 0.5 * (ahead - back)
+
+
+@differentiates(scipy.linalg.tanhm)
+def tanhm(A: Array) -> Any:  # noqa: N803  # SciPy's name
+    """Return the hyperbolic tangent of a matrix.
+
+    Args:
+        A: of shape (..., n, n).
+
+    Returns:
+        The hyperbolic tangent, of the same shape.
+
+    Raises:
+        ValueError: `A` is not square.
+        LinAlgError: a ValueError; the hyperbolic cosine is singular.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> fg.grad(lambda a: tanhm(a)[0, 0])(np.zeros((2, 2)))
+        Tensor([[1., 0.],
+                [0., 0.]])
+    """
+    ahead, back = _both(_square(scipy.linalg.tanhm, A))
+    return by_factors(ahead + back, ahead - back)
+
+
+funm = refused(
+    scipy.linalg.funm,
+    "has no derivative in fgrad: it divides by differences of eigenvalues, which a derivative makes equal in pairs.",
+    "expm, logm, sqrtm, fractional_matrix_power and the functions made of them have one; of others, "
+    "v @ np.diag(f(w)) @ inv(v) with w, v = eig(a), for eigenvalues that differ.",
+)
