@@ -1,0 +1,314 @@
+"""Linear equations along a solution that is known: how a small change goes on, forwards and backwards.
+
+    along = Along(field, inputs, track, times, rtol)
+    along.forwards(start, of_inputs)      x' = f_y x + f_p dp, at all times of output
+    along.backwards(cotangents)           its transpose: the adjoint equation a' = -f_y^T a, and integrals of f_p^T a
+
+Both are linear, and the solution y(t) around which they are linear is known at any time. So they are solved by
+collocation, Radau IIA of order 9, which is stable for stiff equations (Hairer and Wanner, Solving Ordinary
+Differential Equations II, section IV.5): on each interval the Jacobians at five points give the matrix that takes
+a change from one end to the other, for all intervals in one batch. Intervals begin as the steps of the solver.
+Those in which two halves give another result than the whole are parted again, until all agree to the tolerance of
+the solver. What is computed backwards is the exact transpose of what is computed forwards on those intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import roots_jacobi
+
+from fgrad import errors
+from fgrad.scipy.integrate._points import NotTogether, Points
+from fgrad.scipy.integrate._stages import (
+    Tableau,
+    recurrence,
+    responses,
+    reversed_recurrence,
+    transposed,
+)
+from fgrad.transforms.calls import name_of
+
+Array = Any
+
+def _radau(stages: int) -> Tableau:
+    """Return the method of collocation at the points of Radau's quadrature, of which the end is one."""
+    points = (1 + roots_jacobi(stages - 1, 1, 0)[0]) / 2
+    c = np.append(points, 1.0)
+    exponents = np.arange(1, stages + 1)
+    a = c[:, None] ** exponents / exponents @ np.linalg.inv(c[:, None] ** (exponents - 1))
+    return Tableau(a, a[-1], c, np.zeros((stages, 0)))
+
+
+RADAU = _radau(5)
+
+LARGEST_MATRIX = 12
+"""For systems of more equations, products with Jacobians are cheaper than Jacobians."""
+MOST_INTERVALS = 200_000
+
+
+@dataclass
+class Track:
+    """A solution that is known.
+
+    Attributes:
+        states: at the times of output.
+        steps: the times at which the steps begin, and at which the last one ends.
+        interpolants: for each step, from a vector of times to the states then, a row for each.
+    """
+
+    states: Array
+    steps: Array
+    interpolants: Sequence[Callable[[Array], Array]]
+
+    def at(self, times: Array, steps: Array) -> Array:
+        """Return the states at some times in each of several steps, which are in order.
+
+        Args:
+            times: one row for each of the steps.
+            steps: their numbers; a step may occur several times.
+        """
+        ends = np.flatnonzero(np.diff(steps)) + 1
+        found = [
+            self.interpolants[steps[part[0]]](times[part].reshape(-1)).reshape(*times[part].shape, -1)
+            for part in np.split(np.arange(len(steps)), ends)
+        ]
+        return np.concatenate(found)
+
+    def at_one(self, time: float) -> Array:
+        """Return the state at one time."""
+        times = np.array([[time]])
+        return self.at(times, self.step_of(times[0]))[0, 0]
+
+    def step_of(self, times: Array) -> Array:
+        """Return the steps in which times lie."""
+        direction = np.sign(self.steps[-1] - self.steps[0]) or 1.0
+        found = np.searchsorted(direction * self.steps[1:], direction * times)
+        return np.minimum(found, len(self.steps) - 2)
+
+    def reaches(self, times: Array) -> bool:
+        """Return whether the solution is known at some times."""
+        low, high = sorted((self.steps[0], self.steps[-1]))
+        return bool(np.all((low <= times) & (times <= high)))
+
+    def with_output_at(self, times: Array) -> Track:
+        """Return the same solution with its states at other times, in order; the first one is where it starts."""
+        states = self.at(times[:, None], self.step_of(times))[:, 0]
+        states[0] = self.states[0]
+        return Track(states, self.steps, self.interpolants)
+
+
+@dataclass
+class _Intervals:
+    """Consecutive intervals, and what is known of them.
+
+    Attributes:
+        begin, end, step: where they are, and in which step of the solver.
+        times, states: the points of collocation.
+        jacobians: the derivatives of the right-hand side by the state there.
+        transitions: the matrices that take a change from the beginning to the end.
+        driven: the changes at the end of what is 0 at the beginning and driven by sources; a column for each.
+    """
+
+    begin: Array
+    end: Array
+    step: Array
+    times: Array
+    states: Array
+    jacobians: Array
+    transitions: Array
+    driven: Array
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+    def only(self, chosen: Array) -> _Intervals:
+        """Return some of the intervals."""
+        return _Intervals(*(array[chosen] for array in vars(self).values()))
+
+    def with_others(self, others: _Intervals) -> _Intervals:
+        """Return these intervals and others, one after the other."""
+        pairs = zip(vars(self).values(), vars(others).values(), strict=True)
+        both = _Intervals(*map(np.concatenate, pairs))
+        forward = not len(both) or both.end[0] > both.begin[0]
+        return both.only(np.argsort(both.begin if forward else -both.begin))
+
+    def in_pairs(self) -> tuple[Array, Array]:
+        """Return transitions and driven changes over pairs of neighbours."""
+        first, second = self.only(slice(0, None, 2)), self.only(slice(1, None, 2))
+        driven = second.driven + second.transitions @ first.driven
+        return second.transitions @ first.transitions, driven
+
+    def ends(self) -> Array:
+        """Return where the intervals begin, and where the last one ends."""
+        return np.concatenate([self.begin, self.end[-1:]])
+
+
+class Along:
+    """Linear equations along a solution.
+
+    Args:
+        function: the user's, for messages.
+        field: the right-hand side.
+        inputs: plain arrays that it is called with.
+        track: the solution.
+        times: those of output; the first one is where the solution starts.
+        tolerance: relative, of the changes.
+
+    Raises:
+        NotTogether: the matrices would be large; and so do the methods if they cannot be made in batches.
+    """
+
+    def __init__(
+        self, function: Any, field: Any, inputs: Sequence[Any], track: Track, times: Array, tolerance: float
+    ) -> None:
+        self._function, self._field, self._inputs = function, field, list(inputs)
+        self._track, self._times = track, times
+        self._tolerance = max(tolerance, 1e-12)
+        self._size = track.states.shape[1]
+        self._direction = np.sign(times[-1] - times[0])
+        if self._size > LARGEST_MATRIX:
+            raise NotTogether
+
+    def forwards(self, start: Array, of_inputs: Sequence[Any]) -> Array:
+        """Return a change at all times of output, from that of the first state and of the inputs."""
+        if not self._direction:
+            return np.repeat(start[None], len(self._times), axis=0)
+
+        def changes(ends: Array, transitions: Array, driven: Array) -> Array:
+            return recurrence(transitions, np.concatenate([start[None], driven[..., 0]]))
+
+        def wrong(found: Array, transitions: Array, missed: Array, driven: Array) -> Array:
+            return _relative((transitions @ found[:-1, :, None] + missed)[..., 0], found)
+
+        grid, found = self._refined(changes, wrong, [of_inputs])
+        return found[self._places(grid.ends())]
+
+    def backwards(self, cotangents: Array) -> tuple[Array, list[Any]]:
+        """Return the cotangents of the first state and of the inputs.
+
+        Args:
+            cotangents: of the states at all times of output but the first.
+        """
+        if not self._direction:
+            return np.sum(cotangents, axis=0), [np.zeros_like(each) for each in self._inputs]
+
+        def changes(ends: Array, transitions: Array, driven: Array) -> Array:
+            terms = np.zeros((len(ends), self._size))
+            np.add.at(terms, self._places(ends)[1:], cotangents)
+            return reversed_recurrence(transitions, terms)
+
+        def wrong(found: Array, transitions: Array, missed: Array, driven: Array) -> Array:
+            off = _relative((np.swapaxes(transitions, 1, 2) @ found[1:, :, None])[..., 0], found)
+            integrals, of_integrals = (np.abs(np.sum(found[1:, :, None] * each, axis=1)) for each in (driven, missed))
+            allowed = np.maximum(integrals, np.mean(integrals, axis=0))
+            return np.maximum(off, np.max(_ratio(of_integrals, allowed), axis=1, initial=0.0))
+
+        grid, found = self._refined(changes, wrong, self._probes())
+        lengths = grid.end - grid.begin
+        given = lengths[:, None, None] * RADAU.b[:, None] * found[1:, None, :]
+        of_stages = transposed(RADAU, lengths, grid.jacobians, given)[0]
+        points = self._points(grid.times, grid.states)
+        return found[0], points.pulled(np.reshape(of_stages, (-1, self._size)), False)[1]
+
+    def _probes(self) -> list[Sequence[Any]]:
+        """Return directions of the inputs; integrals along them show whether the intervals are short enough."""
+        rng = np.random.default_rng(0)
+        return [
+            [rng.choice([-1.0, 1.0], each.shape) * np.where(each == 0, 1.0, np.abs(each)) for each in self._inputs]
+            for _ in range(1 if self._inputs else 0)
+        ]
+
+    def _refined(self, changes: Any, wrong: Any, sources: Sequence[Sequence[Any]]) -> tuple[_Intervals, Array]:
+        """Part intervals until their halves agree with them.
+
+        Args:
+            changes: from ends of intervals, transitions and driven changes to the change at all ends.
+            wrong: from changes, errors of transitions and of driven changes, and the latter, to relative errors.
+            sources: directions of the inputs.
+
+        Returns:
+            The halves, and the change at their ends.
+        """
+        coarse, fine = self._first_intervals(sources)
+        while True:
+            transitions, driven = fine.in_pairs()
+            found = changes(coarse.ends(), transitions, driven)
+            off = wrong(found, coarse.transitions - transitions, coarse.driven - driven, driven)
+            narrow = np.abs(coarse.end - coarse.begin) <= 1e-14 * np.maximum(np.abs(coarse.end), np.abs(coarse.begin))
+            parted = (off > self._tolerance) & ~narrow
+            if not parted.any():
+                return fine, changes(fine.ends(), fine.transitions, fine.driven)
+            if len(coarse) > MOST_INTERVALS:
+                raise self._not_refined()
+            of_parted = np.repeat(parted, 2)
+            coarse = coarse.only(~parted).with_others(fine.only(of_parted))
+            fine = fine.only(~of_parted).with_others(self._parted(fine.only(of_parted), sources))
+
+    def _first_intervals(self, sources: Sequence[Any]) -> tuple[_Intervals, _Intervals]:
+        """Return the steps of the solver, parted at the times of output, and their halves."""
+        low, high = sorted((self._times[0], self._times[-1]))
+        steps = self._track.steps
+        ends = np.unique(np.concatenate([self._times, steps[(steps > low) & (steps < high)]]))
+        ends = ends if self._direction > 0 else ends[::-1]
+        begin, end = ends[:-1], ends[1:]
+        half_begin, half_end = _halves(begin, end)
+        # All of them together take one batch.
+        step = self._track.step_of((begin + end) / 2)
+        places = np.concatenate([step, np.repeat(step, 2)])
+        order = np.argsort(places, kind="stable")
+        both = self._intervals(
+            np.concatenate([begin, half_begin])[order], np.concatenate([end, half_end])[order], places[order], sources
+        )
+        both = both.only(np.argsort(order))
+        return both.only(slice(None, len(begin))), both.only(slice(len(begin), None))
+
+    def _parted(self, whole: _Intervals, sources: Sequence[Any]) -> _Intervals:
+        begin, end = _halves(whole.begin, whole.end)
+        return self._intervals(begin, end, np.repeat(whole.step, 2), sources)
+
+    def _intervals(self, begin: Array, end: Array, step: Array, sources: Sequence[Any]) -> _Intervals:
+        """Return intervals; steps of the solver must not come back."""
+        lengths, n, stages = end - begin, self._size, RADAU.stages
+        times = begin[:, None] + lengths[:, None] * RADAU.c
+        states = self._track.at(times, step)
+        columns = self._points(times, states).jacobians(sources).reshape(len(begin), stages, n, -1)
+        moved = responses(RADAU, lengths, columns[..., :n], columns)
+        ends = lengths[:, None, None] * np.tensordot(moved, RADAU.b, (1, 0))
+        return _Intervals(begin, end, step, times, states, columns[..., :n], np.eye(n) + ends[..., :n], ends[..., n:])
+
+    def _points(self, times: Array, states: Array) -> Points:
+        return Points(self._field, self._inputs, times.reshape(-1), states.reshape(-1, self._size))
+
+    def _places(self, ends: Array) -> Array:
+        """Return the places of the times of output among ends of intervals."""
+        return np.searchsorted(self._direction * ends, self._direction * self._times)
+
+    def _not_refined(self) -> errors.ConvergenceError:
+        return errors.ConvergenceError(
+            f"the adjoint equation of {name_of(self._function)} takes more than {MOST_INTERVALS} intervals to solve: "
+            "its coefficients, the derivatives of the function, are too rough.\n"
+            "Take larger tolerances, or derivative='steps'."
+        )
+
+
+def _halves(begin: Array, end: Array) -> tuple[Array, Array]:
+    """Return where the halves of intervals begin and end."""
+    middle = (begin + end) / 2
+    return np.stack([begin, middle], axis=1).reshape(-1), np.stack([middle, end], axis=1).reshape(-1)
+
+
+def _relative(off: Array, found: Array) -> Array:
+    """Return for each interval the error of a change, relative to the change there, in units of its components."""
+    units = np.max(np.abs(found), axis=0)
+    sizes = np.max(_ratio(np.abs(found), units), axis=1)
+    return _ratio(np.max(_ratio(np.abs(off), units), axis=1), np.maximum(sizes[:-1], sizes[1:]))
+
+
+def _ratio(a: Array, b: Array) -> Array:
+    """Return a / b, and 0 where both are 0."""
+    a, b = np.broadcast_arrays(a, b)
+    return np.divide(a, b, out=np.zeros(a.shape), where=b != 0)

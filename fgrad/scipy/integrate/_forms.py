@@ -1,0 +1,59 @@
+"""The forms in which values go in and out: arrays from what users pass, real numbers from complex ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.tensor import BOXES, Tensor, boxed, settle
+from fgrad.ops.creation import array
+from fgrad.scipy.integrate._users import has_tensors, seen
+from fgrad.transforms.batch import BatchTrace
+from fgrad.transforms.closures import followers
+
+
+def array_of(x: Any) -> Any:
+    """Return what a user passes as an array: numbers, arrays, tensors, or lists of them."""
+    if type(x) in BOXES:
+        return seen(settle(x))
+    if has_tensors(x):
+        return settle(array(x))
+    return x if isinstance(x, np.ndarray) else np.asarray(x)
+
+
+def slope_of(result: Any, state: Any) -> Any:
+    """Return what a right-hand side has given as a vector like the state; one number may stand for all."""
+    slope = np.reshape(array_of(result), -1)
+    if slope.shape != state.shape:
+        slope = np.broadcast_to(slope, state.shape)
+    return slope.astype(state.dtype)
+
+
+def floating(x: Any) -> Any:
+    """Return an array in the precision in which SciPy computes."""
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+def real_form(x: Any) -> Any:
+    """Return vectors of complex numbers, along the last axis, as vectors of real ones; real ones as they are."""
+    return np.concatenate([np.real(x), np.imag(x)], axis=-1) if x.dtype.kind == "c" else x
+
+
+def complex_form(x: Any) -> Any:
+    """Undo `real_form` for complex numbers."""
+    half = x.shape[-1] // 2
+    return x[..., :half] + 1j * x[..., half:]
+
+
+def is_moving(x: Any) -> bool:
+    """Return whether something is differentiated by a value, now or later."""
+    return any(not isinstance(trace, BatchTrace) for trace in followers([x]))
+
+
+def as_result(x: Any) -> Any:
+    """Return an array of a result as a tensor."""
+    x = settle(x)
+    return x if type(x) is Tensor else boxed(np.asarray(x)[()])  # a number's, too
+
+

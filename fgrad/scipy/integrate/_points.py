@@ -1,0 +1,257 @@
+"""A user's function at many points at once: in one batch, or in one for each way through its control flow.
+
+    points = Points(function, shared, t, y)     the function is called as `function(t[i], y[i], *shared)`
+    points.jacobians()                          its Jacobians by `y`
+    points.pulled(cotangents, ...)              cotangents of `t`, and of what is shared, summed over the points
+    points.pushed(tangents, ...)                tangents of its results
+
+Whoever differentiates a solution knows all the points at which a function was called, with their values. So one
+call can stand for all of them, as under `vmap`; but where the function asks for a value (`if t > 1`), there is
+one. If all points give the same answer, the function gets it; if not, it starts again with the points
+that do. `NotTogether` is raised where hardly two points have anything in common.
+
+What comes back are ordinary traced arrays, if what goes in is traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.tensor import Tensor, settle
+from fgrad.transforms.batch import BatchTrace, vmap
+from fgrad.transforms.forward import jvp
+from fgrad.transforms.jacobians import jacobian
+from fgrad.transforms.reverse import vjp
+
+AT_ONCE = 8192
+"""More points than that go in several batches, which bounds the memory that their records take."""
+
+WAYS = 24
+"""A function that takes more ways than that through its control flow is called point by point."""
+
+Function = Callable[..., Any]
+
+
+class NotTogether(Exception):  # noqa: N818  # a choice of another way, and not an error
+    """The points have to be visited one by one."""
+
+
+def first_that_works(*ways: Callable[[], Any]) -> Any:
+    """Return what the first of several ways gives that does not raise `NotTogether`."""
+    *others, last = ways
+    for way in others:
+        try:
+            return way()
+        except NotTogether:
+            pass  # and no longer the context of what the next way may raise
+    return last()
+
+
+class _Parted(BaseException):
+    """Asked for a value, the points of a batch give several answers; `except Exception` is not to stop it."""
+
+    def __init__(self, answers: Any) -> None:
+        super().__init__("the points of a batch go several ways")
+        rows = np.reshape(answers, (len(answers), -1))
+        _, which = np.unique(rows, axis=0, return_inverse=True)
+        order, sizes = np.argsort(which.reshape(-1), kind="stable"), np.bincount(which.reshape(-1))
+        self.groups = np.split(order, np.cumsum(sizes)[:-1])
+
+
+class _PointsTrace(BatchTrace):
+    """A batch of which Python may ask values, as long as they are the same for all its points."""
+
+    def concrete(self, tensor: Tensor, how: str) -> Any:
+        if how == "format()":
+            return super().concrete(tensor, how)
+        values = tensor.value
+        while type(values) is Tensor:
+            values = values.tracing.concrete(values, how)
+        return _common(tensor.value, values)
+
+    def as_array(self, tensor: Tensor) -> Any:
+        values = tensor.value
+        return _common(values, values.tracing.as_array(values) if type(values) is Tensor else values)
+
+
+def _common(values: Any, plain: Any) -> Any:
+    """Return what the points have in common."""
+    if not np.equal(plain, plain[:1]).all():
+        raise _Parted(plain)
+    return values[0]
+
+
+def in_one_batch(function: Function, arrays: Sequence[Any]) -> Any:
+    """Return the results, one array, of a function for each entry along the first axis of some arrays."""
+    size = arrays[0].shape[0]
+    if size == 1:
+        return _row(function(*(array[0] for array in arrays)))[None]
+    trace = _PointsTrace(size)
+    with trace:
+        result = settle(function(*(trace.root(array) for array in arrays)))
+    if type(result) is Tensor and result.tracing is trace:
+        return result.value
+    row = _row(result)
+    return np.broadcast_to(row, (size, *row.shape))
+
+
+def _row(result: Any) -> Any:
+    result = settle(result)
+    return result if type(result) is Tensor else np.asarray(result)
+
+
+def pulled(function: Function, args: Sequence[Any], cotangent: Any) -> list[Any]:
+    """Return the cotangents of arguments, and None for those that hold integers."""
+    places, of_moving, moving = _floating(function, args)
+    found: list[Any] = [None] * len(args)
+    if places:
+        for place, each in zip(places, vjp(of_moving, *moving)[1](cotangent), strict=True):
+            found[place] = settle(each)
+    return found
+
+
+def pushed(function: Function, args: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """Return the tangent of a function's result; those of arguments that hold integers do not count."""
+    places, of_moving, moving = _floating(function, args)
+    if not places:
+        return np.zeros_like(function(*args))
+    return settle(jvp(of_moving, moving, [tangents[place] for place in places])[1])
+
+
+def _floating(function: Function, args: Sequence[Any]) -> tuple[list[int], Function, list[Any]]:
+    places = [place for place, arg in enumerate(args) if arg.dtype.kind in "fc"]
+
+    def of_moving(*moving: Any) -> Any:
+        whole = list(args)
+        for place, arg in zip(places, moving, strict=True):
+            whole[place] = arg
+        return function(*whole)
+
+    return places, of_moving, [args[place] for place in places]
+
+
+def in_groups(work: Function, arrays: Sequence[Any], groups: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Do work on the points that can go together, and return its results in the order of the points.
+
+    Args:
+        work: from arrays of points to an array of results, along their first axes.
+        arrays: the points.
+        groups: the places of points that can be tried together.
+
+    Returns:
+        The results, and the groups in which the points could go together.
+
+    Raises:
+        NotTogether: too few of them could.
+    """
+    queue, done, results, count = list(groups), [], [], arrays[0].shape[0]
+    while queue:
+        group = queue.pop(0)
+        whole = len(group) == count
+        try:
+            results.append(settle(work(*(array if whole else array[group] for array in arrays))))
+            done.append(group)
+        except _Parted as parted:
+            queue = [group[part] for part in parted.groups] + queue
+            if len(queue) + len(done) > WAYS + count // AT_ONCE:
+                raise NotTogether from None
+        except Exception:  # point by point it may work; if not, the error will be the user's own
+            raise NotTogether from None
+    if len(done) == 1:
+        return results[0], done
+    return np.concatenate(results)[np.argsort(np.concatenate(done))], done
+
+
+class Points:
+    """Many points, and a function that is called at each.
+
+    Args:
+        function: takes a number, a vector and what is shared; returns a vector of the same length.
+        shared: arrays.
+        times, states: the points, along their first axes.
+    """
+
+    def __init__(self, function: Function, shared: Sequence[Any], times: Any, states: Any) -> None:
+        self._function, self._shared = function, list(shared)
+        self._times, self._states = times, states
+        self.count: int = states.shape[0]
+        pieces = max(1, -(-self.count // AT_ONCE))
+        self._groups = np.array_split(np.arange(self.count), pieces)
+
+    def values(self) -> Any:
+        """Return the function's results; this also works where the points cannot go together."""
+        function, shared = self._function, self._shared
+
+        def of_group(t: Any, y: Any) -> Any:
+            return in_one_batch(lambda t, y: function(t, y, *shared), (t, y))
+
+        def of_each() -> Any:
+            pairs = zip(self._times, self._states, strict=True)
+            return np.stack([_row(function(t, y, *shared)) for t, y in pairs])
+
+        return first_that_works(lambda: self._in_groups(of_group, self._times, self._states), of_each)
+
+    def jacobians(self, directions: Sequence[Sequence[Any]] = ()) -> Any:
+        """Return for each point the matrix of derivatives by the state.
+
+        Args:
+            directions: of what is shared; the derivatives along them are further columns.
+        """
+        n, count = self._states.shape[1], len(directions)
+        units = [np.eye(n + count)[:, :n]]
+        for place in range(len(self._shared)):
+            along = np.stack([direction[place] for direction in directions]) if count else None
+            like = self._shared[place]
+            none = np.zeros((n, *like.shape), like.dtype)
+            units.append(none if along is None else np.concatenate([none, along]))
+
+        def of_one(t: Any, y: Any) -> Any:
+            def along(*tangents: Any) -> Any:
+                return pushed(lambda y, *shared: self._function(t, y, *shared), [y, *self._shared], tangents)
+
+            if not count:
+                return jacobian(lambda y: self._function(t, y, *self._shared), mode="forward")(y)
+            return np.swapaxes(vmap(along)(*units), 0, 1)
+
+        return self._in_groups(lambda t, y: in_one_batch(of_one, (t, y)), self._times, self._states)
+
+    def pulled(self, cotangents: Any, times_move: bool) -> tuple[Any, list[Any]]:
+        """Return the cotangents of the times, None if they do not move, and those of what is shared."""
+        totals: list[Any] = [None] * len(self._shared)
+        if not self._shared and not times_move:
+            return None, totals
+
+        def pull(t: Any, y: Any, cotangent: Any) -> Any:
+            moving = [t, *self._shared] if times_move else self._shared
+            found = pulled(self._together(t, y, times_move), moving, cotangent)
+            of_times = found.pop(0) if times_move else t
+            totals[:] = [b if a is None else a + b for a, b in zip(totals, found, strict=True)]
+            return of_times
+
+        of_times = self._in_groups(pull, self._times, self._states, cotangents)
+        return of_times if times_move else None, totals
+
+    def pushed(self, times: Any, shared: Sequence[Any]) -> Any:
+        """Return the tangents of the results for those of the times (None: they do not move) and of what is shared."""
+
+        def push(t: Any, y: Any, moving: Any) -> Any:
+            if times is None:
+                return pushed(self._together(t, y, False), self._shared, shared)
+            return pushed(self._together(t, y, True), [t, *self._shared], [moving, *shared])
+
+        return self._in_groups(push, self._times, self._states, self._times if times is None else times)
+
+    def _together(self, t: Any, y: Any, times_move: bool) -> Function:
+        """Return the function at some points, as one of the times, if they move, and of what is shared."""
+
+        def of_all(t: Any, *shared: Any) -> Any:
+            return in_one_batch(lambda t, y: self._function(t, y, *shared), (t, y))
+
+        return of_all if times_move else lambda *shared: of_all(t, *shared)
+
+    def _in_groups(self, work: Function, *arrays: Any) -> Any:
+        result, self._groups = in_groups(work, arrays, self._groups)
+        return result

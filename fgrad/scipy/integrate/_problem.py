@@ -1,0 +1,146 @@
+"""An initial value problem: what SciPy is to solve, and what the derivative of its solution asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.integrate
+
+from fgrad import errors
+from fgrad.scipy.integrate._along import Track
+from fgrad.scipy.integrate._forms import array_of, complex_form, real_form, slope_of
+from fgrad.scipy.integrate._records import Record, recording
+from fgrad.scipy.integrate._stages import EXPLICIT
+from fgrad.scipy.integrate._users import UsersFunctions
+from fgrad.scipy.integrate.adjoint import states_at, track_of
+from fgrad.transforms.calls import name_of
+from fgrad.transforms.closures import followers
+
+SCIPYS: Any = scipy.integrate
+"""SciPy's own functions, whose types are narrower than what they take."""
+
+_OF_EVENTS = ("terminal", "direction")
+
+
+@dataclass(eq=False)
+class Problem:
+    """An initial value problem, but for its values.
+
+    Attributes:
+        function: the right-hand side.
+        args: its extra arguments.
+        method: a class of SciPy's solvers.
+        events: functions, if there are any.
+        dense_output, derivative: as for `solve_ivp`.
+        options: SciPy's.
+        users: the right-hand side, the events, and the Jacobian if there is one.
+        leaves: the first state, the first and the last time, and the times of output if there are any.
+        found: what SciPy has returned, and the steps that it has done.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    method: Any
+    events: list[Callable[..., Any]] | None
+    dense_output: bool
+    derivative: str
+    options: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        jacobian = [self.options["jac"]] if callable(self.options.get("jac")) else []
+        self.leaves: list[Any] = []
+        self.found: list[tuple[Any, Record]] = []
+        self.has_output_times = False
+        self.users = UsersFunctions([self.function, *(self.events or []), *jacobian], self.args)
+
+    def solve(self, t_span: Any, y0: Any, t_eval: Any) -> list[Any]:
+        """Let SciPy solve the problem; what it returns is in `found`.
+
+        Returns:
+            For each example: its place in `found`, the times of the steps and the states then, the slopes of the
+            stages if the derivative is that of the steps, and the times of all events. Nothing, if nothing is traced.
+        """
+        start, end = t_span
+        self.has_output_times = t_eval is not None
+        self.leaves = [array_of(each) for each in (y0, start, end, *([t_eval] if self.has_output_times else []))]
+        return self.users.run(self._solve, self.leaves)  # type: ignore[no-any-return]
+
+    def _is_traced(self) -> bool:
+        return bool(followers([*self.leaves, *self.users.inputs()]))
+
+    def is_dense(self) -> bool:
+        """Return whether states between the steps are wanted."""
+        return self.has_output_times or self.dense_output or self.events is not None
+
+    def _solve(self, functions: Sequence[Callable[..., Any]], leaves: Sequence[Any]) -> list[Any]:
+        """Let SciPy solve the problem for plain values, and return what the derivative needs."""
+        record = Record()
+        if not self._is_traced():
+            self.found = [(self._scipys(functions, leaves, self.method, dense_output=self.dense_output), record)]
+            return []
+        self._check_method()
+        method = recording(self.method, record, self.is_dense() or self.derivative == "adjoint")
+        found = self._scipys(functions, leaves, method)
+        if found.status < 0:
+            raise errors.ConvergenceError(
+                f"SciPy has not solved the initial value problem of {name_of(self.function)}: {found.message}\n"
+                "So there is no solution to differentiate. Choose another method or other tolerances, or end earlier."
+            )
+        self.found.append((found, record))
+        states = real_form(np.stack(record.states))
+        slopes = [real_form(np.stack(record.slopes))] if self.derivative == "steps" else []
+        crossings = [np.asarray(each, float) for each in found.t_events or []]
+        return [np.array(len(self.found) - 1), np.array(record.times), states, *slopes, *crossings]
+
+    def _scipys(
+        self, functions: Any, leaves: Any, method: Any, with_events: bool = True, dense_output: bool = False
+    ) -> Any:
+        """Return SciPy's result for plain functions and values."""
+        fun, *further = functions
+        y0, start, end, *output_times = leaves
+        options = dict(self.options)
+        if self.events is not None and with_events:
+            options["events"] = further[: len(self.events)]
+            for event, own in zip(options["events"], self.events, strict=True):
+                vars(event).update({name: getattr(own, name) for name in _OF_EVENTS if hasattr(own, name)})
+        if callable(options.get("jac")):
+            options["jac"] = further[-1]
+        if output_times:
+            options["t_eval"] = output_times[0]
+        return SCIPYS.solve_ivp(fun, (start, end), y0, method, dense_output=dense_output, **options)
+
+    def _check_method(self) -> None:
+        if self.derivative == "steps" and not (isinstance(self.method, type) and issubclass(self.method, EXPLICIT)):
+            name = getattr(self.method, "__name__", repr(self.method))
+            raise errors.ParameterError(
+                f"the solution of {name_of(self.function)} by {name} cannot be differentiated step by step: its steps "
+                "are no explicit formulas.\n"
+                "Use derivative='adjoint', or one of the methods RK23, RK45 and DOP853."
+            )
+
+    # What the derivative asks for
+
+    def field(self, t: Any, state: Any, *inputs: Any) -> Any:
+        """Return the right-hand side, traced, for a state in real form."""
+        y = self.state(state)
+        column = y[:, None] if self.options["vectorized"] else y
+        return real_form(slope_of(self.users.call(0, inputs, t, column), y))
+
+    def state(self, state: Any) -> Any:
+        """Return states as the user's functions take them, from their real form."""
+        return complex_form(state) if self.leaves[0].dtype.kind == "c" else state
+
+    def solve_again(self, leaves: Sequence[Any]) -> Track:
+        """Let SciPy solve the problem from a plain state to plain times, for plain inputs."""
+        start, times, *inputs = leaves
+        record, wanted = Record(), np.unique(times)
+        wanted = wanted if times[-1] >= times[0] else wanted[::-1]
+
+        def solve(functions: Sequence[Callable[..., Any]], leaves: Sequence[Any]) -> Any:
+            return self._scipys(functions, leaves, recording(self.method, record, True), with_events=False)
+
+        found = self.users.run_plainly(solve, [self.state(start), times[0], times[-1], wanted], inputs)
+        return track_of(record, states_at(found, start, times))

@@ -1,0 +1,211 @@
+"""A user's functions: called by SciPy on plain values, and differentiated by all that they use.
+
+    users = UsersFunctions([fun, *events], args)
+    users.inputs()                    what is traced among `args`, and what the functions close over besides
+    users.call(0, inputs, t, y)       the first function, with other arrays for those inputs
+    users.run(solve, leaves)          `solve(plain functions, plain leaves)`, for each example of a batch
+
+What a function closes over is not known before it runs. So SciPy is called at once; if a function gives a
+traced result, the run is given up, what it uses is looked for at that very point, and SciPy is called
+again, with values in the place of that. So a branch that is reached late is seen, too, and where nothing is
+traced, nothing is done twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.tensor import BOXES, Tensor, settle
+from fgrad.core.tree import flatten, unflatten
+from fgrad.scipy.integrate._twins import Twin
+from fgrad.transforms.batch import BatchTrace
+from fgrad.transforms.calls import name_of
+from fgrad.transforms.closures import Closure, followers, without
+from fgrad.transforms.record import RecordTrace
+
+Function = Callable[..., Any]
+
+
+class Used(errors.ClosureError):
+    """A function has used a traced value that was not known.
+
+    Args:
+        users: to which the function belongs.
+        point: the arguments that it was called with.
+    """
+
+    def __init__(self, users: UsersFunctions, point: tuple[Any, ...]) -> None:
+        names = ", ".join(map(name_of, users.functions))
+        super().__init__(
+            f"{names} uses a traced value that is not one of its arguments, on a way that cannot be followed.\n"
+            "Pass it as an argument, in `args`."
+        )
+        self.users, self.point = users, point
+
+
+class UsersFunctions:
+    """Functions that are called with the same arguments, and more that are the same each time.
+
+    Args:
+        functions: the user's.
+        args: the further arguments, which may hold containers.
+    """
+
+    def __init__(self, functions: Sequence[Function], args: tuple[Any, ...]) -> None:
+        self.functions = list(functions)
+        self._leaves, self._treedef = flatten(args)
+        self._leaves = [seen(settle(leaf)) if type(leaf) in BOXES else leaf for leaf in self._leaves]
+        self._places = [type(leaf) is Tensor for leaf in self._leaves]
+        self._points: list[tuple[Any, ...]] = []
+        self._closure = Closure(self._all, [])
+
+    def _all(self, own: tuple[Any, ...], args: tuple[Any, ...]) -> list[Any]:
+        return [function(*own, *args) for function in self.functions]
+
+    def inputs(self) -> list[Any]:
+        """Return what the functions are differentiated by."""
+        traced = [leaf for leaf, place in zip(self._leaves, self._places, strict=True) if place]
+        return [*traced, *self._closure.values]
+
+    @contextmanager
+    def given(self, inputs: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+        """Put other arrays in the place of the inputs for all that runs in the block; gives the further arguments."""
+        rest = iter(inputs)
+        whole = [next(rest) if place else leaf for leaf, place in zip(self._leaves, self._places, strict=True)]
+        with self._closure.given(list(rest)):
+            yield unflatten(self._treedef, whole)
+
+    def call(self, number: int, inputs: Sequence[Any], *own: Any) -> Any:
+        """Call one of the functions with other arrays in the place of the inputs."""
+        with self.given(inputs) as args:
+            return self.functions[number](*own, *args)
+
+    def run(self, solve: Function, leaves: Sequence[Any]) -> Any:
+        """Let SciPy solve a problem on plain values.
+
+        Args:
+            solve: from the functions, as they take their own arguments and return plain arrays, and plain
+                leaves to a list of arrays. It is called again when a function turns out to use more.
+            leaves: what else the solution depends on; they may be traced.
+
+        Returns:
+            What `solve` returns; of a batch the arrays of all examples, one tensor for each.
+
+        Raises:
+            ConcretizationError: a TypeError; something is being recorded, and has no value.
+        """
+        while True:
+            inputs = self.inputs()
+            try:
+                return for_each_example(
+                    lambda plain: self.run_plainly(solve, plain[: len(leaves)], plain[len(leaves) :]),
+                    values_of([*leaves, *inputs]),
+                )
+            except Used as used:
+                if used.users is not self:
+                    raise
+                self._points.append(used.point)
+                self._closure = Closure(self._all, self._points)
+                if len(self.inputs()) == len(inputs):
+                    raise
+
+    def run_plainly(self, solve: Function, leaves: Sequence[Any], inputs: Sequence[Any]) -> Any:
+        """Let SciPy solve a problem for plain leaves and inputs; see `run`."""
+        with self.given(inputs) as args:
+            twins = [Twin(function) for function in self.functions]
+            if any(twin.function is not own for twin, own in zip(twins, self.functions, strict=True)):
+                try:
+                    found = solve([self._plain(twin.function, args) for twin in twins], leaves)
+                    if all(twin.is_up_to_date() for twin in twins):
+                        return found
+                except Used:
+                    raise
+                except Exception:  # if the twin is not to blame, the function itself will raise it again
+                    pass
+            return solve([self._plain(function, args) for function in self.functions], leaves)
+
+    def _plain(self, function: Function, args: tuple[Any, ...]) -> Function:
+        def run(*own: Any) -> Any:
+            result = function(*own, *args)
+            if type(result) is np.ndarray or not has_tensors(result):
+                return result
+            if is_followed(result):
+                raise Used(self, (tuple(np.array(x) if isinstance(x, np.ndarray) else x for x in own), args))
+            return plain(result)
+
+        return run
+
+
+def seen(leaf: Any) -> Any:
+    """Return a leaf after an operation that its trace can see.
+
+    A rule does not show its inputs, and the function that runs just now may itself be looked at for what it uses.
+    """
+    return +leaf if type(leaf) is Tensor and leaf.dtype.kind != "b" else leaf
+
+
+def has_tensors(tree: Any) -> bool:
+    """Return whether a tensor is among what a function has returned."""
+    if type(tree) in (list, tuple):
+        return any(type(item) in BOXES or (type(item) in (list, tuple) and has_tensors(item)) for item in tree)
+    return type(tree) in BOXES
+
+
+def is_followed(tree: Any) -> bool:
+    """Return whether a running trace follows one of the leaves."""
+    return any(type(settle(leaf)) is Tensor for leaf in flatten(tree)[0])
+
+
+def plain(tree: Any) -> Any:
+    """Return containers with arrays in the place of tensors that nothing follows."""
+    leaves, treedef = flatten(tree)
+    return unflatten(treedef, [settle(leaf) if type(leaf) in BOXES else leaf for leaf in leaves])
+
+
+def values_of(leaves: Sequence[Any]) -> list[Any]:
+    """Return leaves without the layers of traces for derivatives; those of batches stay.
+
+    Raises:
+        ConcretizationError: a trace that records follows one of them.
+    """
+    traces = followers(leaves)
+    if any(isinstance(trace, RecordTrace) for trace in traces):
+        raise errors.ConcretizationError("an adaptive solver", errors.users_line())
+    return [without([trace for trace in traces if not isinstance(trace, BatchTrace)], leaf) for leaf in leaves]
+
+
+def for_each_example(function: Callable[[Sequence[Any]], Sequence[Any]], leaves: Sequence[Any]) -> list[Any]:
+    """Run a function of values; where leaves are batched, for one example after the other.
+
+    Args:
+        function: from a list of plain leaves to a list of arrays. Those of the examples may differ in length:
+            the last entry along the first axis is repeated, until all are as long as the longest.
+        leaves: values, and batches of them.
+    """
+    leaves = [settle(leaf) for leaf in leaves]
+    traces = {leaf.tracing for leaf in leaves if type(leaf) is Tensor}
+    if not traces:
+        return list(function(leaves))
+    trace: Any = max(traces, key=lambda trace: trace.level)
+    ours = [type(leaf) is Tensor and leaf.tracing is trace for leaf in leaves]
+    found = [
+        for_each_example(function, [leaf.value[i] if own else leaf for leaf, own in zip(leaves, ours, strict=True)])
+        for i in range(trace.size)
+    ]
+    return [trace.root(np.stack(_as_long_as_the_longest(each))) for each in zip(*found, strict=True)]
+
+
+def _as_long_as_the_longest(arrays: Sequence[Any]) -> list[Any]:
+    if not arrays[0].shape:
+        return list(arrays)
+    longest = max(len(array) for array in arrays)
+    last = [array[-1:] if len(array) else np.zeros((1, *array.shape[1:]), array.dtype) for array in arrays]
+    return [
+        np.concatenate([array, np.repeat(end, longest - len(array), axis=0)]) if len(array) < longest else array
+        for array, end in zip(arrays, last, strict=True)
+    ]

@@ -1,0 +1,356 @@
+"""The derivative of the solution of a differential equation, whatever the method by which it was found.
+
+    Trajectory(system).states(leaves)     the states at times of output, traced
+    System                                an equation, and how it is solved
+
+A small change x of the solution of y' = f(t, y, p) obeys x' = f_y x + f_p dp: forward mode. Reverse mode is the
+transpose, the adjoint equation a' = -f_y^T a, which is solved backwards from one time of output to the one before
+(Pontryagin; Chen et al. 2018, https://arxiv.org/abs/1806.07366), together with the integral of f_p^T a. The
+solution y(t) in them is the interpolant of the solver: solved backwards, a stable equation would be unstable.
+`_along.py` solves them in batches; large systems, and those that cannot be batched, SciPy solves.
+
+The next order follows. The change x is part of the solution (y, x) of the equation above and this one, which is
+a trajectory again. And what the adjoint equation computes is the transpose of that change, so its own
+derivative is the derivative of the change, transposed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.integrate
+
+from fgrad import errors
+from fgrad.core.tensor import settle
+from fgrad.ops.tracing import example_of
+from fgrad.scipy.integrate._along import Along, Track
+from fgrad.scipy.integrate._forms import is_moving, real_form
+from fgrad.scipy.integrate._points import Points, first_that_works, pulled, pushed
+from fgrad.scipy.integrate._records import Record, recording
+from fgrad.scipy.integrate._stages import EXPLICIT
+from fgrad.scipy.integrate._users import for_each_example, values_of
+from fgrad.transforms.calls import name_of
+from fgrad.transforms.custom import Leaves, Rule, Variables, apply_rule
+from fgrad.transforms.jacobians import jacobian
+from fgrad.transforms.reverse import vjp
+from fgrad.transforms.vectors import raveled
+
+SCIPYS: Any = scipy.integrate
+"""SciPy's own functions, whose types are narrower than what they take."""
+
+
+@dataclass(eq=False)
+class System:
+    """A differential equation for vectors of real numbers, and how it is solved.
+
+    Its leaves are the first state, the times of output (the first one is where the system starts), and
+    the inputs of the field.
+
+    Attributes:
+        function: the user's, for messages.
+        field: the right-hand side: from a time, a vector and inputs to the slope, traced.
+        method: a class of SciPy's solvers.
+        rtol, atol: its tolerances.
+        solve: from plain leaves to the solution; by default the field is handed to the method.
+        options: further ones for the method.
+    """
+
+    function: Callable[..., Any]
+    field: Callable[..., Any]
+    method: Any
+    rtol: Any
+    atol: Any
+    solve: Callable[[Leaves], Track] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    _known: dict[bytes, Track] = field(default_factory=dict)
+
+    def remember(self, leaves: Leaves, track: Track) -> None:
+        """Note the solution for plain leaves; it is the solution at any other times of output, too."""
+        self._known[_key(leaves)] = track
+        self._known[_key([leaves[0], leaves[1][:1], *leaves[2:]])] = track
+
+    def track(self, leaves: Leaves) -> Track:
+        """Return the solution for plain leaves."""
+        known = self._known.get(_key(leaves))
+        if known is not None:
+            return known
+        start, times, *inputs = leaves
+        known = self._known.get(_key([start, times[:1], *inputs]))
+        if known is None or not known.reaches(times):
+            known = (self.solve or self._solve)(leaves)
+            self.remember(leaves, known)
+            return known
+        return known.with_output_at(times)
+
+    @functools.cached_property
+    def doubled(self) -> System:
+        """The equation for the solution together with a change of it; its inputs are followed by their changes."""
+
+        def with_change(t: Any, both: Any, *inputs: Any) -> Any:
+            n, count = both.shape[0] // 2, len(inputs) // 2
+            y, x, own, moving = both[:n], both[n:], inputs[:count], inputs[count:]
+            slope = pushed(lambda y, *own: self.field(t, y, *own), [y, *own], [x, *moving])
+            return np.concatenate([self.field(t, y, *own), slope])
+
+        atol = self.atol if np.ndim(self.atol) == 0 else np.tile(self.atol, 2)
+        return System(self.function, with_change, self.method, self.rtol, atol, options=self.options)
+
+    def _solve(self, leaves: Leaves) -> Track:
+        start, times, *inputs = leaves
+
+        def slope(t: Any, y: Any) -> Any:
+            return np.asarray(settle(self.field(t, y, *inputs)))
+
+        def matrix(t: Any, y: Any) -> Any:
+            return np.asarray(settle(jacobian(lambda y: self.field(t, y, *inputs), mode="forward")(y)))
+
+        options = {} if issubclass(self.method, EXPLICIT) else {"jac": matrix}
+        record = Record()
+        found = self.solved_by_scipy(slope, times, start, recording(self.method, record, True), self.atol, **options)
+        return track_of(record, states_at(found, start, times))
+
+    def solved_by_scipy(self, slope: Any, times: Any, start: Any, method: Any, atol: Any, **options: Any) -> Any:
+        """Return SciPy's result at some times, from the first of them to the last.
+
+        Raises:
+            ConvergenceError: SciPy has not reached the last one.
+        """
+        wanted = np.unique(times)
+        wanted = wanted if times[-1] >= times[0] else wanted[::-1]
+        span = times[0], times[-1]
+        options = {**self.options, **options, "rtol": self.rtol, "atol": atol, "t_eval": wanted}
+        found = SCIPYS.solve_ivp(slope, span, start, method, **options)
+        if found.status < 0:
+            raise errors.ConvergenceError(
+                f"SciPy has not solved the equation for a derivative of {name_of(self.function)}: {found.message}\n"
+                "Choose another method or other tolerances, or end earlier."
+            )
+        return found
+
+
+def _key(leaves: Leaves) -> bytes:
+    return b"|".join(np.asarray(leaf).tobytes() for leaf in leaves)
+
+
+def states_at(found: Any, start: Any, times: Any) -> Any:
+    """Return the states, in real numbers, at times of output of which SciPy's result has each once.
+
+    Args:
+        found: SciPy's result, at all these times but perhaps the first one.
+        start: the first state, in real numbers.
+        times: those of output; the first one is where the solution starts.
+    """
+    sign = 1.0 if times[-1] >= times[0] else -1.0
+    places = np.searchsorted(sign * found.t, sign * times[1:])
+    return np.concatenate([start[None], real_form(found.y.T)[places]])
+
+
+def track_of(record: Record, states: Any) -> Track:
+    """Return the steps that SciPy has done as a solution in real numbers.
+
+    Args:
+        record: the steps.
+        states: at the times of output.
+    """
+
+    def in_real_numbers(interpolant: Any) -> Callable[[Any], Any]:
+        return lambda times: real_form(interpolant(times).T)
+
+    return Track(states, np.array(record.times), list(map(in_real_numbers, record.interpolants)))
+
+
+class Trajectory:
+    """The states of a system at its times of output, as a function of all that they depend on."""
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+
+    def states(self, leaves: Leaves) -> Any:
+        """Return the states at all times, of shape (M + 1, n)."""
+        return apply_rule(self._rule(), leaves)[0]
+
+    def _rule(self) -> Rule:
+        rule = Rule(self._system.function, self._call, lambda leaves: self._linearize(rule, leaves))
+        return rule
+
+    def _call(self, leaves: Leaves) -> Leaves:
+        return for_each_example(lambda leaves: [self._system.track(leaves).states], leaves)
+
+    def _linearize(self, rule: Rule, leaves: Leaves) -> Any:
+        (states,) = apply_rule(rule, leaves)  # for the traces below
+
+        def pull(cotangents: Leaves, variables: Variables) -> Leaves:
+            return self._pull(leaves, states, cotangents[0])
+
+        def push(tangents: Leaves, variables: Variables) -> Leaves:
+            return [self._tangent(leaves, states, tangents)]
+
+        return [states], pull, push
+
+    def _pull(self, leaves: Leaves, states: Any, cotangents: Any) -> Leaves:
+        slopes = self._slopes(leaves, states)
+        of_start, *of_inputs = self._transposed([*leaves, cotangents[1:]])
+        of_first = -np.sum(of_start * slopes[0], keepdims=True)
+        of_times = np.concatenate([of_first, np.sum(cotangents * slopes, axis=1)[1:]])
+        return [cotangents[0] + of_start, of_times, *of_inputs]
+
+    def _tangent(self, leaves: Leaves, states: Any, tangents: Leaves) -> Any:
+        of_start, of_times, *of_inputs = tangents
+        slopes = self._slopes(leaves, states)
+        moved = self._change(leaves, of_start - slopes[0] * of_times[0], of_inputs) + slopes * of_times[:, None]
+        return np.concatenate([of_start[None], moved[1:]])
+
+    def _slopes(self, leaves: Leaves, states: Any) -> Any:
+        """Return the slopes at all times of output."""
+        _, times, *inputs = leaves
+        return Points(self._system.field, inputs, times, states).values()
+
+    # The change of the states that changes of the first state and of the inputs make, and its transpose
+
+    def _change(self, leaves: Leaves, of_start: Any, of_inputs: Leaves) -> Any:
+        """Return the change at all times of output."""
+        everything, count = [*leaves, of_start, *of_inputs], len(leaves)
+
+        def of_one(plain: Leaves) -> Leaves:
+            return [self._along(plain[:count]).forwards(plain[count], plain[count + 1 :])]
+
+        def of_values() -> Any:
+            return for_each_example(of_one, everything)[0]
+
+        def in_general() -> Any:
+            return self._change_with_the_solution(leaves, of_start, of_inputs)
+
+        return in_general() if any(map(is_moving, everything)) else first_that_works(of_values, in_general)
+
+    def _change_with_the_solution(self, leaves: Leaves, of_start: Any, of_inputs: Leaves) -> Any:
+        """Return the change as part of the solution of a system of twice the size."""
+        start, times, *inputs = leaves
+        # The change is linear in these; if it is about 1, the absolute tolerance suits it.
+        size = float(max(np.max(np.abs(example_of(x)), initial=0.0) for x in (of_start, *of_inputs))) or 1.0
+        both = [np.concatenate([start, of_start / size]), times, *inputs, *(x / size for x in of_inputs)]
+        return Trajectory(self._system.doubled).states(both)[:, start.shape[0] :] * size
+
+    def _transposed(self, leaves: Leaves) -> Leaves:
+        """Return the cotangents of the first state and of the inputs.
+
+        Args:
+            leaves: those of the system, and the cotangents of the states at all times but the first.
+        """
+        return apply_rule(Rule(self._system.function, self._transposed_of_values, self._linearize_transposed), leaves)
+
+    def _linearize_transposed(self, leaves: Leaves) -> Any:
+        *own, cotangents = leaves
+        start, times, *inputs = own
+
+        def pull(bars: Leaves, variables: Variables) -> Leaves:
+            moved, back = vjp(lambda *own: self._change(own, bars[0], bars[1:])[1:], *own)
+            return [*back(cotangents), moved]
+
+        def push(tangents: Leaves, variables: Variables) -> Leaves:
+            *of_own, of_cotangents = tangents
+
+            def moved(start: Any, *inputs: Any) -> Any:
+                leaves = [start, times, *inputs]
+                return self._tangent(leaves, self.states(leaves), of_own)[1:]
+
+            curved = vjp(moved, start, *inputs)[1](cotangents)
+            straight = self._transposed([*own, of_cotangents])
+            return [b if a is None else a + b for a, b in zip(curved, straight, strict=True)]
+
+        return self._transposed(leaves), pull, push  # which is followed by the traces below
+
+    def _transposed_of_values(self, leaves: Leaves) -> Leaves:
+        def of_one(leaves: Leaves) -> Leaves:
+            *own, cotangents = leaves
+            size = np.max(np.abs(cotangents), initial=0.0) or 1.0  # the equation is linear
+            of_start, of_inputs = first_that_works(
+                lambda: self._along(own).backwards(cotangents / size),
+                lambda: self._backwards_by_scipy(own, cotangents / size),
+            )
+            found = [np.zeros(np.shape(x)) if y is None else y * size for x, y in zip(own[2:], of_inputs, strict=True)]
+            return [of_start * size, *found]
+
+        return for_each_example(of_one, leaves)
+
+    def _along(self, leaves: Leaves) -> Along:
+        system, (_, times, *inputs) = self._system, leaves
+        tolerance = float(np.min(system.rtol))
+        return Along(system.function, system.field, inputs, system.track(leaves), times, tolerance)
+
+    def _backwards_by_scipy(self, leaves: Leaves, cotangents: Any) -> tuple[Any, Leaves]:
+        """Solve the adjoint equation with products alone, by the method of the system."""
+        system, (_, times, *inputs) = self._system, leaves
+        track, n = system.track(leaves), cotangents.shape[1]
+        moving = [x if x.dtype.kind in "fc" else None for x in inputs]
+        integrals, restore = raveled([np.zeros_like(x) for x in moving if x is not None])
+
+        def slope(t: Any, both: Any) -> Any:
+            y = track.at_one(t)
+            of_state, *found = pulled(lambda y, *inputs: system.field(t, y, *inputs), [y, *inputs], both[:n])
+            found = raveled([x for x in found if x is not None])[0]
+            return -np.concatenate([np.asarray(of_state), np.asarray(settle(found))])
+
+        back = np.concatenate([np.zeros(n), integrals])
+        atol = system.atol
+        if np.ndim(atol):
+            atol = np.concatenate([atol, np.full(integrals.shape, np.min(atol))])
+        ends = [place for place in range(len(cotangents)) if cotangents[place].any()]
+        for place, end in enumerate(reversed(ends)):
+            back[:n] += cotangents[end]
+            begin = ends[-2 - place] + 1 if place + 1 < len(ends) else 0
+            span = times[[end + 1, begin]]
+            if span[0] != span[1]:
+                back = system.solved_by_scipy(slope, span, back, system.method, atol).y[:, -1]
+        rest = iter(restore(back[n:]))
+        return back[:n], [None if x is None else next(rest) for x in moving]
+
+
+class Solved:
+    """The solution of a system at all times.
+
+    Args:
+        system: the equation.
+        start: the first state.
+        times: of the steps; the first one is where the system starts.
+        inputs: those of the field.
+
+    Attributes:
+        parts: the arrays that it is a function of.
+    """
+
+    def __init__(self, system: System, start: Any, times: Any, inputs: Leaves) -> None:
+        self._system, self._start, self._inputs = system, start, list(inputs)
+        self.times = times
+        self.parts = [start, times, *inputs]
+
+    def of(self, parts: Leaves) -> Solved:
+        """Return the same of other arrays."""
+        start, times, *inputs = parts
+        return Solved(self._system, start, times, inputs)
+
+    @functools.cached_property
+    def states(self) -> Any:
+        """The states at the ends of the steps."""
+        return Trajectory(self._system).states(self.parts)
+
+    def at(self, times: Any) -> Any:
+        """Return the states at some times, of shape (m, n)."""
+        order, back = for_each_example(self._order, values_of([self.times, times]))
+        ordered = np.concatenate([self.times[:1], times[order]])
+        return Trajectory(self._system).states([self._start, ordered, *self._inputs])[1:][back]
+
+    def _order(self, leaves: Leaves) -> Leaves:
+        """Return the places of times in the order of the solution, and where each of them is then."""
+        steps, times = leaves
+        low, high = sorted((steps[0], steps[-1]))
+        if np.any((times < low) | (times > high)):
+            raise errors.ParameterError(
+                f"the solution of {name_of(self._system.function)} is known from t = {low:.6g} to {high:.6g}, and is "
+                f"asked for at {times}.\nWith derivative='adjoint' it does not go on outside."
+            )
+        order = np.argsort(times if steps[-1] >= steps[0] else -times, kind="stable")
+        return [order, np.argsort(order)]

@@ -1,0 +1,199 @@
+"""Initial value problems, as `scipy.integrate.odeint`, with solutions that are differentiated."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.integrate
+
+from fgrad import errors
+from fgrad.core.tensor import BOXES
+from fgrad.core.tree import flatten
+from fgrad.ops.tracing import boxed_leaves, example_of
+from fgrad.scipy.integrate._along import Track
+from fgrad.scipy.integrate._forms import array_of, as_result, floating, slope_of
+from fgrad.scipy.integrate._records import Record, recording
+from fgrad.scipy.integrate._users import UsersFunctions, for_each_example, values_of
+from fgrad.scipy.integrate.adjoint import System, Trajectory, track_of
+from fgrad.scipy.integrate.ivp import check_derivative, solve_ivp
+from fgrad.transforms.calls import name_of
+from fgrad.transforms.closures import followers
+
+SCIPYS: Any = scipy.integrate
+"""SciPy's own functions, whose types are narrower than what they take."""
+
+TOLERANCE = 1.49012e-8
+"""The default of odeint."""
+
+SUCCESSES = ("Integration successful.", "Nothing was done; the integration time was 0.")
+
+
+def odeint(
+    func: Callable[..., Any],
+    y0: Any,
+    t: Any,
+    args: tuple[Any, ...] = (),
+    Dfun: Any = None,  # noqa: N803  # SciPy's name
+    col_deriv: Any = 0,
+    full_output: Any = 0,
+    ml: Any = None,
+    mu: Any = None,
+    rtol: Any = None,
+    atol: Any = None,
+    tcrit: Any = None,
+    h0: float = 0.0,
+    hmax: float = 0.0,
+    hmin: float = 0.0,
+    ixpr: Any = 0,
+    mxstep: int = 0,
+    mxhnil: int = 0,
+    mxordn: int = 12,
+    mxords: int = 5,
+    printmessg: Any = 0,
+    tfirst: bool = False,
+    *,
+    derivative: str = "adjoint",
+) -> Any:
+    """Solve an initial value problem, as `scipy.integrate.odeint`; and differentiate the solution.
+
+    Where nothing is traced, this is SciPy's function. Elsewhere the solution is SciPy's too, and it is
+    differentiated by `y0`, by the times `t`, by `args` and by traced values and variables that `func` uses besides.
+
+    Args:
+        func: `func(y, t, *args)` returns the slope, as a vector or a list.
+        y0: the first state.
+        t: the times, in order; at the first one the state is `y0`.
+        args: extra arguments, containers of arrays too.
+        tfirst: `func` is called as `func(t, y, *args)`.
+        derivative: "adjoint", by the equations of small changes along the solution, with odeint's tolerances;
+            or "steps", the exact derivative of what another method computes, DOP853: then the solution, too,
+            differs from odeint's as far as the tolerances allow.
+        Dfun, col_deriv, full_output, ml, mu, rtol, atol, tcrit, h0, hmax, hmin, ixpr, mxstep, mxhnil, mxordn, mxords,
+            printmessg: SciPy's. `Dfun` helps the solver and is not differentiated.
+
+    Returns:
+        The states, a row for each time; with `full_output` also SciPy's dict.
+
+    Raises:
+        ConvergenceError: a RuntimeError; the solver has failed, and something is to be differentiated.
+        ParameterError: a ValueError; `derivative` is something else.
+        ClosureError: a TypeError; a traced value gets into `func` on a way that cannot be followed.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> def left(rate):                             # of a substance that decays
+        ...     return odeint(lambda y, t: -rate * y, 1.0, [0.0, 1.0, 2.0])[-1, 0]
+        >>> np.round(fg.grad(left)(0.5), 6)             # -2 exp(-2 rate)
+        Tensor(-0.735759)
+    """
+    check_derivative(derivative)
+    precision = {"rtol": rtol, "atol": atol, "h0": h0, "hmax": hmax, "hmin": hmin, "tcrit": tcrit}
+    orders = {"mxstep": mxstep, "mxhnil": mxhnil, "mxordn": mxordn, "mxords": mxords, "ml": ml, "mu": mu}
+    others = {"col_deriv": col_deriv, "ixpr": ixpr, "printmessg": printmessg, "tfirst": tfirst}
+    args = args if isinstance(args, tuple) else (args,)
+    call = _Call(func, y0, t, args, Dfun, {**precision, **orders, **others})
+    return call.result(derivative, full_output)
+
+
+class _Call:
+    """One call of `odeint`."""
+
+    def __init__(
+        self, function: Any, y0: Any, t: Any, args: tuple[Any, ...], jacobian: Any, options: dict[str, Any]
+    ) -> None:
+        self._function, self._options, self._args = function, options, args
+        self._further = [] if jacobian is None else [jacobian]
+        self._leaves = [array_of(y0), array_of(t)]
+        self._has_tensors = any(type(leaf) in BOXES for leaf in flatten((y0, t, args))[0])
+        self._users = UsersFunctions([function, *self._further], args)
+        self._found: list[Any] = []
+
+    def result(self, derivative: str, full_output: Any) -> Any:
+        """Return SciPy's result, differentiated where something is traced."""
+        arrays = self._users.run(self._solve, self._leaves)
+        if not arrays:
+            found = self._found[-1]
+            found = boxed_leaves(found) if self._has_tensors else found
+            return found if full_output else found[0]
+        if derivative == "steps":
+            found = self._by_steps()
+            states = np.swapaxes(found.y, 0, 1)
+            return (states, {"nfe": found.nfev, "message": found.message}) if full_output else states
+        states = self._differentiated(arrays[0])
+        informations = [self._found[number][1] for number in np.ravel(example_of(arrays[0]))]
+        return (states, informations[0] if len(informations) == 1 else informations) if full_output else states
+
+    def _is_traced(self) -> bool:
+        return bool(followers([*self._leaves, *self._users.inputs()]))
+
+    def _solve(self, functions: Sequence[Callable[..., Any]], leaves: Sequence[Any]) -> list[Any]:
+        """Let SciPy solve the problem for plain values."""
+        function, *jacobian = functions
+        options = {**self._options, "full_output": 1, **({"Dfun": jacobian[0]} if jacobian else {})}
+        if not self._is_traced():
+            self._found = [SCIPYS.odeint(function, *leaves, **options)]
+            return []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SCIPYS.ODEintWarning)  # what it would say is in the error
+            found = SCIPYS.odeint(function, *leaves, **options)
+        if found[1]["message"] not in SUCCESSES:
+            raise errors.ConvergenceError(
+                f"odeint has not solved the initial value problem of {name_of(self._function)}: {found[1]['message']}\n"
+                "So there is no solution to differentiate. Let it take more steps (mxstep), or end earlier."
+            )
+        self._found.append(found)
+        return [np.array(len(self._found) - 1)]
+
+    def _field(self, t: Any, y: Any, *inputs: Any) -> Any:
+        own = (t, y) if self._options["tfirst"] else (y, t)
+        return slope_of(self._users.call(0, inputs, *own), y)
+
+    def _tolerance(self, name: str) -> Any:
+        return TOLERANCE if self._options[name] is None else self._options[name]
+
+    def _differentiated(self, numbers: Any) -> Any:
+        rtol, atol = self._tolerance("rtol"), self._tolerance("atol")
+        steps = {"max_step": self._options["hmax"]} if self._options["hmax"] else {}
+        system = System(self._function, self._field, SCIPYS.LSODA, rtol, atol, options=steps)
+        start, times = map(floating, self._leaves)
+        start, inputs = np.reshape(start, -1), self._users.inputs()
+
+        def remember(leaves: Sequence[Any]) -> list[Any]:
+            number, start, times, *inputs = leaves
+            system.remember([start, times, *inputs], self._track(system, self._found[int(number)][0], leaves[1:]))
+            return []
+
+        for_each_example(remember, values_of([numbers, start, times, *inputs]))
+        return as_result(Trajectory(system).states([start, times, *inputs]))
+
+    def _track(self, system: System, states: Any, leaves: Sequence[Any]) -> Track:
+        """Return the solution at all times; odeint itself tells it at the times of output alone."""
+        start, times, *inputs = leaves
+        record = Record()
+        method = recording(system.method, record, True)
+
+        def solve(functions: Sequence[Callable[..., Any]], leaves: Sequence[Any]) -> Any:
+            function = functions[0]
+            slope = function if self._options["tfirst"] else lambda t, y: function(y, t)
+            return system.solved_by_scipy(slope, times, start, method, system.atol)
+
+        self._users.run_plainly(solve, [], inputs)
+        return track_of(record, states)
+
+    def _by_steps(self) -> Any:
+        start, times = map(floating, self._leaves)
+        options: dict[str, Any] = {name: self._tolerance(name) for name in ("rtol", "atol")}
+        if self._options["hmax"]:
+            options["max_step"] = self._options["hmax"]
+
+        def slope(t: Any, y: Any, *args: Any) -> Any:
+            own = (t, y) if self._options["tfirst"] else (y, t)
+            return self._function(*own, *args)
+
+        slope.__name__ = name_of(self._function)
+        span = times[0], times[-1]
+        start = np.reshape(start, -1)
+        return solve_ivp(slope, span, start, "DOP853", t_eval=times, args=self._args, **options)

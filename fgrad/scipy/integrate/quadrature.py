@@ -1,0 +1,507 @@
+"""Integrals of functions, as in `scipy.integrate`: by QUADPACK, and differentiated by Leibniz's rule.
+
+    quad, quad_vec        over an interval
+    dblquad               over an area, whose bounds may be functions
+    fixed_quad            by Gauss-Legendre quadrature with a fixed number of points
+
+The derivative of an integral by a limit is the integrand there; by a parameter, it is the integral of the
+integrand's derivative. The pullback by all parameters is one integral of a vector, which is such an integral
+itself; so the next order follows. SciPy's cubature computes it, for which a traced integrand can be run on many
+points at once, or else quad_vec.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.integrate
+from scipy.special import roots_legendre
+
+from fgrad import errors
+from fgrad.core.tensor import BOXES, settle
+from fgrad.core.tree import flatten
+from fgrad.ops.tracing import example_of
+from fgrad.scipy.integrate._forms import array_of, as_result, floating, is_moving
+from fgrad.scipy.integrate._points import (
+    NotTogether,
+    first_that_works,
+    in_groups,
+    in_one_batch,
+    pulled,
+    pushed,
+)
+from fgrad.scipy.integrate._users import UsersFunctions, for_each_example, values_of
+from fgrad.transforms.calls import name_of
+from fgrad.transforms.closures import followers
+from fgrad.transforms.custom import Leaves, Rule, Variables, apply_rule
+from fgrad.transforms.vectors import raveled
+
+SCIPYS: Any = scipy.integrate
+"""SciPy's own functions, whose types are narrower than what they take."""
+
+TOLERANCE = 1.49e-8
+"""The default of quad, absolute and relative."""
+
+ROUNDING = "The occurrence of roundoff error is detected"
+"""So begins what SciPy says if an integral is as exact as the numbers allow, and not as exact as was asked for."""
+
+
+def quad(
+    func: Callable[..., Any],
+    a: Any,
+    b: Any,
+    args: Any = (),
+    full_output: Any = 0,
+    epsabs: float = TOLERANCE,
+    epsrel: float = TOLERANCE,
+    limit: int = 50,
+    points: Any = None,
+    weight: Any = None,
+    wvar: Any = None,
+    wopts: Any = None,
+    maxp1: int = 50,
+    limlst: int = 50,
+    complex_func: bool = False,
+) -> Any:
+    """Integrate a function between two limits, as `scipy.integrate.quad`; and differentiate the integral.
+
+    Where nothing is traced, this is SciPy's function. Elsewhere the value is SciPy's, too, and it is differentiated by
+    `a` and `b`, by `args`, and by traced values and variables that `func` uses besides; in both modes, to any
+    order. Derivatives are integrals, too, computed to the same tolerances.
+
+    Args:
+        func: `func(x, *args)` returns a number.
+        a, b: the limits; infinite ones are constants.
+        args: extra arguments, containers of arrays too.
+        points: places that need care; they are not differentiated by, since the integral does not depend on them.
+        epsabs, epsrel, limit, full_output, complex_func: SciPy's.
+        weight, wvar, wopts, maxp1, limlst: SciPy's, for integrals that are not differentiated.
+
+    Returns:
+        The integral, and SciPy's estimate of its error, which is a constant; with `full_output` SciPy's dict, too.
+
+    Raises:
+        ConvergenceError: a RuntimeError; something is to be differentiated, and SciPy has not found the integral,
+            or one that is its derivative. Where only rounding limits the precision, SciPy's warning stays one.
+        UnsupportedError: a NotImplementedError; there is a `weight`, or `func` is no Python function, and something
+            is to be differentiated.
+        ClosureError: a TypeError; a traced value gets into `func` on a way that cannot be followed.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> def bell(width):
+        ...     return quad(lambda x: np.exp(-((x / width) ** 2)), -np.inf, np.inf)[0]
+        >>> fg.value_and_grad(bell)(2.0)                # sqrt(pi) * width, sqrt(pi)
+        (Tensor(3.5449077), Tensor(1.77245385))
+        >>> fg.grad(lambda b: quad(np.exp, 0.0, b)[0])(1.0)
+        Tensor(2.71828183)
+    """
+    options = {"epsabs": epsabs, "epsrel": epsrel, "limit": limit, "complex_func": complex_func}
+    if points is not None:
+        options["points"] = values_of([array_of(points)])[0]
+    weighed = {"weight": weight, "wvar": wvar, "wopts": wopts, "maxp1": maxp1, "limlst": limlst}
+    args = args if isinstance(args, tuple) else (args,)
+    return _Call(func, a, b, args, {**options, **weighed}, SCIPYS.quad).result(bool(full_output))
+
+
+def quad_vec(
+    f: Callable[..., Any],
+    a: Any,
+    b: Any,
+    epsabs: float = 1e-200,
+    epsrel: float = 1e-8,
+    norm: Any = "2",
+    cache_size: float = 100e6,
+    limit: int = 10000,
+    workers: Any = 1,
+    points: Any = None,
+    quadrature: Any = None,
+    full_output: bool = False,
+    *,
+    args: Any = (),
+) -> Any:
+    """Integrate a function whose values are arrays, as `scipy.integrate.quad_vec`; and differentiate the integral.
+
+    Args:
+        f: `f(x, *args)` returns an array.
+        a, b, args: as for `quad`.
+        points: places that need care.
+        epsabs, epsrel, norm, cache_size, limit, workers, quadrature, full_output: SciPy's.
+
+    Returns:
+        The integral, and SciPy's estimate of its error; with `full_output` SciPy's further findings, too.
+
+    Raises:
+        ConvergenceError: a RuntimeError; something is to be differentiated, and SciPy has not found the integral.
+        ClosureError: a TypeError; a traced value gets into `f` on a way that cannot be followed.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> powers = np.array([1.0, 2.0])
+        >>> fg.jacobian(lambda b: quad_vec(lambda x: x**powers, 0.0, b)[0])(3.0)
+        Tensor([3., 9.])
+    """
+    options = {"epsabs": epsabs, "epsrel": epsrel, "norm": norm, "cache_size": cache_size, "limit": limit}
+    options = {**options, "workers": workers, "quadrature": quadrature}
+    if points is not None:
+        options["points"] = values_of([array_of(points)])[0]
+    args = args if isinstance(args, tuple) else (args,)
+    return _Call(f, a, b, args, options, SCIPYS.quad_vec).result(full_output)
+
+
+def dblquad(
+    func: Callable[..., Any],
+    a: Any,
+    b: Any,
+    gfun: Any,
+    hfun: Any,
+    args: tuple[Any, ...] = (),
+    epsabs: float = TOLERANCE,
+    epsrel: float = TOLERANCE,
+) -> tuple[Any, float]:
+    """Integrate `func(y, x, *args)` over an area, as `scipy.integrate.dblquad`; and differentiate the integral.
+
+    Args:
+        func: the integrand; its first argument is that of the inner integral.
+        a, b: the limits of `x`.
+        gfun, hfun: the limits of `y`: numbers, or functions of `x`.
+        args, epsabs, epsrel: as for `quad`.
+
+    Returns:
+        The integral, and an estimate of its error.
+
+    Raises:
+        ConvergenceError, ClosureError: as for `quad`.
+
+    Example:
+        >>> import fgrad as fg
+        >>> def moment(width):                          # of a triangle: width^4 / 8
+        ...     return dblquad(lambda y, x: x * y, 0.0, width, 0.0, lambda x: x)[0]
+        >>> fg.value_and_grad(moment)(2.0)
+        (Tensor(2.), Tensor(4.))
+    """
+    estimates: list[float] = []
+
+    def inner(x: Any, *args: Any) -> Any:
+        low, high = (bound(x) if callable(bound) else bound for bound in (gfun, hfun))
+        value, estimate = quad(func, low, high, (x, *args), epsabs=epsabs, epsrel=epsrel)
+        estimates.append(float(np.max(example_of(estimate))))
+        return value
+
+    value, estimate = quad(inner, a, b, tuple(args), epsabs=epsabs, epsrel=epsrel)
+    return value, max([float(np.max(example_of(estimate))), *estimates])
+
+
+def fixed_quad(func: Callable[..., Any], a: Any, b: Any, args: Any = (), n: int = 5) -> tuple[Any, None]:
+    """Integrate a function by Gauss-Legendre quadrature, as `scipy.integrate.fixed_quad`, and as a sum of its values.
+
+    Args:
+        func: `func(x, *args)` takes all points at once, and returns values along the last axis.
+        a, b: the limits, which are finite.
+        args: extra arguments.
+        n: the number of points.
+
+    Returns:
+        The integral, and None.
+
+    Raises:
+        ValueError: a limit is infinite.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda b: fixed_quad(np.exp, 0.0, b)[0])(1.0)
+        Tensor(2.71828183)
+    """
+    if not any(type(leaf) in BOXES for leaf in flatten((a, b, args))[0]):
+        if np.isinf(a) or np.isinf(b):
+            raise ValueError("Gaussian quadrature is only available for finite limits.")
+    elif np.isinf(example_of(settle(a))).any() or np.isinf(example_of(settle(b))).any():
+        raise ValueError("Gaussian quadrature is only available for finite limits.")
+    nodes, weights = roots_legendre(n)
+    x = (b - a) * (np.real(nodes) + 1) / 2.0 + a
+    return (b - a) / 2.0 * np.sum(weights * func(x, *args), axis=-1), None
+
+
+# One call, and the integral that it is about
+
+
+class _Call:
+    """One call of `quad` or `quad_vec`.
+
+    Args:
+        function: the user's.
+        a, b: the limits.
+        args: extra arguments.
+        options: SciPy's.
+        scipys: SciPy's function.
+    """
+
+    def __init__(self, function: Any, a: Any, b: Any, args: Any, options: dict[str, Any], scipys: Any) -> None:
+        self._function, self._options, self._scipys = function, options, scipys
+        self._has_tensors = any(type(leaf) in BOXES for leaf in flatten((a, b, args))[0])
+        self._is_python = callable(function)
+        self._users = UsersFunctions([function] if self._is_python else [], args)
+        self._leaves = [array_of(a), array_of(b)]
+        self._found: list[Any] = []
+        self._reached = 0.0  # the relative precision, where rounding has bounded it
+
+    def result(self, full_output: bool) -> Any:
+        """Return SciPy's result, differentiated where something is traced."""
+        self._options["full_output"] = full_output
+        numbers, value, estimate = [*self._users.run(self._solve, self._leaves), None, None, None][:3]
+        if not self._is_traced():
+            found = self._found[-1]
+            return (as_result(found[0]), *found[1:]) if self._has_tensors else found
+        limits, inputs = list(map(floating, self._leaves)), self._users.inputs()
+        integral = _Integral(
+            self._function,
+            lambda x, *inputs: array_of(self._users.call(0, inputs, x)),
+            self._of_values,
+            {**self._options, "epsrel": max(self._options["epsrel"], self._reached)},
+            tuple(map(is_moving, limits)),
+        )
+        for_each_example(integral.remember, values_of([value, *limits, *inputs]))
+        result = as_result(integral.value([*limits, *inputs])), settle(estimate)
+        if not full_output:
+            return result
+        further = [self._found[number][2:] for number in np.ravel(example_of(numbers))]
+        return (*result, *further[0]) if len(further) == 1 else (*result, further)
+
+    def _is_traced(self) -> bool:
+        return bool(followers([*self._leaves, *self._users.inputs()]))
+
+    def _solve(self, functions: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
+        """Let SciPy integrate plain functions between plain limits."""
+        functions = functions or [self._function]
+        if not self._is_traced():
+            self._found = [self._scipys(functions[0], *map(_limit, leaves), **self._options)]
+            return []
+        self._check_is_supported()
+        self._found.append(self._integrated(functions[0], leaves))
+        value, estimate = self._found[-1][:2]
+        return [np.array(len(self._found) - 1), np.asarray(value)[()], np.asarray(estimate)[()]]
+
+    def _integrated(self, function: Any, limits: Sequence[Any]) -> Any:
+        """Return what SciPy finds in full, if it finds the integral."""
+        found = self._scipys(function, *map(_limit, limits), **{**self._options, "full_output": True})
+        for message in _complaints(found):
+            if not message.startswith(ROUNDING):
+                raise _not_found(f"the integral of {name_of(self._function)}", message)
+            self._reached = max(self._reached, abs(found[1]) / (abs(found[0]) or 1.0))
+            warnings.warn(message, SCIPYS.IntegrationWarning, stacklevel=2)
+        return found
+
+    def _of_values(self, leaves: Leaves) -> Any:
+        """Return the integral for other plain limits and inputs."""
+        first, last, *inputs = leaves
+        return self._users.run_plainly(
+            lambda functions, limits: self._integrated(functions[0], limits)[0], [first, last], inputs
+        )
+
+    def _check_is_supported(self) -> None:
+        if self._options.get("weight") is not None:
+            raise errors.UnsupportedError(
+                f"the integral of {name_of(self._function)} with weight={self._options['weight']!r} cannot be "
+                "differentiated.\nWrite the weight into the function, and break points where it is not smooth into "
+                "`points`; or pass values alone, x.numpy()."
+            )
+        if not self._is_python:
+            raise errors.UnsupportedError(
+                f"the integral of {self._function!r} cannot be differentiated: that is no Python function.\n"
+                "Pass a Python function, or pass values alone, x.numpy()."
+            )
+
+
+def _limit(leaf: Any) -> Any:
+    """Return a limit as SciPy takes it."""
+    return leaf.item() if leaf.ndim == 0 else leaf
+
+
+def _complaints(found: Any) -> list[str]:
+    """Return what SciPy says against a result that it gives in full."""
+    further = found[2:]
+    if further and hasattr(further[0], "status"):  # quad_vec
+        return [] if further[0].status in (_CONVERGED, _ROUNDED) else [further[0].message]
+    if further and "real" in further[0]:  # a complex function
+        return [part[1] for part in further[0].values() if isinstance(part, tuple) and len(part) > 1]
+    return [further[1]] if len(further) > 1 else []
+
+
+_CONVERGED, _ROUNDED = 0, 2
+"""What SciPy's quad_vec reports of its success."""
+
+
+def _not_found(what: str, message: str) -> errors.ConvergenceError:
+    return errors.ConvergenceError(
+        f"SciPy has not found {what}: {' '.join(message.split())}\n"
+        "So there is no integral to differentiate. Allow more intervals (limit), a larger error (epsabs, epsrel), or "
+        "part the interval where the function is not smooth (points)."
+    )
+
+
+@dataclass
+class _Integral:
+    """An integral as a function of its limits and of the inputs of the integrand, which are its leaves.
+
+    Attributes:
+        function: the user's, for messages.
+        integrand: from a number and inputs to an array, traced.
+        of_values: from plain leaves to the integral.
+        options: SciPy's.
+        moving: which of the limits are differentiated by.
+        known: integrals by what they were computed for.
+    """
+
+    function: Callable[..., Any]
+    integrand: Callable[..., Any]
+    of_values: Callable[[Leaves], Any]
+    options: dict[str, Any]
+    moving: tuple[bool, ...]
+    known: dict[bytes, Any] = field(default_factory=dict)
+
+    def remember(self, leaves: Leaves) -> Leaves:
+        """Note an integral that is known for the leaves that follow it."""
+        self.known[_key(leaves[1:])] = leaves[0]
+        return []
+
+    def value(self, leaves: Leaves) -> Any:
+        """Return the integral, traced."""
+        return apply_rule(self._rule(), leaves)[0]
+
+    def _rule(self) -> Rule:
+        rule = Rule(self.function, self._call, lambda leaves: self._linearize(rule, leaves))
+        return rule
+
+    def _call(self, leaves: Leaves) -> Leaves:
+        def of_one(leaves: Leaves) -> Leaves:
+            known = self.known.get(_key(leaves))
+            return [np.asarray(self.of_values(leaves))[()] if known is None else known]
+
+        return for_each_example(of_one, leaves)
+
+    def _linearize(self, rule: Rule, leaves: Leaves) -> Any:
+        def pull(cotangents: Leaves, variables: Variables) -> Leaves:
+            return self._pull(leaves, cotangents[0])
+
+        def push(tangents: Leaves, variables: Variables) -> Leaves:
+            return [self._push(leaves, tangents)]
+
+        return apply_rule(rule, leaves), pull, push  # which is followed by the traces below
+
+    def _at_limits(self, leaves: Leaves) -> list[Any]:
+        """Return how the integral changes with each of its limits; None if that is not asked for."""
+        limits, inputs, slopes = leaves[:2], leaves[2:], []
+        for limit, moving, sign in zip(limits, self.moving, (-1.0, 1.0), strict=True):
+            ends = moving and np.isfinite(example_of(limit)).any()
+            slopes.append(sign * self.integrand(limit, *inputs) if ends else None)
+        return slopes
+
+    def _pull(self, leaves: Leaves, cotangent: Any) -> Leaves:
+        of_limits = [
+            None if slope is None else np.sum(np.real(np.conjugate(cotangent) * slope))
+            for slope in self._at_limits(leaves)
+        ]
+        inputs = leaves[2:]
+        places = [place for place, each in enumerate(inputs) if each.dtype.kind in "fc"]
+        of_inputs: list[Any] = [None] * len(inputs)
+        if places:
+
+            def integrand(x: Any, *everything: Any) -> Any:
+                *own, cotangent = everything
+                found = pulled(lambda *own: self.integrand(x, *own), own, cotangent)
+                return raveled([found[place] for place in places])[0]
+
+            whole = self._derived(integrand).value([*leaves, cotangent])
+            restore = raveled([np.zeros(inputs[place].shape, inputs[place].dtype) for place in places])[1]
+            for place, each in zip(places, restore(whole), strict=True):
+                of_inputs[place] = each
+        return [*of_limits, *of_inputs]
+
+    def _push(self, leaves: Leaves, tangents: Leaves) -> Any:
+        inputs, of_inputs = leaves[2:], tangents[2:]
+        count = len(inputs)
+
+        def integrand(x: Any, *everything: Any) -> Any:
+            return pushed(lambda *own: self.integrand(x, *own), everything[:count], everything[count:])
+
+        moved = self._derived(integrand).value([*leaves, *of_inputs]) if count else 0.0
+        for slope, tangent in zip(self._at_limits(leaves), tangents[:2], strict=True):
+            moved = moved if slope is None else moved + slope * tangent
+        return moved
+
+    def _derived(self, integrand: Callable[..., Any]) -> _Integral:
+        """Return the integral of a derivative of the integrand."""
+        derived = replace(self, integrand=integrand, known={})
+        derived.of_values = derived._of_derivative
+        return derived
+
+    def _of_derivative(self, leaves: Leaves) -> Any:
+        """Return the integral for plain limits and inputs, from the integrand as it is traced."""
+        first, last, *inputs = leaves
+        # In single precision the integrand would not be smooth enough for the usual tolerances.
+        inputs = [floating(x) if x.dtype.kind in "fc" else x for x in inputs]
+
+        def integrand(x: Any) -> Any:
+            return np.asarray(settle(self.integrand(np.float64(x), *inputs)))[()]
+
+        if first == last:
+            return np.zeros_like(integrand(first))
+        low, high = min(first, last), max(first, last)
+        value = first_that_works(
+            lambda: self._by_cubature(inputs, low, high), lambda: self._by_quad_vec(integrand, low, high)
+        )
+        return value if first < last else -value
+
+    def _by_cubature(self, inputs: Leaves, low: Any, high: Any) -> Any:
+        """Return an integral between plain limits, with the integrand computed for all points of an interval at once.
+
+        Raises:
+            NotTogether: the points have to be visited one by one, or the integrand is not smooth.
+        """
+        if not hasattr(SCIPYS, "cubature"):  # it came with SciPy 1.15
+            raise NotTogether
+
+        def of_points(x: Any) -> Any:
+            return in_one_batch(lambda x: self.integrand(x, *inputs), [x])
+
+        is_complex = False
+
+        def integrand(x: Any) -> Any:
+            nonlocal is_complex
+            found = np.asarray(in_groups(of_points, [x[:, 0]], [np.arange(len(x))])[0])
+            is_complex = found.dtype.kind == "c"
+            return np.stack([found.real, found.imag], axis=-1) if is_complex else found  # SciPy takes real ones
+
+        found = SCIPYS.cubature(
+            integrand,
+            [low],
+            [high],
+            rtol=self.options["epsrel"],
+            atol=self.options["epsabs"],
+            points=[[point] for point in self.options.get("points", ())],
+            max_subdivisions=FEW_INTERVALS,
+        )
+        if found.status != "converged":
+            raise NotTogether
+        return found.estimate[..., 0] + 1j * found.estimate[..., 1] if is_complex else found.estimate
+
+    def _by_quad_vec(self, integrand: Callable[..., Any], low: Any, high: Any) -> Any:
+        """Return an integral between plain limits."""
+        options = {name: self.options[name] for name in ("epsabs", "epsrel", "points") if name in self.options}
+        limit = max(self.options["limit"], MANY_INTERVALS)
+        value, _, information = SCIPYS.quad_vec(integrand, low, high, limit=limit, full_output=True, **options)
+        if information.status not in (_CONVERGED, _ROUNDED):
+            raise _not_found(f"an integral for a derivative of that of {name_of(self.function)}", information.message)
+        return value
+
+
+FEW_INTERVALS, MANY_INTERVALS = 60, 400
+"""Where a derivative is not as smooth as the function, many are needed: SciPy's quad_vec does not extrapolate."""
+
+
+def _key(leaves: Leaves) -> bytes:
+    return b"|".join(np.asarray(leaf).tobytes() for leaf in leaves)

@@ -1,0 +1,313 @@
+"""The derivative of the solution that a Runge-Kutta method has computed, step by step.
+
+    Steps(function, field, tableau, ...).solution(leaves)    states and slopes, traced
+    Interpolated(...).at(times)                              states between the steps
+
+SciPy chooses the steps. With them given, the solution is a composition of explicit formulas, and this is
+its exact derivative: by the first state, by the times at which the steps begin and end, and by all that the
+right-hand side uses. What it takes is the state and the slopes of each step, which SciPy has computed, and the
+derivatives of the right-hand side at those points. All points are known, so these are computed in one batch
+(`_points.py`), and the chain rule along the steps is a recurrence of small matrices (`_stages.py`). Where the
+points cannot go together, or the matrices would be large, each step is gone through by itself.
+
+The rules are code of traced functions, and `states` and `slopes` in them are such a solution again; so
+the next order follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.tensor import Tensor, settle
+from fgrad.scipy.integrate._points import NotTogether, Points, first_that_works, pulled, pushed
+from fgrad.scipy.integrate._stages import (
+    Tableau,
+    combined,
+    recurrence,
+    responses,
+    reversed_recurrence,
+    transitions,
+    transposed,
+)
+from fgrad.scipy.integrate._users import for_each_example, values_of
+from fgrad.transforms.custom import Leaves, Rule, Variables, apply_rule
+
+LARGEST_MATRIX = 32
+"""For systems of more equations, products with Jacobians are cheaper than Jacobians."""
+
+
+@dataclass
+class Steps:
+    """Steps of known lengths, as a function of where they start and of what the right-hand side uses.
+
+    Attributes:
+        function: the user's, for messages.
+        field: the right-hand side: from a time, a vector of real numbers and inputs to the slope.
+        tableau: the coefficients of the method.
+        times_move: something is differentiated by the times.
+        known: solutions that SciPy has computed, by what they were computed for.
+    """
+
+    function: Callable[..., Any]
+    field: Callable[..., Any]
+    tableau: Tableau
+    times_move: bool
+    known: dict[bytes, Leaves] = field(default_factory=dict)
+
+    def remember(self, leaves: Leaves) -> Leaves:
+        """Note states and slopes that are known for the leaves that follow them."""
+        self.known[_key(leaves[2:])] = leaves[:2]
+        return []
+
+    def solution(self, leaves: Leaves) -> list[Any]:
+        """Return the states, of shape (N + 1, n), and the slopes of the stages, of shape (N, S, n).
+
+        Args:
+            leaves: the first state, the times (N + 1 of them), and the inputs of the right-hand side.
+        """
+        return apply_rule(self._rule(), leaves)
+
+    def _rule(self) -> Rule:
+        rule = Rule(self.function, self._call, lambda leaves: self._linearize(rule, leaves))
+        return rule
+
+    def _call(self, leaves: Leaves) -> Leaves:
+        return for_each_example(self._solve, leaves)
+
+    def _linearize(self, rule: Rule, leaves: Leaves) -> Any:
+        states, slopes = apply_rule(rule, leaves)  # for the traces below
+        line = _Line(self, states, slopes, leaves)
+
+        def pull(cotangents: Leaves, variables: Variables) -> Leaves:
+            return line.pull(*cotangents)
+
+        def push(tangents: Leaves, variables: Variables) -> Leaves:
+            return line.push(*tangents)
+
+        return [states, slopes], pull, push
+
+    def _solve(self, leaves: Leaves) -> Leaves:
+        """Return the solution for plain leaves."""
+        known = self.known.get(_key(leaves))
+        if known is not None:
+            return known
+        y, times, *inputs = leaves
+        tableau, states, slopes = self.tableau, [y], []
+        for t, h in zip(times, np.diff(times), strict=False):
+            stages: list[Any] = []
+            for row, c in zip(tableau.a, tableau.c, strict=True):
+                moved = y + h * combined(row, stages) if row.any() else y
+                stages.append(np.asarray(settle(self.field(t + c * h, moved, *inputs))))
+            y = y + h * combined(tableau.b, stages)
+            states.append(y)
+            slopes.append(np.stack(stages))
+        return [np.stack(states), np.stack(slopes)]
+
+
+def _key(leaves: Leaves) -> bytes:
+    return b"|".join(np.asarray(leaf).tobytes() for leaf in leaves)
+
+
+def is_zero(x: Any) -> bool:
+    """Return whether an array is constant, and zero."""
+    return type(settle(x)) is not Tensor and not np.any(x)
+
+
+class _Line:
+    """Steps, linearized where they are."""
+
+    def __init__(self, steps: Steps, states: Any, slopes: Any, leaves: Leaves) -> None:
+        self._steps, self._tableau = steps, steps.tableau
+        self._states, self._slopes = states, slopes
+        _, self._times, *self._inputs = leaves
+        self._times_move = steps.times_move
+        t = self._times
+        self._h = t[1:] - t[:-1]
+        self._inner = self._tableau.a @ slopes
+        self._stage_times = t[:-1, None] + self._h[:, None] * self._tableau.c
+        self._stage_states = states[:-1, None, :] + self._h[:, None, None] * self._inner
+        self._jacobians: Any = None
+        self._points: Any = None
+
+    # All steps at once
+
+    def _linearize_points(self) -> None:
+        """Compute the Jacobians of the right-hand side at all stages.
+
+        Raises:
+            NotTogether: the stages must be gone through one by one.
+        """
+        if self._jacobians is not None:
+            return
+        count, stages, n = self._slopes.shape
+        if n > LARGEST_MATRIX or not count:
+            raise NotTogether
+        self._points = Points(
+            self._steps.field,
+            self._inputs,
+            np.reshape(self._stage_times, -1),
+            np.reshape(self._stage_states, (-1, n)),
+        )
+        self._jacobians = np.reshape(self._points.jacobians(), (count, stages, n, n))
+
+    def pull(self, of_states: Any, of_slopes: Any) -> Leaves:
+        """Return the cotangents of the first state, the times and the inputs."""
+        return first_that_works(  # type: ignore[no-any-return]
+            lambda: self._pull_together(of_states, of_slopes), lambda: self._pull_one_by_one(of_states, of_slopes)
+        )
+
+    def _pull_together(self, of_states: Any, of_slopes: Any) -> Leaves:
+        self._linearize_points()
+        tableau, h, jacobians = self._tableau, self._h, self._jacobians
+        reached = of_states
+        if not is_zero(of_slopes):
+            through = np.sum(transposed(tableau, h, jacobians, of_slopes)[1], axis=1)
+            reached = reached + np.concatenate([through, np.zeros_like(reached[-1:])])
+        back = reversed_recurrence(transitions(tableau, h, jacobians), reached)
+        given = of_slopes + h[:, None, None] * tableau.b[:, None] * back[1:, None, :]
+        of_stages, through_stages = transposed(tableau, h, jacobians, given)
+        of_stage_times, of_inputs = self._points.pulled(np.reshape(of_stages, (-1, back.shape[1])), self._times_move)
+        return [back[0], self._of_times(back, through_stages, of_stage_times), *of_inputs]
+
+    def _of_times(self, back: Any, through_stages: Any, of_stage_times: Any) -> Any:
+        """Return the cotangents of the times, which all lengths and the times of stages depend on."""
+        if not self._times_move:
+            return None
+        tableau = self._tableau
+        of_stage_times = np.reshape(of_stage_times, self._stage_times.shape)
+        ends = np.sum(back[1:] * (tableau.b @ self._slopes), axis=-1)
+        of_lengths = ends + np.sum(through_stages * self._inner, axis=(1, 2)) + of_stage_times @ tableau.c
+        zero = np.zeros(1)
+        return np.concatenate([np.sum(of_stage_times, axis=1) - of_lengths, zero]) + np.concatenate([zero, of_lengths])
+
+    def push(self, of_start: Any, of_times: Any, *of_inputs: Any) -> Leaves:
+        """Return the tangents of the states and slopes."""
+        return first_that_works(  # type: ignore[no-any-return]
+            lambda: self._push_together(of_start, of_times, of_inputs),
+            lambda: self._push_one_by_one(of_start, of_times, of_inputs),
+        )
+
+    def _push_together(self, of_start: Any, of_times: Any, of_inputs: Leaves) -> Leaves:
+        self._linearize_points()
+        tableau, h, jacobians = self._tableau, self._h, self._jacobians
+        of_lengths = of_times[1:] - of_times[:-1]
+        of_stage_times = of_times[:-1, None] + of_lengths[:, None] * tableau.c
+        moving = np.reshape(of_stage_times, -1) if self._times_move else None
+        driven = np.reshape(self._points.pushed(moving, of_inputs), self._slopes.shape)
+        driven = driven + (jacobians @ (of_lengths[:, None, None] * self._inner)[..., None])[..., 0]
+        alone = responses(tableau, h, jacobians, driven[..., None])[..., 0]
+        ends = h[:, None] * (tableau.b @ alone) + of_lengths[:, None] * (tableau.b @ self._slopes)
+        terms = np.concatenate([of_start[None], ends])
+        states = recurrence(transitions(tableau, h, jacobians), terms)
+        first = driven + (jacobians @ states[:-1, None, :, None])[..., 0]
+        return [states, responses(tableau, h, jacobians, first[..., None])[..., 0]]
+
+    # One step after the other
+
+    def _field(self, step: int, stage: int) -> tuple[Callable[..., Any], list[Any]]:
+        """Return the right-hand side at one stage, as a function of all that moves there, and where it is."""
+        function, t, y = self._steps.field, self._stage_times[step, stage], self._stage_states[step, stage]
+        if self._times_move:
+            return lambda y, t, *inputs: function(t, y, *inputs), [y, t, *self._inputs]
+        return lambda y, *inputs: function(t, y, *inputs), [y, *self._inputs]
+
+    def _pull_one_by_one(self, of_states: Any, of_slopes: Any) -> Leaves:
+        count = self._slopes.shape[0]
+        back = of_states[count]
+        of_inputs: Leaves = [None] * len(self._inputs)
+        backs, through, of_times = [back], [], []
+        for step in reversed(range(count)):
+            of_state, of_time, of_inputs = self._pull_step(step, back, of_slopes[step], of_inputs)
+            back = of_states[step] + back + np.sum(of_state, axis=0)
+            backs.append(back)
+            through.append(of_state)
+            of_times.append(of_time)
+        if not self._times_move or not count:
+            return [back, None, *of_inputs]
+        whole = (np.stack(each[::-1]) for each in (backs, through, of_times))
+        return [back, self._of_times(*whole), *of_inputs]
+
+    def _pull_step(self, step: int, back: Any, of_slopes: Any, of_inputs: Leaves) -> tuple[Any, Any, Leaves]:
+        """Return the cotangents of the states and times at the stages of one step, and add to those of the inputs."""
+        tableau, h = self._tableau, self._h[step]
+        of_state: list[Any] = []
+        of_time: list[Any] = []
+        for stage in reversed(range(tableau.stages)):
+            cotangent = of_slopes[stage] + h * tableau.b[stage] * back
+            later = tableau.a[stage + 1 :, stage][::-1]
+            if later.any():
+                cotangent = cotangent + h * combined(later, of_state)
+            if is_zero(cotangent):
+                of_state.append(np.zeros(back.shape))
+                of_time.append(np.zeros(()))
+                continue
+            function, at = self._field(step, stage)
+            found = pulled(function, at, cotangent)
+            of_state.append(found.pop(0))
+            of_time.append(found.pop(0) if self._times_move else np.zeros(()))
+            of_inputs = [b if a is None else a if b is None else a + b for a, b in zip(of_inputs, found, strict=True)]
+        return np.stack(of_state[::-1]), np.stack(of_time[::-1]), of_inputs
+
+    def _push_one_by_one(self, of_start: Any, of_times: Any, of_inputs: Leaves) -> Leaves:
+        tableau = self._tableau
+        moved, states, slopes = of_start, [of_start], []
+        of_lengths = of_times[1:] - of_times[:-1]
+        for step in range(self._slopes.shape[0]):
+            h, of_h = self._h[step], of_lengths[step]
+            stages: list[Any] = []
+            for stage in range(tableau.stages):
+                tangent = moved + of_h * self._inner[step, stage]
+                if tableau.a[stage].any():
+                    tangent = tangent + h * combined(tableau.a[stage], stages)
+                function, at = self._field(step, stage)
+                of_time = [of_times[step] + tableau.c[stage] * of_h] if self._times_move else []
+                stages.append(pushed(function, at, [tangent, *of_time, *of_inputs]))
+            moved = moved + h * combined(tableau.b, stages) + of_h * (tableau.b @ self._slopes[step])
+            states.append(moved)
+            slopes.append(np.stack(stages))
+        return [np.stack(states), np.stack(slopes)]
+
+
+class Interpolated:
+    """A solution at all times, by the interpolant of the method.
+
+    Args:
+        tableau: the coefficients of the method, with those of the interpolant.
+        times, states, slopes: the steps; they may be traced.
+
+    Attributes:
+        parts: the arrays that it consists of.
+    """
+
+    def __init__(self, tableau: Tableau, times: Any, states: Any, slopes: Any) -> None:
+        self._tableau = tableau
+        self.times, self.states, self._slopes = times, states, slopes
+        self.parts = [times, states, slopes]
+
+    def of(self, parts: Leaves) -> Interpolated:
+        """Return the same of other arrays."""
+        return Interpolated(self._tableau, *parts)
+
+    def at(self, times: Any) -> Any:
+        """Return the states at some times, of shape (m, n); a time may lie a little outside."""
+        (places,) = for_each_example(_places, values_of([self.times, times]))
+        begin = self.times[places]
+        h = self.times[places + 1] - begin
+        passed = times - begin
+        weights = self._tableau.weights(passed / np.where(h == 0, 1.0, h))
+        moved = np.sum(weights[:, :, None] * self._slopes[places], axis=1)
+        return self.states[places] + passed[:, None] * moved
+
+
+def _places(leaves: Leaves) -> Leaves:
+    """Return for each time the step in which it is; the end of a step belongs to it, as SciPy has it."""
+    steps, times = leaves
+    lengths = np.diff(steps)
+    direction = np.sign(steps[-1] - steps[0]) or 1.0
+    last = np.flatnonzero(lengths)[-1:]  # steps of length 0 fill up the shorter examples of a batch
+    found = np.searchsorted(direction * steps[1:], direction * times)
+    return [np.minimum(found, last[0] if len(last) else 0)]
