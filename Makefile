@@ -4,7 +4,7 @@
 #   make test     the whole suite
 #   make lint     style, types, and the size of the core
 #   make bench    the speed ratios
-#   make docs     the API pages, in build/docs
+#   make docs     the documentation, in build/docs
 #   make coverage docs/coverage.md, the page of NumPy's functions, from its table in tests
 #   make clean    remove what the targets have made
 
@@ -29,7 +29,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/run.py
 
 docs: $(READY)
-	$(BIN)/python tools/docs.py build/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 coverage: $(READY)
 	$(BIN)/python tools/coverage.py

@@ -740,7 +740,7 @@ _MATRICES = [
     answer("s_", "answers an index", lambda x: np.s_[whole(x)]),
     answer("index_exp", "answers an index", lambda x: np.index_exp[whole(x)]),
     refused(
-        "from_dlpack", "hands over memory, which a traced tensor has none of", AttributeError, "'Tensor' object has no",
+        "from_dlpack", "hands over memory, which a traced tensor has none of", errors.ExportError, "DLPack would take",
     ),
 ]
 

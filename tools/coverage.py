@@ -1,6 +1,7 @@
-"""Write `docs/coverage.md`, the page of what fgrad does with each function of NumPy: `python tools/coverage.py`.
+"""Write the pages of what fgrad does with each function of NumPy and SciPy: `python tools/coverage.py`.
 
-The table behind the page is `tests/coverage_table.py`, of which the tests run every call.
+The tables behind `docs/coverage.md` and `docs/coverage-scipy.md` are `tests/coverage_table.py` and
+`tests/scipy_tables.py`, of which the tests run every call.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 import coverage_table as table  # noqa: E402  # found by the line above
+import scipy_tables  # noqa: E402
 
 INTRODUCTION = """\
 # What fgrad does with each function of NumPy
@@ -34,6 +36,25 @@ The column *numbers* says for which dtypes the tests make the calls: *real* is f
 complex64 and complex128, too. Results have NumPy's dtype, gradients that of the argument. *Calls* is the number of
 calls with different keywords. With *`vmap`* a function runs on a batch as it would in a loop; *no* means that the
 result's shape or the answer depends on the values, which a batch does not have, and an error says so.
+"""
+
+OF_SCIPY = """\
+# What fgrad does with SciPy
+
+The functions of `scipy.special` are ufuncs, and work on tensors as they are: `scipy.special.gammaln(t)`. For the rest
+there is `fgrad.scipy`, with SciPy's names and arguments; on plain arrays its functions are SciPy's. A function of SciPy
+itself that takes plain arrays alone raises when it meets a traced tensor, and names the one to write.
+
+`tools/coverage.py` writes this page from `tests/scipy_tables.py`. The tests make every call: {calls} calls, of which
+{complex} with complex numbers, too. They compare values with SciPy's, reverse with forward mode, both with finite
+differences to second order, a batch with a loop, and single with double precision; where differences are too coarse,
+in tails and near poles, the reference is `mpmath` with 50 digits, or a closed form.
+
+{counts}
+
+Of the {unary} ufuncs of `scipy.special` with one argument {unary_done} are differentiated in it, of the {several} with
+several arguments {several_done} in at least one. The words and columns are those of [the page for NumPy](coverage.md). An
+argument that the remark calls without closed form raises an error if it is traced.
 """
 
 BY_RULE = """\
@@ -111,9 +132,35 @@ def remark(row: table.Row, name: str) -> str:
     return "; ".join(parts)
 
 
+def page_of_scipy() -> str:
+    """Return the text of the page about SciPy."""
+    calls = [call for rows in scipy_tables.AREAS.values() for row in rows for call in row.calls]
+    differentiated = {
+        name.rpartition(".")[2]
+        for row in scipy_tables.AREAS["special"]
+        if row.kind in (table.DIFFERENTIABLE, table.IN_PIECES)
+        for name in row.names
+    }
+    unary, several = scipy_tables.ufuncs([1]), scipy_tables.ufuncs(range(2, 10))
+    counts = [f"| | {' | '.join(table.CLASSES)} |", "| --- |" + " ---: |" * len(table.CLASSES)]
+    for area, numbers in scipy_tables.counts().items():
+        counts.append(f"| `{area}` | {' | '.join(str(numbers[kind]) for kind in table.CLASSES)} |")
+    introduction = OF_SCIPY.format(
+        calls=len(calls),
+        complex=sum(call.complex for call in calls),
+        counts="\n".join(counts),
+        unary=len(unary),
+        unary_done=len(unary & differentiated),
+        several=len(several),
+        several_done=len(several & differentiated),
+    )
+    return "\n".join([introduction, *(section(area, rows) for area, rows in scipy_tables.AREAS.items())])
+
+
 def main() -> None:
-    """Write the page."""
+    """Write the pages."""
     (ROOT / "docs" / "coverage.md").write_text(page(), encoding="utf-8")
+    (ROOT / "docs" / "coverage-scipy.md").write_text(page_of_scipy(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,81 @@
+"""Every public name is documented in one form: what it is, its arguments, what it returns, raises, an example.
+
+The API pages list the same names (`tools/api_pages.py`), and the examples run as doctests.
+"""
+
+import importlib
+import inspect
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = runpy.run_path(str(ROOT / "tools" / "api_pages.py"))
+
+# NumPy's and TensorFlow's own spellings, whose documentation is theirs: a line says what each is.
+OTHERS = ("fgrad.numpy", "fgrad.compat.tensorflow")
+
+RAISES_NOTHING = {
+    "fgrad": "clip_by_value tree_leaves debug_lines GradientTape UnconnectedGradients stop_gradient debug_nans",
+    "fgrad.optimizers.schedules": "Schedule",
+    "fgrad.progress": "track",
+    "fgrad.scipy.linalg": "block_diag circulant fiedler toeplitz",
+    "fgrad.scipy.special": "log_softmax logsumexp softmax",
+    "fgrad.testing": "calls",
+}
+"""What raises no error of fgrad's for any argument."""
+
+
+def public() -> list[Any]:
+    """Return the public names as parameters: the module's name, the object's, and the object."""
+    found = []
+    for module_name in PAGES["PUBLIC"]:
+        module = importlib.import_module(module_name)
+        for name in PAGES["exports"](module):
+            found.append(pytest.param(module_name, name, getattr(module, name), id=f"{module_name}.{name}"))
+    return found
+
+
+def is_error(thing: Any) -> bool:
+    return isinstance(thing, type) and issubclass(thing, BaseException)
+
+
+@pytest.mark.parametrize(("module", "name", "thing"), public())
+def test_it_says_what_it_is(module, name, thing):
+    first = (inspect.getdoc(thing) or "").partition("\n")[0]
+    assert first, "no docstring"
+    assert first.rstrip("`").endswith((".", ":")), first
+
+
+OURS = [case for case in public() if not case.values[0].startswith(OTHERS) and not is_error(case.values[2])]
+FUNCTIONS = [case for case in OURS if inspect.isroutine(case.values[2]) or isinstance(case.values[2], type)]
+
+
+@pytest.mark.parametrize(("module", "name", "thing"), FUNCTIONS)
+def test_it_has_arguments_results_errors_and_an_example(module, name, thing):
+    text = inspect.getdoc(thing) or ""
+    signature = inspect.signature(thing)
+    parameters = [p for p in signature.parameters if not p.startswith("_")]
+    if parameters:
+        arguments = text.partition("Args:\n")[2].partition("\n\n")[0]
+        assert [p for p in parameters if not re.search(rf"\b{p}\b", arguments)] == [], "not under Args"
+    if not isinstance(thing, type) and signature.return_annotation not in (None, "None"):
+        assert "Returns:\n" in text
+    if name not in RAISES_NOTHING.get(module, "").split():
+        assert "Raises:\n" in text
+    assert ">>> " in text, "no example"
+
+
+def test_every_name_of_fgrad_is_under_a_topic_of_its_page():
+    module = importlib.import_module("fgrad")
+    listed = [name for names in PAGES["TOPICS"].values() for name in names.split()]
+    assert sorted(listed) == sorted(PAGES["exports"](module))
+
+
+def test_the_reference_has_a_page_for_each_public_module():
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for module in PAGES["PUBLIC"]:
+        assert f"api/{module}.md" in navigation, module

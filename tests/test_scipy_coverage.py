@@ -1,0 +1,83 @@
+"""The page about SciPy: every name has a row, and `docs/coverage-scipy.md` says what the tables say."""
+
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.special
+import scipy_tables
+from coverage_table import DIFFERENTIABLE, IN_PIECES, NOT_SUPPORTED, look_up
+from rows import cases_of
+
+import fgrad as fg
+
+ROOT = Path(__file__).parents[1]
+NAMES = [name for rows in scipy_tables.AREAS.values() for row in rows for name in row.names]
+
+
+def test_every_ufunc_of_scipy_special_has_a_row():
+    """Under whatever of its names: some are aliases, such as `psi` and `digamma`."""
+    in_rows = {id(look_up(name)) for name in NAMES if name.startswith("scipy.special.")}
+    ufuncs = {name: value for name, value in vars(scipy.special).items() if isinstance(value, np.ufunc)}
+    assert {name for name, value in ufuncs.items() if not name.startswith("_") and id(value) not in in_rows} == set()
+
+
+@pytest.mark.parametrize("area", scipy_tables.AREAS)
+def test_every_name_that_is_offered_has_a_row(area):
+    assert scipy_tables.offered(area) - set(NAMES) == set()
+
+
+def test_every_row_is_about_names_that_exist_and_no_name_has_two():
+    assert [name for name in NAMES if look_up(name) is None] == []
+    assert sorted(NAMES) == sorted(set(NAMES))
+
+
+def test_enough_functions_of_scipy_special_are_differentiated():
+    done = {
+        name.rpartition(".")[2]
+        for row in scipy_tables.AREAS["special"]
+        if row.kind in (DIFFERENTIABLE, IN_PIECES)
+        for name in row.names
+    }
+    assert len(scipy_tables.ufuncs([1]) & done) >= 60
+    assert len(scipy_tables.ufuncs(range(2, 10)) & done) >= 40
+
+
+@pytest.mark.parametrize("row", [row for rows in scipy_tables.AREAS.values() for row in rows if row.error])
+def test_what_is_not_supported_says_so(row):
+    assert row.kind == NOT_SUPPORTED
+    assert row.calls
+    for call in row.calls:
+        with pytest.raises(row.error, match=re.escape(row.match)):
+            fg.vjp(call.function, *call.points)
+        with pytest.raises(row.error, match=re.escape(row.match)):
+            fg.jvp(call.function, call.points, call.points)
+
+
+def test_the_page_says_what_the_tables_say():
+    page = runpy.run_path(str(ROOT / "tools" / "coverage.py"))["page_of_scipy"]()
+    written = (ROOT / "docs" / "coverage-scipy.md").read_text(encoding="utf-8")
+    assert written == page, "write it again: python tools/coverage.py"
+
+
+def test_rows_can_be_run():
+    assert len(cases_of([row for rows in scipy_tables.AREAS.values() for row in rows if not row.error])) > 500
+
+
+def test_scipy_is_imported_by_the_user_alone_and_its_rules_come_with_the_first_call():
+    program = """
+import sys
+import numpy as np, fgrad as fg
+assert not any(name.split(".")[0] == "scipy" for name in sys.modules), "import fgrad has imported SciPy"
+assert "fgrad.scipy.special" not in sys.modules
+import scipy.special
+x = fg.constant(3.0)
+assert abs(float(scipy.special.gammaln(x)) - np.log(2)) < 1e-15
+slope = fg.grad(lambda x: scipy.special.gammaln(x))(3.0)
+assert abs(float(slope) - float(scipy.special.digamma(3.0))) < 1e-15
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
