@@ -148,7 +148,7 @@ ROWS: list[Row] = [
         remark="not with `method=\"gust\"`",
     ),
     refused(
-        "fgrad.scipy.signal.filtfilt with method='gust'",
+        ("fgrad.scipy.signal.filtfilt with method='gust'",),
         "",
         errors.MissingRuleError,
         "scipy.signal.filtfilt with method='gust' has no derivative rule",

@@ -165,12 +165,11 @@ _INTEGRALS = [
 ]
 
 
-def polynomial(name: str, before: tuple[Any, ...] = (), at: Any = UNIT) -> Row:
+def polynomial(name: str, before: tuple[Any, ...] = (), names: str = "n", at: Any = UNIT) -> Row:
     """Make a row of an orthogonal polynomial: of whole degrees, of a broken one, and for complex numbers."""
     function = getattr(special, name)
     degrees = (DEGREES_OF_POLYNOMIALS, 2.6)
     calls = [lambda x, n=n: function(n, *before, x) for n in degrees]
-    names = {0: "n", 1: "n, alpha", 2: "n, alpha, beta"}[len(before)]
     return complex_too(f"scipy.special.{name}", *calls, at=at, remark=constants(names))
 
 
@@ -183,11 +182,11 @@ _POLYNOMIALS = [
     polynomial("eval_chebyu"),
     polynomial("eval_sh_chebyu", at=SHIFTED),
     polynomial("eval_chebys", at=MODERATE),
-    polynomial("eval_gegenbauer", (0.7,)),
-    polynomial("eval_jacobi", (0.7, 1.2)),
-    polynomial("eval_sh_jacobi", (2.7, 1.2), at=SHIFTED),
+    polynomial("eval_gegenbauer", (0.7,), "n, alpha"),
+    polynomial("eval_jacobi", (0.7, 1.2), "n, alpha, beta"),
+    polynomial("eval_sh_jacobi", (2.7, 1.2), "n, p, q", at=SHIFTED),
     polynomial("eval_laguerre", at=MODERATE),
-    polynomial("eval_genlaguerre", (0.7,), at=MODERATE),
+    polynomial("eval_genlaguerre", (0.7,), "n, alpha", at=MODERATE),
     real("scipy.special.eval_hermite", lambda x: special.eval_hermite(DEGREES_OF_POLYNOMIALS, x), at=BOTH / 3,
          remark=constants("n")),
     real("scipy.special.eval_hermitenorm", lambda x: special.eval_hermitenorm(DEGREES_OF_POLYNOMIALS, x), at=BOTH / 3,

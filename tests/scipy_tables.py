@@ -35,12 +35,19 @@ AREAS: dict[str, list[Row]] = {
 }
 
 
+def names(rows: list[Row]) -> dict[str, str]:
+    """Return the names of rows with the class of each; a row for a variant says so behind the name."""
+    found: dict[str, str] = {}
+    for row in rows:
+        for name in row.names:
+            found.setdefault(name.partition(" ")[0], row.kind)
+    return found
+
+
 def counts() -> dict[str, dict[str, int]]:
     """Return how many names of each area are of each class."""
-    return {
-        area: {kind: sum(len(row.names) for row in rows if row.kind == kind) for kind in CLASSES}
-        for area, rows in AREAS.items()
-    }
+    kinds = {area: list(names(rows).values()) for area, rows in AREAS.items()}
+    return {area: {kind: found.count(kind) for kind in CLASSES} for area, found in kinds.items()}
 
 
 def ufuncs(inputs: Any) -> set[str]:

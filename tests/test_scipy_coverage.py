@@ -16,7 +16,7 @@ from rows import cases_of
 import fgrad as fg
 
 ROOT = Path(__file__).parents[1]
-NAMES = [name for rows in scipy_tables.AREAS.values() for row in rows for name in row.names]
+NAMES = [name for rows in scipy_tables.AREAS.values() for name in scipy_tables.names(rows)]
 
 
 def test_every_ufunc_of_scipy_special_has_a_row():
@@ -28,12 +28,15 @@ def test_every_ufunc_of_scipy_special_has_a_row():
 
 @pytest.mark.parametrize("area", scipy_tables.AREAS)
 def test_every_name_that_is_offered_has_a_row(area):
-    assert scipy_tables.offered(area) - set(NAMES) == set()
+    """A distribution has one for each of its methods."""
+    known = set(NAMES) | {name.rpartition(".")[0] for name in NAMES}
+    assert scipy_tables.offered(area) - known == set()
 
 
 def test_every_row_is_about_names_that_exist_and_no_name_has_two():
     assert [name for name in NAMES if look_up(name) is None] == []
-    assert sorted(NAMES) == sorted(set(NAMES))
+    written = [name for rows in scipy_tables.AREAS.values() for row in rows for name in row.names]
+    assert sorted(written) == sorted(set(written))
 
 
 def test_enough_functions_of_scipy_special_are_differentiated():

@@ -9,15 +9,23 @@ import importlib
 import inspect
 import re
 import runpy
+from inspect import Parameter
 from pathlib import Path
 from typing import Any
 
 import griffe
 
 _PAGES = runpy.run_path(str(Path(__file__).with_name("api_pages.py")))
+_KINDS = {
+    Parameter.POSITIONAL_ONLY: griffe.ParameterKind.positional_only,
+    Parameter.POSITIONAL_OR_KEYWORD: griffe.ParameterKind.positional_or_keyword,
+    Parameter.VAR_POSITIONAL: griffe.ParameterKind.var_positional,
+    Parameter.KEYWORD_ONLY: griffe.ParameterKind.keyword_only,
+    Parameter.VAR_KEYWORD: griffe.ParameterKind.var_keyword,
+}
 
 
-class Docstrings(griffe.Extension):  # type: ignore[misc]  # griffe is not among what is checked
+class Docstrings(griffe.Extension):
     """Prepares docstrings and signatures for the pages."""
 
     def on_package(self, *, pkg: griffe.Module, loader: Any, **_: Any) -> None:
@@ -25,8 +33,11 @@ class Docstrings(griffe.Extension):  # type: ignore[misc]  # griffe is not among
         for module_name in _PAGES["PUBLIC"]:
             module = importlib.import_module(module_name)
             for name in _PAGES["exports"](module):
-                path = f"{module_name}.{name}".removeprefix(f"{pkg.name}.")
-                _show_as_function(pkg, path.split("."), getattr(module, name))
+                value, member = getattr(module, name), _found(pkg, f"{module_name}.{name}")
+                if member is not None and member.is_attribute and inspect.isroutine(value) and inspect.getdoc(value):
+                    docstring = griffe.Docstring(_prepared(inspect.getdoc(value) or ""), parser="google")
+                    function = griffe.Function(member.name, parameters=_parameters(value), docstring=docstring)
+                    member.parent.set_member(member.name, function)
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
         """Leave out types that say nothing; what comes back is described by a sentence."""
@@ -48,37 +59,30 @@ def _prepared(text: str) -> str:
     return str(_PAGES["markdown_of"](text)) if "    >>>" in text else text
 
 
-def _show_as_function(package: griffe.Module, path: list[str], value: Any) -> None:
-    member = package
-    for name in path:
+def _found(package: griffe.Module, path: str) -> Any:
+    """Return what a path means, also where another module exports it."""
+    member: Any = package
+    for name in path.split(".")[1:]:
         if name not in member.members:
-            return
+            return None
         member = member.members[name]
         if member.is_alias:
-            target = member.target_path.removeprefix(f"{package.name}.").split(".")
-            return _show_as_function(package, target, value)
-    if not member.is_attribute or not inspect.isroutine(value) or not inspect.getdoc(value):
-        return
-    function = griffe.Function(member.name, parameters=_parameters(value), docstring=_docstring(value))
-    member.parent.set_member(member.name, function)
-
-
-def _docstring(function: Any) -> griffe.Docstring:
-    return griffe.Docstring(_prepared(inspect.getdoc(function) or ""), parser="google")
+            return _found(package, member.target_path)
+    return member
 
 
 def _parameters(function: Any) -> griffe.Parameters:
-    kinds = {
-        inspect.Parameter.POSITIONAL_ONLY: griffe.ParameterKind.positional_only,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD: griffe.ParameterKind.positional_or_keyword,
-        inspect.Parameter.VAR_POSITIONAL: griffe.ParameterKind.var_positional,
-        inspect.Parameter.KEYWORD_ONLY: griffe.ParameterKind.keyword_only,
-        inspect.Parameter.VAR_KEYWORD: griffe.ParameterKind.var_keyword,
-    }
-    empty = {inspect.Parameter.VAR_POSITIONAL: "()", inspect.Parameter.VAR_KEYWORD: "{}"}
     return griffe.Parameters(
         *(
-            griffe.Parameter(p.name, kind=kinds[p.kind], default=empty.get(p.kind) if p.default is p.empty else repr(p.default))
+            griffe.Parameter(p.name, kind=_KINDS[p.kind], default=_default(p))
             for p in inspect.signature(function).parameters.values()
         )
     )
+
+
+def _default(parameter: Parameter) -> str | None:
+    if parameter.kind is Parameter.VAR_POSITIONAL:
+        return "()"
+    if parameter.kind is Parameter.VAR_KEYWORD:
+        return "{}"
+    return None if parameter.default is Parameter.empty else repr(parameter.default)

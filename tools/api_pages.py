@@ -128,7 +128,7 @@ def _table(module: ModuleType) -> str:
     values = {name: getattr(module, name) for name in sorted(exports(module), key=str.lower)}
     if not values:
         return ""
-    rows = [f"| {_called(name, value)} | {_first_sentence(name, value)} |" for name, value in values.items()]
+    rows = [f"| {_called(name, value)} | {first_sentence(name, value)} |" for name, value in values.items()]
     return "\n".join(["| name | what it is |", "| --- | --- |", *rows])
 
 
@@ -153,10 +153,12 @@ def _shown(default: Any) -> str:
     return str(default.__name__ if isinstance(default, type) else repr(default))
 
 
-def _first_sentence(name: str, value: Any) -> str:
+def first_sentence(name: str, value: Any) -> str:
     """Return what something is: the first line of its docstring that is no signature; of a constant, its value."""
     if isinstance(value, (str, np.dtype)):
         return f"`{value!r}`"
+    if isinstance(value, type) and value.__module__ == "numpy":
+        return f"NumPy's `{value.__name__}`."
     lines = (inspect.getdoc(value) or "").splitlines()
     signatures = f"{name}(", f"{getattr(value, '__name__', name)}("
     return next((line for line in lines if line and not line.startswith(signatures)), "")
