@@ -1,7 +1,26 @@
-"""Derivatives of ordinary Python and NumPy code. A function goes in, a gradient function comes out."""
+"""Derivatives of ordinary Python and NumPy code. A function goes in, a gradient function comes out.
+
+    >>> import numpy as np, fgrad as fg
+    >>> fg.grad(lambda x: x**2 * np.sin(x))(2.0)
+    Tensor(1.97260236)
+
+What there is, each with its own help:
+
+    grad, value_and_grad, gradients_function, implicit_gradients, GradientTape        gradients
+    jvp, vjp, hvp, jacobian, hessian, vmap                                            products, matrices, batches
+    custom_jvp, custom_vjp, implicit_diff, checkpoint, stop_gradient                  rules of one's own
+    explain, check, debug_nans, profile, trace                                        finding out
+    propagate, standard_errors, parameter_covariance                                  error bars
+    Tensor, constant, Variable, optimizers, save, load                                parameters and training
+    fgrad.scipy.optimize, linalg, special, stats, signal, interpolate, integrate      SciPy
+    fgrad.numpy, fgrad.plot, fgrad.progress, fgrad.extend, fgrad.testing              more
+"""
+
+import typing as _typing
 
 from fgrad import errors as errors
 from fgrad import interchange as interchange
+from fgrad import names as _names
 from fgrad import ops as ops
 from fgrad import optimizers as optimizers
 from fgrad import plot as plot
@@ -61,3 +80,8 @@ from fgrad.uncertainty import parameter_covariance as parameter_covariance
 from fgrad.uncertainty import propagate as propagate
 from fgrad.uncertainty import standard_errors as standard_errors
 from fgrad.variable import Variable as Variable
+
+if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+
+    def __getattr__(name):
+        raise _names.missing_name(__name__, name)

@@ -12,7 +12,24 @@ from fgrad.core.tensor import BOXES, boxed, settle
 
 
 def _array(x: Any) -> Any:
-    return x if type(x) in BOXES else np.asarray(x)
+    """Return a number, array or tensor as an array or tensor.
+
+    Raises:
+        StructureError: it is None, or a container of arrays.
+    """
+    if type(x) in BOXES:
+        return x
+    try:
+        if x is not None and not isinstance(x, dict):
+            return np.asarray(x)
+    except ValueError:  # arrays of different shapes in a list
+        pass
+    found = "None" if x is None else f"a {type(x).__name__} of several"
+    raise errors.StructureError(
+        f"what is to be clipped must be one array, and it is {found}.\n"
+        "Clip several together with clip_by_global_norm([...], clip_norm), or each by itself, without those that are "
+        "None: [clip_by_norm(g, clip_norm) for g in gradients if g is not None]."
+    )
 
 
 def _tensor(x: Any) -> Any:
@@ -29,6 +46,9 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
 
     Returns:
         A Tensor of the shape of `t`; NaN stays NaN.
+
+    Raises:
+        StructureError: a TypeError; `t` is None, or holds several arrays.
 
     Example:
         >>> clip_by_value([-3.0, 0.5, 3.0], -1.0, 1.0)
@@ -50,6 +70,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None) -> Any:
 
     Raises:
         ParameterError: a ValueError; `clip_norm` is negative.
+        StructureError: a TypeError; `t` is None, or holds several arrays.
 
     Example:
         >>> clip_by_norm([3.0, 4.0], 1.0)
@@ -74,7 +95,7 @@ def global_norm(t_list: Iterable[Any]) -> Any:
         A scalar Tensor, 0 for an empty list.
 
     Raises:
-        StructureError: a TypeError; one array in place of a list.
+        StructureError: a TypeError; one array, or a dict, in place of a list.
 
     Example:
         >>> global_norm([[3.0], [4.0], None])
@@ -104,7 +125,7 @@ def clip_by_global_norm(t_list: Iterable[Any], clip_norm: Any, use_norm: Any = N
 
     Raises:
         ParameterError: a ValueError; `clip_norm` is negative.
-        StructureError: a TypeError; one array in place of a list.
+        StructureError: a TypeError; one array, or a dict, in place of a list.
 
     Example:
         >>> clip_by_global_norm([[3.0], None, [4.0]], 1.0)
@@ -128,6 +149,11 @@ def _check_norm(clip_norm: Any) -> None:
 
 
 def _list(t_list: Any) -> list[Any]:
+    if isinstance(t_list, dict):
+        raise errors.StructureError(
+            "t_list must be a list of arrays, and it is a dict.\n"
+            "Clip its values, list(gradients.values()), and put them back: dict(zip(gradients, clipped))."
+        )
     if isinstance(t_list, np.ndarray) or type(t_list) in BOXES:
         raise errors.StructureError(
             f"t_list must be a list of arrays, and it is one array of shape {t_list.shape}; pass [t] for one."

@@ -11,6 +11,7 @@ import importlib
 import linecache
 import operator
 import os
+import re
 import sys
 from typing import Any
 
@@ -34,7 +35,15 @@ def line_at(place: tuple[str, int]) -> str:
     """Return a file and line as `file:line: source`."""
     name, number = place
     source = linecache.getline(name, number).strip()
-    return f"{os.path.basename(name)}:{number}" + (f": {source}" if source else "")
+    return f"{_file_or_cell(name)}:{number}" + (f": {source}" if source else "")
+
+
+def _file_or_cell(name: str) -> str:
+    """Return the name of a file, or of a notebook's cell what stands beside it, such as `In[3]`."""
+    ipython: Any = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    cell = None if shell is None else shell.compile.format_code_name(name)
+    return str(cell[1]) if cell else os.path.basename(name)
 
 
 @functools.cache
@@ -93,16 +102,45 @@ class ArrayConversionError(FgradError, TypeError):
     A value that is meant to be a constant is `fg.stop_gradient(x)`, or `x.numpy()` as an array.
     """
 
-    def __init__(self, line: str) -> None:
+    def __init__(self, line: str, use: str = "") -> None:
+        fitting = [remedy for pattern, remedy in _ARRAY_REMEDIES if re.search(pattern, use)]
+        remedies = "\n".join(fitting or [remedy for _, remedy in _ARRAY_REMEDIES])
         super().__init__(
             "NumPy asked a traced tensor for its plain array; its derivative would be lost.\n"
-            f"  at {line}\n"
-            "np.array([x, y]): write np.stack([x, y]) (also fg.stack, fgrad.numpy.array).\n"
-            "result[i] = x:    create `result` with fgrad.numpy.zeros, empty or array instead of numpy's.\n"
-            "np.full(n, x):    use fgrad.numpy.full.\n"
-            "frame @ x:        with pandas, frame.to_numpy() @ x; operators take a column and x as they are.\n"
-            "np.asarray(x):    leave it out; or x.numpy(), fg.stop_gradient(x) where no derivative is wanted."
+            f"  at {line}\n{remedies}"
         )
+
+
+_ARRAY_REMEDIES = (
+    (r"\barray\(", "np.array([x, y]): write np.stack([x, y]) (also fg.stack, fgrad.numpy.array)."),
+    (
+        r"^(np|numpy)\.(?!as|array|full|random|float|complex|vectorize)\w+\(",
+        "np.mean([x, y]):  write np.mean(np.stack([x, y])), and so with any list of traced tensors.\n"
+        "f([1.0, 2.0]):    an argument that is a list becomes a list of tensors: pass np.array([1.0, 2.0]).",
+    ),
+    (
+        r"\] = ",
+        "result[i] = x:    create `result` with fgrad.numpy.zeros, empty or array instead of numpy's; or collect the "
+        "values in a list, and write np.stack(values).",
+    ),
+    (r"\]$", "a[x]:             an index must be an integer: int(x), or x.astype(int), which have no derivative."),
+    (r"\bfull\(", "np.full(n, x):    use fgrad.numpy.full."),
+    (
+        r"(?i)random|rng|\.(normal|uniform)\(",
+        "rng.normal(x, s): draw numbers that do not depend on x, then shift and scale them: x + s * rng.normal().",
+    ),
+    (r"vectorize\(", "np.vectorize(f):  call f itself if it is made of NumPy's functions, or write fg.vmap(f)."),
+    (
+        r" @ |dot\(|matmul\(",
+        "frame @ x:        with pandas, frame.to_numpy() @ x; operators take a column and x as they are.",
+    ),
+    (
+        r"\bas\w*array\w*\(|\b(float|complex)\d+\(",
+        "np.asarray(x), np.float32(x): leave it out (x.astype(dtype) for another dtype); or x.numpy(), "
+        "fg.stop_gradient(x) where no derivative is wanted.",
+    ),
+)
+"""What to write instead, and where: in which expressions, or uses, of the user's program."""
 
 
 class ScipyCallError(FgradError, TypeError):
@@ -755,7 +793,7 @@ class LoadError(FgradError, ValueError):
 class MissingExtraError(FgradError, ImportError):
     """Something needs a library that is optional, and that is not installed.
 
-    The message names the library and how to install it, such as `pip install fgrad[save]`.
+    The message names the library and how to install it, such as `pip install safetensors`.
 
         >>> from unittest import mock
         >>> import fgrad as fg
@@ -816,9 +854,31 @@ class ConcretizationError(FgradError, TypeError):
     def __init__(self, how: str, line: str) -> None:
         super().__init__(
             f"{how} needs a value, and under this transform a tensor stands for many values at once.\n  at {line}\n"
-            "if x > 0: ... else: ...  becomes np.where(x > 0, ..., ...). float(x), .item(), .numpy() and "
-            "np.asarray(x) cannot be used on what depends on the mapped arguments; NumPy's functions take x as it is."
+            + _VALUE_REMEDIES.get(how, _CHOOSE)
         )
+
+
+_CHOOSE = (
+    "if x > 0: a, else: b  becomes np.where(x > 0, a, b); `and`, `or`, `not` become &, |, ~; max(x, y) becomes "
+    "np.maximum(x, y)."
+)
+_AS_IT_IS = (
+    "NumPy's functions take the tensor as it is: np.sin(x) for math.sin(x), x for float(x), x.item(), x.numpy(); "
+    f"and\n{_CHOOSE}"
+)
+_VALUE_REMEDIES = {
+    "float()": _AS_IT_IS,
+    "int()": _AS_IT_IS,
+    ".item()": _AS_IT_IS,
+    ".numpy()": _AS_IT_IS,
+    "np.asarray or np.array": "np.asarray(x) is left out, np.array([x, y]) becomes np.stack([x, y]), and a[i] with a "
+    "plain array `a` becomes fg.constant(a)[i]; for result[i] = x create `result` with fgrad.numpy.zeros;\n"
+    + _CHOOSE,
+    "use as an index": "a[i] with a list becomes fg.constant(a)[i]; the number of turns of a loop must be the same for "
+    "all.",
+    "storing it in a variable": "Return the value from the function, and assign what comes back.",
+}
+"""What to write instead, by what was asked for."""
 
 
 class AxisError(FgradError, ValueError):
@@ -1032,7 +1092,12 @@ class FailedPreconditionError(FgradError, RuntimeError):
 
 
 class MissingNameError(FgradError, AttributeError):
-    """A name of TensorFlow that fgrad does not have.
+    """A name that fgrad, a tensor or an optimizer does not have, such as one of another library.
+
+        >>> import fgrad as fg
+        >>> fg.constant(3.0).detach()
+        Traceback (most recent call last):
+        fgrad.errors.MissingNameError: ...
 
         >>> import fgrad.compat.tensorflow as tf
         >>> tf.keras
@@ -1041,9 +1106,26 @@ class MissingNameError(FgradError, AttributeError):
 
     The message says what fgrad has instead; a model is a function of variables, for instance:
 
+        >>> fg.stop_gradient(fg.constant(3.0))
+        Tensor(3.)
+
         >>> w = tf.Variable([[1.0], [2.0]])
         >>> def dense(x):
         ...     return tf.nn.relu(tf.matmul(x, w))
+    """
+
+
+class KeywordError(FgradError, TypeError):
+    """A class was called with a keyword that it does not have, such as one of another library.
+
+        >>> import fgrad as fg
+        >>> fg.optimizers.Adam(lr=0.1)
+        Traceback (most recent call last):
+        fgrad.errors.KeywordError: ...
+
+    The message says what it is called here, and which keywords there are:
+
+        >>> optimizer = fg.optimizers.Adam(learning_rate=0.1)
     """
 
 

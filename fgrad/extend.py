@@ -28,7 +28,19 @@ from fgrad.ops.families import register
 
 
 class Operation:
-    """A function that runs a primitive; it takes arrays by position and metadata by keyword."""
+    """A function that runs a primitive; it takes arrays by position and metadata by keyword.
+
+    Attributes:
+        primitive: the entry of the table; `register_primitive` makes both.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> shifted = register_primitive(lambda x, *, by: np.roll(x, by), name="example_shifted")
+        >>> shifted
+        <operation example_shifted>
+        >>> shifted(np.array([1.0, 2.0, 3.0]), by=1)
+        array([3., 1., 2.])
+    """
 
     def __init__(self, primitive: Primitive) -> None:
         functools.update_wrapper(self, primitive.implementation, updated=())
@@ -66,14 +78,14 @@ def register_primitive(implementation: Callable[..., Any], name: str | None = No
         The operation, to be called in place of `implementation`. It needs `defvjp` and `defjvp`.
 
     Raises:
-        ValueError: there is a primitive of this name.
+        ParameterError: a ValueError; there is a primitive of this name.
 
     Example:
-        >>> import scipy.special, fgrad as fg
-        >>> expit = register_primitive(scipy.special.expit)
-        >>> defvjp(expit, lambda ans, x: lambda ct: ct * ans * (1 - ans))
-        >>> defjvp(expit, lambda t, ans, x: t * ans * (1 - ans))
-        >>> fg.grad(lambda x: scipy.special.expit(2 * x))(0.0)
+        >>> import numpy as np, fgrad as fg
+        >>> logistic = register_primitive(lambda x: 1 / (1 + np.exp(-x)), name="example_logistic")
+        >>> defvjp(logistic, lambda ans, x: lambda ct: ct * ans * (1 - ans))
+        >>> defjvp(logistic, lambda t, ans, x: t * ans * (1 - ans))
+        >>> fg.grad(lambda x: logistic(2 * x))(0.0)
         Tensor(0.5)
     """
     name = name or implementation.__name__
@@ -93,7 +105,14 @@ def defvjp(operation: Operation, *rules: Rule | None) -> None:
             where the derivative is 0.
 
     Raises:
-        TypeError: `operation` is not one.
+        StructureError: a TypeError; `operation` is not one.
+
+    Example:
+        >>> import fgrad as fg
+        >>> product = register_primitive(lambda x, y: x * y, name="example_product")
+        >>> defvjp(product, lambda ans, x, y: lambda ct: ct * y, lambda ans, x, y: lambda ct: ct * x)
+        >>> fg.grad(product, argnums=(0, 1))(2.0, 3.0)
+        (Tensor(3.), Tensor(2.))
     """
     _checked(operation).vjps = rules
 
@@ -107,7 +126,14 @@ def defjvp(operation: Operation, *rules: Rule | None) -> None:
             tangent `t` of one array; None where the derivative is 0.
 
     Raises:
-        TypeError: `operation` is not one.
+        StructureError: a TypeError; `operation` is not one.
+
+    Example:
+        >>> import fgrad as fg
+        >>> scaled = register_primitive(lambda x, *, by: x * by, name="example_scaled")
+        >>> defjvp(scaled, lambda t, ans, x, *, by: t * by)
+        >>> fg.jvp(lambda x: scaled(x, by=2.0), (3.0,), (1.0,))
+        (Tensor(6.), Tensor(2.))
     """
 
     def forward(tangents: Sequence[Any], ans: Any, *args: Any, **metadata: Any) -> Any:
@@ -131,7 +157,7 @@ def defbatch(operation: Operation, rule: Rule) -> None:
             examples along their first axis. It calls the operation, or others, not the implementation.
 
     Raises:
-        TypeError: `operation` is not one.
+        StructureError: a TypeError; `operation` is not one.
 
     Example:
         >>> import numpy as np, fgrad as fg

@@ -5,7 +5,7 @@
     function(f, (low, high))        a function of one number, and its derivatives
 
 Each draws into `ax`, or into a new figure, and returns the axes. matplotlib is imported by the first picture;
-it is the extra `pip install fgrad[plot]`.
+it is not among what fgrad needs: `pip install matplotlib`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _axes(ax: Any, title: str) -> Any:
         pyplot = importlib.import_module("matplotlib.pyplot")
     except ImportError:
         raise errors.MissingExtraError(
-            "fgrad.plot needs the library matplotlib, which is not installed: pip install fgrad[plot]"
+            "fgrad.plot needs the library matplotlib, which is not installed: pip install matplotlib"
         ) from None
     ax = pyplot.subplots(layout="constrained")[1]
     ax.set_title(title)

@@ -9,7 +9,6 @@ happens, also within what that line calls; then one backward pass runs, in which
 from __future__ import annotations
 
 import functools
-import html
 import inspect
 import sys
 import time
@@ -25,6 +24,7 @@ from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, boxed
 from fgrad.core.trace import Edge, ReverseTrace, pull_back
 from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.debugging.reports import escaped
 from fgrad.transforms.calls import Transformed, name_of
 from fgrad.transforms.linearization import check_result, differentiable, untraced
 from fgrad.variable import VariableWatch
@@ -112,8 +112,8 @@ class Profile:
     def _repr_html_(self) -> str:
         def row(cells: Sequence[str], source: str, tag: str, share: float = 0.0) -> str:
             shade = f' style="background: rgba(214, 96, 77, {share:.2f})"' if share else ""
-            numbers = "".join(f'<{tag} style="text-align: right">{html.escape(cell)}</{tag}>' for cell in cells)
-            code = f'<{tag} style="text-align: left"><pre style="margin: 0">{html.escape(source)}</pre></{tag}>'
+            numbers = "".join(f'<{tag} style="text-align: right">{escaped(cell)}</{tag}>' for cell in cells)
+            code = f'<{tag} style="text-align: left"><pre style="margin: 0; background: none">{escaped(source)}</pre></{tag}>'
             return f"<tr{shade}>{numbers}{code}</tr>"
 
         total = self.total
@@ -121,8 +121,8 @@ class Profile:
         rows = [row(_HEADS, "source", "th")]
         rows += [row(_cells(x), x.source, "td", 0.5 * (x.forward + x.backward) / most) for x in self._rows()]
         rows.append(row(_cells(total), "total", "th"))
-        advice = f"<p>{html.escape(self.advice)}</p>" if self.advice else ""
-        return f"<p><b>{html.escape(self.name)}</b></p><table>{''.join(rows)}</table>{advice}"
+        advice = f"<p>{escaped(self.advice)}</p>" if self.advice else ""
+        return f"<p><b>{escaped(self.name)}</b></p><table>{''.join(rows)}</table>{advice}"
 
 
 _COLUMNS = ("operations", "bytes_kept", "bytes_inside", "forward", "backward")

@@ -6,7 +6,7 @@
         for batch in bar:
             bar.note(f"loss {loss:.4f}")
 
-The library tqdm is the extra `pip install fgrad[progress]`; nothing here needs it.
+The library tqdm comes by `pip install tqdm`; nothing here needs it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,20 @@ class _Lines:
 
 
 class Track(Generic[T]):
-    """An iterable that shows how far it has been gone through; made by `track`."""
+    """An iterable that shows how far it has been gone through; made by `track`.
+
+    Args:
+        steps: what to go through.
+        description: what it is, in a word or two.
+        show: whether to show anything.
+
+    Example:
+        >>> with Track("abc", "letters", show=False) as bar:
+        ...     for letter in bar:
+        ...         bar.note(f"at {letter}")
+        >>> letter
+        'c'
+    """
 
     def __init__(self, steps: Iterable[T], description: str, show: bool) -> None:
         self._steps, self._description, self._show = steps, description, show

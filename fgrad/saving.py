@@ -6,7 +6,7 @@
 
 A file is in the safetensors format: the arrays as they lie in memory, and a header in JSON that says how they
 are nested. Nothing in a file is ever executed. Other tools can read the arrays, under names such as
-`params.w`. Needs the extra: `pip install fgrad[save]`.
+`params.w`. It needs the library safetensors: `pip install safetensors`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
             variables, numbers, booleans, strings and None.
 
     Raises:
-        SaveError: a TypeError; a leaf is something else, or a tensor that a transform or tape follows.
+        SaveError: a TypeError; a leaf is something else, or a tensor that a transform or tape follows, or
+            `path` is no path.
         MissingExtraError: an ImportError; safetensors is not installed.
         OSError: the file cannot be written. What it held is unchanged.
 
@@ -58,6 +59,11 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
         >>> load(path)
         {'w': array([1., 2.]), 'steps': 3}
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise errors.SaveError(
+            f"save takes the path first and then the container, and the path is {path!r:.100} of type "
+            f"{type(path).__name__}.\nWrite fg.save(path, tree)."
+        )
     numpy_format = _safetensors().numpy
     arrays: dict[str, Any] = {}
     outline = json.dumps(_written(tree, "", arrays))
@@ -108,7 +114,7 @@ def _safetensors() -> Any:
         import safetensors.numpy
     except ImportError:
         raise errors.MissingExtraError(
-            "save and load need the library safetensors, which is not installed: pip install fgrad[save]"
+            "save and load need the library safetensors, which is not installed: pip install safetensors"
         ) from None
     return safetensors
 

@@ -9,7 +9,6 @@ Nothing here asks a trace for a value: what is shown has not left it.
 
 from __future__ import annotations
 
-import html
 import itertools
 import os
 import sys
@@ -22,6 +21,7 @@ import numpy.typing as npt
 
 from fgrad.core.primitive import FUNCTIONS
 from fgrad.core.tensor import Tensor, Trace
+from fgrad.debugging.reports import escaped
 from fgrad.ops.families import answers
 from fgrad.transforms.calls import Transformed
 from fgrad.transforms.record import RecordTrace
@@ -158,7 +158,7 @@ def html_of(x: Any) -> str:
     batch = _batch_of(x, array)
     name = [f"name={x.name!r}"] if isinstance(x, Variable) else []
     facts = [*name, *([] if batch else [f"shape={array.shape}"]), f"dtype={array.dtype}", *_facts(x, array)]
-    title = f"<div><b>{type(x).__name__}</b> {html.escape(', '.join(dict.fromkeys(facts)))}</div>"
+    title = f"<div><b>{type(x).__name__}</b> {escaped(', '.join(dict.fromkeys(facts)))}</div>"
     if not _has_value(x) or not array.size:
         return title
     if array.ndim > 2 or max((1, *array.shape)) > LONGEST_SIDE:
@@ -172,7 +172,7 @@ FUNCTIONS["_repr_html_"] = html_of
 def _table(array: npt.NDArray[Any], row: str = "") -> str:
     """Return an array of no more than two axes as a table with the indices at its edges; say what a row is."""
     if not array.ndim:
-        return f"<pre>{html.escape(_number(array[()]))}</pre>"
+        return f"<pre>{escaped(_number(array[()]))}</pre>"
     rows = [list(map(_number, elements)) for elements in np.atleast_2d(array)]
     labels = [f"{row}{number}" for number in range(len(rows))] if array.ndim == 2 else [""]
     header = ["", *map(str, range(array.shape[-1]))]
@@ -215,9 +215,9 @@ def _number(element: Any) -> str:
 
 def _html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table; the first cell of each row is its title."""
-    top = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
+    top = "".join(f"<th>{escaped(cell)}</th>" for cell in header)
     lines = [f"<tr>{top}</tr>"] if header else []
     for title, *cells in rows:
-        body = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
-        lines.append(f"<tr><th>{html.escape(title)}</th>{body}</tr>")
+        body = "".join(f"<td>{escaped(cell)}</td>" for cell in cells)
+        lines.append(f"<tr><th>{escaped(title)}</th>{body}</tr>")
     return f"<table>{''.join(lines)}</table>"

@@ -115,7 +115,9 @@ class GradientTape:
 
     def _check_usable(self) -> None:
         if self._trace is None:
-            raise errors.TapeError("this GradientTape was never entered: nothing has been recorded.")
+            raise errors.TapeError(
+                "this GradientTape was never entered: nothing has been recorded.\nCompute inside its block, `with tape:`."
+            )
         if self._used:
             raise errors.TapeError(
                 "A non-persistent GradientTape can only be used to compute one set of gradients.\n"
@@ -294,9 +296,9 @@ class GradientTape:
         record = self._taken_record()
 
         def pull(seed: Any) -> Any:
-            return _pulled(self, record.copy(), seeded(self, [target], [seed]), sources, unconnected, True)
+            return [_pulled(self, record.copy(), seeded(self, [target], [seed]), sources, unconnected, True)]
 
-        return vmap(pull)(seeds)
+        return vmap(pull)(seeds)[0]
 
     def stop_recording(self) -> contextlib.AbstractContextManager[None]:
         """Return a context in which nothing is recorded.
@@ -443,7 +445,8 @@ def _can_be_asked(trace: Trace) -> bool:
 def warn_of_integers(what: str, x: Any) -> None:
     """Warn the caller's caller of a tensor to which no derivative leads."""
     warnings.warn(
-        f"the {what} has dtype {x.dtype}; only floating-point and complex tensors have gradients",
+        f"the {what} has dtype {x.dtype}; only floating-point and complex tensors have gradients. Write 3.0 for 3, or "
+        "x.astype(float)",
         errors.NoGradientWarning,
         stacklevel=3,
     )
@@ -455,8 +458,20 @@ def check_tensors(what: str, tree: Any) -> None:
         if type(leaf) not in BOXES:
             raise errors.SourceError(
                 f"{what} must be a Tensor, a Variable or a container of them, and it holds {leaf!r} "
-                f"of type {type(leaf).__name__}."
+                f"of type {type(leaf).__name__}.{_instead(what, leaf)}"
             )
+
+
+def _instead(what: str, leaf: Any) -> str:
+    """Say what was probably forgotten where something is not a tensor."""
+    if leaf is None:
+        return "\nDid a function forget to return a value?"
+    if callable(leaf):
+        return "\nCall the function inside the tape's block, and ask for its result."
+    if isinstance(leaf, (int, float, complex, np.ndarray, np.generic)):
+        made = "Compute it from tensors or variables" if what in ("target", "ys") else "Ask for the tensor itself"
+        return f"\n{made}: x = fg.constant(value), tape.watch(x), and no float(x) or x.numpy() on the way."
+    return ""
 
 
 def seeded(tape: GradientTape, targets: list[Any], seeds: list[Any]) -> dict[int, Any]:

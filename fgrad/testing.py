@@ -25,6 +25,7 @@ from fgrad.transforms.forward import jvp
 from fgrad.transforms.reverse import vjp
 
 _STEP = 1e-4
+_NAMES = {"fwd": "forward", "rev": "reverse"}
 
 
 def check_grads(
@@ -50,10 +51,15 @@ def check_grads(
 
     Raises:
         GradientCheckError: an AssertionError; a derivative differs. The message says where.
+        ParameterError: a ValueError; `args` is not a tuple or list.
 
     Example:
         >>> check_grads(lambda x: np.sin(x) * x, (np.array([0.5, 1.0]),))
     """
+    if not isinstance(args, (tuple, list)):
+        raise errors.ParameterError(
+            f"args must be a tuple of the arguments, and it is of type {type(args).__name__}: write check_grads(f, (x,))."
+        )
     _check(f, tuple(args), order, modes, rtol, atol, np.random.default_rng(0), "")
 
 
@@ -81,7 +87,7 @@ def _check(
                 _inner(derivative(*args), direction), _inner(weights, expected), rtol, atol, f"{path}reverse"
             )
         if order > 1:
-            _check(derivative, args, order - 1, modes, rtol, atol, rng, f"{path}{mode} then ")
+            _check(derivative, args, order - 1, modes, rtol, atol, rng, f"{path}{_NAMES[mode]} then ")
 
 
 def _along(f: Callable[..., Any], direction: tuple[Any, ...]) -> Callable[..., Any]:
@@ -138,7 +144,8 @@ def _compare(found: Any, expected: Any, rtol: float, atol: float, what: str) -> 
         scale = max(1.0, float(np.max(np.abs(y), initial=0)))
         if x.shape != y.shape or not np.allclose(x, y, rtol=rtol, atol=atol * scale):
             raise errors.GradientCheckError(
-                f"the {what} derivative{path} is\n{x}\nand finite differences give\n{y}"
+                f"the {what} derivative{path} is\n{x}\nand finite differences give\n{y}\n"
+                "A rule is wrong, or the point is at a kink; fg.check(f, *args) looks for both."
             )
 
 
@@ -209,6 +216,12 @@ class Call:
     Attributes:
         function: runs the primitive on the arrays.
         arrays: the arguments that are differentiated.
+
+    Example:
+        >>> from fgrad.core.primitive import PRIMITIVES
+        >>> call = next(calls(PRIMITIVES["sin"]))
+        >>> bool(np.sin(call.arrays[0]) == call.function(*call.arrays))
+        True
     """
 
     function: Callable[..., Any]
@@ -222,6 +235,9 @@ def calls(primitive: Primitive, dtype: npt.DTypeLike = np.float64, seed: int = 0
         primitive: an entry of the table.
         dtype: of the arrays; complex ones leave out samples of real operations.
         seed: of the random numbers.
+
+    Returns:
+        An iterator over `Call`s, one for each sample.
 
     Example:
         >>> from fgrad.core.primitive import PRIMITIVES

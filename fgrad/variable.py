@@ -97,6 +97,7 @@ class Variable(TensorLike):
 
     Raises:
         ValueError: NumPy cannot make an array of `initial_value`.
+        DtypeError: a TypeError; it holds something else than numbers, such as None.
 
     Example:
         >>> w = Variable(2.0, name="w")
@@ -117,6 +118,11 @@ class Variable(TensorLike):
         dtype: npt.DTypeLike | None = None,
     ) -> None:
         self._value = np.array(_plain(initial_value), dtype)
+        if self._value.dtype == object:
+            raise errors.DtypeError(
+                f"a variable holds numbers, and its initial value is {initial_value!r:.100} of type "
+                f"{type(initial_value).__name__}.\nGive it a number or an array; was a value forgotten?"
+            )
         self.trainable = self._value.dtype.kind in "fc" if trainable is None else trainable
         self.number = next(_creation)
         self.name = name or f"Variable_{self.number}"
@@ -163,7 +169,8 @@ class Variable(TensorLike):
         if not np.can_cast(new.dtype, self.dtype, "same_kind"):
             raise errors.DtypeError(
                 f"variable {self.name!r} has dtype {self.dtype}, which cannot hold a value of dtype {new.dtype}.\n"
-                f"Convert the value with .astype({str(self.dtype)!r}) if rounding it is what you want."
+                "Make the variable of that dtype (Variable(2.0) instead of Variable(2)), or convert the value with "
+                f".astype({str(self.dtype)!r}) if rounding it is what you want."
             )
         self._value = np.array(new, self.dtype)  # a new array: what was computed before keeps the old one
         return self

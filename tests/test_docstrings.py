@@ -18,8 +18,17 @@ PAGES = runpy.run_path(str(ROOT / "tools" / "api_pages.py"))
 # NumPy's and TensorFlow's own spellings, whose documentation is theirs: a line says what each is.
 OTHERS = ("fgrad.numpy", "fgrad.compat.tensorflow")
 
+RESULTS = {
+    "fgrad": "Graph UnconnectedGradients",
+    "fgrad.extend": "Operation",
+    "fgrad.optimizers": "State History",
+    "fgrad.progress": "Track",
+    "fgrad.testing": "Call",
+}
+"""Classes that users are handed, and do not make: their attributes are described, and making them raises nothing."""
+
 RAISES_NOTHING = {
-    "fgrad": "clip_by_value tree_leaves debug_lines GradientTape UnconnectedGradients stop_gradient debug_nans",
+    "fgrad": "clip_by_value tree_leaves debug_lines GradientTape stop_gradient",
     "fgrad.optimizers.schedules": "Schedule",
     "fgrad.progress": "track",
     "fgrad.scipy.linalg": "block_diag circulant fiedler toeplitz",
@@ -31,12 +40,12 @@ RAISES_NOTHING = {
 
 def public() -> list[Any]:
     """Return the public names as parameters: the module's name, the object's, and the object."""
-    found = []
-    for module_name in PAGES["PUBLIC"]:
-        module = importlib.import_module(module_name)
-        for name in PAGES["exports"](module):
-            found.append(pytest.param(module_name, name, getattr(module, name), id=f"{module_name}.{name}"))
-    return found
+    return [
+        pytest.param(module_name, name, getattr(module, name), id=f"{module_name}.{name}")
+        for module_name in PAGES["PUBLIC"]
+        for module in [importlib.import_module(module_name)]
+        for name in PAGES["exports"](module)
+    ]
 
 
 def is_error(thing: Any) -> bool:
@@ -45,9 +54,9 @@ def is_error(thing: Any) -> bool:
 
 @pytest.mark.parametrize(("module", "name", "thing"), public())
 def test_it_says_what_it_is(module, name, thing):
-    first = (inspect.getdoc(thing) or "").partition("\n")[0]
+    first = PAGES["first_sentence"](name, thing)
     assert first, "no docstring"
-    assert first.rstrip("`").endswith((".", ":")), first
+    assert first.endswith((".", ":")) or first == f"`{thing!r}`", first
 
 
 OURS = [case for case in public() if not case.values[0].startswith(OTHERS) and not is_error(case.values[2])]
@@ -57,6 +66,10 @@ FUNCTIONS = [case for case in OURS if inspect.isroutine(case.values[2]) or isins
 @pytest.mark.parametrize(("module", "name", "thing"), FUNCTIONS)
 def test_it_has_arguments_results_errors_and_an_example(module, name, thing):
     text = inspect.getdoc(thing) or ""
+    assert ">>> " in text, "no example"
+    if name in RESULTS.get(module, "").split():
+        assert "Attributes:\n" in text or "Args:\n" in text
+        return
     signature = inspect.signature(thing)
     parameters = [p for p in signature.parameters if not p.startswith("_")]
     if parameters:
@@ -66,7 +79,6 @@ def test_it_has_arguments_results_errors_and_an_example(module, name, thing):
         assert "Returns:\n" in text
     if name not in RAISES_NOTHING.get(module, "").split():
         assert "Raises:\n" in text
-    assert ">>> " in text, "no example"
 
 
 def test_every_name_of_fgrad_is_under_a_topic_of_its_page():

@@ -239,6 +239,12 @@ CASES = [
         lambda: fg.optimizers.run(lambda x: np.sqrt(x * x), 0.0, 9, progress=False),
         "the loss is 0 in step 1.\nThe gradient is not finite for parameter params",
     ),
+    (
+        errors.KeywordError,
+        TypeError,
+        lambda: fg.optimizers.Adam(lr=0.1),
+        r"Adam\(\) got an unexpected keyword argument 'lr'; here it is called learning_rate",
+    ),
     (errors.NotCallableError, TypeError, lambda: grad(9.0), r"^grad takes a function, not 9\.0 of type float"),
     (errors.NotCallableError, TypeError, lambda: grad(fg.constant(9.0)), r"\(f\)\(x\), not .*\(f\(x\)\)"),
     (errors.ParameterError, ValueError, lambda: grad(np.sin, argnums=3)(1.0), "position 3 is out of range"),
@@ -280,7 +286,7 @@ CASES = [
     ),
     (errors.SaveError, TypeError, lambda: fg.save("unused", {"rate": math.sin}), "'rate' is <built-in .* cannot hold"),
     (errors.LoadError, ValueError, lambda: fg.load(__file__), r"test_errors\.py' is damaged, or no safetensors file"),
-    (errors.MissingExtraError, ImportError, save_without_the_library, r"pip install fgrad\[save\]"),
+    (errors.MissingExtraError, ImportError, save_without_the_library, "pip install safetensors"),
     (errors.NoGradientsError, ValueError, a_step_without_effect, "does not depend on .*'w'"),
     (
         errors.ConcretizationError,

@@ -71,7 +71,7 @@ def test_axes_are_given_or_made(name, axes):
 def test_without_matplotlib(name):
     with (
         mock.patch.dict("sys.modules", {"matplotlib.pyplot": None}),
-        pytest.raises(errors.MissingExtraError, match=r"matplotlib, which is not installed: pip install fgrad\[plot\]"),
+        pytest.raises(errors.MissingExtraError, match="matplotlib, which is not installed: pip install matplotlib"),
     ):
         DRAWINGS[name](None)
 

@@ -219,15 +219,24 @@ def test_one_call_stands_for_many_points():
 
 
 def test_integrals_in_integrals():
-    """A function that integrates is an integrand, too."""
+    """A function that integrates is an integrand, too, in whatever way a value gets into the inner integral."""
 
-    def twice(c):
+    def closed_over(c):
         return quad(lambda x: quad(lambda y: np.exp(-c * x * y), 0.0, x)[0], 0.0, 1.0)[0]
 
-    def exact(c):
-        return scipy.integrate.dblquad(lambda y, x: np.exp(-c * x * y), 0.0, 1.0, 0.0, lambda x: x)[0]
+    def as_argument(c):
+        return quad(lambda x: quad(lambda y, c: np.exp(-c * x * y), 0.0, x, args=(c,))[0], 0.0, 1.0)[0]
 
-    assert fg.grad(twice)(0.8).item() == pytest.approx((exact(0.801) - exact(0.799)) / 0.002, rel=1e-6)
+    def as_limit(c):
+        return quad(lambda x: quad(lambda y: np.exp(-0.8 * x * y), 0.0, c)[0], 0.0, 1.0)[0]
+
+    def exact(c, limit=None):
+        return scipy.integrate.dblquad(lambda y, x: np.exp(-c * x * y), 0.0, 1.0, 0.0, limit or (lambda x: x))[0]
+
+    expected = (exact(0.801) - exact(0.799)) / 0.002
+    assert fg.grad(closed_over)(0.8).item() == pytest.approx(expected, rel=1e-6)
+    assert fg.grad(as_argument)(0.8).item() == pytest.approx(expected, rel=1e-6)
+    assert fg.grad(as_limit)(0.7).item() == pytest.approx((exact(0.8, 0.701) - exact(0.8, 0.699)) / 0.002, rel=1e-6)
 
 
 def test_double_integrals():

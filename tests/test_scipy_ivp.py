@@ -254,6 +254,27 @@ def test_a_stiff_equation(method, end, tolerance):
     np.testing.assert_allclose(fg.grad(last)(at), central(exact, at, 0.1), rtol=tolerance)
 
 
+@pytest.mark.parametrize("derivative", [fg.grad, along])
+def test_intervals_are_shorter_than_the_steps_where_the_change_needs_it(derivative):
+    """At 0 the solution is constant, and the solver's steps are long; a change of it swings all the same."""
+
+    def last(start, push):
+        options = {"derivative": "adjoint", "rtol": 1e-8, "atol": 1e-8}
+        found = solve_ivp(lambda t, y: np.cos(40 * t) * (3 * y + push), (0.0, 2.0), [start], **options)
+        assert found.t.shape[0] < 10
+        return found.y[0, -1]
+
+    factor = np.exp(3 * np.sin(80) / 40)
+    assert derivative(lambda start: last(start, 0.0))(0.0).item() == pytest.approx(factor, rel=1e-8)
+    assert derivative(lambda push: last(0.0, push))(0.0).item() == pytest.approx((factor - 1) / 3, rel=1e-8)
+
+    def drifting(push):
+        options = {"derivative": "adjoint", "rtol": 1e-8, "atol": 1e-8}
+        return solve_ivp(lambda t, y: push * np.cos(40 * t), (0.0, 2.0), [1.0], **options).y[0, -1]
+
+    assert derivative(drifting)(0.0).item() == pytest.approx(np.sin(80) / 40, rel=1e-8)
+
+
 # What the solution depends on
 
 
@@ -805,6 +826,36 @@ def test_functions_with_a_memory_keep_it():
         return found.y[0, -1]
 
     assert fg.grad(last)(0.5).item() == pytest.approx(-np.exp(-0.5), rel=1e-3)
+
+
+def test_functions_may_assign_to_tensors_of_outer_functions():
+    """Themselves, or by another function; what they assign stays, and is what they read."""
+
+    def last(rate, by_itself):
+        current = rate * 1.0
+
+        def choose(t):
+            nonlocal current
+            current = rate if t < 0.5 else 2 * rate
+
+        def slope_by_another(t, y):
+            choose(t)
+            return -current * y
+
+        def slope(t, y):
+            nonlocal current
+            current = rate if t < 0.5 else 2 * rate
+            return -current * y
+
+        options = {"max_step": 0.02, "rtol": 1e-8}
+        found = solve_ivp(slope if by_itself else slope_by_another, (0.0, 1.0), [1.0], **options)
+        assert (current / rate).item() == 2.0
+        return found.y[0, -1]
+
+    for by_itself in (True, False):
+        value, slope = fg.value_and_grad(last)(0.5, by_itself)
+        assert value.item() == pytest.approx(np.exp(-0.75), rel=1e-4)
+        assert slope.item() == pytest.approx(-1.5 * np.exp(-0.75), rel=1e-4)
 
 
 def test_functions_may_ask_tensors_for_what_arrays_have_not():

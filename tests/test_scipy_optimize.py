@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.optimize
+from helpers import plain
 from measured_fits import FITS
 from rows import cases_of, check_row
 from scipy_optimize_table import ROWS
@@ -497,3 +498,59 @@ def test_threads_do_not_see_each_other():
         thread.join()
     for number, slope in results.items():
         assert slope == pytest.approx((number + 1) ** (-2 / 3) / 3)
+
+
+# A solver runs on values alone, but what it differentiates itself loses nothing in silence
+
+
+def by_newton(equation):
+    """Return a solver by Newton's method of a function of one number and parameters."""
+
+    def solver(a):
+        x = np.array(1.0)
+        for _ in range(20):
+            x = x - float(equation(x, a)) / float(fg.grad(equation)(x, a))
+        return x
+
+    return fg.implicit_diff(solver, equation)
+
+
+def test_a_derivative_that_a_solver_takes_is_not_dropped_without_a_word():
+    assert plain(fg.grad(by_newton(lambda x, a: x * x - a))(4.0)) == pytest.approx(0.25)
+
+    def dropping(x, a):
+        return np.array([x, x])[0] * x - a
+
+    with pytest.raises(errors.ArrayConversionError, match=r"np.array\(\[x, y\]\): write np.stack"):
+        by_newton(dropping)(4.0)
+    with pytest.raises(errors.ArrayConversionError, match=r"np.array\(\[x, y\]\): write np.stack"):
+        fg.grad(by_newton(dropping))(4.0)
+
+
+def test_a_solver_may_make_plain_arrays_of_what_others_differentiate():
+    def solver(a):
+        return np.linalg.solve(np.array([[a, 0.0], [0.0, 1.0]]), np.ones(2))
+
+    solve = fg.implicit_diff(solver, lambda x, a: np.stack([a * x[0], x[1]]) - 1.0)
+    assert plain(fg.jacobian(solve)(2.0)) == pytest.approx([-0.25, 0.0])
+    assert plain(fg.jacobian(lambda b: solve(b * b))(2.0)) == pytest.approx([-0.25, 0.0])
+
+
+@pytest.mark.parametrize(
+    "solve",
+    [
+        lambda f: optimize.least_squares(f, [1.0, 1.0]),
+        lambda f: optimize.minimize(lambda p: np.sum(f(p) ** 2), [1.0, 1.0]),
+        lambda f: optimize.root(f, [1.0, 1.0]),
+        lambda f: optimize.curve_fit(lambda x, *p: f(np.stack(p)) + x, np.zeros(2), np.zeros(2), [1.0, 1.0]),
+    ],
+    ids=["least_squares", "minimize", "root", "curve_fit"],
+)
+def test_a_solver_of_scipy_is_not_handed_half_a_derivative(solve):
+    """Without the error the Jacobian would lack the column of p[0], and the solver stop where it began."""
+
+    def residuals(p):
+        return np.array([p[0] - 3.0, 1.0]) * p[1] - 1.0
+
+    with pytest.raises(errors.ArrayConversionError, match="its derivative would be lost"):
+        solve(residuals)

@@ -34,8 +34,8 @@ def test_a_wrong_forward_rule_fails(off):
         check_grads(made(jvp=lambda tangents, ans, x: off * tangents[0] * np.cos(x)), (X,), order=1)
 
 
-@pytest.mark.parametrize("mode", ["fwd", "rev"])
-def test_a_wrong_second_derivative_fails(mode):
+@pytest.mark.parametrize(("mode", "name"), [("fwd", "forward"), ("rev", "reverse")])
+def test_a_wrong_second_derivative_fails(mode, name):
     """The first derivative is right; that it depends on x is hidden from the second."""
 
     def slope(x):
@@ -43,8 +43,14 @@ def test_a_wrong_second_derivative_fails(mode):
 
     f = made(lambda ans, x: lambda ct: ct * slope(x), lambda tangents, ans, x: tangents[0] * slope(x))
     check_grads(f, (X,), order=1)
-    with pytest.raises(errors.GradientCheckError, match=f"the {mode} then"):
+    with pytest.raises(errors.GradientCheckError, match=f"the {name} then"):
         check_grads(f, (X,), order=2, modes=(mode,))
+
+
+def test_arguments_come_in_a_tuple():
+    for args in (0.5, np.array([0.5, 1.0])):
+        with pytest.raises(errors.ParameterError, match=r"write check_grads\(f, \(x,\)\)"):
+            check_grads(np.sin, args)
 
 
 def test_only_the_modes_that_are_asked_for():

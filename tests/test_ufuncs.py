@@ -183,7 +183,8 @@ def test_ufuncs_of_two_integers(ufunc):
 
 
 def test_integers_only_is_complete():
-    assert {p.name for p in PRIMITIVES.values() if p.is_ufunc and not p.samples} == INTEGERS_ONLY
+    numpys = {p.name for p in PRIMITIVES.values() if getattr(np, p.name, None) is p.implementation}
+    assert {name for name in numpys if not PRIMITIVES[name].samples} == INTEGERS_ONLY
 
 
 TRUTHS = [
@@ -354,7 +355,7 @@ def test_a_ufunc_of_the_users_own_has_no_rule():
         fg.grad(gamma)(4.0)
     with pytest.raises(errors.MissingRuleError, match=r"\.reduce has no derivative rule"):
         fg.grad(np.frompyfunc(math.dist, 2, 1).reduce)(V)
-    with pytest.raises(errors.ArrayConversionError, match="stop_gradient"):
+    with pytest.raises(errors.ArrayConversionError, match="or write fg.vmap"):
         fg.grad(lambda x: np.vectorize(math.gamma)(x))(4.0)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fgrad import conversions, errors
+from fgrad import conversions, errors, names
 from fgrad.columns import OPERANDS, as_operand
 from fgrad.core.primitive import FUNCTIONS, UFUNCS, Primitive
 from fgrad.core.tree import LEAVES, flatten, unflatten
@@ -73,7 +73,7 @@ class Trace:
 
     def as_array(self, tensor: Tensor) -> npt.NDArray[Any]:
         """Answer NumPy, which wants a plain array in place of a tensor of this trace."""
-        conversions.check_array()
+        conversions.check_array(self.rank)
         return np.asarray(tensor.value)
 
 
@@ -85,15 +85,15 @@ def apply(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]
     """Hand an operation to the highest running trace among its arguments, or just compute it."""
     top_level = 0
     for arg in args:
-        if (kind := type(arg)) in BOXES:
-            trace = arg.tracing
-            level = trace.level
-            if level > top_level:
-                top, top_level = trace, level
-            elif not level:
-                return boxed(apply(primitive, [settle(arg) for arg in args], metadata))
-        elif kind not in OPERANDS:
-            return apply(primitive, [as_operand(arg) for arg in args], metadata)
+        if (kind := type(arg)) is not Tensor:
+            if kind in OPERANDS:
+                continue
+            if kind not in BOXES:
+                return apply(primitive, [x if type(x) in BOXES else as_operand(x) for x in args], metadata)
+        if (level := arg.tracing.level) > top_level:
+            top, top_level = arg.tracing, level
+        elif not level:
+            return boxed(apply(primitive, [settle(arg) for arg in args], metadata))
     if top_level:
         return top.process(primitive, args, metadata)
     return primitive.implementation(*args, **metadata)
@@ -222,7 +222,7 @@ class TensorLike:
     def __getattr__(self, name: str) -> Any:
         """Answer for ndarray's less common attributes and methods: by `FUNCTIONS`, or for the value alone."""
         if name.startswith("_") or not hasattr(np.ndarray, name):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise names.missing_attribute(self, name)
         member, value = getattr(np.ndarray, name), settle(self)
         if member in FUNCTIONS:
             answer = functools.partial(FUNCTIONS[member], self)
@@ -238,7 +238,7 @@ class TensorLike:
     def _concrete(self, how: str) -> Any:
         value: Any = settle(self)
         if type(value) is Tensor and how in _NUMBERS:
-            conversions.check_number(sys._getframe(2), how)
+            conversions.check_number(sys._getframe(2), how, value.tracing.rank)
         while type(value) is Tensor:
             value = value.tracing.concrete(value, how)
         return value
@@ -270,7 +270,8 @@ class TensorLike:
     def __index__(self) -> int:
         if self.shape or self.dtype.kind not in "iu":
             raise TypeError(
-                f"an index must be an integer, and this tensor has shape {self.shape} and dtype {self.dtype}"
+                f"an index must be an integer, and this tensor has shape {self.shape} and dtype {self.dtype}; "
+                "write int(x), which has no derivative, or pass it in an argument that is not differentiated"
             )
         return int(self._concrete("use as an index"))
 
@@ -360,7 +361,7 @@ class TensorLike:
     take = _method(np.take)
     dot = _method(np.dot)
     clip = _method(np.clip)
-    round = _method(np.round)
+    round = __round__ = _method(np.round)
     astype = _method(np.ndarray.astype)
 
 

@@ -80,22 +80,19 @@ class ReverseTrace(Trace):
         dtype = None if type(ans) is tuple else ans.dtype
         if dtype is None:
             result = tuple(map(self.root, ans))
-        seen = ans
-        if self.persistent:
-            seen, values = result, args
-        shape = ans.shape if primitive.broadcasts else None
+        handed = [result, *args] if self.persistent else [ans, *values]
         argnum, first = 0, True
         for arg in args:
             if type(arg) is Tensor and arg.tracing is self:
                 rule, value = rules[argnum], arg.value
                 if metadata and rule is not None:
-                    pullback = rule(seen, *values, **metadata)
+                    pullback = rule(*handed, **metadata)
                 else:  # the same without keywords is faster, and most operations have none
-                    pullback = None if rule is None else rule(seen, *values)
+                    pullback = None if rule is None else rule(*handed)
                 like: Any = None
                 if pullback is None:
                     like = errors.users_place()
-                elif dtype is not value.dtype or (shape is not None and shape != value.shape):
+                elif dtype is not value.dtype or (primitive.broadcasts and ans.shape != value.shape):
                     like = value.shape, value.dtype
                 self.record.append((key, first, arg.note, pullback, like, primitive))
                 first = False
@@ -139,6 +136,7 @@ class Parts:
         return len(self.likes)
 
 
+@np.errstate(all="ignore")  # infinities are in the result for all to see
 def pull_back(
     record: list[Edge],
     cotangents: dict[int, Any],
@@ -161,27 +159,26 @@ def pull_back(
         `cotangents`, which now holds those of the inputs and of `keep`; ZERO is connected, but zero.
     """
     kept = {}
-    with np.errstate(all="ignore"):  # infinities are in the result for all to see
-        while record:
-            key, first, parent, pullback, like, primitive = record.pop()
-            # The first edge of a result is the last to come by: its cotangent is needed no more.
-            cotangent = cotangents.pop(key, None) if first else cotangents.get(key)
-            if keep and key in keep and cotangent is not None:
-                kept[key] = cotangent
-            if cotangent is None or (stop and key in stop):
-                continue
-            if pullback is None or cotangent is ZERO:
-                cotangents.setdefault(parent, ZERO)
-                continue
-            guarded = guarded or primitive.masks
-            passed = pullback(Guarded(cotangent) if guarded and primitive.scales else cotangent)
-            if like is not None:
-                passed = conform(passed, *like)
-            prior = cotangents.get(parent)
-            if prior is None or prior is ZERO:
-                cotangents[parent] = passed
-            elif passed is not ZERO:
-                cotangents[parent] = prior + passed
+    while record:
+        key, first, parent, pullback, like, primitive = record.pop()
+        # The first edge of a result is the last to come by: its cotangent is needed no more.
+        cotangent = cotangents.pop(key, None) if first else cotangents.get(key)
+        if keep and key in keep and cotangent is not None:
+            kept[key] = cotangent
+        if cotangent is None or (stop and key in stop):
+            continue
+        if pullback is None or cotangent is ZERO:
+            cotangents.setdefault(parent, ZERO)
+            continue
+        guarded = guarded or primitive.masks
+        passed = pullback(Guarded(cotangent) if guarded and primitive.scales else cotangent)
+        if like is not None:
+            passed = conform(passed, *like)
+        prior = cotangents.get(parent)
+        if prior is None or prior is ZERO:
+            cotangents[parent] = passed
+        elif passed is not ZERO:
+            cotangents[parent] = prior + passed
     cotangents.update(kept)
     return cotangents
 
@@ -203,7 +200,7 @@ class Guarded:
 
     def __truediv__(self, divisor: Any) -> Any:
         if not hasattr(divisor, "dtype"):
-            divisor = np.asarray(divisor, self.cotangent.dtype)
+            divisor = np.asarray(divisor, complex if type(divisor) is complex else self.cotangent.dtype)
         return self * (1 / divisor)
 
 

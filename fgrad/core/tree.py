@@ -19,7 +19,7 @@ from fgrad.columns import as_leaf
 
 NAMESPACE = "fgrad"
 
-LEAVES: set[type] = {np.ndarray, float}
+LEAVES: set[type] = {np.ndarray, float, int}
 """Types that are leaves for certain, so that the commonest trees need no look inside."""
 
 _NUMBER: Any = 0.0
@@ -41,6 +41,9 @@ def leaves_and_nones(tree: Any) -> list[Any]:
 
 def unflatten(treedef: Any, leaves: Iterable[Any]) -> Any:
     """Put leaves into a structure that `flatten` returned."""
+    if treedef is _LEAF:
+        (leaf,) = leaves
+        return leaf
     return optree.tree_unflatten(treedef, leaves)
 
 

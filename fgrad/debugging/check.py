@@ -129,7 +129,7 @@ class CheckReport:
 def check(
     function: Callable[..., Any], /, *args: Any, argnums: Selection = None, order: int = 1, **keywords: Any
 ) -> CheckReport:
-    """Return a report on the derivatives of a function at a point: can they be trusted?
+    """Return a report on whether the derivatives of a function at a point can be trusted.
 
     Forward and reverse mode are compared with each other and with finite differences, whose own error is
     estimated. Of an argument with few elements each is checked, of others some random directions. For

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
-from fgrad import errors
+from fgrad import conversions, errors
 from fgrad.core.trace import Edge, ReverseTrace
 
 DEPARTURES = {"float()", "int()", "complex()", ".item()", ".numpy()", ".tolist()"}
@@ -81,26 +81,64 @@ def outline_if_cut(trace: ReverseTrace, record: list[Edge]) -> Outline | None:
     return Outline(trace, record)
 
 
-def warn_of_cuts(outline: Outline, sources: Iterable[tuple[str, int]], targets: Collection[int]) -> None:
+def warn_of_cuts(
+    outline: Outline, sources: Iterable[tuple[str, int]], targets: Collection[int], answer: str = "None"
+) -> None:
     """Warn the user of gradients that are None where a value on the way from the source has left the trace.
 
-    There is nothing to warn of where `stop_gradient` was called on the way, which asks for just that.
+    There is nothing to warn of where `stop_gradient` was called on the way, which asks for just that. If all
+    sources are connected, a part of a gradient may be missing: where a function of `math` took a value.
 
     Args:
         outline: of the record that was passed over.
         sources: those that are not connected: what to call them, and their keys.
         targets: keys of the targets.
+        answer: what the gradient of a source is that is not connected.
     """
+    lost = False
     for name, key in sources:
         exits = outline.exits_of(key, targets)
         left = [each for each in exits if each.how in DEPARTURES]
         if left and not any(each.how == STOP for each in exits):
+            lost = True
             warnings.warn(
-                f"the gradient with respect to {name} is None, and a value that depends on it left the trace by "
+                f"the gradient with respect to {name} is {answer}, and a value that depends on it left the trace by "
                 f"{left[0].how} at {left[0].line}; fgrad.explain tells more",
                 errors.NoGradientWarning,
                 stacklevel=_depth_of_user(),
             )
+    if not lost:
+        last = max(targets, default=0)
+        warn_of_math(each.line for each in outline.exits if any(later < last for later in each.keys.values()))
+
+
+def warn_of_math(lines: Iterable[str]) -> None:
+    """Warn the user of lines in which a function of `math` took a number out of a trace."""
+    for line in lines:
+        if function := conversions.math_calls.get(line):
+            numpys = _OTHER_NAMES.get(function, f"np.{function.partition('.')[2]}")
+            warnings.warn(
+                f"a part of the derivative may be missing: {function} takes plain numbers, and what it returns is a "
+                f"constant, at {line}\nWrite {numpys}, which takes tensors; or {function}(x.numpy()) where a constant "
+                "is meant.",
+                errors.NoGradientWarning,
+                stacklevel=_depth_of_user(),
+            )
+
+
+_OTHER_NAMES = {
+    "math.fabs": "np.abs",
+    "math.fmod": "np.fmod",
+    "math.dist": "np.linalg.norm(x - y)",
+    "math.fsum": "np.sum",
+    "math.comb": "scipy.special.comb",
+    "math.erf": "scipy.special.erf",
+    "math.erfc": "scipy.special.erfc",
+    "math.gamma": "scipy.special.gamma",
+    "math.lgamma": "scipy.special.gammaln",
+    "cmath.phase": "np.angle",
+}
+"""What NumPy and SciPy call functions of `math`, where the names differ."""
 
 
 def _depth_of_user() -> int:

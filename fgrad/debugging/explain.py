@@ -195,13 +195,14 @@ def _of_function(function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
     positional, keywords = list(args), dict(keywords)
     sources: list[tuple[str, Any, Any]] = []
     holders: Any = {place: positional if isinstance(place, int) else keywords for place in places}
+    remade: list[tuple[Any, Any, Any, list[Any]]] = []
     alone = len(places) == 1 and argnums is not None
     for place, holder in holders.items():
         leaves, treedef = flatten(holder[place])
         alone = alone and treedef.is_leaf()
         names = [f"the argument {place_name(function, place)}{path}" for path in paths(holder[place])]
         leaves = [_as_source(leaf) for leaf in leaves]
-        holder[place] = unflatten(treedef, leaves)
+        remade.append((holder, place, treedef, leaves))
         # An assignment inside the function gives the tensor itself another value.
         sources += [(name, copy.copy(leaf), leaf) for name, leaf in zip(names, leaves, strict=True)]
     with noting(), GradientTape() as tape:
@@ -209,6 +210,8 @@ def _of_function(function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
             if type(leaf) is Tensor:
                 tape.watch(leaf)
                 source.become(leaf)
+        for holder, place, treedef, leaves in remade:
+            holder[place] = unflatten(treedef, leaves)  # a class may compute when it is made: that is recorded
         result = function(*positional, **keywords)
     results = flatten(result)[0]
     check_result(function, result, results)
@@ -310,7 +313,8 @@ class _Question:
 
     def _late(self, contents: Contents, key: int) -> Reason:
         if key not in contents.watched:
-            text = f"The target was computed before {self.name} was read, computed or assigned to by index."
+            text = f"The target was computed before {self.name} was read, computed or assigned to by index. The order "
+            text += "of arguments is target, source."
             return Reason("computed later", text)
         return Reason(
             "watched late",
@@ -394,7 +398,8 @@ def _not_watched(contents: Contents, source: Any, name: str) -> Reason:
         return Reason(
             "never watched",
             f"{_sentence(name)} was never watched: call tape.watch(x) where the block begins, with this very tensor. "
-            "An equal one, or a new value such as x = x - rate * g, is another. Variables are watched by themselves.",
+            "An equal one, or a new value such as x = x - rate * g, is another. Variables are watched by themselves; "
+            "v -= rate * g makes a tensor of one: write v.assign_sub(rate * g).",
         )
     if not source.trainable:
         return Reason("not trainable", f"{_sentence(name)} is not trainable: call tape.watch(v), or make it trainable.")
@@ -404,7 +409,8 @@ def _not_watched(contents: Contents, source: Any, name: str) -> Reason:
     return Reason(
         "never read",
         f"{_sentence(name)} was not read while the tape recorded in this thread. What was computed from it before is a "
-        "constant, such as a value that was taken out of it outside of the block.",
+        "constant, such as a value that was taken out of it outside of the block. Read it inside of the block, in the "
+        "thread that opened the tape.",
     )
 
 

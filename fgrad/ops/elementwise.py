@@ -118,7 +118,7 @@ elementwise(np.cbrt,         lambda ans, x: lambda ct: ct / (3 * ans * ans), dom
 # Exponentials and logarithms
 elementwise(np.exp,          lambda ans, x: lambda ct: ct * ans)
 elementwise(np.exp2,         lambda ans, x: lambda ct: ct * (ans * log(2)))
-elementwise(np.expm1,        lambda ans, x: lambda ct: ct * (ans + 1))
+elementwise(np.expm1,        lambda ans, x: lambda ct: ct * np.exp(x))  # ans + 1 is rounded to 0 far below 0
 elementwise(np.log,          lambda ans, x: lambda ct: ct / x, domain=(0.2, 3))
 elementwise(np.log2,         lambda ans, x: lambda ct: ct / (x * log(2)), domain=(0.2, 3))
 elementwise(np.log10,        lambda ans, x: lambda ct: ct / (x * log(10)), domain=(0.2, 3))

@@ -14,6 +14,7 @@ mentions and nothing else, so what stays in memory can be read off the line.
 
 from __future__ import annotations
 
+from cmath import isfinite
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import index
@@ -79,7 +80,10 @@ SHAPES: dict[int, tuple[tuple[tuple[int, ...], ...], ...]] = {1: UNARY, 2: BINAR
 def register(primitive: Primitive) -> Primitive:
     """Enter a primitive into the table, and let calls of its ufunc reach it."""
     if primitive.name in PRIMITIVES:
-        raise ValueError(f"a primitive named {primitive.name!r} is registered already")
+        raise errors.ParameterError(
+            f"a primitive named {primitive.name!r} is registered already.\n"
+            "Choose another name. In a notebook, a cell that registers one runs once."
+        )
     PRIMITIVES[primitive.name] = primitive
     if primitive.is_ufunc:
         UFUNCS[primitive.implementation] = primitive  # type: ignore[index]
@@ -251,7 +255,7 @@ def jointly_linear(
 def _scaled(cotangent: Any, slope: Any) -> Any:
     product = cotangent * slope
     # A sum sees infinity and NaN anywhere, and costs less than a look at each element.
-    if not np.isfinite(np.add.reduce(product, axis=None)):
+    if not isfinite(np.add.reduce(product, axis=None)):
         product = np.where(cotangent == 0, np.zeros((), product.dtype), product)[()]
     return product
 

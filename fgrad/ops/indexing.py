@@ -28,7 +28,10 @@ def _parted(key: Any) -> tuple[Any, list[Any]]:
     template: list[Any] = []
     arrays = []
     for item in items:
-        if type(item) in BOXES or isinstance(item, (np.ndarray, list, tuple)):
+        if type(item) is np.ndarray or type(item) in BOXES:
+            template.append(ARRAY)
+            arrays.append(item)
+        elif isinstance(item, (np.ndarray, list, tuple)):
             template.append(ARRAY)
             arrays.append(_index_array(item))
         else:  # NumPy refuses what is no index
@@ -52,7 +55,7 @@ def _plain_slice(item: slice) -> slice:
 def _joined(template: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     """Put arrays and template together again."""
     rest = iter(arrays)
-    return tuple(next(rest) if item is ARRAY else item for item in template)
+    return tuple([next(rest) if item is ARRAY else item for item in template])
 
 
 class _First:
@@ -115,7 +118,10 @@ def _are_masks(arrays: Any) -> bool:
 
 def _scattered(values: Any, *arrays: Any, template: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     """Return zeros of `shape` to which `values` are added at a key."""
-    result = np.zeros_like(values, shape=shape, order="C")
+    if type(values) is np.ndarray:  # of which there is a faster way to make zeros
+        result = np.zeros(shape, values.dtype)
+    else:
+        result = np.zeros_like(values, shape=shape, order="C")
     key = _joined(template, arrays) if arrays else template
     if _are_masks(arrays):
         result[key] = values

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.primitive import FUNCTIONS, Primitive
-from fgrad.core.tensor import apply
+from fgrad.core.tensor import BOXES, apply
 from fgrad.ops.batching import index_of_extremum_batch, reduction_batch
 from fgrad.ops.families import answers, constant_in_pieces, elementwise, linear, plain_axis, register, sample, scale
 from fgrad.ops.indexing import written
@@ -152,28 +152,30 @@ _prod = _reducing(
 
 
 def _logsumexp_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    shift = _shift(np.maximum.reduce(x, axis=axis, keepdims=True))
-    total = _total(np.exp(x - shift), axis=axis, keepdims=True)
-    with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf, as it should be
-        result = np.log(total) + shift
-    return result if keepdims else np.squeeze(result, axis)[()]
+    largest = np.maximum.reduce(x, axis=axis, keepdims=True)
+    total = _total(np.exp(x - _shift(largest)), axis=axis, keepdims=True)
+    # The largest element adds 1 to the total; where it is minus infinity, the total is 0, and of no account.
+    result = np.log(np.maximum(total, 1)) + largest
+    return result if keepdims else result.squeeze(axis)[()]
 
 
 def _shift(largest: Any) -> Any:
     """Return what to subtract before exponentials: the largest element, or where that is infinite a number."""
-    lowest = _LOWEST[largest.dtype.char]
-    return np.minimum(np.maximum(largest, lowest), -lowest)
+    lowest, highest = _LIMITS[largest.dtype.char]
+    return np.minimum(np.maximum(largest, lowest), highest)
 
 
-_LOWEST = {char: np.finfo(char).min for char in "efdg"}
+_LIMITS = {char: (np.array(np.finfo(char).min), np.array(np.finfo(char).max)) for char in "efdg"}
+"""As arrays, which a ufunc takes faster than NumPy's scalars."""
 
 
-def _softmax(x: Any, ans: Any, axis: Axis) -> Any:
-    return np.exp(x - _shift(ans).reshape(_kept(x.shape, axis)))
+def _softmax(x: Any, ans: Any, kept: tuple[int, ...]) -> Any:
+    return np.exp(x - _shift(ans).reshape(kept))
 
 
 def _logsumexp_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
-    return lambda ct: ct.reshape(_kept(x.shape, axis)) * _softmax(x, ans, axis)
+    kept = _kept(x.shape, axis)
+    return lambda ct: ct.reshape(kept) * _softmax(x, ans, kept)
 
 
 _logsumexp = _reducing(
@@ -182,7 +184,7 @@ _logsumexp = _reducing(
         _logsumexp_value,
         (_logsumexp_rule,),
         lambda tangents, ans, x, axis=None, keepdims=False: _total(
-            tangents[0] * _softmax(x, ans, axis), axis=axis, keepdims=keepdims
+            tangents[0] * _softmax(x, ans, _kept(x.shape, axis)), axis=axis, keepdims=keepdims
         ),
         samples=_REAL_SAMPLES,
     )
@@ -262,7 +264,7 @@ def _given(value: Any, default: Any = None) -> Any:
 
 
 def _prepared(a: Any, dtype: Any) -> Any:
-    a = a if hasattr(a, "ndim") else as_array(a)
+    a = a if type(a) in BOXES or hasattr(a, "ndim") else as_array(a)
     return a if dtype is None else FUNCTIONS[np.ndarray.astype](a, dtype)
 
 
@@ -366,7 +368,7 @@ def divided(total: Any, number: Any) -> Any:
 
 def _mean_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     dtype = _SUMMED_AS.get(x.dtype.char)
-    total = _total(x, axis=axis, dtype=dtype, keepdims=keepdims) / _count(np.shape(x), axis)
+    total = _total(x, axis=axis, dtype=dtype, keepdims=keepdims) / _count(x.shape, axis)
     return total.astype(x.dtype) if dtype is np.float32 else total
 
 

@@ -139,9 +139,10 @@ def _repeated(x: Any, shape: tuple[int, ...]) -> Any:
     """Return what `np.broadcast_to` does; of an array with the same number of axes in a third of the time."""
     if type(x) is not np.ndarray or x.ndim != len(shape) or not x.flags.c_contiguous:
         return np.broadcast_to(x, shape)
-    strides = tuple([0 if size == 1 else stride for size, stride in zip(x.shape, x.strides, strict=True)])
+    steps = x.strides
+    strides = tuple([0 if size == 1 else steps[axis] for axis, size in enumerate(x.shape)])
     view: Any = np.ndarray(shape, x.dtype, x, 0, strides)
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view
 
 
@@ -223,7 +224,7 @@ def _cast_alike(sequence: Any, dtype: Any, casting: Any) -> list[Any]:
 
 def as_array(x: Any, dtype: Any = None) -> Any:
     """Return `x` as something with a shape; nested lists with tensors inside are stacked."""
-    if not hasattr(x, "shape"):
+    if type(x) not in BOXES and not hasattr(x, "shape"):
         x = stack(x) if holds_tensors(x) else np.asarray(x)
     return x if dtype is None or x.dtype == dtype else FUNCTIONS[np.ndarray.astype](x, dtype)
 

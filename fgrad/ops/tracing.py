@@ -47,9 +47,11 @@ def answers_traced(function: Any) -> Callable[[F], F]:
 
 def run(function: Any, answer: Any, args: Any, keywords: dict[str, Any]) -> Any:
     """Call the answer if something is traced; else the function itself, on arrays that it cannot change."""
+    if _is_plainly_traced((*args, *keywords.values())):
+        return answer(*args, **keywords)
     leaves, treedef = flatten((args, keywords))
     settled = [settle(leaf) for leaf in leaves]
-    if any(type(leaf) is Tensor for leaf in settled):
+    if Tensor in map(type, settled):
         args, keywords = unflatten(treedef, settled)
         return answer(*args, **keywords)
     ours = [type(leaf) in BOXES for leaf in leaves]
@@ -57,6 +59,20 @@ def run(function: Any, answer: Any, args: Any, keywords: dict[str, Any]) -> Any:
     args, keywords = unflatten(treedef, plain)
     result = function(*args, **keywords)
     return boxed_leaves(result) if any(ours) else result
+
+
+def _is_plainly_traced(arguments: Any) -> bool:
+    """Return whether there are tensors, all followed by running traces, and otherwise numbers and the like alone."""
+    found = False
+    for argument in arguments:
+        if type(argument) is Tensor and argument.tracing.level:
+            found = True
+        elif type(argument) not in _PLAIN:
+            return False
+    return found
+
+
+_PLAIN = {int, float, bool, str, type(None), np.ndarray}
 
 
 def _read_only(value: Any) -> Any:

@@ -4,6 +4,9 @@
 `fgrad.optimizers.schedules` has hyper-parameters that change from step to step.
 """
 
+import typing as _typing
+
+from fgrad import names as _names
 from fgrad.optimizers import schedules as schedules
 from fgrad.optimizers.adadelta import Adadelta as Adadelta
 from fgrad.optimizers.adagrad import Adagrad as Adagrad
@@ -27,3 +30,8 @@ from fgrad.optimizers.radam import RAdam as RAdam
 from fgrad.optimizers.rmsprop import RMSProp as RMSProp
 from fgrad.optimizers.running import History as History
 from fgrad.optimizers.running import run as run
+
+if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+
+    def __getattr__(name):
+        raise _names.missing_name(__name__, name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -94,6 +94,15 @@ class ExponentialMovingAverage:
         self._averages = averages
         self._step += 1
 
+    def __getstate__(self) -> dict[str, Any]:
+        # As for an optimizer: a copy of a variable is another variable.
+        return {**self.__dict__, "_averages": {name: dict(own) for name, own in by_name(self._averages).items()}}
+
+    def __copy__(self) -> Self:
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(self.__dict__, _averages={key: dict(own) for key, own in self._averages.items()})
+        return twin
+
     def _decay(self) -> Any:
         decay = known("decay", self.decay, self._step)
         if self.num_updates is None:
@@ -107,7 +116,7 @@ class ExponentialMovingAverage:
         Args:
             variable: one that was in a `var_list`.
         """
-        kept = self._averages.get(variable)
+        kept = self._averages.get(variable, self._averages.get(variable.name))
         return None if kept is None else boxed(_average(kept))
 
     def variables(self) -> list[Variable]:
@@ -123,7 +132,15 @@ class ExponentialMovingAverage:
         """Put the averages into the variables while a `with` block runs.
 
         Afterwards the variables have the values that they had before, whatever happened in the block.
+
+        Raises:
+            StateError: a ValueError; after loading or unpickling, averages wait for variables of their names.
         """
+        if waiting := [key for key in self._averages if isinstance(key, str)]:
+            raise errors.StateError(
+                f"averages wait for variables named {waiting}, not met since the averages were loaded or copied.\n"
+                "Say which ones: average.load_state_dict(average.state_dict(), var_list=[...])."
+            )
         before = {variable: variable.numpy() for variable in self.variables()}
         for variable in before:
             variable.assign(_average(self._averages[variable]))

@@ -11,7 +11,7 @@ import copy
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
-from typing import Any, ClassVar, NamedTuple, Self, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypedDict
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from fgrad.core.tensor import BOXES, Tensor
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.debugging.explain import explain
 from fgrad.debugging.reports import bullets
+from fgrad.names import missing_attribute, refuse_keywords
 from fgrad.optimizers import inputs
 from fgrad.optimizers.inputs import Description
 from fgrad.optimizers.schedules import ReduceOnPlateau
@@ -39,6 +40,13 @@ class State(NamedTuple):
         step: how many updates have been made.
         slots: by name, a container like the parameters.
         skipped: how many updates were left out because a gradient was not finite.
+
+    Example:
+        >>> import fgrad as fg
+        >>> optimizer = fg.optimizers.GradientDescent(0.1)
+        >>> params, state = optimizer.update({"w": 1.0}, optimizer.init({"w": 2.0}), {"w": 2.0})
+        >>> state
+        State(step=1, slots={}, skipped=0)
     """
 
     step: Any
@@ -65,6 +73,9 @@ class Optimizer:
     all the same where the rule has a velocity or a moving average. For complex parameters a gradient is the
     direction of steepest ascent, and squares of it are squares of its modulus.
 
+    A pickle or a deep copy keeps the state by the names of the variables, like `state_dict`, and goes on with the
+    variables of these names that are updated next.
+
     Args:
         learning_rate: the length of a step.
         weight_decay: before the rule, parameters are multiplied by `1 - learning_rate * weight_decay`
@@ -74,9 +85,21 @@ class Optimizer:
         skip_nonfinite: leave out a step in which a gradient holds an infinity or a NaN: parameters,
             state and `global_step` stay, and `skipped` counts it.
         name: for messages; by default the name of the class.
+        unknown: nothing; a keyword that there is not is refused, with the name that it has here.
 
     Raises:
         ParameterError: a ValueError; a hyper-parameter is no number, or outside its range.
+        KeywordError: a TypeError; there is no such keyword.
+
+    Example:
+        >>> import fgrad as fg
+        >>> class SignDescent(Optimizer):
+        ...     def rule(self, gradient, param, slots, hyper):
+        ...         return param - hyper.learning_rate * np.sign(gradient), {}
+        >>> w = fg.Variable([1.0, -2.0], name="w")
+        >>> SignDescent(0.25).minimize(lambda: w * w)
+        >>> w
+        Variable([ 0.75, -1.75], name='w')
     """
 
     hyper_names: ClassVar[tuple[str, ...]] = ()
@@ -93,7 +116,9 @@ class Optimizer:
         decay_mask: Any = None,
         skip_nonfinite: bool = False,
         name: str | None = None,
+        **unknown: Any,
     ) -> None:
+        refuse_keywords(type(self), unknown, Options.__annotations__)
         check_number(learning_rate=learning_rate)
         check_not_negative(weight_decay=weight_decay)
         self.learning_rate, self.weight_decay = learning_rate, weight_decay
@@ -109,6 +134,15 @@ class Optimizer:
         self._step = 0
         self._slots: ByVariable[Slots] = {}
         self.skipped = 0
+
+    if not TYPE_CHECKING:  # which is to find an attribute that is not there
+
+        def __getattr__(self, name):
+            raise missing_attribute(self, name)
+
+    def __repr__(self) -> str:
+        names = ["learning_rate", *self.hyper_names] + ["weight_decay"] * may_differ(self.weight_decay)
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     # What a subclass gives
 
@@ -222,8 +256,8 @@ class Optimizer:
             {'w': Tensor(1.9)}
         """
         leaves, treedef = flatten(params)
-        values = inputs.parameters(params)
         slots = self._rows(state, treedef)
+        values = inputs.parameters(params)
         gradients = inputs.matched(treedef, grads, "grads")
         names = [functools.partial(inputs.parameter_name, params, i) for i in range(len(values))]
         for i, gradient in enumerate(gradients):
@@ -261,7 +295,7 @@ class Optimizer:
             raise errors.StateError(
                 f"state must be what init or update of {type(self).__name__} returned, with the slots "
                 f"{self.slot_names}; it is {held}.\n"
-                "fgrad.load gives it back with like=optimizer.init(params)."
+                "The order is update(grads, state, params). fgrad.load gives it back with like=optimizer.init(params)."
             )
         columns = {name: inputs.matched(treedef, tree, f"state.slots[{name!r}]") for name, tree in slots.items()}
         count = treedef.num_leaves
@@ -284,8 +318,9 @@ class Optimizer:
             None where the loss does not depend on the variable.
 
         Raises:
-            NotCallableError: a TypeError; `loss` is not a function.
+            NotCallableError: a TypeError; `loss` is not a function, or takes arguments.
             NoVariablesError: a ValueError; `var_list` is empty.
+            StructureError: a TypeError; `var_list` holds something else than variables.
             NoResultError: a ValueError; `loss` returns None.
             OutputError: a TypeError; `loss` returns no tensor, or one of integers.
 
@@ -310,11 +345,22 @@ class Optimizer:
             )
         if var_list is not None:
             var_list = [var_list] if isinstance(var_list, Variable) else list(var_list)
+            for each in var_list:
+                if not isinstance(each, Variable):
+                    raise errors.StructureError(
+                        f"var_list must hold variables, and it holds {each!r} of type {type(each).__name__}.\n"
+                        "Make a variable of it, fg.Variable(value), that the loss reads; for arrays and tensors there "
+                        "is update(grads, state, params)."
+                    )
             if not var_list:
                 raise errors.NoVariablesError("No variables to optimize: var_list is empty.")
         with GradientTape(watch_accessed_variables=var_list is None) as tape:
             tape.watch([v for v in var_list or () if v.dtype.kind in "fc"])
-            value = loss()
+            try:
+                value = loss()
+            except TypeError:
+                inputs.refuse_parameters("loss", loss, errors.NotCallableError)
+                raise
             if isinstance(value, Variable):
                 value = value.value()  # which reads it
         inputs.check_loss(value)
@@ -392,7 +438,8 @@ class Optimizer:
 
         Raises:
             NoGradientsError: a ValueError; the loss depends on none of the variables.
-            NotCallableError, NoVariablesError, NoResultError, OutputError: as for `compute_gradients`.
+            NotCallableError, NoVariablesError, StructureError, NoResultError, OutputError: as for
+                `compute_gradients`.
 
         Example:
             >>> import fgrad as fg
@@ -407,7 +454,8 @@ class Optimizer:
             reasons = dict.fromkeys(reason for _, v in pairs for reason in explain(tape, value, v).reasons)
             raise errors.NoGradientsError(
                 f"No gradients provided for any variable: the loss does not depend on {names}.{bullets(reasons)}\n"
-                "Compute the loss from trainable variables inside the function, with NumPy's functions."
+                "Compute the loss from trainable variables, w = fg.Variable(value), inside the function, with NumPy's "
+                "functions."
             )
         warn_of_none(tape)
         self.apply_gradients(pairs, global_step)
@@ -453,6 +501,16 @@ class Optimizer:
         """
         slots = [np.array(slots[name]) for slots in self._slots.values() for name in self.slot_names]
         return [np.array(self._step), *slots]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy of a variable is another variable. So a pickle, or a deep copy, has slots under names, where they
+        # wait for the variables that are updated next: copies that came along, or the ones that there are.
+        return {**self.__dict__, "_slots": {name: dict(own) for name, own in by_name(self._slots).items()}}
+
+    def __copy__(self) -> Self:
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(self.__dict__, _slots={key: dict(own) for key, own in self._slots.items()})
+        return twin
 
     def fresh(self) -> Self:
         """Return a copy of this optimizer as it was before its first step.

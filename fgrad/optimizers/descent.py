@@ -15,7 +15,11 @@ class GradientDescent(Optimizer):
 
     Args:
         learning_rate: the length of a step for a gradient of length 1.
-        options: see `Optimizer`.
+        weight_decay, decay_mask, skip_nonfinite, name, unknown: see `Optimizer`.
+
+    Raises:
+        ParameterError: a ValueError; `learning_rate` is no number.
+        KeywordError: a TypeError; there is no such keyword.
 
     Example:
         >>> import fgrad as fg

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -84,7 +85,8 @@ def fitting(gradient: Any, param: Any, describe: Description) -> Any:
         what = describe().partition(" ")[0]
         raise errors.ShapeError(
             f"the gradient of {describe()} has shape {gradient.shape}, and the {what} has shape {param.shape}.\n"
-            f"Each gradient is applied to all of its {what}; nothing has been changed."
+            f"Each gradient is applied to all of its {what}; nothing has been changed. Is it the gradient of another, "
+            "or is a list around it (clip_by_global_norm returns the list and the norm)?"
         )
     if gradient.dtype.kind == "c" and param.dtype.kind != "c":
         raise errors.DtypeError(f"the gradient of the real {describe()} is complex ({gradient.dtype}).")
@@ -95,7 +97,7 @@ def _check_continuous(param: Any, describe: Description) -> None:
     if param.dtype.kind not in "fc":
         raise errors.DtypeError(
             f"{describe()} has dtype {param.dtype}; an optimizer changes a little at a time what is floating-point "
-            "or complex."
+            "or complex.\nCreate it with a dot, 1.0, or with dtype=float; or leave it out of what is optimized."
         )
 
 
@@ -134,25 +136,67 @@ def variable_pairs(grads_and_vars: Iterable[Any], global_step: Any) -> list[tupl
         StructureError: an element is no pair, or holds no variable in second place.
         ParameterError: `global_step` is no variable.
     """
-    pairs = list(grads_and_vars)
+    if callable(grads_and_vars):
+        raise errors.StructureError(
+            f"apply_gradients takes pairs (gradient, variable), and it was given a function, {grads_and_vars!r}.\n"
+            "Call it: implicit_gradients(loss)(), or let optimizer.minimize(loss) do both."
+        )
+    pairs = [grads_and_vars] if type(grads_and_vars) in BOXES else list(grads_and_vars)
     for each in pairs:
         if not (isinstance(each, (tuple, list)) and len(each) == 2 and isinstance(each[1], Variable)):
             raise errors.StructureError(
                 f"apply_gradients takes pairs (gradient, variable), and one element is {each!r}. "
-                "Only variables can be updated; for arrays and tensors there is update(grads, state, params)."
+                "Only variables can be updated; for arrays and tensors there is update(grads, state, params).\n"
+                "Write apply_gradients(zip(gradients, variables)), or apply_gradients([(gradient, variable)]) for one."
             )
     if global_step is not None and not isinstance(global_step, Variable):
-        raise errors.ParameterError(f"global_step must be a variable, and it is {global_step!r}.")
+        raise errors.ParameterError(
+            f"global_step must be a variable, and it is {global_step!r}.\n"
+            "Variables to optimize go by name: minimize(loss, var_list=[...])."
+        )
     if not pairs:
         raise errors.NoGradientsError("No variables provided: the list of gradients and variables is empty.")
     if all(gradient is None for gradient, _ in pairs):
-        raise errors.NoGradientsError(f"No gradients provided for any variable: {names_of(pairs)}.")
+        raise errors.NoGradientsError(
+            f"No gradients provided for any variable: {names_of(pairs)}.\n"
+            "fg.explain(tape, loss, variable) says why a gradient is None."
+        )
     return pairs
 
 
 def names_of(pairs: Iterable[tuple[Any, Variable]]) -> list[str]:
     """Return the names of the variables in pairs."""
     return [variable.name for _, variable in pairs]
+
+
+def refuse_parameters(name: str, function: Any, kind: type[errors.FgradError]) -> None:
+    """Refuse a function that cannot be called without arguments.
+
+    Raises:
+        FgradError: of the given kind; the function needs arguments.
+    """
+    if needed := _needed(function):
+        kinds = "a number, a schedule, or a function without arguments"
+        instead = "A function of the step is a schedule: a subclass of fg.optimizers.schedules.Schedule with "
+        instead += "value(self, step). A class of schedules is called with its settings first."
+        if name == "loss":
+            kinds = "a function without arguments"
+            instead = "Let it read variables from around it, w = fg.Variable(...), or bind the arguments, "
+            instead += "lambda: f(x); for a function of arrays there are update(grads, state, params) and run."
+        raise kind(
+            f"{name} must be {kinds}, and {getattr(function, '__name__', repr(function))} takes "
+            f"{', '.join(map(repr, needed))}.\n{instead}"
+        ) from None
+
+
+def _needed(function: Any) -> list[str]:
+    """Return the names of parameters that a call must give, if they can be known."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [p.name for p in parameters if p.default is p.empty and p.kind not in variadic]
 
 
 def check_loss(value: Any) -> None:
@@ -169,5 +213,9 @@ def check_loss(value: Any) -> None:
             raise errors.OutputError(
                 f"the loss must be a floating-point tensor, and it is {leaf!r} of type "
                 f"{leaf.dtype if hasattr(leaf, 'dtype') else type(leaf).__name__}.\n"
-                "Compute it from variables with NumPy's functions, without float() or .numpy()."
+                + (
+                    "Create the variables that it is computed from with floating-point numbers, such as 3.0."
+                    if type(leaf) in BOXES
+                    else "Compute it from variables with NumPy's functions, without float() or .numpy()."
+                )
             )

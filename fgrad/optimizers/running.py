@@ -49,6 +49,14 @@ class History:
             keeps it.
         planned: how many steps were wanted.
         stopped: why there are no more: "steps" (all are done), "callback", "interrupted" (Ctrl-C), or "error".
+
+    Example:
+        >>> import fgrad as fg
+        >>> history = run(lambda p: p["w"] ** 2, {"w": 1.0}, 3, fg.optimizers.GradientDescent(0.25), progress=False)
+        >>> history.losses
+        array([1.    , 0.25  , 0.0625])
+        >>> history.gradient_norms
+        {"['w']": array([2. , 1. , 0.5])}
     """
 
     params: Any
@@ -284,6 +292,10 @@ def run(
     if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 0:
         raise errors.ParameterError(f"steps must be a number of steps, 0 or more, and it is {steps!r}.")
     optimizer = Adam() if optimizer is None else optimizer
+    if not isinstance(optimizer, Optimizer):
+        raise errors.ParameterError(
+            f"optimizer must be an optimizer, such as fg.optimizers.Adam(0.1), and it is {optimizer!r}."
+        )
     subject = _subject(loss, params, optimizer, state)
     history = History(params, None, int(steps))
     checks = check_finite and not optimizer.skip_nonfinite

@@ -15,6 +15,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.tensor import BOXES, Tensor, settle
+from fgrad.optimizers.inputs import refuse_parameters
 from fgrad.optimizers.schedules import Schedule
 
 Hyper = Any
@@ -97,7 +98,15 @@ def check_number(**hypers: Hyper) -> None:
 def _check(holds: Callable[[Any], Any], requirement: str, hypers: dict[str, Hyper]) -> None:
     """Check values that are known already; those of variables, functions and schedules are yet to come."""
     for name, hyper in hypers.items():
-        if callable(hyper) or type(hyper) in BOXES:
+        if type(hyper) in BOXES or isinstance(hyper, Schedule):
             continue
+        if callable(hyper):
+            refuse_parameters(name, hyper, errors.ParameterError)
+            continue
+        if isinstance(hyper, (list, tuple)) and any(type(each) in BOXES for each in hyper):
+            raise errors.ParameterError(
+                f"{name} must be {requirement}, and it is a list of variables or tensors.\n"
+                "An optimizer finds the variables that the loss reads, or minimize(loss, var_list=[...]) names them."
+            )
         if not np.all(holds(evaluated(name, hyper, 0))):
             raise errors.ParameterError(f"{name} must be {requirement}, and it is {hyper}.")

@@ -95,11 +95,21 @@ def _axes_of(tree: Any, axes: Any, what: str) -> list[int | None]:
         return [axis for part, own in zip(tree, axes, strict=True) for axis in _axes_of(part, own, what)]
     if isinstance(axes, dict) and isinstance(tree, dict) and axes.keys() == tree.keys():
         return [axis for key in sorted(tree) for axis in _axes_of(tree[key], axes[key], what)]
-    raise errors.AxisError(f"{what} is {axes!r}, which does not fit the containers of {_outline(tree)}.")
+    if isinstance(axes, (tuple, list)) and isinstance(tree, tuple):
+        things = "argument" if what == "in_axes" else "result"
+        raise errors.AxisError(
+            f"{what} is {axes!r}, which does not fit {len(tree)} {things}{'s' * (len(tree) != 1)}.\n"
+            f"Give an axis for each {things}, None where it is the same for all examples, or one number for all."
+        )
+    raise errors.AxisError(
+        f"{what} is {axes!r}, which does not fit what it stands for, {_outline(tree)}.\n"
+        "Give a number, None, or a container of them that is nested alike."
+    )
 
 
 def _outline(tree: Any) -> str:
-    return str(flatten(tree)[1])
+    """Return how a tree is nested, with a star for each leaf."""
+    return str(flatten(tree)[1]).removeprefix("PyTreeSpec(").partition(", namespace=")[0].removesuffix(")")
 
 
 def _array(leaf: Any) -> Any:
@@ -116,7 +126,13 @@ def _leading(leaf: Any, axis: int, what: str, name: str) -> Any:
     value = _array(leaf)
     ndim = len(value.shape)
     if not -ndim <= axis < ndim:
-        raise errors.AxisError(f"{what} names axis {axis} of {name}, which has shape {value.shape}.")
+        instead = f"{what}=None for it if it is the same for all examples" + (
+            ", or an array of numbers in place of a list of them" if name.endswith("]") else ""
+        )
+        raise errors.AxisError(
+            f"{what} names axis {axis} of {name}, which has shape {value.shape}.\n"
+            f"Pass an array with an axis for the examples; or {instead}."
+        )
     return value if axis in (0, -ndim) else np.moveaxis(value, axis, 0)
 
 
@@ -133,7 +149,13 @@ def _run_vmap(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], in
     traced = [value if axis is None else trace.root(value) for value, axis in zip(values, axes, strict=True)]
     with trace:
         args, keywords = unflatten(treedef, traced)
-        results, out_treedef = flatten(function(*args, **keywords))
+        result = function(*args, **keywords)
+        if result is None:
+            raise errors.NoResultError(
+                f"{name_of(function)} returned None, and vmap has nothing to put together; did you forget to return a "
+                f"value from {name_of(function)}?"
+            )
+        results, out_treedef = flatten(result)
         results = [settle(leaf) if type(leaf) in BOXES else leaf for leaf in results]
     check_numbers(function, results)
     axes = _axes_of(unflatten(out_treedef, results), out_axes, "out_axes")
@@ -176,14 +198,16 @@ def _placed(function: Any, trace: BatchTrace, leaf: Any, axis: int | None) -> An
     if axis is None:
         if mapped:
             raise errors.AxisError(
-                f"out_axes is None for a result of {name_of(function)} that differs between the examples."
+                f"out_axes is None for a result of {name_of(function)} that differs between the examples.\n"
+                "Give the axis along which they are to lie, such as 0."
             )
         return boxed(_array(leaf))
     value = leaf.value if mapped else np.broadcast_to(_array(leaf), (trace.size, *np.shape(leaf)))
     ndim = len(value.shape)
     if not -ndim <= axis < ndim:
         raise errors.AxisError(
-            f"out_axes is {axis} for a result of {name_of(function)} with {ndim} axes, that of the examples included."
+            f"out_axes is {axis} for a result of {name_of(function)} with {ndim} axes, that of the examples included.\n"
+            f"Give one from {-ndim} to {ndim - 1}."
         )
     return boxed(value if axis in (0, -ndim) else np.moveaxis(value, 0, axis))
 
@@ -213,6 +237,7 @@ def vmap(function: Any = None, in_axes: Any = 0, out_axes: Any = 0) -> Any:
 
     Raises:
         AxisError: a ValueError; an axis does not exist, or the sizes of mapped axes differ.
+        NoResultError: a ValueError; `function` returns None.
         ConcretizationError: a TypeError; `function` asks for a value.
         NotCallableError: a TypeError; `function` is not a function.
 

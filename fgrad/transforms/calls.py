@@ -7,11 +7,14 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from fgrad import errors
 
@@ -27,7 +30,7 @@ class Transformed:
         if not callable(function):
             raise errors.NotCallableError(
                 f"{_name(run)} takes a function, not {function!r} of type {type(function).__name__}.\n"
-                "Pass the function itself, without calling it: transform(f)(x), not transform(f(x))."
+                + _instead_of_function(_name(run), function)
             )
         functools.update_wrapper(self, function, updated=())
         self._run, self._function, self._options = run, function, options
@@ -60,15 +63,41 @@ class Transformed:
         return f"<{_name(self._run)} of {self._function!r}>"
 
 
+def _instead_of_function(name: str, given: Any) -> str:
+    """Say what was probably meant with something that is not a function."""
+    if hasattr(given, "assign"):
+        return f"Pass the function that reads the variable: fg.implicit_gradients(f), or {name}(f)(variable)."
+    if type(given) in (int, str):
+        return f"Options of a decorator go by name, such as @fg.{name}(argnums={given!r})."
+    return f"Pass the function itself, without calling it: {name}(f)(x), not {name}(f(x))."
+
+
 def _name(run: Any) -> str:
     return run.__name__.removeprefix("_run_")  # type: ignore[no-any-return]
 
 
 def decorator(run: Callable[..., Any], function: Any, **options: Any) -> Any:
-    """Return the transformed function, or without a function the decorator that makes it."""
+    """Return the transformed function, or without a function the decorator that makes it.
+
+    Raises:
+        ParameterError: what is to name arguments does not.
+    """
+    for option in ("argnums", "params"):
+        if option in options:
+            _check_selection(_name(run), option, options[option])
     if function is None:
         return lambda function: Transformed(run, function, options)
     return Transformed(run, function, options)
+
+
+def _check_selection(name: str, option: str, selection: Any) -> None:
+    several = list(selection) if isinstance(selection, (list, tuple, set, frozenset, range)) else [selection]
+    if selection is not None and not all(isinstance(each, (int, str, np.integer)) for each in several):
+        raise errors.ParameterError(
+            f"{option} of {name} must be positions or names of parameters, such as 0 or 'x'; "
+            f"it is {selection!r:.200}.\n"
+            f"The point at which to differentiate comes in a call of its own: {name}(f)(x), not {name}(f, x)."
+        )
 
 
 def name_of(function: Any) -> str:
@@ -111,7 +140,7 @@ def select(
     """
     if selection is None:
         return list(range(len(args))), keywords
-    chosen: list[int | str] = [selection] if isinstance(selection, (int, str)) else list(selection)
+    chosen: list[int | str] = [selection] if isinstance(selection, (int, str, np.integer)) else list(selection)
     if len({isinstance(each, str) for each in chosen}) > 1:
         raise errors.ParameterError(f"params must be all names or all positions; got {chosen!r}.")
     places: list[Place] = []
@@ -124,7 +153,8 @@ def select(
             default = inspect.signature(function).parameters[place].default
             if default is inspect.Parameter.empty:
                 raise errors.ParameterError(
-                    f"{name_of(function)} is to be differentiated with respect to {place!r}, which was not passed."
+                    f"{name_of(function)} is to be differentiated with respect to {place!r}, which was not passed.\n"
+                    f"Call the gradient function as the function itself, with a value for {place!r}."
                 )
             keywords = {**keywords, place: default}
         places.append(place)
@@ -137,10 +167,21 @@ def _by_position(function: Any, position: int, args: tuple[Any, ...]) -> Place:
     names = _parameters(function)
     if len(args) <= position < len(names):
         return names[position]
+    by_keyword = [name for name in _all_parameters(function) if name not in names]
     raise errors.ParameterError(
         f"position {position} is out of range: {name_of(function)} was called with {len(args)} positional "
         f"argument{'s' if len(args) != 1 else ''}{' and has the parameters ' + ', '.join(names) if names else ''}."
+        "\nPositions count from 0"
+        + (f"; name what is passed by keyword only: {', '.join(map(repr, by_keyword))}." if by_keyword else ".")
     )
+
+
+def _all_parameters(function: Any) -> list[str]:
+    """Return the names of all parameters, if they can be known."""
+    try:
+        return list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return []
 
 
 def _by_name(function: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Place:
@@ -149,13 +190,11 @@ def _by_name(function: Any, name: str, args: tuple[Any, ...], keywords: dict[str
         return name
     if name in names:
         return names.index(name) if names.index(name) < len(args) else name
-    try:
-        known = list(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        known = []
+    known = _all_parameters(function)
     if name in known and inspect.signature(function).parameters[name].kind is inspect.Parameter.KEYWORD_ONLY:
         return name
     raise errors.ParameterError(
         f"{name_of(function)} has no parameter {name!r}; "
-        + (f"its parameters are {', '.join(known)}." if known else "its parameters are not known by name.")
+        + (f"its parameters are {', '.join(known)}." if known else "its parameters have no known names: use positions.")
+        + "".join(f"\nDid you mean {near!r}?" for near in difflib.get_close_matches(name, known, 1))
     )

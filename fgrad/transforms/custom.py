@@ -398,7 +398,7 @@ def _fitting(function: Any, name: str, found: Any, shape: tuple[int, ...], dtype
     if found.shape != shape:
         raise errors.CustomRuleError(
             f"the rule of {name_of(function)} returned an array of shape {found.shape} for {name}, which has shape "
-            f"{shape}."
+            f"{shape}.\nA gradient has the shape of its argument: np.broadcast_to undoes a sum, and np.sum a broadcast."
         )
     return conform(found, shape, dtype)
 
@@ -450,7 +450,8 @@ class _Custom:
         if len(given) != expected:
             raise errors.CustomRuleError(
                 f"the rule of {name_of(self._function)} was expected to return {expected} "
-                f"gradient{'s' if expected != 1 else ''}, one per argument, but returned {len(given)}."
+                f"gradient{'s' if expected != 1 else ''}, one per argument, but returned {len(given)}.\n"
+                "Return them in a tuple, with None for an argument that has no derivative."
             )
         by_leaf: list[Any] = []
         for part, subtree in zip(given, treedef.children(), strict=True):
@@ -504,7 +505,11 @@ class custom_vjp(_Custom):  # noqa: N801  # used as a decorator
             fwd: takes what the function takes; returns `(result, residuals)`.
             bwd: takes the residuals and a cotangent of the result; returns a tuple with a cotangent per
                 argument, None for zero.
+
+        Raises:
+            CustomRuleError: a ValueError; `bwd` does not take two arguments.
         """
+        _check_takes(self._function, bwd, "bwd(residuals, cotangent)", 2)
         self._fwd, self._bwd = fwd, bwd
 
     def _rule(self, whole: Any, flat: Any, treedef: Any, places: list[bool]) -> Rule:
@@ -514,7 +519,8 @@ class custom_vjp(_Custom):  # noqa: N801  # used as a decorator
             )
 
         def linearize(arrays: Leaves) -> Any:
-            result, residuals = self._fwd(*whole(arrays))
+            pair = self._fwd(*whole(arrays))
+            result, residuals = _pair(self._function, pair, "fwd", "(result, residuals)")
             results, out_treedef = flatten(result)
             flat(result)
 
@@ -525,6 +531,27 @@ class custom_vjp(_Custom):  # noqa: N801  # used as a decorator
             return results, pull, _transposed(pull, results, arrays)
 
         return Rule(self._function, lambda arrays: flat(self._function(*whole(arrays))), linearize)
+
+
+def _pair(function: Any, found: Any, what: str, expected: str) -> tuple[Any, Any]:
+    """Return what a part of a rule gave, after a look at its form."""
+    if not isinstance(found, (tuple, list)) or len(found) != 2:
+        raise errors.CustomRuleError(
+            f"{what} of {name_of(function)} must return a pair {expected}, and it returned {found!r:.200}."
+        )
+    return found[0], found[1]
+
+
+def _check_takes(function: Any, part: Any, form: str, count: int) -> None:
+    """Refuse a part of a rule that cannot be called with so many arguments."""
+    try:
+        inspect.signature(part).bind(*range(count))
+    except TypeError as error:
+        raise errors.CustomRuleError(
+            f"the rule of {name_of(function)} is called as {form}, and {name_of(part)} cannot be: {error}."
+        ) from None
+    except ValueError:  # a built-in function does not tell
+        pass
 
 
 def _transposed(pull: Linear, results: Leaves, arrays: Leaves) -> Linear:
@@ -566,7 +593,11 @@ class custom_jvp(_Custom):  # noqa: N801
         Args:
             rule: takes a tuple of arguments and a tuple of tangents, linear in the latter; returns
                 `(result, tangent of the result)`.
+
+        Raises:
+            CustomRuleError: a ValueError; `rule` does not take two arguments.
         """
+        _check_takes(self._function, rule, "rule(primals, tangents)", 2)
         self._forward = rule
 
     def _rule(self, whole: Any, flat: Any, treedef: Any, places: list[bool]) -> Rule:
@@ -580,7 +611,8 @@ class custom_jvp(_Custom):  # noqa: N801
             results = flat(self(*whole(arrays)))
 
             def push(tangents: Leaves, variables: Variables) -> Leaves:
-                return flatten(self._forward(whole(arrays), whole(tangents))[1])[0]
+                pair = self._forward(whole(arrays), whole(tangents))
+                return flatten(_pair(self._function, pair, "the rule", "(result, tangent)")[1])[0]
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
                 zeros = [_zeros(x) for x in arrays]
@@ -601,7 +633,8 @@ class _CustomGradient(_Custom):
             if not isinstance(pair, tuple) or len(pair) != 2 or not callable(pair[1]):
                 raise errors.CustomRuleError(
                     f"a function under custom_gradient returns (result, grad_fn), and {name_of(self._function)} "
-                    f"returned {pair!r}."
+                    f"returned {pair!r}.\nWrite `return result, grad_fn`, where grad_fn(dy) gives the gradients of the "
+                    "arguments."
                 )
             grad_fns[:] = [pair[1]]
             return pair

@@ -11,6 +11,7 @@ from fgrad import errors
 from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.core.trace import ForwardTrace
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
+from fgrad.debugging.cuts import warn_of_math
 from fgrad.transforms.calls import Transformed, name_of
 from fgrad.transforms.linearization import (
     check_detached,
@@ -71,6 +72,8 @@ def _run_jvp(
     check_result(function, result, outputs)
     if not any(_is_of(leaf, trace) for leaf in outputs):
         check_detached(function, trace)
+    if trace.exits:
+        warn_of_math(line for how, line in trace.exits if how == "float()")
     moved = [boxed(leaf.note if _is_of(leaf, trace) else np.zeros_like(leaf)) for leaf in outputs]
     value, tangent = unflatten(out_treedef, map(untraced, outputs)), unflatten(out_treedef, moved)
     return (value, tangent, tree_map(untraced, aux)) if has_aux else (value, tangent)

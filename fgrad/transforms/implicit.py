@@ -19,7 +19,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.conversions import values_alone
-from fgrad.core.tensor import Tensor, boxed, settle
+from fgrad.core.tensor import Tensor, Trace, boxed, settle
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.ops.tracing import example_of
 from fgrad.transforms.batch import BatchTrace
@@ -233,7 +233,7 @@ class _Solver:
         if known is not None:
             return known
         args, values = self.parted(inputs)
-        with self.closure.given(values), values_alone():
+        with self.closure.given(values), values_alone(Trace().rank):
             found = tree_map(lambda x: as_array(example_of(x)), self._solver(*args))
         vector, self.restore = raveled(found)
         return vector

@@ -266,6 +266,9 @@ def jacfwd(function: Any = None, argnums: Selection = 0, chunk_size: int | None 
 def _run_hessian(
     function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection, chunk_size: int | None
 ) -> Any:
+    places, keywords = select(function, argnums, args, keywords)
+    chosen = [args[p] if isinstance(p, int) else keywords[p] for p in places]
+    refuse_integers("hessian", function, {p: Input(ReverseTrace(), x) for p, x in zip(places, chosen, strict=True)})
     slopes = Transformed(
         _run_jacobian, function, {"argnums": argnums, "mode": "reverse", "chunk_size": chunk_size}
     )
@@ -301,8 +304,18 @@ def hessian(function: Any = None, argnums: Selection = 0, chunk_size: int | None
     return decorator(_run_hessian, function, argnums=argnums, chunk_size=chunk_size)
 
 
+def _point_and_vector(name: str, function: Any, args: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
+    if len(args) < 2:
+        raise errors.TangentError(
+            f"{name} of {name_of(function)} takes the point and the vector to multiply with, and was called with "
+            f"{len(args)} argument{'s' * (len(args) != 1)}.\nWrite {name}(f)(x, v)."
+        )
+    refuse_integers(name, function, {0: Input(ReverseTrace(), args[0])})
+    return args[0], args[1], args[2:]
+
+
 def _run_hvp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    x, v, *rest = args
+    x, v, rest = _point_and_vector("hvp", function, args)
     gradient: Callable[..., Any] = grad(function)
     return jvp(lambda x: gradient(x, *rest, **keywords), (x,), (v,))[1]
 
@@ -331,7 +344,7 @@ def hvp(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _run_gauss_newton_vp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    x, v, *rest = args
+    x, v, rest = _point_and_vector("gauss_newton_vp", function, args)
 
     def residuals(x: Any) -> Any:
         return function(x, *rest, **keywords)

@@ -13,6 +13,7 @@ have it; JAX returns its conjugate).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from fgrad.core.primitive import ZERO
 from fgrad.core.tensor import BOXES, Tensor, Trace, boxed, settle
 from fgrad.core.trace import ReverseTrace, pull_back
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
+from fgrad.debugging.cuts import DEPARTURES
 from fgrad.transforms.calls import Place, name_of, place_name
 from fgrad.variable import Variable, VariableWatch
 
@@ -61,7 +63,23 @@ def untraced(leaf: Any) -> Any:
 
 
 class UnconnectedGradients:
-    """What stands for the gradient of a source from which no path leads to the target."""
+    """What stands for the gradient of a source from which no path leads to the target.
+
+    Attributes:
+        NONE: None, which is the default of a tape.
+        ZERO: zeros of the source's shape and dtype.
+
+    Example:
+        >>> import fgrad as fg
+        >>> x, other = fg.constant(2.0), fg.constant(3.0)
+        >>> with fg.GradientTape(persistent=True) as tape:
+        ...     tape.watch([x, other])
+        ...     y = x * x
+        >>> print(tape.gradient(y, other))
+        None
+        >>> tape.gradient(y, other, unconnected_gradients=UnconnectedGradients.ZERO)
+        Tensor(0.)
+    """
 
     NONE = "none"
     ZERO = "zero"
@@ -154,14 +172,17 @@ class Input:
 
     def __init__(self, trace: ReverseTrace, tree: Any) -> None:
         self.leaves, self._treedef = flatten(tree)
-        self._primals = [differentiable(leaf) for leaf in self.leaves]
-        tensors = [None if primal is None else trace.root(primal) for primal in self._primals]
+        self._primals: list[Any] = []
         # The keys are kept apart from the tensors, which the user's function may assign to.
-        self._keys = [None if tensor is None else tensor.note for tensor in tensors]
-        self.tree = unflatten(
-            self._treedef,
-            [leaf if tensor is None else tensor for leaf, tensor in zip(self.leaves, tensors, strict=True)],
-        )
+        self._keys: list[int | None] = []
+        traced = []
+        for leaf in self.leaves:
+            primal = differentiable(leaf)
+            tensor = leaf if primal is None else trace.root(primal)
+            self._primals.append(primal)
+            self._keys.append(None if primal is None else tensor.note)
+            traced.append(tensor)
+        self.tree = unflatten(self._treedef, traced)
 
     def numbers_without_gradient(self, function: Any, place: Place) -> list[str]:
         """Describe the leaves that are numbers, but integer or boolean ones."""
@@ -182,10 +203,23 @@ class Input:
         return unflatten(
             self._treedef,
             [
-                None if key is None else gradient_at_edge(cotangents.get(key), primal, unconnected)
-                for key, primal in zip(self._keys, self._primals, strict=True)
+                None if key is None else gradient_at_edge(cotangents.get(key), self._primals[place], unconnected)
+                for place, key in enumerate(self._keys)
             ],
         )
+
+
+def _explain_lists(error: TypeError, function: Any, inputs: dict[Place, Input]) -> None:
+    """Add to an error of Python's, in whose text there is a list, which arguments were lists of numbers."""
+    if isinstance(error, errors.FgradError) or not re.search(r"\b(list|tuple)\b", str(error)):
+        return
+    for place, traced in inputs.items():
+        if isinstance(traced.tree, (list, tuple)) and traced.is_traced():
+            kind = type(traced.tree).__name__
+            error.add_note(
+                f"{name_of(function)} was given a {kind} for {place_name(function, place)}, and computed with a {kind} "
+                "of tensors. For arithmetic on all of it pass an array, np.array(...), in its place."
+            )
 
 
 def _described(leaf: Any) -> str:
@@ -221,16 +255,21 @@ class Linearization:
         trace = ReverseTrace()
         self.function = function
         self._places = places
-        self.inputs = {p: Input(trace, args[p] if isinstance(p, int) else keywords[p]) for p in places}
-        traced_args, traced_keywords = list(args), dict(keywords)
-        for place, traced in self.inputs.items():
-            if isinstance(place, int):
-                traced_args[place] = traced.tree
-            else:
-                traced_keywords[place] = traced.tree
         self.watch = VariableWatch(trace, all_trainable=variables)
         with trace, self.watch:
-            result = function(*traced_args, **traced_keywords)
+            # A class of the user's may compute when it is made again around the tensors: that is traced, too.
+            self.inputs = {p: Input(trace, args[p] if isinstance(p, int) else keywords[p]) for p in places}
+            traced_args, traced_keywords = list(args), dict(keywords)
+            for place, traced in self.inputs.items():
+                if isinstance(place, int):
+                    traced_args[place] = traced.tree
+                else:
+                    traced_keywords[place] = traced.tree
+            try:
+                result = function(*traced_args, **traced_keywords)
+            except TypeError as error:
+                _explain_lists(error, function, self.inputs)
+                raise
             result, aux = with_aux(function, result) if has_aux else (result, None)
             leaves, self.treedef = flatten(result)
             leaves = [untraced(leaf) for leaf in leaves]
@@ -277,7 +316,7 @@ class Linearization:
 
     def plain_result(self) -> str | None:
         """Describe the result if it holds no tensor at all, so that nothing in it can be traced."""
-        if any(type(leaf) is Tensor for leaf in self._leaves):
+        if Tensor in map(type, self._leaves):
             return None
         if not self.watch.chosen and not any(traced.is_traced() for traced in self.inputs.values()):
             return None  # nothing went in that could be traced: that is the reason to tell
@@ -336,7 +375,7 @@ def check_detached(function: Any, trace: Trace) -> None:
         )
 
 
-_DEPARTURES = {"float()", "int()", "complex()", ".item()", ".numpy()", ".tolist()"}
+_DEPARTURES = {*DEPARTURES, "storing it in a variable"}
 
 
 def refuse_integers(transform: str, function: Any, inputs: dict[Place, Input]) -> None:
@@ -345,9 +384,13 @@ def refuse_integers(transform: str, function: Any, inputs: dict[Place, Input]) -
         if not traced.is_traced() and (traced.leaves or traced.tree is None):
             what = _described(traced.leaves[0]) if traced.leaves else "None"
             if not traced.leaves or not is_number(traced.leaves[0]):
+                instead = "Choose other arguments with argnums"
+                if traced.leaves and not isinstance(traced.leaves[0], (str, bytes)):
+                    instead += ", or let its class be a container of its arrays: fg.register_pytree_node, "
+                    instead += "fg.register_dataclass"
                 raise errors.IntegerInputError(
                     f"{transform} of {name_of(function)}: the argument {place_name(function, place)} is {what}, "
-                    "and no number.\nChoose other arguments with argnums."
+                    f"and no number.\n{instead}."
                 )
         for description in traced.numbers_without_gradient(function, place):
             raise errors.IntegerInputError(

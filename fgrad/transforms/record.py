@@ -393,6 +393,18 @@ class Graph:
         constants: the arrays that were neither, by name; short ones stand in the equations.
         equations: the program.
         outputs: a name, or a constant, for each leaf of the result.
+
+    Example:
+        >>> import fgrad as fg
+        >>> graph = trace(lambda x: np.sum(x * x))(np.ones(3))
+        >>> graph
+        graph of <lambda>
+        inputs     a: float64[3] = x
+                   b: float64[3] = multiply a a
+                   c: float64[] = sum[axis=None, keepdims=False] b
+        outputs    c: float64[]
+        >>> graph(np.array([1.0, 2.0, 3.0])), fg.grad(graph)(np.array([1.0, 2.0, 3.0]))
+        (Tensor(14.), Tensor([2., 4., 6.]))
     """
 
     __name__: str

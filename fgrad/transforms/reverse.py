@@ -54,12 +54,17 @@ def _run_value_and_gradients_function(
     keywords = dict(keywords)
     dy = keywords.pop("dy", None)
     places, keywords = select(function, params, args, keywords)
+    if params is None and keywords and not args:
+        raise errors.ParameterError(
+            f"{name_of(function)} was called with keywords alone, and without params the arguments passed by position "
+            f"are differentiated.\nPass them by position, or name them: params={list(keywords)}."
+        )
     line = Linearization(function, args, keywords, places)
     _warn_of_none(function, line)
     return line.result, line.gradients(_pulled(function, line, dy), UnconnectedGradients.NONE)
 
 
-def _pulled(function: Any, line: Linearization, dy: Any) -> dict[int, Any]:
+def _pulled(function: Any, line: Linearization, dy: Any, answer: str = "None") -> dict[int, Any]:
     """Pull `dy` back; warn of inputs that are not connected where a number was taken out of the trace."""
     outline = outline_if_cut(line.watch.trace, line._record)
     cotangents = line.pull(dy, "dy")
@@ -69,7 +74,7 @@ def _pulled(function: Any, line: Linearization, dy: Any) -> dict[int, Any]:
             names = [f"the argument {place_name(function, place)}{path}" for path in paths(traced.tree)]
             known += [(name, key) for name, key in zip(names, traced._keys, strict=True) if key is not None]
         lost = [pair for pair in known if pair[1] not in cotangents]
-        warn_of_cuts(outline, lost, {output[0] for output in line._outputs if output is not None})
+        warn_of_cuts(outline, lost, {output[0] for output in line._outputs if output is not None}, answer)
     return cotangents
 
 
@@ -160,7 +165,8 @@ def _run_implicit_value_and_gradients(function: Any, args: tuple[Any, ...], keyw
     if not line.watch.chosen:
         raise errors.NoVariablesError(
             f"No trainable variables were accessed while {name_of(function)} was being computed.\n"
-            "Read an fg.Variable in it, or use fg.gradients_function to differentiate by its arguments."
+            "Read an fg.Variable in it (of floating-point numbers: integer ones are not trainable), or use "
+            "fg.gradients_function to differentiate by its arguments."
         )
     if plain := line.plain_result():
         raise errors.OutputError(f"{plain}.\nReturn what was computed from variables, as it is.")
@@ -237,7 +243,7 @@ def _run_value_and_grad(
     line = Linearization(function, args, keywords, places, has_aux)
     refuse_integers("grad", function, line.inputs)
     _check_scalar(function, line.result)
-    gradients = line.gradients(line.pull(None, "dy"), UnconnectedGradients.ZERO)
+    gradients = line.gradients(_pulled(function, line, None, "zero"), UnconnectedGradients.ZERO)
     several = isinstance(argnums, Sequence) and not isinstance(argnums, str)
     value = (line.result, line.aux) if has_aux else line.result
     return value, tuple(gradients) if several else gradients[0]
@@ -250,11 +256,14 @@ def _check_scalar(function: Any, result: Any) -> None:
     if shape == ():
         return
     if shape is None:
-        what, remedy = f"a {type(result).__name__}", "Return one number"
+        what = f"a {type(result).__name__}"
+        remedy = "Return one number, and other results as (number, others) with has_aux=True"
     elif np.size(result) == 1:
         what, remedy = f"shape {shape}", "Return its only element, y.reshape(()) or y[0]"
     else:
-        what, remedy = f"shape {shape}", "Return a sum or mean, use fg.gradients_function, which sums, or fg.vjp"
+        what = f"shape {shape}"
+        remedy = "Return a sum or mean, or use fg.jacobian for the derivatives of every element, fg.elementwise_grad "
+        remedy += "for an elementwise function, fg.gradients_function for their sum"
     raise errors.NonScalarError(
         f"grad needs a function with one number as its result, and {name_of(function)} returned {what}.\n{remedy}."
     )
@@ -338,6 +347,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
 
     Raises:
         SeedError: a ValueError, from the pullback; the cotangent does not fit the value.
+        ParameterError: a ValueError; there are no primals.
         NoResultError, NotCallableError: as for `grad`.
 
     Example:
@@ -345,7 +355,13 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
         >>> pullback(np.array([1.0, 10.0]))
         (Tensor([ 3., 40.]), Tensor([ 1., 20.]))
     """
-    return Transformed(_run_vjp, function, {"has_aux": has_aux})(*primals)
+    transformed = Transformed(_run_vjp, function, {"has_aux": has_aux})
+    if not primals:
+        raise errors.ParameterError(
+            "vjp takes the point together with the function: value, pullback = vjp(f, x).\n"
+            "make_vjp(f) returns a function of the point: value, pullback = make_vjp(f)(x)."
+        )
+    return transformed(*primals)
 
 
 def _run_vjp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], has_aux: bool) -> Any:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from scipy.optimize import OptimizeResult
 
+from fgrad import errors
 from fgrad.core.tensor import settle
 from fgrad.core.tree import flatten
 from fgrad.ops.tracing import example_of
 from fgrad.scipy.optimize._search import SCIPYS, Search, as_tuple, result_from
+from fgrad.transforms.calls import name_of
 from fgrad.transforms.closures import followers
 from fgrad.transforms.custom import as_array
 from fgrad.transforms.jacobians import jacobian
@@ -81,6 +83,8 @@ def least_squares(
     def solve(start: Any, *args: Any) -> Any:
         function = search.on_vectors(search.function)
         slopes = search.plain_jacobian(function, args) if jac is None else jac
+        if callable(jac):
+            slopes = lambda vector, *_: jac(vector, *args, **given)  # noqa: E731
         tolerances = {"ftol": ftol, "xtol": xtol, "gtol": gtol, "loss": loss, "f_scale": f_scale}
         return SCIPYS.least_squares(
             lambda vector: np.array(function(vector, *args)), start, slopes, bounds, method, **tolerances, **options
@@ -128,7 +132,7 @@ def curve_fit(
         f: `f(xdata, *parameters)` returns an array of the shape of `ydata`.
         xdata: where was measured; passed on to `f`.
         ydata: what was measured, of shape `(M,)`.
-        p0: where to start; by default ones, or within the bounds.
+        p0: where to start, a number for each parameter; by default ones, or within the bounds.
         sigma: standard errors of `ydata`, of shape `(M,)`, or their covariance matrix.
         absolute_sigma: whether `sigma` has the unit of `ydata`; otherwise it is scaled to fit the residuals.
         check_finite, method, nan_policy, options: SciPy's.
@@ -144,6 +148,7 @@ def curve_fit(
         RuntimeError: SciPy has not succeeded.
         SingularEquationError: a ValueError; the data do not determine all parameters, and something is to
             be differentiated.
+        StructureError: a TypeError; `p0` is a dictionary.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -154,6 +159,11 @@ def curve_fit(
         >>> np.round(fg.jacobian(lambda y: curve_fit(lambda t, a, b: a * np.exp(b * t), t, y)[0][1])(y), 4)
         Tensor([-0.0501, -0.0485, -0.0253,  0.0457])
     """
+    if isinstance(p0, Mapping):
+        raise errors.StructureError(
+            f"p0 must be a list of numbers, one for each parameter of {name_of(f)}, and it is a {type(p0).__name__}.\n"
+            "A container of parameters goes into least_squares, with a function that returns model - data."
+        )
     if nan_policy == "omit":
         xdata, ydata, sigma = _without_nan(xdata, ydata, sigma)
     fit = _Fit(f, p0, bounds)

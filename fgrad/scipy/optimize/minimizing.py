@@ -190,6 +190,11 @@ class _Minimization(Search):
             function = lambda vector, *_: self._given(self.restore(vector), *args)  # noqa: E731
         elif jac is None and method not in WITHOUT_GRADIENT:
             function, jac = _with_gradient(on_vectors), True
+        elif callable(jac):
+            jac = _checked_gradient(jac, args)
+        hess, hessp = (
+            _with_arguments(given, args) if callable(given) else given for given in (hess, hessp)
+        )
         if hess is None and hessp is None and method in TAKE_PRODUCTS:
             product = hvp(on_vectors)
             hessp = lambda vector, v, *_: np.array(product(vector, v))  # noqa: E731
@@ -231,6 +236,30 @@ def _is_pair_of_trees(bounds: Any, shape: tuple[int, ...]) -> bool:
 
 def _filled(limit: Any, shape: tuple[int, ...]) -> Any:
     return np.broadcast_to(as_array(limit) * 1.0, shape) * 1.0
+
+
+def _with_arguments(function: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
+    """Return a function of the user's that is called with the arguments of the function to minimize, too."""
+    return lambda *vectors: function(*vectors, *args)
+
+
+def _checked_gradient(jac: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
+    """Return a gradient of the user's own, whose results are looked at.
+
+    Raises:
+        ShapeError: a result is no vector as long as the unknowns.
+    """
+
+    def evaluate(vector: Any, *_: Any) -> Any:
+        gradient = np.asarray(jac(vector, *args))
+        if gradient.shape != vector.shape:
+            raise errors.ShapeError(
+                f"jac must return the gradient, of shape {vector.shape}, and it returned shape {gradient.shape}.\n"
+                "Leave jac out for the exact gradient; or pass fg.grad(fun): fg.gradients_function returns a list."
+            )
+        return gradient
+
+    return evaluate
 
 
 def _with_gradient(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -42,12 +42,12 @@ from fgrad.scipy.special.choices import factorialk as factorialk
 from fgrad.scipy.special.choices import perm as perm
 from fgrad.scipy.special.dirichlet import diric as diric
 from fgrad.scipy.special.gammas import multigammaln as multigammaln
-from fgrad.scipy.special.gammas import polygamma as polygamma
-from fgrad.scipy.special.gammas import zeta as zeta
 from fgrad.scipy.special.lambert import lambertw as lambertw
 from fgrad.scipy.special.logistic import log_softmax as log_softmax
 from fgrad.scipy.special.logistic import logsumexp as logsumexp
 from fgrad.scipy.special.logistic import softmax as softmax
+from fgrad.scipy.special.polygammas import polygamma as polygamma
+from fgrad.scipy.special.polygammas import zeta as zeta
 from fgrad.scipy.special.spherical import spherical_in as spherical_in
 from fgrad.scipy.special.spherical import spherical_jn as spherical_jn
 from fgrad.scipy.special.spherical import spherical_kn as spherical_kn

@@ -4,6 +4,7 @@
     helper(f, rule)                    a function that only rules use, computed in double precision
     refuse(special.ncfdtridfd, ...)    no argument has a derivative in closed form: an error that says so
     whole_number(f, "k")               the rule of an argument that SciPy takes as a whole number
+    by_quadrature(f, "a", call)        the rule of a shape, with the call in `fgrad.scipy.stats` that differentiates it
     in_double_precision(f)             computes in double precision, and rounds to the dtype of the arguments
 """
 
@@ -92,6 +93,11 @@ def refuse(function: Any, name: str, arguments: str, instead: str = "") -> Primi
     primitive = declare(function, *rules, shapes=())
     NOT_SAMPLED[primitive.name] = "no derivative in closed form"
     return primitive
+
+
+def by_quadrature(name: str, argument: str, call: str) -> Rule:
+    """Return the rule of a shape of a distribution: an error that names the function which has a derivative there."""
+    return without_closed_form(name, argument, f"By quadrature there is one: fgrad.scipy.stats.{call}.")
 
 
 def whole_number(name: str, argument: str) -> Rule:

@@ -25,7 +25,7 @@ def _slopes_of_real(ans: Any, x: Any) -> Any:
     ai, ai_slope, bi, bi_slope = ans
     root = np.sqrt(np.maximum(x, 0))
     is_far = x > 10
-    large = np.where(is_far, x, 10)
+    large = np.where(is_far, x, np.nan)  # of which nothing is computed
     ai_far, ai_slope_far = _beyond_of_ai(ai, ai_slope, large)
     bi_far, bi_slope_far = _beyond_of_bi(bi, bi_slope, large)
     return (
@@ -40,7 +40,7 @@ def _slopes_of_complex(ans: Any, z: Any) -> Any:
     ai, ai_slope, bi, bi_slope = ans
     root = np.sqrt(z)
     is_far = np.logical_and(np.abs(z) > 10, np.real(z) > -0.45 * np.abs(z))
-    ai_far, ai_slope_far = _beyond_of_ai(ai, ai_slope, np.where(is_far, z, 10))
+    ai_far, ai_slope_far = _beyond_of_ai(ai, ai_slope, np.where(is_far, z, np.nan))
     # Bi is scaled by the size of the exponential function alone, which has no complex derivative.
     decay = 0.5 * np.sign(np.real(z * root))
     return (

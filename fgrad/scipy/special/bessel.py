@@ -129,7 +129,12 @@ def _by_neighbours(kind: _Kind, v: Any, z: Any, n: int) -> Any:
     weights = np.ones(1)
     for _ in range(n):
         weights = np.convolve(weights, kind.step)
-    return sum(weight * kind.function(v + j, z) for j, weight in enumerate(weights, start=-n))
+    terms = [kind.function(v + j, z) for j in range(-n, n + 1)]
+    found = sum(weight * term for weight, term in zip(weights, terms, strict=True))
+    if kind.function is not special.kve or z.dtype.kind == "c":
+        return found
+    # Next to the pole the terms are infinite, with both signs.
+    return np.where(np.isinf(np.maximum(terms[0], terms[-1])), (-1) ** n * np.inf, found)
 
 
 def _reflected(v: Any, x: Any, n: int) -> Any:
@@ -143,12 +148,14 @@ def _derivative_value(v: Any, z: Any, kind: str, n: int) -> Any:
     """Return the n-th derivative of a scaled function along z."""
     known = _KINDS[kind]
     dtype = known.function(v, z).dtype
-    v, z = np.asarray(v, np.float64), np.asarray(z, np.result_type(z, np.float64))
+    v, z = np.broadcast_arrays(np.asarray(v, np.float64), np.asarray(z, np.result_type(z, np.float64)))
     positive = np.abs(z) if kind == "ive" else z
+    found = np.full(z.shape, np.nan, np.result_type(dtype, np.float64))
     with np.errstate(all="ignore"):
         is_far = (np.abs(z) > np.maximum(50, v * v / 4)) & known.holds(positive)
-        beyond = _expansion(known, v, np.where(is_far, positive, 50.0), n)
-        found = np.where(is_far, beyond, _by_neighbours(known, v, positive, n))
+        is_near = np.logical_not(is_far | np.isnan(z))
+        found[is_far] = _expansion(known, v[is_far], positive[is_far], n)
+        found[is_near] = _by_neighbours(known, v[is_near], positive[is_near], n)
         if kind == "ive":
             found = found * _reflected(v, z, n)
     return found.astype(dtype)[()]

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from fgrad.ops.families import without_closed_form
-from fgrad.scipy.special._declaring import declare
+from fgrad.core.primitive import Rule
+from fgrad.scipy.special._declaring import by_quadrature, declare
 from fgrad.scipy.special.densities import beta_density
-from fgrad.scipy.special.gammas import digamma_difference, is_pole, rgamma_slope
+from fgrad.scipy.special.gammas import is_pole, rgamma_slope
+from fgrad.scipy.special.polygammas import digamma_difference
 
 
-def _shape(name: str, argument: str) -> Any:
-    """Return the rule of a shape parameter."""
-    return without_closed_form(f"scipy.special.{name}", argument)
+def _shapes(name: str, call: str) -> list[Rule]:
+    return [by_quadrature(f"scipy.special.{name}", argument, f"beta.{call}") for argument in "ab"]
 
 
 # fmt: off
@@ -33,16 +33,16 @@ declare(special.binom,       lambda ans, n, k: lambda ct: ct * _binomial_slope(a
                              lambda ans, n, k: lambda ct: ct * _binomial_slope_of_choice(ans, n, k),
                              domain=((3.2, 5), (0.3, 3)))
 
-declare(special.betainc,     _shape("betainc", "a"), _shape("betainc", "b"),
+declare(special.betainc,     *_shapes("betainc", "cdf(x, a, b)"),
                              lambda ans, a, b, x: lambda ct: ct * beta_density(a, b, x),
                              leading=(1.5, 2.5), domain=(0.1, 0.9))
-declare(special.betaincc,    _shape("betaincc", "a"), _shape("betaincc", "b"),
+declare(special.betaincc,    *_shapes("betaincc", "sf(x, a, b)"),
                              lambda ans, a, b, x: lambda ct: ct * -beta_density(a, b, x),
                              leading=(1.5, 2.5), domain=(0.1, 0.9))
-declare(special.betaincinv,  _shape("betaincinv", "a"), _shape("betaincinv", "b"),
+declare(special.betaincinv,  *_shapes("betaincinv", "ppf(y, a, b)"),
                              lambda ans, a, b, y: lambda ct: ct / beta_density(a, b, ans),
                              leading=(1.5, 2.5), domain=(0.1, 0.9))
-declare(special.betainccinv, _shape("betainccinv", "a"), _shape("betainccinv", "b"),
+declare(special.betainccinv, *_shapes("betainccinv", "isf(y, a, b)"),
                              lambda ans, a, b, y: lambda ct: ct / -beta_density(a, b, ans),
                              leading=(1.5, 2.5), domain=(0.1, 0.9))
 # fmt: on

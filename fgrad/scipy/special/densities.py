@@ -20,6 +20,7 @@ import numpy as np
 from scipy import special
 
 from fgrad.scipy.special._declaring import Helper, helper
+from fgrad.scipy.special.polygammas import digamma_difference
 
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 """The coefficients of 1/x, 1/x**3, ... in Stirling's series (https://dlmf.nist.gov/5.11.E1)."""
@@ -88,8 +89,8 @@ gamma_density: Helper = helper(_gamma_density,
     lambda ans, a, x: lambda ct: ct * (ans * ((a - 1 - x) / x)),
     name="gamma_density", domain=((0.5, 3), (0.3, 4)))
 beta_density: Helper = helper(_beta_density,
-    lambda ans, a, b, x: lambda ct: ct * (ans * (np.log(x) + special.psi(a + b) - special.psi(a))),
-    lambda ans, a, b, x: lambda ct: ct * (ans * (np.log1p(-x) + special.psi(a + b) - special.psi(b))),
+    lambda ans, a, b, x: lambda ct: ct * (ans * (np.log(x) + digamma_difference(a, b))),
+    lambda ans, a, b, x: lambda ct: ct * (ans * (np.log1p(-x) + digamma_difference(b, a))),
     lambda ans, a, b, x: lambda ct: ct * (ans * ((a - 1) / x - (b - 1) / (1 - x))),
     name="beta_density", domain=((0.5, 3), (0.5, 3), (0.2, 0.8)))
 f_density: Helper = helper(_f_density,
@@ -108,11 +109,11 @@ t_density: Helper = helper(_t_density,
 
 def _f_slope(df: Any, other: Any, log_of_share: Any, excess: Any) -> Any:
     """Return the derivative of log(f_density) by one of the degrees of freedom."""
-    return (log_of_share + special.psi((df + other) / 2) - special.psi(df / 2) + excess) / 2
+    return (log_of_share + digamma_difference(df / 2, other / 2) + excess) / 2
 
 
 def _t_slope(df: Any, t: Any) -> Any:
     """Return the derivative of log(t_density) by the degrees of freedom."""
     square = t * t / df
-    constant = special.psi((df + 1) / 2) - special.psi(df / 2) - 1 / df
+    constant = digamma_difference(df / 2, 0.5) - 1 / df
     return (constant - np.log1p(square) + square * (df + 1) / (df + t * t)) / 2

@@ -18,15 +18,13 @@ import numpy as np
 from scipy import special
 
 from fgrad.core.primitive import Rule
-from fgrad.ops.families import without_closed_form
-from fgrad.scipy.special._declaring import Helper, declare, helper, refuse, whole_number
+from fgrad.scipy.special._declaring import Helper, by_quadrature, declare, helper, refuse, whole_number
 from fgrad.scipy.special.densities import beta_density, f_density, gamma_density, t_density
 from fgrad.scipy.special.elementary import any_exprel
-from fgrad.scipy.special.gammas import BY_QUADRATURE
 
 
-def _shape(function: str, argument: str, instead: str = "") -> Rule:
-    return without_closed_form(f"scipy.special.{function}", argument, instead)
+def _shape(function: str, argument: str, call: str) -> Rule:
+    return by_quadrature(f"scipy.special.{function}", argument, call)
 
 
 def _whole(function: str, argument: str) -> Rule:
@@ -35,44 +33,44 @@ def _whole(function: str, argument: str) -> Rule:
 
 # fmt: off
 # Student's and Snedecor's
-declare(special.stdtr,   _shape("stdtr", "df"),
+declare(special.stdtr,   _shape("stdtr", "df", "t.cdf(t, df)"),
                          lambda ans, df, t: lambda ct: ct * t_density(df, t), leading=(1.5,))
-declare(special.stdtrit, _shape("stdtrit", "df"),
+declare(special.stdtrit, _shape("stdtrit", "df", "t.ppf(p, df)"),
                          lambda ans, df, p: lambda ct: ct / t_density(df, ans), leading=(1.5,), domain=(0.1, 0.9))
-declare(special.fdtr,    _shape("fdtr", "dfn"), _shape("fdtr", "dfd"),
+declare(special.fdtr,    _shape("fdtr", "dfn", "f.cdf(x, dfn, dfd)"), _shape("fdtr", "dfd", "f.cdf(x, dfn, dfd)"),
                          lambda ans, dfn, dfd, x: lambda ct: ct * f_density(dfn, dfd, x),
                          leading=(2.5, 3.5), domain=(0.3, 3))
-declare(special.fdtrc,   _shape("fdtrc", "dfn"), _shape("fdtrc", "dfd"),
+declare(special.fdtrc,   _shape("fdtrc", "dfn", "f.sf(x, dfn, dfd)"), _shape("fdtrc", "dfd", "f.sf(x, dfn, dfd)"),
                          lambda ans, dfn, dfd, x: lambda ct: ct * -f_density(dfn, dfd, x),
                          leading=(2.5, 3.5), domain=(0.3, 3))
-declare(special.fdtri,   _shape("fdtri", "dfn"), _shape("fdtri", "dfd"),
+declare(special.fdtri,   _shape("fdtri", "dfn", "f.ppf(p, dfn, dfd)"), _shape("fdtri", "dfd", "f.ppf(p, dfn, dfd)"),
                          lambda ans, dfn, dfd, p: lambda ct: ct / f_density(dfn, dfd, ans),
                          leading=(2.5, 3.5), domain=(0.1, 0.9))
 
 # Gamma and chi-square
 declare(special.gdtr,    lambda ans, a, b, x: lambda ct: ct * (x * gamma_density(b, a * x)),
-                         _shape("gdtr", "b", BY_QUADRATURE),
+                         _shape("gdtr", "b", "gamma.cdf(a * x, b)"),
                          lambda ans, a, b, x: lambda ct: ct * (a * gamma_density(b, a * x)),
                          leading=(1.3, 2.5), domain=(0.3, 3))
 declare(special.gdtrc,   lambda ans, a, b, x: lambda ct: ct * (-x * gamma_density(b, a * x)),
-                         _shape("gdtrc", "b", BY_QUADRATURE),
+                         _shape("gdtrc", "b", "gamma.sf(a * x, b)"),
                          lambda ans, a, b, x: lambda ct: ct * (-a * gamma_density(b, a * x)),
                          leading=(1.3, 2.5), domain=(0.3, 3))
 declare(special.gdtrix,  lambda ans, a, b, p: lambda ct: ct * (-ans / a),
-                         _shape("gdtrix", "b"),
+                         _shape("gdtrix", "b", "gamma.ppf(p, b) / a"),
                          lambda ans, a, b, p: lambda ct: ct / (a * gamma_density(b, a * ans)),
                          leading=(1.3, 2.5), domain=(0.1, 0.9))
 declare(special.gdtria,  lambda ans, p, b, x: lambda ct: ct / (x * gamma_density(b, ans * x)),
-                         _shape("gdtria", "b"),
+                         _shape("gdtria", "b", "gamma.ppf(p, b) / x"),
                          lambda ans, p, b, x: lambda ct: ct * (-ans / x),
                          leading=(0.4, 2.5), domain=(0.3, 3))
-declare(special.chdtr,   _shape("chdtr", "v", BY_QUADRATURE),
+declare(special.chdtr,   _shape("chdtr", "v", "chi2.cdf(x, v)"),
                          lambda ans, v, x: lambda ct: ct * (gamma_density(v / 2, x / 2) / 2),
                          leading=(2.5,), domain=(0.3, 4))
-declare(special.chdtrc,  _shape("chdtrc", "v", BY_QUADRATURE),
+declare(special.chdtrc,  _shape("chdtrc", "v", "chi2.sf(x, v)"),
                          lambda ans, v, x: lambda ct: ct * (gamma_density(v / 2, x / 2) / -2),
                          leading=(2.5,), domain=(0.3, 4))
-declare(special.chdtri,  _shape("chdtri", "v"),
+declare(special.chdtri,  _shape("chdtri", "v", "chi2.isf(p, v)"),
                          lambda ans, v, p: lambda ct: ct / (gamma_density(v / 2, ans / 2) / -2),
                          leading=(2.5,), domain=(0.1, 0.9))
 

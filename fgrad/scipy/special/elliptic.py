@@ -19,14 +19,15 @@ from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import ForEach, elementwise, register, sample, scale
 from fgrad.scipy.special._several import along_last, rule_of, several
 
-# The integral of a product of powers (t + x)**-a over all t > 0. Along each x it is an integral of this kind again.
-# With t = exp(u) the integrand is analytic in a strip, so that the trapezoidal rule converges exponentially, and
-# decays exponentially (L. N. Trefethen and J. A. C. Weideman, https://doi.org/10.1137/130932132).
+# The integral of a product of powers (t + x)**-a over all t > 0, where 2 a is whole. Along each x it is an integral
+# of this kind again. With t = exp(u) the integrand is analytic in a strip, so that the trapezoidal rule converges
+# exponentially, and decays exponentially (L. N. Trefethen and J. A. C. Weideman, https://doi.org/10.1137/130932132).
 
 _DIGITS = 40.0
 """What is left out is exp(-40) of the whole, a quarter of a rounding error."""
 
-_BLOCK = 4096
+_BLOCK = 256
+"""How many integrals are computed at a time: what they take fits into a processor's cache."""
 
 
 def _integral_value(*args: Any, powers: tuple[float, ...]) -> Any:
@@ -57,8 +58,9 @@ def _integrals(x: Any, powers: tuple[float, ...]) -> Any:
     t = np.exp(np.arange(first, _DIGITS / (total - 1), step))[:, None]
     product = t
     for row, power in zip(x, powers, strict=True):
-        root = (t + row) ** (-power / 2)  # the power itself may overflow where the product does not
-        product = product * root * root
+        root = 1 / np.sqrt(t + row)
+        for _ in range(round(2 * power)):  # the power itself may overflow where the product does not
+            product = product * root
     infinite = np.where(sizes == 0, np.reshape(powers, (-1, 1)), 0).sum(axis=0) >= 1
     outside = np.any((x.real < 0) & (x.imag == 0), axis=0)
     found = np.where(infinite, np.inf, step * product.sum(axis=0) * largest ** (1 - total))

@@ -17,7 +17,7 @@ from fgrad.core.tensor import Tensor, apply
 from fgrad.ops.elementwise import astype
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import dtype_of
-from fgrad.scipy.special._several import along_last
+from fgrad.scipy.special._several import along_last, arrays_of
 from fgrad.scipy.special.ferrers import ferrers_derivatives, legendre_derivative
 
 _UNIT: dict[str, Any] = {"domain": (-0.9, 0.9), "complex": False}
@@ -75,8 +75,9 @@ def legendre_p(n: Any, z: Any, *, diff_n: Any = 0) -> Any:
         Tensor(3.)
     """
     special.legendre_p(0, 0.0, diff_n=diff_n)  # SciPy's checks, and its messages
-    first, second = legendre_derivative(n, 1, z), 3 * legendre_derivative(n, 2, z)
-    return _stacked(apply(_legendre, (n, z)), [first, second][:diff_n])
+    n, z = arrays_of((n, z))
+    value = apply(_legendre, (n, z))
+    return _stacked(value, [factor * legendre_derivative(n, k, z) for k, factor in ((1, 1), (2, 3))[:diff_n]])
 
 
 @differentiates(special.legendre_p_all)
@@ -160,6 +161,7 @@ def assoc_legendre_p(
         Tensor(-6.)
     """
     special.assoc_legendre_p(0, 0, 0.0, norm=norm, diff_n=diff_n)
+    n, m, z = arrays_of((n, m, z))
     if type(branch_cut) is Tensor or np.any(np.not_equal(branch_cut, 2)) or z.dtype.kind == "c":
         name = "scipy.special.assoc_legendre_p of complex numbers, or with another branch cut than 2,"
         raise errors.MissingRuleError(name, errors.users_line())
@@ -247,6 +249,7 @@ def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: Any = 0) -> Any:
         -0.345494
     """
     special.sph_legendre_p(0, 0, 0.0, diff_n=diff_n)
+    n, m, theta = arrays_of((n, m, theta))
     derivatives = [_along_angle(n, m, theta, count) for count in range(1, diff_n + 1)]
     return _stacked(apply(_spherical, (n, m, theta)), derivatives)
 
@@ -278,6 +281,20 @@ def sph_legendre_p_all(n: int, m: int, theta: Any, *, diff_n: Any = 0) -> Any:
     return _as_scipys(special.sph_legendre_p_all, (0, 0, theta), result)
 
 
+def _harmonics(n: Any, m: Any, theta: Any, phi: Any, count: int) -> tuple[Any, ...]:
+    """Return spherical harmonics, their gradients and their Hessians, as many as are wanted."""
+    turn, around = np.exp(1j * m * phi), 1j * m
+    values = [_along_angle(n, m, theta, k) * turn for k in range(count + 1)]
+    found = [values[0]]
+    if count > 0:
+        found.append(np.stack([values[1], around * values[0]], axis=-1))
+    if count > 1:
+        mixed, twice = around * values[1], around * around * values[0]
+        rows = [np.stack([values[2], mixed], axis=-1), np.stack([mixed, twice], axis=-1)]
+        found.append(np.stack(rows, axis=-2))
+    return tuple(found)
+
+
 @differentiates(special.sph_harm_y)
 def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: Any = 0) -> Any:
     """Return spherical harmonics and their derivatives, as `scipy.special.sph_harm_y` does.
@@ -303,17 +320,9 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: Any = 0) -> Any:
         -0.330063
     """
     special.sph_harm_y(0, 0, 0.0, 0.0, diff_n=diff_n)
-    turn = np.exp(1j * m * phi)
-    values = [_along_angle(n, m, theta, count) * turn for count in range(diff_n + 1)]
-    if diff_n == 0:
-        return values[0]
-    around = 1j * m
-    gradient = np.stack([values[1], around * values[0]], axis=-1)
-    if diff_n == 1:
-        return values[0], gradient
-    mixed = around * values[1]
-    rows = [np.stack([values[2], mixed], axis=-1), np.stack([mixed, around * around * values[0]], axis=-1)]
-    return values[0], gradient, np.stack(rows, axis=-2)
+    n, m, theta, phi = arrays_of((n, m, theta, phi))
+    found = _harmonics(n, m, theta, phi, diff_n)
+    return _as_scipys(special.sph_harm_y, (n, m, theta, phi), found if diff_n else found[0])
 
 
 @differentiates(special.sph_harm_y_all)

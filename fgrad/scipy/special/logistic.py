@@ -48,7 +48,7 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     """
     a = as_array(a)
     if not a.size:
-        result = np.sum(a, axis, keepdims=keepdims) - np.inf
+        result = a.sum(axis, keepdims=keepdims) - np.inf
         return (result, np.sign(result)) if return_sign else result
     if b is None and not return_sign and a.dtype.kind == "f":
         return log_of_sum(a, axis, keepdims)

@@ -1,0 +1,2473 @@
+"""Mistakes that newcomers make: what they write, what fgrad says to it, and what they write then.
+
+Each row of MISTAKES is a program with a mistake, the class of the error or warning that it meets, words that the
+message must have about what was wrong and about what to write instead, and the mended program with its value.
+Run as a script, this file prints the page `docs/mistakes.md`, which shows the same programs and messages.
+"""
+
+import ast
+import copy
+import inspect
+import itertools
+import linecache
+import math
+import os
+import pickle
+import re
+import sys
+import tempfile
+import textwrap
+import threading
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.optimize
+from helpers import plain
+
+import fgrad as fg
+import fgrad.numpy as fnp
+import fgrad.scipy.linalg
+import fgrad.scipy.optimize
+from fgrad import errors
+from fgrad.optimizers import schedules
+
+PAGE = Path(__file__).parent.parent / "docs" / "mistakes.md"
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A mistake, what is said to it, and the mended program.
+
+    Attributes:
+        area: the part of the page where it stands.
+        title: the mistake in a few words.
+        program: the program with the mistake.
+        error: the class of the error or warning; None where the answer is None, and `fg.explain`, which the
+            program returns, says why.
+        what: words in the message that say what was wrong, and where.
+        instead: words in the message that say what to write.
+        mended: the program without the mistake.
+        expected: its value.
+    """
+
+    area: str
+    title: str
+    program: Callable[[], Any]
+    error: type[Exception] | None
+    what: tuple[str, ...]
+    instead: tuple[str, ...]
+    mended: Callable[[], Any]
+    expected: Any
+
+
+MISTAKES: list[Mistake] = []
+AREA = ""
+
+
+def mistake(title, program, error, *, what, instead, mended, expected):
+    what, instead = (words if isinstance(words, tuple) else (words,) for words in (what, instead))
+    MISTAKES.append(Mistake(AREA, title, program, error, what, instead, mended, expected))
+
+
+AREA = "Asking for a gradient"
+
+
+def wrong():
+    def energy(mass, speed):
+        return mass * speed**2 / 2
+
+    return fg.gradients_function(energy, params=["sped"])(2.0, 3.0)
+
+
+def right():
+    def energy(mass, speed):
+        return mass * speed**2 / 2
+
+    return fg.gradients_function(energy, params=["speed"])(2.0, 3.0)
+
+
+mistake(
+    "A parameter's name is misspelled",
+    wrong,
+    errors.ParameterError,
+    what=("energy has no parameter 'sped'", "its parameters are mass, speed"),
+    instead="Did you mean 'speed'?",
+    mended=right,
+    expected=[6.0],
+)
+
+
+def wrong():
+    return fg.grad(lambda width, height: width * height, argnums=2)(2.0, 3.0)
+
+
+def right():
+    return fg.grad(lambda width, height: width * height, argnums=1)(2.0, 3.0)
+
+
+mistake(
+    "argnums is out of range",
+    wrong,
+    errors.ParameterError,
+    what=("position 2 is out of range", "2 positional arguments", "width, height"),
+    instead="Positions count from 0",
+    mended=right,
+    expected=2.0,
+)
+
+
+def wrong():
+    def scaled(x, *, scale):
+        return scale * x**2
+
+    return fg.grad(scaled, argnums=1)(3.0, scale=2.0)
+
+
+def right():
+    def scaled(x, *, scale):
+        return scale * x**2
+
+    return fg.grad(scaled, argnums="scale")(3.0, scale=2.0)
+
+
+mistake(
+    "A parameter that is passed by keyword only is counted",
+    wrong,
+    errors.ParameterError,
+    what=("position 1 is out of range", "scaled was called with 1 positional argument"),
+    instead="name what is passed by keyword only: 'scale'",
+    mended=right,
+    expected=9.0,
+)
+
+
+def wrong():
+    return fg.gradients_function(lambda x, y: x * y)(x=2.0, y=3.0)
+
+
+def right():
+    return fg.gradients_function(lambda x, y: x * y)(2.0, 3.0)
+
+
+mistake(
+    "All arguments are passed by keyword",
+    wrong,
+    errors.ParameterError,
+    what="called with keywords alone",
+    instead=("Pass them by position", "params=['x', 'y']"),
+    mended=right,
+    expected=[3.0, 2.0],
+)
+
+
+def wrong():
+    def f(x):
+        return x**2
+
+    return fg.grad(f(3.0))
+
+
+def right():
+    def f(x):
+        return x**2
+
+    return fg.grad(f)(3.0)
+
+
+mistake(
+    "The function is called where it should be passed",
+    wrong,
+    errors.NotCallableError,
+    what="grad takes a function, not 9.0 of type float",
+    instead=("Pass the function itself", "grad(f)(x), not grad(f(x))"),
+    mended=right,
+    expected=6.0,
+)
+
+
+def wrong():
+    return fg.jacobian(lambda x: x**2, np.array([1.0, 2.0]))
+
+
+def right():
+    return fg.jacobian(lambda x: x**2)(np.array([1.0, 2.0]))
+
+
+mistake(
+    "The point is passed along with the function",
+    wrong,
+    errors.ParameterError,
+    what=("argnums of jacobian must be positions or names of parameters", "it is array([1., 2.])"),
+    instead="jacobian(f)(x), not jacobian(f, x)",
+    mended=right,
+    expected=[[2.0, 0.0], [0.0, 4.0]],
+)
+
+
+def wrong():
+    @fg.grad(1)
+    def area(width, height):
+        return width * height
+
+    return area(2.0, 3.0)
+
+
+def right():
+    @fg.grad(argnums=1)
+    def area(width, height):
+        return width * height
+
+    return area(2.0, 3.0)
+
+
+mistake(
+    "A decorator gets its option without a name",
+    wrong,
+    errors.NotCallableError,
+    what="grad takes a function, not 1 of type int",
+    instead="@fg.grad(argnums=1)",
+    mended=right,
+    expected=2.0,
+)
+
+
+def wrong():
+    w = fg.Variable(3.0, name="w")
+    return fg.grad(w)
+
+
+def right():
+    w = fg.Variable(3.0, name="w")
+    ((gradient, _),) = fg.implicit_gradients(lambda: w**2)()
+    return gradient
+
+
+mistake(
+    "A variable is passed in place of the function that reads it",
+    wrong,
+    errors.NotCallableError,
+    what="grad takes a function, not Variable(3., name='w')",
+    instead=("the function that reads the variable", "fg.implicit_gradients(f)"),
+    mended=right,
+    expected=6.0,
+)
+
+
+def wrong():
+    _, pullback = fg.vjp(np.sin)
+    return pullback(1.0)
+
+
+def right():
+    _, pullback = fg.vjp(np.sin, 0.0)
+    return pullback(1.0)
+
+
+mistake(
+    "vjp gets no point",
+    wrong,
+    errors.ParameterError,
+    what="vjp takes the point together with the function",
+    instead=("vjp(f, x)", "make_vjp(f)(x)"),
+    mended=right,
+    expected=(1.0,),
+)
+
+
+def wrong():
+    return fg.jvp(np.sin, 0.0, 1.0)
+
+
+def right():
+    return fg.jvp(np.sin, (0.0,), (1.0,))
+
+
+mistake(
+    "jvp gets numbers in place of tuples",
+    wrong,
+    errors.TangentError,
+    what="primals and tangents each in a tuple",
+    instead="jvp(f, (x,), (t,))",
+    mended=right,
+    expected=(0.0, 1.0),
+)
+
+
+def wrong():
+    return fg.hvp(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
+
+
+def right():
+    return fg.hvp(lambda x: np.sum(x**3))(np.array([1.0, 2.0]), np.array([1.0, 0.0]))
+
+
+mistake(
+    "hvp gets no vector",
+    wrong,
+    errors.TangentError,
+    what=("the point and the vector to multiply with", "called with 1 argument"),
+    instead="hvp(f)(x, v)",
+    mended=right,
+    expected=[6.0, 0.0],
+)
+
+
+def wrong():
+    return fg.gradients_function(np.square)(np.array([1.0, 2.0, 3.0]), dy=np.array([1.0, 10.0]))
+
+
+def right():
+    return fg.gradients_function(np.square)(np.array([1.0, 2.0, 3.0]), dy=np.array([1.0, 10.0, 100.0]))
+
+
+mistake(
+    "dy has another shape than the result",
+    wrong,
+    errors.SeedError,
+    what="dy has shape (2,), and the result that it weighs has shape (3,)",
+    instead=("Weights have the shape of the result", "a scalar weighs all elements alike"),
+    mended=right,
+    expected=[[2.0, 40.0, 600.0]],
+)
+
+
+AREA = "Arguments"
+
+
+def wrong():
+    return fg.grad(lambda x: x**2)(3)
+
+
+def right():
+    return fg.grad(lambda x: x**2)(3.0)
+
+
+mistake(
+    "A gradient with respect to an integer",
+    wrong,
+    errors.IntegerInputError,
+    what="the argument 'x' is 3, of type int, which has no derivative",
+    instead=("3.0 instead of 3", "x.astype(float)"),
+    mended=right,
+    expected=6.0,
+)
+
+
+def wrong():
+    return fg.hessian(lambda x: np.sum(x**3))(np.array([1, 2]))
+
+
+def right():
+    return fg.hessian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
+
+
+mistake(
+    "The Hessian at an array of integers",
+    wrong,
+    errors.IntegerInputError,
+    what="hessian of <lambda>: the argument 'x' is of type int64",
+    instead="x.astype(float)",
+    mended=right,
+    expected=[[6.0, 0.0], [0.0, 12.0]],
+)
+
+
+def wrong():
+    return fg.grad(lambda p: p["scale"] ** p["order"])({"scale": 3.0, "order": 2})
+
+
+def right():
+    return fg.grad(lambda scale, order: scale ** order["order"])(3.0, {"order": 2})
+
+
+mistake(
+    "An integer setting in the container of parameters",
+    wrong,
+    errors.IntegerInputError,
+    what="the argument 'p'['order'] is 2, of type int",
+    instead="choose other arguments with argnums",
+    mended=right,
+    expected=6.0,
+)
+
+
+def wrong():
+    return fg.grad(lambda x: np.sum(x**2))([1.0, 2.0])
+
+
+def right():
+    return fg.grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
+
+
+mistake(
+    "A list where an array is meant",
+    wrong,
+    TypeError,
+    what=("'list'", "<lambda> was given a list for 'x', and computed with a list of tensors"),
+    instead="pass an array, np.array(...), in its place",
+    mended=right,
+    expected=[2.0, 4.0],
+)
+
+
+def wrong():
+    class Circle:
+        def __init__(self, radius):
+            self.radius = radius
+
+    return fg.grad(lambda circle: np.pi * circle.radius**2)(Circle(0.5))
+
+
+def right():
+    class Circle:
+        def __init__(self, radius):
+            self.radius = radius
+
+    fg.register_pytree_node(Circle, lambda c: ((c.radius,), None), lambda _, children: Circle(*children))
+    return fg.grad(lambda circle: np.pi * circle.radius**2)(Circle(0.5)).radius
+
+
+mistake(
+    "An object of a class that is not registered",
+    wrong,
+    errors.IntegerInputError,
+    what=("the argument 'circle' is", "of type Circle, and no number"),
+    instead=("fg.register_pytree_node", "fg.register_dataclass"),
+    mended=right,
+    expected=np.pi,
+)
+
+
+def wrong():
+    return fg.grad(np.sum)(np.ma.array([1.0, 2.0], mask=[False, True]))
+
+
+def right():
+    x = np.ma.array([1.0, 2.0], mask=[False, True])
+    return fg.grad(lambda values: np.sum(values[~x.mask]))(x.filled(0))
+
+
+mistake(
+    "A masked array",
+    wrong,
+    errors.StructureError,
+    what="a MaskedArray cannot be differentiated",
+    instead="x.filled(0)",
+    mended=right,
+    expected=[1.0, 0.0],
+)
+
+
+def wrong():
+    return fg.Variable(None)
+
+
+def right():
+    return fg.Variable(0.0).numpy()
+
+
+mistake(
+    "A variable without a value",
+    wrong,
+    errors.DtypeError,
+    what="its initial value is None",
+    instead="Give it a number or an array",
+    mended=right,
+    expected=0.0,
+)
+
+
+AREA = "Results"
+
+
+def wrong():
+    def loss(x):
+        y = x**2  # noqa: F841
+
+    return fg.grad(loss)(3.0)
+
+
+def right():
+    def loss(x):
+        y = x**2
+        return y
+
+    return fg.grad(loss)(3.0)
+
+
+mistake(
+    "The return is forgotten",
+    wrong,
+    errors.NoResultError,
+    what="Cannot differentiate a function that returns None",
+    instead="did you forget to return a value from loss?",
+    mended=right,
+    expected=6.0,
+)
+
+
+def wrong():
+    return fg.grad(lambda x: x**2)(np.array([1.0, 2.0]))
+
+
+def right():
+    return fg.grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
+
+
+mistake(
+    "grad of a function with many results",
+    wrong,
+    errors.NonScalarError,
+    what=("grad needs a function with one number as its result", "returned shape (2,)"),
+    instead=("Return a sum or mean", "fg.jacobian", "fg.elementwise_grad"),
+    mended=right,
+    expected=[2.0, 4.0],
+)
+
+
+def wrong():
+    return fg.grad(lambda x: (x**2, "done"))(3.0)
+
+
+def right():
+    return fg.grad(lambda x: (x**2, "done"), has_aux=True)(3.0)
+
+
+mistake(
+    "A second result that is not to be differentiated",
+    wrong,
+    errors.OutputError,
+    what="returned 'done' of type str, which is not a number, array or tensor",
+    instead="has_aux=True",
+    mended=right,
+    expected=(6.0, "done"),
+)
+
+
+def wrong():
+    def residuals(x):
+        return x - np.array([1.0, 2.0])
+
+    return scipy.optimize.least_squares(residuals, np.zeros(2), jac=fg.grad(residuals)).x
+
+
+def right():
+    def residuals(x):
+        return x - np.array([1.0, 2.0])
+
+    return scipy.optimize.least_squares(residuals, np.zeros(2), jac=fg.jacobian(residuals)).x
+
+
+mistake(
+    "SciPy wants a Jacobian and gets grad",
+    wrong,
+    errors.NonScalarError,
+    what="grad needs a function with one number as its result",
+    instead="use fg.jacobian",
+    mended=right,
+    expected=[1.0, 2.0],
+)
+
+
+def wrong():
+    def f(x):
+        return np.sum((x - 2.0) ** 2)
+
+    return fgrad.scipy.optimize.minimize(f, np.zeros(3), jac=fg.gradients_function(f)).x
+
+
+def right():
+    def f(x):
+        return np.sum((x - 2.0) ** 2)
+
+    return fgrad.scipy.optimize.minimize(f, np.zeros(3)).x
+
+
+mistake(
+    "A jac of the wrong shape",
+    wrong,
+    errors.ShapeError,
+    what="jac must return the gradient, of shape (3,), and it returned shape (1, 3)",
+    instead=("Leave jac out", "fg.grad(fun)"),
+    mended=right,
+    expected=[2.0, 2.0, 2.0],
+)
+
+
+AREA = "Values that leave the trace"
+
+
+def wrong():
+    return fg.grad(lambda x: np.sum(np.array([x, x**2])))(3.0)
+
+
+def right():
+    return fg.grad(lambda x: np.sum(np.stack([x, x**2])))(3.0)
+
+
+mistake(
+    "np.array of tensors",
+    wrong,
+    errors.ArrayConversionError,
+    what=("asked a traced tensor for its plain array", "test_mistakes.py", "np.array([x, x**2])"),
+    instead="write np.stack([x, y])",
+    mended=right,
+    expected=7.0,
+)
+
+
+def wrong():
+    return fg.grad(lambda x: np.mean([x, x**2, 1.0]))(3.0)
+
+
+def right():
+    return fg.grad(lambda x: np.mean(np.stack([x, x**2, 1.0])))(3.0)
+
+
+mistake(
+    "A list of tensors as an argument of NumPy",
+    wrong,
+    errors.ArrayConversionError,
+    what=("asked a traced tensor for its plain array", "np.mean([x, x**2, 1.0])"),
+    instead="np.mean(np.stack([x, y]))",
+    mended=right,
+    expected=7.0 / 3.0,
+)
+
+
+def wrong():
+    def powers(x):
+        result = np.zeros(3)
+        for i in range(3):
+            result[i] = x**i
+        return np.sum(result)
+
+    return fg.grad(powers)(3.0)
+
+
+def right():
+    def powers(x):
+        result = fnp.zeros(3)
+        for i in range(3):
+            result[i] = x**i
+        return np.sum(result)
+
+    return fg.grad(powers)(3.0)
+
+
+mistake(
+    "A tensor is stored in a plain array",
+    wrong,
+    errors.ArrayConversionError,
+    what=("its derivative would be lost", "result[i] = x**i"),
+    instead=("create `result` with fgrad.numpy.zeros", "np.stack(values)"),
+    mended=right,
+    expected=7.0,
+)
+
+
+def wrong():
+    def total(x):
+        result = np.zeros(2)
+        result += x
+        return np.sum(result)
+
+    return fg.grad(total)(np.ones(2))
+
+
+def right():
+    def total(x):
+        result = np.zeros(2)
+        result = result + x
+        return np.sum(result)
+
+    return fg.grad(total)(np.ones(2))
+
+
+mistake(
+    "A tensor is added in place to a plain array",
+    wrong,
+    errors.InPlaceError,
+    what=("np.add was to write a tensor into a plain NumPy array", "result += x"),
+    instead=("a = a + x", "fgrad.numpy.zeros"),
+    mended=right,
+    expected=[1.0, 1.0],
+)
+
+
+def wrong():
+    return fg.grad(lambda x: math.sin(x))(0.0)
+
+
+def right():
+    return fg.grad(lambda x: np.sin(x))(0.0)
+
+
+mistake(
+    "math in place of NumPy",
+    wrong,
+    errors.DetachedError,
+    what=("is not connected to its arguments", "float() at test_mistakes.py", "math.sin(x)"),
+    instead="NumPy's functions take them as they are",
+    mended=right,
+    expected=1.0,
+)
+
+
+def wrong():
+    return fg.grad(lambda x: x * math.exp(x))(0.5)
+
+
+def right():
+    return fg.grad(lambda x: x * np.exp(x))(0.5)
+
+
+mistake(
+    "math in a part of the formula",
+    wrong,
+    errors.NoGradientWarning,
+    what=("a part of the derivative may be missing", "math.exp takes plain numbers", "test_mistakes.py"),
+    instead=("Write np.exp", "math.exp(x.numpy()) where a constant is meant"),
+    mended=right,
+    expected=1.5 * math.exp(0.5),
+)
+
+
+def wrong():
+    return fg.grad(lambda x, y: x * float(y) ** 2, argnums=(0, 1))(2.0, 3.0)
+
+
+def right():
+    return fg.grad(lambda x, y: x * y**2, argnums=(0, 1))(2.0, 3.0)
+
+
+mistake(
+    "float(x) in the middle",
+    wrong,
+    errors.NoGradientWarning,
+    what=("the argument 'y' is zero", "left the trace by float() at test_mistakes.py", "float(y) ** 2"),
+    instead="fgrad.explain tells more",
+    mended=right,
+    expected=(9.0, 12.0),
+)
+
+
+def wrong():
+    return fg.grad(lambda x: np.sum(x.numpy() ** 2))(np.array([1.0, 2.0]))
+
+
+def right():
+    return fg.grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
+
+
+mistake(
+    "x.numpy() inside the function",
+    wrong,
+    errors.DetachedError,
+    what=(".numpy() at test_mistakes.py", "x.numpy() ** 2"),
+    instead="Compute with the tensors themselves",
+    mended=right,
+    expected=[2.0, 4.0],
+)
+
+
+def wrong():
+    return fg.grad(lambda x: np.float64(x) ** 2)(3.0)
+
+
+def right():
+    return fg.grad(lambda x: x**2)(3.0)
+
+
+mistake(
+    "A conversion to another kind of number",
+    wrong,
+    errors.ArrayConversionError,
+    what=("its derivative would be lost", "np.float64(x) ** 2"),
+    instead="leave it out",
+    mended=right,
+    expected=6.0,
+)
+
+
+def wrong():
+    rng = np.random.default_rng(0)
+    return fg.grad(lambda mean: rng.normal(mean, 2.0))(3.0)
+
+
+def right():
+    rng = np.random.default_rng(0)
+    return fg.grad(lambda mean: mean + 2.0 * rng.normal())(3.0)
+
+
+mistake(
+    "Random numbers are drawn from what is differentiated",
+    wrong,
+    errors.ArrayConversionError,
+    what=("its derivative would be lost", "rng.normal(mean, 2.0)"),
+    instead="shift and scale them: x + s * rng.normal()",
+    mended=right,
+    expected=1.0,
+)
+
+
+def wrong():
+    table = np.array([1.0, 10.0, 100.0])
+    return fg.grad(lambda x: table[x] * x)(2.0)
+
+
+def right():
+    table = np.array([1.0, 10.0, 100.0])
+    return fg.grad(lambda x: table[int(x)] * x)(2.0)
+
+
+mistake(
+    "A floating-point tensor as an index",
+    wrong,
+    errors.ArrayConversionError,
+    what=("its derivative would be lost", "table[x] * x"),
+    instead="an index must be an integer: int(x)",
+    mended=right,
+    expected=100.0,
+)
+
+
+def wrong():
+    return fg.grad(lambda a: np.sum(scipy.linalg.expm(a)))(np.zeros((2, 2)))
+
+
+def right():
+    return fg.grad(lambda a: np.sum(fgrad.scipy.linalg.expm(a)))(np.zeros((2, 2)))
+
+
+mistake(
+    "A function of SciPy",
+    wrong,
+    errors.ScipyCallError,
+    what=("scipy.linalg.expm takes plain arrays", "test_mistakes.py"),
+    instead="Write fgrad.scipy.linalg.expm",
+    mended=right,
+    expected=[[1.0, 1.0], [1.0, 1.0]],
+)
+
+
+def wrong():
+    gamma = np.frompyfunc(math.gamma, 1, 1)
+    return fg.grad(lambda x: gamma(x))(3.0)
+
+
+def right():
+    return fg.grad(lambda x: scipy.special.gamma(x))(1.0)
+
+
+mistake(
+    "A function without a rule",
+    wrong,
+    errors.MissingRuleError,
+    what=("gamma (vectorized) has no derivative rule", "test_mistakes.py"),
+    instead=("Write it with functions that have one", "fgrad.extend.register_primitive"),
+    mended=right,
+    expected=-np.euler_gamma,
+)
+
+
+def wrong():
+    return fg.grad(lambda x: np.sum(x) if x > 0 else np.sum(-x))(np.array([1.0, -2.0]))
+
+
+def right():
+    return fg.grad(lambda x: np.sum(np.where(x > 0, x, -x)))(np.array([1.0, -2.0]))
+
+
+mistake(
+    "if on an array",
+    wrong,
+    ValueError,
+    what="The truth value of an array with more than one element is ambiguous",
+    instead="Use a.any() or a.all()",
+    mended=right,
+    expected=[1.0, -1.0],
+)
+
+
+def wrong():
+    def squared(x):
+        w = fg.Variable(x)
+        return w**2
+
+    return fg.grad(squared)(3.0)
+
+
+def right():
+    def squared(x):
+        return x**2
+
+    return fg.grad(squared)(3.0)
+
+
+mistake(
+    "A variable is made of what is differentiated",
+    wrong,
+    errors.DetachedError,
+    what=("storing it in a variable at test_mistakes.py", "fg.Variable(x)"),
+    instead="Compute with the tensors themselves",
+    mended=right,
+    expected=6.0,
+)
+
+
+def wrong():
+    seen = []
+
+    def loss(x):
+        seen.append(pickle.dumps(x))
+        return x**2
+
+    return fg.grad(loss)(3.0)
+
+
+def right():
+    seen = []
+
+    def loss(x):
+        seen.append(pickle.dumps(x.numpy()))
+        return x**2
+
+    return fg.grad(loss)(3.0)
+
+
+mistake(
+    "A tensor is pickled while it is followed",
+    wrong,
+    errors.ExportError,
+    what=("pickling would take a traced tensor out of its trace", "test_mistakes.py"),
+    instead="Use x.numpy()",
+    mended=right,
+    expected=6.0,
+)
+
+
+def wrong():
+    x = fg.constant(3.0)
+    y = x**2
+    y.backward()
+    return x.grad
+
+
+def right():
+    return fg.grad(lambda x: x**2)(3.0)
+
+
+mistake(
+    "backward() and grad, as in PyTorch",
+    wrong,
+    errors.MissingNameError,
+    what="'Tensor' object has no attribute 'backward'",
+    instead=("fg.grad(f)(x)", "tape.gradient(y, x)"),
+    mended=right,
+    expected=6.0,
+)
+
+
+AREA = "Tapes"
+
+
+def wrong():
+    x = fg.Variable(3.0)
+    with fg.GradientTape() as tape:
+        y = x**2
+        z = y**2
+    return tape.gradient(y, x), tape.gradient(z, x)
+
+
+def right():
+    x = fg.Variable(3.0)
+    with fg.GradientTape(persistent=True) as tape:
+        y = x**2
+        z = y**2
+    return tape.gradient(y, x), tape.gradient(z, x)
+
+
+mistake(
+    "A tape is asked twice",
+    wrong,
+    errors.TapeError,
+    what="can only be used to compute one set of gradients",
+    instead="GradientTape(persistent=True)",
+    mended=right,
+    expected=(6.0, 108.0),
+)
+
+
+def wrong():
+    x = np.array([1.0, 2.0])
+    with fg.GradientTape() as tape:
+        tape.watch(x)
+        y = np.sum(x**2)
+    return tape.gradient(y, x)
+
+
+def right():
+    x = fg.constant([1.0, 2.0])
+    with fg.GradientTape() as tape:
+        tape.watch(x)
+        y = np.sum(x**2)
+    return tape.gradient(y, x)
+
+
+mistake(
+    "A tape is to watch a plain array",
+    wrong,
+    errors.WatchError,
+    what="Passed in object array([1., 2.]) of type 'ndarray', not a Tensor or Variable",
+    instead="x = fg.constant(value), and compute with x",
+    mended=right,
+    expected=[2.0, 4.0],
+)
+
+
+def wrong():
+    w = fg.Variable(3.0)
+    with fg.GradientTape() as tape:
+        loss = float(w) ** 2
+    return tape.gradient(loss, w)
+
+
+def right():
+    w = fg.Variable(3.0)
+    with fg.GradientTape() as tape:
+        loss = w**2
+    return tape.gradient(loss, w)
+
+
+mistake(
+    "The target is a plain number",
+    wrong,
+    errors.SourceError,
+    what=("target must be a Tensor, a Variable or a container of them", "it holds 9.0 of type float"),
+    instead=("Compute it from tensors or variables", "no float(x)"),
+    mended=right,
+    expected=6.0,
+)
+
+
+def wrong():
+    w = fg.Variable(3.0)
+    tape = fg.GradientTape()
+    y = w**2
+    return tape.gradient(y, w)
+
+
+def right():
+    w = fg.Variable(3.0)
+    with fg.GradientTape() as tape:
+        y = w**2
+    return tape.gradient(y, w)
+
+
+mistake(
+    "A tape without with",
+    wrong,
+    errors.TapeError,
+    what="this GradientTape was never entered: nothing has been recorded",
+    instead="Compute inside its block, `with tape:`",
+    mended=right,
+    expected=6.0,
+)
+
+
+def wrong():
+    w = fg.Variable(3.0, name="w")
+    with fg.GradientTape() as tape:
+        y = w**2
+    z = 2.0 * y
+    return fg.explain(tape, z, w)
+
+
+def right():
+    w = fg.Variable(3.0, name="w")
+    with fg.GradientTape() as tape:
+        y = w**2
+        z = 2.0 * y
+    return tape.gradient(z, w)
+
+
+mistake(
+    "The result is computed outside of the block",
+    wrong,
+    None,
+    what=("with respect to the variable 'w' is None", "it was computed outside of the tape's block"),
+    instead="Compute it inside the block",
+    mended=right,
+    expected=12.0,
+)
+
+
+def wrong():
+    x = fg.constant(3.0)
+    with fg.GradientTape() as tape:
+        y = x**2
+        tape.watch(x)
+    return fg.explain(tape, y, x)
+
+
+def right():
+    x = fg.constant(3.0)
+    with fg.GradientTape() as tape:
+        tape.watch(x)
+        y = x**2
+    return tape.gradient(y, x)
+
+
+mistake(
+    "Watching after computing",
+    wrong,
+    None,
+    what=("is None", "it was computed before the source was watched", "watch at test_mistakes.py"),
+    instead="Watch where the block begins",
+    mended=right,
+    expected=6.0,
+)
+
+
+def wrong():
+    w = fg.Variable(3.0, name="w")
+    with fg.GradientTape() as tape:
+        loss = w**2
+    w -= 0.1 * tape.gradient(loss, w)
+    with fg.GradientTape() as tape:
+        loss = w**2
+    return fg.explain(tape, loss, w)
+
+
+def right():
+    w = fg.Variable(3.0, name="w")
+    with fg.GradientTape() as tape:
+        loss = w**2
+    w.assign_sub(0.1 * tape.gradient(loss, w))
+    with fg.GradientTape() as tape:
+        loss = w**2
+    return tape.gradient(loss, w)
+
+
+mistake(
+    "A variable is updated with -=",
+    wrong,
+    None,
+    what=("is None", "never watched", "v -= rate * g makes a tensor of one"),
+    instead="write v.assign_sub(rate * g)",
+    mended=right,
+    expected=4.8,
+)
+
+
+def wrong():
+    w, kept = fg.Variable(3.0, name="w"), fg.Variable(0.0, name="kept")
+    with fg.GradientTape() as tape:
+        kept.assign(w**2)
+        loss = 2.0 * kept
+    return fg.explain(tape, loss, w)
+
+
+def right():
+    w, kept = fg.Variable(3.0, name="w"), fg.Variable(0.0, name="kept")
+    with fg.GradientTape() as tape:
+        square = w**2
+        kept.assign(square)
+        loss = 2.0 * square
+    return tape.gradient(loss, w)
+
+
+mistake(
+    "A derivative through assign",
+    wrong,
+    None,
+    what=("storing it in a variable at test_mistakes.py", "a derivative does not pass through assign"),
+    instead="Compute with the tensor itself",
+    mended=right,
+    expected=12.0,
+)
+
+
+def wrong():
+    x = fg.constant(3.0)
+    with fg.GradientTape() as outer:
+        outer.watch(x)
+        with fg.GradientTape() as inner:
+            inner.watch(x)
+            y = x**3
+    slope = inner.gradient(y, x)
+    return fg.explain(outer, slope, x)
+
+
+def right():
+    x = fg.constant(3.0)
+    with fg.GradientTape() as outer:
+        outer.watch(x)
+        with fg.GradientTape() as inner:
+            inner.watch(x)
+            y = x**3
+        slope = inner.gradient(y, x)
+    return outer.gradient(slope, x)
+
+
+mistake(
+    "The first derivative is taken outside of the outer tape",
+    wrong,
+    None,
+    what=("is None", "The target was not recorded by this tape"),
+    instead="If the target is a gradient which that tape gave, ask for it inside this tape's block",
+    mended=right,
+    expected=18.0,
+)
+
+
+def wrong():
+    w = fg.Variable(3.0, name="w")
+    squares = []
+    with fg.GradientTape() as tape:
+        thread = threading.Thread(target=lambda: squares.append(w**2))
+        thread.start()
+        thread.join()
+    return fg.explain(tape, squares[0], w)
+
+
+def right():
+    w = fg.Variable(3.0, name="w")
+    squares = []
+    with fg.GradientTape() as tape:
+        value = w.value()
+        thread = threading.Thread(target=lambda: squares.append(value**2))
+        thread.start()
+        thread.join()
+    return tape.gradient(squares[0], w)
+
+
+mistake(
+    "A variable is read in another thread",
+    wrong,
+    None,
+    what="The variable 'w' was not read while the tape recorded in this thread",
+    instead="Read it inside of the block, in the thread that opened the tape",
+    mended=right,
+    expected=6.0,
+)
+
+
+def wrong():
+    kept = []
+
+    def loss(x):
+        kept.append(x**2)
+        return x**3
+
+    x = fg.constant(3.0)
+    fg.grad(loss)(x)
+    with fg.GradientTape() as tape:
+        tape.watch(x)
+        y = kept[0] * 2.0
+    return fg.explain(tape, y, x)
+
+
+def right():
+    x = fg.constant(3.0)
+    with fg.GradientTape() as tape:
+        tape.watch(x)
+        y = x**2 * 2.0
+    return tape.gradient(y, x)
+
+
+mistake(
+    "A tensor is kept after the function that computed it",
+    wrong,
+    None,
+    what=("is None", "it was computed before the source was watched"),
+    instead="compute the target inside",
+    mended=right,
+    expected=12.0,
+)
+
+
+def wrong():
+    x = fg.constant(3)
+    with fg.GradientTape() as tape:
+        tape.watch(x)
+        y = x**2
+    return tape.gradient(y, x)
+
+
+def right():
+    x = fg.constant(3.0)
+    with fg.GradientTape() as tape:
+        tape.watch(x)
+        y = x**2
+    return tape.gradient(y, x)
+
+
+mistake(
+    "A tape is to watch integers",
+    wrong,
+    errors.NoGradientWarning,
+    what="the watched tensor has dtype int64",
+    instead="Write 3.0 for 3",
+    mended=right,
+    expected=6.0,
+)
+
+
+AREA = "vmap"
+
+
+def wrong():
+    return fg.vmap(lambda x: x if x > 0 else -x)(np.array([1.0, -2.0]))
+
+
+def right():
+    return fg.vmap(lambda x: np.where(x > 0, x, -x))(np.array([1.0, -2.0]))
+
+
+mistake(
+    "if under vmap",
+    wrong,
+    errors.ConcretizationError,
+    what=("bool() needs a value", "a tensor stands for many values", "x if x > 0 else -x"),
+    instead="becomes np.where(x > 0, a, b)",
+    mended=right,
+    expected=[1.0, 2.0],
+)
+
+
+def wrong():
+    table = np.array([1.0, 10.0, 100.0])
+    return fg.vmap(lambda i: table[i])(np.array([2, 0]))
+
+
+def right():
+    table = np.array([1.0, 10.0, 100.0])
+    return fg.vmap(lambda i: fg.constant(table)[i])(np.array([2, 0]))
+
+
+mistake(
+    "Looking up in a plain array under vmap",
+    wrong,
+    errors.ConcretizationError,
+    what=("needs a value", "lambda i: table[i]"),
+    instead="becomes fg.constant(a)[i]",
+    mended=right,
+    expected=[100.0, 1.0],
+)
+
+
+def wrong():
+    return fg.vmap(lambda x, scale: scale * x, in_axes=(0,))(np.array([1.0, 2.0]), 10.0)
+
+
+def right():
+    return fg.vmap(lambda x, scale: scale * x, in_axes=(0, None))(np.array([1.0, 2.0]), 10.0)
+
+
+mistake(
+    "in_axes says nothing of an argument",
+    wrong,
+    errors.AxisError,
+    what="in_axes is (0,), which does not fit 2 arguments",
+    instead=("Give an axis for each argument", "None where it is the same for all examples"),
+    mended=right,
+    expected=[10.0, 20.0],
+)
+
+
+def wrong():
+    return fg.vmap(lambda x: x**2)([1.0, 2.0, 3.0])
+
+
+def right():
+    return fg.vmap(lambda x: x**2)(np.array([1.0, 2.0, 3.0]))
+
+
+mistake(
+    "vmap over a list of numbers",
+    wrong,
+    errors.AxisError,
+    what="in_axes names axis 0 of 'x'[0], which has shape ()",
+    instead="an array of numbers in place of a list of them",
+    mended=right,
+    expected=[1.0, 4.0, 9.0],
+)
+
+
+def wrong():
+    def f(x):
+        x**2
+
+    return fg.vmap(f)(np.array([1.0, 2.0]))
+
+
+def right():
+    def f(x):
+        return x**2
+
+    return fg.vmap(f)(np.array([1.0, 2.0]))
+
+
+mistake(
+    "The return is forgotten under vmap",
+    wrong,
+    errors.NoResultError,
+    what="f returned None, and vmap has nothing to put together",
+    instead="did you forget to return a value from f?",
+    mended=right,
+    expected=[1.0, 4.0],
+)
+
+
+def wrong():
+    best = fg.Variable(0.0)
+
+    def f(x):
+        best.assign(x)
+        return x**2
+
+    return fg.vmap(f)(np.array([1.0, 2.0]))
+
+
+def right():
+    best = fg.Variable(0.0)
+    squares = fg.vmap(lambda x: x**2)(np.array([1.0, 2.0]))
+    best.assign(np.max(squares))
+    return squares
+
+
+mistake(
+    "A variable is assigned under vmap",
+    wrong,
+    errors.ConcretizationError,
+    what=("storing it in a variable needs a value", "best.assign(x)"),
+    instead="Return the value from the function, and assign what comes back",
+    mended=right,
+    expected=[1.0, 4.0],
+)
+
+
+AREA = "Rules of one's own"
+
+
+def wrong():
+    @fg.custom_vjp
+    def product(x, y):
+        return x * y
+
+    product.defvjp(lambda x, y: (product(x, y), (x, y)), lambda residuals, ct: ct * residuals[1])
+    return fg.grad(product)(2.0, 3.0)
+
+
+def right():
+    @fg.custom_vjp
+    def product(x, y):
+        return x * y
+
+    product.defvjp(lambda x, y: (product(x, y), (x, y)), lambda residuals, ct: (ct * residuals[1], ct * residuals[0]))
+    return fg.grad(product)(2.0, 3.0)
+
+
+mistake(
+    "custom_vjp with too few gradients",
+    wrong,
+    errors.CustomRuleError,
+    what="the rule of product was expected to return 2 gradients, one per argument, but returned 1",
+    instead="Return them in a tuple, with None for an argument that has no derivative",
+    mended=right,
+    expected=3.0,
+)
+
+
+def wrong():
+    @fg.custom_vjp
+    def square(x):
+        return x**2
+
+    square.defvjp(lambda x: square(x), lambda x, ct: (2 * ct * x,))
+    return fg.grad(square)(3.0)
+
+
+def right():
+    @fg.custom_vjp
+    def square(x):
+        return x**2
+
+    square.defvjp(lambda x: (square(x), x), lambda x, ct: (2 * ct * x,))
+    return fg.grad(square)(3.0)
+
+
+mistake(
+    "The forward part of a rule returns no residuals",
+    wrong,
+    errors.CustomRuleError,
+    what="fwd of square must return a pair",
+    instead="(result, residuals)",
+    mended=right,
+    expected=6.0,
+)
+
+
+def wrong():
+    @fg.custom_vjp
+    def double(x):
+        return 2 * x
+
+    double.defvjp(lambda x: (double(x), None), lambda ct: (2 * ct,))
+    return fg.grad(double)(3.0)
+
+
+def right():
+    @fg.custom_vjp
+    def double(x):
+        return 2 * x
+
+    double.defvjp(lambda x: (double(x), None), lambda residuals, ct: (2 * ct,))
+    return fg.grad(double)(3.0)
+
+
+mistake(
+    "The backward part of a rule takes the wrong arguments",
+    wrong,
+    errors.CustomRuleError,
+    what=("the rule of double", "too many positional arguments"),
+    instead="is called as bwd(residuals, cotangent)",
+    mended=right,
+    expected=2.0,
+)
+
+
+def wrong():
+    @fg.custom_gradient
+    def clipped(x):
+        return np.clip(x, 0.0, 1.0)
+
+    return fg.grad(clipped)(2.0)
+
+
+def right():
+    @fg.custom_gradient
+    def clipped(x):
+        return np.clip(x, 0.0, 1.0), lambda dy: dy
+
+    return fg.grad(clipped)(2.0)
+
+
+mistake(
+    "custom_gradient without its rule",
+    wrong,
+    errors.CustomRuleError,
+    what=("returns (result, grad_fn)", "clipped returned"),
+    instead="Write `return result, grad_fn`",
+    mended=right,
+    expected=1.0,
+)
+
+
+def wrong():
+    def loss(w, x):
+        @fg.custom_gradient
+        def scaled(x):
+            return w * x, lambda dy: dy * w
+
+        return scaled(w * x)
+
+    return fg.grad(loss)(2.0, 3.0)
+
+
+def right():
+    @fg.custom_gradient
+    def scaled(w, x):
+        return w * x, lambda dy: (dy * x, dy * w)
+
+    return fg.grad(lambda w, x: scaled(w, w * x))(2.0, 3.0)
+
+
+mistake(
+    "A rule closes over what is differentiated",
+    wrong,
+    errors.ClosureError,
+    what="scaled has a derivative rule of its own and uses a traced value that is not one of its arguments",
+    instead="Pass the value (or the variable) as an argument",
+    mended=right,
+    expected=12.0,
+)
+
+
+def wrong():
+    @fg.custom_gradient
+    def total(x):
+        return np.sum(x), lambda dy: dy
+
+    return fg.grad(total)(np.ones(3))
+
+
+def right():
+    @fg.custom_gradient
+    def total(x):
+        return np.sum(x), lambda dy: dy * np.ones_like(x)
+
+    return fg.grad(total)(np.ones(3))
+
+
+mistake(
+    "A rule returns a gradient of another shape",
+    wrong,
+    errors.CustomRuleError,
+    what=("the rule of total returned an array of shape ()", "which has shape (3,)"),
+    instead="A gradient has the shape of its argument",
+    mended=right,
+    expected=[1.0, 1.0, 1.0],
+)
+
+
+AREA = "Optimizers"
+
+
+def wrong():
+    w = fg.Variable(3.0)
+    fg.optimizers.GradientDescent(0.1).minimize(w**2)
+    return w.numpy()
+
+
+def right():
+    w = fg.Variable(3.0)
+    fg.optimizers.GradientDescent(0.1).minimize(lambda: w**2)
+    return w.numpy()
+
+
+mistake(
+    "minimize gets a value",
+    wrong,
+    errors.NotCallableError,
+    what=("loss must be a function without arguments", "it is Tensor(9.)"),
+    instead="Write minimize(lambda: ...)",
+    mended=right,
+    expected=2.4,
+)
+
+
+def wrong():
+    w = fg.Variable(3.0)
+    fg.optimizers.GradientDescent(0.1).minimize(lambda w: w**2, var_list=[w])
+    return w.numpy()
+
+
+def right():
+    w = fg.Variable(3.0)
+    fg.optimizers.GradientDescent(0.1).minimize(lambda: w**2, var_list=[w])
+    return w.numpy()
+
+
+mistake(
+    "The loss takes its variables as arguments",
+    wrong,
+    errors.NotCallableError,
+    what="loss must be a function without arguments, and <lambda> takes 'w'",
+    instead="Let it read variables from around it",
+    mended=right,
+    expected=2.4,
+)
+
+
+def wrong():
+    w = fg.constant(3.0)
+    fg.optimizers.GradientDescent(0.1).minimize(lambda: w**2)
+    return w
+
+
+def right():
+    w = fg.Variable(3.0)
+    fg.optimizers.GradientDescent(0.1).minimize(lambda: w**2)
+    return w.numpy()
+
+
+mistake(
+    "There is no variable to optimize",
+    wrong,
+    errors.NoGradientsError,
+    what=("No gradients provided for any variable", "does not depend on any trainable variable"),
+    instead="Compute the loss from trainable variables, w = fg.Variable(value)",
+    mended=right,
+    expected=2.4,
+)
+
+
+def wrong():
+    w = fg.Variable(3.0, name="w")
+    fg.optimizers.GradientDescent(0.1).minimize(lambda: w**2, [w])
+    return w.numpy()
+
+
+def right():
+    w = fg.Variable(3.0, name="w")
+    fg.optimizers.GradientDescent(0.1).minimize(lambda: w**2, var_list=[w])
+    return w.numpy()
+
+
+mistake(
+    "The variables are passed without a name",
+    wrong,
+    errors.ParameterError,
+    what="global_step must be a variable, and it is [Variable(3., name='w')]",
+    instead="minimize(loss, var_list=[...])",
+    mended=right,
+    expected=2.4,
+)
+
+
+def wrong():
+    return fg.optimizers.Adam(lr=0.1)
+
+
+def right():
+    return fg.optimizers.Adam(learning_rate=0.1).learning_rate
+
+
+mistake(
+    "A keyword of another library",
+    wrong,
+    errors.KeywordError,
+    what="Adam() got an unexpected keyword argument 'lr'",
+    instead=("here it is called learning_rate", "Its keywords are learning_rate, beta1, beta2, epsilon"),
+    mended=right,
+    expected=0.1,
+)
+
+
+def wrong():
+    w = fg.Variable(3.0)
+    optimizer = fg.optimizers.Adam([w])
+    optimizer.minimize(lambda: w**2)
+
+
+def right():
+    w = fg.Variable(3.0)
+    optimizer = fg.optimizers.GradientDescent(0.1)
+    optimizer.minimize(lambda: w**2, var_list=[w])
+    return w.numpy()
+
+
+mistake(
+    "The optimizer gets the variables",
+    wrong,
+    errors.ParameterError,
+    what="learning_rate must be a number, and it is a list of variables or tensors",
+    instead="minimize(loss, var_list=[...]) names them",
+    mended=right,
+    expected=2.4,
+)
+
+
+def wrong():
+    w = fg.Variable([1.0, 2.0], name="w")
+    fg.optimizers.GradientDescent(0.1).apply_gradients([(np.ones(3), w)])
+
+
+def right():
+    w = fg.Variable([1.0, 2.0], name="w")
+    fg.optimizers.GradientDescent(0.1).apply_gradients([(np.ones(2), w)])
+    return w.numpy()
+
+
+mistake(
+    "A gradient of the wrong shape is applied",
+    wrong,
+    errors.ShapeError,
+    what="the gradient of variable 'w' has shape (3,), and the variable has shape (2,)",
+    instead=("nothing has been changed", "Is it the gradient of another"),
+    mended=right,
+    expected=[0.9, 1.9],
+)
+
+
+def wrong():
+    w = fg.Variable(3.0, name="w")
+    fg.optimizers.GradientDescent(0.1).apply_gradients([(w, 6.0)])
+
+
+def right():
+    w = fg.Variable(3.0, name="w")
+    fg.optimizers.GradientDescent(0.1).apply_gradients([(6.0, w)])
+    return w.numpy()
+
+
+mistake(
+    "Gradients and variables change places",
+    wrong,
+    errors.StructureError,
+    what=("apply_gradients takes pairs (gradient, variable)", "one element is (Variable(3., name='w'), 6.0)"),
+    instead="apply_gradients(zip(gradients, variables))",
+    mended=right,
+    expected=2.4,
+)
+
+
+def wrong():
+    w = fg.Variable([3, 4], name="w")
+    fg.optimizers.GradientDescent(0.1).minimize(lambda: np.sum(w**2))
+
+
+def right():
+    w = fg.Variable([3.0, 4.0], name="w")
+    fg.optimizers.GradientDescent(0.1).minimize(lambda: np.sum(w**2))
+    return w.numpy()
+
+
+mistake(
+    "A variable of integers",
+    wrong,
+    errors.OutputError,
+    what="the loss must be a floating-point tensor, and it is Tensor(25) of type int64",
+    instead="Create the variables that it is computed from with floating-point numbers",
+    mended=right,
+    expected=[2.4, 3.2],
+)
+
+
+def wrong():
+    return fg.optimizers.GradientDescent(lambda step: 0.1 / (1 + step))
+
+
+def right():
+    class Harmonic(schedules.Schedule):
+        def value(self, step):
+            return 0.1 / (1 + step)
+
+    return fg.optimizers.GradientDescent(Harmonic()).learning_rate(3)
+
+
+mistake(
+    "A schedule that is a plain function of the step",
+    wrong,
+    errors.ParameterError,
+    what="learning_rate must be a number, a schedule, or a function without arguments, and <lambda> takes 'step'",
+    instead="a subclass of fg.optimizers.schedules.Schedule with value(self, step)",
+    mended=right,
+    expected=0.025,
+)
+
+
+def wrong():
+    optimizer, params = fg.optimizers.GradientDescent(0.1), {"w": 3.0}
+    state = optimizer.init(params)
+    return optimizer.update({"w": 6.0}, params, state)
+
+
+def right():
+    optimizer, params = fg.optimizers.GradientDescent(0.1), {"w": 3.0}
+    state = optimizer.init(params)
+    return optimizer.update({"w": 6.0}, state, params)[0]
+
+
+mistake(
+    "State and parameters change places",
+    wrong,
+    errors.StateError,
+    what=("state must be what init or update of GradientDescent returned", "it is {'w': 3.0}"),
+    instead="The order is update(grads, state, params)",
+    mended=right,
+    expected={"w": 2.4},
+)
+
+
+def wrong():
+    return fg.clip_by_norm([np.ones(2), np.ones(3)], 1.0)
+
+
+def right():
+    clipped, _ = fg.clip_by_global_norm([np.ones(2), np.ones(2)], 1.0)
+    return clipped
+
+
+mistake(
+    "A list of gradients where one array is clipped",
+    wrong,
+    errors.StructureError,
+    what="what is to be clipped must be one array, and it is a list of several",
+    instead=("clip_by_global_norm([...], clip_norm)", "[clip_by_norm(g, clip_norm) for g in gradients"),
+    mended=right,
+    expected=[[0.5, 0.5], [0.5, 0.5]],
+)
+
+
+def wrong():
+    w = fg.Variable(3.0, name="weight")
+    optimizer = fg.optimizers.Momentum(0.1, momentum=0.9)
+    optimizer.minimize(lambda: w**2)
+    again, v = copy.deepcopy(optimizer), fg.Variable(2.4, name="bias")
+    again.minimize(lambda: v**2)
+
+
+def right():
+    w = fg.Variable(3.0, name="weight")
+    optimizer = fg.optimizers.Momentum(0.1, momentum=0.9)
+    optimizer.minimize(lambda: w**2)
+    again, v = copy.deepcopy(optimizer), fg.Variable(2.4, name="weight")
+    again.minimize(lambda: v**2)
+    return again.get_slot(v, "momentum")
+
+
+mistake(
+    "An optimizer is restored, and the variables have other names",
+    wrong,
+    errors.StateError,
+    what=("belongs to variables named ['weight']", "theirs are ['bias']"),
+    instead="Create variables with the name= that they had",
+    mended=right,
+    expected=0.9 * 6.0 + 4.8,
+)
+
+
+AREA = "Infinities, files and names"
+
+
+def wrong():
+    with fg.debug_nans():
+        slope = fg.grad(lambda x: np.sqrt(x) + x)(0.0)
+    return slope
+
+
+def right():
+    with fg.debug_nans():
+        slope = fg.grad(lambda x: np.where(x > 0, np.sqrt(x), 0.0) + x)(0.0)
+    return slope
+
+
+mistake(
+    "The gradient of sqrt at 0 is infinite",
+    wrong,
+    errors.NonFiniteError,
+    what=("the reverse rule of sqrt gave an infinity", "test_mistakes.py"),
+    instead="np.where",
+    mended=right,
+    expected=1.0,
+)
+
+
+def wrong():
+    return fg.save({"w": np.ones(2)}, "model.safetensors")
+
+
+def right():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.safetensors")
+        fg.save(path, {"w": np.ones(2)})
+        w = fg.load(path)["w"]
+    return w
+
+
+mistake(
+    "save gets the container first",
+    wrong,
+    errors.SaveError,
+    what="save takes the path first and then the container",
+    instead="Write fg.save(path, tree)",
+    mended=right,
+    expected=[1.0, 1.0],
+)
+
+
+def wrong():
+    return fg.jit(lambda x: x if x > 0 else -x)(-3.0)
+
+
+def right():
+    return fg.grad(lambda x: x if x > 0 else -x)(-3.0)
+
+
+mistake(
+    "jit",
+    wrong,
+    errors.MissingNameError,
+    what="module 'fgrad' has no attribute 'jit'",
+    instead="leave it out: nothing is compiled, and Python's if, for and while work as they are",
+    mended=right,
+    expected=-1.0,
+)
+
+# The tests of the table
+
+
+def message_of(row: Mistake) -> str:
+    """Return what a program with a mistake is told, notes included."""
+    if row.error is None:
+        explanation = row.program()
+        assert explanation.status == "none"
+        return str(explanation)
+    if issubclass(row.error, Warning):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            row.program()
+        (warning,) = caught
+        assert warning.category is row.error
+        assert warning.filename == __file__  # it points at the user's line
+        return str(warning.message)
+    with pytest.raises(row.error) as raised:
+        row.program()
+    assert type(raised.value) is row.error
+    return "\n".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.title) for row in MISTAKES])
+def test_what_is_said_to_a_mistake(row):
+    message = message_of(row)
+    for words in (*row.what, *row.instead):
+        assert words in message
+    if row.error is not None and issubclass(row.error, errors.FgradError):
+        assert message.endswith(f"(help: fgrad.errors.{row.error.__name__})")
+    assert plain(fg.grad(lambda x: x * x)(3.0)) == 6.0  # nothing was left open
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.title) for row in MISTAKES])
+def test_the_mended_program(row):
+    assert rounded(row.mended()) == rounded(row.expected)
+
+
+def rounded(tree: Any) -> Any:
+    """Return containers of plain numbers, to twelve digits."""
+    tree = plain(tree)
+    if isinstance(tree, dict):
+        return {key: rounded(value) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(map(rounded, tree))
+    return round(tree, 12) if isinstance(tree, float) else tree
+
+
+def test_the_rows_are_different_mistakes():
+    assert len({row.title for row in MISTAKES}) == len(MISTAKES) >= 60
+    assert len({inspect.getsource(row.program) for row in MISTAKES}) == len(MISTAKES)
+    for row in MISTAKES:
+        assert all(row.what), row.title
+        assert all(row.instead), row.title
+
+
+# Further slips, in short: a program, the class, and the text
+
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+def w():
+    return fg.Variable(3.0, name="w")
+
+
+def in_a_tape(f, ask):
+    variable = w()
+    with fg.GradientTape() as tape:
+        y = f(variable)
+    return ask(tape, y, variable)
+
+
+@fg.custom_jvp
+def halved(x):
+    return x / 2
+
+
+halved.defjvp(lambda primals, tangents: tangents[0] / 2)
+
+SLIPS = {
+    "no argument": (lambda: fg.grad(np.square)(), errors.ParameterError, "with respect to 'x', which was not passed"),
+    "an argument that is missing": (
+        lambda: fg.grad(lambda x, y: x * y, argnums=1)(2.0),
+        errors.ParameterError,
+        "with respect to 'y', which was not passed.\nCall the gradient function as the function itself",
+    ),
+    "argnums of a wrong type": (lambda: fg.grad(np.sin, argnums=1.0), errors.ParameterError, "such as 0 or 'x'; it is"),
+    "params of a wrong type": (lambda: fg.gradients_function(np.sin, X), errors.ParameterError, "params of gradients"),
+    "a misspelled argnums": (lambda: fg.grad(lambda size: size, "sise")(1.0), errors.ParameterError, "mean 'size'"),
+    "gauss_newton_vp without a vector": (
+        lambda: fg.gauss_newton_vp(np.square)(X),
+        errors.TangentError,
+        r"called with 1 argument\.\nWrite gauss_newton_vp\(f\)\(x, v\)",
+    ),
+    "hvp of integers": (lambda: fg.hvp(np.sum)(np.array([1, 2]), X[:2]), errors.IntegerInputError, "hvp of sum: the"),
+    "a tuple as result": (lambda: fg.grad(lambda x: (x, x))(3.0), errors.NonScalarError, "a tuple.\n.*has_aux=True"),
+    "a read-only loss": (
+        lambda: fg.implicit_gradients(lambda: fg.Variable(2) * 3.0)(),
+        errors.NoVariablesError,
+        "integer ones are not trainable",
+    ),
+    "None as target": (
+        lambda: in_a_tape(lambda v: None, lambda tape, y, v: tape.gradient(y, v)),
+        errors.SourceError,
+        "None of type NoneType.\nDid a function forget to return",
+    ),
+    "a function as target": (
+        lambda: in_a_tape(lambda v: abs, lambda tape, y, v: tape.gradient(y, v)),
+        errors.SourceError,
+        "Call the function inside the tape's block",
+    ),
+    "a number as source": (
+        lambda: in_a_tape(lambda v: v * v, lambda tape, y, v: tape.gradient(y, 3.0)),
+        errors.SourceError,
+        "3.0 of type float.\nAsk for the tensor itself",
+    ),
+    "a number under vmap": (
+        lambda: fg.vmap(np.sin)(3.0),
+        errors.AxisError,
+        r"shape \(\)\.\nPass an array with an axis for the examples; or in_axes=None",
+    ),
+    "in_axes as text": (lambda: fg.vmap(np.add, in_axes="0")(X, X), errors.AxisError, r"for, \(\*, \*\)\.\nGive a"),
+    "out_axes out of range": (lambda: fg.vmap(np.sin, out_axes=2)(X), errors.AxisError, "Give one from -1 to 0"),
+    "out_axes None": (lambda: fg.vmap(np.sin, out_axes=None)(X), errors.AxisError, "Give the axis along which"),
+    "a loop under vmap": (
+        lambda: fg.vmap(lambda n: sum(range(n)))(np.array([1, 2])),
+        errors.ConcretizationError,
+        "the number of turns of a loop must be the same",
+    ),
+    "math under vmap": (lambda: fg.vmap(lambda x: math.sin(x))(X), errors.ConcretizationError, "np.sin.x. for math"),
+    "max under vmap": (lambda: fg.vmap(lambda x: max(x, 0.0))(X), errors.ConcretizationError, "np.maximum"),
+    "if in a recorded function": (
+        lambda: fg.trace(lambda x: x if x > 0 else -x)(3.0),
+        errors.ConcretizationError,
+        "becomes np.where",
+    ),
+    "a forward rule without its value": (
+        lambda: fg.grad(halved)(3.0),
+        errors.CustomRuleError,
+        r"the rule of halved must return a pair \(result, tangent\)",
+    ),
+    "a forward rule of one argument": (
+        lambda: fg.custom_jvp(np.sin).defjvp(lambda primals: primals),
+        errors.CustomRuleError,
+        r"called as rule\(primals, tangents\)",
+    ),
+    "np.vectorize": (
+        lambda: fg.grad(lambda x: np.sum(np.vectorize(math.sin)(x)))(X),
+        errors.ArrayConversionError,
+        r"fg\.vmap\(f\)",
+    ),
+    "np.full": (
+        lambda: fg.grad(lambda x: np.sum(np.full(2, x)))(3.0),
+        errors.ArrayConversionError,
+        r"use fgrad\.numpy\.full",
+    ),
+    "a product of a plain object": (
+        lambda: fg.grad(lambda x: np.sum(np.asarray(x)))(3.0),
+        errors.ArrayConversionError,
+        r"leave it out .*; or x\.numpy\(\)",
+    ),
+    "an index of a list": (lambda: fg.grad(lambda x: [1.0, 2.0][x] * x)(1.0), TypeError, r"write int\(x\), which"),
+    "a number of turns": (lambda: fg.grad(lambda x: x * len(range(x)))(2.0), TypeError, "index must be an integer"),
+    "a torch method": (lambda: fg.constant(3.0).detach(), errors.MissingNameError, r"Instead: fg\.stop_gradient\(x\)"),
+    "a method that is a function": (lambda: w().exp(), errors.MissingNameError, r"Instead: np\.exp\(x\)"),
+    "jax's at": (lambda: fg.constant(X).at[0], errors.MissingNameError, r"y\[i\] = value"),
+    "step": (lambda: fg.optimizers.Adam().step(), errors.MissingNameError, r"optimizer\.minimize\(loss\)"),
+    "zero_grad": (lambda: fg.optimizers.Adam().zero_grad(), errors.MissingNameError, "leave it out"),
+    "SGD": (lambda: fg.optimizers.SGD(0.1), errors.MissingNameError, r"GradientDescent\(learning_rate\)"),
+    "AdamOptimizer": (lambda: fg.optimizers.AdamOptimizer(), errors.MissingNameError, r"fg\.optimizers\.Adam\."),
+    "an optimizer of fg": (lambda: fg.Adam(), errors.MissingNameError, r"fg\.optimizers\.Adam\."),
+    "a function of NumPy's": (lambda: fg.concatenate([]), errors.MissingNameError, r"Instead: np\.concatenate\."),
+    "a typo in a name": (lambda: fg.gradient_function, errors.MissingNameError, "Did you mean gradients_function"),
+    "a keyword with a typo": (
+        lambda: fg.optimizers.AdamW(learing_rate=0.1),
+        errors.KeywordError,
+        "here it is called learning_rate",
+    ),
+    "betas": (lambda: fg.optimizers.Adam(betas=(0.9, 0.99)), errors.KeywordError, "called beta1 and beta2"),
+    "momentum of descent": (
+        lambda: fg.optimizers.GradientDescent(0.1, momentum=0.9),
+        errors.KeywordError,
+        r"fg\.optimizers\.Momentum has\.\nIts keywords are learning_rate, weight_decay",
+    ),
+    "a class of schedules": (
+        lambda: fg.optimizers.GradientDescent(schedules.ExponentialDecay),
+        errors.ParameterError,
+        "ExponentialDecay takes 'initial_learning_rate'.*\n.*called with its settings first",
+    ),
+    "arrays in var_list": (
+        lambda: fg.optimizers.Adam().minimize(lambda: 1.0, var_list=[X]),
+        errors.StructureError,
+        "var_list must hold variables, and it holds array",
+    ),
+    "names in var_list": (
+        lambda: fg.optimizers.Adam().minimize(lambda: 1.0, var_list=["w"]),
+        errors.StructureError,
+        "it holds 'w' of type str.\nMake a variable of it",
+    ),
+    "gradients and variables apart": (
+        lambda: fg.optimizers.Adam().apply_gradients([6.0], [w()]),
+        errors.StructureError,
+        r"one element is 6\.0.*\n.*zip\(gradients, variables\)",
+    ),
+    "a gradient function": (
+        lambda: fg.optimizers.Adam().apply_gradients(fg.implicit_gradients(lambda: w() ** 2)),
+        errors.StructureError,
+        r"given a function.*\nCall it: implicit_gradients\(loss\)\(\)",
+    ),
+    "no gradient at all": (
+        lambda: fg.optimizers.Adam().apply_gradients([(None, w())]),
+        errors.NoGradientsError,
+        r"\['w'\]\.\nfg\.explain\(tape, loss, variable\) says why",
+    ),
+    "an integer variable": (
+        lambda: fg.optimizers.Adam().apply_gradients([(1.0, fg.Variable(3, name="n"))]),
+        errors.DtypeError,
+        "variable 'n' has dtype int64.*\nCreate it with a dot",
+    ),
+    "what clipping returns": (
+        lambda: fg.optimizers.Adam().apply_gradients([(fg.clip_by_global_norm([X], 1.0)[0], fg.Variable(X))]),
+        errors.ShapeError,
+        "clip_by_global_norm returns the list and the norm",
+    ),
+    "a dict to clip": (lambda: fg.clip_by_global_norm({"w": X}, 1.0), errors.StructureError, "it is a dict.\nClip its"),
+    "None to clip": (lambda: fg.clip_by_norm(None, 1.0), errors.StructureError, "it is None.*\n.*without those"),
+    "None to limit": (lambda: fg.clip_by_value(None, 0.0, 1.0), errors.StructureError, "one array, and it is None"),
+    "a class to run": (
+        lambda: fg.optimizers.run(lambda: w() ** 2, w(), 3, fg.optimizers.Adam, progress=False),
+        errors.ParameterError,
+        r"optimizer must be an optimizer, such as fg\.optimizers\.Adam\(0\.1\)",
+    ),
+    "averages of other variables": (
+        lambda: pickle.loads(pickle.dumps(averages_of(w()))).averaged().__enter__(),
+        errors.StateError,
+        r"wait for variables named \['w'\].*\n.*load_state_dict",
+    ),
+}
+
+
+def averages_of(variable):
+    averages = fg.ExponentialMovingAverage(0.9)
+    averages.apply([variable])
+    return averages
+
+
+@pytest.mark.parametrize("name", SLIPS)
+def test_what_is_said_to_a_slip(name):
+    program, kind, text = SLIPS[name]
+    with pytest.raises(kind, match=text) as raised:
+        program()
+    assert type(raised.value) is kind
+
+
+def test_names_that_are_nowhere_stay_pythons():
+    for program in (lambda: fg.constant(1.0).nonsense, lambda: fg.optimizers.Adam().nonsense):
+        with pytest.raises(AttributeError, match="has no attribute 'nonsense'") as raised:
+            program()
+        assert not isinstance(raised.value, errors.FgradError)
+    assert not hasattr(fg, "__nothing__")
+    with pytest.raises(errors.MissingNameError, match="module of its own: import fgrad.tests_of_names"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("importlib.util.find_spec", lambda name: name == "fgrad.tests_of_names")
+            fg.tests_of_names  # noqa: B018
+
+
+def test_random_numbers_are_drawn_once_under_vmap():
+    """This cannot be told from what was meant; the documentation of vmap says it."""
+    rng = np.random.default_rng(0)
+    same = fg.vmap(lambda x: x + rng.normal())(np.zeros(3))
+    assert len(set(same.tolist())) == 1
+    different = fg.vmap(lambda x, noise: x + noise)(np.zeros(3), rng.normal(size=3))
+    assert len(set(different.tolist())) == 3
+
+
+def test_log_of_zero_behind_where_is_no_mistake():
+    with np.errstate(divide="ignore"):
+        assert plain(fg.grad(lambda x: np.where(x > 0, np.log(np.abs(x)), 0.0))(0.0)) == 0.0
+        assert plain(fg.hessian(lambda x: np.where(x > 0, np.log(np.abs(x)), 0.0))(0.0)) == 0.0
+
+
+# Functions of math
+
+
+@pytest.mark.parametrize(
+    ("function", "instead"),
+    [
+        (lambda x: x * math.log(x), r"math\.log takes .* at test_mistakes.py:\d+: .*\nWrite np\.log,"),
+        (lambda x: x * math.gamma(x), r"\nWrite scipy\.special\.gamma,"),
+        (lambda x: x * math.fabs(x), r"\nWrite np\.abs,"),
+    ],
+)
+def test_functions_of_math_in_every_mode(function, instead):
+    with pytest.warns(errors.NoGradientWarning, match=f"(?s){instead}"):
+        fg.jvp(function, (2.0,), (1.0,))
+    with pytest.warns(errors.NoGradientWarning, match=f"(?s){instead}"):
+        fg.gradients_function(function)(2.0)
+    with pytest.warns(errors.NoGradientWarning, match=f"(?s){instead}"):
+        in_a_tape(function, lambda tape, y, v: tape.gradient(y, v))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * 2.0 if math.isfinite(x) else x,
+        lambda x: x * math.floor(x),
+        lambda x: x * math.exp(fg.stop_gradient(x)),
+        lambda x: x * math.exp(x.numpy()),
+        lambda x: x * float(x),
+        lambda x: (x * x, math.exp(x))[0],
+    ],
+)
+def test_where_math_is_no_mistake(function):
+    fg.gradients_function(function)(2.0)
+
+
+# Classes that compute when they are made
+
+
+class Square:
+    def __init__(self, side):
+        self.side, self.area = side, side**2
+
+
+fg.register_pytree_node(Square, lambda square: ((square.side,), None), lambda _, children: Square(*children))
+
+
+def area(square):
+    return square.area
+
+
+@pytest.mark.parametrize(
+    "derivative",
+    [
+        lambda: fg.grad(area)(Square(3.0)).side,
+        lambda: fg.value_and_grad(area)(Square(3.0))[1].side,
+        lambda: fg.gradients_function(area)(Square(3.0))[0].side,
+        lambda: fg.grad(lambda x, square: area(square), argnums="square")(1.0, square=Square(3.0)).side,
+        lambda: fg.vjp(area, Square(3.0))[1](1.0)[0].side,
+        lambda: fg.make_vjp(area)(Square(3.0))[1]()[0].side,
+        lambda: fg.jvp(area, (Square(3.0),), (Square(1.0),))[1],
+        lambda: fg.linearize(area, Square(3.0))[1](Square(1.0)),
+        lambda: fg.jacfwd(area)(Square(3.0)).side,
+        lambda: fg.jacrev(area)(Square(3.0)).side,
+        lambda: fg.grad(fg.checkpoint(area))(Square(3.0)).side,
+        lambda: fg.grad(fg.trace(area)(Square(1.0)))(Square(3.0)).side,
+        lambda: fg.vmap(fg.grad(area))(Square(np.array([3.0, 4.0]))).side[0],
+        lambda: fg.explain(area, Square(3.0))[0].gradient,
+        lambda: 3.0 * fg.hvp(area)(Square(3.0), Square(1.0)).side,
+        lambda: fg.grad(lambda x: area(Square(x)))(3.0),
+    ],
+)
+def test_a_class_that_computes_when_it_is_made(derivative):
+    assert plain(derivative()) == 6.0
+
+
+# Copies of optimizers without their variables
+
+
+COPIES = {"deepcopy": copy.deepcopy, "pickle": lambda x: pickle.loads(pickle.dumps(x)), "copy": copy.copy}
+
+
+@pytest.mark.parametrize("how", COPIES.values(), ids=COPIES)
+@pytest.mark.parametrize("kind", [fg.optimizers.Adam, lambda rate: fg.optimizers.Momentum(rate, momentum=0.9)])
+def test_a_copied_optimizer_goes_on_with_the_variables_that_there_are(kind, how):
+    def train(optimizer, v, b):
+        for _ in range(3):
+            optimizer.minimize(lambda: v**4 + b**2)
+        return plain([v, b])
+
+    v, b = fg.Variable(3.0, name="v"), fg.Variable(1.0, name="b")
+    optimizer = kind(0.1)
+    train(optimizer, v, b)
+    before, twin = plain([v, b]), how(optimizer)
+    assert plain(twin.state_dict()) == plain(optimizer.state_dict())
+    after = train(optimizer, v, b)
+    v.assign(before[0]), b.assign(before[1])
+    assert train(twin, v, b) == after
+    assert plain(twin.state_dict()) == plain(optimizer.state_dict())
+    assert twin.get_slot(v, twin.get_slot_names()[0]) is not None
+
+
+@pytest.mark.parametrize("how", [copy.deepcopy, pickle.dumps])
+def test_a_copy_needs_variables_of_different_names(how):
+    v, b = fg.Variable(3.0, name="same"), fg.Variable(1.0, name="same")
+    optimizer = fg.optimizers.Momentum(0.1, momentum=0.9)
+    optimizer.minimize(lambda: v**2 + b**2)
+    with pytest.raises(errors.StateError, match="two variables have the name 'same'.*\n.*different names"):
+        how(optimizer)
+    assert copy.copy(optimizer).get_slot(v, "momentum").item() == 6.0
+    assert optimizer.fresh().iterations == 0
+
+
+@pytest.mark.parametrize("how", COPIES.values(), ids=COPIES)
+def test_copied_averages_go_on_with_the_variables_that_there_are(how):
+    v = w()
+    averages = averages_of(v)
+    twin = how(averages)
+    v.assign(4.0)
+    averages.apply([v]), twin.apply([v])
+    assert plain(twin.average(v)) == plain(averages.average(v)) == pytest.approx(3.1)
+    with twin.averaged():
+        assert plain(v) == pytest.approx(3.1)
+    again = how(averages)
+    again.load_state_dict(again.state_dict(), var_list=[v])
+    with again.averaged():
+        assert plain(v) == pytest.approx(3.1)
+
+
+# Derivatives of the user's own for SciPy's minimize
+
+
+def test_derivatives_of_ones_own_get_the_arguments():
+    def distance(x, a):
+        return np.sum((x - a) ** 2)
+
+    minimize = fgrad.scipy.optimize.minimize
+    given = {"args": (2.0,), "method": "Newton-CG", "jac": lambda x, a: 2 * (x - a)}
+    for more in ({}, {"hess": lambda x, a: 2 * np.eye(len(x))}, {"hessp": lambda x, v, a: 2 * v}):
+        np.testing.assert_allclose(minimize(distance, np.zeros(3), **given, **more).x, 2.0)
+    found = fgrad.scipy.optimize.least_squares(lambda x, a: x - a, np.zeros(3), args=(2.0,), jac=lambda x, a: np.eye(3))
+    np.testing.assert_allclose(found.x, 2.0)
+
+
+# The page
+
+
+def code_of(program: Callable[[], Any]) -> str:
+    """Return the body of a function as a program of its own, its result on the last line."""
+    source = textwrap.dedent(inspect.getsource(program))
+    (function,) = ast.parse(source).body
+    assert isinstance(function, ast.FunctionDef)
+    lines = source.splitlines()[function.body[0].lineno - _decorators(function.body[0]) - 1 :]
+    code = textwrap.dedent("\n".join(lines)).replace("  # noqa: F841", "")
+    return re.sub(r"(?m)^return ", "", code)
+
+
+def _decorators(statement: ast.stmt) -> int:
+    return len(getattr(statement, "decorator_list", ()))
+
+
+def page() -> str:
+    """Return the page of mistakes."""
+    parts = [INTRODUCTION]
+    for area, rows in itertools.groupby(MISTAKES, key=lambda row: row.area):
+        parts.append(f"## {area}\n")
+        parts += [section(row) for row in rows]
+    return "\n".join(parts)
+
+
+def section(row: Mistake) -> str:
+    message = re.sub(r"test_mistakes\.py:\d+: (return )?", "example.py: ", message_of(row))
+    message = re.sub(r"test_mistakes\.py:\d+", "example.py", message)
+    message = re.sub(r" at 0x[0-9a-f]+|\w+\.wrong\.<locals>\.", "", message)
+    head = "" if row.error is None else f"{row.error.__name__}: "
+    return (
+        f"### {row.title}\n\n```python\n{code_of(row.program)}\n```\n\n```text\n{head}{message}\n```\n\n"
+        f"```python\n{code_of(row.mended)}\n```\n\n```text\n{rounded(row.expected)}\n```\n"
+    )
+
+
+INTRODUCTION = """# Common mistakes
+
+What one writes, what fgrad says to it, and what to write instead. The programs begin with
+`import numpy as np, fgrad as fg, fgrad.numpy as fnp`, and with the modules that they name; all of them run as tests.
+Where the answer is None without a word, the text is what `fg.explain` says.
+"""
+
+
+def test_the_page_is_the_table():
+    assert PAGE.read_text() == page(), "write it again: python tests/test_mistakes.py > docs/mistakes.md"
+
+
+if __name__ == "__main__":
+    linecache.checkcache()
+    sys.stdout.write(page())
