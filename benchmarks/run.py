@@ -22,14 +22,23 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")  # read when NumPy is imported
 
 import numpy as np
+import scipy.integrate
+import scipy.linalg
+import scipy.optimize
+import scipy.special
+import scipy.stats
 
 import fgrad as fg
+import fgrad.scipy.integrate
+import fgrad.scipy.linalg
+import fgrad.scipy.optimize
+import fgrad.scipy.stats
 from fgrad.scipy.special import logsumexp
 
 Candidates = dict[str, Callable[[], Any]]
@@ -352,46 +361,106 @@ def timed_chain(step: Callable[..., Any], count: int, x: Any, *others: Any) -> t
     return x, time.perf_counter() - start
 
 
-# Functions of NumPy on large arrays
+# Functions of NumPy on large arrays, and functions of SciPy
 
 
-def large_calls() -> list[tuple[str, float, Callable[..., Any], tuple[Any, ...]]]:
-    """Return calls of functions of NumPy: a name, how many times the forward pass is the aim, the function, arrays.
+class Call(NamedTuple):
+    """A row of a table: a function whose value and gradient are timed, beside its value alone.
 
-    Arrays have a million elements, matrices 500 rows and columns. All floating-point arguments are differentiated.
+    Attributes:
+        name: what the table calls it.
+        aim: how many times the value alone it may take.
+        function: all its floating-point arguments are differentiated.
+        args: where.
+        bare: what computes the value alone, where that is another function.
     """
+
+    name: str
+    aim: float
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    bare: Callable[..., Any] | None = None
+
+
+def large_calls() -> list[Call]:
+    """Return calls of functions of NumPy. Arrays have a million elements, matrices 500 rows and columns."""
     rng = np.random.default_rng(0)
     x, kernel = rng.normal(size=1_000_000), rng.normal(size=25)
     chosen = rng.integers(0, x.size, x.size)
     a, b = rng.normal(size=(500, 500)), rng.normal(size=(500, 500))
     positive = a @ a.T + 500 * np.eye(500)
     return [
-        ("exp", 4, np.exp, (x,)),
-        ("sum", 4, np.sum, (x,)),
-        ("cumsum", 4, np.cumsum, (x,)),
-        ("sort", 4, np.sort, (x,)),
-        ("x[integers]", 4, lambda x: x[chosen], (x,)),
-        ("take", 4, lambda x: np.take(x, chosen), (x,)),
-        ("fft", 4, np.fft.fft, (x,)),
-        ("convolve, kernel of 25", 4, np.convolve, (x, kernel)),
-        ("norm of a vector", 4, np.linalg.norm, (x,)),
-        ("matmul", 3, np.matmul, (a, b)),
-        ("einsum ij,jk->ik", 3, lambda a, b: np.einsum("ij,jk->ik", a, b, optimize=True), (a, b)),
-        ("cholesky", 3, np.linalg.cholesky, (positive,)),
-        ("solve, 500 right sides", 3, np.linalg.solve, (a, b)),
-        ("inv", 3, np.linalg.inv, (a,)),
-        ("det", 3, np.linalg.det, (a / 10,)),
-        ("eigh", 3, np.linalg.eigh, (positive,)),
-        ("svd", 3, np.linalg.svd, (a,)),
-        ("qr", 3, np.linalg.qr, (a,)),
-        ("norm of a matrix, 2", 3, lambda a: np.linalg.norm(a, 2), (a,)),
+        Call("exp", 4, np.exp, (x,)),
+        Call("sum", 4, np.sum, (x,)),
+        Call("cumsum", 4, np.cumsum, (x,)),
+        Call("sort", 4, np.sort, (x,)),
+        Call("x[integers]", 4, lambda x: x[chosen], (x,)),
+        Call("take", 4, lambda x: np.take(x, chosen), (x,)),
+        Call("fft", 4, np.fft.fft, (x,)),
+        Call("convolve, kernel of 25", 4, np.convolve, (x, kernel)),
+        Call("norm of a vector", 4, np.linalg.norm, (x,)),
+        Call("matmul", 3, np.matmul, (a, b)),
+        Call("einsum ij,jk->ik", 3, lambda a, b: np.einsum("ij,jk->ik", a, b, optimize=True), (a, b)),
+        Call("cholesky", 3, np.linalg.cholesky, (positive,)),
+        Call("solve, 500 right sides", 3, np.linalg.solve, (a, b)),
+        Call("inv", 3, np.linalg.inv, (a,)),
+        Call("det", 3, np.linalg.det, (a / 10,)),
+        Call("eigh", 3, np.linalg.eigh, (positive,)),
+        Call("svd", 3, np.linalg.svd, (a,)),
+        Call("qr", 3, np.linalg.qr, (a,)),
+        Call("norm of a matrix, 2", 3, lambda a: np.linalg.norm(a, 2), (a,)),
+    ]
+
+
+def scipy_calls() -> list[Call]:
+    """Return calls of functions of SciPy; `benchmarks/equations.py` has more of differential equations."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0.5, 5.0, 100_000)
+    a = rng.normal(size=(100, 100)) / 10
+    start, rates = np.linspace(0.5, 1.5, 5), rng.uniform(0.2, 1.0, 10)
+    times = np.linspace(0.0, 4.0, 50)
+    data = 2.0 * np.exp(-0.8 * times) + 0.3 + 0.01 * rng.normal(size=50)
+    guess = np.array([1.0, 1.0, 0.0])
+
+    def growth(t: float, y: Any, p: Any) -> Any:
+        return y * (p[:5] - p[5:] * y[::-1])
+
+    def decay(t: Any, height: Any, rate: Any, rest: Any) -> Any:
+        return height * np.exp(-rate * t) + rest
+
+    def cubic(x: Any, p: Any) -> Any:
+        return x * x * x - p * x - 1.0
+
+    def solution(solve: Any, rates: Any) -> Any:
+        return solve(growth, (0.0, 20.0), start, args=(rates,), rtol=1e-6, atol=1e-8).y
+
+    def fit(curve_fit: Any, times: Any, data: Any) -> Any:
+        return curve_fit(decay, times, data, guess)[0]
+
+    def root(brentq: Any, p: Any) -> Any:
+        return brentq(cubic, 0.0, 5.0, args=(p,))
+
+    def with_both(function: Any, ours: Any, scipys: Any) -> tuple[Any, Any]:
+        return functools.partial(function, ours), functools.partial(function, scipys)
+
+    solutions = with_both(solution, fgrad.scipy.integrate.solve_ivp, scipy.integrate.solve_ivp)
+    fits = with_both(fit, fgrad.scipy.optimize.curve_fit, scipy.optimize.curve_fit)
+    roots = with_both(root, fgrad.scipy.optimize.brentq, scipy.optimize.brentq)
+    parameters = np.float64(0.3), np.float64(1.2)
+    return [
+        Call("solve_ivp, 10 parameters", 5, solutions[0], (rates,), solutions[1]),
+        Call("curve_fit, by its data", 5, fits[0], (times, data), fits[1]),
+        Call("brentq", 5, roots[0], (np.float64(2.0),), roots[1]),
+        Call("expm, 100 x 100", 5, fgrad.scipy.linalg.expm, (a,), scipy.linalg.expm),
+        Call("norm.logpdf, 100,000 numbers", 5, fgrad.scipy.stats.norm.logpdf, (x, *parameters), scipy.stats.norm.logpdf),
+        Call("gammaln, 100,000 numbers", 5, scipy.special.gammaln, (x,)),
     ]
 
 
 def value_and_pullback(function: Callable[..., Any], args: tuple[Any, ...]) -> Callable[[], Any]:
     """Return what computes the value and the gradient of its sum with random weights."""
     rng = np.random.default_rng(1)
-    weights = fg.tree_map(lambda leaf: rng.normal(size=np.shape(leaf)).astype(leaf.dtype), function(*args))
+    weights = fg.tree_map(lambda leaf: rng.normal(size=np.shape(leaf)).astype(np.result_type(leaf)), function(*args))
 
     def run() -> Any:
         value, pullback = fg.vjp(function, *args)
@@ -400,18 +469,15 @@ def value_and_pullback(function: Callable[..., Any], args: tuple[Any, ...]) -> C
     return run
 
 
-def report_large_calls(rounds: int) -> None:
-    """Print what value and gradient cost together, beside NumPy's value alone."""
-    print(
-        "\nfunctions of 1,000,000 numbers or 500 x 500 matrices: value and gradient, times the value by NumPy"
-        f"\n{'':34}{'NumPy':>12}{'fgrad':>13}{'fastest':>10}{'median':>10}{'aim':>7}"
-    )
-    for name, aim, function, args in large_calls():
-        candidates = {"NumPy": functools.partial(function, *args), "fgrad": value_and_pullback(function, args)}
-        bare, traced = measure(candidates, rounds).values()
-        fastest, median = min(traced) / min(bare), statistics.median(traced) / statistics.median(bare)
+def report_calls(title: str, calls: list[Call], rounds: int) -> None:
+    """Print what value and gradient cost together, beside the value alone."""
+    print(f"\n{title}\n{'':34}{'value':>12}{'gradient':>13}{'fastest':>10}{'median':>10}{'aim':>7}")
+    for name, aim, function, args, bare in calls:
+        candidates = {"alone": functools.partial(bare or function, *args), "ours": value_and_pullback(function, args)}
+        alone, ours = measure(candidates, rounds).values()
+        fastest, median = min(ours) / min(alone), statistics.median(ours) / statistics.median(alone)
         print(
-            f"    {name:30}{min(bare) * 1e3:9.2f} ms{min(traced) * 1e3:10.2f} ms"
+            f"    {name:30}{min(alone) * 1e3:9.3g} ms{min(ours) * 1e3:10.3g} ms"
             f"{fastest:8.2f} x{median:8.2f} x{aim:5g} x{'  over' if fastest > aim else ''}"
         )
 
@@ -467,7 +533,12 @@ def main() -> None:
     )
     report("the same with relu", network_candidates(peers, relu=True), rounds)
     report_operations(rounds)
-    report_large_calls(max(3, rounds // 4))
+    report_calls(
+        "functions of 1,000,000 numbers or 500 x 500 matrices: value and gradient, times the value by NumPy",
+        large_calls(),
+        max(3, rounds // 4),
+    )
+    report_calls("functions of SciPy: value and gradient, times the value by SciPy", scipy_calls(), max(3, rounds // 4))
     report_imports(["optree", "fgrad", *peers], max(3, rounds // 4))
 
 

@@ -113,7 +113,8 @@ class Profile:
         def row(cells: Sequence[str], source: str, tag: str, share: float = 0.0) -> str:
             shade = f' style="background: rgba(214, 96, 77, {share:.2f})"' if share else ""
             numbers = "".join(f'<{tag} style="text-align: right">{escaped(cell)}</{tag}>' for cell in cells)
-            code = f'<{tag} style="text-align: left"><pre style="margin: 0; background: none">{escaped(source)}</pre></{tag}>'
+            text = f'<pre style="margin: 0; background: none">{escaped(source)}</pre>'
+            code = f'<{tag} style="text-align: left">{text}</{tag}>'
             return f"<tr{shade}>{numbers}{code}</tr>"
 
         total = self.total

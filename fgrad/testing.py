@@ -58,7 +58,8 @@ def check_grads(
     """
     if not isinstance(args, (tuple, list)):
         raise errors.ParameterError(
-            f"args must be a tuple of the arguments, and it is of type {type(args).__name__}: write check_grads(f, (x,))."
+            f"args must be a tuple of the arguments, and it is of type {type(args).__name__}.\n"
+            "Write check_grads(f, (x,))."
         )
     _check(f, tuple(args), order, modes, rtol, atol, np.random.default_rng(0), "")
 

@@ -77,6 +77,21 @@ def test_values_under_a_trace_are_scipys(way, t_eval, backwards):
         np.testing.assert_allclose(y, expected.y, rtol=1e-13, atol=1e-15)
 
 
+def test_interpolants_are_computed_once():
+    times = np.linspace(0.0, 1.3, 50)
+    options = {"t_eval": times, "args": (1.2, 0.3), "rtol": 1e-8}
+    expected = scipy.integrate.solve_ivp(pendulum, (0.0, 1.3), [0.5, 0.0], "DOP853", **options)
+    counts = []
+
+    def solved(angle):
+        found = solve_ivp(pendulum, (0.0, 1.3), [angle, 0.0], "DOP853", **options)
+        counts.append(found.nfev)
+        return found.y
+
+    fg.vjp(solved, 0.5)
+    assert counts == [expected.nfev]
+
+
 def test_where_nothing_is_traced_it_is_scipys_function():
     counted = Counted(pendulum)
     options = {"args": (1.2, 0.3), "t_eval": [0.5, 1.0], "dense_output": True, "events": lambda t, y, *args: y[0]}
@@ -460,6 +475,21 @@ def test_functions_that_need_numbers_are_called_point_by_point(way, second):
 
 
 @one_of_each
+def test_functions_that_refuse_a_batch_are_called_point_by_point(way):
+    """Whatever goes wrong with many points at once is no error as long as it goes right with one."""
+
+    def last(rate):
+        def slope(t, y):
+            if isinstance(t, fg.Tensor):
+                raise TypeError("time is a number")
+            return -rate * y * t
+
+        return solve_ivp(slope, (0.0, 1.0), [1.0], rtol=1e-7, atol=1e-9, **way).y[0, -1]
+
+    assert fg.grad(last)(0.3).item() == pytest.approx(-0.5 * np.exp(-0.15), rel=1e-5)
+
+
+@one_of_each
 def test_large_systems_take_products_with_jacobians(way, monkeypatch):
     rng = np.random.default_rng(0)
     weights, y0 = rng.normal(size=(5, 5)), rng.normal(size=5)
@@ -826,6 +856,21 @@ def test_functions_with_a_memory_keep_it():
         return found.y[0, -1]
 
     assert fg.grad(last)(0.5).item() == pytest.approx(-np.exp(-0.5), rel=1e-3)
+
+
+def test_scipy_calls_a_copy_with_arrays_in_the_place_of_tensors():
+    """For speed: the calls of the solver itself see no tensor, and those for the derivative are few."""
+    kinds = []
+
+    def last(rate, others):
+        def slope(t, y):
+            kinds.extend(map(type, (rate, others["b"][0])))
+            return -rate * y + others["b"][0]
+
+        return solve_ivp(slope, (0.0, 1.0), [1.0], max_step=0.01).y[0, -1]
+
+    fg.grad(last)(0.5, {"b": [fg.Variable(1.0)]})
+    assert kinds.count(fg.Tensor) + kinds.count(fg.Variable) < 30 < 1000 < kinds.count(np.float64)
 
 
 def test_functions_may_assign_to_tensors_of_outer_functions():

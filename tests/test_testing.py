@@ -49,7 +49,7 @@ def test_a_wrong_second_derivative_fails(mode, name):
 
 def test_arguments_come_in_a_tuple():
     for args in (0.5, np.array([0.5, 1.0])):
-        with pytest.raises(errors.ParameterError, match=r"write check_grads\(f, \(x,\)\)"):
+        with pytest.raises(errors.ParameterError, match=r"Write check_grads\(f, \(x,\)\)"):
             check_grads(np.sin, args)
 
 

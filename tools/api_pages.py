@@ -98,6 +98,7 @@ def page(name: str) -> str:
 
 OPTIONS = {
     "fgrad.errors": "{separate_signature: false, show_signature: false}",  # nobody but the library makes them
+    "fgrad.scipy.stats": "{separate_signature: false, show_attribute_values: false, show_labels: false}",  # formulas
     "fgrad.Tensor": "{members: [numpy, item, tolist], inherited_members: true}",  # all others are NumPy's
 }
 """How the names of a module, or one name, are shown."""

@@ -54,7 +54,8 @@ in tails and near poles, the reference is `mpmath` with 50 digits, or a closed f
 
 Of the {unary} ufuncs of `scipy.special` with one argument {unary_done} are differentiated, of the {several} with
 several arguments {several_done}, in at least one. The words and columns are those of
-[the page for NumPy](coverage.md). An argument that the remark calls without closed form raises an error if it is traced.
+[the page for NumPy](coverage.md). An argument that the remark calls without closed form raises an error where it is
+traced.
 """
 
 BY_RULE = """\

@@ -358,13 +358,13 @@ class _Question:
         count, nan, infinite = counted(gradient)
         if nan or infinite:
             status, reasons = "not finite", ran.why_not_finite(self.targets)
-        elif count == 0 and gradient.size:
-            status, reasons = "zero", ran.why_zero(self.name)
         else:
-            status = "fine"
+            is_zero = count == 0 and gradient.size > 0
             exits = ran.outline.exits_of(ran.key, ran.targets)
             cuts = [each for each in exits if each.how in DEPARTURES or each.how == STOP]
-            reasons = [*(_of_exit(each, "A part may be missing. ") for each in cuts), *ran.masks()]
+            missing = [_of_exit(each, "A part may be missing. ") for each in cuts]
+            status = "zero" if is_zero else "fine"
+            reasons = [*ran.why_zero(self.name), *missing] if is_zero else [*missing, *ran.masks()]
         known = all(step.line for step in ran.path) and all(reason.line for reason in reasons if reason.operation)
         hint = "" if known else "Lines of all operations: record inside `with fg.debug_lines():`."
         return Explanation(self.name, status, gradient, tuple(reasons[:_MOST_REASONS]), ran.path, hint)

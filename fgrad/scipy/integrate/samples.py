@@ -14,6 +14,9 @@ from fgrad.scipy.integrate._forms import array_of
 SCIPYS: Any = scipy.integrate
 """SciPy's own functions, whose types are narrower than what they take."""
 
+WIDENS = SCIPYS.simpson(np.ones(3, np.float32), x=np.arange(3, dtype=np.float32)).dtype == np.float64
+"""Whether `simpson` computes in double precision with places in single precision, as SciPy 1.17 and before."""
+
 
 @differentiates(SCIPYS.trapezoid)
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
@@ -96,7 +99,7 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     """
     y = _floating(y)
     samples, h = np.moveaxis(y, axis, -1), _distances(y, x, dx, axis)
-    h = h if x is None else h.astype(float)  # as in SciPy
+    h = h.astype(float) if WIDENS and x is not None else h
     count = samples.shape[-1]
     if count == 2:
         return np.sum(h * (samples[..., 1:] + samples[..., :-1]) / 2, axis=-1)
