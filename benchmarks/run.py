@@ -423,7 +423,7 @@ def scipy_calls() -> list[Call]:
     guess = np.array([1.0, 1.0, 0.0])
 
     def growth(t: float, y: Any, p: Any) -> Any:
-        return y * (p[:5] - p[5:] * y[::-1])
+        return y * (p[:5] - p[5:] * y)
 
     def decay(t: Any, height: Any, rate: Any, rest: Any) -> Any:
         return height * np.exp(-rate * t) + rest
@@ -446,13 +446,13 @@ def scipy_calls() -> list[Call]:
     solutions = with_both(solution, fgrad.scipy.integrate.solve_ivp, scipy.integrate.solve_ivp)
     fits = with_both(fit, fgrad.scipy.optimize.curve_fit, scipy.optimize.curve_fit)
     roots = with_both(root, fgrad.scipy.optimize.brentq, scipy.optimize.brentq)
-    parameters = np.float64(0.3), np.float64(1.2)
+    normal = fgrad.scipy.stats.norm.logpdf, (x, np.float64(0.3), np.float64(1.2)), scipy.stats.norm.logpdf
     return [
         Call("solve_ivp, 10 parameters", 5, solutions[0], (rates,), solutions[1]),
         Call("curve_fit, by its data", 5, fits[0], (times, data), fits[1]),
         Call("brentq", 5, roots[0], (np.float64(2.0),), roots[1]),
         Call("expm, 100 x 100", 5, fgrad.scipy.linalg.expm, (a,), scipy.linalg.expm),
-        Call("norm.logpdf, 100,000 numbers", 5, fgrad.scipy.stats.norm.logpdf, (x, *parameters), scipy.stats.norm.logpdf),
+        Call("norm.logpdf, 100,000 numbers", 5, *normal),
         Call("gammaln, 100,000 numbers", 5, scipy.special.gammaln, (x,)),
     ]
 

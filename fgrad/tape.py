@@ -116,7 +116,8 @@ class GradientTape:
     def _check_usable(self) -> None:
         if self._trace is None:
             raise errors.TapeError(
-                "this GradientTape was never entered: nothing has been recorded.\nCompute inside its block, `with tape:`."
+                "this GradientTape was never entered: nothing has been recorded.\n"
+                "Compute inside its block, `with tape:`."
             )
         if self._used:
             raise errors.TapeError(

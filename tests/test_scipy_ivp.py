@@ -369,6 +369,17 @@ def test_complex_states(way):
         check_grads(not_analytic, (y0, mixed), order=2 if way["derivative"] == "steps" else 1)
 
 
+def test_tolerances_of_each_component():
+    def last(rate, **options):
+        found = solve_ivp(lambda t, y: rate * y, (0.0, 1.0), [1.0 + 0j, 2.0], "DOP853", derivative="adjoint", **options)
+        return np.real(found.y[0, -1])
+
+    several = {"rtol": np.array([1e-10, 1e-9]), "atol": np.array([1e-12, 1e-11])}
+    assert fg.grad(fg.grad(last))(0.3, **several).item() == pytest.approx(np.exp(0.3), rel=1e-7)
+    found = fg.grad(lambda rate: odeint(lambda y, t: rate * y, [1.0, 2.0], [0.0, 1.0], **several)[1, 0])(0.3)
+    assert found.item() == pytest.approx(np.exp(0.3), rel=1e-7)
+
+
 def test_single_precision():
     value, pullback = fg.vjp(lambda y0: solve_ivp(lambda t, y: -y, (0, 1), y0).y, np.array([1.0], np.float32))
     assert value.dtype == np.float64  # as SciPy's
@@ -827,7 +838,24 @@ def test_a_new_copy_at_each_call_cannot_be_followed():
 
         return solve_ivp(slope, (0, 1), [1.0]).y[0, -1]
 
-    with pytest.raises(errors.ClosureError, match="Pass the value as an argument"):
+    with pytest.raises(errors.ClosureError, match="Pass the value as an argument") as caught:
+        fg.grad(last)(1.0)
+    assert caught.value.__context__ is None
+
+
+def test_what_is_used_once_and_not_again_cannot_be_followed():
+    """By a function that remembers how often it was called, and not by its arguments."""
+
+    def last(x):
+        calls = []
+
+        def slope(t, y):
+            calls.append(t)
+            return -y * (x if len(calls) % 7 == 3 else 1.0)
+
+        return solve_ivp(slope, (0, 1), [1.0]).y[0, -1]
+
+    with pytest.raises(errors.ClosureError, match="slope uses a traced value that is not one of its arguments"):
         fg.grad(last)(1.0)
 
 

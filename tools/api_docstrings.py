@@ -34,10 +34,14 @@ class Docstrings(griffe.Extension):
             module = importlib.import_module(module_name)
             for name in _PAGES["exports"](module):
                 value, member = getattr(module, name), _found(pkg, f"{module_name}.{name}")
-                if member is not None and member.is_attribute and inspect.isroutine(value) and inspect.getdoc(value):
-                    docstring = griffe.Docstring(_prepared(inspect.getdoc(value) or ""), parser="google")
+                if member is None or not member.is_attribute or not inspect.getdoc(value):
+                    continue
+                docstring = griffe.Docstring(_prepared(inspect.getdoc(value) or ""), parser="google")
+                if inspect.isroutine(value):
                     function = griffe.Function(member.name, parameters=_parameters(value), docstring=docstring)
                     member.parent.set_member(member.name, function)
+                elif member.docstring is None:
+                    member.docstring = docstring  # of its class
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
         """Leave out types that say nothing; what comes back is described by a sentence."""

@@ -141,7 +141,7 @@ def variable_pairs(grads_and_vars: Iterable[Any], global_step: Any) -> list[tupl
             f"apply_gradients takes pairs (gradient, variable), and it was given a function, {grads_and_vars!r}.\n"
             "Call it: implicit_gradients(loss)(), or let optimizer.minimize(loss) do both."
         )
-    pairs = [grads_and_vars] if type(grads_and_vars) in BOXES else list(grads_and_vars)
+    pairs: list[Any] = [grads_and_vars] if type(grads_and_vars) in BOXES else list(grads_and_vars)
     for each in pairs:
         if not (isinstance(each, (tuple, list)) and len(each) == 2 and isinstance(each[1], Variable)):
             raise errors.StructureError(

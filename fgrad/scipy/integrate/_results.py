@@ -57,8 +57,10 @@ class TracedResult:
         problem = self._problem
         options = {"rtol": 1e-3, "atol": 1e-6, **problem.options}
         steps = {"max_step": options["max_step"]} if "max_step" in options else {}
-        tolerances = options["rtol"], options["atol"]
-        system = System(problem.function, problem.field, problem.method, *tolerances, problem.solve_again, steps)
+        rtol, atol = float(np.min(options["rtol"])), options["atol"]
+        if np.ndim(atol) and problem.leaves[0].dtype.kind == "c":
+            atol = np.tile(atol, 2)  # for both parts of each number
+        system = System(problem.function, problem.field, problem.method, rtol, atol, problem.solve_again, steps)
 
         def remember(leaves: Sequence[Any]) -> list[Any]:
             number, states, start, times, *inputs = leaves

@@ -31,7 +31,7 @@ from fgrad.transforms.record import RecordTrace
 Function = Callable[..., Any]
 
 
-class Used(errors.ClosureError):
+class _Used(Exception):  # noqa: N818  # a discovery, and not an error
     """A function has used a traced value that was not known.
 
     Args:
@@ -40,11 +40,7 @@ class Used(errors.ClosureError):
     """
 
     def __init__(self, users: UsersFunctions, point: tuple[Any, ...]) -> None:
-        names = ", ".join(map(name_of, users.functions))
-        super().__init__(
-            f"{names} uses a traced value that is not one of its arguments, on a way that cannot be followed.\n"
-            "Pass it as an argument, in `args`."
-        )
+        super().__init__("a traced value is used")
         self.users, self.point = users, point
 
 
@@ -99,23 +95,42 @@ class UsersFunctions:
         Raises:
             ConcretizationError: a TypeError; something is being recorded, and has no value.
         """
+        count = len(leaves)
         while True:
             inputs = self.inputs()
+            values = values_of([*leaves, *inputs])
             try:
-                return for_each_example(
-                    lambda plain: self.run_plainly(solve, plain[: len(leaves)], plain[len(leaves) :]),
-                    values_of([*leaves, *inputs]),
-                )
-            except Used as used:
+                return for_each_example(lambda plain: self._run(solve, plain[:count], plain[count:]), values)
+            except _Used as used:
                 if used.users is not self:
                     raise
-                self._points.append(used.point)
-                self._closure = Closure(self._all, self._points)
-                if len(self.inputs()) == len(inputs):
-                    raise
+                point = used.point
+            self._points.append(point)
+            self._closure = Closure(self._all, self._points)
+            if len(self.inputs()) == len(inputs):
+                raise self._cannot_be_followed()
 
     def run_plainly(self, solve: Function, leaves: Sequence[Any], inputs: Sequence[Any]) -> Any:
-        """Let SciPy solve a problem for plain leaves and inputs; see `run`."""
+        """Let SciPy solve a problem once more, for plain leaves and inputs; see `run`.
+
+        Raises:
+            ClosureError: a TypeError; a function uses more than it has used before.
+        """
+        try:
+            return self._run(solve, leaves, inputs)
+        except _Used as used:
+            if used.users is not self:
+                raise
+        raise self._cannot_be_followed()
+
+    def _cannot_be_followed(self) -> errors.ClosureError:
+        names = ", ".join(map(name_of, self.functions))
+        return errors.ClosureError(
+            f"{names} uses a traced value that is not one of its arguments, on a way that cannot be followed.\n"
+            "Pass it as an argument, in `args`."
+        )
+
+    def _run(self, solve: Function, leaves: Sequence[Any], inputs: Sequence[Any]) -> Any:
         with self.given(inputs) as args:
             twins = [Twin(function) for function in self.functions]
             if any(twin.function is not own for twin, own in zip(twins, self.functions, strict=True)):
@@ -123,7 +138,7 @@ class UsersFunctions:
                     found = solve([self._plain(twin.function, args) for twin in twins], leaves)
                     if all(twin.is_up_to_date() for twin in twins):
                         return found
-                except Used:
+                except _Used:
                     raise
                 except Exception:  # if the twin is not to blame, the function itself will raise it again
                     pass
@@ -135,7 +150,7 @@ class UsersFunctions:
             if type(result) is np.ndarray or not has_tensors(result):
                 return result
             if is_followed(result):
-                raise Used(self, (tuple(np.array(x) if isinstance(x, np.ndarray) else x for x in own), args))
+                raise _Used(self, (tuple(np.array(x) if isinstance(x, np.ndarray) else x for x in own), args))
             return plain(result)
 
         return run

@@ -54,7 +54,7 @@ class System:
         function: the user's, for messages.
         field: the right-hand side: from a time, a vector and inputs to the slope, traced.
         method: a class of SciPy's solvers.
-        rtol, atol: its tolerances.
+        rtol, atol: its tolerances; the absolute one may be a vector.
         solve: from plain leaves to the solution; by default the field is handed to the method.
         options: further ones for the method.
     """
@@ -62,7 +62,7 @@ class System:
     function: Callable[..., Any]
     field: Callable[..., Any]
     method: Any
-    rtol: Any
+    rtol: float
     atol: Any
     solve: Callable[[Leaves], Track] | None = None
     options: dict[str, Any] = field(default_factory=dict)
@@ -278,8 +278,7 @@ class Trajectory:
 
     def _along(self, leaves: Leaves) -> Along:
         system, (_, times, *inputs) = self._system, leaves
-        tolerance = float(np.min(system.rtol))
-        return Along(system.function, system.field, inputs, system.track(leaves), times, tolerance)
+        return Along(system.function, system.field, inputs, system.track(leaves), times, system.rtol)
 
     def _backwards_by_scipy(self, leaves: Leaves, cotangents: Any) -> tuple[Any, Leaves]:
         """Solve the adjoint equation with products alone, by the method of the system."""

@@ -155,7 +155,7 @@ class _Call:
         return TOLERANCE if self._options[name] is None else self._options[name]
 
     def _differentiated(self, numbers: Any) -> Any:
-        rtol, atol = self._tolerance("rtol"), self._tolerance("atol")
+        rtol, atol = float(np.min(self._tolerance("rtol"))), self._tolerance("atol")
         steps = {"max_step": self._options["hmax"]} if self._options["hmax"] else {}
         system = System(self._function, self._field, SCIPYS.LSODA, rtol, atol, options=steps)
         start, times = map(floating, self._leaves)

@@ -79,21 +79,39 @@ def scipys_error(function: Any, *arrays: Any, **keywords: Any) -> None:
     function(*(np.ones(x.shape, x.dtype) for x in arrays), **keywords)
 
 
-def refused(function: Any, why: str, instead: str) -> Callable[..., Any]:
+def refused(function: Any, why: str, instead: str, example: str) -> Callable[..., Any]:
     """Return a function of SciPy that says why it has no derivative, where something is traced.
 
     Args:
         function: SciPy's, which answers where nothing is.
         why: the rest of a sentence that begins with its name.
         instead: what to use; a sentence.
+        example: a program that uses it on plain arrays, and its output.
     """
+    parameters = ", ".join(inspect.signature(function).parameters)
 
     def refuse(*args: Any, **keywords: Any) -> Any:
         raise errors.NoDerivativeError(f"scipy.linalg.{function.__name__} {why}\n{instead}")
 
     refuse.__name__ = refuse.__qualname__ = function.__name__
     refuse.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    refuse.__doc__ = f"As in SciPy, without a derivative: it {why}\n\n{instead}"
+    refuse.__doc__ = f"""As in SciPy, without a derivative: it {why}
+
+    {instead}
+
+    Args:
+        {parameters}: SciPy's; none of them may be traced.
+
+    Returns:
+        What SciPy returns.
+
+    Raises:
+        NoDerivativeError: a ValueError; something is traced.
+
+    Example:
+        >>> import numpy as np, fgrad.scipy.linalg
+        {example}
+    """
     return differentiates(function)(refuse)
 
 

@@ -636,4 +636,7 @@ funm = refused(
     "has no derivative in fgrad: it divides by differences of eigenvalues, which a derivative makes equal in pairs.",
     "expm, logm, sqrtm, fractional_matrix_power and the functions made of them have one; of others, "
     "v @ np.diag(f(w)) @ inv(v) with w, v = eig(a), for eigenvalues that differ.",
+    """>>> fgrad.scipy.linalg.funm(np.diag([1.0, 4.0]), np.sqrt)
+        array([[1., 0.],
+               [0., 2.]])""",
 )

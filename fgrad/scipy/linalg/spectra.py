@@ -515,14 +515,22 @@ schur = refused(
     scipy.linalg.schur,
     "has no derivative in fgrad: the order of the values, and the vectors of each block, are chosen arbitrarily.",
     "Functions of the matrix have one: expm, logm, sqrtm, solve_sylvester; and so have eig and eigvals.",
+    """>>> np.diag(fgrad.scipy.linalg.schur(np.array([[2.0, 1.0], [0.0, 3.0]]))[0])
+        array([2., 3.])""",
 )
 orth = refused(
     scipy.linalg.orth,
     "has no derivative: it chooses one of many bases.",
     "The projection on what they all span, `a @ pinv(a)`, has one.",
+    """>>> np.abs(fgrad.scipy.linalg.orth(np.array([[2.0, 0.0], [0.0, 0.0]])))
+        array([[1.],
+               [0.]])""",
 )
 null_space = refused(
     scipy.linalg.null_space,
     "has no derivative: it chooses one of many bases.",
     "The projection on what they all span, `np.eye(n) - pinv(a) @ a`, has one.",
+    """>>> np.abs(fgrad.scipy.linalg.null_space(np.array([[2.0, 0.0]])))
+        array([[0.],
+               [1.]])""",
 )
