@@ -3,6 +3,7 @@
 The API pages list the same names (`tools/api_pages.py`), and the examples run as doctests.
 """
 
+import doctest
 import importlib
 import inspect
 import re
@@ -79,6 +80,22 @@ def test_it_has_arguments_results_errors_and_an_example(module, name, thing):
         assert "Returns:\n" in text
     if name not in RAISES_NOTHING.get(module, "").split():
         assert "Raises:\n" in text
+
+
+MADE = [
+    case
+    for case in FUNCTIONS
+    if getattr(importlib.import_module(case.values[2].__module__), case.values[1], None) is not case.values[2]
+]
+"""What a function makes, where the search for doctests does not find it."""
+
+
+@pytest.mark.parametrize(("module", "name", "thing"), MADE)
+def test_examples_of_what_is_made_by_functions_run(module, name, thing):
+    options = doctest.IGNORE_EXCEPTION_DETAIL | doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    example = doctest.DocTestParser().get_doctest(inspect.getdoc(thing) or "", {name: thing}, name, None, None)
+    assert example.examples
+    assert doctest.DocTestRunner(optionflags=options).run(example).failed == 0
 
 
 def test_every_name_of_fgrad_is_under_a_topic_of_its_page():

@@ -117,8 +117,8 @@ def _array(leaf: Any) -> Any:
     return value if type(value) is Tensor else np.asarray(value)
 
 
-def _leading(leaf: Any, axis: int, what: str, name: str) -> Any:
-    """Return an array with one of its axes in front.
+def _leading(leaf: Any, axis: int, names: Callable[[], list[str]], place: int) -> Any:
+    """Return an array with one of its axes in front; `names` says what messages call it.
 
     Raises:
         AxisError: there is no such axis.
@@ -126,11 +126,12 @@ def _leading(leaf: Any, axis: int, what: str, name: str) -> Any:
     value = _array(leaf)
     ndim = len(value.shape)
     if not -ndim <= axis < ndim:
-        instead = f"{what}=None for it if it is the same for all examples" + (
+        name = names()[place]
+        instead = "in_axes=None for it if it is the same for all examples" + (
             ", or an array of numbers in place of a list of them" if name.endswith("]") else ""
         )
         raise errors.AxisError(
-            f"{what} names axis {axis} of {name}, which has shape {value.shape}.\n"
+            f"in_axes names axis {axis} of {name}, which has shape {value.shape}.\n"
             f"Pass an array with an axis for the examples; or {instead}."
         )
     return value if axis in (0, -ndim) else np.moveaxis(value, axis, 0)
@@ -139,10 +140,10 @@ def _leading(leaf: Any, axis: int, what: str, name: str) -> Any:
 def _run_vmap(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], in_axes: Any, out_axes: Any) -> Any:
     axes = [*_axes_of(args, in_axes, "in_axes"), *_axes_of(keywords, 0, "in_axes")]
     leaves, treedef = flatten((args, keywords))
-    names = _names(function, args, keywords)
+    names = functools.partial(_names, function, args, keywords)  # for messages alone: they take time to find
     values = [
-        leaf if axis is None else _leading(leaf, axis, "in_axes", name)
-        for leaf, axis, name in zip(leaves, axes, names, strict=True)
+        leaf if axis is None else _leading(leaf, axis, names, place)
+        for place, (leaf, axis) in enumerate(zip(leaves, axes, strict=True))
     ]
     size = _common_size(function, values, axes, names)
     trace = BatchTrace(size)
@@ -172,19 +173,18 @@ def _names(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> li
     return [place_name(function, place) + path for place, tree in named for path in paths(tree)]
 
 
-def _common_size(function: Any, values: list[Any], axes: list[int | None], names: list[str]) -> int:
+def _common_size(function: Any, values: list[Any], axes: list[int | None], names: Callable[[], list[str]]) -> int:
     """Return the size of the mapped axes.
 
     Raises:
         AxisError: nothing is mapped, or the sizes differ.
     """
-    sizes = {
-        name: value.shape[0] for value, axis, name in zip(values, axes, names, strict=True) if axis is not None
-    }
+    sizes = {place: values[place].shape[0] for place, axis in enumerate(axes) if axis is not None}
     if not sizes:
         raise errors.AxisError(f"vmap of {name_of(function)} has nothing to map over: in_axes is None throughout.")
     if len(set(sizes.values())) > 1:
-        listed = ", ".join(f"{size} for {name}" for name, size in sizes.items())
+        known = names()
+        listed = ", ".join(f"{size} for {known[place]}" for place, size in sizes.items())
         raise errors.AxisError(
             f"vmap of {name_of(function)} maps over axes of different sizes: {listed}.\n"
             "Give in_axes=None to arguments that are the same for all examples."
