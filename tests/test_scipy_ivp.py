@@ -398,12 +398,12 @@ def test_options_of_scipys_and_a_jacobian_that_uses_traced_values():
     def last(rate):
         jacobians = []
 
-        def jac(t, y):
+        def jac(t, y, as_argument):
             jacobians.append(t)
-            return np.stack([np.stack([-rate])])
+            return [[-rate + 0.0 * as_argument]]
 
         options = {"jac": jac, "derivative": "adjoint", "max_step": 0.1, "first_step": 0.01, "rtol": 1e-8}
-        found = solve_ivp(lambda t, y: -rate * y, (0.0, 1.0), [1.0], "BDF", **options)
+        found = solve_ivp(lambda t, y, rate: -rate * y, (0.0, 1.0), [1.0], "BDF", args=(rate,), **options)
         assert jacobians
         assert found.t.shape[0] > 10
         return found.y[0, -1]
@@ -686,6 +686,24 @@ def test_events_of_a_batch():
     np.testing.assert_allclose(fg.vmap(ground)(speeds), [ground(speed) for speed in speeds], rtol=1e-12)
     expected = (1 + speeds / np.sqrt(speeds**2 + 2 * 9.81)) / 9.81
     np.testing.assert_allclose(fg.vmap(fg.grad(ground))(speeds), expected, rtol=1e-8)
+
+    def path(speed, drag):
+        def falling(t, y, gravity):
+            return [y[1], -gravity - drag * y[1]]
+
+        found = solve_ivp(falling, (0.0, 100.0), [1.0, speed], args=(9.81,), events=hits_ground, max_step=0.1)
+        return found.t, found.y
+
+    times, states = fg.vmap(path)(speeds, np.zeros(2))
+    for place, speed in enumerate(speeds):
+        own = scipy.integrate.solve_ivp(
+            cannon, (0.0, 100.0), [1.0, speed], args=(9.81,), events=hits_ground, max_step=0.1
+        )
+        count = len(own.t)
+        np.testing.assert_allclose(times[place, :count], own.t, rtol=1e-12)
+        np.testing.assert_allclose(states[place, :, :count], own.y, rtol=1e-10, atol=1e-12)
+        assert (times[place, count:] == times[place, count - 1]).all()
+        assert (states[place, :, count:] == states[place, :, count - 1 : count]).all()
     with pytest.raises(ValueError, match=r"of cannon under vmap have different numbers of events: \[0, 1\]"):
         fg.vmap(lambda g: solve_ivp(cannon, (0, 0.5), [1, 1.0], args=(g,), events=lambda t, y, g: y[0]).t_events[0])(
             np.array([1.0, 20.0])

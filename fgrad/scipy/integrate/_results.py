@@ -82,16 +82,17 @@ class TracedResult:
             fields["t_events"], fields["y_events"] = self._events()
         ending = self._common([_ending(*each) for each in self._found], "events that end them")
         times, last = self._flow.times, None
+        is_last = times == times[-1]  # several, where steps of length 0 fill up the shorter examples of a batch
         if ending is not None:
             last = fields["t_events"][ending][-1:]
-            times = np.concatenate([times[:-1], last])
+            times = np.where(is_last, last, times)
         if self._output_times:
             count = self._common([len(result.t) for result in results], "numbers of times of output")
             fields["t"] = self._output_times[0][:count]
             states = self._flow.at(fields["t"]) if count else np.zeros((0, *self._flow.states.shape[1:]))
         else:
             fields["t"], states = times, self._flow.states
-            states = states if last is None else np.concatenate([states[:-1], self._flow.at(last)])
+            states = states if last is None else np.where(is_last[:, None], self._flow.at(last), states)
         fields["y"] = np.swapaxes(problem.state(states), 0, 1)
         if problem.dense_output:
             fields["sol"] = Solution(self._flow, times, problem.state)
