@@ -19,43 +19,46 @@ What there is, each with its own help:
 import typing as _typing
 
 from fgrad import errors as errors
-from fgrad import interchange as interchange
-from fgrad import names as _names
 from fgrad import ops as ops
 from fgrad import optimizers as optimizers
 from fgrad import plot as plot
 from fgrad import progress as progress
-from fgrad import showing as showing
-from fgrad.accumulator import ForwardAccumulator as ForwardAccumulator
 from fgrad.clipping import clip_by_global_norm as clip_by_global_norm
 from fgrad.clipping import clip_by_norm as clip_by_norm
 from fgrad.clipping import clip_by_value as clip_by_value
 from fgrad.clipping import global_norm as global_norm
-from fgrad.containers import register_dataclass as register_dataclass
 from fgrad.core.tensor import Tensor as Tensor
 from fgrad.core.tree import register_pytree_node as register_pytree_node
 from fgrad.core.tree import tree_leaves as tree_leaves
 from fgrad.core.tree import tree_map as tree_map
+from fgrad.core.variable import Variable as Variable
+from fgrad.debugging import showing as showing
 from fgrad.debugging.check import check as check
 from fgrad.debugging.explain import explain as explain
 from fgrad.debugging.notes import debug_lines as debug_lines
 from fgrad.debugging.notes import debug_nans as debug_nans
+from fgrad.debugging.profiling import profile as profile
+from fgrad.errors import hints as _names
+from fgrad.graphs.record import Graph as Graph
+from fgrad.graphs.record import trace as trace
+from fgrad.interop import interchange as interchange
+from fgrad.interop.containers import register_dataclass as register_dataclass
 from fgrad.ops.creation import constant as constant
 from fgrad.ops.creation import convert_to_tensor as convert_to_tensor
 from fgrad.ops.shaping import stack as stack
 from fgrad.optimizers.averages import ExponentialMovingAverage as ExponentialMovingAverage
-from fgrad.profiling import profile as profile
+from fgrad.rules.checkpoint import checkpoint as checkpoint
+from fgrad.rules.custom import custom_gradient as custom_gradient
+from fgrad.rules.custom import custom_jvp as custom_jvp
+from fgrad.rules.custom import custom_vjp as custom_vjp
+from fgrad.rules.implicit import implicit_diff as implicit_diff
 from fgrad.saving import load as load
 from fgrad.saving import save as save
-from fgrad.tape import GradientTape as GradientTape
-from fgrad.tape import gradients as gradients
+from fgrad.tapes.accumulator import ForwardAccumulator as ForwardAccumulator
+from fgrad.tapes.tape import GradientTape as GradientTape
+from fgrad.tapes.tape import gradients as gradients
 from fgrad.transforms.batch import vmap as vmap
-from fgrad.transforms.checkpoint import checkpoint as checkpoint
-from fgrad.transforms.custom import custom_gradient as custom_gradient
-from fgrad.transforms.custom import custom_jvp as custom_jvp
-from fgrad.transforms.custom import custom_vjp as custom_vjp
 from fgrad.transforms.forward import jvp as jvp
-from fgrad.transforms.implicit import implicit_diff as implicit_diff
 from fgrad.transforms.jacobians import elementwise_grad as elementwise_grad
 from fgrad.transforms.jacobians import gauss_newton_vp as gauss_newton_vp
 from fgrad.transforms.jacobians import hessian as hessian
@@ -65,8 +68,6 @@ from fgrad.transforms.jacobians import jacobian as jacobian
 from fgrad.transforms.jacobians import jacrev as jacrev
 from fgrad.transforms.jacobians import linearize as linearize
 from fgrad.transforms.linearization import UnconnectedGradients as UnconnectedGradients
-from fgrad.transforms.record import Graph as Graph
-from fgrad.transforms.record import trace as trace
 from fgrad.transforms.reverse import grad as grad
 from fgrad.transforms.reverse import gradients_function as gradients_function
 from fgrad.transforms.reverse import implicit_gradients as implicit_gradients
@@ -79,7 +80,6 @@ from fgrad.transforms.reverse import vjp as vjp
 from fgrad.uncertainty import parameter_covariance as parameter_covariance
 from fgrad.uncertainty import propagate as propagate
 from fgrad.uncertainty import standard_errors as standard_errors
-from fgrad.variable import Variable as Variable
 
 if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
 

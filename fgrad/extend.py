@@ -171,7 +171,5 @@ def defbatch(operation: Operation, rule: Rule) -> None:
 
 def _checked(operation: Any) -> Primitive:
     if not isinstance(operation, Operation):
-        raise errors.StructureError(
-            f"{operation!r} is not an operation: pass what register_primitive has returned."
-        )
+        raise errors.StructureError(f"{operation!r} is not an operation: pass what register_primitive has returned.")
     return operation.primitive

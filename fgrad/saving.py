@@ -25,7 +25,7 @@ import optree
 from fgrad import errors
 from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.core.tree import NAMESPACE
-from fgrad.variable import Variable
+from fgrad.core.variable import Variable
 
 _FORMAT = "1"
 _DICTS = (dict, OrderedDict, defaultdict)

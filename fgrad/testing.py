@@ -1,8 +1,8 @@
 """Checking derivatives, of a user's function and of fgrad's own primitives.
 
-    check_grads(f, args)        both modes against finite differences, to any order
-    check_primitive(f, x)       the same, with dtypes and batches: all rules of an operation
-    calls(primitive)            the sample calls of a primitive, for the generic tests
+check_grads(f, args)        both modes against finite differences, to any order
+check_primitive(f, x)       the same, with dtypes and batches: all rules of an operation
+calls(primitive)            the sample calls of a primitive, for the generic tests
 """
 
 from __future__ import annotations
@@ -84,9 +84,7 @@ def _check(
         else:
             derivative = _weighed(f, weights)
             # <weights, J direction> and <J^H weights, direction> are the same number.
-            _compare(
-                _inner(derivative(*args), direction), _inner(weights, expected), rtol, atol, f"{path}reverse"
-            )
+            _compare(_inner(derivative(*args), direction), _inner(weights, expected), rtol, atol, f"{path}reverse")
         if order > 1:
             _check(derivative, args, order - 1, modes, rtol, atol, rng, f"{path}{_NAMES[mode]} then ")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fgrad import variable
+from fgrad.core import variable
 
 
 @pytest.fixture(autouse=True)

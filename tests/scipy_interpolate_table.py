@@ -197,9 +197,7 @@ ROWS: list[Row] = [
     ),
     real(
         ("fgrad.scipy.interpolate.PPoly in points and breakpoints",),
-        *(
-            (lambda c, x, p, nu=nu: interpolate.PPoly(c, x)(p, nu), COEFFICIENTS, X, EVERYWHERE) for nu in (0, 1, 2, 3)
-        ),
+        *((lambda c, x, p, nu=nu: interpolate.PPoly(c, x)(p, nu), COEFFICIENTS, X, EVERYWHERE) for nu in (0, 1, 2, 3)),
         (lambda c, x, p: interpolate.PPoly(c, x[::-1])(p), COEFFICIENTS, X, EVERYWHERE),
         (lambda c, x, p: interpolate.PPoly(c, x, axis=1)(p), _draw(2, 3, 5), X, INSIDE),
         (lambda c, x, p: interpolate.PPoly(c, x[::-1]).integrate(p[0], p[1]), COEFFICIENTS, X, LIMITS),
@@ -289,7 +287,7 @@ ROWS: list[Row] = [
             (lambda g, h, v, p, m=m: interpolate.interpn((g, h), v, p, m), GRID, OTHER_GRID, ON_PLANE, AT_PLANE)
             for m in ("linear", "pchip")
         ),
-        remark="not with `method=\"splinef2d\"`",
+        remark='not with `method="splinef2d"`',
     ),
     refused(
         ("fgrad.scipy.interpolate.interpn with method='splinef2d'",),

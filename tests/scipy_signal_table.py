@@ -145,7 +145,7 @@ ROWS: list[Row] = [
         ),
         (partial(signal.filtfilt, axis=0, padlen=3), NUMERATOR, DENOMINATOR, COLUMNS_OF_IT),
         (partial(signal.filtfilt, axis=0, padlen=0), NUMERATOR, DENOMINATOR, COLUMNS_OF_IT),
-        remark="not with `method=\"gust\"`",
+        remark='not with `method="gust"`',
     ),
     refused(
         ("fgrad.scipy.signal.filtfilt with method='gust'",),

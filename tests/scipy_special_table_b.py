@@ -72,17 +72,22 @@ _BESSEL = [
     of_order("scipy.special.hankel2e", (lambda z: special.hankel2e(1.5, z), LARGE)),
     *(
         complex_too(
-            f"fgrad.scipy.special.{name}", lambda z, name=name: getattr(ours, name)(1.5, z),
-            *(lambda z, name=name, n=n: getattr(ours, name)([[0], [2]], z, n) for n in (0, 2)), at=POSITIVE,
+            f"fgrad.scipy.special.{name}",
+            lambda z, name=name: getattr(ours, name)(1.5, z),
+            *(lambda z, name=name, n=n: getattr(ours, name)([[0], [2]], z, n) for n in (0, 2)),
+            at=POSITIVE,
             remark=constants("v"),
         )
         for name in ("jvp", "yvp", "ivp", "kvp", "h1vp", "h2vp")
     ),
     *(
         complex_too(
-            f"fgrad.scipy.special.{name}", lambda z, name=name: getattr(ours, name)(A([[0], [1], [4]]), z),
-            lambda z, name=name: getattr(ours, name)(0, z, True), lambda z, name=name: getattr(ours, name)(3, z, True),
-            at=POSITIVE, remark=constants("n"),
+            f"fgrad.scipy.special.{name}",
+            lambda z, name=name: getattr(ours, name)(A([[0], [1], [4]]), z),
+            lambda z, name=name: getattr(ours, name)(0, z, True),
+            lambda z, name=name: getattr(ours, name)(3, z, True),
+            at=POSITIVE,
+            remark=constants("n"),
         )
         for name in ("spherical_jn", "spherical_yn", "spherical_in", "spherical_kn")
     ),
@@ -96,19 +101,27 @@ _AIRY = [
 
 _STRUVE = [
     real(
-        "scipy.special.struve", lambda x: special.struve(A([[-0.7], [0.0], [2.5]]), x),
-        (lambda x: special.struve(1, x), BOTH), at=POSITIVE, remark=constants("v"),
+        "scipy.special.struve",
+        lambda x: special.struve(A([[-0.7], [0.0], [2.5]]), x),
+        (lambda x: special.struve(1, x), BOTH),
+        at=POSITIVE,
+        remark=constants("v"),
     ),
     real(
-        "scipy.special.modstruve", lambda x: special.modstruve(A([[-0.7], [0.0], [2.5]]), x),
-        (lambda x: special.modstruve(1, x), BOTH), at=POSITIVE, remark=constants("v"),
+        "scipy.special.modstruve",
+        lambda x: special.modstruve(A([[-0.7], [0.0], [2.5]]), x),
+        (lambda x: special.modstruve(1, x), BOTH),
+        at=POSITIVE,
+        remark=constants("v"),
     ),
     *each(real, "scipy.special.ber scipy.special.bei scipy.special.berp scipy.special.beip", at=BOTH),
     *each(real, "scipy.special.ker scipy.special.kei scipy.special.kerp scipy.special.keip", at=POSITIVE),
     real("scipy.special.kelvin", at=POSITIVE),
     real(
-        "scipy.special.besselpoly", lambda a: special.besselpoly(a, A([[0.0], [1.3]]), A([[1.0], [0.4]])),
-        at=A([0.3, 1.2, 3.3]), remark=constants("lmb, nu"),
+        "scipy.special.besselpoly",
+        lambda a: special.besselpoly(a, A([[0.0], [1.3]]), A([[1.0], [0.4]])),
+        at=A([0.3, 1.2, 3.3]),
+        remark=constants("lmb, nu"),
     ),
     *each(
         real,
@@ -126,24 +139,39 @@ _ELLIPTIC = [
     real("scipy.special.ellipeinc", at=(A([-7.0, -0.4, 1.3, 4.6]), A([0.7, -2.2, 0.3, 0.9]))),
     real("scipy.special.ellipj", at=(A([-7.0, -0.4, 1.3, 4.6]), A([0.7, 0.2, 0.3, 0.9]))),
     complex_too(
-        "scipy.special.elliprc", special.elliprc, only_real(special.elliprc, FIRST, -SECOND),
-        (special.elliprc, FIRST, FIRST), at=(FIRST, SECOND),
+        "scipy.special.elliprc",
+        special.elliprc,
+        only_real(special.elliprc, FIRST, -SECOND),
+        (special.elliprc, FIRST, FIRST),
+        at=(FIRST, SECOND),
     ),
     complex_too(
-        "scipy.special.elliprd", special.elliprd, only_real(lambda y, z: special.elliprd(0.0, y, z), FIRST, SECOND),
-        (special.elliprd, FIRST, FIRST, FIRST), at=(FIRST, SECOND, THIRD),
+        "scipy.special.elliprd",
+        special.elliprd,
+        only_real(lambda y, z: special.elliprd(0.0, y, z), FIRST, SECOND),
+        (special.elliprd, FIRST, FIRST, FIRST),
+        at=(FIRST, SECOND, THIRD),
     ),
     complex_too(
-        "scipy.special.elliprf", special.elliprf, only_real(lambda y, z: special.elliprf(0.0, y, z), FIRST, SECOND),
-        (special.elliprf, FIRST, FIRST, FIRST), at=(FIRST, SECOND, THIRD),
+        "scipy.special.elliprf",
+        special.elliprf,
+        only_real(lambda y, z: special.elliprf(0.0, y, z), FIRST, SECOND),
+        (special.elliprf, FIRST, FIRST, FIRST),
+        at=(FIRST, SECOND, THIRD),
     ),
     complex_too(
-        "scipy.special.elliprg", special.elliprg, only_real(lambda y, z: special.elliprg(0.0, y, z), FIRST, SECOND),
-        (special.elliprg, FIRST, FIRST, FIRST), at=(FIRST, SECOND, THIRD),
+        "scipy.special.elliprg",
+        special.elliprg,
+        only_real(lambda y, z: special.elliprg(0.0, y, z), FIRST, SECOND),
+        (special.elliprg, FIRST, FIRST, FIRST),
+        at=(FIRST, SECOND, THIRD),
     ),
     complex_too(
-        "scipy.special.elliprj", special.elliprj, (special.elliprj, FIRST, FIRST, FIRST, FIRST),
-        only_real(special.elliprj, FIRST, SECOND, THIRD, -FOURTH), at=(FIRST, SECOND, THIRD, FOURTH),
+        "scipy.special.elliprj",
+        special.elliprj,
+        (special.elliprj, FIRST, FIRST, FIRST, FIRST),
+        only_real(special.elliprj, FIRST, SECOND, THIRD, -FOURTH),
+        at=(FIRST, SECOND, THIRD, FOURTH),
     ),
 ]
 
@@ -158,8 +186,12 @@ _INTEGRALS = [
     real("scipy.special.modfresnelm", at=A([0.3, 1.2, 2.6, 4.4])),
     complex_too("scipy.special.spence", special.spence, only_real(special.spence, A([0.93, 1.02, 1.1])), at=POSITIVE),
     complex_too(
-        "fgrad.scipy.special.lambertw", ours.lambertw, lambda z: ours.lambertw(z, [[-1], [2]]),
-        only_real(ours.lambertw, A([-1.7, -0.35, -0.2])), at=POSITIVE, remark=constants("k"),
+        "fgrad.scipy.special.lambertw",
+        ours.lambertw,
+        lambda z: ours.lambertw(z, [[-1], [2]]),
+        only_real(ours.lambertw, A([-1.7, -0.35, -0.2])),
+        at=POSITIVE,
+        remark=constants("k"),
     ),
     complex_too("scipy.special.wrightomega", special.wrightomega, only_real(special.wrightomega, BOTH), at=POSITIVE),
 ]
@@ -187,13 +219,24 @@ _POLYNOMIALS = [
     polynomial("eval_sh_jacobi", (2.7, 1.2), "n, p, q", at=SHIFTED),
     polynomial("eval_laguerre", at=MODERATE),
     polynomial("eval_genlaguerre", (0.7,), "n, alpha", at=MODERATE),
-    real("scipy.special.eval_hermite", lambda x: special.eval_hermite(DEGREES_OF_POLYNOMIALS, x), at=BOTH / 3,
-         remark=constants("n")),
-    real("scipy.special.eval_hermitenorm", lambda x: special.eval_hermitenorm(DEGREES_OF_POLYNOMIALS, x), at=BOTH / 3,
-         remark=constants("n")),
     real(
-        "scipy.special.lpmv", lambda x: special.lpmv(A([[0], [1], [-2], [3]]), 3, x),
-        lambda x: special.lpmv(A([[0], [1], [-2]]), 2.6, x), at=UNIT, remark=constants("m, v"),
+        "scipy.special.eval_hermite",
+        lambda x: special.eval_hermite(DEGREES_OF_POLYNOMIALS, x),
+        at=BOTH / 3,
+        remark=constants("n"),
+    ),
+    real(
+        "scipy.special.eval_hermitenorm",
+        lambda x: special.eval_hermitenorm(DEGREES_OF_POLYNOMIALS, x),
+        at=BOTH / 3,
+        remark=constants("n"),
+    ),
+    real(
+        "scipy.special.lpmv",
+        lambda x: special.lpmv(A([[0], [1], [-2], [3]]), 3, x),
+        lambda x: special.lpmv(A([[0], [1], [-2]]), 2.6, x),
+        at=UNIT,
+        remark=constants("m, v"),
     ),
     real("fgrad.scipy.special.diric", lambda x: ours.diric(x, A([[1], [2], [5]])), at=BOTH, remark=constants("n")),
 ]
@@ -201,65 +244,97 @@ _POLYNOMIALS = [
 if hasattr(special, "sph_harm_y"):
     _POLYNOMIALS += [
         real(
-            "fgrad.scipy.special.legendre_p", lambda z: ours.legendre_p(DEGREES_OF_POLYNOMIALS, z),
-            lambda z: ours.legendre_p(5, z, diff_n=2), at=UNIT, remark=constants("n"),
+            "fgrad.scipy.special.legendre_p",
+            lambda z: ours.legendre_p(DEGREES_OF_POLYNOMIALS, z),
+            lambda z: ours.legendre_p(5, z, diff_n=2),
+            at=UNIT,
+            remark=constants("n"),
         ),
         real(
-            "fgrad.scipy.special.legendre_p_all", lambda z: ours.legendre_p_all(4, z),
-            lambda z: ours.legendre_p_all(2, z, diff_n=1), at=UNIT,
+            "fgrad.scipy.special.legendre_p_all",
+            lambda z: ours.legendre_p_all(4, z),
+            lambda z: ours.legendre_p_all(2, z, diff_n=1),
+            at=UNIT,
         ),
         real(
-            "fgrad.scipy.special.assoc_legendre_p", lambda z: ours.assoc_legendre_p(4, A([[0], [1], [-2], [5]]), z),
+            "fgrad.scipy.special.assoc_legendre_p",
+            lambda z: ours.assoc_legendre_p(4, A([[0], [1], [-2], [5]]), z),
             lambda z: ours.assoc_legendre_p(3, 2, z, diff_n=2),
-            lambda z: ours.assoc_legendre_p(3, A([[1], [-3]]), z, norm=True, diff_n=1), at=UNIT,
+            lambda z: ours.assoc_legendre_p(3, A([[1], [-3]]), z, norm=True, diff_n=1),
+            at=UNIT,
             remark=constants("n, m") + "; not of complex numbers, nor with branch_cut=3",
         ),
         real(
-            "fgrad.scipy.special.assoc_legendre_p_all", lambda z: ours.assoc_legendre_p_all(3, 2, z),
-            lambda z: ours.assoc_legendre_p_all(1, 2, z, norm=True, diff_n=1), at=UNIT,
+            "fgrad.scipy.special.assoc_legendre_p_all",
+            lambda z: ours.assoc_legendre_p_all(3, 2, z),
+            lambda z: ours.assoc_legendre_p_all(1, 2, z, norm=True, diff_n=1),
+            at=UNIT,
             remark="not of complex numbers, nor with branch_cut=3",
         ),
         real(
-            "fgrad.scipy.special.sph_legendre_p", lambda t: ours.sph_legendre_p(4, A([[0], [1], [-2], [5]]), t),
-            lambda t: ours.sph_legendre_p(3, 1, t, diff_n=2), at=ANGLES, remark=constants("n, m"),
+            "fgrad.scipy.special.sph_legendre_p",
+            lambda t: ours.sph_legendre_p(4, A([[0], [1], [-2], [5]]), t),
+            lambda t: ours.sph_legendre_p(3, 1, t, diff_n=2),
+            at=ANGLES,
+            remark=constants("n, m"),
         ),
         real(
-            "fgrad.scipy.special.sph_legendre_p_all", lambda t: ours.sph_legendre_p_all(3, 2, t),
-            lambda t: ours.sph_legendre_p_all(1, 1, t, diff_n=1), at=ANGLES,
+            "fgrad.scipy.special.sph_legendre_p_all",
+            lambda t: ours.sph_legendre_p_all(3, 2, t),
+            lambda t: ours.sph_legendre_p_all(1, 1, t, diff_n=1),
+            at=ANGLES,
         ),
         real(
-            "fgrad.scipy.special.sph_harm_y", lambda t, p: ours.sph_harm_y(4, A([[0], [1], [-2]]), t, p),
-            lambda t, p: ours.sph_harm_y(3, 1, t, p, diff_n=1), lambda t, p: ours.sph_harm_y(3, 1, t, p, diff_n=2),
-            (lambda p: ours.sph_harm_y(3, -2, 0.7, p), ANGLES), at=(ANGLES, BOTH[:4]), remark=constants("n, m"),
+            "fgrad.scipy.special.sph_harm_y",
+            lambda t, p: ours.sph_harm_y(4, A([[0], [1], [-2]]), t, p),
+            lambda t, p: ours.sph_harm_y(3, 1, t, p, diff_n=1),
+            lambda t, p: ours.sph_harm_y(3, 1, t, p, diff_n=2),
+            (lambda p: ours.sph_harm_y(3, -2, 0.7, p), ANGLES),
+            at=(ANGLES, BOTH[:4]),
+            remark=constants("n, m"),
         ),
         real(
-            "fgrad.scipy.special.sph_harm_y_all", lambda t, p: ours.sph_harm_y_all(3, 2, t, p),
-            lambda t, p: ours.sph_harm_y_all(1, 1, t, p, diff_n=2), at=(ANGLES, BOTH[:4]),
+            "fgrad.scipy.special.sph_harm_y_all",
+            lambda t, p: ours.sph_harm_y_all(3, 2, t, p),
+            lambda t, p: ours.sph_harm_y_all(1, 1, t, p, diff_n=2),
+            at=(ANGLES, BOTH[:4]),
         ),
     ]
 
 _HYPERGEOMETRIC = [
     complex_too(
-        "scipy.special.hyp0f1", lambda z: special.hyp0f1(A([[0.7], [3.0]]), z),
-        only_real(lambda z: special.hyp0f1(1.3, z), 3 * BOTH), at=POSITIVE, remark=constants("v"),
+        "scipy.special.hyp0f1",
+        lambda z: special.hyp0f1(A([[0.7], [3.0]]), z),
+        only_real(lambda z: special.hyp0f1(1.3, z), 3 * BOTH),
+        at=POSITIVE,
+        remark=constants("v"),
     ),
     complex_too(
-        "scipy.special.hyp1f1", lambda z: special.hyp1f1(A([[0.7], [-2.0]]), 1.3, z),
-        only_real(lambda z: special.hyp1f1(0.7, 2.3, z), BOTH), at=POSITIVE, remark=constants("a, b"),
+        "scipy.special.hyp1f1",
+        lambda z: special.hyp1f1(A([[0.7], [-2.0]]), 1.3, z),
+        only_real(lambda z: special.hyp1f1(0.7, 2.3, z), BOTH),
+        at=POSITIVE,
+        remark=constants("a, b"),
     ),
     complex_too(
-        "scipy.special.hyp2f1", lambda z: special.hyp2f1(A([[0.7], [-2.0]]), 1.3, 2.1, z),
-        only_real(lambda z: special.hyp2f1(0.7, 1.3, 2.1, z), A([-30.0, -2.2, 0.95])), at=UNIT,
+        "scipy.special.hyp2f1",
+        lambda z: special.hyp2f1(A([[0.7], [-2.0]]), 1.3, 2.1, z),
+        only_real(lambda z: special.hyp2f1(0.7, 1.3, 2.1, z), A([-30.0, -2.2, 0.95])),
+        at=UNIT,
         remark=constants("a, b, c"),
     ),
     real(
-        "scipy.special.hyperu", lambda x: special.hyperu(A([[0.7], [-2.0]]), 1.3, x), at=POSITIVE,
+        "scipy.special.hyperu",
+        lambda x: special.hyperu(A([[0.7], [-2.0]]), 1.3, x),
+        at=POSITIVE,
         remark=constants("a, b"),
     ),
     *(
         real(
-            f"scipy.special.{name}", lambda x, name=name: getattr(special, name)(A([[0.3], [1.0]]), 1.3, x),
-            at=POSITIVE[:4], remark=constants("a, b"),
+            f"scipy.special.{name}",
+            lambda x, name=name: getattr(special, name)(A([[0.3], [1.0]]), 1.3, x),
+            at=POSITIVE[:4],
+            remark=constants("a, b"),
         )
         for name in ("wright_bessel", "log_wright_bessel")
         if hasattr(special, name)
@@ -277,8 +352,12 @@ def spheroidal(name: str, value: float, at: Any) -> list[Row]:
     function, handed = getattr(special, name), getattr(special, f"{name}_cv")
     return [
         real(f"scipy.special.{name}", lambda x: function(1, 2, _DOUBLE, x), at=at, remark=constants("m, n, c")),
-        real(f"scipy.special.{name}_cv", lambda x: handed(1, 2, _DOUBLE, value, x), at=at,
-             remark=constants("m, n, c, cv")),
+        real(
+            f"scipy.special.{name}_cv",
+            lambda x: handed(1, 2, _DOUBLE, value, x),
+            at=at,
+            remark=constants("m, n, c, cv"),
+        ),
     ]
 
 
@@ -293,23 +372,29 @@ def characteristic(name: str, argument: str, *points: Any) -> Row:
 _EQUATIONS = [
     *(
         real(
-            f"scipy.special.{name}", lambda x, name=name: getattr(special, name)(A([[-0.7], [2.0], [3.4]]), x),
-            at=BOTH / 3, remark=constants("v"),
+            f"scipy.special.{name}",
+            lambda x, name=name: getattr(special, name)(A([[-0.7], [2.0], [3.4]]), x),
+            at=BOTH / 3,
+            remark=constants("v"),
         )
         for name in ("pbdv", "pbvv")
     ),
     real("scipy.special.pbwa", lambda x: special.pbwa(A([[-0.7], [2.0]]), x), at=MODERATE, remark=constants("a")),
     *(
         real(
-            f"scipy.special.{name}", lambda x, name=name: getattr(special, name)(A([[1], [2]]), 1.5, x), at=DEGREES,
+            f"scipy.special.{name}",
+            lambda x, name=name: getattr(special, name)(A([[1], [2]]), 1.5, x),
+            at=DEGREES,
             remark=constants("m, q"),
         )
         for name in ("mathieu_cem", "mathieu_sem")
     ),
     *(
         real(
-            f"scipy.special.{name}", lambda x, name=name: getattr(special, name)(A([[1], [2]]), 1.5, x),
-            at=A([0.3, 0.9, 1.4]), remark=constants("m, q"),
+            f"scipy.special.{name}",
+            lambda x, name=name: getattr(special, name)(A([[1], [2]]), 1.5, x),
+            at=A([0.3, 0.9, 1.4]),
+            remark=constants("m, q"),
         )
         for name in ("mathieu_modcem1", "mathieu_modcem2", "mathieu_modsem1", "mathieu_modsem2")
     ),

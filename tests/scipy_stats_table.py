@@ -1,6 +1,6 @@
 """What fgrad does with the distributions of `scipy.stats`: rows as in `coverage_table.py`.
 
-    ROWS    a row for each method of each distribution that is offered, with calls
+ROWS    a row for each method of each distribution that is offered, with calls
 """
 
 from __future__ import annotations

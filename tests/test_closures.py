@@ -7,8 +7,8 @@ import pytest
 
 import fgrad as fg
 from fgrad import errors
-from fgrad.transforms.closures import Closure
-from fgrad.transforms.vectors import raveled
+from fgrad.rules.closures import Closure
+from fgrad.rules.vectors import raveled
 
 
 def seen_by(loss: Any, *args: Any) -> list[Any]:

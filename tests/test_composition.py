@@ -783,8 +783,10 @@ def check(name, names):
 @functools.cache
 def expected(name, names):
     at = elements(CASES[name].point)
-    return tmap(lambda leaf: array_of(leaf.shape, lambda index: leaf[index].at(at)).astype(float),
-                field_by_names(name, names).result)
+    return tmap(
+        lambda leaf: array_of(leaf.shape, lambda index: leaf[index].at(at)).astype(float),
+        field_by_names(name, names).result,
+    )
 
 
 def compare(found, wanted):
@@ -805,7 +807,6 @@ def compare(found, wanted):
         assert len(found) == len(wanted)
         for one, other in zip(found, wanted, strict=True):
             compare(one, other)
-
 
 
 # The compositions

@@ -96,9 +96,7 @@ def test_reverse_mode_is_the_transpose_of_forward_mode(f, points):
     tangents = [x for x, kept in zip(arrays(tangents), floating, strict=True) if kept]
     weights = weights_of(value)
     several = [x for x, kept in zip(arrays(weights), floating, strict=True) if kept]
-    np.testing.assert_allclose(
-        inner(several, tangents), inner(pullback(weights), directions), rtol=1e-9, atol=1e-9
-    )
+    np.testing.assert_allclose(inner(several, tangents), inner(pullback(weights), directions), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(("f", "points"), cases(table.DIFFERENTIABLE))

@@ -17,7 +17,7 @@ from fgrad.core.primitive import PRIMITIVES, Primitive
 from fgrad.core.tree import flatten
 from fgrad.debugging import notes
 from fgrad.extend import defjvp, defvjp, register_primitive
-from fgrad.transforms import custom
+from fgrad.rules import custom
 
 LINE = r"\n  at test_debug_nans\.py:\d+: .*"
 

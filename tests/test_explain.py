@@ -13,7 +13,7 @@ from helpers import plain
 import fgrad as fg
 from fgrad import errors
 from fgrad.debugging.explain import Explanation, Explanations
-from fgrad.tape import contents_of, record_of
+from fgrad.tapes.tape import contents_of, record_of
 
 HERE = r"^test_explain\.py:\d+: "
 

@@ -154,7 +154,11 @@ def test_products_serve_scipy():
         return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
 
     found = scipy.optimize.minimize(
-        rosenbrock, np.zeros(4), jac=fg.grad(rosenbrock), hessp=fg.hvp(rosenbrock), method="Newton-CG",
+        rosenbrock,
+        np.zeros(4),
+        jac=fg.grad(rosenbrock),
+        hessp=fg.hvp(rosenbrock),
+        method="Newton-CG",
         options={"xtol": 1e-12},
     )
     np.testing.assert_allclose(found.x, np.ones(4), atol=1e-6)

@@ -91,16 +91,25 @@ TABLE = [
     ("nan_to_num", np.nan_to_num, [NAN, INF, 2.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]),
     ("logsumexp of -inf", logsumexp, [-INF, -INF], [0.0, 0.0], None),
     ("logaddexp of -inf", lambda x: np.logaddexp(x, x), [-INF], [0.0], None),
-    *((f"norm {p!r} of 0", lambda x, p=p: np.linalg.norm(x, p), [0.0, 0.0], [0.0, 0.0], None)
-      for p in (None, 1, 2, 3, 1.5, 0.5, -1, INF, -INF, 0)),
-    *((f"norm {p!r} of a matrix of 0", lambda x, p=p: np.linalg.norm(x.reshape(2, 2), p), [0.0] * 4, [0.0] * 4, None)
-      for p in ("fro", "nuc", 1, -1, 2, -2, INF, -INF)),
+    *(
+        (f"norm {p!r} of 0", lambda x, p=p: np.linalg.norm(x, p), [0.0, 0.0], [0.0, 0.0], None)
+        for p in (None, 1, 2, 3, 1.5, 0.5, -1, INF, -INF, 0)
+    ),
+    *(
+        (f"norm {p!r} of a matrix of 0", lambda x, p=p: np.linalg.norm(x.reshape(2, 2), p), [0.0] * 4, [0.0] * 4, None)
+        for p in ("fro", "nuc", 1, -1, 2, -2, INF, -INF)
+    ),
     ("norm of 0, twice", np.linalg.norm, [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]),
     ("norm 0.5 with a 0", lambda x: np.linalg.norm(x, 0.5), [0.0, 4.0], [0.0, 1.0], [0.0, 0.0]),
     ("norm inf of equal ones", lambda x: np.linalg.norm(x, INF), [1.0, -1.0], [0.5, -0.5], [0.0, 0.0]),
     ("norm 2 of equal ones", lambda x: np.linalg.norm(x.reshape(2, 2), 2), [1.0, 0, 0, 1], [0.5, 0, 0, 0.5], None),
-    ("norm nuc of rank 1", lambda x: np.linalg.norm(x.reshape(2, 2), "nuc"), [2.0, 0, 0, 0], [1, 0, 0, 0],
-     [0, 0.5, 0.5, 0]),
+    (
+        "norm nuc of rank 1",
+        lambda x: np.linalg.norm(x.reshape(2, 2), "nuc"),
+        [2.0, 0, 0, 0],
+        [1, 0, 0, 0],
+        [0, 0.5, 0.5, 0],
+    ),
     ("norm -2 of rank 1", lambda x: np.linalg.norm(x.reshape(2, 2), -2), [2.0, 0, 0, 0], [0.0] * 4, None),
     ("det of rank 1", lambda x: np.linalg.det(x.reshape(2, 2)), [1.0, 2, 2, 4], [4, -2, -2, 1], [1, -1, -1, 1]),
     ("det of 0", lambda x: np.linalg.det(x.reshape(2, 2)), [0.0] * 4, [0.0] * 4, [1, -1, -1, 1]),

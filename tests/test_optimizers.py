@@ -1214,7 +1214,7 @@ def test_an_average_without_bias():
         average.apply([w.assign(values)])
         total, weight = 0.9 * total + 0.1 * np.array(values), 0.9 * weight + 0.1
         np.testing.assert_allclose(np.asarray(average.average(w)), total / weight, rtol=1e-14)
-        assert weight == pytest.approx(1 - 0.9 ** average._step)
+        assert weight == pytest.approx(1 - 0.9**average._step)
 
 
 def test_averages_in_place_of_variables():

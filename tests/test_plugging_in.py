@@ -22,7 +22,7 @@ from test_optimizer_traces import EVERY, make
 import fgrad as fg
 import fgrad.numpy as fnp
 from fgrad import errors
-from fgrad.columns import OPERANDS
+from fgrad.core.operands import OPERANDS
 from fgrad.optimizers import Adam, GradientDescent, Momentum, run, schedules
 from fgrad.testing import check_grads
 

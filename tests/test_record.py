@@ -17,8 +17,8 @@ import fgrad.numpy as fnp
 from fgrad import errors
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.core.tensor import Tensor, settle
+from fgrad.graphs.record import Graph, RecordTrace, trace
 from fgrad.testing import calls
-from fgrad.transforms.record import Graph, RecordTrace, trace
 
 X = np.array([0.5, 1.5, -2.0])
 Y = np.array([1.0, -1.0, 3.0])
@@ -115,20 +115,24 @@ def test_the_text_of_constants_variables_and_several_outputs():
         return left * w, right, np.array([1.0, 2.0]), "done"
 
     graph = trace(f)(np.ones(4))
-    assert repr(graph) == str(graph) == (
-        "graph of f\n"
-        "inputs     a: float64[4] = x\n"
-        "variables  b: float32[] = w\n"
-        "constants  k0: float64[3,4]\n"
-        "           c: float64[3] = matmul k0 a\n"
-        "           d: float64[3] = matmul k0 a\n"
-        "           e: float64[3] = add c d\n"
-        "           f: float64[1], g: float64[2] = split[sections=(1,), axis=0] e\n"
-        "           h: float64[1] = multiply f b\n"
-        "outputs    [0] = h: float64[1]\n"
-        "           [1] = g: float64[2]\n"
-        "           [2] = [1.0, 2.0]\n"
-        "           [3] = 'done'"
+    assert (
+        repr(graph)
+        == str(graph)
+        == (
+            "graph of f\n"
+            "inputs     a: float64[4] = x\n"
+            "variables  b: float32[] = w\n"
+            "constants  k0: float64[3,4]\n"
+            "           c: float64[3] = matmul k0 a\n"
+            "           d: float64[3] = matmul k0 a\n"
+            "           e: float64[3] = add c d\n"
+            "           f: float64[1], g: float64[2] = split[sections=(1,), axis=0] e\n"
+            "           h: float64[1] = multiply f b\n"
+            "outputs    [0] = h: float64[1]\n"
+            "           [1] = g: float64[2]\n"
+            "           [2] = [1.0, 2.0]\n"
+            "           [3] = 'done'"
+        )
     )
 
 

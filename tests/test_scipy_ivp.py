@@ -1063,9 +1063,12 @@ def test_odeint_in_its_other_forms():
 
     for options in ({}, {"Dfun": dfun}, {"hmax": 0.1}, {"mxstep": 1000, "rtol": 1e-9, "atol": 1e-9}):
         value, slope = fg.value_and_grad(lambda w: last(w, **options)[-1, 0])(1.3)
-        assert value.item() == scipy.integrate.odeint(
-            lambda t, y: oscillator(y, t, 1.3), [1.0, 0.0], [0.0, 1.0], tfirst=True, **options
-        )[-1, 0]
+        assert (
+            value.item()
+            == scipy.integrate.odeint(
+                lambda t, y: oscillator(y, t, 1.3), [1.0, 0.0], [0.0, 1.0], tfirst=True, **options
+            )[-1, 0]
+        )
         assert slope.item() == pytest.approx(-np.sin(1.3), rel=1e-6)
     for derivative in ("adjoint", "steps"):
         informations = []

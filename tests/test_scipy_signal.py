@@ -131,9 +131,7 @@ def test_a_filter_in_pieces_is_the_filter_of_the_whole():
 
     arguments = NUMERATOR, DENOMINATOR, x
     np.testing.assert_allclose(in_pieces(*arguments), whole(*arguments), rtol=1e-12)
-    for ours, expected in zip(
-        fg.vjp(in_pieces, *arguments)[1](x), fg.vjp(whole, *arguments)[1](x), strict=True
-    ):
+    for ours, expected in zip(fg.vjp(in_pieces, *arguments)[1](x), fg.vjp(whole, *arguments)[1](x), strict=True):
         np.testing.assert_allclose(ours, expected, rtol=1e-11)
 
 

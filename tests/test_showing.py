@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fgrad as fg
-from fgrad import showing
-from fgrad.tape import departures
+from fgrad.debugging import showing
+from fgrad.tapes.tape import departures
 
 V = np.array([1.0, 2.0])
 SEEN: list[str] = []
@@ -319,9 +319,7 @@ def test_traced_tensors_say_so_in_notebooks():
 
 def test_what_a_page_is_made_of_is_escaped():
     w = fg.Variable([1.0], name="<script>")
-    assert title(w._repr_html_()) == (
-        "<b>Variable</b> name=&#x27;&lt;script&gt;&#x27;, shape=(1,), dtype=float64"
-    )
+    assert title(w._repr_html_()) == ("<b>Variable</b> name=&#x27;&lt;script&gt;&#x27;, shape=(1,), dtype=float64")
     assert "<b>bold" not in fg.constant(np.array(["<b>bold</b>"]))._repr_html_()
 
 

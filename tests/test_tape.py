@@ -9,7 +9,7 @@ from helpers import along, plain
 
 import fgrad as fg
 from fgrad.errors import NoGradientWarning
-from fgrad.tape import gradients_on
+from fgrad.tapes.tape import gradients_on
 
 ZERO = fg.UnconnectedGradients.ZERO
 

@@ -19,7 +19,7 @@ from helpers import plain
 
 import fgrad as fg
 from fgrad import errors
-from fgrad.tape import departures
+from fgrad.tapes.tape import departures
 
 NONE, ZERO = fg.UnconnectedGradients.NONE, fg.UnconnectedGradients.ZERO
 Point = namedtuple("Point", ["x", "y"])
@@ -272,9 +272,7 @@ cases(
     "a position out of range",
     (pick([5]), Raises(ValueError, "position 5 is out of range: cubic was called with 2 positional arguments .* x, y")),
 )
-cases(
-    "an unknown name", (pick(["z"]), Raises(ValueError, "cubic has no parameter 'z'; its parameters are x, y"))
-)
+cases("an unknown name", (pick(["z"]), Raises(ValueError, "cubic has no parameter 'z'; its parameters are x, y")))
 cases(
     "names and positions mixed",
     (pick(["x", 1]), Raises(ValueError, r"params must be all names or all positions; got \['x', 1\]")),
@@ -762,9 +760,7 @@ def continued(persistent):
     return tape.gradient(z, x)
 
 
-cases(
-    "enter again after exit, tape not used up", (lambda: continued(False), 27.0), (lambda: continued(True), 27.0)
-)
+cases("enter again after exit, tape not used up", (lambda: continued(False), 27.0), (lambda: continued(True), 27.0))
 
 
 @case("enter again after a non-persistent tape was used", [None, 2.0])

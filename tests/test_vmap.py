@@ -115,7 +115,7 @@ def test_random_numbers_are_the_same_for_all():
 
 def test_variables_and_tapes():
     w = fg.Variable(2.0)
-    (gradient, _), = fg.implicit_gradients(lambda: np.sum(fg.vmap(lambda x: w * x)(X)))()
+    ((gradient, _),) = fg.implicit_gradients(lambda: np.sum(fg.vmap(lambda x: w * x)(X)))()
     assert gradient.item() == X.sum()
 
     def by_tape(x):

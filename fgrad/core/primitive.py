@@ -1,9 +1,9 @@
 """What fgrad knows of an operation: one table entry, and where NumPy's names find it.
 
-    Primitive(...)             the entry: implementation, rules, samples
-    UFUNCS[np.sin]             the primitive that answers a ufunc on Tensors
-    FUNCTIONS[np.sum]          the Python function that answers any other NumPy name
-    PRIMITIVES["sin"]          every primitive by name; the generic tests loop over it
+Primitive(...)             the entry: implementation, rules, samples
+UFUNCS[np.sin]             the primitive that answers a ufunc on Tensors
+FUNCTIONS[np.sum]          the Python function that answers any other NumPy name
+PRIMITIVES["sin"]          every primitive by name; the generic tests loop over it
 """
 
 from __future__ import annotations

@@ -20,10 +20,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fgrad import conversions, errors, names
-from fgrad.columns import OPERANDS, as_operand
+from fgrad import errors
+from fgrad.core import conversions
+from fgrad.core.operands import OPERANDS, as_operand
 from fgrad.core.primitive import FUNCTIONS, UFUNCS, Primitive
 from fgrad.core.tree import LEAVES, flatten, unflatten
+from fgrad.errors import hints
 
 NOTHING: Mapping[str, Any] = {}
 
@@ -222,7 +224,7 @@ class TensorLike:
     def __getattr__(self, name: str) -> Any:
         """Answer for ndarray's less common attributes and methods: by `FUNCTIONS`, or for the value alone."""
         if name.startswith("_") or not hasattr(np.ndarray, name):
-            raise names.missing_attribute(self, name)
+            raise hints.missing_attribute(self, name)
         member, value = getattr(np.ndarray, name), settle(self)
         if member in FUNCTIONS:
             answer = functools.partial(FUNCTIONS[member], self)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from fgrad.columns import as_leaf
+from fgrad.core.operands import as_leaf
 
 NAMESPACE = "fgrad"
 

@@ -17,16 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import errors
-from fgrad.accumulator import ForwardAccumulator
 from fgrad.core.tensor import BOXES, UNTRACED, box
 from fgrad.core.tree import flatten, paths, unflatten
-from fgrad.debugging.cuts import STOP
 from fgrad.debugging.explain import explain
 from fgrad.debugging.notes import Note, noting, raising_nothing
 from fgrad.debugging.reports import Reason, bullets, html_of, shown
 from fgrad.ops.tracing import example_of
-from fgrad.tape import GradientTape, gradient_of
+from fgrad.tapes.accumulator import ForwardAccumulator
+from fgrad.tapes.tape import GradientTape, gradient_of
 from fgrad.transforms.calls import Selection, name_of, place_name, select
+from fgrad.transforms.cuts import STOP
 from fgrad.transforms.linearization import check_result, differentiable
 from fgrad.transforms.reverse import vjp
 

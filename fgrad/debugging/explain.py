@@ -18,11 +18,11 @@ from fgrad import errors
 from fgrad.core.tensor import BOXES, UNTRACED, Tensor, box
 from fgrad.core.trace import ReverseTrace
 from fgrad.core.tree import flatten, paths, unflatten
-from fgrad.debugging.cuts import DEPARTURES, STOP, Exit, Outline, name_of_source
+from fgrad.core.variable import Variable
 from fgrad.debugging.notes import noting, raising_nothing
 from fgrad.debugging.passes import Pass, Step, path_of
 from fgrad.debugging.reports import Reason, bullets, counted, html_of, shown
-from fgrad.tape import (
+from fgrad.tapes.tape import (
     Contents,
     GradientTape,
     check_tensors,
@@ -34,8 +34,8 @@ from fgrad.tape import (
     seeded,
 )
 from fgrad.transforms.calls import Selection, name_of, place_name, select
+from fgrad.transforms.cuts import DEPARTURES, STOP, Exit, Outline, name_of_source
 from fgrad.transforms.linearization import check_result, differentiable, gradient_at_edge, is_number
-from fgrad.variable import Variable
 
 _ONE_LINE = 8
 _MOST_REASONS = 5

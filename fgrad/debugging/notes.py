@@ -25,7 +25,7 @@ from fgrad.core.tensor import BOXES
 from fgrad.core.trace import Guarded, Parts
 from fgrad.debugging.reports import counted, shown
 from fgrad.ops.tracing import example_of
-from fgrad.transforms import custom
+from fgrad.rules import custom
 from fgrad.transforms.calls import name_of
 
 Place = tuple[str, int]
@@ -398,4 +398,3 @@ def _check(note: Note, mode: str, what: str, given: Sequence[Any], result: Seque
             else "np.where(good, f(x), other) keeps what it does not choose out of the derivative."
         )
     )
-

@@ -1,8 +1,8 @@
 """What a pass over a record does on the way between targets and a source.
 
-    Pass(record, outline, key, cotangents)    runs the pass, and watches each pullback
-    ran.why_zero(name), ran.why_not_finite()  the operations at which the cotangent went bad
-    path_of(record, start, ends)              the operations on a way from one value to another
+Pass(record, outline, key, cotangents)    runs the pass, and watches each pullback
+ran.why_zero(name), ran.why_not_finite()  the operations at which the cotangent went bad
+path_of(record, start, ends)              the operations on a way from one value to another
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.trace import Edge, pull_back
-from fgrad.debugging.cuts import Outline
 from fgrad.debugging.notes import Note, NotedPullback, arrays_in
 from fgrad.debugging.reports import Reason, counted, shown
-from fgrad.tape import plain_value
+from fgrad.tapes.tape import plain_value
+from fgrad.transforms.cuts import Outline
 
 
 class Step(NamedTuple):

@@ -1,9 +1,9 @@
 """What reports are made of: reasons with the user's line, short texts for values, and HTML for notebooks.
 
-    Reason              one thing that was found
-    shown(x)            a value in a few words
-    html_of(text)       a report in a notebook
-    escaped(text)       what text is in HTML
+Reason              one thing that was found
+shown(x)            a value in a few words
+html_of(text)       a report in a notebook
+escaped(text)       what text is in HTML
 """
 
 from __future__ import annotations

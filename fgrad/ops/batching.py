@@ -33,9 +33,7 @@ def aligned(values: Sequence[Any], mapped: Sequence[bool], at_least: int = 0) ->
 
 def all_mapped(values: Sequence[Any], mapped: Sequence[bool], size: int) -> list[Any]:
     """Return arguments that all hold their examples, where need be the same one repeated."""
-    return [
-        v if m else np.broadcast_to(v, (size, *np.shape(v))) for v, m in zip(values, mapped, strict=True)
-    ]
+    return [v if m else np.broadcast_to(v, (size, *np.shape(v))) for v, m in zip(values, mapped, strict=True)]
 
 
 def elementwise_batch(primitive: Primitive) -> Batch:

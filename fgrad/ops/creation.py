@@ -222,9 +222,7 @@ def logspace(
 
 
 @answers(np.geomspace)
-def geomspace(
-    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
-) -> Any:
+def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
     """Return numbers of which each is the same multiple of the one before."""
     count = index(num)
     # NumPy, too, computes numbers of single precision in double here.
@@ -272,8 +270,25 @@ CONSTRUCTORS: dict[str, Any] = {
     **{
         name: _creating(getattr(np, name))
         for name in (
-            "zeros", "ones", "empty", "arange", "linspace", "logspace", "geomspace", "eye", "identity", "tri",
-            "indices", "fromiter", "fromstring", "frombuffer", "bartlett", "blackman", "hamming", "hanning", "kaiser",
+            "zeros",
+            "ones",
+            "empty",
+            "arange",
+            "linspace",
+            "logspace",
+            "geomspace",
+            "eye",
+            "identity",
+            "tri",
+            "indices",
+            "fromiter",
+            "fromstring",
+            "frombuffer",
+            "bartlett",
+            "blackman",
+            "hamming",
+            "hanning",
+            "kaiser",
         )
     },
 }

@@ -317,8 +317,6 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     for name, edge in (("to_begin", to_begin), ("to_end", to_end)):
         edge = np.zeros(0, ary.dtype) if edge is None else as_array(edge)
         if not np.can_cast(edge.dtype, ary.dtype, "same_kind"):
-            raise TypeError(
-                f"dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule."
-            )
+            raise TypeError(f"dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule.")
         edges.append(as_array(np.ravel(edge), ary.dtype))
     return np.concatenate([edges[0], difference, edges[1]])

@@ -238,12 +238,8 @@ elementwise(
 )
 elementwise(np.conjugate, lambda ans, x: lambda ct: np.conjugate(ct), scales=False)
 
-_real = elementwise(
-    np.real, lambda ans, x: identity, jvp=lambda tangents, ans, x: np.real(tangents[0]), scales=False
-)
-_imag = elementwise(
-    np.imag, _imaginary_part, jvp=lambda tangents, ans, x: np.imag(tangents[0]), scales=False
-)
+_real = elementwise(np.real, lambda ans, x: identity, jvp=lambda tangents, ans, x: np.real(tangents[0]), scales=False)
+_imag = elementwise(np.imag, _imaginary_part, jvp=lambda tangents, ans, x: np.imag(tangents[0]), scales=False)
 
 
 @answers(np.real)
@@ -417,9 +413,7 @@ def nonzero(a: Any) -> Any:
 
 
 @answers(np.clip)
-def clip(
-    a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None
-) -> Any:
+def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
     """Limit values to an interval; a bound that is met exactly shares the derivative with `a`."""
     lower = a_min if a_min is not None else min
     upper = a_max if a_max is not None else max
@@ -444,9 +438,7 @@ _round = constant_in_pieces(np.round, elementwise_batch, sample((3,), decimals=1
 
 
 @answers(np.ndarray.astype)
-def astype(
-    x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
-) -> Any:
+def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True) -> Any:
     """Convert to another dtype; a conversion to integers has the derivative 0."""
     dtype = np.dtype(dtype)
     if casting != "unsafe" and not np.can_cast(x.dtype, dtype, casting):

@@ -193,9 +193,7 @@ def linear(
     def forward(tangents: Sequence[Any], ans: Any, x: Any, **metadata: Any) -> Any:
         return apply(primitive, tangents, metadata)
 
-    primitive = Primitive(
-        name or implementation.__name__, implementation, (rule,), forward, samples=samples
-    )
+    primitive = Primitive(name or implementation.__name__, implementation, (rule,), forward, samples=samples)
     primitive.batch = batch(primitive) if batch else None
     return register(primitive)
 
@@ -245,9 +243,7 @@ def jointly_linear(
         filled = [np.zeros_like(x) if t is ZERO else t for x, t in zip(args, tangents, strict=True)]
         return apply(primitive, filled, metadata)
 
-    primitive = Primitive(
-        name or implementation.__name__, implementation, ForEach(rule), forward, samples=samples
-    )
+    primitive = Primitive(name or implementation.__name__, implementation, ForEach(rule), forward, samples=samples)
     primitive.batch = joining_batch(primitive)
     return register(primitive)
 

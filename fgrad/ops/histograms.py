@@ -198,9 +198,7 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = N
 
 
 @answers_traced(np.histogram2d)
-def histogram2d(
-    x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
-) -> Any:
+def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
     """Return how many points are in each cell of a plane, or the sum of their weights; and the edges."""
     if len(x) != len(y):
         raise ValueError("x and y must have the same length.")

@@ -99,9 +99,7 @@ _index: Primitive = register(
         "index",
         lambda x, *arrays, template: x[_joined(template, arrays)],
         _First(_index_rule),
-        lambda tangents, ans, x, *arrays, template: apply(
-            _index, (tangents[0], *arrays), {"template": template}
-        ),
+        lambda tangents, ans, x, *arrays, template: apply(_index, (tangents[0], *arrays), {"template": template}),
         masks=True,
         samples=_samples(lambda shape, key: (shape,)),
     )
@@ -142,8 +140,8 @@ _scatter: Primitive = register(
         "scatter",
         _scattered,
         _First(
-            lambda ans, values, *arrays, template, shape: lambda ct: apply(
-                _index, (ct, *arrays), {"template": template}
+            lambda ans, values, *arrays, template, shape: (
+                lambda ct: apply(_index, (ct, *arrays), {"template": template})
             )
         ),
         lambda tangents, ans, values, *arrays, template, shape: apply(
@@ -301,9 +299,7 @@ def _batched_scatter(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     shape = metadata["shape"]
     key = _BatchedKey(metadata["template"], arrays, mapped[1:], size, len(shape), True)
     (cotangent,) = all_mapped((cotangent,), mapped[:1], size)
-    return apply(
-        _scatter, (key.as_found(cotangent), *key.arrays), {"template": key.template, "shape": (size, *shape)}
-    )
+    return apply(_scatter, (key.as_found(cotangent), *key.arrays), {"template": key.template, "shape": (size, *shape)})
 
 
 def _batched_replace(values: Any, mapped: Any, size: int, metadata: Any) -> Any:

@@ -158,8 +158,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
         axes = plain_axis(axes)
         axes = (range(-axes, 0), range(axes))
     a_axes, b_axes = (
-        [i % np.ndim(x) for i in np.atleast_1d(plain_axis(axis)).tolist()]
-        for x, axis in zip((a, b), axes, strict=True)
+        [i % np.ndim(x) for i in np.atleast_1d(plain_axis(axis)).tolist()] for x, axis in zip((a, b), axes, strict=True)
     )
     a_shape, b_shape = np.shape(a), np.shape(b)
     if [a_shape[i] for i in a_axes] != [b_shape[i] for i in b_axes]:
@@ -174,9 +173,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     return np.reshape(np.matmul(left, right), [a_shape[i] for i in a_free] + [b_shape[i] for i in b_free])
 
 
-def _einsum_rule(
-    argnum: int, ans: Any, *operands: Any, subscripts: str, optimize: Any = False
-) -> Callable[[Any], Any]:
+def _einsum_rule(argnum: int, ans: Any, *operands: Any, subscripts: str, optimize: Any = False) -> Callable[[Any], Any]:
     """The cotangent is an einsum of the result's cotangent with the other operands.
 
     A label that only this operand has was summed: its axis is repeated afterwards. A label that this

@@ -1,10 +1,10 @@
 """The less common ways to call a ufunc, and those methods of arrays that the tensor does not define itself.
 
-    np.add(x, y, out=z, where=mask, dtype=...)      call_ufunc
-    np.subtract.reduce(x), .accumulate, .reduceat   folds, for every ufunc of two arguments
-    np.multiply.outer(x, y)                         broadcasting
-    np.add.at(x, key, v)                            a functional update of the handle `x`
-    x.diagonal(), x.sort(), x.flat, x.fill(0)       looked up by the tensor when it lacks a method
+np.add(x, y, out=z, where=mask, dtype=...)      call_ufunc
+np.subtract.reduce(x), .accumulate, .reduceat   folds, for every ufunc of two arguments
+np.multiply.outer(x, y)                         broadcasting
+np.add.at(x, key, v)                            a functional update of the handle `x`
+x.diagonal(), x.sort(), x.flat, x.fill(0)       looked up by the tensor when it lacks a method
 """
 
 from __future__ import annotations

@@ -29,9 +29,7 @@ def _core_last(name: str, x: Any, y: Any, axes: Any, dtype: Any) -> tuple[Any, A
         return *arrays, None
     named = [(each,) if np.ndim(each) == 0 else tuple(each) for each in axes]
     named += [tuple(range(-count, 0)) for count in counts[len(named) :]]
-    moved = (
-        np.moveaxis(each, own, range(-len(own), 0)) for each, own in zip(arrays, named[:2], strict=True)
-    )
+    moved = (np.moveaxis(each, own, range(-len(own), 0)) for each, own in zip(arrays, named[:2], strict=True))
     return *moved, named[2]
 
 
@@ -95,9 +93,7 @@ def kron(a: Any, b: Any) -> Any:
 
 
 @answers(np.cross)
-def cross(
-    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
-) -> Any:
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
     """Return the vectors at right angles to two others, of three elements each."""
     if axis is not None:
         axisa = axisb = axisc = axis

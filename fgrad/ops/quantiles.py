@@ -76,9 +76,7 @@ def _middle(rows: Any, counts: Any) -> Any:
 def _median(function: Any, skips_nan: bool) -> None:
     """Let `median` or `nanmedian` be the middle of each row."""
 
-    def answer(
-        a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False
-    ) -> Any:
+    def answer(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
         a = as_array(a)
         axes, keepdims = _axes(axis, a.ndim), _kept(keepdims)
         if not a.size:

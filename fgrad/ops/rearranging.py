@@ -384,5 +384,3 @@ def ix_(*args: Any) -> tuple[Any, ...]:
     return tuple(
         reshape(x, tuple(-1 if axis == place else 1 for axis in range(len(arrays)))) for place, x in enumerate(arrays)
     )
-
-

@@ -93,6 +93,7 @@ def _extremum_tangent(tangents: Any, ans: Any, x: Any, axis: Axis = None, keepdi
 
 _REAL_SAMPLES = tuple(sample(*s.shapes, complex=False, **s.metadata) for s in _SAMPLES)
 
+
 def _reducing(primitive: Primitive) -> Primitive:
     """Register a reduction with its batching rule."""
     primitive.batch = reduction_batch(primitive)
@@ -480,9 +481,7 @@ def _truth(function: Any, neutral: bool) -> None:
     """Let `all` or `any` take a mask, too."""
     primitive = _without_derivative(function, reduction_batch, *_INDEX_SAMPLES)
 
-    def answer(
-        a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, *, where: Any = True
-    ) -> Any:
+    def answer(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
         a = _prepared(a, None)
         if where is not True:
             a = masked(np.not_equal(a, 0), where, neutral)

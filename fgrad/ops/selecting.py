@@ -324,4 +324,3 @@ def _as_text(function: Any) -> None:
 
 for _function in (np.array_str, np.array2string):
     _as_text(_function)
-

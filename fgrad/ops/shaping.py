@@ -135,6 +135,7 @@ _function: Any
 for _function in (np.swapaxes, np.moveaxis, np.rollaxis, np.matrix_transpose):
     answers(_function)(_permutation(_function))
 
+
 def _repeated(x: Any, shape: tuple[int, ...]) -> Any:
     """Return what `np.broadcast_to` does; of an array with the same number of axes in a third of the time."""
     if type(x) is not np.ndarray or x.ndim != len(shape) or not x.flags.c_contiguous:
@@ -257,9 +258,7 @@ _stack = jointly_linear(
 
 
 @answers(np.stack)
-def stack(
-    arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
-) -> Any:
+def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
     """Join arrays of one shape along a new axis.
 
     Args:

@@ -79,9 +79,7 @@ def _out_of_span(ct_u: Any, u: Any, turned: Any, inverse: Any, is_zero: Any) -> 
     return rest * inverse[..., None, :]
 
 
-def _svd_rule(
-    ans: Any, a: Any, full_matrices: bool, hermitian: bool
-) -> Callable[[Any], Any]:
+def _svd_rule(ans: Any, a: Any, full_matrices: bool, hermitian: bool) -> Callable[[Any], Any]:
 
     def pullback(cts: Any) -> Any:
         u, s, vh = ans
@@ -130,9 +128,7 @@ def _turned(u: Any, du_inner: Any, moved: Any, inverse: Any) -> Any:
     return turned if u.shape[-2] == u.shape[-1] else turned + out - u @ (adjoint(u) @ out)
 
 
-def _svd_tangent(
-    tangents: Any, ans: Any, a: Any, full_matrices: bool, hermitian: bool
-) -> Any:
+def _svd_tangent(tangents: Any, ans: Any, a: Any, full_matrices: bool, hermitian: bool) -> Any:
     u, s, vh = ans
     kept = s.shape[-1]
     v = adjoint(vh)[..., :kept]

@@ -110,9 +110,7 @@ def argpartitioned(x: Any, kth: Any, axis: int, kind: Any) -> Any:
     return np.argpartition(x, kth, axis, kind)
 
 
-_argpartition = constant_in_pieces(
-    argpartitioned, reduction_batch, sample((5,), kth=2, axis=0, kind="introselect")
-)
+_argpartition = constant_in_pieces(argpartitioned, reduction_batch, sample((5,), kth=2, axis=0, kind="introselect"))
 
 
 def partition_order(x: Any, kth: Any, axis: int, kind: Any) -> Any:
@@ -125,9 +123,7 @@ def partition_order(x: Any, kth: Any, axis: int, kind: Any) -> Any:
     return _unpermuted(stable_order(x, axis), stable_order(found, axis), axis)
 
 
-_partition_order = constant_in_pieces(
-    partition_order, reduction_batch, sample((5,), kth=2, axis=0, kind="introselect")
-)
+_partition_order = constant_in_pieces(partition_order, reduction_batch, sample((5,), kth=2, axis=0, kind="introselect"))
 
 
 def _constant(
@@ -246,9 +242,7 @@ def ranked(x: Any, ranks: Any) -> Any:
 def along_last(x: Any, places: Any) -> Any:
     """Return the elements at places along the last axis, one row of places for each row of `x`."""
     lead = x.shape[:-1]
-    rows = [
-        np.arange(n).reshape((n,) + (1,) * (len(lead) - axis)) for axis, n in enumerate(lead)
-    ]
+    rows = [np.arange(n).reshape((n,) + (1,) * (len(lead) - axis)) for axis, n in enumerate(lead)]
     return FUNCTIONS[np.ndarray.__getitem__](x, (*rows, places))
 
 

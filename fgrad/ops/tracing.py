@@ -1,9 +1,9 @@
 """What the functions of this package may ask of the arguments they were handed.
 
-    answers_traced(np.median)    the decorated function answers where a trace follows an argument;
-                                 elsewhere NumPy's own function does, with its speed, warnings and errors
-    run(f, answer, ...)          the same choice for one call
-    example_of(x)                the plain array, for checks and warnings alone
+answers_traced(np.median)    the decorated function answers where a trace follows an argument;
+                             elsewhere NumPy's own function does, with its speed, warnings and errors
+run(f, answer, ...)          the same choice for one call
+example_of(x)                the plain array, for checks and warnings alone
 """
 
 from __future__ import annotations
@@ -109,4 +109,3 @@ def example_of(x: Any) -> Any:
     while type(value) is Tensor:
         value = value.unbox()
     return value
-

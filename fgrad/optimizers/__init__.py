@@ -6,7 +6,7 @@
 
 import typing as _typing
 
-from fgrad import names as _names
+from fgrad.errors import hints as _names
 from fgrad.optimizers import schedules as schedules
 from fgrad.optimizers.adadelta import Adadelta as Adadelta
 from fgrad.optimizers.adagrad import Adagrad as Adagrad

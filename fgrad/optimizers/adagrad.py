@@ -7,10 +7,10 @@ from typing import Any, Unpack
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.variable import Variable
 from fgrad.optimizers.base import Optimizer, Options, Slots
 from fgrad.optimizers.settings import Hyper, Settings, check_not_negative, check_positive
 from fgrad.optimizers.squares import filled, shrunk, square
-from fgrad.variable import Variable
 
 
 class Adagrad(Optimizer):

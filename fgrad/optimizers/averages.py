@@ -1,9 +1,9 @@
 """Moving averages of variables, which often do better than the variables themselves.
 
-    average = ExponentialMovingAverage(0.999)
-    average.apply([w, b])               after each step
-    with average.averaged():            evaluate with the averages in the variables
-        ...
+average = ExponentialMovingAverage(0.999)
+average.apply([w, b])               after each step
+with average.averaged():            evaluate with the averages in the variables
+    ...
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.tensor import boxed
+from fgrad.core.variable import Variable
 from fgrad.optimizers.inputs import plain
 from fgrad.optimizers.settings import Hyper, check_fraction, check_not_negative, known
 from fgrad.optimizers.states import ByVariable, by_name, by_variable, meet
-from fgrad.variable import Variable
 
 
 class ExponentialMovingAverage:
@@ -163,9 +163,7 @@ class ExponentialMovingAverage:
         averages = {name: {**kept, "sum": np.array(kept["sum"])} for name, kept in by_name(self._averages).items()}
         return {"averages": averages, "step": self._step}
 
-    def load_state_dict(
-        self, state: Mapping[str, Any], var_list: Variable | Iterable[Variable] | None = None
-    ) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], var_list: Variable | Iterable[Variable] | None = None) -> None:
         """Go on from what `state_dict` returned.
 
         Args:

@@ -18,16 +18,16 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.tensor import BOXES, Tensor
 from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.core.variable import Variable
 from fgrad.debugging.explain import explain
 from fgrad.debugging.reports import bullets
-from fgrad.names import missing_attribute, refuse_keywords
+from fgrad.errors.hints import missing_attribute, refuse_keywords
 from fgrad.optimizers import inputs
 from fgrad.optimizers.inputs import Description
 from fgrad.optimizers.schedules import ReduceOnPlateau
 from fgrad.optimizers.settings import Hyper, Settings, check_not_negative, check_number, evaluated, known, may_differ
 from fgrad.optimizers.states import ByVariable, by_name, by_variable, meet
-from fgrad.tape import GradientTape, gradient_of, warn_of_none
-from fgrad.variable import Variable
+from fgrad.tapes.tape import GradientTape, gradient_of, warn_of_none
 
 Slots = dict[str, Any]
 """What an update rule remembers of one array, by name."""
@@ -283,9 +283,7 @@ class Optimizer:
 
     def _columns(self, slots: list[Slots], treedef: Any) -> dict[str, Any]:
         """Return the slots of each parameter as one container for each name."""
-        return {
-            name: unflatten(treedef, [inputs.tensor(each[name]) for each in slots]) for name in self.slot_names
-        }
+        return {name: unflatten(treedef, [inputs.tensor(each[name]) for each in slots]) for name in self.slot_names}
 
     def _rows(self, state: State, treedef: Any) -> list[Slots]:
         """Return the containers of a state as the slots of each parameter."""

@@ -12,7 +12,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.tensor import BOXES, Tensor, boxed, settle
 from fgrad.core.tree import flatten, paths
-from fgrad.variable import Variable
+from fgrad.core.variable import Variable
 
 Description = Callable[[], str]
 """What a message calls an array; composed only when there is a message."""

@@ -21,12 +21,12 @@ import numpy.typing as npt
 from fgrad import errors
 from fgrad.core.tensor import BOXES, settle
 from fgrad.core.tree import flatten, leaves_and_nones, paths
+from fgrad.core.variable import Variable
 from fgrad.optimizers import inputs
 from fgrad.optimizers.adam import Adam
 from fgrad.optimizers.base import Optimizer, State
 from fgrad.progress import track
 from fgrad.transforms.reverse import value_and_grad
-from fgrad.variable import Variable
 
 Callback = Callable[[int, float, Any], Any]
 

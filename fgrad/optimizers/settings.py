@@ -1,8 +1,8 @@
 """Hyper-parameters: what they may be, what they are worth in a step, and what is refused.
 
-    evaluated(name, hyper, updates)     its value for one step, which a trace may follow
-    known(name, hyper, updates)         its value alone
-    check_fraction, check_not_negative, check_positive     what constructors refuse
+evaluated(name, hyper, updates)     its value for one step, which a trace may follow
+known(name, hyper, updates)         its value alone
+check_fraction, check_not_negative, check_positive     what constructors refuse
 """
 
 from __future__ import annotations

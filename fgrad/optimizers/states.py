@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from fgrad import errors
-from fgrad.variable import Variable
+from fgrad.core.variable import Variable
 
 T = TypeVar("T")
 

@@ -1,7 +1,7 @@
 """The choice between SciPy's own function and one that is differentiated.
 
-    @differentiates(scipy.linalg.expm)    the decorated function runs where a trace follows an argument;
-                                          elsewhere SciPy's own does, with its speed, warnings and errors
+@differentiates(scipy.linalg.expm)    the decorated function runs where a trace follows an argument;
+                                      elsewhere SciPy's own does, with its speed, warnings and errors
 """
 
 from __future__ import annotations

@@ -70,9 +70,7 @@ def _warn_of_loop(name: str) -> None:
     )
 
 
-def _looped(
-    primitive: Primitive, values: list[Any], mapped: list[bool], size: int, metadata: Mapping[str, Any]
-) -> Any:
+def _looped(primitive: Primitive, values: list[Any], mapped: list[bool], size: int, metadata: Mapping[str, Any]) -> Any:
     results = [
         apply(primitive, [value[i] if ours else value for value, ours in zip(values, mapped, strict=True)], metadata)
         for i in range(size)

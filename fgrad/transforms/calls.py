@@ -1,8 +1,8 @@
 """What all transforms share: which arguments are meant, and the functions that they return.
 
-    select(...)         from names and positions to places in a call
-    Transformed         the function that a transform returns: wrapped, picklable, also a method
-    decorator(...)      lets a transform be used as `@transform` and as `@transform(option=...)`
+select(...)         from names and positions to places in a call
+Transformed         the function that a transform returns: wrapped, picklable, also a method
+decorator(...)      lets a transform be used as `@transform` and as `@transform(option=...)`
 """
 
 from __future__ import annotations

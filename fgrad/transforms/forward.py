@@ -11,8 +11,8 @@ from fgrad import errors
 from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.core.trace import ForwardTrace
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
-from fgrad.debugging.cuts import warn_of_math
 from fgrad.transforms.calls import Transformed, name_of
+from fgrad.transforms.cuts import warn_of_math
 from fgrad.transforms.linearization import (
     check_detached,
     check_result,

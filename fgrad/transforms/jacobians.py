@@ -178,9 +178,7 @@ def jacobian(
 def jacobian(
     function: None = None, argnums: Selection = 0, mode: str = "auto", chunk_size: int | None = None
 ) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
-def jacobian(
-    function: Any = None, argnums: Selection = 0, mode: str = "auto", chunk_size: int | None = None
-) -> Any:
+def jacobian(function: Any = None, argnums: Selection = 0, mode: str = "auto", chunk_size: int | None = None) -> Any:
     """Return a function that computes the Jacobian of `function` as arrays.
 
     Args:
@@ -210,9 +208,7 @@ def jacobian(
 
 
 @overload
-def jacrev(
-    function: Callable[P, Any], argnums: Selection = 0, chunk_size: int | None = None
-) -> Callable[P, Any]: ...
+def jacrev(function: Callable[P, Any], argnums: Selection = 0, chunk_size: int | None = None) -> Callable[P, Any]: ...
 @overload
 def jacrev(
     function: None = None, argnums: Selection = 0, chunk_size: int | None = None
@@ -237,9 +233,7 @@ def jacrev(function: Any = None, argnums: Selection = 0, chunk_size: int | None 
 
 
 @overload
-def jacfwd(
-    function: Callable[P, Any], argnums: Selection = 0, chunk_size: int | None = None
-) -> Callable[P, Any]: ...
+def jacfwd(function: Callable[P, Any], argnums: Selection = 0, chunk_size: int | None = None) -> Callable[P, Any]: ...
 @overload
 def jacfwd(
     function: None = None, argnums: Selection = 0, chunk_size: int | None = None
@@ -269,16 +263,12 @@ def _run_hessian(
     places, keywords = select(function, argnums, args, keywords)
     chosen = [args[p] if isinstance(p, int) else keywords[p] for p in places]
     refuse_integers("hessian", function, {p: Input(ReverseTrace(), x) for p, x in zip(places, chosen, strict=True)})
-    slopes = Transformed(
-        _run_jacobian, function, {"argnums": argnums, "mode": "reverse", "chunk_size": chunk_size}
-    )
+    slopes = Transformed(_run_jacobian, function, {"argnums": argnums, "mode": "reverse", "chunk_size": chunk_size})
     return _run_jacobian(slopes, args, keywords, argnums, "forward", chunk_size)
 
 
 @overload
-def hessian(
-    function: Callable[P, Any], argnums: Selection = 0, chunk_size: int | None = None
-) -> Callable[P, Any]: ...
+def hessian(function: Callable[P, Any], argnums: Selection = 0, chunk_size: int | None = None) -> Callable[P, Any]: ...
 @overload
 def hessian(
     function: None = None, argnums: Selection = 0, chunk_size: int | None = None

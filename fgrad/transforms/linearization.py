@@ -24,9 +24,9 @@ from fgrad.core.primitive import ZERO
 from fgrad.core.tensor import BOXES, Tensor, Trace, boxed, settle
 from fgrad.core.trace import ReverseTrace, pull_back
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
-from fgrad.debugging.cuts import DEPARTURES
+from fgrad.core.variable import Variable, VariableWatch
 from fgrad.transforms.calls import Place, name_of, place_name
-from fgrad.variable import Variable, VariableWatch
+from fgrad.transforms.cuts import DEPARTURES
 
 # Values and cotangents at the edge
 

@@ -15,16 +15,16 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.tensor import Tensor
 from fgrad.core.tree import paths, tree_map
-from fgrad.debugging.cuts import name_of_source, outline_if_cut, warn_of_cuts
+from fgrad.core.variable import Variable
 from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, place_name, select
+from fgrad.transforms.cuts import name_of_source, outline_if_cut, warn_of_cuts
 from fgrad.transforms.linearization import (
     Linearization,
     UnconnectedGradients,
     is_number,
     refuse_integers,
 )
-from fgrad.variable import Variable
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -229,9 +229,7 @@ def implicit_value_and_gradients(function: Any = None) -> Any:
     return decorator(_run_implicit_value_and_gradients, function)
 
 
-def _run_grad(
-    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection, has_aux: bool
-) -> Any:
+def _run_grad(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection, has_aux: bool) -> Any:
     value, gradients = _run_value_and_grad(function, args, keywords, argnums, has_aux)
     return (gradients, value[1]) if has_aux else gradients
 

@@ -1,8 +1,8 @@
 """From Python values to tensors, by TensorFlow's defaults: floats are float32, integers int32.
 
-    convert(3.0)                  a float32 Tensor
-    another(x)                    the same values, as another tensor
-    operands(x, 2.0)              both as tensors; what has no dtype of its own takes that of `x`
+convert(3.0)                  a float32 Tensor
+another(x)                    the same values, as another tensor
+operands(x, 2.0)              both as tensors; what has no dtype of its own takes that of `x`
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.tensor import BOXES, Tensor, boxed
+from fgrad.core.variable import Variable
 from fgrad.ops.shaping import stack
-from fgrad.variable import Variable
 
 _DEFAULTS = {"f": np.dtype(np.float32), "i": np.dtype(np.int32), "u": np.dtype(np.int32)}
 

@@ -19,9 +19,9 @@ from fgrad.compat.deferred.state import GraphVariable, uninitialized
 from fgrad.compat.deferred.symbolic import Derivative
 from fgrad.core.tensor import BOXES, Tensor, boxed
 from fgrad.core.tree import flatten, leaves_and_nones, unflatten
-from fgrad.tape import GradientTape
+from fgrad.core.variable import Variable
+from fgrad.tapes.tape import GradientTape
 from fgrad.transforms.reverse import stop_gradient
-from fgrad.variable import Variable
 
 
 class Session:

@@ -18,7 +18,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.compat.deferred.graph import GraphTensor, Node, Symbol, as_node, operation
 from fgrad.compat.deferred.state import GraphVariable, Read, as_symbol
-from fgrad.tape import GradientTape, gradients_on
+from fgrad.tapes.tape import GradientTape, gradients_on
 from fgrad.transforms.linearization import UnconnectedGradients, check_unconnected
 
 _NUMBERS = "fc"

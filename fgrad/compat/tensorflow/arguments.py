@@ -1,20 +1,20 @@
 """What arguments of operations stand for: shapes, axes, indices, and the forms that TensorFlow 1 had.
 
-    convert, operands               tensors
-    chosen(name, value, old, ...)   an argument, or that of its old name
-    sizes(shape), axes(axis)        Python integers, also from tensors and lists with tensors in them
-    at(x, axis, key)                elements along one axis
-    order(x, axis, descending)      the indices that sort, and `along` to take the elements there
-    on_diagonal(x)                  diagonal matrices
-    turned(x, transpose, adjoint)   transposed matrices
-    plain(x)                        the value of a tensor, for what has no derivative
-    check_within(indices, size)     TensorFlow refuses negative indices, which NumPy counts from the end
-    is_version_1()                  whether the call came through TensorFlow 1's namespace
-    known_size(x, axis)             a size that the number of results depends on
-    several(function, count, name)  makes an operation with several results
-    with_unknown_size(x, axis)      a graph tensor with a size that depends on values
-    with_facts_of(x, result)        one that has the shape and dtype of another
-    with_facts_by(look_alike)       one that has those of another function's result
+convert, operands               tensors
+chosen(name, value, old, ...)   an argument, or that of its old name
+sizes(shape), axes(axis)        Python integers, also from tensors and lists with tensors in them
+at(x, axis, key)                elements along one axis
+order(x, axis, descending)      the indices that sort, and `along` to take the elements there
+on_diagonal(x)                  diagonal matrices
+turned(x, transpose, adjoint)   transposed matrices
+plain(x)                        the value of a tensor, for what has no derivative
+check_within(indices, size)     TensorFlow refuses negative indices, which NumPy counts from the end
+is_version_1()                  whether the call came through TensorFlow 1's namespace
+known_size(x, axis)             a size that the number of results depends on
+several(function, count, name)  makes an operation with several results
+with_unknown_size(x, axis)      a graph tensor with a size that depends on values
+with_facts_of(x, result)        one that has the shape and dtype of another
+with_facts_by(look_alike)       one that has those of another function's result
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Making, reshaping, joining, parting and choosing: TensorFlow's functions that move elements.
 
-    zeros, ones, fill, range, linspace, eye ...     new tensors
-    cast, convert_to_tensor, to_float ...           conversions
-    reshape, transpose, concat, stack, split ...    moving elements
-    gather, boolean_mask, where, one_hot ...        choosing elements
-    sort, argsort                                   ordering
-    shape, size, rank                               facts
+zeros, ones, fill, range, linspace, eye ...     new tensors
+cast, convert_to_tensor, to_float ...           conversions
+reshape, transpose, concat, stack, split ...    moving elements
+gather, boolean_mask, where, one_hot ...        choosing elements
+sort, argsort                                   ordering
+shape, size, rank                               facts
 """
 
 from __future__ import annotations
@@ -639,5 +639,6 @@ def sort(values: Any, axis: int = -1, direction: str = "ASCENDING") -> Any:
 def argsort(values: Any, axis: int = -1, direction: str = "ASCENDING", stable: bool = True) -> Any:
     """Return the indices that sort along an axis; equal elements keep their order."""
     return boxed(order(convert(values), axis, _descends(direction)).astype(_INT))
+
 
 __getattr__ = missing(__name__)

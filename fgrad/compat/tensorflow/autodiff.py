@@ -1,7 +1,7 @@
 """`tf.autodiff`: derivatives by TensorFlow 2's names."""
 
-from fgrad.accumulator import ForwardAccumulator as ForwardAccumulator
 from fgrad.compat.tensorflow.gradient import GradientTape as GradientTape
 from fgrad.compat.tensorflow.missing import missing
+from fgrad.tapes.accumulator import ForwardAccumulator as ForwardAccumulator
 
 __getattr__ = missing(__name__)

@@ -1,7 +1,7 @@
 """`tf.dtypes`: TensorFlow's names for dtypes, which are NumPy's here.
 
-    >>> float32, as_dtype("int32")
-    (dtype('float32'), dtype('int32'))
+>>> float32, as_dtype("int32")
+(dtype('float32'), dtype('int32'))
 """
 
 from __future__ import annotations
@@ -34,5 +34,6 @@ complex128 = np.dtype(np.complex128)
 def as_dtype(type_value: Any) -> Any:
     """Return the dtype for a dtype of this module, a NumPy type or a string such as `"float32"`."""
     return convert.as_dtype(type_value)
+
 
 __getattr__ = missing(__name__)

@@ -161,4 +161,3 @@ class Tensor(abc.ABC):  # noqa: B024
 
 Tensor.register(fgrad.Tensor)
 Tensor.register(GraphTensor)
-

@@ -1,10 +1,10 @@
 """`tf.linalg`: matrices, and batches of them in the leading axes.
 
-    matmul, matvec, tensordot, einsum, cross        products
-    diag, diag_part, set_diag, band_part, trace     parts of matrices
-    norm, global_norm, l2_normalize                 sizes
-    inv, solve, lstsq, pinv, cholesky ...           equations
-    det, slogdet, logdet, eigh, svd, qr             determinants and factors
+matmul, matvec, tensordot, einsum, cross        products
+diag, diag_part, set_diag, band_part, trace     parts of matrices
+norm, global_norm, l2_normalize                 sizes
+inv, solve, lstsq, pinv, cholesky ...           equations
+det, slogdet, logdet, eigh, svd, qr             determinants and factors
 """
 
 from __future__ import annotations

@@ -537,4 +537,5 @@ def clip_by_global_norm(
 def _scaled_by_norm(t: Any, clip_norm: Any, norm: Any) -> Any:
     return clipping.clip_by_global_norm([convert(t)], convert(clip_norm, hint=norm.dtype), norm)[0][0]
 
+
 __getattr__ = missing(__name__)

@@ -1,10 +1,10 @@
 """`tf.nn`: what neural networks are made of.
 
-    relu, elu, softmax, sigmoid, dropout ...        activations
-    bias_add, xw_plus_b, embedding_lookup           layers
-    conv2d, max_pool, avg_pool                      layers for images
-    softmax_cross_entropy_with_logits ...           losses, which stay finite for large logits
-    moments, l2_loss, top_k, in_top_k ...           figures
+relu, elu, softmax, sigmoid, dropout ...        activations
+bias_add, xw_plus_b, embedding_lookup           layers
+conv2d, max_pool, avg_pool                      layers for images
+softmax_cross_entropy_with_logits ...           losses, which stay finite for large logits
+moments, l2_loss, top_k, in_top_k ...           figures
 """
 
 from __future__ import annotations
@@ -595,5 +595,6 @@ def in_top_k(predictions: Any, targets: Any, k: Any) -> Any:
 def zero_fraction(value: Any) -> Any:
     """Return which part of the elements is 0, as a float32 number."""
     return np.mean(convert(value) == 0).astype(np.float32)
+
 
 __getattr__ = missing(__name__)

@@ -137,9 +137,7 @@ class Optimizer(optimizers.Optimizer):
         """Return the operation that applies gradients in the session that runs it."""
         for _, variable in pairs:
             if not isinstance(variable, GraphVariable):
-                raise errors.UpdateError(
-                    f"Trying to update a Tensor {variable!r}: gradients are applied to variables."
-                )
+                raise errors.UpdateError(f"Trying to update a Tensor {variable!r}: gradients are applied to variables.")
         updates = [(as_symbol(g, v.dtype, v.graph), v) for g, v in pairs if g is not None]
         self._slot_tensors = {**{v: self._new_slots(v) for _, v in updates}, **self._slots_in_graph()}
         hypers = [each for each in vars(self).values() if isinstance(each, FromRun)]
@@ -372,9 +370,7 @@ class ProximalGradientDescentOptimizer(Optimizer, optimizers.ProximalGradientDes
         use_locking: bool = False,
         name: str = "ProximalGradientDescent",
     ) -> None:
-        super().__init__(
-            _hyper(learning_rate), l1_regularization_strength, l2_regularization_strength, name=name
-        )
+        super().__init__(_hyper(learning_rate), l1_regularization_strength, l2_regularization_strength, name=name)
 
 
 class ProximalAdagradOptimizer(Optimizer, optimizers.ProximalAdagrad):
@@ -598,5 +594,6 @@ def _follow(average: Any, value: Any, decay: Any, num_updates: Any) -> Any:
     if num_updates is not None:
         decay = np.minimum(decay, (1 + num_updates) / (10 + num_updates))
     return decay * average + (1 - decay) * value
+
 
 __getattr__ = missing(__name__)

@@ -17,7 +17,7 @@ from fgrad.compat.deferred.graph import default_graph
 from fgrad.compat.deferred.state import GraphVariable
 from fgrad.compat.tensorflow.initializers import GlorotUniform, Zeros
 from fgrad.core.tensor import BOXES, Tensor
-from fgrad.variable import Variable as NativeVariable
+from fgrad.core.variable import Variable as NativeVariable
 
 _unnamed = itertools.count()
 

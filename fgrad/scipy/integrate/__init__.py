@@ -1,8 +1,8 @@
 """Integrals and differential equations, as in `scipy.integrate`: their solutions are differentiated.
 
-    solve_ivp, odeint                                  initial value problems
-    quad, quad_vec, dblquad, fixed_quad                integrals of functions
-    trapezoid, simpson, cumulative_trapezoid, ...      integrals of samples
+solve_ivp, odeint                                  initial value problems
+quad, quad_vec, dblquad, fixed_quad                integrals of functions
+trapezoid, simpson, cumulative_trapezoid, ...      integrals of samples
 """
 
 from fgrad.scipy.integrate.ivp import solve_ivp as solve_ivp

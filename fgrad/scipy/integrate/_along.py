@@ -34,6 +34,7 @@ from fgrad.transforms.calls import name_of
 
 Array = Any
 
+
 def _radau(stages: int) -> Tableau:
     """Return the method of collocation at the points of Radau's quadrature, of which the end is one."""
     points = (1 + roots_jacobi(stages - 1, 1, 0)[0]) / 2

@@ -8,9 +8,9 @@ import numpy as np
 
 from fgrad.core.tensor import BOXES, Tensor, boxed, settle
 from fgrad.ops.creation import array
+from fgrad.rules.closures import followers
 from fgrad.scipy.integrate._users import has_tensors, seen
 from fgrad.transforms.batch import BatchTrace
-from fgrad.transforms.closures import followers
 
 
 def array_of(x: Any) -> Any:
@@ -55,5 +55,3 @@ def as_result(x: Any) -> Any:
     """Return an array of a result as a tensor."""
     x = settle(x)
     return x if type(x) is Tensor else boxed(np.asarray(x)[()])  # a number's, too
-
-

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.integrate
 
 from fgrad import errors
+from fgrad.rules.closures import followers
 from fgrad.scipy.integrate._along import Track
 from fgrad.scipy.integrate._forms import array_of, complex_form, real_form, slope_of
 from fgrad.scipy.integrate._records import Record, recording
@@ -17,7 +18,6 @@ from fgrad.scipy.integrate._stages import EXPLICIT
 from fgrad.scipy.integrate._users import UsersFunctions
 from fgrad.scipy.integrate.adjoint import states_at, track_of
 from fgrad.transforms.calls import name_of
-from fgrad.transforms.closures import followers
 
 SCIPYS: Any = scipy.integrate
 """SciPy's own functions, whose types are narrower than what they take."""

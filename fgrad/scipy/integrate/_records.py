@@ -1,8 +1,8 @@
 """What SciPy's solvers do, written down: the accepted steps, with slopes and interpolants.
 
-    record = Record()
-    solve_ivp(fun, t_span, y0, method=recording(RK45, record, dense=True))
-    record.times, record.states, record.slopes, record.interpolants
+record = Record()
+solve_ivp(fun, t_span, y0, method=recording(RK45, record, dense=True))
+record.times, record.states, record.slopes, record.interpolants
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What `solve_ivp` returns: SciPy's result, with arrays that are differentiated.
 
-    TracedResult(problem, ...).result()     the result
-    Solution                                its `sol`, the solution at any time
+TracedResult(problem, ...).result()     the result
+Solution                                its `sol`, the solution at any time
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.ops.tracing import example_of
+from fgrad.rules.implicit import Equation, solution
 from fgrad.scipy.integrate._forms import array_of, as_result, floating, is_moving, real_form
 from fgrad.scipy.integrate._problem import Problem
 from fgrad.scipy.integrate._records import Record
@@ -21,7 +22,6 @@ from fgrad.scipy.integrate._users import for_each_example, values_of
 from fgrad.scipy.integrate.adjoint import Solved, System, track_of
 from fgrad.scipy.integrate.steps import Interpolated, Steps
 from fgrad.transforms.calls import name_of
-from fgrad.transforms.implicit import Equation, solution
 from fgrad.transforms.reverse import stop_gradient
 
 

@@ -22,11 +22,11 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.tensor import BOXES, Tensor, settle
 from fgrad.core.tree import flatten, unflatten
+from fgrad.graphs.record import RecordTrace
+from fgrad.rules.closures import Closure, followers, without
 from fgrad.scipy.integrate._twins import Twin
 from fgrad.transforms.batch import BatchTrace
 from fgrad.transforms.calls import name_of
-from fgrad.transforms.closures import Closure, followers, without
-from fgrad.transforms.record import RecordTrace
 
 Function = Callable[..., Any]
 

@@ -27,6 +27,8 @@ import scipy.integrate
 from fgrad import errors
 from fgrad.core.tensor import settle
 from fgrad.ops.tracing import example_of
+from fgrad.rules.custom import Leaves, Rule, Variables, apply_rule
+from fgrad.rules.vectors import raveled
 from fgrad.scipy.integrate._along import Along, Track
 from fgrad.scipy.integrate._forms import is_moving, real_form
 from fgrad.scipy.integrate._points import Points, first_that_works, pulled, pushed
@@ -34,10 +36,8 @@ from fgrad.scipy.integrate._records import Record, recording
 from fgrad.scipy.integrate._stages import EXPLICIT
 from fgrad.scipy.integrate._users import for_each_example, values_of
 from fgrad.transforms.calls import name_of
-from fgrad.transforms.custom import Leaves, Rule, Variables, apply_rule
 from fgrad.transforms.jacobians import jacobian
 from fgrad.transforms.reverse import vjp
-from fgrad.transforms.vectors import raveled
 
 SCIPYS: Any = scipy.integrate
 """SciPy's own functions, whose types are narrower than what they take."""

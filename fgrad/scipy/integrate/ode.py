@@ -13,6 +13,7 @@ from fgrad import errors
 from fgrad.core.tensor import BOXES
 from fgrad.core.tree import flatten
 from fgrad.ops.tracing import boxed_leaves, example_of
+from fgrad.rules.closures import followers
 from fgrad.scipy.integrate._along import Track
 from fgrad.scipy.integrate._forms import array_of, as_result, floating, slope_of
 from fgrad.scipy.integrate._records import Record, recording
@@ -20,7 +21,6 @@ from fgrad.scipy.integrate._users import UsersFunctions, for_each_example, value
 from fgrad.scipy.integrate.adjoint import System, Trajectory, track_of
 from fgrad.scipy.integrate.ivp import check_derivative, solve_ivp
 from fgrad.transforms.calls import name_of
-from fgrad.transforms.closures import followers
 
 SCIPYS: Any = scipy.integrate
 """SciPy's own functions, whose types are narrower than what they take."""

@@ -25,6 +25,9 @@ from fgrad import errors
 from fgrad.core.tensor import BOXES, settle
 from fgrad.core.tree import flatten
 from fgrad.ops.tracing import example_of
+from fgrad.rules.closures import followers
+from fgrad.rules.custom import Leaves, Rule, Variables, apply_rule
+from fgrad.rules.vectors import raveled
 from fgrad.scipy.integrate._forms import array_of, as_result, floating, is_moving
 from fgrad.scipy.integrate._points import (
     NotTogether,
@@ -36,9 +39,6 @@ from fgrad.scipy.integrate._points import (
 )
 from fgrad.scipy.integrate._users import UsersFunctions, for_each_example, values_of
 from fgrad.transforms.calls import name_of
-from fgrad.transforms.closures import followers
-from fgrad.transforms.custom import Leaves, Rule, Variables, apply_rule
-from fgrad.transforms.vectors import raveled
 
 SCIPYS: Any = scipy.integrate
 """SciPy's own functions, whose types are narrower than what they take."""

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.tensor import Tensor, settle
+from fgrad.rules.custom import Leaves, Rule, Variables, apply_rule
 from fgrad.scipy.integrate._points import NotTogether, Points, first_that_works, pulled, pushed
 from fgrad.scipy.integrate._stages import (
     Tableau,
@@ -34,7 +35,6 @@ from fgrad.scipy.integrate._stages import (
     transposed,
 )
 from fgrad.scipy.integrate._users import for_each_example, values_of
-from fgrad.transforms.custom import Leaves, Rule, Variables, apply_rule
 
 LARGEST_MATRIX = 32
 """For systems of more equations, products with Jacobians are cheaper than Jacobians."""

@@ -409,9 +409,7 @@ def make_interp_spline(
     return made
 
 
-def _interpolating(
-    x: Any, y: Any, k: int, t: Any, bc_type: Any, axis: int, check_finite: bool
-) -> tuple[Any, Any]:
+def _interpolating(x: Any, y: Any, k: int, t: Any, bc_type: Any, axis: int, check_finite: bool) -> tuple[Any, Any]:
     x, y = as_array(x), as_array(y)
     given = [] if t is None else [as_array(t)]
 

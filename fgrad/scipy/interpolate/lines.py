@@ -80,9 +80,7 @@ class interp1d:  # noqa: N801  # SciPy's name
     def _made(self, x: Any, y: Any, fill_value: Any) -> Any:
         """Return SciPy's interpolator of plain arrays."""
         copy, bounds_error, assume_sorted = self._options
-        return scipy.interpolate.interp1d(
-            x, y, self._kind, self.axis, copy, bounds_error, fill_value, assume_sorted
-        )
+        return scipy.interpolate.interp1d(x, y, self._kind, self.axis, copy, bounds_error, fill_value, assume_sorted)
 
     def __call__(self, x: Any) -> Any:
         """Return values at points.

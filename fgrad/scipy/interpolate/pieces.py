@@ -337,4 +337,3 @@ def _coefficients_fit(c: Any, x: Any, axis: int) -> bool:
         return False
     steps = np.diff(examples(x))
     return bool(np.all(np.all(steps >= 0, axis=1) | np.all(steps <= 0, axis=1)))
-

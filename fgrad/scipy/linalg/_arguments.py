@@ -1,12 +1,12 @@
 """What the functions of this package share: their arguments, stacks of matrices, and facts that have no derivative.
 
-    numbers(a, b)                arrays or tensors of the one dtype that LAPACK takes for all of them
-    as_columns(b)                a vector as a matrix with one column
-    in_stacks(f, a, b)           a function of single matrices, called for each of a stack
-    fixed("lu", f)               the operation without a derivative that computes `f`, such as a factorization
-    rules_of("eigh")             the rules of an operation of NumPy, for SciPy's implementation of it
-    refused(f, why, instead)     the function of SciPy that has no derivative, and says why
-    scipys_error(f, ...)         let SciPy itself say what is wrong with a call
+numbers(a, b)                arrays or tensors of the one dtype that LAPACK takes for all of them
+as_columns(b)                a vector as a matrix with one column
+in_stacks(f, a, b)           a function of single matrices, called for each of a stack
+fixed("lu", f)               the operation without a derivative that computes `f`, such as a factorization
+rules_of("eigh")             the rules of an operation of NumPy, for SciPy's implementation of it
+refused(f, why, instead)     the function of SciPy that has no derivative, and says why
+scipys_error(f, ...)         let SciPy itself say what is wrong with a call
 """
 
 from __future__ import annotations

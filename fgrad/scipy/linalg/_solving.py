@@ -95,9 +95,7 @@ def _side_rule(ans: Any, a: Any, b: Any, *factors: Any, method: str, of_transpos
     return lambda ct: apply(_solve, (a, ct, *factors), {"method": method, "of_transpose": not of_transpose})
 
 
-def _solve_tangent(
-    tangents: Any, ans: Any, a: Any, b: Any, *factors: Any, method: str, of_transpose: bool
-) -> Any:
+def _solve_tangent(tangents: Any, ans: Any, a: Any, b: Any, *factors: Any, method: str, of_transpose: bool) -> Any:
     ta, tb = tangents[:2]
     moved = tb
     if ta is not ZERO:

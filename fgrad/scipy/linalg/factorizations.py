@@ -121,9 +121,7 @@ def cho_factor(a: Array, lower: bool = False, overwrite_a: bool = False, check_f
 
 
 @differentiates(scipy.linalg.cho_solve)
-def cho_solve(
-    c_and_lower: tuple[Array, bool], b: Array, overwrite_b: bool = False, check_finite: bool = True
-) -> Any:
+def cho_solve(c_and_lower: tuple[Array, bool], b: Array, overwrite_b: bool = False, check_finite: bool = True) -> Any:
     """Solve the equation `a @ x = b` with the Cholesky factor of `a`.
 
     Args:

@@ -371,9 +371,7 @@ _power = register(
         _powered,
         (
             lambda ans, a, exponent: lambda ct: _power_along(transposed(a), exponent, ct),
-            lambda ans, a, exponent: lambda ct: np.sum(
-                ct * _exponent_slope(ans, a), axis=(-2, -1), keepdims=True
-            ),
+            lambda ans, a, exponent: lambda ct: np.sum(ct * _exponent_slope(ans, a), axis=(-2, -1), keepdims=True),
         ),
         _power_tangent,
         broadcasts=True,

@@ -279,14 +279,10 @@ def _by_bilinear_map(a: Any, q: Any, function: str, is_derivative: bool) -> Any:
     moved = transposed(by_factors(transposed(a + one), transposed(a - one)))  # (a - 1) @ inv(a + 1)
     half = by_factors(a + one, q)
     scaled = 2 * adjoint(by_factors(a + one, adjoint(half)))
-    return sylvester_solution(
-        moved, adjoint(moved), -scaled, function, of_adjoint=True, is_derivative=is_derivative
-    )
+    return sylvester_solution(moved, adjoint(moved), -scaled, function, of_adjoint=True, is_derivative=is_derivative)
 
 
-def _discrete_solution(
-    a: Any, q: Any, method: str | None, function: str, is_derivative: bool = False
-) -> Any:
+def _discrete_solution(a: Any, q: Any, method: str | None, function: str, is_derivative: bool = False) -> Any:
     if a.shape[-1] < 10 if method is None else method == "direct":
         return _by_kronecker(a, q)
     return _by_bilinear_map(a, q, function, is_derivative)
@@ -406,16 +402,12 @@ def _riccati_rule(ans: Any, joined: Any, size: int, discrete: bool, has_e: bool,
         ct_q = _moved_solution(loop, e, 0.5 * (ct + adjoint(ct)), discrete, has_e)
         ct_a, ct_e = (x @ part @ ct_q for part in ((loop, -e) if discrete else (e, loop)))
         right = ct_q @ transposed(gain)
-        return _in_one(
-            2 * ct_a, -2 * ct_a @ transposed(gain), ct_q, -2 * right, 2 * ct_e, conjugated(gain) @ right
-        )
+        return _in_one(2 * ct_a, -2 * ct_a @ transposed(gain), ct_q, -2 * right, 2 * ct_e, conjugated(gain) @ right)
 
     return pullback
 
 
-def _riccati_tangent(
-    tangents: Any, ans: Any, joined: Any, size: int, discrete: bool, has_e: bool, **how: Any
-) -> Any:
+def _riccati_tangent(tangents: Any, ans: Any, joined: Any, size: int, discrete: bool, has_e: bool, **how: Any) -> Any:
     pieces = _pieces(joined, size)
     ta, tb, tq, ts, te, tr = _pieces(tangents[0], size)
     gain, loop = _loop(ans, pieces, discrete)

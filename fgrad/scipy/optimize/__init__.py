@@ -1,9 +1,9 @@
 """Solvers, as in `scipy.optimize`: they get exact derivatives, and what they find is differentiated.
 
-    root, fsolve, root_scalar, brentq, newton, ...     roots
-    fixed_point                                        fixed points
-    minimize, minimize_scalar                          minima, of functions of containers too
-    least_squares, curve_fit                           fits, with exact Jacobians and covariances
+root, fsolve, root_scalar, brentq, newton, ...     roots
+fixed_point                                        fixed points
+minimize, minimize_scalar                          minima, of functions of containers too
+least_squares, curve_fit                           fits, with exact Jacobians and covariances
 """
 
 from fgrad.scipy.optimize.fitting import curve_fit as curve_fit

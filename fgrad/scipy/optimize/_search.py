@@ -13,10 +13,10 @@ from scipy.optimize import OptimizeResult
 from fgrad import errors
 from fgrad.core.tensor import BOXES, boxed, settle
 from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.rules.implicit import TOLERANCE, solved
+from fgrad.rules.vectors import raveled
 from fgrad.transforms.calls import name_of
-from fgrad.transforms.implicit import TOLERANCE, solved
 from fgrad.transforms.jacobians import jacobian
-from fgrad.transforms.vectors import raveled
 
 Function = Callable[..., Any]
 
@@ -88,9 +88,7 @@ class Search:
         """Return what SciPy takes as `jac`: the exact Jacobian of a function of a vector."""
         return lambda vector, *_: np.array(jacobian(lambda vector: function(vector, *args))(vector))
 
-    def find(
-        self, solve: Function, optimality: Function, args: tuple[Any, ...], uses: Function | None = None
-    ) -> Any:
+    def find(self, solve: Function, optimality: Function, args: tuple[Any, ...], uses: Function | None = None) -> Any:
         """Return the unknowns that SciPy finds, differentiated.
 
         Args:

@@ -13,13 +13,13 @@ from fgrad import errors
 from fgrad.core.tensor import settle
 from fgrad.core.tree import flatten
 from fgrad.ops.tracing import example_of
+from fgrad.rules.closures import followers
+from fgrad.rules.custom import as_array
+from fgrad.rules.vectors import raveled
 from fgrad.scipy.optimize._search import SCIPYS, Search, as_tuple, result_from
 from fgrad.transforms.calls import name_of
-from fgrad.transforms.closures import followers
-from fgrad.transforms.custom import as_array
 from fgrad.transforms.jacobians import jacobian
 from fgrad.transforms.reverse import vjp
-from fgrad.transforms.vectors import raveled
 
 SLOPES: dict[str, Callable[[Any], Any]] = {
     "linear": np.ones_like,

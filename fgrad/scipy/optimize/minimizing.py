@@ -10,13 +10,13 @@ from scipy.optimize import OptimizeResult
 
 from fgrad import errors
 from fgrad.core.tree import flatten
+from fgrad.rules.closures import Closure, followers
+from fgrad.rules.custom import as_array
+from fgrad.rules.implicit import solved
+from fgrad.rules.vectors import raveled
 from fgrad.scipy.optimize._search import SCIPYS, Search, as_tuple, is_vector, result_from
-from fgrad.transforms.closures import Closure, followers
-from fgrad.transforms.custom import as_array
-from fgrad.transforms.implicit import solved
 from fgrad.transforms.jacobians import hessian, hvp
 from fgrad.transforms.reverse import grad, value_and_grad
-from fgrad.transforms.vectors import raveled
 
 WITHOUT_GRADIENT = {"nelder-mead", "powell", "cobyla", "cobyqa"}
 TAKE_PRODUCTS = {"newton-cg", "trust-ncg", "trust-krylov", "trust-constr"}
@@ -192,9 +192,7 @@ class _Minimization(Search):
             function, jac = _with_gradient(on_vectors), True
         elif callable(jac):
             jac = _checked_gradient(jac, args)
-        hess, hessp = (
-            _with_arguments(given, args) if callable(given) else given for given in (hess, hessp)
-        )
+        hess, hessp = (_with_arguments(given, args) if callable(given) else given for given in (hess, hessp))
         if hess is None and hessp is None and method in TAKE_PRODUCTS:
             product = hvp(on_vectors)
             hessp = lambda vector, v, *_: np.array(product(vector, v))  # noqa: E731

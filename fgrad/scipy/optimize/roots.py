@@ -12,13 +12,13 @@ from scipy.optimize import OptimizeResult
 from fgrad import errors
 from fgrad.core.tensor import BOXES, boxed
 from fgrad.core.tree import flatten, tree_map
+from fgrad.rules.closures import followers
+from fgrad.rules.custom import as_array
+from fgrad.rules.implicit import solved
+from fgrad.rules.vectors import raveled
 from fgrad.scipy.optimize._search import SCIPYS, Search, as_tuple, result_from, unknowns_of
 from fgrad.transforms.calls import name_of
-from fgrad.transforms.closures import followers
-from fgrad.transforms.custom import as_array
-from fgrad.transforms.implicit import solved
 from fgrad.transforms.reverse import grad
-from fgrad.transforms.vectors import raveled
 
 TAKE_JACOBIANS = {"hybr", "lm"}
 
@@ -70,9 +70,7 @@ def root(
             slopes = search.plain_jacobian(function, args)
         elif jac is True:
             function, slopes = fun, True
-        return SCIPYS.root(
-            function, start, args, method, slopes or None, tol, search.callback(callback), options
-        )
+        return SCIPYS.root(function, start, args, method, slopes or None, tol, search.callback(callback), options)
 
     x = search.find(solve, residuals, as_tuple(args))
     return search.result(x=x)
@@ -149,9 +147,7 @@ def root_scalar(
             if slopes[order] is None or slopes[order] is False:
                 slopes[order] = _slope(f, order + 1)
         options_given = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter, "options": options}
-        return SCIPYS.root_scalar(
-            f, args, method, bracket, slopes[0], slopes[1], x0=x0, x1=x1, **options_given
-        )
+        return SCIPYS.root_scalar(f, args, method, bracket, slopes[0], slopes[1], x0=x0, x1=x1, **options_given)
 
     value = f if fprime is not True else lambda x, *args: f(x, *args)[0]
     start = x0 if x0 is not None else bracket[0]

@@ -1,11 +1,11 @@
 """How the functions of this package are declared: as in `fgrad.ops.families`, with what SciPy's need besides.
 
-    declare(special.gammaln, rule)     one reverse rule for each argument, all written for arrays of one dtype
-    helper(f, rule)                    a function that only rules use, computed in double precision
-    refuse(special.ncfdtridfd, ...)    no argument has a derivative in closed form: an error that says so
-    whole_number(f, "k")               the rule of an argument that SciPy takes as a whole number
-    by_quadrature(f, "a", call)        the rule of a shape, with the call in `fgrad.scipy.stats` that differentiates it
-    in_double_precision(f)             computes in double precision, and rounds to the dtype of the arguments
+declare(special.gammaln, rule)     one reverse rule for each argument, all written for arrays of one dtype
+helper(f, rule)                    a function that only rules use, computed in double precision
+refuse(special.ncfdtridfd, ...)    no argument has a derivative in closed form: an error that says so
+whole_number(f, "k")               the rule of an argument that SciPy takes as a whole number
+by_quadrature(f, "a", call)        the rule of a shape, with the call in `fgrad.scipy.stats` that differentiates it
+in_double_precision(f)             computes in double precision, and rounds to the dtype of the arguments
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """What the families of special functions are declared with, besides `elementwise`.
 
-    rule_of(slope)                 the rule of an argument from the derivative along it
-    along_last(jv, slope, "v")     a function that has a derivative along its last argument alone
-    several(airy, slopes)          a ufunc with several results
-    in_halves(jve, parts)          a function of complex numbers without a complex derivative
-    order("jv", "v", 0)            the rule of an argument in which there is no closed form
-    power_series(x, coefficients)  the sum of a series, where another formula would lose digits
+rule_of(slope)                 the rule of an argument from the derivative along it
+along_last(jv, slope, "v")     a function that has a derivative along its last argument alone
+several(airy, slopes)          a ufunc with several results
+in_halves(jve, parts)          a function of complex numbers without a complex derivative
+order("jv", "v", 0)            the rule of an argument in which there is no closed form
+power_series(x, coefficients)  the sum of a series, where another formula would lose digits
 """
 
 from __future__ import annotations

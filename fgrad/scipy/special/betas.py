@@ -63,6 +63,4 @@ def _binomial_slope_of_choice(ans: Any, n: Any, k: Any) -> Any:
     at_pole = special.gamma(n + 1) * (
         rgamma_slope(k + 1) * special.rgamma(rest) - special.rgamma(k + 1) * rgamma_slope(rest)
     )
-    return np.where(
-        np.logical_or(is_pole(rest), is_pole(k + 1)), at_pole, ans * digamma_difference(k + 1, n - 2 * k)
-    )
+    return np.where(np.logical_or(is_pole(rest), is_pole(k + 1)), at_pole, ans * digamma_difference(k + 1, n - 2 * k))

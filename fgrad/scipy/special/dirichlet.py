@@ -1,6 +1,6 @@
 """Dirichlet's kernel, the periodic sinc function.
 
-    fgrad.scipy.special.diric(x, n)     sin(n x / 2) / (n sin(x / 2)), whose poles are removable
+fgrad.scipy.special.diric(x, n)     sin(n x / 2) / (n sin(x / 2)), whose poles are removable
 """
 
 from __future__ import annotations

@@ -135,9 +135,7 @@ _by_norm = {norm: _associated(norm) for norm in (False, True)}
 
 
 @differentiates(special.assoc_legendre_p)
-def assoc_legendre_p(
-    n: Any, m: Any, z: Any, *, branch_cut: Any = 2, norm: Any = False, diff_n: Any = 0
-) -> Any:
+def assoc_legendre_p(n: Any, m: Any, z: Any, *, branch_cut: Any = 2, norm: Any = False, diff_n: Any = 0) -> Any:
     """Return associated Legendre polynomials and their derivatives, as `scipy.special.assoc_legendre_p` does.
 
     Args:
@@ -170,9 +168,7 @@ def assoc_legendre_p(
 
 
 @differentiates(special.assoc_legendre_p_all)
-def assoc_legendre_p_all(
-    n: int, m: int, z: Any, *, branch_cut: Any = 2, norm: Any = False, diff_n: Any = 0
-) -> Any:
+def assoc_legendre_p_all(n: int, m: int, z: Any, *, branch_cut: Any = 2, norm: Any = False, diff_n: Any = 0) -> Any:
     """Return associated Legendre polynomials of all degrees and orders, as `scipy.special.assoc_legendre_p_all` does.
 
     Args:

@@ -15,9 +15,7 @@ from fgrad.scipy.special._several import along_last
 
 _WRIGHT: dict[str, Any] = {"leading": (0.7, 1.2), "domain": (0.2, 3.0), "complex": False}
 
-along_last(
-    special.hyp0f1, lambda v, z: special.hyp0f1(v + 1, z) / v, "v", leading=(1.3,), domain=(-2.0, 3.0)
-)
+along_last(special.hyp0f1, lambda v, z: special.hyp0f1(v + 1, z) / v, "v", leading=(1.3,), domain=(-2.0, 3.0))
 along_last(
     special.hyp1f1,
     lambda a, b, z: a * special.hyp1f1(a + 1, b + 1, z) / b,

@@ -79,11 +79,10 @@ along_last(special.exp1, lambda z: 2 * _exponential_half(-z), domain=_POSITIVE)
 along_last(special.expn, _expn_slope, "n", leading=(2,), **_REAL)
 along_last(special.spence, _dilogarithm_slope, domain=_POSITIVE)
 several(special.sici, lambda ans, z: (_sinc(z), np.cos(z) / z), domain=_POSITIVE)
-several(
-    special.shichi, lambda ans, z: (_sinhc(z), _exponential_half(z) - _exponential_half(-z)), domain=_POSITIVE
-)
+several(special.shichi, lambda ans, z: (_sinhc(z), _exponential_half(z) - _exponential_half(-z)), domain=_POSITIVE)
 
 # Fresnel integrals
+
 
 def _quarters_value(x: Any) -> Any:
     """Return x**2 less a multiple of 4, without the rounding of x**2: with x = n + f, in exact products."""

@@ -1,8 +1,8 @@
 """The logistic function, its inverse and its logarithm; sums of exponentials, and the shares in them.
 
-    scipy.special.expit, logit, log_expit
-    logsumexp(a, axis=1, b=weights), softmax(x, axis=1), log_softmax(x, axis=1)
-                       functions here, because SciPy's take no tensors
+scipy.special.expit, logit, log_expit
+logsumexp(a, axis=1, b=weights), softmax(x, axis=1), log_softmax(x, axis=1)
+                   functions here, because SciPy's take no tensors
 """
 
 from __future__ import annotations

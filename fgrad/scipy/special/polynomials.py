@@ -58,9 +58,7 @@ def _jacobi_slope(n: Any, alpha: Any, beta: Any, x: Any) -> Any:
 
 
 def _sh_jacobi_slope(n: Any, p: Any, q: Any, x: Any) -> Any:
-    return _unless_constant(
-        n, lambda lower: special.eval_sh_jacobi(lower, p + 2, q + 1, x), lambda found: n * found
-    )
+    return _unless_constant(n, lambda lower: special.eval_sh_jacobi(lower, p + 2, q + 1, x), lambda found: n * found)
 
 
 def _genlaguerre_slope(n: Any, alpha: Any, x: Any) -> Any:

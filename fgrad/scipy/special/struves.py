@@ -28,7 +28,11 @@ def _struve_slope(function: Any, sign: int, ans: Any, v: Any, x: Any) -> Any:
 
 
 _FACTS: dict[str, Any] = {
-    "constants": "v", "keeps_ans": True, "leading": (1.5,), "domain": (0.3, 4.0), "complex": False,
+    "constants": "v",
+    "keeps_ans": True,
+    "leading": (1.5,),
+    "domain": (0.3, 4.0),
+    "complex": False,
 }
 along_last(special.struve, lambda ans, v, x: _struve_slope(special.struve, -1, ans, v, x), **_FACTS)
 along_last(special.modstruve, lambda ans, v, x: _struve_slope(special.modstruve, 1, ans, v, x), **_FACTS)

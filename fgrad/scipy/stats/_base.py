@@ -1,10 +1,10 @@
 """What all distributions have in common, whatever their formulas are.
 
-    Distribution        SciPy's own where nothing is traced; the name, pickling, what is not differentiated
-    Frozen              a distribution with its parameters: `norm(loc, scale)`
-    @differentiated     a method that answers where something is traced
-    real_array(x, ...)  an argument as an array; in_double(x, ...) in double precision, in which SciPy computes
-    count_of(k, ...)    an argument that counts something, and has no derivative
+Distribution        SciPy's own where nothing is traced; the name, pickling, what is not differentiated
+Frozen              a distribution with its parameters: `norm(loc, scale)`
+@differentiated     a method that answers where something is traced
+real_array(x, ...)  an argument as an array; in_double(x, ...) in double precision, in which SciPy computes
+count_of(k, ...)    an argument that counts something, and has no derivative
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The laws whose distribution functions differentiate in their parameters: gamma, beta, F, Student's t, von Mises'.
 
-    GAMMA.cdf(x, a)                  the integral of the density up to x; `sf` is that from x on
-    BETA.ppf(q, a, b)                the place up to which the integral is q; `isf` counts from above
-    STUDENT.log_density(x, df)       the logarithm of the density, without cancellation
+GAMMA.cdf(x, a)                  the integral of the density up to x; `sf` is that from x on
+BETA.ppf(q, a, b)                the place up to which the integral is q; `isf` counts from above
+STUDENT.log_density(x, df)       the logarithm of the density, without cancellation
 """
 
 from __future__ import annotations

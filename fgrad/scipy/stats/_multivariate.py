@@ -447,9 +447,11 @@ class Dirichlet(Multivariate):
         """
         alpha = self._alpha(alpha)
         total, log_constant = self._sums(alpha)
-        return log_constant - np.sum((alpha - 1) * special.digamma(alpha)) + (
-            total - alpha.shape[0]
-        ) * special.digamma(total)
+        return (
+            log_constant
+            - np.sum((alpha - 1) * special.digamma(alpha))
+            + (total - alpha.shape[0]) * special.digamma(total)
+        )
 
 
 class Multinomial(Multivariate):

@@ -39,9 +39,7 @@ def log_of_complement(probability: Any, complement: Any) -> Any:
     """Return the logarithm of a probability, by the smaller one of it and its complement."""
     small = np.less_equal(probability, complement)
     with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf, as SciPy's
-        return np.where(
-            small, np.log(np.where(small, probability, 0.5)), np.log1p(-np.where(small, 0.5, complement))
-        )
+        return np.where(small, np.log(np.where(small, probability, 0.5)), np.log1p(-np.where(small, 0.5, complement)))
 
 
 class Located(Distribution):

@@ -1,7 +1,7 @@
 """`tf.compat.v1`: the same names as the namespace itself, which has those of TensorFlow 1 and 2.
 
-    import fgrad.compat.tensorflow.compat.v1 as tf
-    tf.disable_v2_behavior()
+import fgrad.compat.tensorflow.compat.v1 as tf
+tf.disable_v2_behavior()
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where values left a trace, and what depends on what: enough to tell why a gradient is None.
 
-    outline_if_cut(trace, record)     before a pass uses a record up, if a value has left the trace
-    Outline(...).exits_of(key)        where values that depend on an input left
-    warn_of_cuts(...)                 one line for a gradient that is None because of that
+outline_if_cut(trace, record)     before a pass uses a record up, if a value has left the trace
+Outline(...).exits_of(key)        where values that depend on an input left
+warn_of_cuts(...)                 one line for a gradient that is None because of that
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import warnings
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
-from fgrad import conversions, errors
+from fgrad import errors
+from fgrad.core import conversions
 from fgrad.core.trace import Edge, ReverseTrace
 
 DEPARTURES = {"float()", "int()", "complex()", ".item()", ".numpy()", ".tolist()"}

@@ -1,8 +1,8 @@
 """What to say where fgrad does not have a name: what the like of it in other libraries is called here.
 
-    missing_attribute(owner, name)     of a tensor, a variable or an optimizer, for its `__getattr__`
-    missing_name(module, name)         of a module
-    refuse_keywords(cls, keywords)     of a class that was called with keywords that it does not have
+missing_attribute(owner, name)     of a tensor, a variable or an optimizer, for its `__getattr__`
+missing_name(module, name)         of a module
+refuse_keywords(cls, keywords)     of a class that was called with keywords that it does not have
 """
 
 from __future__ import annotations

@@ -24,10 +24,10 @@ from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, boxed
 from fgrad.core.trace import Edge, ReverseTrace, pull_back
 from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.core.variable import VariableWatch
 from fgrad.debugging.reports import escaped
 from fgrad.transforms.calls import Transformed, name_of
 from fgrad.transforms.linearization import check_result, differentiable, untraced
-from fgrad.variable import VariableWatch
 
 SHARE_WORTH_A_CHECKPOINT = 0.25
 
@@ -309,9 +309,7 @@ def _count(trace: _ProfilingTrace, lines: dict[int, Line], elsewhere: Line, outs
             lines.get(numbers[0], elsewhere).bytes_inside += array.nbytes
 
 
-def _time_backward(
-    trace: _ProfilingTrace, outputs: Sequence[Any], lines: dict[int, Line], elsewhere: Line
-) -> None:
+def _time_backward(trace: _ProfilingTrace, outputs: Sequence[Any], lines: dict[int, Line], elsewhere: Line) -> None:
     """Run a backward pass from all results at once."""
     seconds: dict[int, float] = {}
     record: list[Edge] = [

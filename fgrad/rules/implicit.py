@@ -18,19 +18,19 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.conversions import values_alone
+from fgrad.core.conversions import values_alone
 from fgrad.core.tensor import Tensor, Trace, boxed, settle
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.ops.tracing import example_of
+from fgrad.rules.closures import Closure, followers, without
+from fgrad.rules.custom import Leaves, Rule, Variables, apply_rule, as_array
+from fgrad.rules.vectors import raveled
 from fgrad.transforms.batch import BatchTrace
 from fgrad.transforms.calls import decorator, name_of
-from fgrad.transforms.closures import Closure, followers, without
-from fgrad.transforms.custom import Leaves, Rule, Variables, apply_rule, as_array
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.jacobians import jacobian
 from fgrad.transforms.linearization import differentiable
 from fgrad.transforms.reverse import vjp
-from fgrad.transforms.vectors import raveled
 
 TOLERANCE = 1e-3
 

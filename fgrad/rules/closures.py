@@ -22,9 +22,9 @@ from fgrad import errors
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import UNTRACED, Tensor, Trace, box, settle
 from fgrad.core.tree import flatten, tree_map
+from fgrad.core.variable import Variable, VariableWatch
 from fgrad.transforms.batch import BatchTrace
 from fgrad.transforms.calls import name_of
-from fgrad.variable import Variable, VariableWatch
 
 
 def followers(leaves: Sequence[Any]) -> list[Trace]:

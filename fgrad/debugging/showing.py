@@ -21,11 +21,11 @@ import numpy.typing as npt
 
 from fgrad.core.primitive import FUNCTIONS
 from fgrad.core.tensor import Tensor, Trace
+from fgrad.core.variable import Variable, open_watches
 from fgrad.debugging.reports import escaped
+from fgrad.graphs.record import RecordTrace
 from fgrad.ops.families import answers
 from fgrad.transforms.calls import Transformed
-from fgrad.transforms.record import RecordTrace
-from fgrad.variable import Variable, open_watches
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _TRANSFORMS = os.path.join(_PACKAGE, "transforms") + os.sep

@@ -19,8 +19,9 @@ from fgrad.core.primitive import ZERO
 from fgrad.core.tensor import BOXES, Tensor, Trace, box, settle
 from fgrad.core.trace import Edge, ReverseTrace, pull_back
 from fgrad.core.tree import flatten, leaves_and_nones, paths, tree_map, unflatten
-from fgrad.debugging.cuts import Outline, name_of_source, outline_if_cut, warn_of_cuts
+from fgrad.core.variable import Variable, VariableWatch
 from fgrad.transforms.batch import vmap
+from fgrad.transforms.cuts import Outline, name_of_source, outline_if_cut, warn_of_cuts
 from fgrad.transforms.jacobians import unit_directions
 from fgrad.transforms.linearization import (
     UnconnectedGradients,
@@ -30,7 +31,6 @@ from fgrad.transforms.linearization import (
     match_seeds,
     may_hold_zeros,
 )
-from fgrad.variable import Variable, VariableWatch
 
 
 class GradientTape:
@@ -204,9 +204,7 @@ class GradientTape:
         record, self._record = self._record, []
         return record
 
-    def jacobian(
-        self, target: Any, sources: Any, unconnected_gradients: str = UnconnectedGradients.NONE
-    ) -> Any:
+    def jacobian(self, target: Any, sources: Any, unconnected_gradients: str = UnconnectedGradients.NONE) -> Any:
         """Return the Jacobian of `target` with respect to each of `sources`.
 
         Args:
@@ -235,9 +233,7 @@ class GradientTape:
         rows = self._pulled_seeds(target, units, sources, unconnected_gradients)
         return tree_map(lambda x: np.reshape(x, (*target.shape, *x.shape[1:])), rows)
 
-    def batch_jacobian(
-        self, target: Any, source: Any, unconnected_gradients: str = UnconnectedGradients.NONE
-    ) -> Any:
+    def batch_jacobian(self, target: Any, source: Any, unconnected_gradients: str = UnconnectedGradients.NONE) -> Any:
         """Return the Jacobian of each row of `target` with respect to the same row of `source`.
 
         The rows are taken to be independent examples. If a row of the target depends on other rows of
@@ -281,9 +277,7 @@ class GradientTape:
         rows = self._pulled_seeds(target, seeds, source, unconnected_gradients)
         if rows is None:
             return None
-        return np.reshape(
-            np.moveaxis(rows, 0, 1), (target.shape[0], *target.shape[1:], *source.shape[1:])
-        )
+        return np.reshape(np.moveaxis(rows, 0, 1), (target.shape[0], *target.shape[1:], *source.shape[1:]))
 
     def _check_target(self, target: Any, sources: Any, unconnected: str) -> None:
         check_unconnected(unconnected)
@@ -619,9 +613,7 @@ def gradients_on(
     seeds = match_seeds(grad_ys, ys, "grad_ys")
     record = record_of(tape)
     cotangents = seeded(tape, ys, seeds)
-    result = _pulled(
-        tape, record, cotangents, xs, unconnected_gradients, grad_ys is not None, stop_gradients
-    )
+    result = _pulled(tape, record, cotangents, xs, unconnected_gradients, grad_ys is not None, stop_gradients)
     return result  # type: ignore[no-any-return]
 
 

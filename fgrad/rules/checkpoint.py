@@ -1,6 +1,6 @@
 """Functions that are run again instead of remembered.
 
-    checkpoint      the ordinary rules, but nothing is kept: the backward pass runs the function again
+checkpoint      the ordinary rules, but nothing is kept: the backward pass runs the function again
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any, ParamSpec, TypeVar
 from fgrad.core.tensor import Tensor, settle
 from fgrad.core.trace import Edge, Parts, ReverseTrace, pull_back
 from fgrad.core.tree import flatten, unflatten
+from fgrad.core.variable import watch_of
+from fgrad.rules.closures import replaced, replacements
+from fgrad.rules.custom import Leaves, as_array, is_of, record_call, traces_of_variables
 from fgrad.transforms.calls import Transformed
-from fgrad.transforms.closures import replaced, replacements
-from fgrad.transforms.custom import Leaves, as_array, is_of, record_call, traces_of_variables
-from fgrad.variable import watch_of
 
 P = ParamSpec("P")
 R = TypeVar("R")

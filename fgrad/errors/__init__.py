@@ -15,7 +15,7 @@ import re
 import sys
 from typing import Any
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def users_line() -> str:
@@ -106,8 +106,7 @@ class ArrayConversionError(FgradError, TypeError):
         fitting = [remedy for pattern, remedy in _ARRAY_REMEDIES if re.search(pattern, use)]
         remedies = "\n".join(fitting or [remedy for _, remedy in _ARRAY_REMEDIES])
         super().__init__(
-            "NumPy asked a traced tensor for its plain array; its derivative would be lost.\n"
-            f"  at {line}\n{remedies}"
+            f"NumPy asked a traced tensor for its plain array; its derivative would be lost.\n  at {line}\n{remedies}"
         )
 
 
@@ -777,16 +776,16 @@ class SaveError(FgradError, TypeError):
 class LoadError(FgradError, ValueError):
     """A file is damaged, was not written by `fgrad.save`, or holds another structure than was expected.
 
-        >>> import tempfile, os
-        >>> import fgrad as fg
-        >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
-        >>> fg.save(path, {"w": 1.0})
-        >>> fg.load(path, like={"w": 0.0, "b": 0.0})
-        Traceback (most recent call last):
-        fgrad.errors.LoadError: ...
+    >>> import tempfile, os
+    >>> import fgrad as fg
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+    >>> fg.save(path, {"w": 1.0})
+    >>> fg.load(path, like={"w": 0.0, "b": 0.0})
+    Traceback (most recent call last):
+    fgrad.errors.LoadError: ...
 
-        >>> fg.load(path, like={"w": 0.0})
-        {'w': 1.0}
+    >>> fg.load(path, like={"w": 0.0})
+    {'w': 1.0}
     """
 
 
@@ -872,8 +871,7 @@ _VALUE_REMEDIES = {
     ".item()": _AS_IT_IS,
     ".numpy()": _AS_IT_IS,
     "np.asarray or np.array": "np.asarray(x) is left out, np.array([x, y]) becomes np.stack([x, y]), and a[i] with a "
-    "plain array `a` becomes fg.constant(a)[i]; for result[i] = x create `result` with fgrad.numpy.zeros;\n"
-    + _CHOOSE,
+    "plain array `a` becomes fg.constant(a)[i]; for result[i] = x create `result` with fgrad.numpy.zeros;\n" + _CHOOSE,
     "use as an index": "a[i] with a list becomes fg.constant(a)[i]; the number of turns of a loop must be the same for "
     "all.",
     "storing it in a variable": "Return the value from the function, and assign what comes back.",

@@ -29,10 +29,10 @@ from fgrad import errors
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import BOXES, NOTHING, Tensor, Trace, apply, box, boxed, settle
 from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.core.variable import Variable, VariableWatch
 from fgrad.ops.indexing import ARRAY
 from fgrad.transforms.calls import Place, Transformed, name_of, place_name
 from fgrad.transforms.linearization import differentiable, is_number
-from fgrad.variable import Variable, VariableWatch
 
 P = ParamSpec("P")
 
@@ -446,9 +446,7 @@ class Graph:
             values.update(equation.run(values))
             for name in spent:
                 del values[name]
-        return unflatten(
-            self._treedef, [_fresh(values[each] if type(each) is Name else each) for each in self.outputs]
-        )
+        return unflatten(self._treedef, [_fresh(values[each] if type(each) is Name else each) for each in self.outputs])
 
     def counts(self) -> dict[str, int]:
         """Return how often each primitive occurs.

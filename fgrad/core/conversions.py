@@ -1,8 +1,8 @@
 """When a traced tensor may become a plain number or array, and when its derivative would be lost.
 
-    check_number(frame, how, rank)    raises where an array is to store a number, or SciPy asks for it
-    check_array(rank)                 raises where NumPy or SciPy wants a plain array
-    values_alone(rank)                a block in which values are wanted, and a rule gives the derivative
+check_number(frame, how, rank)    raises where an array is to store a number, or SciPy asks for it
+check_array(rank)                 raises where NumPy or SciPy wants a plain array
+values_alone(rank)                a block in which values are wanted, and a rule gives the derivative
 """
 
 from __future__ import annotations

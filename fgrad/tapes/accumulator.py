@@ -18,9 +18,9 @@ from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import BOXES, Trace, boxed, settle
 from fgrad.core.trace import ForwardTrace
 from fgrad.core.tree import flatten, leaves_and_nones, tree_map
-from fgrad.tape import check_tensors, layer_of, plain_value, put_layer, warn_of_integers
+from fgrad.core.variable import Variable, VariableWatch
+from fgrad.tapes.tape import check_tensors, layer_of, plain_value, put_layer, warn_of_integers
 from fgrad.transforms.linearization import UnconnectedGradients, check_unconnected, gradient_at_edge
-from fgrad.variable import Variable, VariableWatch
 
 
 class _HeldTrace(ForwardTrace):

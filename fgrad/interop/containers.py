@@ -1,7 +1,7 @@
 """Containers of one's own: dataclasses whose fields are seen by every transform.
 
-    @register_dataclass                     every field that the class is made of holds children
-    @register_dataclass(static=("name",))   but for those that are named
+@register_dataclass                     every field that the class is made of holds children
+@register_dataclass(static=("name",))   but for those that are named
 """
 
 from __future__ import annotations

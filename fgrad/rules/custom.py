@@ -27,12 +27,12 @@ from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import Tensor, Trace, box, boxed, settle
 from fgrad.core.trace import Edge, ForwardTrace, Parts, ReverseTrace, conform
 from fgrad.core.tree import flatten, unflatten
+from fgrad.core.variable import Variable, VariableWatch, open_watches
+from fgrad.graphs.record import RecordTrace
 from fgrad.transforms.batch import BatchTrace, vmap
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.linearization import conjugate
-from fgrad.transforms.record import RecordTrace
 from fgrad.transforms.reverse import vjp
-from fgrad.variable import Variable, VariableWatch, open_watches
 
 P = ParamSpec("P")
 R = TypeVar("R")

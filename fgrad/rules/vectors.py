@@ -1,6 +1,6 @@
 """Containers of arrays as one vector of real numbers, and back: what solvers work on.
 
-    vector, restore = raveled(tree)     restore(vector) is the tree again
+vector, restore = raveled(tree)     restore(vector) is the tree again
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.tree import flatten, unflatten
-from fgrad.transforms.custom import as_array
+from fgrad.rules.custom import as_array
 
 
 def raveled(tree: Any) -> tuple[Any, Callable[[Any], Any]]:

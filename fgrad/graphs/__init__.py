@@ -1,0 +1,1 @@
+"""The program that a function runs, written down."""

@@ -1,0 +1,1 @@
+"""How the data and functions of other libraries meet tensors."""
