@@ -22,8 +22,8 @@ from fgrad.core.tensor import BOXES, Tensor, boxed, settle
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import hessian, jacfwd, jacobian, jacrev
-from fgrad.transforms.linearization import check_result
 from fgrad.transforms.reverse import value_and_grad
+from fgrad.transforms.running import check_result
 
 
 class _Flat:

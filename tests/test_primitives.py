@@ -11,8 +11,8 @@ import pytest
 import fgrad as fg
 import fgrad.scipy.special
 from fgrad.core.primitive import PRIMITIVES
+from fgrad.core.reverse import ReverseTrace
 from fgrad.core.tensor import Tensor, apply
-from fgrad.core.trace import ReverseTrace
 from fgrad.scipy.special._declaring import NOT_SAMPLED
 from fgrad.testing import calls, check_grads
 

@@ -3,25 +3,24 @@
 check_number(frame, how, rank)    raises where an array is to store a number, or SciPy asks for it
 check_array(rank)                 raises where NumPy or SciPy wants a plain array
 values_alone(rank)                a block in which values are wanted, and a rule gives the derivative
+unwrap(error)                     raises what is under an error of NumPy's
 """
 
 from __future__ import annotations
 
 import cmath
-import dis
 import linecache
 import math
-import re
 import sys
 import threading
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType, ModuleType
-from typing import Any
+from types import FrameType
 
 import numpy as np
 
 from fgrad import errors
+from fgrad.errors import places
 
 
 class _Wanted(threading.local):
@@ -61,12 +60,28 @@ def check_number(frame: FrameType, how: str, rank: int) -> None:
     """
     if rank <= _wanted.rank:
         return
-    if _is_storing(frame) or (how != "bool()" and _callee(frame) in _SCALARS):
+    step = places.step_at(frame)
+    if _is_storing(step):
         raise errors.ArrayConversionError(errors.users_line(), _use(frame))
-    if how == "float()" and (function := _callee(frame)) is not None and function in _OF_MATH:
-        math_calls[errors.users_line()] = f"{function.__module__}.{function.__name__}"
-    if how != "bool()" and errors.is_scipys(frame.f_code.co_filename):
+    if how == "bool()":
+        return
+    if step.kind == "call":
+        _check_callee(frame, how)
+    if places.is_file_of("scipy", frame.f_code.co_filename):
         check_array(rank)
+
+
+def _is_storing(step: places.Step) -> bool:
+    """Return whether it is `array[i] = x` or the like: NumPy asks what it stores for a number."""
+    return step.kind == "store" or (step.kind == "call" and bool(_STORING.intersection(step.names[-1:])))
+
+
+def _check_callee(frame: FrameType, how: str) -> None:
+    callee = places.called(frame)
+    if callee is np.float64 or callee is np.complex128:
+        raise errors.ArrayConversionError(errors.users_line(), _use(frame))
+    if how == "float()" and callee is not None and callee in _OF_MATH:
+        math_calls[errors.users_place()] = f"{callee.__module__}.{callee.__name__}"
 
 
 def check_array(rank: int) -> None:
@@ -83,14 +98,35 @@ def check_array(rank: int) -> None:
         return
     frame: FrameType | None = sys._getframe(1)
     called = ""
-    while frame is not None and errors.is_library(frame.f_code.co_filename):
-        if errors.is_scipys(frame.f_code.co_filename):
+    while frame is not None and places.is_library(frame.f_code.co_filename):
+        if places.is_file_of("scipy", frame.f_code.co_filename):
             called = _public_name(frame) or called
         frame = frame.f_back
     line = errors.users_line()
     if called:
         raise errors.ScipyCallError(called, line)
     raise errors.ArrayConversionError(line, "" if frame is None else _use(frame))
+
+
+def unwrap(error: BaseException) -> None:
+    """Raise the error of fgrad's on top of which NumPy has put one of its own; a user's `raise ... from` stays."""
+    if isinstance(error.__cause__, errors.FgradError) and not _is_raised_in_python(error):
+        raise error.__cause__ from None
+
+
+def _is_raised_in_python(error: BaseException) -> bool:
+    """Return whether a `raise` of the user's has raised an error, and not NumPy: in Python, or in C."""
+    traceback = error.__traceback__
+    if traceback is None:
+        return True
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if places.is_file_of("numpy", traceback.tb_frame.f_code.co_filename):
+        return False
+    return places.step_in(traceback.tb_frame.f_code, traceback.tb_lasti).kind == "raise"
+
+
+# What messages say
 
 
 def _public_name(frame: FrameType) -> str:
@@ -110,25 +146,26 @@ def _public_name(frame: FrameType) -> str:
     return ""
 
 
-math_calls: dict[str, str] = {}
+math_calls: dict[tuple[str, int], str] = {}
 """The user's lines in which a function of `math` took a traced tensor as a plain number, and which function."""
 
-_SCALARS = (np.float64, np.complex128)
 _OF_MATH = {
     function
     for module in (math, cmath)
     for name, function in vars(module).items()
     if callable(function) and not name.startswith(("_", "is", "floor", "ceil", "trunc"))
 }
-_STORING = re.compile(r"\b(fill|fromiter|setitem|__setitem__)\b")
-_CALLED = re.compile(r"\s*([A-Za-z_]\w*(?:\.\w+)*)\s*\(")
+_STORING = {"fill", "fromiter", "setitem", "__setitem__"}
 
 
-def _is_storing(frame: FrameType) -> bool:
-    """Return whether the frame is at `array[i] = x` or the like: NumPy asks what it stores for a number."""
-    if dis.opname[frame.f_code.co_code[frame.f_lasti]] == "STORE_SUBSCR":
-        return True
-    return bool(_STORING.search(_source_of(frame)))
+def _use(frame: FrameType) -> str:
+    """Return what the program does at a frame: an expression, or one like it."""
+    step = places.step_at(frame)
+    if _is_storing(step):
+        return "result[i] = x"
+    if step.kind == "index":
+        return "a[x]"
+    return _source_of(frame)
 
 
 def _source_of(frame: FrameType) -> str:
@@ -136,28 +173,3 @@ def _source_of(frame: FrameType) -> str:
     line, end, start, stop = list(frame.f_code.co_positions())[frame.f_lasti // 2]
     source = linecache.getline(frame.f_code.co_filename, line or 0).encode()  # positions count bytes
     return source[start : stop if line == end else None].decode(errors="ignore")
-
-
-def _use(frame: FrameType) -> str:
-    """Return what the program does at a frame, for a message: an expression, or one like it."""
-    if _is_storing(frame):
-        return "result[i] = x"
-    operation = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-    source = _source_of(frame)
-    return "a[x]" if operation == "BINARY_SUBSCR" or source.endswith("]") else source
-
-
-def _callee(frame: FrameType) -> Any:
-    """Return the function that is called where a frame is, or None if it has no name in the module.
-
-    Local names are not looked up: `frame.f_locals` would keep what they stand for alive.
-    """
-    match, code = _CALLED.match(_source_of(frame)), frame.f_code
-    if match is None:
-        return None
-    first, *rest = match[1].split(".")
-    is_local = first in (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
-    found = None if is_local else frame.f_globals.get(first, frame.f_builtins.get(first))
-    for name in rest:
-        found = vars(found).get(name) if isinstance(found, ModuleType) else None
-    return found if isinstance(found, Hashable) else None

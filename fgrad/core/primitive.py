@@ -34,7 +34,9 @@ ZERO: Final = Zero()
 
 PRIMITIVES: dict[str, Primitive] = {}
 UFUNCS: dict[np.ufunc, Primitive] = {}
-FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
+METHODS: dict[str, Callable[..., Any]] = {}
+UFUNC_FORMS: dict[tuple[np.ufunc, str], Callable[..., Any]] = {}
 
 
 @dataclass(eq=False, slots=True)
@@ -58,6 +60,9 @@ class Primitive:
             infinite; after a mask the cotangent comes as `Guarded`, and its exact zeros win.
         masks: the pullback puts exact zeros in place of what the operation did not use.
         samples: calls for the generic tests (see `fgrad.testing`).
+        kind: what reports say of it: "comparison", "rounding", "position" or "conversion" of what has the derivative
+            0, "choice" of one of the arguments, "product"; "guard" and "part" are no operations of the user's.
+        selects: an argument that is a mask decides on the shape of the result, or of another argument.
         is_ufunc: the implementation is a ufunc, which answers tensors by itself.
     """
 
@@ -70,6 +75,8 @@ class Primitive:
     scales: bool = False
     masks: bool = False
     samples: tuple[Any, ...] = ()
+    kind: str = ""
+    selects: bool = False
     is_ufunc: bool = field(init=False)
 
     def __post_init__(self) -> None:

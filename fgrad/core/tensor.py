@@ -1,7 +1,8 @@
-"""The tracer tensor, and the one function through which every operation passes.
+"""The tracer tensor, and the door through which every operation passes.
 
     apply(primitive, args, metadata)    run an operation under the top trace of its arguments
-    Tensor                              a value, the trace that follows it, the trace's note on it
+    apply_call(call, leaves)            the same for a function with a derivative of its own
+    Tensor                              a value, the trace that follows it, what the trace keeps for it
     settle(x)                           take off the layers whose trace is not running
 
 Python's operators, NumPy's ufuncs and NumPy's functions all arrive at `apply`, by way of the
@@ -11,10 +12,10 @@ tables in `primitive.py`. What an operation means there is decided by traces alo
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,75 +24,32 @@ import numpy.typing as npt
 from fgrad import errors
 from fgrad.core import conversions
 from fgrad.core.operands import OPERANDS, as_operand
-from fgrad.core.primitive import FUNCTIONS, UFUNCS, Primitive
+from fgrad.core.primitive import FUNCTIONS, METHODS, UFUNCS, Primitive
+from fgrad.core.trace import UNTRACED, Call, Trace, attention, running, stood_in, through_observers
 from fgrad.core.tree import LEAVES, flatten, unflatten
 from fgrad.errors import hints
 
 NOTHING: Mapping[str, Any] = {}
 
 _NUMBERS = {"float()", "int()", "complex()", "bool()"}
-_levels = itertools.count(1)
-
-
-class Trace:
-    """One running transform or open tape: what decides the meaning of an operation.
-
-    `level` is the rank among traces: higher when the trace started later, 0 when it is not running.
-    A trace runs inside a `with` block, so whatever happens in the block, it ends. It keeps its rank
-    for life, because values that it has boxed may lie inside boxes of traces that started later.
-
-    Why ranks, and not one flag: in `grad(lambda x: x * grad(lambda y: x + y)(1.0))(1.0)` the inner
-    function computes with the outer one's `x`. Both are Tensors; only the rank tells the inner pass
-    that `x` is a constant to it. Without that the inner derivative would be 2 (perturbation
-    confusion, https://doi.org/10.1007/s10990-008-9037-1).
-    """
-
-    def __init__(self) -> None:
-        self.rank = next(_levels)
-        self.level = 0
-        self.exits: dict[tuple[str, str], Any] = {}
-
-    def __enter__(self) -> Trace:
-        self.level = self.rank
-        return self
-
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        self.level = 0
-        if error is not None and isinstance(error.__cause__, errors.FgradError):
-            raise error.__cause__ from None  # NumPy has put an error of its own on top of ours
-
-    def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        """Unbox what this trace has boxed, run the primitive on what is inside, box the result."""
-        raise NotImplementedError(type(self).__name__)
-
-    def shape_of(self, tensor: Any) -> tuple[int, ...]:
-        """Return the shape that a tensor of this trace shows."""
-        return tensor.value.shape  # type: ignore[no-any-return]
-
-    def concrete(self, tensor: Tensor, how: str) -> Any:
-        """Return the value that Python asks for by `how`, such as `float()`; note it in `exits`."""
-        self.exits[how, errors.users_line()] = None
-        return tensor.value
-
-    def as_array(self, tensor: Tensor) -> npt.NDArray[Any]:
-        """Answer NumPy, which wants a plain array in place of a tensor of this trace."""
-        conversions.check_array(self.rank)
-        return np.asarray(tensor.value)
-
-
-UNTRACED = Trace()
-"""The trace of tensors that nothing follows. It never runs, so its level stays 0."""
 
 
 def apply(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any] = NOTHING) -> Any:
     """Hand an operation to the highest running trace among its arguments, or just compute it."""
+    if attention:
+        run = through_observers("operation", primitive, metadata, go_on=lambda args: _apply(primitive, args, metadata))
+        return run(args)
+    return _apply(primitive, args, metadata)
+
+
+def _apply(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
     top_level = 0
     for arg in args:
         if (kind := type(arg)) is not Tensor:
             if kind in OPERANDS:
                 continue
             if kind not in BOXES:
-                return apply(primitive, [x if type(x) in BOXES else as_operand(x) for x in args], metadata)
+                return _apply(primitive, [x if type(x) in BOXES else as_operand(x) for x in args], metadata)
         if (level := arg.tracing.level) > top_level:
             top, top_level = arg.tracing, level
         elif not level:
@@ -101,9 +59,31 @@ def apply(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]
     return primitive.implementation(*args, **metadata)
 
 
+def apply_call(call: Call, leaves: Sequence[Any]) -> list[Any]:
+    """Hand a call of a function with a derivative of its own to the highest trace among its inputs, or just run it."""
+    if attention:
+        return list(through_observers("call", call, go_on=lambda leaves: _apply_call(call, leaves))(leaves))
+    return _apply_call(call, leaves)
+
+
+def _apply_call(call: Call, leaves: Sequence[Any]) -> list[Any]:
+    leaves = [settle(leaf) for leaf in leaves]
+    traces = [leaf.tracing for leaf in leaves if type(leaf) is Tensor]
+    traces += call.traces()
+    if not traces:
+        return list(call.run(leaves))
+    return max(traces, key=lambda trace: trace.level).process_call(call, leaves)
+
+
 def settle(x: Any) -> Any:
     """Return what is in `x` below the layers that no running trace follows: an array or a Tensor."""
-    while type(x) in BOXES and not x.tracing.level:
+    while type(x) in BOXES:
+        if attention:
+            x = stood_in(x)
+            if type(x) not in BOXES:
+                break
+        if x.tracing.level:
+            break
         x = x.unbox()
     return x
 
@@ -115,6 +95,30 @@ def boxed(value: Any) -> Any:
     if type(value) is tuple:
         return tuple(boxed(item) for item in value)
     return box(value, UNTRACED, None)
+
+
+@dataclass
+class Above:
+    """What the rooms above this one have put in: answers where the core knows none.
+
+    Attributes:
+        call_ufunc: runs the less common forms of a ufunc: `call_ufunc(ufunc, method, inputs, keywords)`.
+        text_of, html_of: how a tensor shows itself: `text_of(tensor, suffix)`.
+        scale: the product of a cotangent with a slope in which exact zeros of the cotangent win over infinities.
+    """
+
+    call_ufunc: Callable[..., Any]
+    text_of: Callable[..., str]
+    html_of: Callable[..., str]
+    scale: Callable[..., Any]
+
+
+ABOVE = Above(
+    call_ufunc=lambda ufunc, method, inputs, keywords: NotImplemented,
+    text_of=lambda x, suffix: f"{type(x).__name__}({x._shown()}{suffix})",
+    html_of=lambda x: f"<pre>{x._shown()}</pre>",
+    scale=lambda cotangent, slope: cotangent * slope,
+)
 
 
 def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Tensor], Callable[[Any, Any], Tensor]]:
@@ -148,6 +152,17 @@ def _answer(function: Any, *args: Any, **keywords: Any) -> Tensor:
     return FUNCTIONS[function](*args, **keywords)  # type: ignore[no-any-return]
 
 
+def _member(name: str) -> Callable[..., Any]:
+    """Make the method that answers ndarray's method of that name."""
+
+    def method(self: Any, *args: Any, **keywords: Any) -> Any:
+        return METHODS[name](self, *args, **keywords)
+
+    method.__name__ = name
+    method.__doc__ = getattr(np.ndarray, name).__doc__
+    return method
+
+
 def _method(function: Any) -> Callable[..., Tensor]:
     """Make the method that is the function of NumPy with the tensor as first argument."""
 
@@ -177,7 +192,7 @@ class TensorLike:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
         if method == "__call__" and not keywords and ufunc in UFUNCS:
             return apply(UFUNCS[ufunc], inputs)
-        return FUNCTIONS[np.ufunc](ufunc, method, inputs, keywords)
+        return ABOVE.call_ufunc(ufunc, method, inputs, keywords)
 
     def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         if function in FUNCTIONS:
@@ -189,9 +204,9 @@ class TensorLike:
         array = _read_only(value.tracing.as_array(value) if type(value) is Tensor else value)
         return array.astype(array.dtype if dtype is None else dtype, copy=bool(copy))
 
-    __array_namespace__ = _method(np.ndarray.__array_namespace__)
-    __dlpack__ = _method(np.ndarray.__dlpack__)
-    __dlpack_device__ = _method(np.ndarray.__dlpack_device__)
+    __array_namespace__ = _member("__array_namespace__")
+    __dlpack__ = _member("__dlpack__")
+    __dlpack_device__ = _member("__dlpack_device__")
 
     # Attributes, which are facts of the value
 
@@ -222,12 +237,12 @@ class TensorLike:
         return (self[i] for i in range(self.shape[0]))
 
     def __getattr__(self, name: str) -> Any:
-        """Answer for ndarray's less common attributes and methods: by `FUNCTIONS`, or for the value alone."""
+        """Answer for ndarray's less common attributes and methods: by `METHODS`, or for the value alone."""
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise hints.missing_attribute(self, name)
         member, value = getattr(np.ndarray, name), settle(self)
-        if member in FUNCTIONS:
-            answer = functools.partial(FUNCTIONS[member], self)
+        if name in METHODS:
+            answer = functools.partial(METHODS[name], self)
             return answer if callable(member) else answer()
         if type(value) is not Tensor:
             return getattr(_read_only(value), name)
@@ -293,10 +308,10 @@ class TensorLike:
         return value
 
     def _repr(self, suffix: str) -> str:
-        return str(FUNCTIONS[repr](self, suffix))
+        return ABOVE.text_of(self, suffix)
 
     def _repr_html_(self) -> str:
-        return str(FUNCTIONS["_repr_html_"](self))
+        return ABOVE.html_of(self)
 
     # Operators
 
@@ -328,7 +343,7 @@ class TensorLike:
         return self._square() if type(exponent) is int and exponent == 2 else self._power(exponent)
 
     def __getitem__(self, key: Any) -> Tensor:
-        return _answer(np.ndarray.__getitem__, self, key)
+        return METHODS["__getitem__"](self, key)  # type: ignore[no-any-return]
 
     # Methods, answered by the function that NumPy has of the same name
 
@@ -364,7 +379,7 @@ class TensorLike:
     dot = _method(np.dot)
     clip = _method(np.clip)
     round = __round__ = _method(np.round)
-    astype = _method(np.ndarray.astype)
+    astype = _member("astype")
 
 
 class Tensor(TensorLike):
@@ -385,7 +400,7 @@ class Tensor(TensorLike):
         (2,)
     """
 
-    __slots__ = ("value", "tracing", "note")
+    __slots__ = ("value", "tracing", "note", "__weakref__")
 
     value: Any
     note: Any
@@ -398,10 +413,12 @@ class Tensor(TensorLike):
 
     def become(self, other: Tensor) -> None:
         """Make this handle stand for another value; what was computed before is untouched."""
+        if attention and any(observer.assigned(self, other) for observer in running.observers):
+            return
         self.value, self.tracing, self.note = other.value, other.tracing, other.note
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.become(FUNCTIONS[np.ndarray.__setitem__](self, key, value))
+        self.become(METHODS["__setitem__"](self, key, value))
 
     def __copy__(self, memo: Any = None) -> Tensor:
         return box(self.value, self.tracing, self.note)

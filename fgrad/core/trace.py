@@ -1,253 +1,216 @@
-"""The traces: what an operation means while a transform runs.
+"""What a running transform or open tape is to the operations: a trace. And who else is told of operations.
 
-    ReverseTrace    records, for each operation, how cotangents get from its result to its arguments
-    ForwardTrace    carries a tangent along with every value
-    pull_back       the backward pass: runs through a record from its end
+    Trace                   decides what operations and calls mean; each kind is a subclass
+    UNTRACED                the trace of tensors that nothing follows
+    Observer, observed_by   sees every operation of a thread while its block is open
 
-A trace has the same three methods whatever its kind: `process` runs one operation, `concrete` and
-`as_array` answer when Python or NumPy asks for the value itself. A new kind of trace is a new
-subclass; nothing here or in `tensor.py` knows which kinds there are.
+A trace says what an operation means (`process`), what a function with a derivative of its own means
+(`process_call`), and what is answered when Python or NumPy asks for a value (`concrete`, `as_array`). A new kind
+of trace is a new subclass; nothing outside of it asks which kinds there are.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from fgrad import errors
-from fgrad.core.primitive import PRIMITIVES, ZERO, Primitive
-from fgrad.core.tensor import Tensor, Trace, apply, box, boxed, new_tensor
+from fgrad.core import conversions
 
-Pullback = Callable[[Any], Any]
-Like = tuple[tuple[int, ...], "np.dtype[Any]"]
-Edge = tuple[int, bool, int, "Pullback | None", Any, Primitive]
-"""A result's key, whether the edge is the first one recorded for it, an argument's key, the pullback
-between them, the form to bring what it returns into (a `Like`; None: it has it already), and the primitive.
-An edge without a pullback, where the derivative is zero, has the user's file and line in place of the form."""
+if TYPE_CHECKING:
+    from fgrad.core.primitive import Primitive
+    from fgrad.core.tensor import Tensor
+
+_levels = itertools.count(1)
 
 
-class ReverseTrace(Trace):
-    """Records edges from results to arguments; each keeps alive what its pullback captured, no more.
+class Call(Protocol):
+    """A call of a function with a derivative of its own, as a trace is handed it."""
 
-    The record belongs to the trace. A tensor holds only its key in the record, so a tensor that
-    outlives the trace holds no graph. Keys are given and edges appended so that the arguments of an
-    operation come before its result, also when several threads work on one trace.
+    @property
+    def name(self) -> str:
+        """What messages call the function."""
 
-    Args:
-        persistent: hand tensors of this trace to the rules, in place of the values inside them.
-            While the trace runs, a pass over the record is then recorded in its turn.
+    def traces(self) -> list[Trace]:
+        """Return running traces that follow what the function reads besides its leaves."""
+
+    def run(self, leaves: Sequence[Any]) -> list[Any]:
+        """Return the results for arrays that nothing follows."""
+
+    def followed(self, trace: Any, leaves: Sequence[Any]) -> list[Any]:
+        """Return the results as tensors of a trace that takes derivatives."""
+
+    def mapped(self, ours: Sequence[bool]) -> Call:
+        """Return the call for many examples, which lie along the first axis of those arrays that are `ours`."""
+
+
+class Running(threading.local):
+    """What runs in this thread.
 
     Attributes:
-        record: the edges, in order.
-        exits: how and where values left the trace: their keys, and for each the key that was next.
-        holder: returns who keeps the record when the trace does not run, or None.
+        call: the transform that runs, with the ones around it, up to the user's code: `(transform, call)` or None.
+        observers: who is told of operations, the first to know in front.
     """
 
-    def __init__(self, persistent: bool = False) -> None:
-        super().__init__()
-        self.persistent = persistent
-        self.record: list[Edge] = []
-        self.holder: Callable[[], Any] = lambda: None
-        self._keys = itertools.count()
-
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        if error is not None:
-            self.record = []  # tensors that outlive the error hold no graph
-        super().__exit__(kind, error, traceback)
-
-    def root(self, value: Any) -> Tensor:
-        """Return `value` as an input of this trace."""
-        return box(value, self, next(self._keys))
-
-    def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        values: Sequence[Any] = [arg.value if type(arg) is Tensor and arg.tracing is self else arg for arg in args]
-        if primitive.is_ufunc:  # which finds its own way to `apply` when a value is a tensor
-            ans = primitive.implementation(*values)
-        else:
-            ans = apply(primitive, values, metadata)
-        rules = primitive.vjps
-        if rules is None:
-            for tensor in [arg for arg in args if type(arg) is Tensor and arg.tracing is self]:
-                self.concrete(tensor, primitive.name)
-            return boxed(ans)
-        key = next(self._keys)
-        result: Any = new_tensor()
-        result.value, result.tracing, result.note = ans, self, key
-        dtype = None if type(ans) is tuple else ans.dtype
-        if dtype is None:
-            result = tuple(map(self.root, ans))
-        handed = [result, *args] if self.persistent else [ans, *values]
-        argnum, first = 0, True
-        for arg in args:
-            if type(arg) is Tensor and arg.tracing is self:
-                rule, value = rules[argnum], arg.value
-                if metadata and rule is not None:
-                    pullback = rule(*handed, **metadata)
-                else:  # the same without keywords is faster, and most operations have none
-                    pullback = None if rule is None else rule(*handed)
-                like: Any = None
-                if pullback is None:
-                    like = errors.users_place()
-                elif dtype is not value.dtype or (primitive.broadcasts and ans.shape != value.shape):
-                    like = value.shape, value.dtype
-                self.record.append((key, first, arg.note, pullback, like, primitive))
-                first = False
-            argnum += 1  # noqa: SIM113  # enumerate() takes 40 ns more
-        if dtype is None:
-            self._join(result, key)
-        return result
-
-    def concrete(self, tensor: Tensor, how: str) -> Any:
-        self.exits.setdefault((how, errors.users_line()), {}).setdefault(tensor.note, next(self._keys))
-        return tensor.value
-
-    def _join(self, outputs: Any, key: int) -> None:
-        """Lead the cotangent of each of several outputs into its place among the others'."""
-        likes = [(output.value.shape, output.value.dtype) for output in outputs]
-        for place, output in enumerate(outputs):
-            self.record.append((output.note, True, key, functools.partial(Parts, likes, place), None, _ITEM))
+    def __init__(self) -> None:
+        self.call: Any = None
+        self.observers: tuple[Observer, ...] = ()
 
 
-_ITEM = Primitive("item", lambda outputs, place: outputs[place])
+running = Running()
 
 
-class Parts:
-    """The cotangents of an operation with several outputs, as far as they have come in."""
+class Trace:
+    """One running transform or open tape: what decides the meaning of an operation.
 
-    __slots__ = ("likes", "parts")
+    `level` is the rank among traces: higher when the trace started later, 0 when it is not running.
+    A trace runs inside a `with` block, so whatever happens in the block, it ends. It keeps its rank
+    for life, because values that it has boxed may lie inside boxes of traces that started later.
 
-    def __init__(self, likes: list[Like], place: int, cotangent: Any) -> None:
-        self.likes = likes
-        self.parts: dict[int, Any] = {place: cotangent}
+    Why ranks, and not one flag: in `grad(lambda x: x * grad(lambda y: x + y)(1.0))(1.0)` the inner
+    function computes with the outer one's `x`. Both are Tensors; only the rank tells the inner pass
+    that `x` is a constant to it. Without that the inner derivative would be 2 (perturbation
+    confusion, https://doi.org/10.1007/s10990-008-9037-1).
 
-    def __add__(self, other: Parts) -> Parts:
-        for place, cotangent in other.parts.items():
-            self.parts[place] = self.parts[place] + cotangent if place in self.parts else cotangent
+    Attributes:
+        differentiates: derivatives of what it follows are wanted, now or later.
+        remembers: it keeps something of each operation until a backward pass.
+        is_map: its tensors hold many examples, each of which may be computed for itself.
+        is_program: its tensors stand for all values of their shape, so that there is none to compute with.
+        exits: where values left it, by how and the user's file and line.
+        call: the transform that it belongs to, as `Running.call`; None for a tape.
+    """
+
+    differentiates: ClassVar[bool] = False
+    remembers: ClassVar[bool] = False
+    is_map: ClassVar[bool] = False
+    is_program: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self.rank = next(_levels)
+        self.level = 0
+        self.exits: dict[tuple[str, tuple[str, int]], Any] = {}
+        self.call = running.call
+
+    def __enter__(self) -> Trace:
+        self.level = self.rank
         return self
 
-    def __getitem__(self, place: int) -> Any:
-        return self.parts[place] if place in self.parts else np.zeros(*self.likes[place])
-
-    def __len__(self) -> int:
-        return len(self.likes)
-
-
-@np.errstate(all="ignore")  # infinities are in the result for all to see
-def pull_back(
-    record: list[Edge],
-    cotangents: dict[int, Any],
-    keep: Collection[int] = (),
-    stop: Collection[int] = (),
-    guarded: bool = False,
-) -> dict[int, Any]:
-    """Carry cotangents from results to inputs, through a record that is used up on the way.
-
-    An edge, and a cotangent that has been passed on, are dropped at once.
-
-    Args:
-        record: the edges in order of recording; the list is empty afterwards.
-        cotangents: by key, where the pass begins; changed in place.
-        keep: keys of results whose cotangents are wanted although they are passed on.
-        stop: keys through which nothing is passed on.
-        guarded: the first cotangents may hold exact zeros that mean "not used".
-
-    Returns:
-        `cotangents`, which now holds those of the inputs and of `keep`; ZERO is connected, but zero.
-    """
-    kept = {}
-    while record:
-        key, first, parent, pullback, like, primitive = record.pop()
-        # The first edge of a result is the last to come by: its cotangent is needed no more.
-        cotangent = cotangents.pop(key, None) if first else cotangents.get(key)
-        if keep and key in keep and cotangent is not None:
-            kept[key] = cotangent
-        if cotangent is None or (stop and key in stop):
-            continue
-        if pullback is None or cotangent is ZERO:
-            cotangents.setdefault(parent, ZERO)
-            continue
-        guarded = guarded or primitive.masks
-        passed = pullback(Guarded(cotangent) if guarded and primitive.scales else cotangent)
-        if like is not None:
-            passed = conform(passed, *like)
-        prior = cotangents.get(parent)
-        if prior is None or prior is ZERO:
-            cotangents[parent] = passed
-        elif passed is not ZERO:
-            cotangents[parent] = prior + passed
-    cotangents.update(kept)
-    return cotangents
-
-
-class Guarded:
-    """A cotangent or tangent whose exact zeros win over infinity and NaN when it is multiplied.
-
-    Zeros that a mask has put there mean "not used", so `where(x > 0, sqrt(x), 0)` has the derivative 0
-    at 0, although `sqrt` has none. It is handed to the rules of primitives that are said to scale.
-    """
-
-    __slots__ = ("cotangent",)
-
-    def __init__(self, cotangent: Any) -> None:
-        self.cotangent = cotangent
-
-    def __mul__(self, slope: Any) -> Any:
-        return apply(PRIMITIVES["scale"], (self.cotangent, slope))
-
-    def __truediv__(self, divisor: Any) -> Any:
-        if not hasattr(divisor, "dtype"):
-            divisor = np.asarray(divisor, complex if type(divisor) is complex else self.cotangent.dtype)
-        return self * (1 / divisor)
-
-
-def conform(cotangent: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Bring a cotangent into the form of its primal: undo broadcasting and the promotion of dtypes.
-
-    What was repeated along an axis gets the sum along it; the cotangent of a real number that was
-    used as a complex one is the real part.
-    """
-    if dtype.kind not in "fc":
-        return ZERO
-    if cotangent.shape != shape:
-        sizes = cotangent.shape
-        new = len(sizes) - len(shape)
-        if new:
-            cotangent = np.add.reduce(cotangent, axis=0 if new == 1 else tuple(range(new)))
-        if sizes[new:] != shape:
-            repeated = tuple(axis for axis, size in enumerate(shape) if sizes[new + axis] != size)
-            cotangent = np.add.reduce(cotangent, axis=repeated, keepdims=True)
-    if cotangent.dtype is not dtype:
-        cotangent = (cotangent.real if dtype.kind == "f" else cotangent).astype(dtype)
-    return cotangent
-
-
-class ForwardTrace(Trace):
-    """Carries with every value its tangent: the derivative along one direction of the inputs."""
-
-    def root(self, value: Any, tangent: Any) -> Tensor:
-        """Return `value` as an input of this trace that moves along `tangent`."""
-        return box(value, self, tangent)
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        self.level = 0
+        if error is not None:
+            conversions.unwrap(error)
 
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        active = [type(arg) is Tensor and arg.tracing is self for arg in args]
-        values = [arg.value if ours else arg for arg, ours in zip(args, active, strict=True)]
-        ans = apply(primitive, values, metadata)
-        if primitive.jvp is None:
-            return boxed(ans)
-        tangents = [arg.note if ours else ZERO for arg, ours in zip(args, active, strict=True)]
-        tangent = primitive.jvp(tangents, ans, *values, **metadata)
-        return tuple(map(self._moving, ans, tangent)) if type(ans) is tuple else self._moving(ans, tangent)
+        """Unbox what this trace has boxed, run the primitive on what is inside, box the result."""
+        raise NotImplementedError(type(self).__name__)
 
-    def _moving(self, value: Any, tangent: Any) -> Tensor:
-        """Box a value with its tangent, in the form of the value."""
-        if tangent is ZERO or value.dtype.kind not in "fc":
-            return boxed(value)  # type: ignore[no-any-return]
-        if tangent.dtype is not value.dtype:
-            tangent = tangent.astype(value.dtype)
-        if tangent.shape != value.shape:
-            tangent = np.broadcast_to(tangent, value.shape)
-        return self.root(value, tangent)
+    def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
+        """Return the results of a function with a derivative of its own, for leaves of which this trace follows some.
+
+        A trace that only looks on unboxes its tensors, hands the rest to `apply_call`, and boxes the results.
+        """
+        raise errors.UnsupportedError(
+            f"{call.name} has a derivative of its own, and {type(self).__name__} does not say what that means to it.\n"
+            f"Define {type(self).__name__}.process_call."
+        )
+
+    def shape_of(self, tensor: Any) -> tuple[int, ...]:
+        """Return the shape that a tensor of this trace shows."""
+        return tensor.value.shape  # type: ignore[no-any-return]
+
+    def concrete(self, tensor: Tensor, how: str) -> Any:
+        """Return the value that Python asks for by `how`, such as `float()`; note it in `exits`."""
+        self.exits[how, errors.users_place()] = None
+        return tensor.value
+
+    def as_array(self, tensor: Tensor) -> npt.NDArray[Any]:
+        """Answer NumPy, which wants a plain array in place of a tensor of this trace."""
+        conversions.check_array(self.rank)
+        return np.asarray(tensor.value)
+
+
+UNTRACED = Trace()
+"""The trace of tensors that nothing follows. It never runs, so its level stays 0."""
+
+
+class Observer:
+    """Sees what happens in a thread, and may let it happen otherwise; most methods are handed how to go on.
+
+    Nothing is changed while somebody looks, and who does not look pays nothing.
+    """
+
+    def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
+        """An operation runs; `go_on(args)` gives its result. One on tensors of tensors is seen at each level."""
+        return go_on(args)
+
+    def call(self, call: Call, leaves: Sequence[Any], go_on: Any) -> Any:
+        """A function with a derivative of its own runs; `go_on(leaves)` gives its results. Seen at each level."""
+        return go_on(leaves)
+
+    def rule(self, primitive: Primitive, name: str, pullback: Any, args: Sequence[Any], ans: Any) -> Any:
+        """A reverse trace records a pullback; what is returned is recorded in its place."""
+        return pullback
+
+    def push(self, primitive: Primitive, tangents: Sequence[Any], args: Sequence[Any], ans: Any, go_on: Any) -> Any:
+        """A forward rule runs; `go_on()` gives the tangent of the result."""
+        return go_on()
+
+    def stand_in(self, x: Any) -> Any:
+        """Return what is to be used in place of a tensor or variable."""
+        return x
+
+    def assigned(self, x: Any, value: Any) -> bool:
+        """A tensor is written to; return whether the observer keeps what it becomes."""
+        return False
+
+    wants_all: ClassVar[bool] = False
+    """Whether every operation is to be seen and recorded, also where a function would be run again instead."""
+
+
+attention: list[None] = []
+"""As many entries as there are blocks in all threads in which somebody looks; to ask it takes 15 ns."""
+
+
+@contextmanager
+def observed_by(*observers: Observer) -> Iterator[None]:
+    """Let observers see what happens in this thread, after those that see it already."""
+    before = running.observers
+    running.observers = (*before, *observers)
+    attention.append(None)  # in one step, whatever other threads do
+    try:
+        yield
+    finally:
+        attention.pop()
+        running.observers = before
+
+
+def through_observers(method: str, *given: Any, go_on: Callable[..., Any]) -> Any:
+    """Let the observers of this thread see something, one after the other, before it happens by `go_on`."""
+    for observer in reversed(running.observers):
+        go_on = _and_then(getattr(observer, method), given, go_on)
+    return go_on
+
+
+def _and_then(look: Callable[..., Any], given: tuple[Any, ...], go_on: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *values: look(*given, *values, go_on)
+
+
+def recorded(primitive: Primitive, name: str, pullback: Any, args: Sequence[Any], ans: Any) -> Any:
+    """Return what is to be recorded in place of a pullback."""
+    for observer in running.observers:
+        pullback = observer.rule(primitive, name, pullback, args, ans)
+    return pullback
+
+
+def stood_in(x: Any) -> Any:
+    """Return what is to be used in place of a tensor or variable."""
+    for observer in running.observers:
+        x = observer.stand_in(x)
+    return x

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, UNTRACED, box
+from fgrad.core.tensor import BOXES, box
+from fgrad.core.trace import UNTRACED
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.debugging.explain import explain
 from fgrad.debugging.notes import Note, noting, raising_nothing
@@ -27,8 +28,9 @@ from fgrad.tapes.accumulator import ForwardAccumulator
 from fgrad.tapes.tape import GradientTape, gradient_of
 from fgrad.transforms.calls import Selection, name_of, place_name, select
 from fgrad.transforms.cuts import STOP
-from fgrad.transforms.linearization import check_result, differentiable
+from fgrad.transforms.linearization import differentiable
 from fgrad.transforms.reverse import vjp
+from fgrad.transforms.running import check_result
 
 _SMALL = 6
 """Of an array with no more elements each is looked at; of others a few directions."""
@@ -261,7 +263,7 @@ class _Check:
         self._near: dict[tuple[str, str], tuple[float, Reason]] = {}
         self._tape = GradientTape()
         tensors = [box(point[()], UNTRACED, None) for point in call.points]
-        with noting(observer=self._look_for_kink), self._tape:
+        with noting(look=self._look_for_kink), self._tape:
             self._tape.watch(tensors)
             self._sources = [copy.copy(tensor) for tensor in tensors]
             self.value = call(*tensors)

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, UNTRACED, Tensor, box
-from fgrad.core.trace import ReverseTrace
+from fgrad.core.reverse import ReverseTrace
+from fgrad.core.tensor import BOXES, Tensor, box
+from fgrad.core.trace import UNTRACED
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.core.variable import Variable
 from fgrad.debugging.notes import noting, raising_nothing
@@ -35,7 +36,8 @@ from fgrad.tapes.tape import (
 )
 from fgrad.transforms.calls import Selection, name_of, place_name, select
 from fgrad.transforms.cuts import DEPARTURES, STOP, Exit, Outline, name_of_source
-from fgrad.transforms.linearization import check_result, differentiable, gradient_at_edge, is_number
+from fgrad.transforms.linearization import differentiable, gradient_at_edge
+from fgrad.transforms.running import check_result, is_number
 
 _ONE_LINE = 8
 _MOST_REASONS = 5

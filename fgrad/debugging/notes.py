@@ -3,16 +3,13 @@
     with debug_lines():      what is recorded in the block remembers the line of each operation
     with debug_nans():       the same, and the first value that is not finite raises
 
-Neither costs anything outside of such a block. Inside, the entries of the table of primitives are of a class
-that hands out noted implementations and rules: a rule's pullback then carries a `Note`, and traces record
-it as they record any other.
+Neither costs anything outside of such a block. Inside, an observer notes each operation, and the pullbacks that are
+recorded carry their notes.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,13 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.primitive import FUNCTIONS, PRIMITIVES, Primitive, Rule, Rules
-from fgrad.core.tensor import BOXES
-from fgrad.core.trace import Guarded, Parts
+from fgrad.core.primitive import Primitive
+from fgrad.core.reverse import Cut, Guarded, Parts
+from fgrad.core.trace import Observer, observed_by
 from fgrad.debugging.reports import counted, shown
 from fgrad.ops.tracing import example_of
-from fgrad.rules import custom
-from fgrad.transforms.calls import name_of
 
 Place = tuple[str, int]
 
@@ -36,12 +31,14 @@ class Note(NamedTuple):
 
     Attributes:
         operation: the name of its primitive.
+        kind: the primitive's.
         place: the user's file and line.
         args: its arguments as plain arrays; none for a function with a rule of its own.
         result: likewise.
     """
 
     operation: str
+    kind: str
     place: Place
     args: tuple[Any, ...] = ()
     result: Any = None
@@ -57,7 +54,7 @@ class Note(NamedTuple):
         return (*described, f"result: {shown(self.result)}") if self.args else ()
 
 
-Observer = Callable[[Note, Mapping[str, Any]], None]
+Look = Callable[[Note, Mapping[str, Any]], None]
 
 
 class _Mode(threading.local):
@@ -67,13 +64,15 @@ class _Mode(threading.local):
         blocks: how many blocks are open.
         raising: how many of them raise.
         note: of the operation whose rule is running; what its rule computes belongs to its line.
-        observers: are told of every operation and its metadata.
+        looks: are told of every operation and its metadata.
+        looked: whether the operation that ended last was looked at, perhaps one level below.
     """
 
     blocks = 0
     raising = 0
     note: Note | None = None
-    observers: tuple[Observer, ...] = ()
+    looks: tuple[Look, ...] = ()
+    looked = False
 
 
 _mode = _Mode()
@@ -88,10 +87,11 @@ class NotedPullback:
         self.pullback, self.note = pullback, note
 
     def __call__(self, cotangent: Any) -> Any:
-        with _rule_of(self.note):
+        is_operation = self.note.kind != "part"
+        with _rule_of(self.note) if is_operation else contextlib.nullcontext():
             passed = self.pullback(cotangent)
         if _mode.raising:
-            _check(self.note, "reverse", "cotangent", [cotangent], [passed])
+            _check(self.note, "reverse" if is_operation else "", "cotangent", [cotangent], [passed])
         return passed
 
 
@@ -104,172 +104,75 @@ def _rule_of(note: Note) -> Iterator[None]:
         _mode.note = before
 
 
+def _noted(primitive: Primitive, args: Sequence[Any], result: Any) -> Note:
+    return Note(primitive.name, primitive.kind, _place(), tuple(map(example_of, args)), _plain(result))
+
+
 def _place() -> Place:
     return errors.users_place() if _mode.note is None else _mode.note.place
-
-
-def _noted(primitive: Primitive, args: Sequence[Any], result: Any) -> Note:
-    return Note(primitive.name, _place(), tuple(map(example_of, args)), _plain(result))
 
 
 def _plain(result: Any) -> Any:
     return tuple(map(example_of, result)) if type(result) is tuple else example_of(result)
 
 
-# The entries of the table, while a block is open in some thread
+class _Noting(Observer):
+    """Notes the operations of the threads that ask for it."""
 
-_IMPLEMENTATION, _VJPS, _JVP = (vars(Primitive)[name] for name in ("implementation", "vjps", "jvp"))
+    wants_all = True
 
-
-class NotedPrimitive(Primitive):
-    """An entry that notes its operations in the threads that ask for it."""
-
-    __slots__ = ()
-
-    implementation = property(
-        lambda self: _in_this_thread(self, _IMPLEMENTATION.__get__(self), _run), _IMPLEMENTATION.__set__
-    )
-    vjps = property(lambda self: _in_this_thread(self, _VJPS.__get__(self), _NotedRules), _VJPS.__set__)
-    jvp = property(lambda self: _in_this_thread(self, _JVP.__get__(self), _push), _JVP.__set__)
-
-
-def _in_this_thread(primitive: Primitive, plain: Any, noted: Callable[..., Any]) -> Any:
-    """Return what an entry holds, noted if a block is open in this thread."""
-    if not _mode.blocks or plain is None:
-        return plain
-    return _NotedRules(primitive, plain) if noted is _NotedRules else functools.partial(noted, primitive, plain)
-
-
-def _run(primitive: Primitive, implementation: Callable[..., Any], *args: Any, **metadata: Any) -> Any:
-    """Compute a result; what a rule computes on its way is not looked at, for a mask may hide it."""
-    if len(PRIMITIVES) != _table.size:
-        _table.switch(NotedPrimitive)
-    if _mode.note is not None or not (_mode.raising or _mode.observers):
-        return implementation(*args, **metadata)
-    with np.errstate(all="ignore") if _mode.raising else contextlib.nullcontext():
-        result = implementation(*args, **metadata)
-    if any(type(part) in BOXES for part in _parts(result)):
-        return result  # it was computed one level below, and looked at there
-    note = _noted(primitive, args, result)
-    for observe in _mode.observers:
-        observe(note, metadata)
-    if _mode.raising:
-        _check(note, "", "argument", args, [result])
-    return result
-
-
-class _NotedRules:
-    """The reverse rules of a primitive, which give noted pullbacks."""
-
-    def __init__(self, primitive: Primitive, rules: Rules) -> None:
-        self._primitive, self._rules = primitive, rules
-
-    def __getitem__(self, argnum: int) -> Rule | None:
-        rule = self._rules[argnum]
-        return None if rule is None else functools.partial(self._linearized, rule)
-
-    def _linearized(self, rule: Rule, ans: Any, *args: Any, **metadata: Any) -> Any:
-        pullback = rule(ans, *args, **metadata)
-        return None if pullback is None else NotedPullback(pullback, _noted(self._primitive, args, ans))
-
-
-def _push(primitive: Primitive, jvp: Rule, tangents: Sequence[Any], ans: Any, *args: Any, **metadata: Any) -> Any:
-    note = _noted(primitive, args, ans)
-    with _rule_of(note):
-        moved = jvp(tangents, ans, *args, **metadata)
-    if _mode.raising:
-        _check(note, "forward", "tangent", tangents, [moved])
-    return moved
-
-
-_record_call = custom.record_call
-
-
-def _noted_call(trace: Any, parents: Any, results: Any, pull: Callable[[Any], Any]) -> Any:
-    """Record a call of a function with a rule of its own, with a note."""
-    if _mode.blocks:
-        function = inspect.getclosurevars(pull).nonlocals.get("function")
-        note = Note(f"the rule of {name_of(function)}", _place())
-        pull = functools.partial(_pulled_by_users_rule, pull, note)
-    return _record_call(trace, parents, results, pull)
-
-
-def _pulled_by_users_rule(pull: Callable[[Any], Any], note: Note, cotangents: Any) -> Any:
-    given = pull(cotangents)
-    if _mode.raising:
-        _check(note, "", "cotangent", [cotangents], [given])
-    return given
-
-
-_call_ufunc = FUNCTIONS[np.ufunc]
-
-
-def _noted_ufunc(ufunc: Any, method: str, inputs: Any, keywords: dict[str, Any]) -> Any:
-    """Answer a ufunc; SciPy's get their entries when the first of them is called, which then is called again."""
-    before = len(PRIMITIVES)
-    result = _call_ufunc(ufunc, method, inputs, dict(keywords))
-    if len(PRIMITIVES) == before:
+    def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
+        # What a rule computes on its way is not looked at, for a mask may hide it.
+        if _mode.note is not None or not (_mode.raising or _mode.looks):
+            return go_on(args)
+        _mode.looked = False
+        with np.errstate(all="ignore") if _mode.raising else contextlib.nullcontext():
+            result = go_on(args)
+        if not _mode.looked:
+            note = _noted(primitive, args, result)
+            for look in _mode.looks:
+                look(note, metadata)
+            if _mode.raising:
+                _check(note, "", "argument", note.args, [note.result])
+        _mode.looked = True
         return result
-    _table.switch(NotedPrimitive)
-    return _call_ufunc(ufunc, method, inputs, dict(keywords))
+
+    def rule(self, primitive: Primitive, name: str, pullback: Any, args: Sequence[Any], ans: Any) -> Any:
+        if type(pullback) is Cut:
+            return pullback
+        return NotedPullback(pullback, _noted(primitive, args, ans)._replace(operation=name))
+
+    def push(self, primitive: Primitive, tangents: Sequence[Any], args: Sequence[Any], ans: Any, go_on: Any) -> Any:
+        note = _noted(primitive, args, ans)
+        with _rule_of(note):
+            moved = go_on()
+        if _mode.raising:
+            _check(note, "forward", "tangent", tangents, [moved])
+        return moved
 
 
-class _Table:
-    """Switches the class of all entries while a block is open in some thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users = 0
-        self.size = 0
-
-    def switch(self, kind: type[Primitive]) -> None:
-        """Make all entries instances of one of the two classes."""
-        for primitive in list(PRIMITIVES.values()):
-            primitive.__class__ = kind
-        self.size = len(PRIMITIVES)
-
-    def open(self) -> None:
-        """Let entries note their operations, from the first block on."""
-        with self._lock:
-            self._users += 1
-            if self._users == 1:
-                self.switch(NotedPrimitive)
-                FUNCTIONS[np.ufunc] = _noted_ufunc
-                vars(custom)["record_call"] = _noted_call
-
-    def close(self) -> None:
-        """Go back to entries that note nothing, after the last block."""
-        with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                self.switch(Primitive)
-                FUNCTIONS[np.ufunc] = _call_ufunc
-                vars(custom)["record_call"] = _record_call
-
-
-_table = _Table()
+_NOTING = _Noting()
 
 
 @contextlib.contextmanager
-def noting(raising: bool = False, observer: Observer | None = None) -> Iterator[None]:
+def noting(raising: bool = False, look: Look | None = None) -> Iterator[None]:
     """Return a context in which operations of this thread are noted.
 
     Args:
         raising: raise at the first value that is not finite.
-        observer: is told of every operation.
+        look: is told of every operation.
     """
-    observers = _mode.observers
+    looks = _mode.looks
     _mode.blocks += 1
     _mode.raising += raising
-    _mode.observers = observers if observer is None else (*observers, observer)
-    _table.open()
+    _mode.looks = looks if look is None else (*looks, look)
     try:
-        yield
+        with observed_by(_NOTING) if _mode.blocks == 1 else contextlib.nullcontext():
+            yield
     finally:
-        _table.close()
         _mode.blocks -= 1
         _mode.raising -= raising
-        _mode.observers = observers
+        _mode.looks = looks
 
 
 @contextlib.contextmanager
@@ -361,10 +264,6 @@ def _worst(values: Sequence[Any]) -> str:
     return "an infinity" if any(infinite for *_, infinite in found) else ""
 
 
-_GUARDS = {"scale"}
-"""What lets the zeros of a mask win over infinities; in its own derivative, those meet the mask afterwards."""
-
-
 def _check(note: Note, mode: str, what: str, given: Sequence[Any], result: Sequence[Any]) -> None:
     """Raise if an operation, or a rule of it, has made something that is not finite.
 
@@ -378,7 +277,7 @@ def _check(note: Note, mode: str, what: str, given: Sequence[Any], result: Seque
         NonFiniteError: a NaN came out, or an infinity and none went in.
     """
     made = _worst(result)
-    if not made or note.operation in _GUARDS:
+    if not made or note.kind == "guard":  # in whose own derivative infinities meet the mask afterwards
         return
     handed = _worst(given)
     if made == "an infinity" and handed:

@@ -7,13 +7,14 @@ path_of(record, start, ends)              the operations on a way from one value
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.trace import Edge, pull_back
+from fgrad.core.reverse import Cut, Edge, Entry, pull_back
 from fgrad.debugging.notes import Note, NotedPullback, arrays_in
 from fgrad.debugging.reports import Reason, counted, shown
 from fgrad.tapes.tape import plain_value
@@ -36,42 +37,38 @@ class Step(NamedTuple):
 
 
 def _step(edge: Edge) -> Step:
-    _, _, _, pullback, like, primitive = edge
-    if pullback is None:
-        return Step(primitive.name, errors.line_at(like))
-    note = _note_of(pullback)
-    return Step(primitive.name if note is None else note.operation, None if note is None else note.line)
+    if isinstance(edge.pullback, Cut):
+        return Step(edge.primitive.name, errors.line_at(edge.pullback.place))
+    note = _note_of(edge)
+    return Step(edge.primitive.name if note is None else note.operation, None if note is None else note.line)
 
 
-def _note_of(pullback: Any) -> Note | None:
-    if isinstance(pullback, NotedPullback):
-        return pullback.note
-    found = getattr(pullback, "args", ())  # of a function with a rule of its own
-    return next((each for each in found if isinstance(each, Note)), None)
+def _note_of(edge: Edge) -> Note | None:
+    return edge.pullback.note if isinstance(edge.pullback, NotedPullback) else None
 
 
-def path_of(record: Sequence[Edge], start: int, ends: Collection[int], *last: Step) -> tuple[Step, ...]:
+def _is_cut(edge: Edge) -> bool:
+    return isinstance(edge.pullback, Cut)
+
+
+def path_of(record: Sequence[Entry], start: int, ends: Collection[int], *last: Step) -> tuple[Step, ...]:
     """Return the operations on a way from one value to the first of some others, and what comes last."""
     came_from: dict[int, Edge] = {}
     reached = {start}
-    for edge in record:
-        if edge[2] in reached and edge[0] not in reached:
-            reached.add(edge[0])
-            came_from[edge[0]] = edge
+    for edge in itertools.starmap(Edge, record):
+        if edge.argument in reached and edge.result not in reached:
+            reached.add(edge.result)
+            came_from[edge.result] = edge
     end = next((key for key in sorted(ends) if key in reached), None)
     if end is None:
         return ()
     steps: list[Step] = []
     while end != start:
         edge = came_from[end]
-        if edge[5].name not in _INNER or _note_of(edge[3]) is not None:
+        if edge.primitive.kind != "part" or _note_of(edge) is not None:
             steps.append(_step(edge))
-        end = edge[2]
+        end = edge.argument
     return (*reversed(steps), *last)
-
-
-_INNER = {"item", "call"}
-"""Edges of the record that are not operations: the outputs of one, and the parts of a call."""
 
 
 class _Event(NamedTuple):
@@ -98,7 +95,7 @@ class _Watched:
         self.edge, self.events = edge, events
 
     def __call__(self, cotangent: Any) -> Any:
-        pullback: Any = self.edge[3]
+        pullback: Any = self.edge.pullback
         passed = pullback(cotangent)
         came, left = arrays_in(cotangent), arrays_in(passed)
         before, after = _total(came), _total(left)
@@ -125,17 +122,18 @@ class Pass:
         targets: keys of the targets.
     """
 
-    def __init__(self, record: list[Edge], outline: Outline, key: int, cotangents: dict[int, Any]) -> None:
+    def __init__(self, record: list[Entry], outline: Outline, key: int, cotangents: dict[int, Any]) -> None:
         self.record, self.outline, self.key, self.targets = record, outline, key, set(cotangents)
         self._above, self._below = outline.ancestors(cotangents), outline.descendants(key)
-        self._between = [edge for edge in record if edge[0] in self._above and edge[2] in self._below]
-        live = [edge for edge in self._between if edge[3] is not None]
+        edges = list(itertools.starmap(Edge, record))
+        self._between = [edge for edge in edges if edge.result in self._above and edge.argument in self._below]
+        live = [edge for edge in self._between if not _is_cut(edge)]
         self.path = path_of(live, key, self.targets) or path_of(self._between, key, self.targets)
         self.events: list[_Event] = []
-        ours = {id(edge) for edge in self._between if edge[3] is not None}
-        watched = [
-            (edge[0], edge[1], edge[2], _Watched(edge, self.events), edge[4], edge[5]) if id(edge) in ours else edge
-            for edge in record
+        ours = set(map(id, live))
+        watched: list[Entry] = [
+            tuple(edge._replace(pullback=_Watched(edge, self.events))) if id(edge) in ours else tuple(edge)
+            for edge in edges
         ]
         self.cotangents = pull_back(watched, cotangents, {key})
 
@@ -153,9 +151,9 @@ class Pass:
         return [Reason("overflow", text)]
 
     def _value_not_finite(self) -> Reason:
-        for edge in self.record:
-            note = _note_of(edge[3])
-            if edge[0] in self._above and note is not None and not _is_finite(note.result):
+        for edge in itertools.starmap(Edge, self.record):
+            note = _note_of(edge)
+            if edge.result in self._above and note is not None and not _is_finite(note.result):
                 text = f"The target is not finite itself: the first value that is not was given by {note.operation}."
                 return Reason("value not finite", text, note.operation, note.line, note.values())
         text = "The target is not finite itself. Compute it inside `with fg.debug_nans():` to see where."
@@ -181,27 +179,27 @@ class Pass:
         """Return the operations at which the cotangent became zero."""
         live = {self.key}
         for edge in self._between:
-            if edge[2] in live and edge[3] is not None:
-                live.add(edge[0])
+            if edge.argument in live and not _is_cut(edge):
+                live.add(edge.result)
         if not live & self.targets:
-            ends = [edge for edge in self._between if edge[3] is None and edge[2] in live]
+            ends = [edge for edge in self._between if _is_cut(edge) and edge.argument in live]
             return _once(_of_constant(edge) for edge in ends)
         lost = [event for event in self.events if event.came[0] and not event.left[0]]
-        reasons = _once(_of_zero(event) for event in lost if event.edge[0] in live and event.edge[2] in live)
+        reasons = _once(_of_zero(event) for event in lost if event.edge.result in live and event.edge.argument in live)
         return reasons or [self._cancelled(name)]
 
     def _cancelled(self, name: str) -> Reason:
         arrived: dict[int, list[_Event]] = {}
         for event in self.events:
             if event.left[0]:
-                arrived.setdefault(event.edge[2], []).append(event)
+                arrived.setdefault(event.edge.argument, []).append(event)
         meeting = next((events for events in reversed(arrived.values()) if len(events) > 1), [])
         lines = tuple(f"by {_step(event.edge)}" for event in meeting)
         return Reason("cancels", f"The contributions of several paths from {name} add up to 0.", values=lines)
 
     def masks(self) -> list[Reason]:
         """Return the operations that have put zeros into the cotangent, element by element."""
-        masked = [event for event in self.events if event.edge[5].masks and event.sizes[0] == event.sizes[1]]
+        masked = [event for event in self.events if event.edge.primitive.masks and event.sizes[0] == event.sizes[1]]
         return _once(_of_zero(event) for event in masked if event.left[0] < event.came[0])
 
 
@@ -216,10 +214,10 @@ def _once(reasons: Iterable[Reason]) -> list[Reason]:
 
 def _values_of(edge: Edge) -> tuple[str, ...]:
     """Describe what an operation worked on: from its note, or else what its pullback has kept."""
-    note = _note_of(edge[3])
+    note = _note_of(edge)
     if note is not None:
         return note.values()
-    code, cells = getattr(edge[3], "__code__", None), getattr(edge[3], "__closure__", None)
+    code, cells = getattr(edge.pullback, "__code__", None), getattr(edge.pullback, "__closure__", None)
     if code is None or not cells:
         return ()
     kept = zip(code.co_freevars, (cell.cell_contents for cell in cells), strict=True)
@@ -230,31 +228,23 @@ def _values_of(edge: Edge) -> tuple[str, ...]:
     )
 
 
-_COMPARISONS = {
-    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor",
-    "logical_not", "isfinite", "isinf", "isnan", "signbit", "all", "any", "where",
-}  # fmt: skip
-_ROUNDINGS = {"floor", "ceil", "trunc", "rint", "round", "floor_divide"}
-
-
 def _of_constant(edge: Edge) -> Reason:
     """Describe an operation that has the derivative 0 wherever it has one."""
     step = _step(edge)
     name = step.operation
-    if name == "astype":
-        return Reason("integers", "A conversion to integers has the derivative 0.", name, step.line)
-    if name in _COMPARISONS:
-        text = f"A comparison ({name}) has the derivative 0: its result is True or False. Use a smooth function."
-        return Reason("comparison", text, name, step.line)
-    if name in _ROUNDINGS:
-        return Reason("rounding", f"A rounding ({name}) has the derivative 0.", name, step.line)
-    if name.startswith("arg") or name == "searchsorted":
-        return Reason("position", f"A position ({name}) has the derivative 0.", name, step.line)
+    text = _WHY_CONSTANT.get(edge.primitive.kind, "").format(name=name)
+    if text:
+        return Reason("integers" if edge.primitive.kind == "conversion" else edge.primitive.kind, text, name, step.line)
     text = f"{name} has the derivative 0 wherever it has one."
     return Reason("constant", text, name, step.line)
 
 
-_CHOICES = {"maximum", "minimum", "fmax", "fmin"}
+_WHY_CONSTANT = {
+    "conversion": "A conversion to integers has the derivative 0.",
+    "comparison": "A comparison ({name}) has the derivative 0: its result is True or False. Use a smooth function.",
+    "rounding": "A rounding ({name}) has the derivative 0.",
+    "position": "A position ({name}) has the derivative 0.",
+}
 
 
 def _of_zero(event: _Event) -> Reason:
@@ -263,11 +253,11 @@ def _of_zero(event: _Event) -> Reason:
     name, count, size = step.operation, event.came[0] - event.left[0], event.came[0]
     times = "" if size == 1 else f" for all {size} elements" if count == size else f" for {count} of {size} elements"
     values = _values_of(event.edge)
-    if name in _CHOICES:
+    if event.edge.primitive.kind == "choice":
         text = f"{name} (of which clip is made, too) took its other argument{times}."
         return Reason("mask", text, name, step.line, values)
-    if event.edge[5].masks and not name.startswith("the rule of"):
+    if event.edge.primitive.masks and not name.startswith("the rule of"):
         return Reason("mask", f"{name} took another branch{times}.", name, step.line, values)
-    if name == "multiply":
+    if event.edge.primitive.kind == "product":
         return Reason("zero factor", f"The other factor of a product is 0{times}.", name, step.line, values)
     return Reason("zero slope", f"{name} has the derivative 0 here{times}.", name, step.line, values)

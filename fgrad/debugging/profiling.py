@@ -2,7 +2,7 @@
 
     fgrad.profile(f)(*args)     a table with the function's own source, as text and in notebooks as HTML
 
-The function runs once under a trace that notes, for every operation, the line of the function in which it
+The function runs once while an observer notes, for every operation, the line of the function in which it
 happens, also within what that line calls; then one backward pass runs, in which each step is timed.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,13 +22,13 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import Tensor, boxed
-from fgrad.core.trace import Edge, ReverseTrace, pull_back
-from fgrad.core.tree import flatten, tree_map, unflatten
-from fgrad.core.variable import VariableWatch
+from fgrad.core.reverse import Edge
+from fgrad.core.tensor import BOXES, Tensor
+from fgrad.core.trace import Observer, observed_by
+from fgrad.core.tree import tree_leaves
 from fgrad.debugging.reports import escaped
 from fgrad.transforms.calls import Transformed, name_of
-from fgrad.transforms.linearization import check_result, differentiable, untraced
+from fgrad.transforms.linearization import Linearization
 
 SHARE_WORTH_A_CHECKPOINT = 0.25
 
@@ -151,51 +152,42 @@ def _span(seconds: float) -> str:
     return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
-class _ProfilingTrace(ReverseTrace):
-    """Notes for each edge of the record the line in which it was made, and how long the operation took.
+class _Profiler(Observer):
+    """Notes for each operation the line in which it happens, and how long it takes; and for each edge the line.
 
     Args:
         code: of the function whose lines count.
         numbers: the first of its lines, and the one after its last.
 
     Attributes:
-        lines: the line of each edge; 0 is none of the function's.
-        operations, seconds: by line.
+        operations, seconds: by line; 0 is none of the function's.
         makers: the line in which an array was made, by its id.
     """
 
     def __init__(self, code: CodeType, numbers: range) -> None:
-        super().__init__()
         self._code, self._numbers = code, numbers
-        self.lines: list[int] = []
         self.operations: dict[int, int] = {}
         self.seconds: dict[int, float] = {}
         self.makers: dict[int, int] = {}
-        self._line_of_root = 0
+        self._inside = False
 
-    def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+    def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
+        if self._inside or not any(type(arg) in BOXES for arg in args):
+            return go_on(args)
         line = self._users_line(sys._getframe(1))
-        self.settle_lines()
-        start = time.perf_counter()
-        result = super().process(primitive, args, metadata)
+        self._inside, start = True, time.perf_counter()
+        try:
+            result = go_on(args)
+        finally:
+            self._inside = False
         self.seconds[line] = self.seconds.get(line, 0.0) + time.perf_counter() - start
         self.operations[line] = self.operations.get(line, 0) + 1
-        self._assign(line)
         for made in _kept_by(result):
             self.makers[id(made)] = line
         return result
 
-    def root(self, value: Any) -> Tensor:
-        self.settle_lines()
-        self._line_of_root = self._users_line(sys._getframe(1))
-        return super().root(value)
-
-    def settle_lines(self) -> None:
-        """Give the edges of functions with rules of their own the line in which their results were made."""
-        self._assign(self._line_of_root)
-
-    def _assign(self, line: int) -> None:
-        self.lines += [line] * (len(self.record) - len(self.lines))
+    def rule(self, primitive: Primitive, name: str, pullback: Any, args: Sequence[Any], ans: Any) -> Any:
+        return _Timed(pullback, self._users_line(sys._getframe(1)))
 
     def _users_line(self, frame: FrameType | None) -> int:
         """Return the innermost line of the function that is running."""
@@ -204,6 +196,19 @@ class _ProfilingTrace(ReverseTrace):
                 return frame.f_lineno
             frame = frame.f_back
         return 0
+
+
+class _Timed:
+    """A pullback that knows in which line it was recorded, and how long it takes."""
+
+    def __init__(self, pullback: Any, line: int) -> None:
+        self.pullback, self.line, self.seconds = pullback, line, 0.0
+
+    def __call__(self, cotangent: Any) -> Any:
+        start = time.perf_counter()
+        passed = self.pullback(cotangent)
+        self.seconds += time.perf_counter() - start
+        return passed
 
 
 def _kept_by(pullback: Any) -> list[Any]:
@@ -240,36 +245,21 @@ def _owner(array: Any) -> Any:
     return array
 
 
-def _timed(pullback: Any, seconds: dict[int, float], line: int) -> Any:
-    if pullback is None:
-        return None
-
-    def run(cotangent: Any) -> Any:
-        start = time.perf_counter()
-        passed = pullback(cotangent)
-        seconds[line] = seconds.get(line, 0.0) + time.perf_counter() - start
-        return passed
-
-    return run
-
-
 def _run_profile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Profile:
     code, first, source = _source_of(function)
-    trace = _ProfilingTrace(code, range(first, first + len(source)))
-    leaves, treedef = flatten((args, keywords))
-    arrays = [differentiable(leaf) for leaf in leaves]
-    inputs = [leaf if x is None else trace.root(x) for leaf, x in zip(leaves, arrays, strict=True)]
-    with trace, VariableWatch(trace) as watch:
-        args, keywords = unflatten(treedef, inputs)
-        result = function(*args, **keywords)
-        outputs = [untraced(leaf) for leaf in flatten(result)[0]]
-    trace.settle_lines()
-    check_result(function, result, outputs)
+    profiler = _Profiler(code, range(first, first + len(source)))
+    with observed_by(profiler):
+        places = [*range(len(args)), *keywords]
+        linearization = Linearization(function, args, keywords, places, variables=True)
     lines = {first + i: Line(first + i, text) for i, text in enumerate(source)}
-    profile = Profile(name_of(function), list(lines.values()), tree_map(lambda x: boxed(_value(trace, x)), result))
-    outside = [x for x in arrays if x is not None] + [variable.value() for variable in watch.variables()]
-    _count(trace, lines, profile.elsewhere, outside)
-    _time_backward(trace, outputs, lines, profile.elsewhere)
+    profile = Profile(name_of(function), list(lines.values()), linearization.result)
+    record = list(itertools.starmap(Edge, linearization.record))
+    timed = [edge.pullback for edge in record if isinstance(edge.pullback, _Timed)]
+    outside = [*tree_leaves((args, keywords)), *(variable.value() for variable in linearization.watch.variables())]
+    _count(profiler, timed, lines, profile.elsewhere, outside)
+    linearization.pull(None, "the seed")
+    for each in timed:
+        lines.get(each.line, profile.elsewhere).backward += each.seconds
     return profile
 
 
@@ -288,39 +278,23 @@ def _source_of(function: Any) -> tuple[CodeType, int, list[str]]:
     return code, first, [line.rstrip("\n") for line in source]
 
 
-def _value(trace: ReverseTrace, leaf: Any) -> Any:
-    return leaf.value if type(leaf) is Tensor and leaf.tracing is trace else leaf
-
-
-def _count(trace: _ProfilingTrace, lines: dict[int, Line], elsewhere: Line, outside: Sequence[Any]) -> None:
+def _count(
+    profiler: _Profiler, timed: Sequence[_Timed], lines: dict[int, Line], elsewhere: Line, outside: Sequence[Any]
+) -> None:
     """Enter what happened in the forward pass."""
-    for number, count in trace.operations.items():
+    for number, count in profiler.operations.items():
         lines.get(number, elsewhere).operations += count
-        lines.get(number, elsewhere).forward += trace.seconds[number]
+        lines.get(number, elsewhere).forward += profiler.seconds[number]
     known = {id(owner) for x in outside for owner in _kept_by([x])}
     keepers: dict[int, tuple[Any, list[int]]] = {}
-    for edge, number in zip(trace.record, trace.lines, strict=True):
-        for array in _kept_by(edge[3]):
+    for each in timed:
+        for array in _kept_by(each.pullback):
             if id(array) not in known:
-                keepers.setdefault(id(array), (array, []))[1].append(number)
+                keepers.setdefault(id(array), (array, []))[1].append(each.line)
     for key, (array, numbers) in keepers.items():
         lines.get(numbers[0], elsewhere).bytes_kept += array.nbytes
-        if {*numbers, trace.makers.get(key)} == {numbers[0]}:
+        if {*numbers, profiler.makers.get(key)} == {numbers[0]}:
             lines.get(numbers[0], elsewhere).bytes_inside += array.nbytes
-
-
-def _time_backward(trace: _ProfilingTrace, outputs: Sequence[Any], lines: dict[int, Line], elsewhere: Line) -> None:
-    """Run a backward pass from all results at once."""
-    seconds: dict[int, float] = {}
-    record: list[Edge] = [
-        (key, last, parent, _timed(pullback, seconds, number), like, primitive)
-        for (key, last, parent, pullback, like, primitive), number in zip(trace.record, trace.lines, strict=True)
-    ]
-    seeds = {x.note: np.ones_like(x.value) for x in outputs if type(x) is Tensor and x.tracing is trace}
-    trace.record = []
-    pull_back(record, seeds)
-    for number, spent in seconds.items():
-        lines.get(number, elsewhere).backward += spent
 
 
 def profile(function: Callable[..., Any]) -> Callable[..., Profile]:

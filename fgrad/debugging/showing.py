@@ -10,25 +10,18 @@ Nothing here asks a trace for a value: what is shown has not left it.
 from __future__ import annotations
 
 import itertools
-import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
-from types import FrameType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fgrad.core.primitive import FUNCTIONS
-from fgrad.core.tensor import Tensor, Trace
+from fgrad.core.tensor import ABOVE, Tensor
+from fgrad.core.trace import Trace
 from fgrad.core.variable import Variable, open_watches
 from fgrad.debugging.reports import escaped
-from fgrad.graphs.record import RecordTrace
-from fgrad.ops.families import answers
 from fgrad.transforms.calls import Transformed
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_TRANSFORMS = os.path.join(_PACKAGE, "transforms") + os.sep
 _USUAL = (np.float64, np.int64, np.bool_, np.complex128)
 
 LONGEST_SIDE = 12
@@ -66,33 +59,25 @@ def _names(traces: Iterable[Trace]) -> list[str]:
     return [name for _, name in owners]
 
 
-def _owner(wanted: Trace) -> tuple[Any, str]:
+def _owner(trace: Trace) -> tuple[Any, str]:
     """Return the tape, accumulator or transform to which a running trace belongs, and its name."""
-    holder = getattr(wanted, "holder", lambda: None)()
+    holder = getattr(trace, "holder", lambda: None)()
     if holder is not None:
         return holder, type(holder).__name__
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and not (_is_in(_TRANSFORMS, frame) and frame.f_locals.get("trace") is wanted):
-        frame = frame.f_back
-    calls = list(_calls(frame))
-    for place, (transformed, name, _) in enumerate(calls, 1):
+    calls = list(_calls(trace))
+    for place, transformed in enumerate(calls, 1):
         # hessian runs jacobian and vmap; what the user called is hessian. But in vmap(grad(f)) both are the user's.
-        if place == len(calls) or any(function is transformed for _, _, function in calls[place:]):
-            return transformed, name
-    return wanted, type(wanted).__name__  # it runs in another thread
+        if place == len(calls) or any(outer.function is transformed for outer in calls[place:]):
+            return transformed, transformed.transform
+    return trace, type(trace).__name__  # it was started by hand
 
 
-def _calls(frame: FrameType | None) -> Iterator[tuple[Any, str, Any]]:
-    """Yield the transforms that run between a frame and the user's code: each with its name and its function."""
-    while frame is not None and _is_in(_PACKAGE, frame):
-        caller, name = frame.f_back, frame.f_code.co_name
-        if name.startswith("_run_") and caller is not None and caller.f_code is Transformed.__call__.__code__:
-            yield caller.f_locals["self"], name.removeprefix("_run_"), frame.f_locals.get("function")
-        frame = caller
-
-
-def _is_in(folder: str, frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(folder)
+def _calls(trace: Trace) -> Iterator[Transformed]:
+    """Yield the transform that started a trace, and those that it runs in, up to the user's code."""
+    call = trace.call
+    while call is not None:
+        transformed, call = call
+        yield transformed
 
 
 # The parts of what is shown
@@ -121,10 +106,9 @@ def _batch_of(x: Any, array: npt.NDArray[Any]) -> tuple[int, ...]:
 
 def _has_value(x: Any) -> bool:
     """Return whether there is a value: a recorded tensor stands for all values of its shape."""
-    return not any(isinstance(each, RecordTrace) for each in _running(x))
+    return not any(each.is_program for each in _running(x))
 
 
-@answers(repr)
 def text_of(x: Any, suffix: str = "") -> str:
     """Return the `repr` of a tensor or variable.
 
@@ -166,7 +150,7 @@ def html_of(x: Any) -> str:
     return title + (_table(np.reshape(array, (len(array), -1)), "example ") if batch else _table(array))
 
 
-FUNCTIONS["_repr_html_"] = html_of
+ABOVE.text_of, ABOVE.html_of = text_of, html_of
 
 
 def _table(array: npt.NDArray[Any], row: str = "") -> str:

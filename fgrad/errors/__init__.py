@@ -6,56 +6,14 @@ Every class derives from `FgradError` and from the built-in exception that fits,
 
 from __future__ import annotations
 
-import functools
 import importlib
-import linecache
 import operator
-import os
 import re
-import sys
 from typing import Any
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-
-
-def users_line() -> str:
-    """Return `file:line: source` of the innermost frame outside of fgrad, NumPy and SciPy."""
-    return line_at(users_place())
-
-
-def users_place() -> tuple[str, int]:
-    """Return the file and line of that frame; it costs less than the text."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and is_library(frame.f_code.co_filename):
-        frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
-
-
-def line_at(place: tuple[str, int]) -> str:
-    """Return a file and line as `file:line: source`."""
-    name, number = place
-    source = linecache.getline(name, number).strip()
-    return f"{_file_or_cell(name)}:{number}" + (f": {source}" if source else "")
-
-
-def _file_or_cell(name: str) -> str:
-    """Return the name of a file, or of a notebook's cell what stands beside it, such as `In[3]`."""
-    ipython: Any = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    cell = None if shell is None else shell.compile.format_code_name(name)
-    return str(cell[1]) if cell else os.path.basename(name)
-
-
-@functools.cache
-def is_library(filename: str) -> bool:
-    """Return whether a file is one of fgrad's, NumPy's, SciPy's, pandas' or optree's."""
-    others = (f"{os.sep}{name}{os.sep}" in filename for name in ("numpy", "optree", "pandas"))
-    return filename.startswith(_PACKAGE) or any(others) or is_scipys(filename)
-
-
-def is_scipys(filename: str) -> bool:
-    """Return whether a file is one of SciPy's."""
-    return f"{os.sep}scipy{os.sep}" in filename and not filename.startswith(_PACKAGE)
+from fgrad.errors.places import line_at as line_at
+from fgrad.errors.places import users_line as users_line
+from fgrad.errors.places import users_place as users_place
 
 
 class FgradError(Exception):

@@ -27,18 +27,18 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import BOXES, NOTHING, Tensor, Trace, apply, box, boxed, settle
+from fgrad.core.tensor import BOXES, NOTHING, Tensor, apply, apply_call, box, boxed, settle
+from fgrad.core.trace import Call, Trace
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.ops.indexing import ARRAY
 from fgrad.transforms.calls import Place, Transformed, name_of, place_name
-from fgrad.transforms.linearization import differentiable, is_number
+from fgrad.transforms.linearization import differentiable
+from fgrad.transforms.running import is_number, run
 
 P = ParamSpec("P")
 
 _LONGEST_INLINE = 4
-_SELECTING = {"index", "scatter"}
-"""Primitives whose result, or argument, has a shape that depends on the values of a mask."""
 
 
 class Name:
@@ -148,6 +148,9 @@ class RecordTrace(Trace):
         constants: by name, the arrays that operations took from elsewhere.
     """
 
+    differentiates = True  # the graph may be, later
+    is_program = True
+
     def __init__(self) -> None:
         super().__init__()
         self.equations: list[Equation] = []
@@ -160,10 +163,13 @@ class RecordTrace(Trace):
         return box(value, self, Name(value))
 
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        if primitive.name in _SELECTING and any(self.follows(arg) and arg.dtype == np.bool_ for arg in args[1:]):
+        if primitive.selects and any(self.follows(arg) and arg.dtype == np.bool_ for arg in args[1:]):
             raise errors.ConcretizationError("indexing with a mask", errors.users_line())
         ans = apply(primitive, [arg.value if self.follows(arg) else arg for arg in args], metadata)
         return self._written(primitive, args, metadata, ans)
+
+    def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
+        return list(self.record_call(call.name, lambda *each: tuple(apply_call(call, each)), leaves))
 
     def record_call(self, name: str, function: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Record the call of a function that decides for itself what it means to each trace.
@@ -255,10 +261,12 @@ class _Reads(VariableWatch):
             )
         return box(value, self.trace, self.names[variable])
 
-    def read_again(self) -> None:
-        """Raise if a variable that was read has been assigned since."""
-        for variable in self.names:
-            settle(variable)
+    def __exit__(self, kind: Any = None, *exception: object) -> None:
+        try:
+            for variable in self.names if kind is None else ():
+                settle(variable)  # which raises if it has been assigned since it was read
+        finally:
+            super().__exit__(kind, *exception)
 
 
 # The finished program
@@ -521,7 +529,6 @@ class Graph:
 
 def _output(trace: RecordTrace, leaf: Any) -> Any:
     """Return a result's name, or the constant that it is."""
-    leaf = settle(leaf)
     if trace.follows(leaf):
         return leaf.note
     return leaf if type(leaf) is Tensor or not is_number(leaf) else Tensor(leaf)
@@ -583,12 +590,8 @@ def _run_trace(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -
     arguments = _Arguments(function, args, keywords)
     trace = RecordTrace()
     reads = _Reads(trace)
-    with trace, reads:
-        args, keywords = arguments.traced(trace)
-        results, treedef = flatten(function(*args, **keywords))
-        results = [settle(leaf) if type(leaf) in BOXES else leaf for leaf in results]
-        reads.read_again()
-        return Graph(arguments, reads, trace, unflatten(treedef, results))
+    _, results, treedef, _ = run(trace, function, lambda: arguments.traced(trace), reads)
+    return Graph(arguments, reads, trace, unflatten(treedef, results))
 
 
 def trace(function: Callable[P, Any]) -> Callable[P, Graph]:

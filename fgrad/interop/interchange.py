@@ -17,20 +17,20 @@ import numpy as np
 import fgrad.numpy
 from fgrad import errors
 from fgrad.core.tensor import Tensor, settle
-from fgrad.ops.families import answers
+from fgrad.ops.families import answers_member
 
 _EXAMPLE = np.empty(0)
 """An array to ask what NumPy would say."""
 
 
-@answers(np.ndarray.__array_namespace__)
+@answers_member("__array_namespace__")
 def array_namespace(x: Any, /, *, api_version: str | None = None) -> Any:
     """Return the module of functions that work on tensors."""
     _EXAMPLE.__array_namespace__(api_version=api_version)  # type: ignore[arg-type]  # whatever was asked for
     return fgrad.numpy
 
 
-@answers(np.ndarray.__dlpack__)
+@answers_member("__dlpack__")
 def dlpack(x: Any, /, *, max_version: tuple[int, int] | None = None, copy: bool | None = None, **keywords: Any) -> Any:
     """Return a capsule of the value, for `from_dlpack` of another library.
 
@@ -53,7 +53,7 @@ def dlpack(x: Any, /, *, max_version: tuple[int, int] | None = None, copy: bool 
     return array.__dlpack__(**keywords)
 
 
-@answers(np.ndarray.__dlpack_device__)
+@answers_member("__dlpack_device__")
 def dlpack_device(x: Any, /) -> tuple[int, int]:
     """Return where the value is, as DLPack counts devices."""
     return _EXAMPLE.__dlpack_device__()

@@ -12,10 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.tensor import apply, box, boxed, settle
 from fgrad.ops.batching import elementwise_batch
-from fgrad.ops.families import answers, constant_in_pieces, elementwise, identity, linear, register, sample
+from fgrad.ops.families import (
+    answers,
+    answers_member,
+    constant_in_pieces,
+    elementwise,
+    identity,
+    linear,
+    register,
+    sample,
+)
 from fgrad.ops.indexing import values_of, written
 from fgrad.ops.shaping import as_array, promoted
 
@@ -206,6 +215,17 @@ for _ufunc in (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shift, np.
     elementwise(_ufunc, None, None, scales=False, complex=False, shapes=())
 # fmt: on
 
+# What reports call them
+for _kind, _ufuncs in {
+    "rounding": (np.floor, np.ceil, np.trunc, np.rint, np.floor_divide),
+    "comparison": (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.logical_and)
+    + (np.logical_or, np.logical_xor, np.logical_not, np.isfinite, np.isinf, np.isnan, np.signbit),
+    "choice": (np.maximum, np.minimum, np.fmax, np.fmin),
+    "product": (np.multiply,),
+}.items():
+    for _ufunc in _ufuncs:
+        UFUNCS[_ufunc].kind = _kind
+
 
 # Functions of complex numbers that have no complex derivative: the rules follow from
 # dz -> a dz + b conj(dz), whose transpose takes ct to a ct + conj(b ct).
@@ -368,6 +388,8 @@ _where = elementwise(
     shapes=(((), (), ()), ((3,), (3,), (3,)), ((3,), (2, 3), ()), ((2, 1), (3,), (2, 3)), ((0,), (0,), ())),
 )
 
+_where.kind = "comparison"  # as far as its condition goes
+
 
 @answers(np.where)
 def where(condition: Any, *choices: Any) -> Any:
@@ -435,9 +457,10 @@ _astype = linear(
 _stop_gradient = register(Primitive("stop_gradient", lambda x: x, samples=(sample((2,)),)))
 _stop_gradient.batch = elementwise_batch(_stop_gradient)
 _round = constant_in_pieces(np.round, elementwise_batch, sample((3,), decimals=1))
+_astype.kind, _round.kind = "conversion", "rounding"
 
 
-@answers(np.ndarray.astype)
+@answers_member("astype")
 def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True) -> Any:
     """Convert to another dtype; a conversion to integers has the derivative 0."""
     dtype = np.dtype(dtype)

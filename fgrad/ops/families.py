@@ -7,6 +7,8 @@
     multilinear(f, *rules)        linear in each argument; the forward rule is a sum of operations
     jointly_linear(f, rules)      linear in all arguments together; any number of them
     @answers(np.sum)              the function that a call of `np.sum` on Tensors reaches
+    @answers_member("sort")       the one that a method or attribute of arrays reaches
+    @answers_form(np.add, "at")   the one that a form of a ufunc reaches
 
 A reverse rule is `lambda ans, x: lambda ct: ...`. Python's closures keep what the inner function
 mentions and nothing else, so what stays in memory can be read off the line.
@@ -23,9 +25,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.primitive import FUNCTIONS, PRIMITIVES, UFUNCS, ZERO, Primitive, Rule, Rules
-from fgrad.core.tensor import apply
-from fgrad.core.trace import Guarded
+from fgrad.core.primitive import FUNCTIONS, METHODS, PRIMITIVES, UFUNC_FORMS, UFUNCS, ZERO, Primitive, Rule, Rules
+from fgrad.core.reverse import Guarded
+from fgrad.core.tensor import ABOVE, apply
 from fgrad.ops.batching import Batch, elementwise_batch, joining_batch
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -95,7 +97,30 @@ def answers(*functions: Any) -> Callable[[F], F]:
 
     def enter(answer: F) -> F:
         for function in functions:
-            FUNCTIONS[function] = answer
+            if isinstance(function, np.ufunc):
+                UFUNC_FORMS[function, "__call__"] = answer
+            else:
+                FUNCTIONS[function] = answer
+        return answer
+
+    return enter
+
+
+def answers_form(ufunc: np.ufunc, form: str) -> Callable[[F], F]:
+    """Let a function answer a form of a ufunc: a method, `"__call__"`, or a call with `"keywords"`."""
+
+    def enter(answer: F) -> F:
+        UFUNC_FORMS[ufunc, form] = answer
+        return answer
+
+    return enter
+
+
+def answers_member(name: str) -> Callable[[F], F]:
+    """Let a function answer a method of arrays, or an attribute, which has no other arguments."""
+
+    def enter(answer: F) -> F:
+        METHODS[name] = answer
         return answer
 
     return enter
@@ -272,8 +297,12 @@ _scale = elementwise(
     scales=False,
     masks=True,
 )
+_scale.kind = "guard"
 
 
 def scale(cotangent: Any, slope: Any) -> Any:
     """Return the product of a cotangent or tangent with a slope; where the former is 0, exactly 0."""
     return apply(_scale, (cotangent, slope))
+
+
+ABOVE.scale = scale

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.primitive import Primitive
+from fgrad.core.reverse import conform
 from fgrad.core.tensor import apply
-from fgrad.core.trace import conform
 from fgrad.ops.batching import Batch
 from fgrad.ops.families import linear, sample
 from fgrad.ops.tracing import answers_traced

@@ -13,10 +13,10 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import ZERO, Primitive, Rule
+from fgrad.core.reverse import conform
 from fgrad.core.tensor import BOXES, Tensor, apply, settle
-from fgrad.core.trace import conform
 from fgrad.ops.batching import aligned, all_mapped, ndim_of
-from fgrad.ops.families import answers, register, sample
+from fgrad.ops.families import answers, answers_member, register, sample
 
 ARRAY = object()
 """Stands in a template for an array of the key."""
@@ -312,6 +312,7 @@ def _batched_replace(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     return apply(_replace, (x, value, *key.arrays), {"template": key.template})
 
 
+_index.selects = _scatter.selects = True
 _index.batch, _scatter.batch, _replace.batch = _batched_index, _batched_scatter, _batched_replace
 
 
@@ -358,7 +359,7 @@ def scatter_add(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
     return apply(_scatter, (values, *arrays), {"template": template, "shape": shape})
 
 
-@answers(np.ndarray.__getitem__)
+@answers_member("__getitem__")
 def getitem(x: Any, key: Any) -> Any:
     """Return the elements at a key of any kind that NumPy has."""
     if type(key) is int:
@@ -367,7 +368,7 @@ def getitem(x: Any, key: Any) -> Any:
     return apply(_index, (x, *arrays), {"template": template})
 
 
-@answers(np.ndarray.__setitem__)
+@answers_member("__setitem__")
 def setitem(x: Any, key: Any, value: Any) -> Any:
     """Return a tensor like `x` with `value` at a key."""
     value = value if type(value) in BOXES else np.asarray(value)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.reverse import conform
 from fgrad.core.tensor import apply
-from fgrad.core.trace import conform
 from fgrad.ops.batching import aligned, ndim_of
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import ForEach, answers, multilinear, plain_axis, sample

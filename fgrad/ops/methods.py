@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.primitive import FUNCTIONS, UFUNCS
-from fgrad.core.tensor import BOXES, Tensor, apply, call_without_rule, name_of, settle
+from fgrad.core.primitive import METHODS, UFUNC_FORMS, UFUNCS
+from fgrad.core.tensor import ABOVE, BOXES, Tensor, apply, call_without_rule, name_of, settle
 from fgrad.ops.batching import reduction_batch
 from fgrad.ops.elementwise import astype
-from fgrad.ops.families import answers, linear, plain_axis, sample
+from fgrad.ops.families import answers_member, linear, plain_axis, sample
 from fgrad.ops.indexing import getitem, scatter_add, setitem, traced, values_of, written
 from fgrad.ops.reductions import masked
 from fgrad.ops.shaping import as_array, unstack
@@ -43,10 +43,9 @@ NEUTRAL = {np.subtract: 0, np.true_divide: 1, np.power: 1}
 """What may be on the right of an operation, although not on the left, and changes nothing."""
 
 
-@answers(np.ufunc)
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, Any]) -> Any:
     """Answer the less common forms of a ufunc: its methods, and `out`, `where`, `dtype` and `casting`."""
-    answer = FUNCTIONS.get(ufunc)
+    answer = UFUNC_FORMS.get((ufunc, "__call__"))
     if ufunc not in UFUNCS and answer is None:
         if _is_new_to_us(ufunc):
             return call_ufunc(ufunc, method, inputs, keywords)
@@ -58,8 +57,8 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, An
     out, where = keywords.pop("out", None), keywords.pop("where", True)
     if where is not True and out is None:
         raise errors.InPlaceError(f"{name_of(ufunc)} with `where` but without `out`", errors.users_line())
-    if keywords and (ufunc, "keywords") in FUNCTIONS:
-        answer = FUNCTIONS[ufunc, "keywords"]
+    if keywords:
+        answer = UFUNC_FORMS.get((ufunc, "keywords"), answer)
     if answer is not None:
         result = answer(*inputs, **keywords)
     else:
@@ -71,13 +70,16 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, An
     return targets if isinstance(result, tuple) else targets[0]
 
 
+ABOVE.call_ufunc = call_ufunc
+
+
 def _is_new_to_us(ufunc: np.ufunc) -> bool:
     """Return whether a ufunc has got its rule now: SciPy's are entered when the first of them is called."""
     special = sys.modules.get("scipy.special")
     if special is None or getattr(special, ufunc.__name__, None) is not ufunc:
         return False
     importlib.import_module("fgrad.scipy.special")
-    return ufunc in UFUNCS or ufunc in FUNCTIONS
+    return ufunc in UFUNCS or (ufunc, "__call__") in UFUNC_FORMS
 
 
 def _write(ufunc: np.ufunc, out: Any, result: Any, where: Any) -> Any:
@@ -117,8 +119,8 @@ def _call_method(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, 
     if method == "at":
         return _at(name, ufunc, *inputs)
     (out,) = keywords.pop("out", None) or (None,)
-    function: Any = FUNCTIONS.get((ufunc, method)) or _METHODS[method]
-    own = (ufunc, method) in FUNCTIONS and not (ufunc is np.logaddexp and keywords.keys() & {"where", "initial"})
+    function: Any = UFUNC_FORMS.get((ufunc, method)) or _METHODS[method]
+    own = (ufunc, method) in UFUNC_FORMS and not (ufunc is np.logaddexp and keywords.keys() & {"where", "initial"})
     if not own:
         function = _METHODS[method]
     return written(name, out, function(*inputs, **keywords) if own else function(ufunc, *inputs, **keywords))
@@ -264,8 +266,8 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "reduceat": _reduceat,
     "outer": _outer,
 }
-FUNCTIONS[np.add, "accumulate"] = lambda a, axis=0, dtype=None: np.cumsum(a, axis, dtype)
-FUNCTIONS[np.multiply, "accumulate"] = lambda a, axis=0, dtype=None: np.cumprod(a, axis, dtype)
+UFUNC_FORMS[np.add, "accumulate"] = lambda a, axis=0, dtype=None: np.cumsum(a, axis, dtype)
+UFUNC_FORMS[np.multiply, "accumulate"] = lambda a, axis=0, dtype=None: np.cumprod(a, axis, dtype)
 
 
 def _at(name: str, ufunc: np.ufunc, a: Any, indices: Any, *second: Any) -> None:
@@ -314,44 +316,44 @@ def _enter_method(name: str, function: Any) -> None:
         return function(x, *args, **keywords)
 
     method.__name__ = name
-    answers(getattr(np.ndarray, name))(method)
+    METHODS[name] = method
 
 
 for _name in ("argpartition", "argsort", "choose", "diagonal", "nonzero", "put", "repeat", "searchsorted", "trace"):
     _enter_method(_name, getattr(np, _name))
 
 
-@answers(np.ndarray.compress)
+@answers_member("compress")
 def compress(x: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
     """Return the elements, or the slices along an axis, where a condition holds."""
     return np.compress(condition, x, axis, out)
 
 
-@answers(np.ndarray.flatten)
+@answers_member("flatten")
 def flatten(x: Any, order: Any = "C") -> Any:
     """Return the elements in one dimension."""
     return np.ravel(x, order)
 
 
-@answers(np.ndarray.sort)
+@answers_member("sort")
 def sort(x: Any, axis: int = -1, kind: Any = None, order: Any = None, **others: Any) -> None:
     """Sort the tensor of this handle along an axis."""
     x[...] = np.sort(x, axis, kind, order, **others)
 
 
-@answers(np.ndarray.partition)
+@answers_member("partition")
 def partition(x: Any, kth: Any, axis: int = -1, kind: Any = "introselect", order: Any = None) -> None:
     """Bring the element that sorting would put at `kth` there, smaller ones in front of it."""
     x[...] = np.partition(x, kth, axis, kind, order)
 
 
-@answers(np.ndarray.fill)
+@answers_member("fill")
 def fill(x: Any, value: Any) -> None:
     """Set every element of the tensor of this handle."""
     x[...] = value
 
 
-@answers(np.ndarray.resize)
+@answers_member("resize")
 def resize(x: Any, *shape: Any, refcheck: bool = True) -> None:
     """Give the tensor of this handle another shape, with zeros for elements that are new."""
     sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
@@ -360,13 +362,13 @@ def resize(x: Any, *shape: Any, refcheck: bool = True) -> None:
     x.become(np.reshape(np.concatenate([np.ravel(x)[:count], missing]), sizes))
 
 
-@answers(np.ndarray.nbytes)
+@answers_member("nbytes")
 def nbytes(x: Any) -> int:
     """Return how many bytes the elements take."""
     return x.size * x.dtype.itemsize  # type: ignore[no-any-return]
 
 
-@answers(np.ndarray.itemsize)
+@answers_member("itemsize")
 def itemsize(x: Any) -> int:
     """Return how many bytes one element takes."""
     return x.dtype.itemsize  # type: ignore[no-any-return]
@@ -379,14 +381,14 @@ def _value_method(name: str) -> None:
         return getattr(values_of(x, f"ndarray.{name}"), name)(*args, **keywords)
 
     method.__name__ = name
-    answers(getattr(np.ndarray, name))(method)
+    METHODS[name] = method
 
 
 for _name in ("tobytes", "tofile", "dump", "dumps"):
     _value_method(_name)
 
 
-@answers(np.ndarray.flat)
+@answers_member("flat")
 class Flat:
     """The elements of a tensor in one row, as `x.flat`: to read, to write and to run through.
 
@@ -419,12 +421,12 @@ class Flat:
 
 if hasattr(np.ndarray, "device"):
 
-    @answers(np.ndarray.device)
+    @answers_member("device")
     def device(x: Any) -> str:
         """Return where the elements lie, as the array API asks."""
         return "cpu"
 
-    @answers(np.ndarray.to_device)
+    @answers_member("to_device")
     def to_device(x: Any, device: str, /, *, stream: Any = None) -> Any:
         """Return the tensor, which lies on the only device there is."""
         if device != "cpu":

@@ -22,8 +22,8 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.reverse import conform
 from fgrad.core.tensor import apply
-from fgrad.core.trace import conform
 from fgrad.ops.batching import aligned, ndim_of
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import register, sample, scale

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.ops.elementwise import astype
-from fgrad.ops.families import answers, plain_axis
+from fgrad.ops.families import answers, answers_form, plain_axis
 from fgrad.ops.rearranging import axis_index
 from fgrad.ops.shaping import as_array, reshape
 
@@ -73,7 +73,7 @@ for _answer in (vecdot, matvec, vecmat):
         answers(getattr(np, _answer.__name__))(_answer)
 
 
-@answers((np.matmul, "keywords"))
+@answers_form(np.matmul, "keywords")
 def matmul_with_keywords(x1: Any, x2: Any, /, *, axes: Any = None, dtype: Any = None) -> Any:
     """Return the matrix product of arrays whose matrices lie along given axes."""
     x, y, own = _core_last("matmul", x1, x2, axes, dtype)

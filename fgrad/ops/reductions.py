@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.primitive import FUNCTIONS, Primitive
+from fgrad.core.primitive import METHODS, UFUNC_FORMS, Primitive
 from fgrad.core.tensor import BOXES, apply
 from fgrad.ops.batching import index_of_extremum_batch, reduction_batch
 from fgrad.ops.families import answers, constant_in_pieces, elementwise, linear, plain_axis, register, sample, scale
@@ -266,7 +266,7 @@ def _given(value: Any, default: Any = None) -> Any:
 
 def _prepared(a: Any, dtype: Any) -> Any:
     a = a if type(a) in BOXES or hasattr(a, "ndim") else as_array(a)
-    return a if dtype is None else FUNCTIONS[np.ndarray.astype](a, dtype)
+    return a if dtype is None else METHODS["astype"](a, dtype)
 
 
 sum = _reduction(_sum)
@@ -311,7 +311,7 @@ def logsumexp(a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
 for _ufunc, _function in (
     (np.add, sum), (np.multiply, prod), (np.maximum, max), (np.minimum, min), (np.logaddexp, logsumexp),
 ):  # fmt: skip
-    FUNCTIONS[_ufunc, "reduce"] = _as_reduce(_function)
+    UFUNC_FORMS[_ufunc, "reduce"] = _as_reduce(_function)
 
 
 def _nan_extremum(primitive: Primitive, function: Any, without_nan: Callable[..., Any], combine: np.ufunc) -> None:
@@ -464,9 +464,10 @@ def count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     return _total(np.not_equal(_prepared(a, None), 0), axis=plain_axis(axis), dtype=np.intp, keepdims=keepdims)
 
 
-def _without_derivative(function: Any, batch: Any, *samples: Any) -> Primitive:
+def _without_derivative(function: Any, batch: Any, kind: str, *samples: Any) -> Primitive:
     """Let a reduction to indices or truth values be a primitive with the derivative 0."""
     primitive = constant_in_pieces(function, batch, *samples)
+    primitive.kind = kind
 
     def answer(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
         result = apply(primitive, (_prepared(a, None),), {"axis": plain_axis(axis), "keepdims": keepdims})
@@ -479,7 +480,7 @@ def _without_derivative(function: Any, batch: Any, *samples: Any) -> Primitive:
 
 def _truth(function: Any, neutral: bool) -> None:
     """Let `all` or `any` take a mask, too."""
-    primitive = _without_derivative(function, reduction_batch, *_INDEX_SAMPLES)
+    primitive = _without_derivative(function, reduction_batch, "comparison", *_INDEX_SAMPLES)
 
     def answer(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
         a = _prepared(a, None)
@@ -493,7 +494,7 @@ def _truth(function: Any, neutral: bool) -> None:
 
 
 _INDEX_SAMPLES = sample((4,)), sample((2, 3), axis=-1, keepdims=True)
-_without_derivative(np.argmax, index_of_extremum_batch, *_INDEX_SAMPLES)
-_without_derivative(np.argmin, index_of_extremum_batch, *_INDEX_SAMPLES)
+_without_derivative(np.argmax, index_of_extremum_batch, "position", *_INDEX_SAMPLES)
+_without_derivative(np.argmin, index_of_extremum_batch, "position", *_INDEX_SAMPLES)
 _truth(np.all, True)
 _truth(np.any, False)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.primitive import FUNCTIONS
+from fgrad.core.primitive import METHODS
+from fgrad.core.reverse import conform
 from fgrad.core.tensor import BOXES, apply, settle
-from fgrad.core.trace import conform
 from fgrad.ops.batching import aligned
 from fgrad.ops.families import answers, jointly_linear, linear, plain_axis, sample
 from fgrad.ops.indexing import traced, values_of, written
@@ -220,14 +220,14 @@ def _cast_alike(sequence: Any, dtype: Any, casting: Any) -> list[Any]:
     if dtype is None:
         return arrays
     np.concatenate([np.empty(0, x.dtype) for x in arrays], dtype=dtype, casting=casting)  # NumPy's checks
-    return [FUNCTIONS[np.ndarray.astype](x, dtype) for x in arrays]
+    return [METHODS["astype"](x, dtype) for x in arrays]
 
 
 def as_array(x: Any, dtype: Any = None) -> Any:
     """Return `x` as something with a shape; nested lists with tensors inside are stacked."""
     if type(x) not in BOXES and not hasattr(x, "shape"):
         x = stack(x) if holds_tensors(x) else np.asarray(x)
-    return x if dtype is None or x.dtype == dtype else FUNCTIONS[np.ndarray.astype](x, dtype)
+    return x if dtype is None or x.dtype == dtype else METHODS["astype"](x, dtype)
 
 
 def promoted(x: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.primitive import FUNCTIONS, Primitive
+from fgrad.core.primitive import FUNCTIONS, METHODS, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped, reduction_batch
 from fgrad.ops.families import constant_in_pieces, register, sample
@@ -105,12 +105,18 @@ def argsorted(x: Any, axis: int, **how: Any) -> Any:
 _argsort = constant_in_pieces(argsorted, reduction_batch, sample((4,), axis=0), sample((2, 3), axis=-1, kind="stable"))
 
 
+_argsort.kind = "position"
+
+
 def argpartitioned(x: Any, kth: Any, axis: int, kind: Any) -> Any:
     """Return what `np.argpartition` does."""
     return np.argpartition(x, kth, axis, kind)
 
 
 _argpartition = constant_in_pieces(argpartitioned, reduction_batch, sample((5,), kth=2, axis=0, kind="introselect"))
+
+
+_argpartition.kind = "position"
 
 
 def partition_order(x: Any, kth: Any, axis: int, kind: Any) -> Any:
@@ -243,7 +249,7 @@ def along_last(x: Any, places: Any) -> Any:
     """Return the elements at places along the last axis, one row of places for each row of `x`."""
     lead = x.shape[:-1]
     rows = [np.arange(n).reshape((n,) + (1,) * (len(lead) - axis)) for axis, n in enumerate(lead)]
-    return FUNCTIONS[np.ndarray.__getitem__](x, (*rows, places))
+    return METHODS["__getitem__"](x, (*rows, places))
 
 
 # NumPy's functions
@@ -356,6 +362,7 @@ _searchsorted = _constant(
     sample((4,), (3,)),
     sample((4,), (2, 3), side="right"),
 )
+_searchsorted.kind = "position"
 
 
 @answers_traced(np.searchsorted)

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from fgrad.core.tensor import Tensor, settle
-from fgrad.core.trace import Edge, Parts, ReverseTrace, pull_back
+from fgrad.core.tensor import BOXES, Tensor, settle
+from fgrad.core.trace import running
 from fgrad.core.tree import flatten, unflatten
-from fgrad.core.variable import watch_of
-from fgrad.rules.closures import replaced, replacements
-from fgrad.rules.custom import Leaves, as_array, is_of, record_call, traces_of_variables
+from fgrad.rules.closures import Uses, copied, followers, give, given_now, values_of
+from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule, settled, traces_of_variables
 from fgrad.transforms.calls import Transformed
+from fgrad.transforms.forward import jvp
+from fgrad.transforms.reverse import vjp
+from fgrad.transforms.running import is_number
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,72 +24,75 @@ R = TypeVar("R")
 
 def _run_checkpoint(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     leaves, treedef = flatten((args, keywords))
-    leaves = [settle(leaf) for leaf in leaves]
-    traces = {leaf.tracing for leaf in leaves if type(leaf) is Tensor}.union(traces_of_variables())
-    for trace in sorted(traces, key=lambda trace: trace.level, reverse=True):
-        if not isinstance(trace, ReverseTrace):
-            break
-        segment = _Segment(trace, function, treedef, leaves)
-        if any(type(x) is Tensor and x.tracing.level > trace.level for x in segment.results):
-            break  # it uses values that a higher trace follows, which is not to lose them
-        if segment.record:
-            return segment.recorded()
-    return function(*args, **keywords)
+    leaves = [settle(leaf) if type(leaf) in BOXES else leaf for leaf in leaves]
+    if not _is_for_a_pass(leaves):
+        return function(*args, **keywords)
+    segment = _Segment(function, leaves, treedef)
+    traces = followers(segment.inputs)
+    if any(trace.is_program for trace in traces) or not any(trace.remembers for trace in traces):
+        return function(*args, **keywords)
+    results = apply_rule(Rule(function, segment.compute, segment.linearize), segment.inputs)
+    return segment.nested(results)
+
+
+def _is_for_a_pass(leaves: Leaves) -> bool:
+    """Return whether the highest trace, as far as it is known, keeps something for a backward pass."""
+    if any(observer.wants_all for observer in running.observers):
+        return False
+    traces = [leaf.tracing for leaf in leaves if type(leaf) is Tensor] + traces_of_variables()
+    return max(traces, key=lambda trace: trace.level).remembers if traces else True
 
 
 class _Segment:
-    """A run of a function that a trace records apart, so that the record can be dropped and made again."""
+    """A function of all that it depends on, which has run once on values alone, so that nothing was recorded.
 
-    def __init__(self, trace: ReverseTrace, function: Any, treedef: Any, leaves: Leaves) -> None:
-        self._trace, self._watch = trace, watch_of(trace)
-        self._function, self._treedef, self._leaves = function, treedef, leaves
-        self._around = replacements()
-        self.results, self.record = self._run_apart()
+    Attributes:
+        inputs: the arrays among its arguments, and what it uses besides.
+    """
 
-    def _run(self) -> list[Any]:
-        args, keywords = unflatten(self._treedef, self._leaves)
-        with replaced(self._around):
-            results, self._out_treedef = flatten(self._function(*args, **keywords))
-        return [as_array(x) for x in results]
+    def __init__(self, function: Any, leaves: Leaves, treedef: Any) -> None:
+        self._function, self._leaves, self._treedef = function, leaves, treedef
+        self._places = [is_number(leaf) and hasattr(leaf, "dtype") for leaf in leaves]
+        self._around = given_now()
+        plain = values_of(leaves)
+        uses = Uses(plain, strips=True)
+        with uses.looking():
+            args, keywords = unflatten(treedef, plain)
+            results, self._out_treedef = flatten(function(*args, **keywords))
+            self._results: Leaves | None = list(map(settled, results))
+        self._tensors, self._variables = uses.tensors, uses.variables
+        arrays = [leaf for leaf, place in zip(leaves, self._places, strict=True) if place]
+        self.inputs = [*arrays, *map(copied, [*self._tensors, *self._variables.values()])]
 
-    def _run_apart(self) -> tuple[list[Any], list[Edge]]:
-        """Run the function on a record of its own, also when the trace has ended."""
-        trace = self._trace
-        whole, trace.record = trace.record, []
-        level, trace.level = trace.level, trace.rank
-        try:
-            if level == 0 and self._watch is not None:
-                with self._watch:
-                    return self._run(), trace.record
-            return self._run(), trace.record
-        finally:
-            trace.record, trace.level = whole, level
+    def _run(self, inputs: Leaves) -> list[Any]:
+        """Run the function for other values of its inputs."""
+        rest = iter(inputs)
+        whole = [next(rest) if place else leaf for leaf, place in zip(self._leaves, self._places, strict=True)]
+        tensors = {id(x): next(rest) for x in self._tensors}
+        variables = {variable: next(rest) for variable in self._variables}
+        with give(self._around, tensors, variables):
+            args, keywords = unflatten(self._treedef, whole)
+            return list(map(settled, flatten(self._function(*args, **keywords))[0]))
 
-    def recorded(self) -> Any:
-        """Return the results as those of one step, with this run forgotten."""
-        trace, results = self._trace, self.results
-        keys = [x.note for x in results if is_of(x, trace)]
-        made = {edge[0] for edge in self.record}
-        used = [*(edge[2] for edge in self.record), *keys]
-        parents = [key for key in dict.fromkeys(used) if key not in made]
-        values = [x.value if is_of(x, trace) else x for x in results]
-        self.results, self.record = [], []
-        return unflatten(self._out_treedef, record_call(trace, parents, values, self._pull))
+    def compute(self, inputs: Leaves) -> Leaves:
+        """Return the results; those of the first run are known."""
+        results, self._results = self._results, None
+        return self._run(inputs) if results is None or followers(inputs) else results
 
-    def _pull(self, cotangents: Parts) -> dict[int, Any]:
-        trace = self._trace
-        if trace.persistent and trace.level:
-            # The pass is recorded in its turn, and so is the run that it looks back on.
-            start = len(trace.record)
-            again = self._run()
-            record = trace.record[start:]
-        else:
-            again, record = self._run_apart()
-        seeds: dict[int, Any] = {}
-        for place, x in enumerate(again):
-            if is_of(x, trace):
-                seeds[x.note] = seeds[x.note] + cotangents[place] if x.note in seeds else cotangents[place]
-        return pull_back(record, seeds, guarded=True)
+    def linearize(self, inputs: Leaves) -> Any:
+        """Return the results, for the traces below, and the derivatives: of the function as it runs again."""
+
+        def pull(cotangents: Leaves, variables: Variables) -> Leaves:
+            return vjp(lambda *inputs: self._run(inputs), *inputs)[1](list(cotangents))  # type: ignore[no-any-return]
+
+        def push(tangents: Leaves, variables: Variables) -> Leaves:
+            return jvp(lambda *inputs: self._run(inputs), tuple(inputs), tuple(tangents))[1]  # type: ignore[no-any-return]
+
+        return apply_rule(Rule(self._function, self.compute, self.linearize), inputs), pull, push
+
+    def nested(self, results: Leaves) -> Any:
+        """Return results in the containers in which the function returns them."""
+        return unflatten(self._out_treedef, results)
 
 
 def checkpoint(function: Callable[P, R]) -> Callable[P, R]:

@@ -4,39 +4,59 @@
     closure.values                              those values: tensors, and what variables were read as
     closure.call(values, *args)                 the function, with other values in their place
 
-Rules for solvers need this: they run the user's function again, at another time, and differentiate it by
-all that it depends on. A function says nothing of what it closes over; but whatever it uses passes through
-the trace that follows it, and there it is seen. A tensor is replaced in place, for the time of one call: it
-becomes a box that no trace follows, around the value that is to stand for it. So nothing else in fgrad has
-to know of closures. Other threads that use the very same tensors must not do so during the call.
+Rules for solvers, and checkpoints, need this: they run the user's function again, at another time, and
+differentiate it by all that it depends on. A function says nothing of what it closes over; but whatever it uses
+passes through `apply`, and there it is seen, and there another value is put in its place. Nothing of the user's is
+changed meanwhile, so other threads may use the same tensors.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from fgrad import errors
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import UNTRACED, Tensor, Trace, box, settle
+from fgrad.core.tensor import Tensor, box, settle
+from fgrad.core.trace import Call, Observer, Trace, observed_by, running
 from fgrad.core.tree import flatten, tree_map
 from fgrad.core.variable import Variable, VariableWatch
-from fgrad.transforms.batch import BatchTrace
 from fgrad.transforms.calls import name_of
 
 
 def followers(leaves: Sequence[Any]) -> list[Trace]:
     """Return the running traces that follow leaves, at any depth, each once."""
-    found: dict[Trace, None] = {}
-    for leaf in leaves:
-        leaf = settle(leaf)
-        while type(leaf) is Tensor:
-            if leaf.tracing.level:
-                found[leaf.tracing] = None
-            leaf = leaf.value
-    return list(found)
+    return list(dict.fromkeys(layer.tracing for leaf in leaves for layer in _layers(settle(leaf))))
+
+
+def _layers(x: Any) -> Iterator[Tensor]:
+    """Yield the layers of a tensor whose traces are running, the outermost first."""
+    while type(x) is Tensor:
+        if x.tracing.level:
+            yield x
+        x = x.value
+
+
+def without(traces: Sequence[Trace], x: Any) -> Any:
+    """Return what is in a leaf below the layers of some traces, also where others lie between."""
+    return _below(traces, settle(x))
+
+
+def _below(traces: Sequence[Trace], x: Any) -> Any:
+    if type(x) is not Tensor:
+        return x
+    inner = _below(traces, x.value)
+    return inner if not x.tracing.level or x.tracing in traces else box(inner, x.tracing, x.note)
+
+
+def values_of(leaves: Sequence[Any]) -> list[Any]:
+    """Return leaves without the layers of traces; those of batches stay, since each example has a value of its own."""
+    return [_value(settle(leaf)) for leaf in leaves]
+
+
+def _value(x: Any) -> Any:
+    return _below([layer.tracing for layer in _layers(x) if not layer.tracing.is_map], x)
 
 
 class Closure:
@@ -55,50 +75,48 @@ class Closure:
 
     def __init__(self, function: Callable[..., Any], points: Sequence[tuple[Any, ...]]) -> None:
         self._function = function
-        self._around = replacements()
+        self._around = given_now()
         self._tensors: list[Tensor] = []
         self._variables: dict[Variable, Any] = {}
         for args in points:
             self._add_what_is_used(args)
-        # Copies: they are to be followed by their traces while the tensors themselves are replaced.
-        self.values: list[Any] = [_copied(x) for x in [*self._tensors, *self._variables.values()]]
+
+    @property
+    def values(self) -> list[Any]:
+        """What the function uses; copies, which nothing is put in place of."""
+        return [copied(x) for x in [*self._tensors, *self._variables.values()]]
 
     @contextmanager
     def given(self, values: Sequence[Any]) -> Iterator[None]:
         """Put other values in place of what the function uses, for all that runs in the block."""
         count = len(self._tensors)
-        tensors = zip(self._tensors, values[:count], strict=True)
         variables = dict(zip(self._variables, values[count:], strict=True))
-        with replaced([*self._around, *tensors, *([_Given(variables)] if variables else [])]):
+        with give(self._around, dict(zip(map(id, self._tensors), values[:count], strict=True)), variables):
             yield
 
     def call(self, values: Sequence[Any], *args: Any) -> Any:
         """Run the function with other values in place of what it uses."""
         with self.given(values):
-            return self._function(*args)
+            results = self._function(*args)
+            return tree_map(settle, results)  # one of these values may be returned as it is
 
     def _add_what_is_used(self, args: tuple[Any, ...]) -> None:
-        args = tree_map(_copied, args)  # which differ from the same tensors where the function closes over them
-        reads = _Reads()
-        with reads:
+        args = tree_map(copied, args)  # which differ from the same tensors where the function closes over them
+        uses = Uses(flatten(args)[0])
+        with uses.looking():
             results = flatten(self._function(*args))[0]
-        traces = followers([*results, *reads.seen.values()])
+            traces = followers([*results, *uses.variables.values()])
         if not traces:
             return
-        used = _Used([*flatten(args)[0], *reads.seen.values()])
-        with reads, ExitStack() as stack:
-            for trace in traces:
-                stack.enter_context(used.observing(trace))
-            self._function(*args)
-        known = {id(tensor) for tensor in self._tensors}
-        self._tensors += [tensor for tensor in used.tensors if id(tensor) not in known]
-        self._variables = {**reads.seen, **self._variables}
+        known = set(map(id, self._tensors))
+        self._tensors += [x for x in uses.tensors if id(x) not in known]
+        self._variables = {**uses.variables, **self._variables}
         self._check(args, traces)
 
     def _check(self, args: tuple[Any, ...], traces: list[Trace]) -> None:
         """Refuse a function whose results are followed although nothing that it was seen to use is."""
-        traces = [trace for trace in traces if not isinstance(trace, BatchTrace)]
-        plain = [without(traces, x) for x in [*self._tensors, *self._variables.values()]]
+        traces = [trace for trace in traces if not trace.is_map]
+        plain = [without(traces, x) for x in self.values]
         results = self.call(plain, *tree_map(lambda x: without(traces, x), args))
         if set(traces) & set(followers(flatten(results)[0])):
             raise errors.ClosureError(
@@ -107,125 +125,131 @@ class Closure:
             )
 
 
-def _copied(leaf: Any) -> Any:
+def copied(leaf: Any) -> Any:
     """Return a tensor like another one, in all its layers."""
     leaf = settle(leaf)
-    return box(_copied(leaf.value), leaf.tracing, leaf.note) if type(leaf) is Tensor else leaf
+    if type(leaf) is not Tensor:
+        return leaf
+    copy = box(copied(leaf.value), leaf.tracing, leaf.note)
+    for observer in running.observers:
+        if isinstance(observer, Uses):
+            observer.know(copy)  # it comes from here, and not from outside
+    return copy
 
 
-def without(traces: Sequence[Trace], x: Any) -> Any:
-    """Return what is in a leaf below the layers of some traces, also where others lie between."""
-    x = settle(x)
-    if type(x) is not Tensor:
-        return x
-    inner = without(traces, x.value)
-    return inner if x.tracing in traces else box(inner, x.tracing, x.note)
+# What is seen
 
 
-class _Reads(VariableWatch):
-    """Notes the variables that are read as traced values, and keeps them the same object from read to read."""
+class Uses(Observer, VariableWatch):
+    """Notes what comes into a block from outside: tensors that are no known ones, and variables that are read.
 
-    def __init__(self) -> None:
-        super().__init__(Trace())
-        self.seen: dict[Variable, Any] = {}
+    Args:
+        known: the arguments of what runs in the block.
+        strips: go on with the values alone, so that nothing is followed of what happens in the block.
 
-    def read(self, variable: Variable, value: Any) -> Any:
-        if not followers([value]):
-            return value
-        return self.seen.setdefault(variable, value)
+    Attributes:
+        tensors: those that have come in.
+        variables: those that were read as traced values, and as which.
+    """
 
-
-class _Given(VariableWatch):
-    """Hands out values in place of those of variables."""
-
-    def __init__(self, values: Mapping[Variable, Any]) -> None:
-        super().__init__(Trace())
-        self._values = values
-
-    def read(self, variable: Variable, value: Any) -> Any:
-        return self._values.get(variable, value)
-
-
-class _Used:
-    """Notes the tensors that come to a trace, but for known ones and those that the trace has made meanwhile."""
-
-    def __init__(self, known: Sequence[Any]) -> None:
+    def __init__(self, known: Sequence[Any], strips: bool = False) -> None:
+        VariableWatch.__init__(self, Trace())  # which has a rank: what is older was there before the block
         self.tensors: list[Tensor] = []
-        self._known = {id(x): x for x in known}  # holds what it knows, so that no other object gets its id
+        self.variables: dict[Variable, Any] = {}
+        self._strips = strips
+        self._values: dict[int, Any] = {}
+        self._known: dict[int, Any] = {}  # holds what it knows, so that no other object gets its id
+        for x in known:
+            self.know(x)
 
     @contextmanager
-    def observing(self, trace: Any) -> Iterator[None]:
-        """Look at what a trace processes, and at what it boxes: results of functions with rules of their own."""
-        process, root = trace.process, trace.root
-
-        def observe(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-            for arg in args:
-                if type(arg) is Tensor and arg.tracing is trace and id(arg) not in self._known:
-                    self._known[id(arg)] = arg
-                    self.tensors.append(arg)
-            result = process(primitive, args, metadata)
-            for each in result if type(result) is tuple else (result,):
-                self._known[id(each)] = each
-            return result
-
-        def boxing(*args: Any) -> Any:
-            made = root(*args)
-            self._known[id(made)] = made
-            return made
-
-        with _in_place_of(trace, process=observe, root=boxing):
+    def looking(self) -> Iterator[None]:
+        """Look at what happens in a block."""
+        with self, observed_by(self):
             yield
 
+    def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
+        return self._kept(go_on([self._seen(arg) for arg in args]))
+
+    def call(self, call: Call, leaves: Sequence[Any], go_on: Any) -> Any:
+        return [self._kept(each) for each in go_on([self._seen(settle(leaf)) for leaf in leaves])]
+
+    def stand_in(self, x: Any) -> Any:
+        return self._seen(x)
+
+    def read(self, variable: Variable, value: Any) -> Any:
+        self.know(value)  # it is no tensor from outside
+        if next(_layers(value), None) is None:
+            return value
+        value = self.variables.setdefault(variable, value)
+        return _value(value) if self._strips else value
+
+    def _seen(self, x: Any) -> Any:
+        if self._is_foreign(x):
+            self.know(x)
+            self.tensors.append(x)
+            if self._strips:
+                self._values[id(x)] = _value(x)
+        return self._values.get(id(x), x)
+
+    def _is_foreign(self, x: Any) -> bool:
+        return type(x) is Tensor and 0 < x.tracing.level < self.trace.rank and id(x) not in self._known
+
+    def _kept(self, made: Any) -> Any:
+        """Note what was made in the block, as far as a trace from outside follows it."""
+        for each in made if type(made) is tuple else (made,):
+            self.know(each)
+        return made
+
+    def know(self, x: Any) -> None:
+        """Note that a tensor is none from outside, nor are its layers."""
+        for layer in _layers(x):
+            if layer.tracing.level < self.trace.rank:
+                self._known[id(layer)] = layer
+
+
+# What is given
+
+
+class Given(Observer, VariableWatch):
+    """Puts other values in place of tensors and of what variables hold.
+
+    Args:
+        tensors: the values, by the ids of the tensors; these are kept by who gives them.
+        variables: the values, by the variables.
+    """
+
+    def __init__(self, tensors: dict[int, Any], variables: Mapping[Variable, Any]) -> None:
+        VariableWatch.__init__(self, Trace())
+        self._tensors, self._variables = tensors, variables
+
+    def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
+        return go_on([self._tensors.get(id(arg), arg) for arg in args])
+
+    def stand_in(self, x: Any) -> Any:
+        return self._tensors.get(id(x), x)
+
+    def assigned(self, x: Any, value: Any) -> bool:
+        if id(x) not in self._tensors:
+            return False
+        self._tensors[id(x)] = value
+        return True
+
+    def read(self, variable: Variable, value: Any) -> Any:
+        return self._variables.get(variable, value)
+
+
+def given_now() -> tuple[Given, ...]:
+    """Return what is given in this thread, for a function that will run again when it is not."""
+    return tuple(observer for observer in running.observers if isinstance(observer, Given))
+
 
 @contextmanager
-def _in_place_of(thing: Any, **methods: Any) -> Iterator[None]:
-    """Let an object have other methods for a while."""
-    before = {name: vars(thing)[name] for name in methods if name in vars(thing)}
-    vars(thing).update(methods)
-    try:
-        yield
-    finally:
-        for name in methods:
-            del vars(thing)[name]
-        vars(thing).update(before)
-
-
-Replacement = tuple[Tensor, Any] | VariableWatch
-
-
-class _InPlace(threading.local):
-    """The replacements that hold in this thread."""
-
-    def __init__(self) -> None:
-        self.all: list[Replacement] = []
-
-
-_in_place = _InPlace()
-
-
-def replacements() -> tuple[Replacement, ...]:
-    """Return the replacements that hold now, for a function that will run again when they do not."""
-    return tuple(_in_place.all)
-
-
-@contextmanager
-def replaced(several: Sequence[Replacement]) -> Iterator[None]:
-    """Let values stand for tensors, and watches for what variables hold, one after the other."""
+def give(around: Sequence[Given], tensors: dict[int, Any], variables: Mapping[Variable, Any]) -> Iterator[None]:
+    """Put values in place of tensors and variables in a block, after those that were given before."""
+    several = [*around, Given(tensors, variables)]
     with ExitStack() as stack:
         for each in several:
-            stack.enter_context(_valued(*each) if isinstance(each, tuple) else each)
-        before, _in_place.all = _in_place.all, [*_in_place.all, *several]
-        try:
-            yield
-        finally:
-            _in_place.all = before
-
-
-@contextmanager
-def _valued(tensor: Tensor, value: Any) -> Iterator[None]:
-    kept = tensor.tracing, tensor.value
-    tensor.tracing, tensor.value = UNTRACED, value
-    try:
+            stack.enter_context(each)
+        stack.enter_context(observed_by(*several))
         yield
-    finally:
-        tensor.tracing, tensor.value = kept

@@ -19,13 +19,13 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.conversions import values_alone
-from fgrad.core.tensor import Tensor, Trace, boxed, settle
+from fgrad.core.tensor import Tensor, boxed, settle
+from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.ops.tracing import example_of
-from fgrad.rules.closures import Closure, followers, without
-from fgrad.rules.custom import Leaves, Rule, Variables, apply_rule, as_array
+from fgrad.rules.closures import Closure, followers, values_of
+from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule, settled
 from fgrad.rules.vectors import raveled
-from fgrad.transforms.batch import BatchTrace
 from fgrad.transforms.calls import decorator, name_of
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.jacobians import jacobian
@@ -94,7 +94,7 @@ def _rule(equation: Equation) -> Rule:
 def _one_by_one(solve: Callable[[Leaves], Any], leaves: Leaves) -> Any:
     """Return the solutions of all examples of a batch, each found for itself; None if there is no batch."""
     leaves = [settle(leaf) for leaf in leaves]
-    traces = [leaf.tracing for leaf in leaves if type(leaf) is Tensor and isinstance(leaf.tracing, BatchTrace)]
+    traces: list[Any] = [leaf.tracing for leaf in leaves if type(leaf) is Tensor and leaf.tracing.is_map]
     if not traces:
         return None
     trace = max(traces, key=lambda trace: trace.level)
@@ -120,8 +120,8 @@ class _Inverse:
         equation = self._equation
         if self._matrix is not None and _is_singular(example_of(self._matrix)):
             raise _singular(equation)
-        x, *leaves = _values([self._x, *self._leaves])
-        matrix = None if self._matrix is None else _values([self._matrix])[0]
+        x, *leaves = values_of([self._x, *self._leaves])
+        matrix = None if self._matrix is None else values_of([self._matrix])[0]
         left = equation.residuals(x, leaves)
         step = example_of(_Inverse(equation, x, leaves, matrix).times(left))
         largest = np.max(np.abs(step), initial=0)
@@ -217,8 +217,8 @@ class _Solver:
         self._solver, self.closure = solver, closure
         self._leaves, self._treedef = flatten(args)
         self._places = [differentiable(leaf) is not None for leaf in self._leaves]
-        self.arrays = [as_array(leaf) for leaf, place in zip(self._leaves, self._places, strict=True) if place]
-        self.restore: Callable[[Any], Any] = as_array
+        self.arrays = [settled(leaf) for leaf, place in zip(self._leaves, self._places, strict=True) if place]
+        self.restore: Callable[[Any], Any] = settled
         self._known: dict[bytes, Any] = {}
 
     def parted(self, inputs: Leaves) -> tuple[tuple[Any, ...], Leaves]:
@@ -234,7 +234,7 @@ class _Solver:
             return known
         args, values = self.parted(inputs)
         with self.closure.given(values), values_alone(Trace().rank):
-            found = tree_map(lambda x: as_array(example_of(x)), self._solver(*args))
+            found = tree_map(lambda x: settled(example_of(x)), self._solver(*args))
         vector, self.restore = raveled(found)
         return vector
 
@@ -272,12 +272,12 @@ def solved(
     """
     uses = uses or optimality
     problem = _Solver(solver, Closure(uses, [] if start is None else [(start, *args)]), args)
-    first = _for_each_example(problem.run, _values([*problem.arrays, *problem.closure.values]))
+    first = _for_each_example(problem.run, values_of([*problem.arrays, *problem.closure.values]))
     problem.closure = closure = Closure(uses, [(problem.restore(first), *args)])
     inputs = [*problem.arrays, *closure.values]
     if not followers(inputs):
         return problem.restore(first)
-    _for_each_example(problem.remember, _values([first, *inputs]))
+    _for_each_example(problem.remember, values_of([first, *inputs]))
 
     def residuals(x: Any, inputs: Leaves) -> Any:
         args, values = problem.parted(inputs)
@@ -292,12 +292,6 @@ def solved(
 
     limit = tolerance() if callable(tolerance) else tolerance
     return problem.restore(solution(Equation(function, problem.run, residuals, matrix_free, limit), inputs))
-
-
-def _values(leaves: Leaves) -> Leaves:
-    """Return leaves without the layers of traces for derivatives; those of batches stay."""
-    traces = [trace for trace in followers(leaves) if not isinstance(trace, BatchTrace)]
-    return [without(traces, leaf) for leaf in leaves]
 
 
 def _for_each_example(function: Callable[[Leaves], Any], leaves: Leaves) -> Any:

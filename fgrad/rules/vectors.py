@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.tree import flatten, unflatten
-from fgrad.rules.custom import as_array
+from fgrad.rules.rule import settled
 
 
 def raveled(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
@@ -27,7 +27,7 @@ def raveled(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
         The vector, in the widest dtype of the arrays, and `restore`; it gives each array its own dtype.
     """
     leaves, treedef = flatten(tree)
-    leaves = [as_array(leaf) for leaf in leaves]
+    leaves = [settled(leaf) for leaf in leaves]
     likes = [(leaf.shape, leaf.dtype) for leaf in leaves]
 
     def restore(vector: Any) -> Any:

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.forward import ForwardTrace
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import BOXES, Trace, boxed, settle
-from fgrad.core.trace import ForwardTrace
+from fgrad.core.tensor import BOXES, boxed, settle
+from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, leaves_and_nones, tree_map
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.tapes.tape import check_tensors, layer_of, plain_value, put_layer, warn_of_integers

@@ -16,8 +16,9 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import ZERO
-from fgrad.core.tensor import BOXES, Tensor, Trace, box, settle
-from fgrad.core.trace import Edge, ReverseTrace, pull_back
+from fgrad.core.reverse import Entry, ReverseTrace, pull_back
+from fgrad.core.tensor import BOXES, Tensor, box, settle
+from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, leaves_and_nones, paths, tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.transforms.batch import vmap
@@ -64,7 +65,7 @@ class GradientTape:
         self._watch_accessed = watch_accessed_variables
         self._trace: ReverseTrace | None = None
         self._watch: VariableWatch | None = None
-        self._record: list[Edge] = []
+        self._record: list[Entry] = []
         self._used = False
         self._outline: Outline | None = None
         self._lost: list[tuple[str, int]] = []
@@ -194,7 +195,7 @@ class GradientTape:
             warn_of_none(self)
         return gradients
 
-    def _taken_record(self) -> list[Edge]:
+    def _taken_record(self) -> list[Entry]:
         """Return a record that may be used up; a tape that is not persistent is used up by it."""
         if self._persistent:
             return record_of(self)
@@ -313,14 +314,14 @@ class GradientTape:
             >>> tape.gradient(y, x)
             Tensor(9.)
         """
-        return self._without_recording(errors.users_line())
+        return self._without_recording(errors.users_place())
 
     @contextlib.contextmanager
-    def _without_recording(self, line: str) -> Iterator[None]:
+    def _without_recording(self, place: tuple[str, int]) -> Iterator[None]:
         if self._trace is None:
             raise errors.TapeError("Trying to stop recording a tape which is not recording: it was never entered.")
         self._check_recording()
-        self._trace.exits.setdefault(("stop_recording()", line), {})
+        self._trace.exits.setdefault(("stop_recording()", place), {})
         with paused(self):
             yield
 
@@ -388,7 +389,7 @@ def contents_of(tape: GradientTape) -> Contents | None:
     return Contents(tape._trace, tape._watch, tape._watched, tape._used, tape._outline)
 
 
-def record_of(tape: GradientTape) -> list[Edge]:
+def record_of(tape: GradientTape) -> list[Entry]:
     """Return a copy of the record that a tape holds now."""
     return (_trace(tape).record if tape._is_recording() else tape._record).copy()
 
@@ -495,7 +496,7 @@ def plain_value(x: Any) -> Any:
 
 def _pulled(
     tape: GradientTape,
-    record: list[Edge],
+    record: list[Entry],
     cotangents: dict[int, Any],
     sources: Any,
     unconnected: str,
@@ -550,7 +551,7 @@ def _at_edge(cotangent: Any, source: Any, unconnected: str) -> Any:
 
 def departures(tape: GradientTape) -> list[str]:
     """Return where values left the tape by `float()`, `.numpy()` and the like: `how at file:line`."""
-    return [f"{how} at {line}" for how, line in _trace(tape).exits]
+    return [f"{how} at {errors.line_at(place)}" for how, place in _trace(tape).exits]
 
 
 def gradients(

@@ -16,10 +16,11 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import BOXES, Tensor, Trace, apply, box, boxed, settle
+from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, settle
+from fgrad.core.trace import Call, Trace
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.transforms.calls import decorator, name_of, place_name
-from fgrad.transforms.linearization import check_numbers
+from fgrad.transforms.running import check_numbers, run
 
 P = ParamSpec("P")
 
@@ -39,6 +40,8 @@ class BatchTrace(Trace):
         """Return a tensor whose examples lie along the first axis of `value`."""
         return box(value, self, None)
 
+    is_map = True
+
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         mapped = [type(arg) is Tensor and arg.tracing is self for arg in args]
         values = [arg.value if ours else arg for arg, ours in zip(args, mapped, strict=True)]
@@ -48,6 +51,11 @@ class BatchTrace(Trace):
         else:
             ans = primitive.batch(values, mapped, self.size, metadata)
         return tuple(map(self.root, ans)) if type(ans) is tuple else self.root(ans)
+
+    def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
+        ours = [type(leaf) is Tensor and leaf.tracing is self for leaf in leaves]
+        values = [leaf.value if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
+        return [self.root(_array(x)) for x in apply_call(call.mapped(ours), values)]
 
     def shape_of(self, tensor: Any) -> tuple[int, ...]:
         return tensor.value.shape[1:]  # type: ignore[no-any-return]
@@ -146,16 +154,12 @@ def _run_vmap(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], in
     size = _common_size(function, values, axes, names)
     trace = BatchTrace(size)
     traced = [value if axis is None else trace.root(value) for value, axis in zip(values, axes, strict=True)]
-    with trace:
-        args, keywords = unflatten(treedef, traced)
-        result = function(*args, **keywords)
-        if result is None:
-            raise errors.NoResultError(
-                f"{name_of(function)} returned None, and vmap has nothing to put together; did you forget to return a "
-                f"value from {name_of(function)}?"
-            )
-        results, out_treedef = flatten(result)
-        results = [settle(leaf) if type(leaf) in BOXES else leaf for leaf in results]
+    result, results, out_treedef, _ = run(trace, function, lambda: unflatten(treedef, traced))
+    if result is None:
+        raise errors.NoResultError(
+            f"{name_of(function)} returned None, and vmap has nothing to put together; did you forget to return a "
+            f"value from {name_of(function)}?"
+        )
     check_numbers(function, results)
     axes = _axes_of(unflatten(out_treedef, results), out_axes, "out_axes")
     return unflatten(

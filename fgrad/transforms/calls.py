@@ -2,6 +2,7 @@
 
 select(...)         from names and positions to places in a call
 Transformed         the function that a transform returns: wrapped, picklable, also a method
+put_in_place(...)   a call with other arguments in some places
 decorator(...)      lets a transform be used as `@transform` and as `@transform(option=...)`
 """
 
@@ -11,12 +12,13 @@ import difflib
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.trace import running
 
 Place = int | str
 """An argument of a call: a position, or the name of a keyword."""
@@ -39,7 +41,12 @@ class Transformed:
         if args and isinstance(args[0], type) and _parameters(self._function)[:1] == ["cls"]:
             # From Python 3.13 on a classmethod passes the class, and does not ask `__get__`.
             return self.__get__(args[0], type(args[0]))(*args[1:], **keywords)
-        return self._run(self._function, args, keywords, **self._options)
+        before = running.call
+        running.call = self, before
+        try:
+            return self._run(self._function, args, keywords, **self._options)
+        finally:
+            running.call = before
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None or not hasattr(self._function, "__get__"):
@@ -59,8 +66,18 @@ class Transformed:
             return getattr, (instance, self._function.__name__)
         return Transformed, (self._run, self._function, self._options)
 
+    @property
+    def transform(self) -> str:
+        """What users call the transform."""
+        return _name(self._run)
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function that is transformed."""
+        return self._function
+
     def __repr__(self) -> str:
-        return f"<{_name(self._run)} of {self._function!r}>"
+        return f"<{self.transform} of {self._function!r}>"
 
 
 def _instead_of_function(name: str, given: Any) -> str:
@@ -74,6 +91,19 @@ def _instead_of_function(name: str, given: Any) -> str:
 
 def _name(run: Any) -> str:
     return run.__name__.removeprefix("_run_")  # type: ignore[no-any-return]
+
+
+def put_in_place(
+    args: tuple[Any, ...], keywords: dict[str, Any], others: Mapping[Place, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments of a call with others in some places."""
+    positional, named = list(args), dict(keywords)
+    for place, other in others.items():
+        if isinstance(place, int):
+            positional[place] = other
+        else:
+            named[place] = other
+    return positional, named
 
 
 def decorator(run: Callable[..., Any], function: Any, **options: Any) -> Any:

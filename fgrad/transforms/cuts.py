@@ -7,14 +7,14 @@ warn_of_cuts(...)                 one line for a gradient that is None because o
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from fgrad import errors
 from fgrad.core import conversions
-from fgrad.core.trace import Edge, ReverseTrace
+from fgrad.core.reverse import Entry, ReverseTrace
+from fgrad.errors.places import depth_of_user
 
 DEPARTURES = {"float()", "int()", "complex()", ".item()", ".numpy()", ".tolist()"}
 """Ways to ask for the value itself by which a derivative may get lost unnoticed."""
@@ -27,13 +27,18 @@ class Exit(NamedTuple):
 
     Attributes:
         how: such as `float()` or `stop_gradient`.
-        line: of the user's program.
+        place: the file and line of the user's program.
         keys: of the values, and for each the key that was next: what was computed before has a lower one.
     """
 
     how: str
-    line: str
+    place: tuple[str, int]
     keys: dict[int, int]
+
+    @property
+    def line(self) -> str:
+        """The user's line as text."""
+        return errors.line_at(self.place)
 
 
 class Outline:
@@ -44,9 +49,9 @@ class Outline:
         exits: where values left.
     """
 
-    def __init__(self, trace: ReverseTrace, record: Iterable[Edge]) -> None:
-        self.pairs = [(edge[0], edge[2]) for edge in record]
-        self.exits = [Exit(how, line, dict(keys)) for (how, line), keys in trace.exits.items()]
+    def __init__(self, trace: ReverseTrace, record: Iterable[Entry]) -> None:
+        self.pairs = [(result, argument) for result, _, argument, *_ in record]
+        self.exits = [Exit(how, place, dict(keys)) for (how, place), keys in trace.exits.items()]
 
     def descendants(self, key: int) -> set[int]:
         """Return the keys of what was computed from a value, and its own."""
@@ -75,7 +80,7 @@ class Outline:
         ]
 
 
-def outline_if_cut(trace: ReverseTrace, record: list[Edge]) -> Outline | None:
+def outline_if_cut(trace: ReverseTrace, record: list[Entry]) -> Outline | None:
     """Return the outline of a record if a number has been taken out of its trace, else None."""
     if not trace.exits or not any(how in DEPARTURES for how, _ in trace.exits):
         return None
@@ -106,24 +111,24 @@ def warn_of_cuts(
                 f"the gradient with respect to {name} is {answer}, and a value that depends on it left the trace by "
                 f"{left[0].how} at {left[0].line}; fgrad.explain tells more",
                 errors.NoGradientWarning,
-                stacklevel=_depth_of_user(),
+                stacklevel=depth_of_user(),
             )
     if not lost:
         last = max(targets, default=0)
-        warn_of_math(each.line for each in outline.exits if any(later < last for later in each.keys.values()))
+        warn_of_math(each.place for each in outline.exits if any(later < last for later in each.keys.values()))
 
 
-def warn_of_math(lines: Iterable[str]) -> None:
+def warn_of_math(spots: Iterable[tuple[str, int]]) -> None:
     """Warn the user of lines in which a function of `math` took a number out of a trace."""
-    for line in lines:
-        if function := conversions.math_calls.get(line):
+    for place in spots:
+        if function := conversions.math_calls.get(place):
             numpys = _OTHER_NAMES.get(function, f"np.{function.partition('.')[2]}")
             warnings.warn(
                 f"a part of the derivative may be missing: {function} takes plain numbers, and what it returns is a "
-                f"constant, at {line}\nWrite {numpys}, which takes tensors; or {function}(x.numpy()) where a constant "
+                f"constant, at {errors.line_at(place)}\nWrite {numpys}, which takes tensors; or {function}(x.numpy()) where a constant "
                 "is meant.",
                 errors.NoGradientWarning,
-                stacklevel=_depth_of_user(),
+                stacklevel=depth_of_user(),
             )
 
 
@@ -140,14 +145,6 @@ _OTHER_NAMES = {
     "cmath.phase": "np.angle",
 }
 """What NumPy and SciPy call functions of `math`, where the names differ."""
-
-
-def _depth_of_user() -> int:
-    """Return how many frames the user's line is above the caller."""
-    depth, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and errors.is_library(frame.f_code.co_filename):
-        depth, frame = depth + 1, frame.f_back
-    return depth
 
 
 def name_of_source(source: Any, path: str = "") -> str:

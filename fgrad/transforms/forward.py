@@ -8,19 +8,13 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.forward import ForwardTrace
 from fgrad.core.tensor import Tensor, boxed, settle
-from fgrad.core.trace import ForwardTrace
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
 from fgrad.transforms.calls import Transformed, name_of
 from fgrad.transforms.cuts import warn_of_math
-from fgrad.transforms.linearization import (
-    check_detached,
-    check_result,
-    differentiable,
-    is_number,
-    untraced,
-    with_aux,
-)
+from fgrad.transforms.linearization import check_detached, differentiable
+from fgrad.transforms.running import check_result, is_number, run, untraced
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
@@ -64,16 +58,12 @@ def _run_jvp(
         _moving(function, trace, path, leaf, tangent)
         for path, leaf, tangent in zip(paths(primals), leaves, tangent_leaves, strict=True)
     ]
-    with trace:
-        result = function(*unflatten(treedef, inputs))
-        result, aux = with_aux(function, result) if has_aux else (result, None)
-        outputs, out_treedef = flatten(result)
-        outputs = [untraced(leaf) for leaf in outputs]
+    result, outputs, out_treedef, aux = run(trace, function, lambda: (unflatten(treedef, inputs), {}), has_aux=has_aux)
     check_result(function, result, outputs)
     if not any(_is_of(leaf, trace) for leaf in outputs):
         check_detached(function, trace)
     if trace.exits:
-        warn_of_math(line for how, line in trace.exits if how == "float()")
+        warn_of_math(place for how, place in trace.exits if how == "float()")
     moved = [boxed(leaf.note if _is_of(leaf, trace) else np.zeros_like(leaf)) for leaf in outputs]
     value, tangent = unflatten(out_treedef, map(untraced, outputs)), unflatten(out_treedef, moved)
     return (value, tangent, tree_map(untraced, aux)) if has_aux else (value, tangent)

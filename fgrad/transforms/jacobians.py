@@ -14,18 +14,13 @@ from typing import Any, ParamSpec, overload
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.reverse import ReverseTrace
 from fgrad.core.tensor import Tensor
-from fgrad.core.trace import ReverseTrace
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, select
 from fgrad.transforms.forward import jvp
-from fgrad.transforms.linearization import (
-    Input,
-    Linearization,
-    UnconnectedGradients,
-    refuse_integers,
-)
+from fgrad.transforms.linearization import Input, Linearization, UnconnectedGradients, refuse_integers
 from fgrad.transforms.reverse import grad, vjp
 
 P = ParamSpec("P")

@@ -21,12 +21,14 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import ZERO
-from fgrad.core.tensor import BOXES, Tensor, Trace, boxed, settle
-from fgrad.core.trace import ReverseTrace, pull_back
+from fgrad.core.reverse import ReverseTrace, pull_back
+from fgrad.core.tensor import Tensor, boxed, settle
+from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
-from fgrad.transforms.calls import Place, name_of, place_name
+from fgrad.transforms.calls import Place, name_of, place_name, put_in_place
 from fgrad.transforms.cuts import DEPARTURES
+from fgrad.transforms.running import check_result, is_number, run, untraced
 
 # Values and cotangents at the edge
 
@@ -47,19 +49,9 @@ def differentiable(leaf: Any) -> Any:
     return value if is_array and value.dtype.kind in "fc" else None
 
 
-def is_number(leaf: Any) -> bool:
-    """Return whether a leaf without a derivative is a number or an array of numbers."""
-    return isinstance(leaf, (int, float, complex, np.ndarray, np.generic)) or type(leaf) in BOXES
-
-
 def conjugate(x: Any) -> Any:
     """Return the complex conjugate; real numbers as they are."""
     return np.conjugate(x) if x.dtype.kind == "c" else x
-
-
-def untraced(leaf: Any) -> Any:
-    """Return a result, if it is a tensor, free of the trace that has ended."""
-    return boxed(settle(leaf)) if type(leaf) in BOXES else leaf
 
 
 class UnconnectedGradients:
@@ -237,6 +229,12 @@ class Linearization:
         has_aux: the function returns a pair, of which only the first item is differentiated.
         variables: trace the variables that the function reads, too.
 
+    Attributes:
+        result, aux: what it returned, free of the trace.
+        inputs: the traced arguments, by place.
+        watch: the variables that were read.
+        record: the edges, until a pass has used them up.
+
     Raises:
         NoResultError: the function returned None.
         OutputError: it returned something that is not a number, array or tensor.
@@ -256,30 +254,24 @@ class Linearization:
         self.function = function
         self._places = places
         self.watch = VariableWatch(trace, all_trainable=variables)
-        with trace, self.watch:
-            # A class of the user's may compute when it is made again around the tensors: that is traced, too.
+        self.inputs: dict[Place, Input] = {}
+
+        def arguments() -> Any:
             self.inputs = {p: Input(trace, args[p] if isinstance(p, int) else keywords[p]) for p in places}
-            traced_args, traced_keywords = list(args), dict(keywords)
-            for place, traced in self.inputs.items():
-                if isinstance(place, int):
-                    traced_args[place] = traced.tree
-                else:
-                    traced_keywords[place] = traced.tree
-            try:
-                result = function(*traced_args, **traced_keywords)
-            except TypeError as error:
-                _explain_lists(error, function, self.inputs)
-                raise
-            result, aux = with_aux(function, result) if has_aux else (result, None)
-            leaves, self.treedef = flatten(result)
-            leaves = [untraced(leaf) for leaf in leaves]
+            return put_in_place(args, keywords, {place: each.tree for place, each in self.inputs.items()})
+
+        try:
+            result, leaves, self.treedef, aux = run(trace, function, arguments, self.watch, has_aux)
+        except TypeError as error:
+            _explain_lists(error, function, self.inputs)
+            raise
         check_result(function, result, leaves)
         self._outputs = [
             (leaf.note, leaf.value) if type(leaf) is Tensor and leaf.tracing is trace else None for leaf in leaves
         ]
         if not any(self._outputs):
             check_detached(function, trace)
-        self._record, trace.record = trace.record, []
+        self.record, trace.record = trace.record, []
         self._used = False
         self._leaves = [untraced(leaf) for leaf in leaves]
         self.result = unflatten(self.treedef, self._leaves)
@@ -312,7 +304,7 @@ class Linearization:
             cotangents[key] = cotangent if prior is None or prior is ZERO else prior + cotangent
         guarded = seeds is not None and any(map(may_hold_zeros, cotangents.values()))
         self._used = not again
-        return pull_back(list(self._record) if again else self._record, cotangents, guarded=guarded)
+        return pull_back(list(self.record) if again else self.record, cotangents, guarded=guarded)
 
     def plain_result(self) -> str | None:
         """Describe the result if it holds no tensor at all, so that nothing in it can be traced."""
@@ -333,41 +325,12 @@ class Linearization:
         return [(gradient_at_edge(cotangents.get(chosen[v]), v), v) for v in self.watch.variables()]
 
 
-def with_aux(function: Any, result: Any) -> tuple[Any, Any]:
-    """Return a result and its aux apart."""
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise errors.OutputError(
-            f"with has_aux=True {name_of(function)} must return a pair (result, aux), and it returned {result!r}."
-        )
-    return result
-
-
-def check_result(function: Any, result: Any, leaves: list[Any]) -> None:
-    """Raise if a function returned nothing, or something that cannot be differentiated."""
-    if result is None or not leaves:
-        raise errors.NoResultError(
-            f"Cannot differentiate a function that returns {result!r}; "
-            f"did you forget to return a value from {name_of(function)}?"
-        )
-    check_numbers(function, leaves)
-
-
-def check_numbers(function: Any, leaves: list[Any]) -> None:
-    """Raise if a function returned something that is not a number, array or tensor."""
-    for leaf in leaves:
-        if type(leaf) is not Tensor and not is_number(leaf):
-            raise errors.OutputError(
-                f"{name_of(function)} returned {leaf!r} of type {type(leaf).__name__}, which is not a number, array "
-                "or tensor.\nReturn what is to be differentiated; other results can go into aux with has_aux=True."
-            )
-
-
 def check_detached(function: Any, trace: Trace) -> None:
     """Raise if values left the trace on the way to a result that is not connected to it."""
     # Asking for a truth value or an index is no departure: control flow is made of it.
-    departures = [(how, line) for how, line in trace.exits if how in _DEPARTURES]
+    departures = [(how, place) for how, place in trace.exits if how in _DEPARTURES]
     if departures:
-        lines = "".join(f"\n  {how} at {line}" for how, line in departures[:5])
+        lines = "".join(f"\n  {how} at {errors.line_at(place)}" for how, place in departures[:5])
         raise errors.DetachedError(
             f"{name_of(function)} returned a value that is not connected to its arguments, "
             f"because values left the trace:{lines}\n"

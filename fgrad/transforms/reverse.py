@@ -19,12 +19,8 @@ from fgrad.core.variable import Variable
 from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, place_name, select
 from fgrad.transforms.cuts import name_of_source, outline_if_cut, warn_of_cuts
-from fgrad.transforms.linearization import (
-    Linearization,
-    UnconnectedGradients,
-    is_number,
-    refuse_integers,
-)
+from fgrad.transforms.linearization import Linearization, UnconnectedGradients, refuse_integers
+from fgrad.transforms.running import is_number
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -66,7 +62,7 @@ def _run_value_and_gradients_function(
 
 def _pulled(function: Any, line: Linearization, dy: Any, answer: str = "None") -> dict[int, Any]:
     """Pull `dy` back; warn of inputs that are not connected where a number was taken out of the trace."""
-    outline = outline_if_cut(line.watch.trace, line._record)
+    outline = outline_if_cut(line.watch.trace, line.record)
     cotangents = line.pull(dy, "dy")
     if outline is not None:
         known = [(name_of_source(variable), key) for variable, key in line.watch.chosen.items()]

@@ -10,7 +10,6 @@ from fgrad.core.tensor import BOXES, Tensor, boxed, settle
 from fgrad.ops.creation import array
 from fgrad.rules.closures import followers
 from fgrad.scipy.integrate._users import has_tensors, seen
-from fgrad.transforms.batch import BatchTrace
 
 
 def array_of(x: Any) -> Any:
@@ -48,7 +47,7 @@ def complex_form(x: Any) -> Any:
 
 def is_moving(x: Any) -> bool:
     """Return whether something is differentiated by a value, now or later."""
-    return any(not isinstance(trace, BatchTrace) for trace in followers([x]))
+    return any(not trace.is_map for trace in followers([x]))
 
 
 def as_result(x: Any) -> Any:

@@ -60,10 +60,8 @@ class Twin:
             return x if function is x.__func__ else types.MethodType(function, x.__self__)
         if type(x) is functools.partial:
             items = (x.func, *x.args, *x.keywords.values())
-            rebuilt: Function = (
-                lambda func, *rest: functools.partial(  # noqa: E731
-                    func, *rest[: len(x.args)], **dict(zip(x.keywords, rest[len(x.args) :], strict=True))
-                )
+            rebuilt: Function = lambda func, *rest: functools.partial(
+                func, *rest[: len(x.args)], **dict(zip(x.keywords, rest[len(x.args) :], strict=True))
             )
         elif type(x) in (tuple, list):
             items = tuple(x)

@@ -21,11 +21,10 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.tensor import BOXES, Tensor, settle
-from fgrad.core.tree import flatten, unflatten
-from fgrad.graphs.record import RecordTrace
-from fgrad.rules.closures import Closure, followers, without
+from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.rules.closures import Closure, followers
+from fgrad.rules.closures import values_of as concrete_values_of
 from fgrad.scipy.integrate._twins import Twin
-from fgrad.transforms.batch import BatchTrace
 from fgrad.transforms.calls import name_of
 
 Function = Callable[..., Any]
@@ -79,7 +78,7 @@ class UsersFunctions:
     def call(self, number: int, inputs: Sequence[Any], *own: Any) -> Any:
         """Call one of the functions with other arrays in the place of the inputs."""
         with self.given(inputs) as args:
-            return self.functions[number](*own, *args)
+            return tree_map(settle, self.functions[number](*own, *args))  # one of the inputs may be what it returns
 
     def run(self, solve: Function, leaves: Sequence[Any]) -> Any:
         """Let SciPy solve a problem on plain values.
@@ -188,10 +187,9 @@ def values_of(leaves: Sequence[Any]) -> list[Any]:
     Raises:
         ConcretizationError: a trace that records follows one of them.
     """
-    traces = followers(leaves)
-    if any(isinstance(trace, RecordTrace) for trace in traces):
+    if any(trace.is_program for trace in followers(leaves)):
         raise errors.ConcretizationError("an adaptive solver", errors.users_line())
-    return [without([trace for trace in traces if not isinstance(trace, BatchTrace)], leaf) for leaf in leaves]
+    return concrete_values_of(leaves)
 
 
 def for_each_example(function: Callable[[Sequence[Any]], Sequence[Any]], leaves: Sequence[Any]) -> list[Any]:

@@ -27,7 +27,7 @@ import scipy.integrate
 from fgrad import errors
 from fgrad.core.tensor import settle
 from fgrad.ops.tracing import example_of
-from fgrad.rules.custom import Leaves, Rule, Variables, apply_rule
+from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
 from fgrad.rules.vectors import raveled
 from fgrad.scipy.integrate._along import Along, Track
 from fgrad.scipy.integrate._forms import is_moving, real_form

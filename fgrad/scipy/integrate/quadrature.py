@@ -26,7 +26,7 @@ from fgrad.core.tensor import BOXES, settle
 from fgrad.core.tree import flatten
 from fgrad.ops.tracing import example_of
 from fgrad.rules.closures import followers
-from fgrad.rules.custom import Leaves, Rule, Variables, apply_rule
+from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
 from fgrad.rules.vectors import raveled
 from fgrad.scipy.integrate._forms import array_of, as_result, floating, is_moving
 from fgrad.scipy.integrate._points import (

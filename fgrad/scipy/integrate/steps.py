@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.tensor import Tensor, settle
-from fgrad.rules.custom import Leaves, Rule, Variables, apply_rule
+from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
 from fgrad.scipy.integrate._points import NotTogether, Points, first_that_works, pulled, pushed
 from fgrad.scipy.integrate._stages import (
     Tableau,

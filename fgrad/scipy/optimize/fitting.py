@@ -14,7 +14,7 @@ from fgrad.core.tensor import settle
 from fgrad.core.tree import flatten
 from fgrad.ops.tracing import example_of
 from fgrad.rules.closures import followers
-from fgrad.rules.custom import as_array
+from fgrad.rules.rule import settled
 from fgrad.rules.vectors import raveled
 from fgrad.scipy.optimize._search import SCIPYS, Search, as_tuple, result_from
 from fgrad.transforms.calls import name_of
@@ -168,7 +168,7 @@ def curve_fit(
         xdata, ydata, sigma = _without_nan(xdata, ydata, sigma)
     fit = _Fit(f, p0, bounds)
     scipys = {"check_finite": check_finite, "bounds": bounds, "method": method, "nan_policy": nan_policy, **options}
-    extra = (_as_data(xdata), as_array(ydata) * 1.0, None if sigma is None else as_array(sigma) * 1.0)
+    extra = (_as_data(xdata), settled(ydata) * 1.0, None if sigma is None else settled(sigma) * 1.0)
 
     def solve(start: Any, *data: Any) -> Any:
         return fit.solve(start, data, absolute_sigma, jac, scipys)
@@ -275,15 +275,15 @@ def _as_data(xdata: Any) -> Any:
     """Return arrays as they are, and lists of numbers or of arrays as arrays, as SciPy does."""
     if not isinstance(xdata, (list, tuple)):
         return settle(xdata)
-    leaves = [as_array(leaf) for leaf in flatten(xdata)[0]]
+    leaves = [settled(leaf) for leaf in flatten(xdata)[0]]
     return np.stack(leaves) if followers(leaves) else np.asarray(xdata)
 
 
 def _without_nan(xdata: Any, ydata: Any, sigma: Any) -> tuple[Any, Any, Any]:
-    xdata, ydata = _as_data(xdata), as_array(ydata)
+    xdata, ydata = _as_data(xdata), settled(ydata)
     bad = np.isnan(example_of(xdata))
     keep = ~(np.isnan(example_of(ydata)) | (bad if bad.ndim == 1 else bad.any(axis=tuple(range(bad.ndim - 1)))))
     if sigma is not None:
-        sigma = as_array(sigma)
+        sigma = settled(sigma)
         sigma = sigma[keep] if sigma.ndim == 1 else sigma[keep][:, keep]
     return xdata[..., keep], ydata[keep], sigma

@@ -11,8 +11,8 @@ from scipy.optimize import OptimizeResult
 from fgrad import errors
 from fgrad.core.tree import flatten
 from fgrad.rules.closures import Closure, followers
-from fgrad.rules.custom import as_array
 from fgrad.rules.implicit import solved
+from fgrad.rules.rule import settled
 from fgrad.rules.vectors import raveled
 from fgrad.scipy.optimize._search import SCIPYS, Search, as_tuple, is_vector, result_from
 from fgrad.transforms.jacobians import hessian, hvp
@@ -172,7 +172,7 @@ class _Minimization(Search):
             lower, upper = bounds.lb, bounds.ub
         elif is_vector(self.start) and not _is_pair_of_trees(bounds, vector.shape):
             pairs = [(-np.inf if low is None else low, np.inf if high is None else high) for low, high in bounds]
-            lower, upper = (np.stack([as_array(end) for end in ends]) for ends in zip(*pairs, strict=True))
+            lower, upper = (np.stack([settled(end) for end in ends]) for ends in zip(*pairs, strict=True))
         else:
             lower, upper = (self._spread(limit) for limit in bounds)
         return _filled(lower, vector.shape), _filled(upper, vector.shape)
@@ -233,7 +233,7 @@ def _is_pair_of_trees(bounds: Any, shape: tuple[int, ...]) -> bool:
 
 
 def _filled(limit: Any, shape: tuple[int, ...]) -> Any:
-    return np.broadcast_to(as_array(limit) * 1.0, shape) * 1.0
+    return np.broadcast_to(settled(limit) * 1.0, shape) * 1.0
 
 
 def _with_arguments(function: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
@@ -318,8 +318,8 @@ def minimize_scalar(
         return fun(x, *args)
 
     extra = as_tuple(args)
-    limits = None if bounds is None else tuple(as_array(limit) * 1.0 for limit in bounds)
-    start = np.float64(1.0) if (first := bracket or limits) is None else as_array(first[0]) * 1.0
+    limits = None if bounds is None else tuple(settled(limit) * 1.0 for limit in bounds)
+    start = np.float64(1.0) if (first := bracket or limits) is None else settled(first[0]) * 1.0
     x = solved(fun, solver, optimality, (limits, extra), uses=of_all, start=start, tolerance=1e-2)
     traced = bool(followers([x]))
     if traced and not all(each.success for each in found):

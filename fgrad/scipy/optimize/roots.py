@@ -13,8 +13,8 @@ from fgrad import errors
 from fgrad.core.tensor import BOXES, boxed
 from fgrad.core.tree import flatten, tree_map
 from fgrad.rules.closures import followers
-from fgrad.rules.custom import as_array
 from fgrad.rules.implicit import solved
+from fgrad.rules.rule import settled
 from fgrad.rules.vectors import raveled
 from fgrad.scipy.optimize._search import SCIPYS, Search, as_tuple, result_from, unknowns_of
 from fgrad.transforms.calls import name_of
@@ -186,7 +186,7 @@ def _one_unknown(
     def left(x: Any, ends: Any, args: Any) -> Any:
         return f(x, *args)
 
-    root = solved(f, solver, left, (ends, args), start=as_array(start) * 1.0)
+    root = solved(f, solver, left, (ends, args), start=settled(start) * 1.0)
     if followers([root]) and not all(each.converged for each in found):
         flags = ", ".join(sorted({each.flag for each in found}))
         raise errors.ConvergenceError(

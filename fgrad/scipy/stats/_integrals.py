@@ -34,8 +34,8 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import apply, settle
-from fgrad.core.trace import Guarded
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import ForEach, Sample, register
 from fgrad.transforms.forward import jvp

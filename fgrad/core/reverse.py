@@ -1,0 +1,328 @@
+"""Reverse mode: a trace that records how cotangents get from results to arguments, and the pass back.
+
+ReverseTrace    records an edge for each argument of an operation that it follows
+pull_back       the backward pass: runs through a record from its end
+Edge            the fields of an edge by name, for whoever reads a record
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.tensor import ABOVE, Tensor, apply, box, boxed, new_tensor
+from fgrad.core.trace import Call, Trace, attention, recorded
+
+Pullback = Callable[[Any], Any]
+Form = tuple[tuple[int, ...], "np.dtype[Any]"]
+"""The shape and dtype of a primal, into which a cotangent is brought."""
+
+
+class Edge(NamedTuple):
+    """One entry of a record. The record holds plain tuples, which take a fifth of the time: `Edge(*entry)` reads one.
+
+    Attributes:
+        result: the key of an operation's result.
+        is_first: whether the edge is the first one recorded for that result.
+        argument: the key of the argument.
+        pullback: from the cotangent of the result to that of the argument; a `Cut` where the derivative is zero.
+        form: what the pullback's answer has to be brought into; None: it has it already.
+        primitive: the operation.
+    """
+
+    result: int
+    is_first: bool
+    argument: int
+    pullback: Pullback
+    form: Form | None
+    primitive: Primitive
+
+
+Entry = tuple[int, bool, int, Pullback, Form | None, Primitive]
+
+
+class Cut:
+    """The pullback of an argument by which the derivative is zero; it knows the user's file and line."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: tuple[str, int]) -> None:
+        self.place = place
+
+    def __call__(self, cotangent: Any) -> Any:
+        return ZERO
+
+
+class ReverseTrace(Trace):
+    """Records edges from results to arguments; each keeps alive what its pullback captured, no more.
+
+    The record belongs to the trace. A tensor holds only its key in the record, so a tensor that
+    outlives the trace holds no graph. Keys are given and edges appended so that the arguments of an
+    operation come before its result, also when several threads work on one trace.
+
+    Args:
+        persistent: hand tensors of this trace to the rules, in place of the values inside them.
+            While the trace runs, a pass over the record is then recorded in its turn.
+
+    Attributes:
+        record: the edges, in order.
+        exits: how and where values left the trace: their keys, and for each the key that was next.
+        holder: returns who keeps the record when the trace does not run, or None.
+    """
+
+    differentiates = True
+    remembers = True
+
+    def __init__(self, persistent: bool = False) -> None:
+        super().__init__()
+        self.persistent = persistent
+        self.record: list[Entry] = []
+        self.holder: Callable[[], Any] = lambda: None
+        self._keys = itertools.count()
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if error is not None:
+            self.record = []  # tensors that outlive the error hold no graph
+        super().__exit__(kind, error, traceback)
+
+    def root(self, value: Any) -> Tensor:
+        """Return `value` as an input of this trace."""
+        return box(value, self, next(self._keys))
+
+    def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+        if not primitive.is_ufunc:
+            values = [arg.value if type(arg) is Tensor and arg.tracing is self else arg for arg in args]
+            ans = apply(primitive, values, metadata)
+        elif len(args) == 2:  # what most operations are: worth a branch, which saves a tenth of each
+            x, y = args
+            x = x.value if type(x) is Tensor and x.tracing is self else x
+            y = y.value if type(y) is Tensor and y.tracing is self else y
+            values = [x, y]
+            ans = primitive.implementation(x, y)  # a ufunc finds its own way to `apply` when a value is a tensor
+        else:
+            values = [arg.value if type(arg) is Tensor and arg.tracing is self else arg for arg in args]
+            ans = primitive.implementation(*values)
+        rules = primitive.vjps
+        if rules is None:
+            return self._left(primitive, args, ans)
+        if type(ans) is tuple:
+            return self._processed_several(primitive, args, values, ans, metadata)
+        result = new_tensor()
+        result.value, result.tracing = ans, self
+        key = result.note = next(self._keys)
+        self._record_edges(primitive, args, [result, *args] if self.persistent else [ans, *values], ans, key, metadata)
+        return result
+
+    def _record_edges(
+        self,
+        primitive: Primitive,
+        args: Sequence[Any],
+        handed: list[Any],
+        ans: Any,
+        key: int,
+        metadata: Mapping[str, Any],
+    ) -> None:
+        """Record an edge for each argument that this trace follows; the rules get what is `handed`."""
+        rules: Any = primitive.vjps
+        broadcasts, argnum, first = primitive.broadcasts, 0, True
+        for arg in args:
+            if type(arg) is Tensor and arg.tracing is self:
+                rule = rules[argnum]
+                if rule is None:
+                    pullback = None
+                elif metadata:
+                    pullback = rule(*handed, **metadata)
+                else:  # the same without keywords is faster, and most operations have none
+                    pullback = rule(*handed)
+                form, value = None, arg.value
+                if pullback is None:
+                    pullback = Cut(errors.users_place())
+                elif ans.dtype is not value.dtype or (broadcasts and ans.shape != value.shape):
+                    form = value.shape, value.dtype
+                if attention:
+                    pullback = recorded(primitive, primitive.name, pullback, handed[1:], handed[0])
+                self.record.append((key, first, arg.note, pullback, form, primitive))
+                first = False
+            argnum += 1  # noqa: SIM113  # enumerate() takes 40 ns more
+
+    def _processed_several(
+        self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any], ans: Any, metadata: Mapping[str, Any]
+    ) -> Any:
+        """Record an operation with several outputs; each leads its cotangent into its place among the others'."""
+        key = next(self._keys)
+        outputs = tuple(map(self.root, ans))
+        handed = [outputs, *args] if self.persistent else [ans, *values]
+        self._record_edges(primitive, args, handed, _Several, key, metadata)
+        self.join(outputs, key)
+        return outputs
+
+    def join(self, outputs: Sequence[Tensor], key: int) -> None:
+        """Record that outputs are parts of a result, whose cotangent is a `Parts`."""
+        likes = [(output.value.shape, output.value.dtype) for output in outputs]
+        for place, output in enumerate(outputs):
+            self.record.append((output.note, True, key, functools.partial(Parts, likes, place), None, _PART))
+
+    def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
+        return call.followed(self, leaves)
+
+    def attach(
+        self, name: str, parents: Sequence[Any], results: Sequence[Any], pull: Callable[[Any], dict[int, Any]]
+    ) -> list[Tensor]:
+        """Record a call as one step, and return its results as tensors of this trace.
+
+        Args:
+            name: of the function.
+            parents: keys of the values that the call depends on.
+            results: arrays, or tensors of lower traces.
+            pull: from the cotangents of all results, a `Parts`, to those of the parents, by key.
+        """
+        together, whole = next(self._keys), next(self._keys)
+        outputs = [self.root(result) for result in results]
+        for place, parent in enumerate(parents):
+            self.record.append((together, place == 0, parent, functools.partial(_picked, parent), None, _PART))
+        if attention:
+            pull = recorded(_CALL, f"the rule of {name}", pull, (), None)
+        self.record.append((whole, True, together, pull, None, _CALL))
+        self.join(outputs, whole)
+        return outputs
+
+    def _left(self, primitive: Primitive, args: Sequence[Any], ans: Any) -> Any:
+        """Return what nothing flows back through."""
+        for arg in args:
+            if type(arg) is Tensor and arg.tracing is self:
+                self.concrete(arg, primitive.name)
+        return boxed(ans)
+
+    def concrete(self, tensor: Tensor, how: str) -> Any:
+        self.exits.setdefault((how, errors.users_place()), {}).setdefault(tensor.note, next(self._keys))
+        return tensor.value
+
+
+class _Several:
+    """What stands for several outputs where their form is asked for: their cotangents come in their form."""
+
+    dtype: Any = None
+
+
+_PART = Primitive("part", lambda outputs, place: outputs[place], kind="part")
+_CALL = Primitive("call", lambda *args: args, masks=True, kind="part")
+
+
+def _picked(key: int, cotangents: dict[int, Any]) -> Any:
+    return cotangents.get(key, ZERO)
+
+
+class Parts:
+    """The cotangents of an operation with several outputs, as far as they have come in."""
+
+    __slots__ = ("likes", "parts")
+
+    def __init__(self, likes: list[Form], place: int, cotangent: Any) -> None:
+        self.likes = likes
+        self.parts: dict[int, Any] = {place: cotangent}
+
+    def __add__(self, other: Parts) -> Parts:
+        for place, cotangent in other.parts.items():
+            self.parts[place] = self.parts[place] + cotangent if place in self.parts else cotangent
+        return self
+
+    def __getitem__(self, place: int) -> Any:
+        return self.parts[place] if place in self.parts else np.zeros(*self.likes[place])
+
+    def __len__(self) -> int:
+        return len(self.likes)
+
+
+@np.errstate(all="ignore")  # infinities are in the result for all to see
+def pull_back(
+    record: list[Entry],
+    cotangents: dict[int, Any],
+    keep: Collection[int] = (),
+    stop: Collection[int] = (),
+    guarded: bool = False,
+) -> dict[int, Any]:
+    """Carry cotangents from results to inputs, through a record that is used up on the way.
+
+    An edge, and a cotangent that has been passed on, are dropped at once.
+
+    Args:
+        record: the edges in order of recording; the list is empty afterwards.
+        cotangents: by key, where the pass begins; changed in place.
+        keep: keys of results whose cotangents are wanted although they are passed on.
+        stop: keys through which nothing is passed on.
+        guarded: the first cotangents may hold exact zeros that mean "not used".
+
+    Returns:
+        `cotangents`, which now holds those of the inputs and of `keep`; ZERO is connected, but zero.
+    """
+    kept = {}
+    while record:
+        key, first, parent, pullback, form, primitive = record.pop()
+        # The first edge of a result is the last to come by: its cotangent is needed no more.
+        cotangent = cotangents.pop(key, None) if first else cotangents.get(key)
+        if keep and key in keep and cotangent is not None:
+            kept[key] = cotangent
+        if cotangent is None or (stop and key in stop):
+            continue
+        if cotangent is ZERO:
+            cotangents.setdefault(parent, ZERO)
+            continue
+        guarded = guarded or primitive.masks
+        passed = pullback(Guarded(cotangent) if guarded and primitive.scales else cotangent)
+        if form is not None:
+            passed = conform(passed, *form)
+        prior = cotangents.get(parent)
+        if prior is None or prior is ZERO:
+            cotangents[parent] = passed
+        elif passed is not ZERO:
+            cotangents[parent] = prior + passed
+    cotangents.update(kept)
+    return cotangents
+
+
+class Guarded:
+    """A cotangent or tangent whose exact zeros win over infinity and NaN when it is multiplied.
+
+    Zeros that a mask has put there mean "not used", so `where(x > 0, sqrt(x), 0)` has the derivative 0
+    at 0, although `sqrt` has none. It is handed to the rules of primitives that are said to scale.
+    """
+
+    __slots__ = ("cotangent",)
+
+    def __init__(self, cotangent: Any) -> None:
+        self.cotangent = cotangent
+
+    def __mul__(self, slope: Any) -> Any:
+        return ABOVE.scale(self.cotangent, slope)
+
+    def __truediv__(self, divisor: Any) -> Any:
+        if not hasattr(divisor, "dtype"):
+            divisor = np.asarray(divisor, complex if type(divisor) is complex else self.cotangent.dtype)
+        return self * (1 / divisor)
+
+
+def conform(cotangent: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Bring a cotangent into the form of its primal: undo broadcasting and the promotion of dtypes.
+
+    What was repeated along an axis gets the sum along it; the cotangent of a real number that was
+    used as a complex one is the real part.
+    """
+    if dtype.kind not in "fc":
+        return ZERO
+    if cotangent.shape != shape:
+        sizes = cotangent.shape
+        new = len(sizes) - len(shape)
+        if new:
+            cotangent = np.add.reduce(cotangent, axis=0 if new == 1 else tuple(range(new)))
+        if sizes[new:] != shape:
+            repeated = tuple(axis for axis, size in enumerate(shape) if sizes[new + axis] != size)
+            cotangent = np.add.reduce(cotangent, axis=repeated, keepdims=True)
+    if cotangent.dtype is not dtype:
+        cotangent = (cotangent.real if dtype.kind == "f" else cotangent).astype(dtype)
+    return cotangent

@@ -1,0 +1,352 @@
+"""A function of arrays with a derivative of its own, and what traces make of a call of it.
+
+    Rule                  the function, and how it is linearized
+    apply_rule(rule, xs)  a call, by way of the highest running trace among the inputs
+
+A call goes to the highest running trace among its arguments, as an operation does; where the function may read
+variables as inputs, they count as arguments, too (`_Reads`). There the rule is applied to what is inside; so rules
+are ordinary code, seen by the traces below, and all of it works at any order. Those traces take the derivative of the
+results from the rule, too, if it recurs (`_attached`); otherwise it is that of the code of `linearize`. A reverse
+trace records one call as a few edges.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.reverse import Parts, conform
+from fgrad.core.tensor import Tensor, apply_call, box, settle
+from fgrad.core.trace import Trace, observed_by
+from fgrad.core.variable import Variable, VariableWatch, open_watches
+from fgrad.rules.closures import Given, Uses, followers
+from fgrad.transforms.batch import vmap
+from fgrad.transforms.calls import name_of
+from fgrad.transforms.linearization import conjugate
+
+Leaves = Sequence[Any]
+Variables = Sequence[Variable]
+Linear = Callable[[Leaves, Variables], Leaves]
+
+
+@dataclass(eq=False)
+class Rule:
+    """A function of arrays with a derivative of its own, as traces are handed it (see `core.trace.Call`).
+
+    Attributes:
+        function: the user's, for messages.
+        compute: from a list of arrays to a list of results.
+        linearize: from a list of arrays to the results, the pullback (from the results' cotangents to
+            those of the arrays, in the users' convention for complex numbers) and the pushforward.
+            Both are told the variables whose cotangents or tangents come after those of the arrays.
+        recurs: the derivative of the results is the rule's for the traces below, too; otherwise it is
+            that of the code in which `linearize` computes them.
+        check_variables: raises if the rule has no derivatives for the variables that the function has
+            read; None: variables are no inputs of the function.
+        below: only variables that traces of a lower rank follow are inputs.
+    """
+
+    function: Callable[..., Any]
+    compute: Callable[[Leaves], Leaves]
+    linearize: Callable[[Leaves], tuple[Leaves, Linear, Linear]]
+    recurs: bool = False
+    check_variables: Callable[[Variables], None] | None = None
+    below: float = math.inf
+
+    @property
+    def name(self) -> str:
+        """What messages call the function."""
+        return name_of(self.function)
+
+    def traces(self) -> list[Trace]:
+        """Return running traces that follow what the function reads besides its leaves."""
+        if self.check_variables is None:
+            return []
+        return [trace for trace in traces_of_variables() if trace.rank < self.below]
+
+    def run(self, leaves: Leaves) -> list[Any]:
+        """Return the results for arrays that nothing follows."""
+        return list(self.compute(leaves))
+
+    def mapped(self, ours: Sequence[bool]) -> Rule:
+        """Return the rule of many examples; where an array is the same for all, its cotangents are summed."""
+        return _mapped(self, ours)
+
+    def followed(self, trace: Trace, leaves: Leaves) -> list[Any]:
+        """Return the results as tensors of a trace that takes derivatives by its arrays, or by what it reads."""
+        return _followed(self, trace, leaves)
+
+
+def apply_rule(rule: Rule, leaves: Leaves, below: float = math.inf) -> list[Any]:
+    """Run a function with its own rule under the highest running trace among its inputs.
+
+    Args:
+        rule: the function and its derivative.
+        leaves: the arrays that it takes.
+        below: only variables followed by traces of a lower rank are inputs.
+    """
+    return apply_call(rule if below == math.inf else replace(rule, below=below), leaves)
+
+
+def is_of(x: Any, trace: Trace) -> bool:
+    """Return whether a trace has boxed a value."""
+    return type(x) is Tensor and x.tracing is trace
+
+
+def traces_of_variables() -> list[Trace]:
+    """Return the running traces for derivatives that follow variables which are read in this thread."""
+    watches = [watch for watch in open_watches() if watch.all_trainable or watch.chosen]
+    return [w.trace for w in watches if w.trace.level and _takes_derivatives(w.trace)]
+
+
+def _takes_derivatives(trace: Trace) -> bool:
+    return trace.differentiates and not trace.is_program
+
+
+class _Reads(VariableWatch):
+    """Notes which variables are read that a trace follows, and hands out their values without its layer.
+
+    It reads after all other watches, so the layer of the highest trace is the outermost one.
+
+    Attributes:
+        notes: what the trace keeps for each variable.
+        seen: the value of each variable as it was handed out when it was first read.
+    """
+
+    def __init__(self, follower: Trace, strips: bool) -> None:
+        super().__init__(Trace())
+        self.follower, self.strips = follower, strips
+        self.notes: dict[Variable, Any] = {}
+        self.seen: dict[Variable, Any] = {}
+
+    def read(self, variable: Variable, value: Any) -> Any:
+        if not is_of(value, self.follower):
+            return value
+        found = value.value if self.strips else value
+        self.notes.setdefault(variable, value.note)
+        self.seen.setdefault(variable, found)
+        return found
+
+    def variables(self) -> tuple[Variable, ...]:
+        return tuple(sorted(self.notes, key=lambda variable: variable.number))
+
+
+def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
+    """Run a function with its own rule under a trace that follows its arrays or its variables.
+
+    Where variables are inputs, the function may have a state (a generator of random numbers), and its
+    rule belongs to this one run. So if the trace is to record the rule's code, it has to see the run.
+    """
+    ours = [is_of(leaf, trace) for leaf in leaves]
+    lower = [leaf.value if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
+    reads_variables = rule.check_variables is not None
+    sees_run = reads_variables and _is_persistent(trace)
+    reads = _Reads(trace, strips=reads_variables and not sees_run)
+    uses = Uses(leaves)
+    with reads, observed_by(uses):
+        results, pull, push = rule.linearize(leaves if sees_run else lower)
+        results = [settled(x) for x in results]
+    variables: Variables = reads.variables() if reads_variables else ()
+    if not variables and not any(ours):
+        return apply_rule(rule, leaves, trace.rank) if _is_differentiated(leaves) else list(results)
+    if rule.check_variables is not None and variables:
+        rule.check_variables(variables)
+    if not sees_run and any(type(x) is Tensor and x.tracing.level >= trace.level for x in results):
+        raise _closure_error(rule)
+    read = [reads.seen[variable] for variable in variables]
+    if not sees_run:
+        read = [box(x, trace, reads.notes[variable]) for x, variable in zip(read, variables, strict=True)]
+    call = _Linearized(rule, trace, variables, reads, pull, push, uses.tensors)
+    if _is_persistent(trace) and not sees_run:
+        call.pull_seen = _seen(rule, trace, leaves, pull)
+    return _attached(call, trace, [*leaves, *read], results)
+
+
+def _is_persistent(trace: Any) -> bool:
+    """Return whether a trace records the passes over its record in their turn."""
+    return trace.remembers and bool(trace.persistent)
+
+
+@dataclass
+class _Linearized:
+    """One run of a function with its own rule.
+
+    Attributes:
+        highest: the trace that was the first to have the rule.
+        variables: those that it has read.
+        reads: holds the values that they had.
+        pull, push: the derivatives; they may hold tensors of running traces.
+        outside: the tensors that have come into the run besides its inputs.
+        pull_seen: the pullback for the highest trace, if that is to see what the rule does.
+    """
+
+    rule: Rule
+    highest: Trace
+    variables: Variables
+    reads: _Reads
+    pull: Linear
+    push: Linear
+    outside: Leaves
+    pull_seen: Linear | None = None
+
+
+def _derivative(linear: Linear, directions: Leaves, variables: Variables, reads: _Reads) -> Leaves:
+    """Pull back or push forward; in the user's rule the variables have the values that they had."""
+    if not variables:
+        return linear(directions, ())
+    with Given({}, reads.seen):
+        return linear(directions, variables)
+
+
+def _attached(call: _Linearized, trace: Any, inputs: Leaves, results: Leaves) -> list[Any]:
+    """Return results whose derivative is the rule's, for a trace and, if the rule recurs, those below.
+
+    Args:
+        call: the run that gave the results.
+        trace: the highest that follows one of the inputs.
+        inputs: the arrays, and the values of the variables.
+        results: tensors of the trace where it has seen the run.
+    """
+    rule = call.rule
+    ours = [is_of(x, trace) for x in inputs]
+    lower = [settle(x.value) if own else x for x, own in zip(inputs, ours, strict=True)]
+    arrays = lower[: len(lower) - len(call.variables)]
+    notes = [x.note if own else None for x, own in zip(inputs, ours, strict=True)]
+    if any(is_of(x, trace) for x in results) and _comes_from_outside(call, trace, notes):
+        raise _closure_error(rule)
+    results = [settle(x.value) if is_of(x, trace) else x for x in results]
+    with _Reads(trace, strips=rule.check_variables is not None):
+        below = max((x.tracing for x in lower if type(x) is Tensor), key=lambda t: t.level, default=None)
+        if rule.recurs and below is not None and _takes_derivatives(below):
+            results = _attached(call, below, lower, results)
+        elif rule.recurs and _is_differentiated(lower):
+            results = apply_rule(rule, arrays, trace.rank)
+    attach = _moved if not trace.remembers else _recorded
+    return attach(call, trace, lower, notes, results)
+
+
+def _comes_from_outside(call: _Linearized, trace: Trace, notes: Leaves) -> bool:
+    """Return whether the run has used a value of a trace that is none of the inputs."""
+    known = {_identity(note) for note in [*notes, *call.reads.notes.values()]}
+    for x in call.outside:
+        while type(x) is Tensor:
+            if x.tracing is trace and _identity(x.note) not in known:
+                return True
+            x = x.value
+    return False
+
+
+def _identity(note: Any) -> Any:
+    """Return what tells what traces keep for a tensor apart: keys are numbers, and tangents are objects."""
+    return note if type(note) is int else (id(note),)
+
+
+def _closure_error(rule: Rule) -> errors.ClosureError:
+    return errors.ClosureError(
+        f"{name_of(rule.function)} has a derivative rule of its own and uses a traced value that is not one of "
+        "its arguments; the rule says nothing of its derivative.\n"
+        "Pass the value (or the variable) as an argument, and return its derivative from the rule, too."
+    )
+
+
+def _is_differentiated(leaves: Leaves) -> bool:
+    """Return whether a trace for derivatives, now or of a graph later, follows one of the leaves, at any depth."""
+    return any(trace.differentiates for trace in followers(leaves))
+
+
+def _recorded(call: _Linearized, trace: Any, inputs: Leaves, keys: Sequence[int | None], results: Leaves) -> list[Any]:
+    """Record a call in a trace; inputs and results are without its layer."""
+    likes = [None if key is None else (x.shape, x.dtype) for key, x in zip(keys, inputs, strict=True)]
+    arrays = len(inputs) - len(call.variables)
+    names = [f"array number {place} of its arguments" for place in range(arrays)]
+    names += [f"the variable {variable.name!r}" for variable in call.variables]
+
+    # The record keeps the pullback alone, and not what the pushforward would need.
+    pullback = call.pull_seen if call.pull_seen is not None and trace is call.highest else call.pull
+    function, variables, reads = call.rule.function, call.variables, call.reads
+
+    def pull(cotangents: Parts) -> dict[int, Any]:
+        directions = [conjugate(cotangents[i]) for i in range(len(cotangents))]
+        total: dict[int, Any] = {}
+        given = _derivative(pullback, directions, variables, reads)
+        for name, key, like, found in zip(names, keys, likes, given, strict=True):
+            if key is not None and like is not None and found is not None:
+                found = conjugate(_fitting(function, name, found, *like))
+                total[key] = total[key] + found if key in total else found
+        return total
+
+    parents = list(dict.fromkeys(key for key in keys if key is not None))
+    return trace.attach(name_of(function), parents, results, pull)  # type: ignore[no-any-return]
+
+
+def _seen(rule: Rule, trace: Trace, leaves: Leaves, pull: Linear) -> Linear:
+    """Return a pullback which, while the trace runs, lets it see what the rule does."""
+
+    def pull_seen(cotangents: Leaves, variables: Variables) -> Leaves:
+        return (rule.linearize(leaves)[1] if trace.level else pull)(cotangents, variables)
+
+    return pull_seen
+
+
+def _moved(call: _Linearized, trace: Any, inputs: Leaves, notes: Leaves, results: Leaves) -> list[Any]:
+    """Box results with their tangents; inputs and results are without the layer of the trace."""
+    directions = [zeros_of(x) if t is None else t for x, t in zip(inputs, notes, strict=True)]
+    tangents = [settled(t) for t in _derivative(call.push, directions, call.variables, call.reads)]
+    tangents = [settle(t.value) if is_of(t, trace) else t for t in tangents]
+    return [trace.moving(x, t) for x, t in zip(results, tangents, strict=True)]
+
+
+def _mapped(rule: Rule, mapped: Sequence[bool]) -> Rule:
+    axes = [0 if own else None for own in mapped]
+
+    def linearize(leaves: Leaves) -> Any:
+        def pull(cotangents: Leaves, variables: Variables) -> Leaves:
+            def pull_one(leaves: Leaves, cotangents: Leaves) -> Leaves:
+                found = rule.linearize(leaves)[1](cotangents, variables)
+                return [zeros_of(x) if ct is None else ct for x, ct in zip([*leaves, *variables], found, strict=True)]
+
+            found = vmap(pull_one, in_axes=(axes, 0))(list(leaves), list(cotangents))
+            each = [*mapped, *(False for _ in variables)]
+            return [ct if own else np.sum(ct, axis=0) for ct, own in zip(found, each, strict=True)]
+
+        def push(tangents: Leaves, variables: Variables) -> Leaves:
+            def push_one(leaves: Leaves, tangents: Leaves) -> Leaves:
+                return rule.linearize(leaves)[2](tangents, variables)
+
+            own_axes = [*axes, *(None for _ in variables)]
+            return vmap(push_one, in_axes=(axes, own_axes))(list(leaves), list(tangents))  # type: ignore[no-any-return]
+
+        return compute(leaves), pull, push
+
+    def compute(leaves: Leaves) -> Leaves:
+        return vmap(rule.compute, in_axes=(axes,))(list(leaves))  # type: ignore[no-any-return]
+
+    return replace(rule, compute=compute, linearize=linearize)
+
+
+def settled(leaf: Any) -> Any:
+    """Return a leaf without dead layers, and a number as an array."""
+    leaf = settle(leaf)
+    return leaf if type(leaf) is Tensor or hasattr(leaf, "dtype") else np.asarray(leaf)[()]
+
+
+def zeros_of(like: Any) -> Any:
+    """Return zeros in the form of a leaf: of its dtype, or of floats if it has no derivative."""
+    like = settled(like)
+    return np.zeros_like(like) if like.dtype.kind in "fc" else np.zeros(like.shape)
+
+
+def _fitting(function: Any, name: str, found: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return what a rule gave for one input, in its dtype."""
+    found = settled(found)
+    if found.shape != shape:
+        raise errors.CustomRuleError(
+            f"the rule of {name_of(function)} returned an array of shape {found.shape} for {name}, which has shape "
+            f"{shape}.\nA gradient has the shape of its argument: np.broadcast_to undoes a sum, and np.sum a broadcast."
+        )
+    return conform(found, shape, dtype)

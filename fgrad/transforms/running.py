@@ -1,0 +1,114 @@
+"""How a function runs under a trace: the one way that every transform goes.
+
+run(trace, function, arguments)    the results, as leaves; with what watches variables, and aux
+untraced(leaf)                     a result free of traces that have ended
+check_result(function, ran)        raises if there is nothing to differentiate
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.tensor import BOXES, Tensor, boxed, settle
+from fgrad.core.trace import Trace, running
+from fgrad.core.tree import flatten
+from fgrad.core.variable import VariableWatch
+from fgrad.errors.places import is_library
+from fgrad.transforms.calls import name_of
+
+
+class Run(NamedTuple):
+    """What a function has returned under a trace.
+
+    Attributes:
+        result: as it was returned.
+        leaves: the leaves of the result; tensors are without layers of traces that have ended.
+        treedef: how the result is nested.
+        aux: what came along with the result, or None.
+    """
+
+    result: Any
+    leaves: list[Any]
+    treedef: Any
+    aux: Any
+
+
+def run(
+    trace: Trace,
+    function: Callable[..., Any],
+    arguments: Callable[[], tuple[Any, Any]],
+    watch: VariableWatch | contextlib.AbstractContextManager[Any] = contextlib.nullcontext(),  # noqa: B008  # has no state
+    has_aux: bool = False,
+) -> Run:
+    """Run a function under a trace.
+
+    Args:
+        trace: follows what happens.
+        function: the user's.
+        arguments: returns the arguments by position and by keyword, with tensors of the trace in them. It is called
+            while the trace runs: a class of the user's may compute when it is made again around tensors.
+        watch: says which variables the trace follows.
+        has_aux: the function returns a pair, of which the second is handed through.
+    """
+    with trace, watch:
+        args, keywords = arguments()
+        result = call_users(function, args, keywords)
+        result, aux = _parted(function, result) if has_aux else (result, None)
+        leaves, treedef = flatten(result)
+        return Run(result, [untraced(leaf) for leaf in leaves], treedef, aux)
+
+
+def call_users(function: Callable[..., Any], args: Any, keywords: Any) -> Any:
+    """Call a function; if it is the user's own, transforms in it do not belong to the one that runs now."""
+    code = getattr(function, "__code__", None)
+    if code is None or is_library(code.co_filename):
+        return function(*args, **keywords)
+    before, running.call = running.call, None
+    try:
+        return function(*args, **keywords)
+    finally:
+        running.call = before
+
+
+def untraced(leaf: Any) -> Any:
+    """Return a result, if it is a tensor, free of the trace that has ended."""
+    return boxed(settle(leaf)) if type(leaf) in BOXES else leaf
+
+
+def _parted(function: Any, result: Any) -> Any:
+    """Return a result and its aux apart."""
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise errors.OutputError(
+            f"with has_aux=True {name_of(function)} must return a pair (result, aux), and it returned {result!r}."
+        )
+    return result
+
+
+def check_result(function: Any, result: Any, leaves: list[Any]) -> None:
+    """Raise if a function returned nothing, or something that cannot be differentiated."""
+    if result is None or not leaves:
+        raise errors.NoResultError(
+            f"Cannot differentiate a function that returns {result!r}; "
+            f"did you forget to return a value from {name_of(function)}?"
+        )
+    check_numbers(function, leaves)
+
+
+def check_numbers(function: Any, leaves: list[Any]) -> None:
+    """Raise if a function returned something that is not a number, array or tensor."""
+    for leaf in leaves:
+        if type(leaf) is not Tensor and not is_number(leaf):
+            raise errors.OutputError(
+                f"{name_of(function)} returned {leaf!r} of type {type(leaf).__name__}, which is not a number, array "
+                "or tensor.\nReturn what is to be differentiated; other results can go into aux with has_aux=True."
+            )
+
+
+def is_number(leaf: Any) -> bool:
+    """Return whether a leaf without a derivative is a number or an array of numbers."""
+    return isinstance(leaf, (int, float, complex, np.ndarray, np.generic)) or type(leaf) in BOXES
