@@ -73,7 +73,7 @@ def check_number(frame: FrameType, how: str, rank: int) -> None:
 
 def _is_storing(step: places.Step) -> bool:
     """Return whether it is `array[i] = x` or the like: NumPy asks what it stores for a number."""
-    return step.kind == "store" or (step.kind == "call" and bool(_STORING.intersection(step.names[-1:])))
+    return step.kind == "store" or (step.kind == "call" and not _STORING.isdisjoint((*step.names[-1:], *step.mentions)))
 
 
 def _check_callee(frame: FrameType, how: str) -> None:

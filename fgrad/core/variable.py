@@ -22,6 +22,11 @@ from fgrad.core.trace import UNTRACED
 _creation = itertools.count()
 
 
+def creation_number() -> int:
+    """Return a number that is higher than those of the variables that there are, and lower than those to come."""
+    return next(_creation)
+
+
 class _Watchers(threading.local):
     """The watches that are open in this thread, by the rank of their traces."""
 
@@ -125,7 +130,7 @@ class Variable(TensorLike):
                 f"{type(initial_value).__name__}.\nGive it a number or an array; was a value forgotten?"
             )
         self.trainable = self._value.dtype.kind in "fc" if trainable is None else trainable
-        self.number = next(_creation)
+        self.number = creation_number()
         self.name = name or f"Variable_{self.number}"
 
     def unbox(self) -> Any:

@@ -96,11 +96,13 @@ class Step(NamedTuple):
         names: of what is called, as in `np.linalg.inv(x)`: ("np", "linalg", "inv"); the first of them is empty
             where it is not a name, as in `a[0].fill(x)`.
         is_global: whether the first name is one of the module's, and none of the function's own.
+        mentions: the names of attributes among what is passed, as in `map(a.__setitem__, places, values)`.
     """
 
     kind: str
     names: tuple[str, ...] = ()
     is_global: bool = False
+    mentions: tuple[str, ...] = ()
 
 
 _known: dict[int, tuple[Any, dict[int, Step]]] = {}
@@ -167,7 +169,10 @@ def _call(instructions: list[dis.Instruction], index: int) -> Step:
     place = index - 1
     while place >= 0 and instructions[place].opname in ("PRECALL", "KW_NAMES"):  # of this call itself
         place -= 1
+    mentions: list[str] = []
     while place >= 0 and wanted > 0:
+        if instructions[place].opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            mentions.append(str(instructions[place].argval))
         wanted -= dis.stack_effect(instructions[place].opcode, instructions[place].arg, jump=False)
         place -= 1
     while place >= 0 and instructions[place].opname == "PUSH_NULL":
@@ -178,5 +183,6 @@ def _call(instructions: list[dis.Instruction], index: int) -> Step:
         place -= 1
     origin = instructions[place] if place >= 0 else None
     if origin is not None and origin.opname.startswith("LOAD_") and isinstance(origin.argval, str):
-        return Step("call", (origin.argval, *names), origin.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
-    return Step("call", ("", *names))
+        is_global = origin.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+        return Step("call", (origin.argval, *names), is_global, tuple(mentions))
+    return Step("call", ("", *names), False, tuple(mentions))

@@ -21,7 +21,7 @@ from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, box, settle
 from fgrad.core.trace import Call, Observer, Trace, observed_by, running
 from fgrad.core.tree import flatten, tree_map
-from fgrad.core.variable import Variable, VariableWatch
+from fgrad.core.variable import Variable, VariableWatch, creation_number
 from fgrad.transforms.calls import name_of
 
 
@@ -154,6 +154,7 @@ class Uses(Observer, VariableWatch):
 
     def __init__(self, known: Sequence[Any], strips: bool = False) -> None:
         VariableWatch.__init__(self, Trace())  # which has a rank: what is older was there before the block
+        self._start = creation_number()
         self.tensors: list[Tensor] = []
         self.variables: dict[Variable, Any] = {}
         self._strips = strips
@@ -181,6 +182,8 @@ class Uses(Observer, VariableWatch):
         self.know(value)  # it is no tensor from outside
         if next(_layers(value), None) is None:
             return value
+        if variable.number > self._start:  # made in the block: of no interest outside
+            return _value(value) if self._strips else value
         value = self.variables.setdefault(variable, value)
         return _value(value) if self._strips else value
 
@@ -221,6 +224,7 @@ class Given(Observer, VariableWatch):
 
     def __init__(self, tensors: dict[int, Any], variables: Mapping[Variable, Any]) -> None:
         VariableWatch.__init__(self, Trace())
+        self._start = creation_number()
         self._tensors, self._variables = tensors, variables
 
     def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
@@ -236,6 +240,8 @@ class Given(Observer, VariableWatch):
         return True
 
     def read(self, variable: Variable, value: Any) -> Any:
+        if variable.number > self._start:  # one that the function makes each time that it runs
+            return _value(value)
         return self._variables.get(variable, value)
 
 
