@@ -16,6 +16,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,22 +35,28 @@ NOTHING: Mapping[str, Any] = {}
 _NUMBERS = {"float()", "int()", "complex()", "bool()"}
 
 
-def apply(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any] = NOTHING) -> Any:
-    """Hand an operation to the highest running trace among its arguments, or just compute it."""
-    if attention:
-        run = through_observers("operation", primitive, metadata, go_on=lambda args: _apply(primitive, args, metadata))
-        return run(args)
-    return _apply(primitive, args, metadata)
+def apply(
+    primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any] = NOTHING, observed: bool = False
+) -> Any:
+    """Hand an operation to the highest running trace among its arguments, or just compute it.
 
-
-def _apply(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+    Args:
+        primitive: the operation.
+        args: its arrays and tensors.
+        metadata: its keywords.
+        observed: whether the observers have seen it already.
+    """
+    if attention and not observed:
+        return through_observers("operation", primitive, metadata, go_on=partial(_apply_seen, primitive, metadata))(
+            args
+        )
     top_level = 0
     for arg in args:
         if (kind := type(arg)) is not Tensor:
             if kind in OPERANDS:
                 continue
             if kind not in BOXES:
-                return _apply(primitive, [x if type(x) in BOXES else as_operand(x) for x in args], metadata)
+                return apply(primitive, [x if type(x) in BOXES else as_operand(x) for x in args], metadata, True)
         if (level := arg.tracing.level) > top_level:
             top, top_level = arg.tracing, level
         elif not level:
@@ -57,6 +64,10 @@ def _apply(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any
     if top_level:
         return top.process(primitive, args, metadata)
     return primitive.implementation(*args, **metadata)
+
+
+def _apply_seen(primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any]) -> Any:
+    return apply(primitive, args, metadata, True)
 
 
 def apply_call(call: Call, leaves: Sequence[Any]) -> list[Any]:
@@ -123,9 +134,15 @@ ABOVE = Above(
 
 def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Tensor], Callable[[Any, Any], Tensor]]:
     """Make an operator and its reflected twin from the ufunc that NumPy would call."""
+    primitive: Any = None  # found at the first call: the table is not filled yet
 
     def operator(self: Any, other: Any) -> Any:
-        return apply(UFUNCS[ufunc], (self, other))
+        nonlocal primitive
+        primitive = primitive or UFUNCS[ufunc]
+        # With a plain operand there is one trace to ask: the commonest case, in half the time.
+        if type(other) in OPERANDS and type(self) is Tensor and self.tracing.level and not attention:
+            return self.tracing.process(primitive, (self, other), NOTHING)
+        return apply(primitive, (self, other))
 
     def reflected(self: Any, other: Any) -> Any:
         return apply(UFUNCS[ufunc], (other, self))

@@ -51,12 +51,19 @@ class VariableWatch:
         self.chosen: dict[Variable, int] = {}
 
     def __enter__(self) -> VariableWatch:
-        bisect.insort(_watchers.open, self, key=lambda watch: watch.trace.rank)
+        opened = _watchers.open
+        if opened and opened[-1].trace.rank > self.trace.rank:
+            bisect.insort(opened, self, key=lambda watch: watch.trace.rank)
+        else:  # nearly always
+            opened.append(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self in _watchers.open:
-            _watchers.open.remove(self)
+        opened = _watchers.open
+        if opened and opened[-1] is self:
+            opened.pop()
+        elif self in opened:
+            opened.remove(self)
 
     def choose(self, variable: Variable) -> None:
         """Watch a variable from now on."""

@@ -170,6 +170,8 @@ def select(
     """
     if selection is None:
         return list(range(len(args))), keywords
+    if type(selection) is int and 0 <= selection < len(args):  # what is asked for most often
+        return [selection], keywords
     chosen: list[int | str] = [selection] if isinstance(selection, (int, str, np.integer)) else list(selection)
     if len({isinstance(each, str) for each in chosen}) > 1:
         raise errors.ParameterError(f"params must be all names or all positions; got {chosen!r}.")

@@ -161,7 +161,7 @@ def _run_jacobian(
             found = _by_pushforward(function, args, keywords, places, chunk_size)
         else:
             found = _by_pullback(line, chunk_size)
-    several = isinstance(argnums, Sequence) and not isinstance(argnums, str)
+    several = not isinstance(argnums, (int, str, np.integer))
     return tuple(found) if several else found[0]
 
 

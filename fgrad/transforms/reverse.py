@@ -238,7 +238,7 @@ def _run_value_and_grad(
     refuse_integers("grad", function, line.inputs)
     _check_scalar(function, line.result)
     gradients = line.gradients(_pulled(function, line, None, "zero"), UnconnectedGradients.ZERO)
-    several = isinstance(argnums, Sequence) and not isinstance(argnums, str)
+    several = not isinstance(argnums, (int, str, np.integer))
     value = (line.result, line.aux) if has_aux else line.result
     return value, tuple(gradients) if several else gradients[0]
 

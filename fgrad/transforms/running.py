@@ -38,11 +38,14 @@ class Run(NamedTuple):
     aux: Any
 
 
+_NOBODY = contextlib.nullcontext()
+
+
 def run(
     trace: Trace,
     function: Callable[..., Any],
     arguments: Callable[[], tuple[Any, Any]],
-    watch: VariableWatch | contextlib.AbstractContextManager[Any] = contextlib.nullcontext(),  # noqa: B008  # has no state
+    watch: VariableWatch | contextlib.AbstractContextManager[Any] = _NOBODY,
     has_aux: bool = False,
 ) -> Run:
     """Run a function under a trace.
