@@ -39,9 +39,10 @@ from fgrad.debugging.notes import debug_lines as debug_lines
 from fgrad.debugging.notes import debug_nans as debug_nans
 from fgrad.debugging.profiling import profile as profile
 from fgrad.errors import hints as _names
-from fgrad.graphs.record import Graph as Graph
+from fgrad.graphs.graph import Graph as Graph
 from fgrad.graphs.record import trace as trace
 from fgrad.interop import interchange as interchange
+from fgrad.interop import ufuncs as _ufuncs  # noqa: F401  # which lets SciPy's in
 from fgrad.interop.containers import register_dataclass as register_dataclass
 from fgrad.ops.creation import constant as constant
 from fgrad.ops.creation import convert_to_tensor as convert_to_tensor

@@ -101,7 +101,8 @@ class ReverseTrace(Trace):
         count = len(args)
         if count > 2 or not primitive.is_ufunc or attention:
             return self._process_any(primitive, args, metadata)
-        x, y = args if count == 2 else (args[0], None)
+        x: Any = args[0]
+        y: Any = args[1] if count == 2 else None
         a = x.value if (follows_x := type(x) is Tensor and x.tracing is self) else x
         b = y.value if (follows_y := type(y) is Tensor and y.tracing is self) else y
         # A ufunc finds its own way to `apply` when a value is a tensor.
@@ -116,7 +117,7 @@ class ReverseTrace(Trace):
         if follows_x:
             rule = rules[0]
             pullback = (None if rule is None else rule(*handed)) or Cut(errors.users_place())
-            # Beside a number of Python's, an array keeps its shape: to compare shapes takes as long as to make a Tensor.
+            # Beside a number of Python's, an array keeps its shape; to compare shapes takes as long as to box it.
             fits = ans.dtype is a.dtype and (type(b) is float or not primitive.broadcasts or ans.shape == a.shape)
             self.record.append((key, True, x.note, pullback, None if fits else (a.shape, a.dtype), primitive))
         if follows_y:
@@ -271,7 +272,7 @@ def pull_back(
             continue
         guarded = guarded or primitive.masks
         passed = pullback(Guarded(cotangent) if guarded and primitive.scales else cotangent)
-        if form is not None:
+        if form is not None and passed is not ZERO:
             passed = conform(passed, *form)
         prior = cotangents.get(parent)
         if prior is None or prior is ZERO:

@@ -115,12 +115,16 @@ class Above:
     Attributes:
         call_ufunc: runs the less common forms of a ufunc: `call_ufunc(ufunc, method, inputs, keywords)`.
         text_of, html_of: how a tensor shows itself: `text_of(tensor, suffix)`.
+        find_ufunc: enters the rule of a ufunc of another library, and returns whether there is one.
+        reasons: says why a gradient is None: `reasons(tape, target, sources)` is a text, perhaps empty.
         scale: the product of a cotangent with a slope in which exact zeros of the cotangent win over infinities.
     """
 
     call_ufunc: Callable[..., Any]
     text_of: Callable[..., str]
     html_of: Callable[..., str]
+    find_ufunc: Callable[[np.ufunc], bool]
+    reasons: Callable[..., str]
     scale: Callable[..., Any]
 
 
@@ -128,6 +132,8 @@ ABOVE = Above(
     call_ufunc=lambda ufunc, method, inputs, keywords: NotImplemented,
     text_of=lambda x, suffix: f"{type(x).__name__}({x._shown()}{suffix})",
     html_of=lambda x: f"<pre>{x._shown()}</pre>",
+    find_ufunc=lambda ufunc: False,
+    reasons=lambda tape, target, sources: "",
     scale=lambda cotangent, slope: cotangent * slope,
 )
 

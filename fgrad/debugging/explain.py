@@ -16,7 +16,7 @@ from typing import Any, overload
 
 from fgrad import errors
 from fgrad.core.reverse import ReverseTrace
-from fgrad.core.tensor import BOXES, Tensor, box
+from fgrad.core.tensor import ABOVE, BOXES, Tensor, box
 from fgrad.core.trace import UNTRACED
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.core.variable import Variable
@@ -170,6 +170,14 @@ def explain(tape: Any, /, *args: Any, argnums: Selection = None, **keywords: Any
         )
     with raising_nothing():
         return _of_function(tape, args, keywords, argnums)
+
+
+def _reasons(tape: GradientTape, target: Any, sources: Any) -> str:
+    """Return why gradients are None, as items of a text; each reason once."""
+    return bullets(dict.fromkeys(reason for source in sources for reason in explain(tape, target, source).reasons))
+
+
+ABOVE.reasons = _reasons
 
 
 def _target_and_source(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, Any]:

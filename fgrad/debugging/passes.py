@@ -132,8 +132,7 @@ class Pass:
         self.events: list[_Event] = []
         ours = set(map(id, live))
         watched: list[Entry] = [
-            tuple(edge._replace(pullback=_Watched(edge, self.events))) if id(edge) in ours else tuple(edge)
-            for edge in edges
+            edge._replace(pullback=_Watched(edge, self.events)) if id(edge) in ours else edge for edge in edges
         ]
         self.cotangents = pull_back(watched, cotangents, {key})
 

@@ -218,8 +218,10 @@ for _ufunc in (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shift, np.
 # What reports call them
 for _kind, _ufuncs in {
     "rounding": (np.floor, np.ceil, np.trunc, np.rint, np.floor_divide),
-    "comparison": (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.logical_and)
-    + (np.logical_or, np.logical_xor, np.logical_not, np.isfinite, np.isinf, np.isnan, np.signbit),
+    "comparison": (
+        *(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal),
+        *(np.logical_and, np.logical_or, np.logical_xor, np.logical_not, np.isfinite, np.isinf, np.isnan, np.signbit),
+    ),
     "choice": (np.maximum, np.minimum, np.fmax, np.fmin),
     "product": (np.multiply,),
 }.items():

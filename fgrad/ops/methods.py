@@ -9,8 +9,6 @@ x.diagonal(), x.sort(), x.flat, x.fill(0)       looked up by the tensor when it 
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -47,7 +45,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, An
     """Answer the less common forms of a ufunc: its methods, and `out`, `where`, `dtype` and `casting`."""
     answer = UFUNC_FORMS.get((ufunc, "__call__"))
     if ufunc not in UFUNCS and answer is None:
-        if _is_new_to_us(ufunc):
+        if ABOVE.find_ufunc(ufunc):
             return call_ufunc(ufunc, method, inputs, keywords)
         function = ufunc if method == "__call__" else getattr(ufunc, method)
         suffix = "" if method == "__call__" else f".{method}"
@@ -71,15 +69,6 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, An
 
 
 ABOVE.call_ufunc = call_ufunc
-
-
-def _is_new_to_us(ufunc: np.ufunc) -> bool:
-    """Return whether a ufunc has got its rule now: SciPy's are entered when the first of them is called."""
-    special = sys.modules.get("scipy.special")
-    if special is None or getattr(special, ufunc.__name__, None) is not ufunc:
-        return False
-    importlib.import_module("fgrad.scipy.special")
-    return ufunc in UFUNCS or (ufunc, "__call__") in UFUNC_FORMS
 
 
 def _write(ufunc: np.ufunc, out: Any, result: Any, where: Any) -> Any:

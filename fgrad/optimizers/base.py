@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypedDict
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, Tensor
+from fgrad.core.tensor import ABOVE, BOXES, Tensor
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.core.variable import Variable
-from fgrad.debugging.explain import explain
-from fgrad.debugging.reports import bullets
 from fgrad.errors.hints import missing_attribute, refuse_keywords
 from fgrad.optimizers import inputs
 from fgrad.optimizers.inputs import Description
@@ -449,9 +447,9 @@ class Optimizer:
         pairs, tape, value = self._compute(loss, var_list, grad_loss)
         if all(gradient is None for gradient, _ in pairs):
             names = inputs.names_of(pairs) or "any trainable variable"
-            reasons = dict.fromkeys(reason for _, v in pairs for reason in explain(tape, value, v).reasons)
+            reasons = ABOVE.reasons(tape, value, [variable for _, variable in pairs])
             raise errors.NoGradientsError(
-                f"No gradients provided for any variable: the loss does not depend on {names}.{bullets(reasons)}\n"
+                f"No gradients provided for any variable: the loss does not depend on {names}.{reasons}\n"
                 "Compute the loss from trainable variables, w = fg.Variable(value), inside the function, with NumPy's "
                 "functions."
             )

@@ -60,7 +60,7 @@ class _Segment:
             args, keywords = unflatten(treedef, plain)
             results, self._out_treedef = flatten(function(*args, **keywords))
             self._results: Leaves | None = list(map(settled, results))
-        self._tensors, self._variables = uses.tensors, uses.variables
+        self._tensors, self._variables = uses.tensors, uses.reads
         arrays = [leaf for leaf, place in zip(leaves, self._places, strict=True) if place]
         self.inputs = [*arrays, *map(copied, [*self._tensors, *self._variables.values()])]
 

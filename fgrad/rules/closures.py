@@ -80,11 +80,8 @@ class Closure:
         self._variables: dict[Variable, Any] = {}
         for args in points:
             self._add_what_is_used(args)
-
-    @property
-    def values(self) -> list[Any]:
-        """What the function uses; copies, which nothing is put in place of."""
-        return [copied(x) for x in [*self._tensors, *self._variables.values()]]
+        # Copies: nothing is put in place of them while something is in place of the tensors themselves.
+        self.values: list[Any] = [copied(x) for x in [*self._tensors, *self._variables.values()]]
 
     @contextmanager
     def given(self, values: Sequence[Any]) -> Iterator[None]:
@@ -105,18 +102,18 @@ class Closure:
         uses = Uses(flatten(args)[0])
         with uses.looking():
             results = flatten(self._function(*args))[0]
-            traces = followers([*results, *uses.variables.values()])
+            traces = followers([*results, *uses.reads.values()])
         if not traces:
             return
         known = set(map(id, self._tensors))
         self._tensors += [x for x in uses.tensors if id(x) not in known]
-        self._variables = {**uses.variables, **self._variables}
+        self._variables = {**uses.reads, **self._variables}
         self._check(args, traces)
 
     def _check(self, args: tuple[Any, ...], traces: list[Trace]) -> None:
         """Refuse a function whose results are followed although nothing that it was seen to use is."""
         traces = [trace for trace in traces if not trace.is_map]
-        plain = [without(traces, x) for x in self.values]
+        plain = [without(traces, x) for x in [*self._tensors, *self._variables.values()]]
         results = self.call(plain, *tree_map(lambda x: without(traces, x), args))
         if set(traces) & set(followers(flatten(results)[0])):
             raise errors.ClosureError(
@@ -149,14 +146,14 @@ class Uses(Observer, VariableWatch):
 
     Attributes:
         tensors: those that have come in.
-        variables: those that were read as traced values, and as which.
+        reads: the variables that were read as traced values, and as which.
     """
 
     def __init__(self, known: Sequence[Any], strips: bool = False) -> None:
         VariableWatch.__init__(self, Trace())  # which has a rank: what is older was there before the block
         self._start = creation_number()
         self.tensors: list[Tensor] = []
-        self.variables: dict[Variable, Any] = {}
+        self.reads: dict[Variable, Any] = {}
         self._strips = strips
         self._values: dict[int, Any] = {}
         self._known: dict[int, Any] = {}  # holds what it knows, so that no other object gets its id
@@ -184,7 +181,7 @@ class Uses(Observer, VariableWatch):
             return value
         if variable.number > self._start:  # made in the block: of no interest outside
             return _value(value) if self._strips else value
-        value = self.variables.setdefault(variable, value)
+        value = self.reads.setdefault(variable, value)
         return _value(value) if self._strips else value
 
     def _seen(self, x: Any) -> Any:

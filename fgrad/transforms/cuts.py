@@ -125,8 +125,8 @@ def warn_of_math(spots: Iterable[tuple[str, int]]) -> None:
             numpys = _OTHER_NAMES.get(function, f"np.{function.partition('.')[2]}")
             warnings.warn(
                 f"a part of the derivative may be missing: {function} takes plain numbers, and what it returns is a "
-                f"constant, at {errors.line_at(place)}\nWrite {numpys}, which takes tensors; or {function}(x.numpy()) where a constant "
-                "is meant.",
+                f"constant, at {errors.line_at(place)}\n"
+                f"Write {numpys}, which takes tensors; or {function}(x.numpy()) where a constant is meant.",
                 errors.NoGradientWarning,
                 stacklevel=depth_of_user(),
             )

@@ -7,7 +7,7 @@ public functions differ in what they choose, check and return.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np

@@ -58,17 +58,16 @@ class Twin:
         if isinstance(x, types.MethodType):
             function = self._copy(x.__func__)
             return x if function is x.__func__ else types.MethodType(function, x.__self__)
+        rebuilt: Function
         if type(x) is functools.partial:
             items = (x.func, *x.args, *x.keywords.values())
-            rebuilt: Function = lambda func, *rest: functools.partial(
-                func, *rest[: len(x.args)], **dict(zip(x.keywords, rest[len(x.args) :], strict=True))
-            )
+            rebuilt = functools.partial(_partial, len(x.args), tuple(x.keywords))
         elif type(x) in (tuple, list):
             items = tuple(x)
-            rebuilt = lambda *items: items if type(x) is tuple else _FrozenList(items)  # noqa: E731
+            rebuilt = _tuple if type(x) is tuple else _frozen_list
         elif type(x) is dict:
             items = tuple(x.values())
-            rebuilt = lambda *items: _FrozenDict(zip(x, items, strict=True))  # noqa: E731
+            rebuilt = functools.partial(_frozen_dict, tuple(x))
         else:
             return x
         copies = [self._copy(item) for item in items]
@@ -115,6 +114,22 @@ def _assigned_in(code: types.CodeType) -> set[str]:
     names = {each.argval for each in dis.get_instructions(code) if each.opname in ("STORE_DEREF", "DELETE_DEREF")}
     inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return names.union(*map(_assigned_in, inner))
+
+
+def _partial(count: int, names: tuple[str, ...], function: Any, *rest: Any) -> Any:
+    return functools.partial(function, *rest[:count], **dict(zip(names, rest[count:], strict=True)))
+
+
+def _tuple(*items: Any) -> Any:
+    return items
+
+
+def _frozen_list(*items: Any) -> Any:
+    return _FrozenList(items)
+
+
+def _frozen_dict(keys: tuple[Any, ...], *items: Any) -> Any:
+    return _FrozenDict(zip(keys, items, strict=True))
 
 
 def _refuse(*args: Any, **keywords: Any) -> Any:

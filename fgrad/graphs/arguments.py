@@ -1,0 +1,133 @@
+"""The arguments of a recorded call: which leaves are inputs of the graph, and which are part of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.tensor import BOXES, Tensor, box, settle
+from fgrad.core.trace import Trace
+from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.graphs.equations import Name, kind_of
+from fgrad.transforms.calls import Place, name_of, place_name
+from fgrad.transforms.linearization import differentiable
+
+
+class Arguments:
+    """The arguments of the recorded call: which leaves are inputs, and what the others were.
+
+    Args:
+        function: the user's function.
+        args, keywords: the recorded call.
+    """
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        self.function = function
+        leaves, self.treedef = flatten((args, keywords))
+        self.values = [_array_of(leaf) for leaf in leaves]
+        self.leaves: list[Any] = [
+            leaf if value is None else Name(value) for leaf, value in zip(leaves, self.values, strict=True)
+        ]
+        self.places = _places(args, keywords)
+        self.labels = [(place, path) for place, tree in self.places.items() for path in paths(tree)]
+        self._treedefs = {place: flatten(tree)[1] for place, tree in self.places.items()}
+
+    def texts(self) -> list[str]:
+        """Return what the graph prints for each leaf, such as `p['w']`."""
+        names = [(place_name(self.function, place), path) for place, path in self.labels]
+        return [(name[1:-1] if name[0] == "'" else f"argument {name}") + path for name, path in names]
+
+    def traced(self, trace: Trace) -> Any:
+        """Return the call with tensors of the trace in place of the inputs, and forget the examples."""
+        pairs = zip(self.leaves, self.values, strict=True)
+        traced = unflatten(self.treedef, [leaf if value is None else box(value, trace, leaf) for leaf, value in pairs])
+        self.values, self.places = [], {}
+        return traced
+
+    def bind(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[Name, Any]:
+        """Return the value of each input in another call.
+
+        Raises:
+            GraphInputError: the call differs in structure, shapes, dtypes or in what is no input.
+        """
+        leaves, treedef = flatten((args, keywords))
+        if treedef != self.treedef:
+            raise errors.GraphInputError(self._structures(args, keywords))
+        bound = {}
+        for recorded, leaf, label in zip(self.leaves, leaves, self.labels, strict=True):
+            if type(recorded) is Name:
+                bound[recorded] = self._fitting(recorded, leaf, label)
+            elif not _same(recorded, leaf):
+                raise errors.GraphInputError(
+                    f"{self._argument(label)} is {leaf!r}, and the graph was recorded with {recorded!r}, which is "
+                    "part of the program.\nRecord again, or record with an array, np.asarray(n), to have an input."
+                )
+        return bound
+
+    def _fitting(self, name: Name, leaf: Any, label: tuple[Place, str]) -> Any:
+        if type(leaf) in (int, float, complex) and np.result_type(name.dtype, leaf) == name.dtype:
+            leaf = np.asarray(leaf, name.dtype)[()]
+        value = _array_of(settle(leaf))
+        if value is None:
+            problem = f"is {leaf!r}, of type {type(leaf).__name__}", f"with an array, {kind_of(name)}"
+        elif value.shape != name.shape:
+            problem = f"has shape {value.shape}", f"with shape {name.shape}"
+        elif value.dtype != name.dtype:
+            problem = f"has dtype {value.dtype}", f"with dtype {name.dtype}"
+        else:
+            return value
+        raise errors.GraphInputError(
+            f"{self._argument(label)} {problem[0]}, and the graph was recorded {problem[1]}.\n"
+            f"Record it for these arguments, fg.trace({name_of(self.function)})(...), or convert the argument."
+        )
+
+    def _argument(self, label: tuple[Place, str]) -> str:
+        return f"graph of {name_of(self.function)}: the argument {place_name(self.function, label[0])}{label[1]}"
+
+    def _structures(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
+        """Say how a call is made otherwise than the recorded one."""
+        places = _places(args, keywords)
+        if places.keys() != self._treedefs.keys():
+            calls = [_outline(each) for each in (places, self._treedefs)]
+            return (
+                f"graph of {name_of(self.function)}: it was called with {calls[0]}, and recorded with {calls[1]}.\n"
+                "Pass the arguments as they were passed, by position or by name."
+            )
+        differing = next(place for place, tree in places.items() if flatten(tree)[1] != self._treedefs[place])
+        return (
+            f"{self._argument((differing, ''))} is nested as {flatten(places[differing])[1]}, and the graph was "
+            f"recorded with {self._treedefs[differing]}."
+        )
+
+
+def _array_of(leaf: Any) -> Any:
+    """Return a leaf as the array or tensor that is an input, or None if it is part of the program."""
+    if type(leaf) in BOXES and type(leaf) is not Tensor:
+        return None  # a variable, which stands for itself
+    value = differentiable(leaf)
+    if value is None and (isinstance(leaf, (np.ndarray, np.generic)) or type(leaf) is Tensor):
+        value = settle(leaf)
+        return value if value.dtype.kind in "biu" else None
+    return value
+
+
+def _places(args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[Place, Any]:
+    """Return the arguments by place, in the order in which `flatten` goes through them."""
+    return {**dict(enumerate(args)), **{name: keywords[name] for name in sorted(keywords)}}
+
+
+def _outline(places: Collection[Place]) -> str:
+    count = sum(isinstance(place, int) for place in places)
+    named = [place for place in places if isinstance(place, str)]
+    text = f"{count} positional argument{'s' * (count != 1)}"
+    return f"{text} and the keyword{'s' * (len(named) != 1)} {', '.join(named)}" if named else text
+
+
+def _same(recorded: Any, leaf: Any) -> bool:
+    """Return whether an argument that is no input is the one that was recorded."""
+    if recorded is leaf or type(recorded) is not type(leaf) or type(leaf) in BOXES:
+        return recorded is leaf
+    return bool(np.array_equal(recorded, leaf)) if isinstance(leaf, np.ndarray) else bool(recorded == leaf)

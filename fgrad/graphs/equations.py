@@ -1,0 +1,113 @@
+"""What a graph is made of: names, and equations between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.primitive import Primitive
+from fgrad.core.tensor import apply
+from fgrad.ops.indexing import ARRAY
+
+_LONGEST_INLINE = 4
+
+
+class Name:
+    """What an equation, an input or a constant binds: a shape and a dtype, and a text to print.
+
+    Attributes:
+        text: as the graph prints it, such as `a`; given when the graph is finished.
+        shape, dtype: of the arrays that it can stand for.
+    """
+
+    __slots__ = ("text", "shape", "dtype")
+
+    def __init__(self, value: Any) -> None:
+        self.text = "?"
+        self.shape: tuple[int, ...] = value.shape
+        self.dtype: np.dtype[Any] = value.dtype
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"{self.text}: {kind_of(self)}"
+
+
+@dataclass(slots=True, eq=False)
+class Equation:
+    """One line of a graph: `outputs = primitive[metadata] inputs`.
+
+    Attributes:
+        outputs: the names that it binds; most primitives have one.
+        primitive: the operation.
+        inputs: names, and constants that are short enough to stand in the line.
+        metadata: the primitive's keywords.
+        quiet: it ran without NumPy's warnings, as the passes of derivatives do, and will again.
+        direct: the implementation itself decides what it means to each trace (see `record_call`).
+    """
+
+    outputs: tuple[Name, ...]
+    primitive: Primitive
+    inputs: tuple[Any, ...]
+    metadata: Mapping[str, Any]
+    quiet: bool
+    direct: bool = False
+
+    def run(self, values: Mapping[Name, Any]) -> Iterator[tuple[Name, Any]]:
+        """Return the names that it binds with their values."""
+        inputs = [values[each] if type(each) is Name else each for each in self.inputs]
+        if self.quiet:
+            with np.errstate(all="ignore"):
+                ans = self._computed(inputs)
+        else:
+            ans = self._computed(inputs)
+        return zip(self.outputs, ans if type(ans) is tuple else (ans,), strict=True)
+
+    def _computed(self, inputs: list[Any]) -> Any:
+        if self.direct:
+            return self.primitive.implementation(*inputs, **self.metadata)
+        return apply(self.primitive, inputs, self.metadata)
+
+    def operation(self) -> str:
+        """Return the primitive with its metadata, as the graph prints them."""
+        listed = ", ".join(f"{name}={shown(value)}" for name, value in self.metadata.items())
+        return f"{self.primitive.name}[{listed}]" if listed else self.primitive.name
+
+    def __str__(self) -> str:
+        inputs = "".join(f" {each if type(each) is Name else shown(each)}" for each in self.inputs)
+        return f"{', '.join(map(repr, self.outputs))} = {self.operation()}{inputs}"
+
+    __repr__ = __str__
+
+
+def kind_of(value: Any) -> str:
+    """Return a dtype and a shape, as `float64[2,3]`."""
+    return f"{value.dtype}[{','.join(map(str, value.shape))}]"
+
+
+def shown(value: Any) -> str:
+    """Return a constant or an entry of the metadata in short."""
+    if value is ARRAY:
+        return "_"
+    if value is Ellipsis:
+        return "..."
+    if isinstance(value, slice):
+        parts = ["" if part is None else str(part) for part in (value.start, value.stop, value.step)]
+        return ":".join(parts if value.step is not None else parts[:2])
+    if isinstance(value, (tuple, list)):
+        text = ", ".join(map(shown, value))
+        return f"[{text}]" if isinstance(value, list) else f"({text}{',' * (len(value) == 1)})"
+    if isinstance(value, (np.ndarray, np.generic)):
+        return str(value.tolist()) if is_short(value) else kind_of(value)
+    if isinstance(value, (type, np.dtype)) and (not isinstance(value, type) or issubclass(value, np.generic)):
+        return np.dtype(value).name
+    return getattr(value, "__name__", None) or repr(value)
+
+
+def is_short(value: Any) -> bool:
+    """Return whether a constant may stand in an equation."""
+    return len(value.shape) <= 1 and int(np.prod(value.shape)) <= _LONGEST_INLINE

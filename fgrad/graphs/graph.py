@@ -1,0 +1,187 @@
+"""A finished graph: the program of a function, which prints, runs and draws."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import string
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from fgrad.core.tensor import Tensor, box, boxed, settle
+from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.core.variable import Variable
+from fgrad.graphs.arguments import Arguments
+from fgrad.graphs.drawing import dot_of, svg_of
+from fgrad.graphs.equations import Equation, Name, shown
+from fgrad.transforms.calls import name_of
+from fgrad.transforms.running import is_number
+
+
+class Graph:
+    """The program of a function for arguments of certain shapes and dtypes.
+
+    It is a function itself: it can be differentiated, batched and recorded. Variables are read when it
+    runs. Integers, booleans and other things of Python's among the arguments are part of the program.
+
+    Attributes:
+        inputs: the names of the arguments' arrays, in order.
+        variables: the variables that the function read, by name.
+        constants: the arrays that were neither, by name; short ones stand in the equations.
+        equations: the program.
+        outputs: a name, or a constant, for each leaf of the result.
+        leaves: the arguments as they were recorded, each with the text that the graph prints for it.
+        paths: how each leaf of the result is reached.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> graph = fg.trace(lambda x: np.sum(x * x))(np.ones(3))
+        >>> graph
+        graph of <lambda>
+        inputs     a: float64[3] = x
+                   b: float64[3] = multiply a a
+                   c: float64[] = sum[axis=None, keepdims=False] b
+        outputs    c: float64[]
+        >>> graph(np.array([1.0, 2.0, 3.0])), fg.grad(graph)(np.array([1.0, 2.0, 3.0]))
+        (Tensor(14.), Tensor([2., 4., 6.]))
+    """
+
+    __name__: str
+
+    def __init__(self, arguments: Arguments, variables: Mapping[Variable, Name], trace: Any, result: Any) -> None:
+        functools.update_wrapper(self, arguments.function, updated=())
+        self.__name__ = name_of(arguments.function)
+        self._arguments = arguments
+        self.leaves = list(zip(arguments.leaves, arguments.texts(), strict=True))
+        leaves, self._treedef = flatten(result)
+        self.paths = paths(result)
+        self.inputs = tuple(leaf for leaf in arguments.leaves if type(leaf) is Name)
+        self.variables = {name: variable for variable, name in variables.items()}
+        self.outputs = tuple(_output(trace, leaf) for leaf in leaves)
+        self.equations, used = _needed(trace.equations, self.outputs)
+        self.constants = {name: value for name, value in trace.constants.items() if name in used}
+        self._spent = _last_uses(self.equations, self.outputs)
+        texts = _texts()
+        for name in (*self.inputs, *self.variables, *(name for each in self.equations for name in each.outputs)):
+            name.text = next(texts)
+        for number, name in enumerate(self.constants):
+            name.text = f"k{number}"
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Run the program.
+
+        Args:
+            args, keywords: as they were recorded, with any values.
+
+        Returns:
+            What the function returned, with Tensors for numbers.
+
+        Raises:
+            GraphInputError: a ValueError; an argument has another structure, shape or dtype.
+        """
+        values = {**self._arguments.bind(args, keywords), **self.constants}
+        values.update((name, settle(variable)) for name, variable in self.variables.items())
+        for equation, spent in zip(self.equations, self._spent, strict=True):
+            values.update(equation.run(values))
+            for name in spent:
+                del values[name]
+        return unflatten(self._treedef, [_fresh(values[each] if type(each) is Name else each) for each in self.outputs])
+
+    def counts(self) -> dict[str, int]:
+        """Return how often each primitive occurs.
+
+        Example:
+            >>> import numpy as np, fgrad as fg
+            >>> fg.trace(lambda x: np.sin(x) * np.sin(2 * x))(1.0).counts()
+            {'sin': 2, 'multiply': 2}
+        """
+        return dict(Counter(equation.primitive.name for equation in self.equations))
+
+    def __str__(self) -> str:
+        sections = {
+            "inputs": [f"{leaf!r} = {label}" for leaf, label in self.leaves if type(leaf) is Name],
+            "fixed": [f"{label} = {shown(leaf)}" for leaf, label in self.leaves if type(leaf) is not Name],
+            "variables": [f"{name!r} = {variable.name}" for name, variable in self.variables.items()],
+            "constants": [repr(name) for name in self.constants],
+            "": list(map(str, self.equations)),
+            "outputs": [
+                (f"{path} = " if path else "") + (repr(output) if type(output) is Name else shown(settle(output)))
+                for path, output in zip(self.paths, self.outputs, strict=True)
+            ],
+        }
+        lines = [f"graph of {self.__name__}"]
+        for title, entries in sections.items():
+            lines += [f"{'' if place else title:<11}{entry}" for place, entry in enumerate(entries)]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def to_dot(self) -> str:
+        r"""Return the graph in the language of Graphviz.
+
+        Returns:
+            The source of a directed graph: for `graphviz.Source`, or for the program `dot`.
+
+        Example:
+            >>> import numpy as np, fgrad as fg
+            >>> print(fg.trace(lambda x: np.sin(x))(1.0).to_dot())
+            digraph "<lambda>" {
+              node [shape=box, style=rounded]
+              "a" [label="a: float64[]\nx", shape=ellipse]
+              "e0" [label="sin\nb: float64[]"]
+              "a" -> "e0" [label="a"]
+              "out0" [label="output", shape=doubleoctagon]
+              "e0" -> "out0" [label="b"]
+            }
+        """
+        return dot_of(self)
+
+    def _repr_svg_(self) -> str | None:
+        """Return a drawing for a notebook, or None where Graphviz is not installed."""
+        return svg_of(self.to_dot())
+
+
+def _output(trace: Any, leaf: Any) -> Any:
+    """Return a result's name, or the constant that it is."""
+    if trace.follows(leaf):
+        return leaf.note
+    return leaf if type(leaf) is Tensor or not is_number(leaf) else Tensor(leaf)
+
+
+def _fresh(value: Any) -> Any:
+    """Return a result in a handle of its own, so that assignment to it changes no other."""
+    value = settle(value)
+    if type(value) is not Tensor and not is_number(value):
+        return value
+    tensor = boxed(value)
+    return box(tensor.value, tensor.tracing, tensor.note)
+
+
+def _needed(equations: list[Equation], outputs: Iterable[Any]) -> tuple[tuple[Equation, ...], set[Name]]:
+    """Return the equations on which outputs depend, and the names that occur in them."""
+    used = {output for output in outputs if type(output) is Name}
+    kept = []
+    for equation in reversed(equations):
+        if not used.isdisjoint(equation.outputs):
+            kept.append(equation)
+            used.update(each for each in equation.inputs if type(each) is Name)
+    return tuple(reversed(kept)), used
+
+
+def _last_uses(equations: Sequence[Equation], outputs: Iterable[Any]) -> list[list[Name]]:
+    """Return, for each equation, the names whose values nothing after it needs."""
+    seen = {output for output in outputs if type(output) is Name}
+    spent = []
+    for equation in reversed(equations):
+        occurring = dict.fromkeys(each for each in (*equation.inputs, *equation.outputs) if type(each) is Name)
+        spent.append([name for name in occurring if name not in seen])
+        seen.update(occurring)
+    return spent[::-1]
+
+
+def _texts() -> Iterator[str]:
+    """Return a, b, ..., z, aa, ab, ..., without end."""
+    for length in itertools.count(1):
+        for letters in itertools.product(string.ascii_lowercase, repeat=length):
+            yield "".join(letters)
