@@ -2,6 +2,8 @@
 #
 #   make demo     train the digits classifier; pictures in out/
 #   make test     the whole suite
+#   make test-pythons
+#                 what depends on Python itself, on each other Python of this machine
 #   make lint     style, types, and the size of the core
 #   make bench    the speed ratios
 #   make docs     the documentation, in build/docs
@@ -15,13 +17,16 @@ DEMO_READY = .venv/demo-ready
 READY = .venv/ready
 INSTALL = $(BIN)/python -m pip install --quiet --no-compile --editable
 
-.PHONY: demo test lint bench docs coverage clean
+.PHONY: demo test test-pythons lint bench docs coverage clean
 
 demo: $(DEMO_READY)
 	$(BIN)/python examples/digits.py
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2
+
+test-pythons:
+	$(PYTHON) tools/pythons.py
 
 lint: $(READY)
 	$(BIN)/ruff check fgrad tests examples benchmarks tools
@@ -38,7 +43,7 @@ coverage: $(READY)
 	$(BIN)/python tools/coverage.py
 
 clean:
-	rm -rf .venv build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-3.* build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(DEMO_READY): pyproject.toml
