@@ -12,7 +12,7 @@
 
 PYTHON ?= python3
 BIN = .venv/bin
-# Two steps, because the demo needs a quarter of what development needs.
+# Two steps, because the demo needs none of the tools of development.
 DEMO_READY = .venv/demo-ready
 READY = .venv/ready
 INSTALL = $(BIN)/python -m pip install --quiet --no-compile --editable
@@ -29,7 +29,8 @@ test-pythons:
 	$(PYTHON) tools/pythons.py
 
 lint: $(READY)
-	$(BIN)/ruff check fgrad tests examples benchmarks tools
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict fgrad
 	$(BIN)/python tools/core_size.py
 
