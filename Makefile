@@ -7,7 +7,6 @@
 #   make lint     style, types, and the size of the core
 #   make bench    the speed ratios
 #   make docs     the documentation, in build/docs
-#   make coverage docs/coverage.md, the page of NumPy's functions, from its table in tests
 #   make clean    remove what the targets have made
 
 PYTHON ?= python3
@@ -17,7 +16,7 @@ DEMO_READY = .venv/demo-ready
 READY = .venv/ready
 INSTALL = $(BIN)/python -m pip install --quiet --no-compile --editable
 
-.PHONY: demo test test-pythons lint bench docs coverage clean
+.PHONY: demo test test-pythons lint bench docs clean
 
 demo: $(DEMO_READY)
 	$(BIN)/python examples/digits.py
@@ -39,9 +38,6 @@ bench: $(READY)
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
-
-coverage: $(READY)
-	$(BIN)/python tools/coverage.py
 
 clean:
 	rm -rf .venv .venv-3.* build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -137,6 +137,13 @@ def test_a_cut_is_told_where_the_gradient_is_zero_by_chance():
 # The documentation
 
 
+def test_the_readme_links_to_files_of_the_repository():
+    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert targets
+    for target in targets:
+        assert target.startswith("https://") or (ROOT / target).exists(), target
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """Build the site as `make docs` does, which must not warn of anything."""
