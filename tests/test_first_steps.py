@@ -137,6 +137,15 @@ def test_a_cut_is_told_where_the_gradient_is_zero_by_chance():
 # The documentation
 
 
+def test_the_readme_compares_with_the_numbers_of_the_whole_table():
+    short, whole = (
+        [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+        for path in (ROOT / "README.md", ROOT / "docs" / "comparison.md")
+    )
+    assert len(short) > 5
+    assert set(short) <= set(whole)
+
+
 def test_the_readme_links_to_files_of_the_repository():
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert targets
