@@ -10,6 +10,8 @@
 #   make clean    remove what the targets have made
 
 PYTHON ?= python3
+# Matrices are small here, and tests run side by side: threads for one product would wait for each other.
+export OPENBLAS_NUM_THREADS ?= 1
 BIN = .venv/bin
 # Two steps, because the demo needs none of the tools of development.
 DEMO_READY = .venv/demo-ready
