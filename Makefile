@@ -2,26 +2,36 @@
 #
 #   make demo     train the digits classifier; pictures in out/
 #   make test     the whole suite
+#   make test-pythons
+#                 what depends on Python itself, on each other Python of this machine
 #   make lint     style, types, and the size of the core
 #   make bench    the speed ratios
 #   make docs     the documentation, in build/docs
-#   make coverage docs/coverage.md, the page of NumPy's functions, from its table in tests
 #   make clean    remove what the targets have made
 
 PYTHON ?= python3
+# Matrices are small here, and tests run side by side: threads for one product would wait for each other.
+export OPENBLAS_NUM_THREADS ?= 1
 BIN = .venv/bin
+# Two steps, because the demo needs none of the tools of development.
+DEMO_READY = .venv/demo-ready
 READY = .venv/ready
+INSTALL = $(BIN)/python -m pip install --quiet --no-compile --editable
 
-.PHONY: demo test lint bench docs coverage clean
+.PHONY: demo test test-pythons lint bench docs clean
 
-demo: $(READY)
+demo: $(DEMO_READY)
 	$(BIN)/python examples/digits.py
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2
 
+test-pythons:
+	$(PYTHON) tools/pythons.py
+
 lint: $(READY)
-	$(BIN)/ruff check fgrad tests examples benchmarks tools
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict fgrad
 	$(BIN)/python tools/core_size.py
 
@@ -31,15 +41,16 @@ bench: $(READY)
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
-coverage: $(READY)
-	$(BIN)/python tools/coverage.py
-
 clean:
-	rm -rf .venv build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf .venv .venv-3.* build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml
+$(DEMO_READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fgrad needs Python 3.11 or newer; name one with make PYTHON=...")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(INSTALL) '.[demo]'
+	touch $@
+
+$(READY): $(DEMO_READY)
+	$(INSTALL) '.[dev]'
 	touch $@

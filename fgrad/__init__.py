@@ -82,6 +82,8 @@ from fgrad.uncertainty import parameter_covariance as parameter_covariance
 from fgrad.uncertainty import propagate as propagate
 from fgrad.uncertainty import standard_errors as standard_errors
 
+__version__ = "0.1.0"
+
 if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
 
     def __getattr__(name):

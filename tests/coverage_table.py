@@ -5,8 +5,8 @@
     counts()        how many names are of each class
     unclassed()     the public names of the installed NumPy that no row has
 
-`tools/coverage.py` writes `docs/coverage.md` from it. A row says what kind of function it is by the word
-that it begins with:
+`tools/table_pages.py` makes a page of it for the site, and `docs/coverage.md` has its exceptions. A row
+says what kind of function it is by the word that it begins with:
 
     real            differentiable, in real numbers
     complex_too     differentiable, in real and complex numbers

@@ -205,7 +205,7 @@ ROWS: list[Row] = [
     ),
     refused(
         ("fgrad.scipy.interpolate.PPoly.solve", "fgrad.scipy.interpolate.PPoly.roots"),
-        "of what is traced",
+        "of a polynomial that is traced",
         errors.MissingRuleError,
         "scipy.interpolate.CubicSpline.solve has no derivative rule",
         lambda y: interpolate.CubicSpline(X, y).roots(),
@@ -291,7 +291,7 @@ ROWS: list[Row] = [
     ),
     refused(
         ("fgrad.scipy.interpolate.interpn with method='splinef2d'",),
-        "",
+        "no rule for this method",
         errors.MissingRuleError,
         "scipy.interpolate.interpn with method='splinef2d' has no derivative rule",
         lambda v: interpolate.interpn((GRID, GRID), v, AT_PLANE, "splinef2d"),

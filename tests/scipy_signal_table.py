@@ -149,7 +149,7 @@ ROWS: list[Row] = [
     ),
     refused(
         ("fgrad.scipy.signal.filtfilt with method='gust'",),
-        "",
+        "no rule for this method",
         errors.MissingRuleError,
         "scipy.signal.filtfilt with method='gust' has no derivative rule",
         lambda x: signal.filtfilt([0.5], [1.0, -0.5], x, method="gust"),

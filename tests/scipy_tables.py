@@ -1,4 +1,4 @@
-"""What fgrad does with SciPy's functions: the rows of all areas, for `docs/coverage-scipy.md`.
+"""What fgrad does with SciPy's functions: the rows of all areas, for `tools/table_pages.py`.
 
 `scipy.special` has a row for each of its ufuncs, which work on tensors as they are, and for what
 `fgrad.scipy.special` adds; the other areas have one for each name that `fgrad.scipy` offers. The calls

@@ -1,5 +1,6 @@
 """What somebody meets who hears of fgrad today: imports, help, what is printed, first mistakes, the documentation."""
 
+import importlib.metadata
 import os
 import re
 import subprocess
@@ -59,6 +60,13 @@ def test_help_names_what_there_is():
         for name in names:
             if not names[0].startswith("fgrad."):
                 assert hasattr(fg, name), name
+
+
+def test_the_version_is_the_one_that_is_installed_and_has_changes():
+    installed = importlib.metadata.version("fgrad")
+    assert fg.__version__ == installed, "install it again, as make does: rm .venv/*ready"
+    headings = re.findall(r"^## \[?([\w.]+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert fg.__version__ in headings
 
 
 # What is printed
@@ -127,6 +135,22 @@ def test_a_cut_is_told_where_the_gradient_is_zero_by_chance():
 
 
 # The documentation
+
+
+def test_the_readme_compares_with_the_numbers_of_the_whole_table():
+    short, whole = (
+        [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+        for path in (ROOT / "README.md", ROOT / "docs" / "comparison.md")
+    )
+    assert len(short) > 5
+    assert set(short) <= set(whole)
+
+
+def test_the_readme_links_to_files_of_the_repository():
+    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert targets
+    for target in targets:
+        assert target.startswith("https://") or (ROOT / target).exists(), target
 
 
 @pytest.fixture(scope="module")

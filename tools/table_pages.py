@@ -1,27 +1,33 @@
-"""Write the pages of what fgrad does with each function of NumPy and SciPy: `python tools/coverage.py`.
+"""A hook of MkDocs: the pages that are made of tables in `tests`, of which the tests run every row.
 
-The tables behind `docs/coverage.md` and `docs/coverage-scipy.md` are `tests/coverage_table.py` and
-`tests/scipy_tables.py`, of which the tests run every call.
+    coverage-numpy.md    what fgrad does with each function of NumPy, from `tests/coverage_table.py`
+    coverage-scipy.md    the same for SciPy, from `tests/scipy_tables.py`
+    mistakes.md          common mistakes, and what fgrad says to them, from `tests/test_mistakes.py`
+
+`docs/coverage.md`, which is written by hand, has the counts and the exceptions. The tests compare it with the tables.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+from mkdocs.structure.files import File, Files
 
-import coverage_table as table  # noqa: E402  # found by the line above
-import scipy_tables  # noqa: E402
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+import coverage_table as table  # found by the line above
+import scipy_tables
+import test_mistakes
 
 INTRODUCTION = """\
 # What fgrad does with each function of NumPy
 
 Every public function of `numpy`, `numpy.linalg`, `numpy.fft` and `numpy.emath` of NumPy 2.4 and 2.5 has a row here,
-and so have the methods of arrays and of ufuncs. `tools/coverage.py` writes this page from `tests/coverage_table.py`.
-The tests make every call of that table: {calls} calls, of which {complex} with complex numbers, too.
+and so have the methods of arrays and of ufuncs. The page is made of `tests/coverage_table.py`, and the tests make every
+call of that table: {calls} calls, of which {complex} with complex numbers, too.
 
 {counts}
 
@@ -45,17 +51,17 @@ The functions of `scipy.special` are ufuncs, and work on tensors as they are: `s
 there is `fgrad.scipy`, with SciPy's names and arguments; on plain arrays its functions are SciPy's. A function of SciPy
 itself that takes plain arrays alone raises when it meets a traced tensor, and names the one to write.
 
-`tools/coverage.py` writes this page from `tests/scipy_tables.py`. The tests make every call: {calls} calls, of which
-{complex} with complex numbers, too. They compare values with SciPy's, reverse with forward mode, both with finite
-differences to second order, a batch with a loop, and single with double precision; where differences are too coarse,
-in tails and near poles, the reference is `mpmath` with 50 digits, or a closed form.
+The page is made of `tests/scipy_tables.py`, and the tests make every call: {calls} calls, of which {complex} with
+complex numbers, too. They compare values with SciPy's, reverse with forward mode, both with finite differences to
+second order, a batch with a loop, and single with double precision; where differences are too coarse, in tails and near
+poles, the reference is `mpmath` with 50 digits, or a closed form.
 
 {counts}
 
 Of the {unary} ufuncs of `scipy.special` with one argument {unary_done} are differentiated, of the {several} with
 several arguments {several_done}, in at least one. The words and columns are those of
-[the page for NumPy](coverage.md). An argument that the remark calls without closed form raises an error where it is
-traced.
+[the page for NumPy](coverage-numpy.md). An argument that the remark calls without closed form raises an error where it
+is traced.
 """
 
 BY_RULE = """\
@@ -73,23 +79,35 @@ These are no functions, and follow rules:
 """
 
 
-def page() -> str:
-    """Return the text of the page."""
+def page_of_numpy() -> str:
+    """Return the text of the page about NumPy."""
     calls = [call for row in table.rows() for call in row.calls]
     introduction = INTRODUCTION.format(
-        calls=len(calls), complex=sum(call.complex for call in calls), counts="\n".join(count_lines())
+        calls=len(calls),
+        complex=sum(call.complex for call in calls),
+        counts="\n".join(count_lines(table.counts())),
     )
     sections = [section(area, rows) for area, rows in table.AREAS.items()]
     return "\n".join([introduction, *sections, BY_RULE])
 
 
-def count_lines() -> Iterator[str]:
+def count_lines(counts: dict[str, dict[str, int]]) -> Iterator[str]:
     """Yield the table of how many names are of each class."""
     yield f"| | {' | '.join(table.CLASSES)} |"
     yield "| --- |" + " ---: |" * len(table.CLASSES)
-    for module, numbers in table.counts().items():
+    for module, numbers in counts.items():
         name = module if module == "operators" else f"`{module}`"
         yield f"| {name} | {' | '.join(str(numbers[kind]) for kind in table.CLASSES)} |"
+
+
+def exception_lines(rows: Iterable[table.Row], kind: str) -> Iterator[str]:
+    """Yield a table's lines about the names of one class, by what the rows remark."""
+    names: dict[str, list[str]] = {}
+    for row in rows:
+        if row.kind == kind:
+            names.setdefault(row.remark, []).extend(row.names)
+    for remark, found in names.items():
+        yield f"| {remark} | {', '.join(f'`{name}`' for name in found)} |"
 
 
 def section(area: str, rows: list[table.Row]) -> str:
@@ -143,13 +161,10 @@ def page_of_scipy() -> str:
         for name in row.names
     }
     unary, several = scipy_tables.ufuncs([1]), scipy_tables.ufuncs(range(2, 10))
-    counts = [f"| | {' | '.join(table.CLASSES)} |", "| --- |" + " ---: |" * len(table.CLASSES)]
-    for area, numbers in scipy_tables.counts().items():
-        counts.append(f"| `{area}` | {' | '.join(str(numbers[kind]) for kind in table.CLASSES)} |")
     introduction = OF_SCIPY.format(
         calls=len(calls),
         complex=sum(call.complex for call in calls),
-        counts="\n".join(counts),
+        counts="\n".join(count_lines(scipy_tables.counts())),
         unary=len(unary),
         unary_done=len(unary & differentiated),
         several=len(several),
@@ -158,11 +173,15 @@ def page_of_scipy() -> str:
     return "\n".join([introduction, *(section(area, rows) for area, rows in scipy_tables.AREAS.items())])
 
 
-def main() -> None:
-    """Write the pages."""
-    (ROOT / "docs" / "coverage.md").write_text(page(), encoding="utf-8")
-    (ROOT / "docs" / "coverage-scipy.md").write_text(page_of_scipy(), encoding="utf-8")
+PAGES = {
+    "coverage-numpy.md": page_of_numpy,
+    "coverage-scipy.md": page_of_scipy,
+    "mistakes.md": test_mistakes.page,
+}
 
 
-if __name__ == "__main__":
-    main()
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages to those that lie in `docs`."""
+    for name, page in PAGES.items():
+        files.append(File.generated(config, name, content=page()))
+    return files

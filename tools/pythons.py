@@ -1,0 +1,89 @@
+"""Run the tests that depend on Python itself on every other Python of this machine: `make test-pythons`.
+
+They are looked for on the PATH and among pyenv's versions, one for each minor version from 3.11 on. Each gets a virtual
+environment of its own, such as `.venv-3.13`, with what the extra `test` names.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+OLDEST, NEWEST = 11, 15
+TESTS = ("errors", "gradient_functions", "tape", "composition", "edges", "mistakes")
+"""The tests of what looks at code, frames, tracebacks and signatures, which differ between Pythons."""
+
+ASK = """
+import ensurepip, sys
+assert sys.implementation.name == "cpython" and sys.version_info[3] == "final" and not sys.abiflags
+print(sys.version_info[1])
+"""
+"""What a Python 3 is asked: whether it can make environments, is a release of the usual kind, and its version."""
+
+
+def candidates() -> Iterator[Path]:
+    """Yield where a Python may be."""
+    for minor in range(OLDEST, NEWEST + 1):
+        for folder in os.get_exec_path():
+            found = shutil.which(f"python3.{minor}", path=folder)
+            if found:
+                yield Path(found)
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    yield from sorted(pyenv.glob("versions/3.*/bin/python"))
+
+
+def minor_version(python: Path) -> int | None:
+    """Return the minor version of a Python that serves; None of any other, and of a shim that runs nothing."""
+    try:
+        answer = subprocess.run([python, "-c", ASK], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return int(answer.stdout) if answer.returncode == 0 else None
+
+
+def others() -> dict[int, Path]:
+    """Return the other Pythons by their minor version."""
+    found: dict[int, Path] = {}
+    for python in candidates():
+        minor = minor_version(python)
+        if minor is not None and OLDEST <= minor <= NEWEST and minor != sys.version_info[1]:
+            found.setdefault(minor, python)
+    return dict(sorted(found.items()))
+
+
+def environment(python: Path, minor: int) -> Path:
+    """Return the Python of an environment, which is made if it is not there or older than pyproject.toml."""
+    folder = ROOT / f".venv-3.{minor}"
+    inside, ready = folder / "bin" / "python", folder / "ready"
+    if not ready.exists() or ready.stat().st_mtime < (ROOT / "pyproject.toml").stat().st_mtime:
+        subprocess.run([python, "-m", "venv", "--clear", folder], check=True)
+        install: list[str | Path] = [inside, "-m", "pip", "install", "--quiet", "--no-compile", "--editable", ".[test]"]
+        subprocess.run(install, check=True, cwd=ROOT)
+        ready.touch()
+    return inside
+
+
+def main() -> int:
+    """Run the tests on each Python, and return 1 if any has failed."""
+    pythons = others()
+    if not pythons:
+        print("no other Python from 3.11 on was found")
+    failed = []
+    for minor, python in pythons.items():
+        print(f"Python 3.{minor}: {python}", flush=True)
+        command: list[str | Path] = [environment(python, minor), "-m", "pytest", "-q", "-n", "2"]
+        command += [f"tests/test_{name}.py" for name in TESTS]
+        if subprocess.run(command, cwd=ROOT).returncode:
+            failed.append(f"3.{minor}")
+    if failed:
+        print(f"failed on Python {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
