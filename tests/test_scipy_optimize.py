@@ -366,6 +366,384 @@ def test_curve_fit_takes_what_scipys_does():
         optimize.curve_fit(lambda t, *p: t, t, y)
 
 
+# Least squares: the cost, losses, bounds
+
+
+TIGHT = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15}
+SPOILED = np.array([2.1, 1.0, 0.9, 1.6, 0.3, 0.35, 0.1, 0.2])
+STEPS = np.arange(8) / 3
+
+
+def saturating(z: Any) -> Any:
+    """A loss of one's own, that of Geman and McClure."""
+    return np.stack([z / (1 + z), 1 / (1 + z) ** 2, -2 / (1 + z) ** 3])
+
+
+LOSSES = ["linear", "soft_l1", "huber", "cauchy", "arctan", saturating]
+
+
+def fall(p: Any, shift: Any) -> Any:
+    """Residuals that depend on a number in a nonlinear way."""
+    return p[0] * np.exp(-p[1] * STEPS) + 0.3 * np.sin(shift * STEPS) - SPOILED
+
+
+def differences(f: Any, x: float, step: float) -> tuple[Any, Any]:
+    """Return the first and the second derivative of a function of a number, by central differences."""
+    ahead, here, behind = (np.asarray(f(x + k * step)) for k in (1, 0, -1))
+    return (ahead - behind) / (2 * step), (ahead - 2 * here + behind) / step**2
+
+
+def fields(found: Any) -> Any:
+    return np.concatenate([found.x, found.fun, np.reshape(found.cost, (1,))])
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_cost_and_the_solution_of_every_loss(loss):
+    def with_library(library: Any) -> Any:
+        def found(shift: Any) -> Any:
+            return library.least_squares(fall, [1.0, 1.0], loss=loss, f_scale=0.2, args=(shift,), **TIGHT)
+
+        return found
+
+    ours, scipys = with_library(optimize), with_library(scipy.optimize)
+    by_shift = fg.jacfwd(lambda shift: fields(ours(shift)))
+    first, second = differences(lambda shift: fields(scipys(shift)), 0.4, 1e-3)
+    np.testing.assert_allclose(by_shift(0.4), first, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(fg.jacobian(by_shift)(0.4), differences(by_shift, 0.4, 1e-3)[0], rtol=1e-3, atol=1e-4)
+    by_cost = fg.grad(lambda shift: ours(shift).cost)
+    assert float(by_cost(0.4)) == pytest.approx(first[-1], rel=1e-4)
+    assert float(fg.grad(by_cost)(0.4)) == pytest.approx(second[-1], rel=1e-4)
+    values = fg.jvp(lambda shift: fields(ours(shift)), (0.4,), (1.0,))[0]
+    np.testing.assert_allclose(values, fields(scipys(0.4)), rtol=1e-8, atol=1e-9)
+    assert float(values[-1]) == pytest.approx(scipys(0.4).cost, rel=1e-13)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_example_of_a_batch_has_its_own_cost(loss):
+    shifts = np.array([0.2, 0.4, 0.7])
+
+    def found(shift: Any) -> Any:
+        return optimize.least_squares(fall, [1.0, 1.0], loss=loss, f_scale=0.2, args=(shift,), **TIGHT)
+
+    costs, residuals, slopes = fg.vmap(lambda shift: (found(shift).cost, found(shift).fun, found(shift).grad))(shifts)
+    by_shift = fg.vmap(fg.grad(lambda shift: found(shift).cost))(shifts)
+    for i, shift in enumerate(shifts):
+        alone = found(shift)
+        np.testing.assert_allclose(costs[i], alone.cost, rtol=1e-12)
+        np.testing.assert_allclose(residuals[i], alone.fun, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(slopes[i], alone.grad, atol=1e-9)
+        np.testing.assert_allclose(by_shift[i], fg.grad(lambda shift: found(shift).cost)(shift), rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["trf", "dogbox"])
+@pytest.mark.parametrize("loss", ["linear", "soft_l1", "huber", saturating])
+@pytest.mark.parametrize(("lower", "upper"), [(0.0, 0.3), (2.5, 5.0), (0.0, 5.0), (-np.inf, 0.3), (2.5, np.inf)])
+def test_bounds_decide_where_they_hold_the_minimum_back(loss, lower, upper, method):
+    """The other unknown is free, and depends on the bound of its neighbor."""
+    options = {"loss": loss, "f_scale": 0.2, "method": method, "args": (0.4,), **TIGHT}
+    start = [1.0, min(max(0.6, lower + 0.1), upper - 0.1)]
+
+    def ours(lower: Any, upper: Any) -> Any:
+        bounds = np.stack([-np.inf, lower]), np.stack([np.inf, upper])
+        return fields(optimize.least_squares(fall, start, bounds=bounds, **options))
+
+    def scipys(lower: Any, upper: Any) -> Any:
+        return fields(scipy.optimize.least_squares(fall, start, bounds=([-np.inf, lower], [np.inf, upper]), **options))
+
+    by_lower, by_upper = fg.jacobian(ours, argnums=(0, 1))(lower, upper)
+    np.testing.assert_allclose([by_lower[1], by_upper[1]], [lower == 2.5, upper == 0.3], atol=1e-6)
+    expected = differences(lambda b: scipys(b, upper), lower, 1e-4)[0] if np.isfinite(lower) else 0
+    np.testing.assert_allclose(by_lower, np.broadcast_to(expected, 11), atol=1e-4)
+    expected = differences(lambda b: scipys(lower, b), upper, 1e-4)[0] if np.isfinite(upper) else 0
+    np.testing.assert_allclose(by_upper, np.broadcast_to(expected, 11), atol=1e-4)
+
+
+def test_second_derivatives_at_a_bound():
+    def cost(limit: Any) -> Any:
+        return optimize.least_squares(fall, [1.0, 0.2], bounds=([0.0, 0.0], np.stack([9.0, limit])), args=(0.4,)).cost
+
+    def scipys(limit: float) -> Any:
+        bounds = [0.0, 0.0], [9.0, limit]
+        return scipy.optimize.least_squares(fall, [1.0, 0.2], bounds=bounds, args=(0.4,), **TIGHT).cost
+
+    first, second = differences(scipys, 0.3, 1e-3)
+    assert float(fg.grad(cost)(0.3)) == pytest.approx(first, rel=1e-5)
+    assert float(fg.grad(fg.grad(cost))(0.3)) == pytest.approx(second, rel=1e-4)
+    assert float(fg.jvp(fg.grad(cost), (0.3,), (1.0,))[1]) == pytest.approx(second, rel=1e-4)
+
+
+def nearest(limits: Any, **options: Any) -> Any:
+    """The point within bounds next to (2, -2)."""
+    return optimize.least_squares(lambda x: x - np.array([2.0, -2.0]), [0.2, 0.1], bounds=limits, **options).x
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        (lambda a: (-np.inf, a), [1, 0]),
+        (lambda a: (-a, np.inf), [0, -1]),
+        (lambda a: (-a, a), [1, -1]),
+        (lambda a: (-5.0, 5 * a), [0, 0]),
+        (lambda a: ([-9, -1], a * np.ones(2)), [1, 0]),
+        (lambda a: (np.stack([-9.0, -a]), np.inf), [0, -1]),
+        (lambda a: scipy.optimize.Bounds(-a, a), [1, -1]),
+        (lambda a: scipy.optimize.Bounds([-9, -9], a * np.ones(2)), [1, 0]),
+        (lambda a: scipy.optimize.Bounds(ub=a), [1, 0]),
+    ],
+)
+def test_all_forms_of_bounds(limits, expected):
+    np.testing.assert_allclose(fg.jacobian(lambda a: nearest(limits(a)))(1.0), expected, atol=1e-7)
+    np.testing.assert_allclose(fg.jacfwd(lambda a: nearest(limits(a)))(1.0), expected, atol=1e-7)
+    batch = fg.vmap(lambda a: nearest(limits(a)))(np.array([0.5, 1.0]))
+    np.testing.assert_allclose(batch, [nearest(limits(0.5)), nearest(limits(1.0))], atol=1e-9)
+
+
+def test_bounds_of_unknowns_in_a_container():
+    def found(limit: Any) -> Any:
+        lower, upper = {"a": 0.0, "b": np.zeros(2)}, {"b": np.stack([limit, 9.0]), "a": limit}
+        return optimize.least_squares(
+            lambda p: {"x": p["a"] - 3.0, "y": p["b"] - 2.0}, {"b": np.full(2, 0.1), "a": 0.1}, bounds=(lower, upper)
+        )
+
+    result = found(1.0)
+    assert result.fun == pytest.approx([-2, -1, 0], abs=1e-6)
+    by_limit = fg.jacobian(lambda limit: (found(limit).x, found(limit).fun))(1.0)
+    np.testing.assert_allclose(by_limit[0]["a"], 1)
+    np.testing.assert_allclose(by_limit[0]["b"], [1, 0], atol=1e-8)
+    np.testing.assert_allclose(by_limit[1], [1, 1, 0], atol=1e-8)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3, 1e6])
+def test_the_units_do_not_matter_to_what_a_bound_holds_back(unit):
+    def found(limit: Any) -> Any:
+        residuals = lambda p: unit * (fall(p * np.array([1 / unit, 1.0]), 0.4))  # noqa: E731
+        upper = np.stack([limit * unit, 5.0])
+        return optimize.least_squares(residuals, [0.5 * unit, 0.6], bounds=(0, upper)).x / np.array([unit, 1.0])
+
+    def scipys(limit: float) -> Any:
+        return scipy.optimize.least_squares(fall, [0.5, 0.6], bounds=(0, [limit, 5.0]), args=(0.4,), **TIGHT).x
+
+    if unit >= 1:  # below, SciPy stops before it is there
+        np.testing.assert_allclose(fg.jacobian(found)(1.0), differences(scipys, 1.0, 1e-4)[0], rtol=1e-3, atol=1e-5)
+    else:
+        with pytest.raises(errors.ConvergenceError, match="is none: its residuals"):
+            fg.jacobian(found)(1.0)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_scale_of_a_loss_and_arguments_by_name_are_differentiated(loss):
+    def with_library(library: Any) -> Any:
+        def found(scale: Any, shift: Any) -> Any:
+            options = {"loss": loss, "f_scale": scale, "kwargs": {"shift": shift}}
+            return fields(library.least_squares(fall, [1.0, 1.0], **options, **TIGHT))
+
+        return found
+
+    ours, scipys = with_library(optimize), with_library(scipy.optimize)
+    by_scale, by_shift = fg.jacobian(ours, argnums=(0, 1))(0.2, 0.4)
+    np.testing.assert_allclose(by_scale, differences(lambda s: scipys(s, 0.4), 0.2, 1e-3)[0], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(by_shift, differences(lambda s: scipys(0.2, s), 0.4, 1e-3)[0], rtol=1e-3, atol=1e-4)
+    if loss == "linear":
+        assert not np.any(by_scale)
+
+
+def test_a_loss_that_depends_on_a_traced_value():
+    def power(a: Any) -> Any:
+        def loss(z: Any) -> Any:
+            grown = 1 + z
+            return np.stack([(grown**a - 1) / a, grown ** (a - 1), (a - 1) * grown ** (a - 2)])
+
+        return loss
+
+    def with_library(library: Any) -> Any:
+        return lambda a: fields(library.least_squares(fall, [1.0, 1.0], loss=power(a), args=(0.4,), **TIGHT))
+
+    first, second = differences(with_library(scipy.optimize), 0.4, 1e-3)
+    by_a = fg.jacobian(with_library(optimize))
+    np.testing.assert_allclose(by_a(0.4), first, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(fg.jacobian(by_a)(0.4), differences(by_a, 0.4, 1e-3)[0], rtol=1e-3, atol=1e-4)
+    assert float(fg.jacobian(by_a)(0.4)[-1]) == pytest.approx(second[-1], rel=1e-3)
+    batch = fg.vmap(with_library(optimize))(np.array([0.4, 0.8]))
+    np.testing.assert_allclose(batch[1], with_library(optimize)(0.8), rtol=1e-9, atol=1e-12)
+
+    def kept(z: Any) -> Any:
+        rho = np.empty((3, z.size))
+        rho[0], rho[1], rho[2] = saturating(z)
+        return rho
+
+    assert optimize.least_squares(fall, [1.0, 1.0], loss=kept, args=(0.4,)).success
+    with pytest.raises(errors.ArrayConversionError, match="np.stack"):
+        fg.grad(lambda shift: optimize.least_squares(fall, [1.0, 1.0], loss=kept, args=(shift,)).cost)(0.4)
+
+
+def test_a_residual_of_zero_or_at_the_corner_of_a_loss():
+    """Huber's loss at z = 0 and z = 1, where its second derivative jumps."""
+    y = np.array([1.0, 1.2, 0.8])
+
+    def cost(y: Any) -> Any:
+        return optimize.least_squares(lambda m: m - y, [1.0], loss="huber", f_scale=0.2).cost
+
+    np.testing.assert_allclose(fg.grad(cost)(y), [0, 0.2, -0.2], atol=1e-9)
+    for loss in LOSSES:
+        exact = fg.grad(lambda y, loss=loss: optimize.least_squares(lambda m: m - y, [0.5], loss=loss).cost)
+        np.testing.assert_allclose(exact(np.ones(3)), np.zeros(3), atol=1e-7)
+
+
+def test_data_in_single_precision_and_a_start_of_integers():
+    y = SPOILED.astype(np.float32)
+
+    def cost(y: Any) -> Any:
+        return optimize.least_squares(lambda p: p[0] * np.exp(-p[1] * STEPS) - y, [1, 1], loss="cauchy").cost
+
+    found = fg.grad(cost)(y)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, fg.grad(cost)(y.astype(float)), rtol=1e-4)
+
+
+def test_unknown_losses_are_scipys_errors():
+    for loss in ("cubic", None):
+        with pytest.raises(ValueError, match="`loss` must be one of"):
+            optimize.least_squares(fall, [1.0, 1.0], loss=loss, args=(0.4,))
+
+
+def decaying(t: Any, height: Any, rate: Any) -> Any:
+    return height * np.exp(-rate * t)
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(0.0, 0.3), (2.5, 5.0), (0.0, 5.0)])
+def test_a_fit_is_differentiated_by_its_bounds(lower, upper):
+    def ours(lower: Any, upper: Any) -> Any:
+        bounds = np.stack([0.0, lower]), np.stack([9.0, upper])
+        found, covariance = optimize.curve_fit(decaying, STEPS, SPOILED, bounds=bounds, **TIGHT)
+        return np.concatenate([found, np.reshape(covariance, -1)])
+
+    def scipys(lower: Any, upper: Any) -> Any:
+        bounds = [0.0, lower], [9.0, upper]
+        found, covariance = scipy.optimize.curve_fit(decaying, STEPS, SPOILED, bounds=bounds, **TIGHT)
+        return np.concatenate([found, np.reshape(covariance, -1)])
+
+    np.testing.assert_allclose(ours(lower, upper), scipys(lower, upper), rtol=1e-5)
+    by_lower, by_upper = fg.jacobian(ours, argnums=(0, 1))(lower, upper)
+    np.testing.assert_allclose([by_lower[1], by_upper[1]], [lower == 2.5, upper == 0.3], atol=1e-6)
+    expected = differences(lambda b: scipys(b, upper), lower, 1e-4)[0]
+    np.testing.assert_allclose(by_lower, expected, rtol=1e-3, atol=1e-4)
+    expected = differences(lambda b: scipys(lower, b), upper, 1e-4)[0]
+    np.testing.assert_allclose(by_upper, expected, rtol=1e-3, atol=1e-4)
+    batch = fg.vmap(lambda b: ours(lower, b))(np.array([upper, upper + 0.05]))
+    np.testing.assert_allclose(batch, [ours(lower, upper), ours(lower, upper + 0.05)], rtol=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_fit_with_a_loss(loss):
+    """The parameters are those of the loss, and not of the sum of squares; so is the covariance."""
+
+    def with_library(library: Any) -> Any:
+        def found(shift: Any, scale: Any) -> Any:
+            y = SPOILED + 0.1 * np.sin(shift * STEPS)
+            options = {"loss": loss, "f_scale": scale, "method": "trf", **TIGHT}
+            found, covariance = library.curve_fit(decaying, STEPS, y, **options)
+            return np.concatenate([found, np.reshape(covariance, -1)])
+
+        return found
+
+    ours, scipys = with_library(optimize), with_library(scipy.optimize)
+    np.testing.assert_allclose(ours(0.4, 0.2), scipys(0.4, 0.2), rtol=1e-5)
+    by_shift, by_scale = fg.jacobian(ours, argnums=(0, 1))(0.4, 0.2)
+    expected = differences(lambda shift: scipys(shift, 0.2), 0.4, 1e-4)[0]
+    np.testing.assert_allclose(by_shift, expected, rtol=1e-3, atol=1e-4)
+    expected = differences(lambda scale: scipys(0.4, scale), 0.2, 1e-4)[0]
+    np.testing.assert_allclose(by_scale, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_every_fit_of_a_batch_has_its_own_covariance_and_report():
+    data = np.stack([SPOILED, SPOILED + 0.1 * np.cos(STEPS), SPOILED[::-1].copy()])
+    reports = []
+
+    def fit(y: Any) -> Any:
+        found, covariance, *report = optimize.curve_fit(decaying, STEPS, y, full_output=True)
+        reports.append(report)
+        return found, covariance
+
+    found, covariances = fg.vmap(fit)(data)
+    infos, messages, flags = reports[0]
+    for i, y in enumerate(data):
+        alone, covariance, info, message, flag = optimize.curve_fit(decaying, STEPS, y, full_output=True)
+        np.testing.assert_allclose(found[i], alone, rtol=1e-9)
+        np.testing.assert_allclose(covariances[i], covariance, rtol=1e-7)
+        assert (infos[i]["nfev"], messages[i], flags[i]) == (info["nfev"], message, flag)
+
+
+def test_a_batch_with_a_covariance_that_cannot_be_estimated_raises():
+    def fit(y: Any) -> Any:
+        return optimize.curve_fit(lambda t, a, b: a + b * t, np.array([0.0, 1.0]), y)[1]
+
+    with pytest.warns(scipy.optimize.OptimizeWarning), pytest.raises(errors.UnsupportedError, match="of one fit of a"):
+        fg.vmap(fit)(np.array([[1.0, 2.0], [2.0, 3.0]]))
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        lambda a: scipy.optimize.LinearConstraint(np.ones((1, 2)), a, np.inf),
+        lambda a: scipy.optimize.LinearConstraint(a * np.ones((1, 2)), 1.0, np.inf),
+        lambda a: [scipy.optimize.NonlinearConstraint(np.sum, 0.0, a)],
+        lambda a: {"type": "ineq", "fun": lambda x: x[0] - a},
+        lambda a: {"type": "ineq", "fun": lambda x, a: x[0] - a, "args": (a,)},
+    ],
+)
+def test_a_minimum_under_constraints_is_not_differentiated(constraint):
+    def found(a: Any) -> Any:
+        return optimize.minimize(lambda x: np.sum(x**2), [1.0, 1.0], constraints=constraint(a)).x[0]
+
+    with pytest.raises(errors.UnsupportedError, match="under constraints is not differentiated"):
+        fg.grad(found)(1.0)
+
+
+def test_bounds_beside_constraints_are_not_differentiated():
+    above = {"type": "ineq", "fun": lambda x: x[0] - 0.5}
+
+    def found(limit: Any) -> Any:
+        return optimize.minimize(lambda x: np.sum(x**2), [3.0], bounds=[(limit, 9.0)], constraints=above).x[0]
+
+    with pytest.raises(errors.UnsupportedError, match="under constraints is not differentiated"):
+        fg.grad(found)(1.0)
+
+
+def test_the_gradient_of_a_minimum_at_a_bound_is_differentiated():
+    """It is what the bound costs: 2 (limit - a)."""
+
+    def slope(limit: Any) -> Any:
+        return optimize.minimize(lambda x: np.sum((x - 3.0) ** 2), [0.1], bounds=[(0.0, limit)]).jac
+
+    np.testing.assert_allclose(slope(1.0), [-4], atol=1e-7)
+    np.testing.assert_allclose(fg.jacobian(slope)(1.0), [2])
+    np.testing.assert_allclose(fg.vmap(slope)(np.array([1.0, 2.0])), [[-4], [-2]], atol=1e-7)
+    in_container = fg.vmap(lambda a: optimize.minimize(lambda p: (p["x"] - a) ** 4 + a * p["x"], {"x": 0.0}).jac["x"])
+    np.testing.assert_allclose(in_container(np.array([1.0, 2.0])), [0, 0], atol=1e-4)
+
+
+def test_the_unit_of_a_function_does_not_matter_to_what_a_bound_holds_back():
+    for unit in (1e-2, 1.0, 1e6):
+
+        def found(limit: Any, unit: float = unit) -> Any:
+            function = lambda x: unit * np.sum((x - np.array([3.0, 500.0])) ** 2)  # noqa: E731
+            return optimize.minimize(function, [0.1, 499.0], bounds=[(0.0, limit), (0.0, 1000.0)]).x
+
+        np.testing.assert_allclose(fg.jacobian(found)(1.0), [1, 0], atol=1e-6)
+
+
+def test_minima_of_one_number_in_a_batch_have_their_own_values():
+    def found(a: Any) -> Any:
+        return optimize.minimize_scalar(lambda x: (x - a) ** 2 + a, bounds=(0.0, 5.0))
+
+    np.testing.assert_allclose(fg.vmap(lambda a: found(a).fun)(np.array([1.0, 2.0])), [1, 2], atol=1e-7)
+    reports = []
+    fg.vmap(lambda a: reports.append(found(a)) or a)(np.array([1.0, 2.0]))
+    assert reports[0].success
+    assert len(reports[0].message) == 2
+    assert "nfev" not in reports[0]
+
+
 # Errors
 
 

@@ -13,6 +13,8 @@ from scipy.optimize import OptimizeResult
 from fgrad import errors
 from fgrad.core.tensor import BOXES, boxed, settle
 from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.ops.tracing import example_of
+from fgrad.rules.closures import followers
 from fgrad.rules.implicit import TOLERANCE, solved
 from fgrad.rules.vectors import raveled
 from fgrad.transforms.calls import name_of
@@ -32,6 +34,18 @@ def result_from(fields: dict[str, Any]) -> OptimizeResult:
     """Return a result of SciPy's kind."""
     result: OptimizeResult = SCIPYS.OptimizeResult(fields)
     return result
+
+
+def result_of(found: list[Any], **fields: Any) -> OptimizeResult:
+    """Return SciPy's result with some fields in place of its own.
+
+    Of the results for a batch these fields alone, whether all have succeeded, and all messages: what else is in
+    them belongs to one example.
+    """
+    if len(found) == 1:
+        return result_from({**found[0], **fields})
+    messages = [each.message for each in found]
+    return result_from({"success": all(each.success for each in found), "message": messages, **fields})
 
 
 def as_tuple(args: Any) -> tuple[Any, ...]:
@@ -62,6 +76,38 @@ def _widened(leaf: Any) -> Any:
 def is_vector(x: Any) -> bool:
     """Return whether unknowns are what SciPy itself takes: one real array with one axis."""
     return hasattr(x, "dtype") and x.dtype.kind == "f" and len(x.shape) == 1
+
+
+def limits_of(bounds: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Return the lower and the upper bound of each unknown, as vectors.
+
+    Args:
+        bounds: a pair, each a number for all or a container with a number for each; or SciPy's `Bounds`.
+        shape: of the unknowns as a vector.
+    """
+    lower, upper = (bounds.lb, bounds.ub) if isinstance(bounds, SCIPYS.Bounds) else bounds
+    return _spread(lower, shape), _spread(upper, shape)
+
+
+def _spread(limit: Any, shape: tuple[int, ...]) -> Any:
+    vector = raveled(limit)[0] * 1.0
+    return np.broadcast_to(vector, shape) * 1.0 if vector.shape == (1,) else vector
+
+
+def is_bounded(limits: tuple[Any, Any]) -> bool:
+    """Return whether bounds may hold a minimum back; traced ones may."""
+    return any(followers([limit]) or np.isfinite(example_of(limit)).any() for limit in limits)
+
+
+def held_within(vector: Any, slope: Any, curvature: Any, limits: tuple[Any, Any]) -> Any:
+    """Return what is zero at a minimum within bounds: the slope, but where a bound holds the minimum back.
+
+    There it is how far the unknown is from the bound, which then decides. A bound holds an unknown back if it is
+    nearer than the minimum without it, as far as the slope and the curvature tell; so the units do not matter.
+    """
+    lower, upper = limits
+    ahead = vector - slope / np.where(curvature > 0, curvature, 1.0)
+    return np.where(ahead <= lower, vector - lower, np.where(ahead >= upper, vector - upper, slope))
 
 
 class Search:
@@ -132,10 +178,7 @@ class Search:
 
     def result(self, **fields: Any) -> OptimizeResult:
         """Return SciPy's result with some fields in place of its own; of a batch only those."""
-        if len(self.found) == 1:
-            return result_from({**self.found[0], **fields})
-        messages = [each.message for each in self.found]
-        return result_from({"success": self.succeeded(), "message": messages, **fields})
+        return result_of(self.found, **fields)
 
     def callback(self, callback: Any) -> Any:
         """Return what SciPy calls after each iteration, for a callback that takes the unknowns as they are."""

@@ -16,19 +16,18 @@ from fgrad.ops.tracing import example_of
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import settled
 from fgrad.rules.vectors import raveled
-from fgrad.scipy.optimize._search import SCIPYS, Search, as_tuple, result_from
+from fgrad.scipy.optimize._search import SCIPYS, Search, as_tuple, held_within, is_bounded, limits_of, result_from
 from fgrad.transforms.calls import name_of
-from fgrad.transforms.jacobians import jacobian
-from fgrad.transforms.reverse import vjp
+from fgrad.transforms.jacobians import elementwise_grad, jacobian
+from fgrad.transforms.reverse import grad, stop_gradient
 
-SLOPES: dict[str, Callable[[Any], Any]] = {
-    "linear": np.ones_like,
-    "soft_l1": lambda z: 1 / np.sqrt(1 + z),
-    "huber": lambda z: np.where(z <= 1, 1, 1 / np.sqrt(np.where(z <= 1, 1, z))),
-    "cauchy": lambda z: 1 / (1 + z),
-    "arctan": lambda z: 1 / (1 + z**2),
+LOSSES: dict[str, Callable[[Any], Any]] = {
+    "soft_l1": lambda z: 2 * (np.sqrt(1 + z) - 1),
+    "huber": lambda z: np.where(z <= 1, z, 2 * np.sqrt(np.where(z <= 1, 1, z)) - 1),
+    "cauchy": np.log1p,
+    "arctan": np.arctan,
 }
-"""The derivatives of SciPy's loss functions rho(z), by their names."""
+"""SciPy's loss functions rho(z) of squared residuals, by their names; "linear" is z."""
 
 
 def least_squares(
@@ -48,21 +47,23 @@ def least_squares(
 ) -> OptimizeResult:
     """Solve a nonlinear least-squares problem, as `scipy.optimize.least_squares`, and differentiate the solution.
 
-    It is differentiated by the implicit function theorem: by `args`, and by traced values and variables that
-    `fun` uses besides; in both modes, to any order. Its derivative by `x0` is 0.
+    It is differentiated by the implicit function theorem: by `args`, `kwargs`, `bounds`, `f_scale`, and by traced
+    values and variables that `fun` and `loss` use besides; in both modes, to any order. Its derivative by `x0`
+    is 0.
 
     Args:
         fun: `fun(x, *args, **kwargs)` returns the residuals.
         x0: where to start: a vector, or a container of arrays, which `fun` is then called with.
         jac: by default the exact Jacobian; otherwise as SciPy's.
-        bounds: `(lower, upper)`, vectors or numbers for all.
+        bounds: `(lower, upper)`, vectors or numbers for all, or `scipy.optimize.Bounds`.
         method, ftol, xtol, gtol, options: SciPy's.
-        loss, f_scale: SciPy's; a loss of one's own is written in traced functions.
+        loss, f_scale: SciPy's; a loss of one's own, `loss(z)`, is written in NumPy's functions, with `np.stack`.
         args: extra arguments, containers of arrays too.
-        kwargs: arguments by name, which are constants.
+        kwargs: arguments by name.
 
     Returns:
-        SciPy's result; `x` is nested as `x0` is. `x`, `fun` and `cost` are differentiated.
+        SciPy's result; `x` is nested as `x0` is. `x`, `fun`, `cost` and `grad` are differentiated; what else is in
+        it is not.
 
     Raises:
         ConvergenceError: a RuntimeError; SciPy has not succeeded, and something is to be differentiated.
@@ -76,34 +77,94 @@ def least_squares(
         >>> np.round(fg.grad(rate)(2.0 * np.exp(-t)), 4)
         Tensor([ 0.4074, -0.8555, -0.6846])
     """
-    given = {} if kwargs is None else kwargs
-    search = Search(lambda x, *args: fun(x, *args, **given), x0)
-    rho_slope = SLOPES[loss] if isinstance(loss, str) and loss in SLOPES else lambda z: loss(z)[1]
+    search = _LeastSquares(fun, x0, loss)
 
-    def solve(start: Any, *args: Any) -> Any:
-        function = search.on_vectors(search.function)
-        slopes = search.plain_jacobian(function, args) if jac is None else jac
+    def solve(start: Any, lower: Any, upper: Any, scale: Any, given: Any, *args: Any) -> Any:
+        function = search.on_vectors(search.residuals)
+        slopes = search.plain_jacobian(function, (given, *args)) if jac is None else jac
         if callable(jac):
             slopes = lambda vector, *_: jac(vector, *args, **given)  # noqa: E731
-        tolerances = {"ftol": ftol, "xtol": xtol, "gtol": gtol, "loss": loss, "f_scale": f_scale}
+        scipys = {"ftol": ftol, "xtol": xtol, "gtol": gtol, **search.plain_loss(scale), **options}
+        within = np.array(lower), np.array(upper)
         return SCIPYS.least_squares(
-            lambda vector: np.array(function(vector, *args)), start, slopes, bounds, method, **tolerances, **options
+            lambda vector: np.array(function(vector, given, *args)), start, slopes, within, method, **scipys
         )
 
-    def optimality(x: Any, *args: Any) -> Any:
-        vector, restore = raveled(x)
-        residuals, pullback = vjp(lambda vector: raveled(search.function(restore(vector), *args))[0], vector)
-        slope = pullback(residuals * rho_slope((residuals / f_scale) ** 2))[0]
-        return slope if is_free else vector - np.clip(vector - slope, *bounds)
-
-    is_free = bool(np.all(np.isinf(np.concatenate([np.ravel(example_of(limit)) for limit in bounds]))))
-    extra = as_tuple(args)
-    x = search.find(solve, optimality, extra)
+    limits, scale = limits_of(bounds, raveled(search.start)[0].shape), settled(f_scale) * 1.0
+    extra = (kwargs or {}, *as_tuple(args))
+    x = search.least(solve, limits, scale, extra)
     if not followers(flatten(x)[0]):
         return search.result(x=x)
-    residuals = search.function(x, *extra)
-    cost = search.found[0].cost if loss != "linear" else 0.5 * np.sum(raveled(residuals)[0] ** 2)
-    return search.result(x=x, fun=residuals, cost=cost)
+    fields = {"cost": search.cost(x, scale, extra), "grad": search.slope(x, scale, extra)}
+    return search.result(x=x, fun=raveled(search.residuals(x, *extra))[0], **fields)
+
+
+class _LeastSquares(Search):
+    """A search for what makes a loss of residuals least, within bounds."""
+
+    def __init__(self, function: Callable[..., Any], start: Any, loss: Any) -> None:
+        super().__init__(function, start)
+        self._loss = loss
+
+    def residuals(self, x: Any, given: Any, *args: Any) -> Any:
+        """Return what the user's function returns; `given` are arguments by name."""
+        return self.function(x, *args, **given)
+
+    def cost(self, x: Any, scale: Any, args: tuple[Any, ...]) -> Any:
+        """Return what is made least: half the sum of the losses."""
+        left = raveled(self.residuals(x, *args))[0]
+        if self._loss == "linear":
+            return 0.5 * np.sum(left**2)
+        return 0.5 * scale**2 * np.sum(self._rho((left / scale) ** 2))
+
+    def slope(self, x: Any, scale: Any, args: tuple[Any, ...]) -> Any:
+        """Return the gradient of the cost, as a vector."""
+        vector, restore = raveled(x)
+        return grad(lambda vector: self.cost(restore(vector), scale, args))(vector)
+
+    def weights(self, left: Any, scale: Any) -> Any:
+        """Return the weights of residuals: with them J^T J is the Hessian of the cost, but for that of the residuals.
+
+        Where a loss grows so slowly that they would not be positive they are nearly 0, as in SciPy.
+        """
+        if self._loss == "linear":
+            return np.ones_like(left)
+        z, slope = (left / scale) ** 2, elementwise_grad(self._rho)
+        return np.sqrt(np.maximum(slope(z) + 2 * z * elementwise_grad(slope)(z), np.finfo(float).eps))
+
+    def least(self, solve: Callable[..., Any], limits: tuple[Any, Any], scale: Any, args: tuple[Any, ...]) -> Any:
+        """Return what SciPy finds, differentiated.
+
+        Args:
+            solve: from a start, as a vector, both limits, the scale and arguments to SciPy's result.
+            limits: the lower and the upper bounds.
+            scale: that of the residuals in the loss.
+            args: those of `residuals`.
+        """
+
+        def optimality(x: Any, lower: Any, upper: Any, scale: Any, *args: Any) -> Any:
+            slope = self.slope(x, scale, args)
+            return held_within(raveled(x)[0], slope, self._curvature(x, args), (lower, upper)) if bounded else slope
+
+        def uses(x: Any, lower: Any, upper: Any, scale: Any, *args: Any) -> Any:
+            return self.cost(x, scale, args) if callable(self._loss) else self.residuals(x, *args)
+
+        bounded = is_bounded(limits)
+        return self.find(solve, optimality, (*limits, scale, *args), uses)
+
+    def plain_loss(self, scale: Any) -> dict[str, Any]:
+        """Return the loss as SciPy takes it, which writes into what a function of the user's returns."""
+        loss = (lambda z: np.array(self._loss(z))) if callable(self._loss) else self._loss
+        return {"loss": loss, "f_scale": float(scale)}
+
+    def _curvature(self, x: Any, args: tuple[Any, ...]) -> Any:
+        """Return that of half the sum of squares in each unknown, with which a bound is found to hold."""
+        vector, restore = raveled(stop_gradient(x))  # which bounds hold is no matter of derivatives
+        slopes = jacobian(lambda vector: raveled(self.residuals(restore(vector), *args))[0])(vector)
+        return np.sum(slopes**2, axis=0)
+
+    def _rho(self, z: Any) -> Any:
+        return self._loss(z)[0] if callable(self._loss) else LOSSES[self._loss](z)
 
 
 def curve_fit(
@@ -126,7 +187,7 @@ def curve_fit(
 
     The Jacobian is exact. What SciPy has found is refined by steps of the method of Gauss and Newton until
     they do not lower the sum of squares any more, and the covariance is computed at that very point. The
-    parameters and their covariance are differentiated by the data, their errors, and by what else `f` uses.
+    parameters and their covariance are differentiated by the data, their errors, `bounds`, and what else `f` uses.
 
     Args:
         f: `f(xdata, *parameters)` returns an array of the shape of `ydata`.
@@ -135,14 +196,15 @@ def curve_fit(
         p0: where to start, a number for each parameter; by default ones, or within the bounds.
         sigma: standard errors of `ydata`, of shape `(M,)`, or their covariance matrix.
         absolute_sigma: whether `sigma` has the unit of `ydata`; otherwise it is scaled to fit the residuals.
-        check_finite, method, nan_policy, options: SciPy's.
-        bounds: `(lower, upper)`, vectors or numbers for all.
+        check_finite, method, nan_policy, options: SciPy's, with `loss` and `f_scale` as those of `least_squares`.
+        bounds: `(lower, upper)`, vectors or numbers for all, or `scipy.optimize.Bounds`.
         jac: not needed; as SciPy's.
         full_output: return SciPy's report, too.
 
     Returns:
         `(parameters, covariance)`, of shapes `(N,)` and `(N, N)`; with `full_output` also SciPy's `infodict`,
-        `mesg` and `ier`. Standard errors are the roots of the covariance's diagonal.
+        `mesg` and `ier`, in a batch as tuples of those of its examples. Standard errors are the roots of the
+        covariance's diagonal.
 
     Raises:
         RuntimeError: SciPy has not succeeded.
@@ -166,48 +228,58 @@ def curve_fit(
         )
     if nan_policy == "omit":
         xdata, ydata, sigma = _without_nan(xdata, ydata, sigma)
-    fit = _Fit(f, p0, bounds)
-    scipys = {"check_finite": check_finite, "bounds": bounds, "method": method, "nan_policy": nan_policy, **options}
-    extra = (_as_data(xdata), settled(ydata) * 1.0, None if sigma is None else settled(sigma) * 1.0)
+    fit = _Fit(f, p0, bounds, options.get("loss", "linear"))
+    scipys = {"absolute_sigma": absolute_sigma, "check_finite": check_finite, "method": method, "jac": jac}
+    scipys = {**scipys, "nan_policy": nan_policy, **options}
+    data = (_as_data(xdata), settled(ydata) * 1.0, None if sigma is None else settled(sigma) * 1.0)
 
-    def solve(start: Any, *data: Any) -> Any:
-        return fit.solve(start, data, absolute_sigma, jac, scipys)
+    def solve(start: Any, lower: Any, upper: Any, scale: Any, *data: Any) -> Any:
+        plain_loss = {name: value for name, value in fit.plain_loss(scale).items() if name in options}
+        return fit.solve(start, (np.array(lower), np.array(upper)), data, {**scipys, **plain_loss})
 
-    parameters = fit.find(solve, fit.optimality, extra)
-    report = fit.found[0]
-    covariance = fit.covariance(parameters, extra, absolute_sigma, report.pcov)
-    return (parameters, covariance, *report.details) if full_output else (parameters, covariance)
+    scale = settled(options.get("f_scale", 1.0)) * 1.0
+    parameters = fit.least(solve, fit.limits, scale, data)
+    covariance = fit.covariance(parameters, scale, data, absolute_sigma)
+    if not full_output:
+        return parameters, covariance
+    details = [result.details for result in fit.found]
+    return parameters, covariance, *(details[0] if len(details) == 1 else zip(*details, strict=True))
 
 
-class _Fit(Search):
-    """One call of `curve_fit`; its function is that of the residuals in units of their errors."""
+class _Fit(_LeastSquares):
+    """One call of `curve_fit`; its residuals are in units of their errors.
 
-    def __init__(self, model: Callable[..., Any], p0: Any, bounds: Any) -> None:
-        def residuals(p: Any, xdata: Any, ydata: Any, sigma: Any) -> Any:
-            left = np.reshape(model(xdata, *p) - ydata, -1)
-            if sigma is None:
-                return left
-            return left / sigma if sigma.ndim == 1 else np.linalg.solve(np.linalg.cholesky(sigma), left)
+    Attributes:
+        limits: the lower and the upper bounds.
+    """
 
-        self._model, self._bounds = model, bounds
-        super().__init__(residuals, _within(bounds, _number_of_parameters(model)) if p0 is None else p0)
-        self._is_free = bool(np.all(np.isinf(np.concatenate([np.ravel(limit) for limit in bounds]))))
+    def __init__(self, model: Callable[..., Any], p0: Any, bounds: Any, loss: Any) -> None:
+        count = _number_of_parameters(model) if p0 is None else raveled(p0)[0].size
+        self.limits = limits_of(bounds, (count,))
+        super().__init__(model, _within(*self.limits) if p0 is None else p0, loss)
 
-    def solve(self, p0: Any, data: tuple[Any, ...], absolute_sigma: bool, jac: Any, options: dict[str, Any]) -> Any:
+    def residuals(self, p: Any, xdata: Any, ydata: Any, sigma: Any) -> Any:
+        """Return how far the model is from the data, in units of their errors."""
+        left = np.reshape(self.function(xdata, *p) - ydata, -1)
+        if sigma is None:
+            return left
+        return left / sigma if sigma.ndim == 1 else np.linalg.solve(np.linalg.cholesky(sigma), left)
+
+    def solve(self, p0: Any, bounds: Any, data: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Let SciPy fit plain data; refine what it has found."""
         xdata, ydata, sigma = data
 
         def model(xdata: Any, *p: Any) -> Any:
-            return np.array(self._model(xdata, *p))
+            return np.array(self.function(xdata, *p))
 
         def slopes(xdata: Any, *p: Any) -> Any:
-            return np.array(jacobian(lambda p: np.reshape(self._model(xdata, *p), -1))(np.array(p)))
+            return np.array(jacobian(lambda p: np.reshape(self.function(xdata, *p), -1))(np.array(p)))
 
-        given = {name: value for name, value in options.items() if value is not None}
+        given = {"jac": slopes, **{name: value for name, value in options.items() if value is not None}}
         found, covariance, *details = SCIPYS.curve_fit(
-            model, xdata, ydata, p0, sigma, absolute_sigma, jac=jac or slopes, full_output=True, **given
+            model, xdata, ydata, p0, sigma, bounds=bounds, full_output=True, **given
         )
-        if self._is_free and np.isfinite(covariance).all():
+        if self._loss == "linear" and np.isinf(bounds).all() and np.isfinite(covariance).all():
             found = self._refined(found, data)
         return result_from({"x": found, "pcov": covariance, "details": details, "success": True})
 
@@ -219,35 +291,37 @@ class _Fit(Search):
         """
 
         def cost(p: Any) -> float:
-            return float(np.sum(np.square(self.function(p, *data))))
+            return float(np.sum(np.square(self.residuals(p, *data))))
 
         length, highest = float("inf"), cost(p) * (1 + 1e-9)
         for _ in range(50):
-            slopes = np.array(jacobian(lambda p: self.function(p, *data))(p))
+            slopes = np.array(jacobian(lambda p: self.residuals(p, *data))(p))
             units = np.linalg.norm(slopes, axis=0)
-            step = np.linalg.lstsq(slopes / units, np.array(self.function(p, *data)), rcond=None)[0]
+            step = np.linalg.lstsq(slopes / units, np.array(self.residuals(p, *data)), rcond=None)[0]
             if not np.linalg.norm(step) < length or not cost(p - step / units) <= highest:
                 return p
             p, length = p - step / units, float(np.linalg.norm(step))
         return p
 
-    def optimality(self, p: Any, *data: Any) -> Any:
-        """Return the gradient of half the sum of squares; at a bound, how far it goes beyond."""
-        residuals, pullback = vjp(lambda p: self.function(p, *data), p)
-        slope = pullback(residuals)[0]
-        return slope if self._is_free else p - np.clip(p - slope, *self._bounds)
+    def covariance(self, p: Any, scale: Any, data: tuple[Any, ...], absolute_sigma: bool) -> Any:
+        """Return (J^T J)^-1 by the QR factors of J with columns of length 1, scaled to fit the residuals.
 
-    def covariance(self, p: Any, data: tuple[Any, ...], absolute_sigma: bool, scipys: Any) -> Any:
-        """Return (J^T J)^-1 by the QR factors of J with columns of length 1, scaled to fit the residuals."""
-        if not np.isfinite(scipys).all():
-            return scipys
-        slopes = jacobian(lambda p: self.function(p, *data))(p)
+        Where SciPy finds that the data do not determine it, SciPy's.
+        """
+        if not all(np.isfinite(result.pcov).all() for result in self.found):
+            if len(self.found) > 1:
+                raise errors.UnsupportedError(
+                    "fgrad.scipy.optimize.curve_fit: the covariance of one fit of a batch cannot be estimated.\n"
+                    "Fit the examples in a loop, and see which."
+                )
+            return self.found[0].pcov
+        left = self.residuals(p, *data)
+        slopes = self.weights(left, scale)[:, None] * jacobian(lambda p: self.residuals(p, *data))(p)
         lengths = np.sqrt(np.sum(slopes**2, axis=0))
         root = np.linalg.inv(np.linalg.qr(slopes / lengths, mode="r")) / lengths[:, None]
         product = root @ np.transpose(root)
         if not absolute_sigma:
-            left = self.function(p, *data)
-            product = product * (np.sum(left**2) / (left.size - p.size))
+            product = product * (2 * self.cost(p, scale, data) / (left.size - p.size))
         return product if followers([product]) else np.array(product)
 
 
@@ -263,9 +337,8 @@ def _number_of_parameters(model: Callable[..., Any]) -> int:
     return sum(kind in by_position for kind in kinds) - 1
 
 
-def _within(bounds: Any, count: int) -> Any:
+def _within(lower: Any, upper: Any) -> Any:
     """Return where a fit starts by itself: at ones, but in the middle of bounds, or 1 from the only one."""
-    lower, upper = (np.broadcast_to(np.asarray(limit, dtype=float), (count,)) for limit in bounds)
     start = np.where(np.isfinite(lower), lower + 1, np.where(np.isfinite(upper), upper - 1, 1.0))
     with np.errstate(invalid="ignore"):
         return np.where(np.isfinite(lower) & np.isfinite(upper), (lower + upper) / 2, start)

@@ -14,9 +14,18 @@ from fgrad.rules.closures import Closure, followers
 from fgrad.rules.implicit import solved
 from fgrad.rules.rule import settled
 from fgrad.rules.vectors import raveled
-from fgrad.scipy.optimize._search import SCIPYS, Search, as_tuple, is_vector, result_from
+from fgrad.scipy.optimize._search import (
+    SCIPYS,
+    Search,
+    as_tuple,
+    held_within,
+    is_vector,
+    limits_of,
+    result_of,
+)
+from fgrad.transforms.forward import jvp
 from fgrad.transforms.jacobians import hessian, hvp
-from fgrad.transforms.reverse import grad, value_and_grad
+from fgrad.transforms.reverse import grad, stop_gradient, value_and_grad
 
 WITHOUT_GRADIENT = {"nelder-mead", "powell", "cobyla", "cobyqa"}
 TAKE_PRODUCTS = {"newton-cg", "trust-ncg", "trust-krylov", "trust-constr"}
@@ -58,7 +67,7 @@ def minimize(
             be differentiated.
 
     Returns:
-        SciPy's result; `x` is nested as `x0` is, and so is `jac`. `fun` is differentiated, too.
+        SciPy's result; `x` is nested as `x0` is, and so is `jac`. `x`, `fun` and `jac` are differentiated.
 
     Raises:
         ConvergenceError: a RuntimeError; SciPy has not succeeded, and something is to be differentiated.
@@ -111,46 +120,52 @@ class _Minimization(Search):
         lower, upper = self._limits(bounds)
 
         def solve(start: Any, lower: Any, upper: Any, *args: Any) -> Any:
-            limits = None if bounds is None else SCIPYS.Bounds(np.array(lower), np.array(upper))
-            return self._solve(start, args, limits)
+            within = None
+            if bounds is not None:
+                within = SCIPYS.Bounds(np.array(lower), np.array(upper), getattr(bounds, "keep_feasible", False))
+            return self._solve(start, args, within)
 
         def optimality(x: Any, lower: Any, upper: Any, *args: Any) -> Any:
-            vector, restore = raveled(x)
-            slope = raveled(grad(lambda vector: self._number(restore(vector), args))(vector))[0]
-            # At a bound that holds the minimum back it is the bound that decides (a projected gradient step).
-            return slope if bounds is None else vector - np.clip(vector - slope, lower, upper)
+            slope = self._slope(x, args)
+            if bounds is None:
+                return slope
+            return held_within(raveled(x)[0], slope, self._curvature(x, slope, args), (lower, upper))
 
         def of_all(x: Any, lower: Any, upper: Any, *args: Any) -> Any:
             return self.function(x, *args)
 
         if self._constraints != ():
-            self._refuse_traced(args)
+            self._refuse_traced((lower, upper, *args), args)
         x = self.find(solve, optimality, (lower, upper, *args), of_all)
-        fields: dict[str, Any] = {"x": x}
+        found, fields = self.found[0], {"x": x}
+        has_slope = np.shape(found.get("jac")) == np.shape(found.x)
         if followers(flatten(x)[0]):
             fields["fun"] = self._number(x, args)
-        found = self.found[0]
-        if not is_vector(self.start) and np.shape(found.get("jac")) == np.shape(found.x):
+            fields |= {"jac": self.restore(self._slope(x, args))} if has_slope else {}
+        elif has_slope:
             fields["jac"] = self.restore(found.jac)
         return self.result(**fields)
 
-    def _refuse_traced(self, args: tuple[Any, ...]) -> None:
+    def _refuse_traced(self, given: tuple[Any, ...], args: tuple[Any, ...]) -> None:
         """Refuse to differentiate a minimum under constraints, by whatever they or the function depend on."""
 
         def all_values(x: Any) -> list[Any]:
             return [self.function(x, *args), *(each(x) for each in self._constraint_functions())]
 
-        if followers([*flatten(args)[0], *Closure(all_values, [(self.start,)]).values]):
+        limits = [getattr(each, name, ()) for each in self._constraint_list() for name in ("A", "lb", "ub")]
+        if followers([*flatten((given, limits))[0], *Closure(all_values, [(self.start,)]).values]):
             raise errors.UnsupportedError(
                 "fgrad.scipy.optimize.minimize: a minimum under constraints is not differentiated.\nWrite them as "
                 "bounds or into the function, or differentiate the conditions of Karush, Kuhn and Tucker with "
                 "fg.implicit_diff."
             )
 
+    def _constraint_list(self) -> list[Any]:
+        return list(self._constraints) if isinstance(self._constraints, (list, tuple)) else [self._constraints]
+
     def _constraint_functions(self) -> list[Callable[..., Any]]:
-        several = isinstance(self._constraints, (list, tuple))
         functions = []
-        for each in self._constraints if several else [self._constraints]:
+        for each in self._constraint_list():
             if isinstance(each, dict):
                 extra = as_tuple(each.get("args", ()))
                 functions.append(lambda x, each=each, extra=extra: each["fun"](x, *extra))
@@ -163,22 +178,28 @@ class _Minimization(Search):
         value = self.function(x, *args)
         return np.reshape(value, ()) if np.shape(value) == (1,) else value
 
+    def _slope(self, x: Any, args: tuple[Any, ...]) -> Any:
+        """Return the gradient, as a vector."""
+        vector, restore = raveled(x)
+        return grad(lambda vector: self._number(restore(vector), args))(vector)
+
+    def _curvature(self, x: Any, slope: Any, args: tuple[Any, ...]) -> Any:
+        """Return that along the slope, with which a bound is found to hold."""
+        x, slope = stop_gradient((x, slope))  # which bounds hold is no matter of derivatives
+        product = jvp(lambda vector: self._slope(self.restore(vector), args), (raveled(x)[0],), (slope,))[1]
+        square = np.sum(slope**2)
+        return np.abs(np.sum(slope * product)) / np.where(square > 0, square, 1.0)
+
     def _limits(self, bounds: Any) -> tuple[Any, Any]:
         """Return the lower and the upper bound of each unknown, as vectors."""
         vector = raveled(self.start)[0]
         if bounds is None:
             return (), ()
-        if isinstance(bounds, SCIPYS.Bounds):
-            lower, upper = bounds.lb, bounds.ub
-        elif is_vector(self.start) and not _is_pair_of_trees(bounds, vector.shape):
-            pairs = [(-np.inf if low is None else low, np.inf if high is None else high) for low, high in bounds]
-            lower, upper = (np.stack([settled(end) for end in ends]) for ends in zip(*pairs, strict=True))
-        else:
-            lower, upper = (self._spread(limit) for limit in bounds)
-        return _filled(lower, vector.shape), _filled(upper, vector.shape)
-
-    def _spread(self, limit: Any) -> Any:
-        return limit if np.ndim(limit) == 0 and not isinstance(limit, dict) else raveled(limit)[0]
+        is_pair = isinstance(bounds, SCIPYS.Bounds) or _is_pair_of_trees(bounds, vector.shape)
+        if is_vector(self.start) and not is_pair:
+            ends = [(-np.inf if low is None else low, np.inf if high is None else high) for low, high in bounds]
+            bounds = [np.stack([settled(end) for end in side]) for side in zip(*ends, strict=True)]
+        return limits_of(bounds, vector.shape)
 
     def _solve(self, start: Any, args: tuple[Any, ...], bounds: Any) -> Any:
         """Let SciPy minimize a function of a vector."""
@@ -230,10 +251,6 @@ class _Minimization(Search):
 def _is_pair_of_trees(bounds: Any, shape: tuple[int, ...]) -> bool:
     """Return whether bounds of a vector are a lower and an upper one, and not a pair for each unknown."""
     return len(bounds) == 2 and shape != (2,) and all(np.shape(limit) in ((), shape) for limit in bounds)
-
-
-def _filled(limit: Any, shape: tuple[int, ...]) -> Any:
-    return np.broadcast_to(settled(limit) * 1.0, shape) * 1.0
 
 
 def _with_arguments(function: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
@@ -311,8 +328,10 @@ def minimize_scalar(
         return np.float64(np.reshape(result.x, ()))
 
     def optimality(x: Any, limits: Any, args: Any) -> Any:
-        slope = grad(lambda x: fun(x, *args))(x)
-        return slope if limits is None else x - np.clip(x - slope, *limits)
+        slope = grad(lambda x: fun(x, *args))
+        if limits is None:
+            return slope(x)
+        return held_within(x, slope(x), np.abs(grad(slope)(stop_gradient(x))), limits)
 
     def of_all(x: Any, limits: Any, args: Any) -> Any:
         return fun(x, *args)
@@ -324,4 +343,4 @@ def minimize_scalar(
     traced = bool(followers([x]))
     if traced and not all(each.success for each in found):
         raise errors.ConvergenceError(f"SciPy has not found a minimum to differentiate: {found[-1].message}")
-    return result_from({**found[0], "x": x, **({"fun": fun(x, *extra)} if traced else {})})
+    return result_of(found, x=x, **({"fun": fun(x, *extra)} if traced else {}))
