@@ -109,7 +109,7 @@ class custom_vjp(_Custom):  # noqa: N801  # used as a decorator
         ClosureError: a TypeError; a traced value is closed over that is not an argument.
 
     Example:
-        >>> import fgrad as fg
+        >>> import numpy as np, fgrad as fg
         >>> @fg.custom_vjp
         ... def clipped(x):
         ...     return x * 1.0
@@ -198,7 +198,7 @@ class custom_jvp(_Custom):  # noqa: N801
         ClosureError: a TypeError; a traced value is closed over that is not an argument.
 
     Example:
-        >>> import fgrad as fg
+        >>> import numpy as np, fgrad as fg
         >>> @fg.custom_jvp
         ... def cube(x):
         ...     return x**3
@@ -332,7 +332,7 @@ def custom_gradient(function: Callable[P, tuple[R, Callable[..., Any]]]) -> Call
             `variables`, or a traced value is used that is not an argument.
 
     Example:
-        >>> import fgrad as fg
+        >>> import numpy as np, fgrad as fg
         >>> @fg.custom_gradient
         ... def log1pexp(x):
         ...     e = np.exp(x)
