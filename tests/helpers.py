@@ -1,5 +1,7 @@
 """What several test files share."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,3 +29,13 @@ def along(f: Any) -> Any:
         return fg.jvp(f, (x,), (1.0,))[1]
 
     return derivative
+
+
+@contextlib.contextmanager
+def naming(*case: Any) -> Iterator[None]:
+    """Say in a failure which case of several in one test it is about."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"in the case {', '.join(map(str, case))}")
+        raise
