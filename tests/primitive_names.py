@@ -4,13 +4,6 @@ Every area of SciPy is imported here, so that it does not matter which test file
 and what tests register while they run is not among the names.
 """
 
-import fgrad.scipy.integrate
-import fgrad.scipy.interpolate
-import fgrad.scipy.linalg
-import fgrad.scipy.optimize
-import fgrad.scipy.signal
-import fgrad.scipy.special
-import fgrad.scipy.stats
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.scipy.special._declaring import NOT_SAMPLED
 
