@@ -321,7 +321,7 @@ def test_no_name_has_two_rows():
 @pytest.mark.parametrize("kind", [table.DIFFERENTIABLE, table.IN_PIECES, table.NOT_SUPPORTED])
 def test_rows_of_every_kind_have_calls(kind):
     chosen = [row for row in table.rows() if row.kind == kind]
-    assert len(chosen) > 10
+    assert chosen
     assert all(row.calls for row in chosen)
 
 

@@ -15,9 +15,7 @@ import fgrad as fg
 from fgrad import errors
 from fgrad.core.primitive import PRIMITIVES, Primitive
 from fgrad.core.tree import flatten
-from fgrad.debugging import notes
 from fgrad.extend import defjvp, defvjp, register_primitive
-from fgrad.rules import custom
 
 LINE = r"\n  at test_debug_nans\.py:\d+: .*"
 
@@ -320,7 +318,7 @@ def test_it_is_off_outside():
     with np.errstate(all="ignore"):
         assert plain(fg.grad(np.sqrt)(0.0)) == np.inf
     assert type(PRIMITIVES["sin"]) is Primitive
-    assert custom.record_call is notes._record_call
+    assert plain(fg.grad(with_a_bad_rule)(1.0)) == np.inf
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(RuntimeWarning, match="divide by zero"):
@@ -346,8 +344,9 @@ def test_blocks_nest():
 def test_an_exception_closes_it():
     with pytest.raises(KeyError, match="stop"), fg.debug_nans():
         raise KeyError("stop")
-    assert notes._mode.raising == notes._mode.blocks == 0
     assert type(PRIMITIVES["sin"]) is Primitive
+    with np.errstate(all="ignore"):
+        assert plain(np.log(fg.constant(0.0))) == -np.inf
 
 
 def test_as_a_decorator():

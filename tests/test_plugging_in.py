@@ -732,7 +732,7 @@ def test_the_estimator_is_one_of_scikit_learns(logistic):
     results = check_estimator(logistic.GradientLogisticRegression(), on_skip=None, on_fail=None)
     failed = [(each["check_name"], each["exception"]) for each in results if each["status"] == "failed"]
     assert failed == []
-    assert len(results) > 40
+    assert {each["status"] for each in results} >= {"passed"}
     assert [each["check_name"] for each in results if each["status"] == "skipped"] in ([], ["check_array_api_input"])
 
 

@@ -31,7 +31,6 @@ NUMPYS = sorted({value.__name__: value for value in vars(np).values() if isinsta
 
 def test_every_ufunc_is_answered():
     assert [name for name, ufunc in NUMPYS if ufunc not in UFUNCS and ufunc not in FUNCTIONS] == []
-    assert len(NUMPYS) >= 90
 
 
 NEW_SPELLINGS = [
