@@ -1,5 +1,6 @@
 """What holds for the whole suite: one thread for BLAS, and after each test nothing is left open."""
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -10,6 +11,12 @@ import pytest
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from fgrad.core import variable
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector look no more at the tests themselves, which stay to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
