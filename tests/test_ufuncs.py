@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from primitive_names import INTEGERS_ONLY
 from rows import arrays, check_row, check_values, identified
 
 import fgrad as fg
@@ -22,10 +23,6 @@ M = RNG.uniform(0.3, 1.5, (3, 4))
 Z = RNG.uniform(0.3, 1.5, 4) + 1j * RNG.uniform(0.3, 1.5, 4)
 MASK = np.array([True, False, True, True, False])
 
-INTEGERS_ONLY = {
-    "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift", "gcd", "lcm", "bitwise_count",
-    "isnat",
-}  # fmt: skip
 NUMPYS = sorted({value.__name__: value for value in vars(np).values() if isinstance(value, np.ufunc)}.items())
 
 
