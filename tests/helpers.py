@@ -50,6 +50,6 @@ def naming(*case: Any) -> Iterator[None]:
     """Say in a failure which case of several in one test it is about."""
     try:
         yield
-    except Exception as error:
+    except BaseException as error:  # as pytest's own failures are
         error.add_note(f"in the case {', '.join(map(str, case))}")
         raise
