@@ -447,23 +447,36 @@ def test_writing_a_traced_number_into_a_plain_array(write):
                 assert not array.any()
 
 
-WRITES_OF_VECTORS = {
-    "all": lambda a, x: operator.setitem(a, slice(None), x),
-    "slice": lambda a, x: operator.setitem(a, slice(1, None), x[1:]),
-    "mask": lambda a, x: operator.setitem(a, np.array([True, True]), x),
-    "indices": lambda a, x: operator.setitem(a, [0, 1], x),
-    "add": lambda a, x: np.add(a, x, out=a),
-}
+# As statements, for the line itself says what to write instead.
 
 
-@pytest.mark.parametrize("write", WRITES_OF_VECTORS)
+def _writes_of_vectors():
+    def everything(a, x):
+        a[:] = x
+
+    def slices(a, x):
+        a[1:] = x[1:]
+
+    def mask(a, x):
+        a[np.array([True, True])] = x
+
+    def indices(a, x):
+        a[[0, 1]] = x
+
+    def out(a, x):
+        np.add(a, x, out=a)
+
+    return [f for f in locals().values() if callable(f)]
+
+
+@pytest.mark.parametrize("write", _writes_of_vectors(), ids=lambda write: write.__name__)
 def test_writing_a_traced_vector_into_a_plain_array(write):
     for mode, derivative in DERIVATIVES.items():
         for dtype in DTYPES:
             array = np.zeros(2, dtype)
 
             def f(x, array=array):
-                WRITES_OF_VECTORS[write](array, x)
+                write(array, x)
                 return np.sum(array) + np.sum(x) * 0.0
 
             with naming(mode, dtype.__name__):
