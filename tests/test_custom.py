@@ -703,6 +703,18 @@ def test_a_checkpoint_that_returns_its_argument():
     assert fg.grad(lambda x: fg.checkpoint(lambda x: 7.0)(x) * x)(3.0).item() == 7.0
 
 
+def test_a_checkpoint_that_returns_one_result_twice():
+    def twice(x):
+        y = np.sin(x)
+        return y, y
+
+    def loss(x):
+        one, other = fg.checkpoint(twice)(x)
+        return one * 2.0 + other * 3.0
+
+    assert fg.grad(loss)(0.5).item() == pytest.approx(5.0 * np.cos(0.5), rel=1e-15)
+
+
 def test_nested_checkpoints():
     inner = fg.checkpoint(lambda x: np.sin(x) * x)
     outer = fg.checkpoint(lambda x: inner(inner(x)) + x)

@@ -668,6 +668,22 @@ def test_an_error_of_numpy_stays_one(f, error, text):
 # Nothing has changed
 
 
+@pytest.mark.parametrize("mode", [*DERIVATIVES, "vmap"])
+def test_what_outlives_an_error_is_a_constant(mode):
+    kept = []
+
+    def f(x):
+        kept.append(x * 2.0)
+        raise KeyError("stop")
+
+    transform = {**DERIVATIVES, "vmap": fg.vmap}[mode]
+    with pytest.raises(KeyError, match="stop"):
+        transform(f)(np.array([3.0, 4.0]))
+    (left,) = kept
+    assert np.asarray(left).tolist() == [6.0, 8.0]  # which a tensor that is followed refuses
+    assert plain(fg.grad(lambda x: np.sum(x * left))(np.ones(2))) == [6.0, 8.0]
+
+
 def test_refused_calls_leave_the_state_as_it_was():
     w = fg.Variable([1.0, 2.0], name="w")
     for wrong, error in ((1.0, ValueError), (np.ones(3), ValueError), (np.ones(2) * 1j, TypeError)):
