@@ -1,10 +1,22 @@
-"""What holds for the whole suite: after each test, nothing is left open."""
+"""What holds for the whole suite: one thread for BLAS, and after each test nothing is left open."""
 
+import gc
+import os
 from collections.abc import Iterator
 
 import pytest
 
+# Read when NumPy is first imported. The matrices of the tests are small: the threads of two workers on
+# two processors would do nothing but wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from fgrad.core import variable
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector look no more at the tests themselves, which stay to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

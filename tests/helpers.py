@@ -1,8 +1,11 @@
 """What several test files share."""
 
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 
 import fgrad as fg
 
@@ -27,3 +30,26 @@ def along(f: Any) -> Any:
         return fg.jvp(f, (x,), (1.0,))[1]
 
     return derivative
+
+
+def grouped(cases: Any, name_of: Callable[[str], str]) -> list[Any]:
+    """Return one parameter for each name, a list of its cases with their ids: the test goes through them.
+
+    Args:
+        cases: `pytest.param`s with ids.
+        name_of: makes an id the name of the group.
+    """
+    groups: dict[str, list[Any]] = {}
+    for case in cases:
+        groups.setdefault(name_of(case.id), []).append((case.id, *case.values))
+    return [pytest.param(group, id=name) for name, group in groups.items()]
+
+
+@contextlib.contextmanager
+def naming(*case: Any) -> Iterator[None]:
+    """Say in a failure which case of several in one test it is about."""
+    try:
+        yield
+    except BaseException as error:  # as pytest's own failures are
+        error.add_note(f"in the case {', '.join(map(str, case))}")
+        raise

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from coverage_table import twisted
+from helpers import naming
 
 import fgrad as fg
 from fgrad.core.tensor import Tensor
@@ -83,13 +84,17 @@ def check_batch(f: Any, points: Any) -> None:
         np.testing.assert_allclose(found, np.stack(expected), rtol=1e-10, atol=1e-12)
 
 
-def cases_of(rows: Any) -> list[Any]:
-    """Return the calls of the rows of a coverage table as parameters: the function, and its points."""
-    found = []
-    for row in rows:
-        for number, call in enumerate(row.calls):
-            name = f"{row.names[0]} {number}" if number else row.names[0]
-            found.append(pytest.param(call.function, call.points, id=name))
-            if call.complex:
-                found.append(pytest.param(call.function, tuple(map(twisted, call.points)), id=f"{name} complex"))
-    return found
+def with_calls(rows: Any) -> list[Any]:
+    """Return the rows of a coverage table as parameters, for `check_calls`."""
+    return [pytest.param(row, id=row.names[0]) for row in rows]
+
+
+def check_calls(row: Any, order: int = 2) -> None:
+    """Check each call of a row of a coverage table as `check_row` does, in real and in complex numbers."""
+    assert row.calls
+    for number, call in enumerate(row.calls):
+        with naming(f"call {number}"):
+            check_row(call.function, *call.points, order=order)
+        if call.complex:
+            with naming(f"call {number} of complex numbers"):
+                check_row(call.function, *map(twisted, call.points), order=order)

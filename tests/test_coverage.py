@@ -9,6 +9,7 @@ from typing import Any
 import coverage_table as table
 import numpy as np
 import pytest
+from helpers import naming
 
 import fgrad as fg
 from fgrad.core.tensor import Tensor
@@ -25,25 +26,26 @@ def numpys_warnings_are_its_own() -> Iterator[None]:
         yield
 
 
-def cases(*kinds: str, **wanted: bool) -> list[Any]:
-    """Return the calls of rows of some kinds, as parameters: the function, and its points."""
-    found = []
-    for row in table.rows():
-        if row.kind not in kinds or (row.until and not row.present()):
-            continue
-        for number, call in enumerate(row.calls):
-            if all(getattr(call, name) is value for name, value in wanted.items()):
-                name = f"{row.names[0]} {number}" if number else row.names[0]
-                found.append(pytest.param(call.function, call.points, id=name))
-                if call.complex:
-                    twisted = tuple(map(table.twisted, call.points))
-                    found.append(pytest.param(call.function, twisted, id=f"{name} complex"))
-    return found
+def rows_of(*kinds: str, **wanted: bool) -> list[Any]:
+    """Return the rows of some kinds as parameters, those which the installed NumPy has and which have such calls."""
+    return [
+        pytest.param(row, id=row.names[0])
+        for row in table.rows()
+        if row.kind in kinds and (not row.until or row.present()) and wanted_of(row, wanted)
+    ]
 
 
-def cases_of_several(*kinds: str, **wanted: bool) -> list[Any]:
-    """Return the calls with more than one point, which may be traced one at a time."""
-    return [case for case in cases(*kinds, apart=True, **wanted) if len(case.values[1]) > 1]
+def wanted_of(row: table.Row, wanted: dict[str, bool]) -> list[tuple[int, table.Call]]:
+    calls = enumerate(row.calls)
+    return [(number, call) for number, call in calls if all(getattr(call, x) is y for x, y in wanted.items())]
+
+
+def calls_of(row: table.Row, **wanted: bool) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the calls of a row: what a failure calls each, the function, and its points."""
+    for number, call in wanted_of(row, wanted):
+        yield f"call {number}", call.function, call.points
+        if call.complex:
+            yield f"call {number} of complex numbers", call.function, tuple(map(table.twisted, call.points))
 
 
 def arrays(tree: Any) -> list[Any]:
@@ -78,64 +80,91 @@ def assert_equal(found: Any, expected: Any, rtol: float = 1e-12, atol: float = 1
 DERIVATIVES = (table.DIFFERENTIABLE, table.IN_PIECES)
 
 
-@pytest.mark.parametrize(("f", "points"), cases(*DERIVATIVES))
-def test_value_is_numpys(f, points):
-    """For tensors that nothing follows, and under both traces."""
-    expected = f(*points)
-    assert_equal(f(*map(Tensor, points)), expected)
-    assert_equal(fg.vjp(f, *points)[0], expected)
-    assert_equal(fg.jvp(f, points, points)[0], expected)
+@pytest.mark.parametrize("row", rows_of(*DERIVATIVES))
+def test_values_and_the_layout_in_memory(row):
+    """Values are NumPy's for tensors that nothing follows, and under both traces; the layout changes nothing."""
+    for name, f, points in calls_of(row):
+        with naming(name):
+            expected = f(*points)
+            value, pullback = fg.vjp(f, *points)
+            assert_equal(f(*map(Tensor, points)), expected)
+            assert_equal(value, expected)
+            assert_equal(fg.jvp(f, points, points)[0], expected)
+            again, pullback_again = fg.vjp(f, *map(scattered, points))
+            assert_equal(again, value)
+            weights = weights_of(value)
+            assert_equal(pullback_again(weights), pullback(weights), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(("f", "points"), cases(*DERIVATIVES))
-def test_reverse_mode_is_the_transpose_of_forward_mode(f, points):
-    directions = tuple(weights_of(x * 1.0) for x in points)
-    value, tangents = fg.jvp(f, points, directions)
-    value, pullback = fg.vjp(f, *points)
-    floating = [x.dtype.kind in "fc" for x in arrays(value)]
-    tangents = [x for x, kept in zip(arrays(tangents), floating, strict=True) if kept]
-    weights = weights_of(value)
-    several = [x for x, kept in zip(arrays(weights), floating, strict=True) if kept]
-    np.testing.assert_allclose(inner(several, tangents), inner(pullback(weights), directions), rtol=1e-9, atol=1e-9)
+def scattered(x: Any) -> Any:
+    """Return the same numbers, not next to each other in memory, and not in NumPy's usual order."""
+    if not x.ndim:
+        return x
+    return np.repeat(x.T, 2, axis=-1)[..., ::2].T
 
 
-@pytest.mark.parametrize(("f", "points"), cases(table.DIFFERENTIABLE))
-def test_derivatives_against_finite_differences(f, points):
-    """To second order, in every combination of modes."""
-    check_grads(f, points, order=2)
+@pytest.mark.parametrize("row", rows_of(*DERIVATIVES))
+def test_reverse_mode_is_the_transpose_of_forward_mode(row):
+    for name, f, points in calls_of(row):
+        with naming(name):
+            directions = tuple(weights_of(x * 1.0) for x in points)
+            value, tangents = fg.jvp(f, points, directions)
+            value, pullback = fg.vjp(f, *points)
+            floating = [x.dtype.kind in "fc" for x in arrays(value)]
+            tangents = [x for x, kept in zip(arrays(tangents), floating, strict=True) if kept]
+            weights = weights_of(value)
+            several = [x for x, kept in zip(arrays(weights), floating, strict=True) if kept]
+            found, expected = inner(pullback(weights), directions), inner(several, tangents)
+            np.testing.assert_allclose(expected, found, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(("f", "points"), cases_of_several(table.DIFFERENTIABLE))
-def test_derivatives_of_each_argument_alone(f, points):
-    for place, x in enumerate(points):
-        check_grads(lambda x: f(*points[:place], x, *points[place + 1 :]), (x,), order=1)
+@pytest.mark.parametrize("row", rows_of(table.DIFFERENTIABLE))
+def test_derivatives_against_finite_differences(row):
+    """To second order, in every combination of modes; and of each argument alone."""
+    for name, f, points in calls_of(row):
+        with naming(name):
+            check_grads(f, points, order=2)
+    for name, f, points in calls_of(row, apart=True):
+        for place, x in enumerate(points) if len(points) > 1 else ():
+            with naming(name, f"argument {place} alone"):
+                check_grads(alone(f, points, place), (x,), order=1)
 
 
-@pytest.mark.parametrize(("f", "points"), cases(table.IN_PIECES))
-def test_pieces_have_the_derivative_zero(f, points):
-    value, pullback = fg.vjp(f, *points)
-    for gradient, x in zip(pullback(weights_of(value)), points, strict=True):
-        assert_equal(gradient, np.zeros_like(x))
-    for tangent, x in zip(arrays(fg.jvp(f, points, points)[1]), arrays(value), strict=True):
-        assert_equal(tangent, np.zeros_like(x))
+def alone(f: Any, points: Any, place: int) -> Any:
+    """Return a function of one of several points."""
+    return lambda x: f(*points[:place], x, *points[place + 1 :])
 
 
-@pytest.mark.parametrize(("f", "points"), cases(*DERIVATIVES, batched=True))
-def test_a_batch_is_a_loop(f, points):
-    """Values, and gradients of a weighed sum."""
+@pytest.mark.parametrize("row", rows_of(table.IN_PIECES))
+def test_pieces_have_the_derivative_zero(row):
+    for name, f, points in calls_of(row):
+        with naming(name):
+            value, pullback = fg.vjp(f, *points)
+            for gradient, x in zip(pullback(weights_of(value)), points, strict=True):
+                assert_equal(gradient, np.zeros_like(x))
+            for tangent, x in zip(arrays(fg.jvp(f, points, points)[1]), arrays(value), strict=True):
+                assert_equal(tangent, np.zeros_like(x))
 
+
+@pytest.mark.parametrize("row", rows_of(*DERIVATIVES, batched=True))
+def test_a_batch_is_a_loop(row):
+    """Values, gradients of a weighed sum, and values of batches of one argument alone."""
+    for name, f, points in calls_of(row, batched=True):
+        with naming(name):
+            assert_batch_is_loop(f, points, 1e-12)
+            assert_batch_is_loop(gradient_of(f), points, 1e-9)
+    for name, f, points in calls_of(row, batched=True, apart=True):
+        for place, x in enumerate(points) if len(points) > 1 else ():
+            with naming(name, f"argument {place} alone"):
+                assert_batch_is_loop(alone(f, points, place), (x,), 1e-12)
+
+
+def gradient_of(f: Any) -> Any:
     def gradient(*points: Any) -> Any:
         value, pullback = fg.vjp(f, *points)
         return pullback(weights_of(zeros_of(value)))
 
-    assert_batch_is_loop(f, points, 1e-12)
-    assert_batch_is_loop(gradient, points, 1e-9)
-
-
-@pytest.mark.parametrize(("f", "points"), cases_of_several(*DERIVATIVES, batched=True))
-def test_a_batch_of_one_argument_is_a_loop(f, points):
-    for place, x in enumerate(points):
-        assert_batch_is_loop(lambda x: f(*points[:place], x, *points[place + 1 :]), (x,), 1e-12)
+    return gradient
 
 
 def assert_batch_is_loop(f: Any, points: Any, tolerance: float) -> None:
@@ -151,69 +180,66 @@ def zeros_of(tree: Any) -> Any:
     return unflatten(treedef, [np.zeros(np.shape(x), x.dtype) for x in leaves])
 
 
-@pytest.mark.parametrize(("f", "points"), cases(*DERIVATIVES))
-def test_single_precision(f, points):
+@pytest.mark.parametrize("row", rows_of(*DERIVATIVES))
+def test_single_precision(row):
     """Values have NumPy's dtype, gradients that of the arguments, and both are those of double precision."""
-    singles = tuple(x.astype(SINGLE[x.dtype.char]) for x in points)
-    value, pullback = fg.vjp(f, *singles)
-    assert_equal(value, f(*singles), rtol=1e-4, atol=1e-5)
-    _, tangent = fg.jvp(f, singles, singles)
-    assert [x.dtype for x in arrays(tangent)] == [x.dtype for x in arrays(value)]
-    wide_value, wide_pullback = fg.vjp(f, *points)
-    found, expected = pullback(weights_of(value)), wide_pullback(weights_of(wide_value))
-    for ours, wide, x in zip(arrays(found), arrays(expected), singles, strict=True):
-        assert (ours.dtype, ours.shape) == (x.dtype, x.shape)
-        np.testing.assert_allclose(ours, wide, rtol=1e-3, atol=1e-3 * max(1.0, np.nanmax(np.abs(wide), initial=0)))
+    for name, f, points in calls_of(row):
+        with naming(name):
+            singles = tuple(x.astype(SINGLE[x.dtype.char]) for x in points)
+            value, pullback = fg.vjp(f, *singles)
+            assert_equal(value, f(*singles), rtol=1e-4, atol=1e-5)
+            _, tangent = fg.jvp(f, singles, singles)
+            assert [x.dtype for x in arrays(tangent)] == [x.dtype for x in arrays(value)]
+            wide_value, wide_pullback = fg.vjp(f, *points)
+            found, expected = pullback(weights_of(value)), wide_pullback(weights_of(wide_value))
+            for ours, wide, x in zip(arrays(found), arrays(expected), singles, strict=True):
+                assert (ours.dtype, ours.shape) == (x.dtype, x.shape)
+                atol = 1e-3 * max(1.0, np.nanmax(np.abs(wide), initial=0))
+                np.testing.assert_allclose(ours, wide, rtol=1e-3, atol=atol)
 
 
-@pytest.mark.parametrize(("f", "points"), cases(*DERIVATIVES))
-def test_what_is_not_used_counts_for_nothing(f, points):
+@pytest.mark.parametrize("row", rows_of(*DERIVATIVES))
+def test_what_is_not_used_counts_for_nothing(row):
     """Weights of 0 give gradients of exactly 0, and one used element gives finite ones."""
-    value, pullback = fg.vjp(f, *points)
-    unused = pullback(zeros_of(value))
-    for gradient, x in zip(arrays(unused), points, strict=True):
-        assert_equal(gradient, np.zeros_like(x))
+    for name, f, points in calls_of(row):
+        with naming(name):
+            value, pullback = fg.vjp(f, *points)
+            unused = pullback(zeros_of(value))
+            for gradient, x in zip(arrays(unused), points, strict=True):
+                assert_equal(gradient, np.zeros_like(x))
+            for gradient in arrays(fg.grad(first_of(f), argnums=tuple(range(len(points))))(*points)):
+                assert np.isfinite(gradient).all()
+
+
+def first_of(f: Any) -> Any:
+    """Return the sum of the first element of each result."""
 
     def first(*points: Any) -> Any:
         return sum(np.real(np.ravel(x)[:1].sum()) for x in fg.tree_leaves(f(*points)) if x.dtype.kind in "fc")
 
-    for gradient in arrays(fg.grad(first, argnums=tuple(range(len(points))))(*points)):
-        assert np.isfinite(gradient).all()
-
-
-def scattered(x: Any) -> Any:
-    """Return the same numbers, not next to each other in memory, and not in NumPy's usual order."""
-    if not x.ndim:
-        return x
-    return np.repeat(x.T, 2, axis=-1)[..., ::2].T
-
-
-@pytest.mark.parametrize(("f", "points"), cases(*DERIVATIVES))
-def test_the_layout_in_memory_does_not_matter(f, points):
-    value, pullback = fg.vjp(f, *points)
-    again, pullback_again = fg.vjp(f, *map(scattered, points))
-    assert_equal(again, value)
-    assert_equal(pullback_again(weights_of(value)), pullback(weights_of(value)), rtol=1e-9, atol=1e-9)
+    return first
 
 
 # Not differentiable, and not supported
 
 
-@pytest.mark.parametrize(("f", "points"), cases(table.NOT_DIFFERENTIABLE))
-def test_what_has_no_derivative_works_under_a_trace(f, points):
+@pytest.mark.parametrize("row", rows_of(table.NOT_DIFFERENTIABLE))
+def test_what_has_no_derivative_works_under_a_trace(row):
     """It answers what NumPy answers, and counts for nothing in a gradient."""
-    answers = []
+    for name, f, points in calls_of(row):
+        answers = []
 
-    def loss(*points: Any) -> Any:
-        answers.append(f(*points))
-        counted = [np.sum(x * 1.0) for x in fg.tree_leaves(answers[0]) if isinstance(x, (Tensor, np.ndarray))]
-        return sum(np.sum(x * x) for x in points) + sum(counted)
+        def loss(*points: Any, f: Any = f, answers: list[Any] = answers) -> Any:
+            answers.append(f(*points))
+            counted = [np.sum(x * 1.0) for x in fg.tree_leaves(answers[0]) if isinstance(x, (Tensor, np.ndarray))]
+            return sum(np.sum(x * x) for x in points) + sum(counted)
 
-    gradients = fg.grad(loss, argnums=tuple(range(len(points))))(*points)
-    for gradient, x in zip(gradients, points, strict=True):
-        np.testing.assert_allclose(gradient, 2 * x)
-    assert_same_answer(answers[0], f(*points))
-    assert_same_answer(f(*map(Tensor, points)), f(*points))
+        with naming(name):
+            gradients = fg.grad(loss, argnums=tuple(range(len(points))))(*points)
+            for gradient, x in zip(gradients, points, strict=True):
+                np.testing.assert_allclose(gradient, 2 * x)
+            assert_same_answer(answers[0], f(*points))
+            assert_same_answer(f(*map(Tensor, points)), f(*points))
 
 
 def assert_same_answer(found: Any, expected: Any) -> None:
@@ -224,18 +250,20 @@ def assert_same_answer(found: Any, expected: Any) -> None:
             assert ours == numpys
 
 
-@pytest.mark.parametrize(("f", "points"), cases(table.NOT_DIFFERENTIABLE, batched=True))
-def test_what_has_no_derivative_works_in_a_batch(f, points):
-    several = [np.stack([x, x * 1.02, x * 0.98]) for x in points]
+@pytest.mark.parametrize("row", rows_of(table.NOT_DIFFERENTIABLE, batched=True))
+def test_what_has_no_derivative_works_in_a_batch(row):
+    for name, f, points in calls_of(row, batched=True):
+        several = [np.stack([x, x * 1.02, x * 0.98]) for x in points]
 
-    def followed(*points: Any) -> Any:
-        return [x for x in fg.tree_leaves(f(*points)) if type(x) is Tensor]
+        def followed(*points: Any, f: Any = f) -> Any:
+            return [x for x in fg.tree_leaves(f(*points)) if type(x) is Tensor]
 
-    found = arrays(fg.vmap(followed)(*several))
-    loop = [arrays(f(*row)) for row in zip(*several, strict=True)]
-    if found:  # else nothing in the answer depends on the numbers
-        for ours, expected in zip(found, zip(*loop, strict=True), strict=True):
-            assert_equal(ours, np.stack(expected))
+        with naming(name):
+            found = arrays(fg.vmap(followed)(*several))
+            loop = [arrays(f(*each)) for each in zip(*several, strict=True)]
+            if found:  # else nothing in the answer depends on the numbers
+                for ours, expected in zip(found, zip(*loop, strict=True), strict=True):
+                    assert_equal(ours, np.stack(expected))
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.names[0]) for row in table.rows() if row.error])
@@ -245,10 +273,12 @@ def test_what_is_not_supported_says_so(row):
             fg.vjp(call.function, *call.points)
 
 
-@pytest.mark.parametrize(("f", "points"), cases(*table.CLASSES[:3], batched=False))
-def test_what_cannot_be_batched_says_so(f, points):
-    with pytest.raises(fg.errors.ConcretizationError, match="needs a value, and under this transform a tensor stands"):
-        fg.vmap(f)(*(np.stack([x, x * 1.02]) for x in points))
+@pytest.mark.parametrize("row", rows_of(*table.CLASSES[:3], batched=False))
+def test_what_cannot_be_batched_says_so(row):
+    message = "needs a value, and under this transform a tensor stands"
+    for name, f, points in calls_of(row, batched=False):
+        with naming(name), pytest.raises(fg.errors.ConcretizationError, match=message):
+            fg.vmap(f)(*(np.stack([x, x * 1.02]) for x in points))
 
 
 @pytest.mark.parametrize(
@@ -291,7 +321,7 @@ def test_no_name_has_two_rows():
 @pytest.mark.parametrize("kind", [table.DIFFERENTIABLE, table.IN_PIECES, table.NOT_SUPPORTED])
 def test_rows_of_every_kind_have_calls(kind):
     chosen = [row for row in table.rows() if row.kind == kind]
-    assert len(chosen) > 10
+    assert chosen
     assert all(row.calls for row in chosen)
 
 

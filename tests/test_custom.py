@@ -703,6 +703,18 @@ def test_a_checkpoint_that_returns_its_argument():
     assert fg.grad(lambda x: fg.checkpoint(lambda x: 7.0)(x) * x)(3.0).item() == 7.0
 
 
+def test_a_checkpoint_that_returns_one_result_twice():
+    def twice(x):
+        y = np.sin(x)
+        return y, y
+
+    def loss(x):
+        one, other = fg.checkpoint(twice)(x)
+        return one * 2.0 + other * 3.0
+
+    assert fg.grad(loss)(0.5).item() == pytest.approx(5.0 * np.cos(0.5), rel=1e-15)
+
+
 def test_nested_checkpoints():
     inner = fg.checkpoint(lambda x: np.sin(x) * x)
     outer = fg.checkpoint(lambda x: inner(inner(x)) + x)
@@ -710,7 +722,7 @@ def test_nested_checkpoints():
 
 
 def test_a_checkpoint_saves_memory_and_no_bit():
-    """100 elementwise operations on 8 MB, in 10 segments."""
+    """100 elementwise operations on 0.8 MB, in 10 segments."""
 
     def segment(x):
         for _ in range(5):
@@ -733,11 +745,11 @@ def test_a_checkpoint_saves_memory_and_no_bit():
         tracemalloc.stop()
         return gradient, peak
 
-    x = np.linspace(0.0, 1.0, 1_000_000)
+    x = np.linspace(0.0, 1.0, 100_000)
     whole, peak_of_whole = measured(chain(segment))
     parts, peak_of_parts = measured(chain(fg.checkpoint(segment)))
     np.testing.assert_array_equal(whole, parts)
-    assert peak_of_whole > 100 * 8e6
+    assert peak_of_whole > 100 * 8e5
     assert peak_of_parts < peak_of_whole / 4
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import naming
 
 ROOT = Path(__file__).parents[1]
 PAGES = runpy.run_path(str(ROOT / "tools" / "api_pages.py"))
@@ -39,38 +40,54 @@ RAISES_NOTHING = {
 """What raises no error of fgrad's for any argument."""
 
 
-def public() -> list[Any]:
-    """Return the public names as parameters: the module's name, the object's, and the object."""
-    return [
-        pytest.param(module_name, name, getattr(module, name), id=f"{module_name}.{name}")
-        for module_name in PAGES["PUBLIC"]
-        for module in [importlib.import_module(module_name)]
-        for name in PAGES["exports"](module)
-    ]
+def public() -> dict[str, dict[str, Any]]:
+    """Return the public objects by the names of their modules, and by their own."""
+    found = {}
+    for module_name in PAGES["PUBLIC"]:
+        module = importlib.import_module(module_name)
+        found[module_name] = {name: getattr(module, name) for name in PAGES["exports"](module)}
+    return found
 
 
 def is_error(thing: Any) -> bool:
     return isinstance(thing, type) and issubclass(thing, BaseException)
 
 
-@pytest.mark.parametrize(("module", "name", "thing"), public())
-def test_it_says_what_it_is(module, name, thing):
-    first = PAGES["first_sentence"](name, thing)
-    assert first, "no docstring"
-    assert first.endswith((".", ":")) or first == f"`{thing!r}`", first
+@pytest.mark.parametrize("module", PAGES["PUBLIC"])
+def test_names_say_what_they_are(module):
+    for name, thing in public()[module].items():
+        with naming(name):
+            first = PAGES["first_sentence"](name, thing)
+            assert first, "no docstring"
+            assert first.endswith((".", ":")) or first == f"`{thing!r}`", first
 
 
-OURS = [case for case in public() if not case.values[0].startswith(OTHERS) and not is_error(case.values[2])]
-FUNCTIONS = [case for case in OURS if inspect.isroutine(case.values[2]) or isinstance(case.values[2], type)]
+OURS = [module for module in PAGES["PUBLIC"] if not module.startswith(OTHERS)]
 
 
-@pytest.mark.parametrize(("module", "name", "thing"), FUNCTIONS)
-def test_it_has_arguments_results_errors_and_an_example(module, name, thing):
-    text = inspect.getdoc(thing) or ""
-    assert ">>> " in text, "no example"
-    if name in RESULTS.get(module, "").split():
-        assert "Attributes:\n" in text or "Args:\n" in text
-        return
+def functions(module: str) -> dict[str, Any]:
+    """Return the functions and classes of a module that are not errors."""
+    things = public()[module].items()
+    return {
+        name: thing
+        for name, thing in things
+        if not is_error(thing) and (inspect.isroutine(thing) or isinstance(thing, type))
+    }
+
+
+@pytest.mark.parametrize("module", [module for module in OURS if functions(module)])
+def test_functions_have_arguments_results_errors_and_an_example(module):
+    for name, thing in functions(module).items():
+        with naming(name):
+            text = inspect.getdoc(thing) or ""
+            assert ">>> " in text, "no example"
+            if name in RESULTS.get(module, "").split():
+                assert "Attributes:\n" in text or "Args:\n" in text
+            else:
+                assert_complete(module, name, thing, text)
+
+
+def assert_complete(module: str, name: str, thing: Any, text: str) -> None:
     signature = inspect.signature(thing)
     parameters = [p for p in signature.parameters if not p.startswith("_")]
     if parameters:
@@ -82,20 +99,23 @@ def test_it_has_arguments_results_errors_and_an_example(module, name, thing):
         assert "Raises:\n" in text
 
 
-MADE = [
-    case
-    for case in FUNCTIONS
-    if getattr(importlib.import_module(case.values[2].__module__), case.values[1], None) is not case.values[2]
-]
-"""What a function makes, where the search for doctests does not find it."""
-
-
-@pytest.mark.parametrize(("module", "name", "thing"), MADE)
-def test_examples_of_what_is_made_by_functions_run(module, name, thing):
+def test_examples_of_what_is_made_by_functions_run():
+    """Where the search for doctests does not find them."""
     options = doctest.IGNORE_EXCEPTION_DETAIL | doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    example = doctest.DocTestParser().get_doctest(inspect.getdoc(thing) or "", {name: thing}, name, None, None)
-    assert example.examples
-    assert doctest.DocTestRunner(optionflags=options).run(example).failed == 0
+    made = {
+        f"{module}.{name}": thing
+        for module in OURS
+        for name, thing in functions(module).items()
+        if getattr(importlib.import_module(thing.__module__), name, None) is not thing
+    }
+    assert made
+    for path, thing in made.items():
+        name = path.rpartition(".")[2]
+        with naming(path):
+            text = inspect.getdoc(thing) or ""
+            example = doctest.DocTestParser().get_doctest(text, {name: thing}, name, None, None)
+            assert example.examples
+            assert doctest.DocTestRunner(optionflags=options).run(example).failed == 0
 
 
 def test_every_name_of_fgrad_is_under_a_topic_of_its_page():

@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import scipy.special
-from helpers import along, plain
+from helpers import along, naming, plain
 
 import fgrad as fg
 import fgrad.compat.tensorflow1 as tf
@@ -427,43 +427,62 @@ def _writes():
 WRITES = _writes()
 
 
-@pytest.mark.parametrize("mode", DERIVATIVES)
-@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.bool_, np.complex128])
+DTYPES = [np.float64, np.int64, np.bool_, np.complex128]
+
+
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__)
-def test_writing_a_traced_number_into_a_plain_array(write, dtype, mode):
-    array = np.zeros(3, dtype)
+def test_writing_a_traced_number_into_a_plain_array(write):
+    message = r"test_errors\.py:\d+.*\n|has no derivative rule|write a tensor"
+    for mode, derivative in DERIVATIVES.items():
+        for dtype in DTYPES:
+            array = np.zeros(3, dtype)
 
-    def f(x):
-        write(array, x)
-        return np.sum(array) + x * 0.0
+            def f(x, array=array):
+                write(array, x)
+                return np.sum(array) + x * 0.0
 
-    with pytest.raises(errors.FgradError, match=r"test_errors\.py:\d+.*\n|has no derivative rule|write a tensor"):
-        DERIVATIVES[mode](f)(3.0)
-    assert not array.any()
+            with naming(mode, dtype.__name__):
+                with pytest.raises(errors.FgradError, match=message):
+                    derivative(f)(3.0)
+                assert not array.any()
 
 
-@pytest.mark.parametrize("mode", DERIVATIVES)
-@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.bool_, np.complex128])
-@pytest.mark.parametrize("write", ["all", "slice", "mask", "add", "indices"])
-def test_writing_a_traced_vector_into_a_plain_array(write, dtype, mode):
-    array = np.zeros(2, dtype)
+# As statements, for the line itself says what to write instead.
 
-    def f(x):
-        if write == "all":
-            array[:] = x
-        elif write == "slice":
-            array[1:] = x[1:]
-        elif write == "mask":
-            array[np.array([True, True])] = x
-        elif write == "indices":
-            array[[0, 1]] = x
-        else:
-            np.add(array, x, out=array)
-        return np.sum(array) + np.sum(x) * 0.0
 
-    with pytest.raises(TypeError, match=r"fgrad\.numpy"):
-        DERIVATIVES[mode](f)(np.array([3.0, 4.0]))
-    assert not array.any()
+def _writes_of_vectors():
+    def everything(a, x):
+        a[:] = x
+
+    def slices(a, x):
+        a[1:] = x[1:]
+
+    def mask(a, x):
+        a[np.array([True, True])] = x
+
+    def indices(a, x):
+        a[[0, 1]] = x
+
+    def out(a, x):
+        np.add(a, x, out=a)
+
+    return [f for f in locals().values() if callable(f)]
+
+
+@pytest.mark.parametrize("write", _writes_of_vectors(), ids=lambda write: write.__name__)
+def test_writing_a_traced_vector_into_a_plain_array(write):
+    for mode, derivative in DERIVATIVES.items():
+        for dtype in DTYPES:
+            array = np.zeros(2, dtype)
+
+            def f(x, array=array):
+                write(array, x)
+                return np.sum(array) + np.sum(x) * 0.0
+
+            with naming(mode, dtype.__name__):
+                with pytest.raises(TypeError, match=r"fgrad\.numpy"):
+                    derivative(f)(np.array([3.0, 4.0]))
+                assert not array.any()
 
 
 @pytest.mark.parametrize("mode", DERIVATIVES)
@@ -525,13 +544,10 @@ CONVERSIONS = {
 }
 
 
-@pytest.mark.parametrize("mode", DERIVATIVES)
 @pytest.mark.parametrize("conversion", CONVERSIONS)
-def test_a_conversion_is_refused_or_differentiated(conversion, mode):
-    convert = CONVERSIONS[conversion]
-
+def test_a_conversion_is_refused_or_differentiated(conversion):
     def f(x):
-        return np.sum(convert(x)) + x * 0.0
+        return np.sum(CONVERSIONS[conversion](x)) + x * 0.0
 
     expected = {
         "np.mean of a list": 1.0,
@@ -543,14 +559,16 @@ def test_a_conversion_is_refused_or_differentiated(conversion, mode):
         "np.ascontiguousarray": 1.0,
         "np.asanyarray": 1.0,
     }.get(conversion)
-    try:
-        derivative = DERIVATIVES[mode](f)(3.0)
-    except errors.FgradError:
-        with pytest.raises(TypeError, match=r"test_errors\.py:\d+|no derivative rule"):
-            DERIVATIVES[mode](f)(3.0)
-        return
-    assert expected is not None, "the derivative was dropped in silence"
-    assert plain(derivative) == expected
+    for mode, derivative in DERIVATIVES.items():
+        with naming(mode):
+            try:
+                found = derivative(f)(3.0)
+            except errors.FgradError:
+                with pytest.raises(TypeError, match=r"test_errors\.py:\d+|no derivative rule"):
+                    derivative(f)(3.0)
+            else:
+                assert expected is not None, "the derivative was dropped in silence"
+                assert plain(found) == expected
 
 
 def test_the_message_names_the_line():
@@ -638,15 +656,32 @@ def test_a_function_without_a_rule(call, mode):
         (lambda x: x(3.0), TypeError, "not callable"),
     ],
 )
-@pytest.mark.parametrize("mode", DERIVATIVES)
-def test_an_error_of_numpy_stays_one(f, error, text, mode):
-    with pytest.raises(error, match=text) as caught:
-        DERIVATIVES[mode](f)(np.array([1.0, 2.0]))
-    assert not isinstance(caught.value, errors.FgradError)
-    assert plain(fg.grad(lambda x: x * x)(3.0)) == 6.0
+def test_an_error_of_numpy_stays_one(f, error, text):
+    for mode, derivative in DERIVATIVES.items():
+        with naming(mode):
+            with pytest.raises(error, match=text) as caught:
+                derivative(f)(np.array([1.0, 2.0]))
+            assert not isinstance(caught.value, errors.FgradError)
+            assert plain(fg.grad(lambda x: x * x)(3.0)) == 6.0
 
 
 # Nothing has changed
+
+
+@pytest.mark.parametrize("mode", [*DERIVATIVES, "vmap"])
+def test_what_outlives_an_error_is_a_constant(mode):
+    kept = []
+
+    def f(x):
+        kept.append(x * 2.0)
+        raise KeyError("stop")
+
+    transform = {**DERIVATIVES, "vmap": fg.vmap}[mode]
+    with pytest.raises(KeyError, match="stop"):
+        transform(f)(np.array([3.0, 4.0]))
+    (left,) = kept
+    assert np.asarray(left).tolist() == [6.0, 8.0]  # which a tensor that is followed refuses
+    assert plain(fg.grad(lambda x: np.sum(x * left))(np.ones(2))) == [6.0, 8.0]
 
 
 def test_refused_calls_leave_the_state_as_it_was():

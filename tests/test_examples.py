@@ -44,7 +44,7 @@ def pictures(folder):
 
 
 def test_digits(tmp_path, capsys):
-    result = example("digits").main(out=str(tmp_path / "new"))
+    result = example("digits").main(out=str(tmp_path / "new"), epochs=20)
     assert result["accuracy"] >= 0.97
     assert result["mistakes"] == round((1 - result["accuracy"]) * 360)
     assert result["gradient_error"] < 1e-7

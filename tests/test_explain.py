@@ -336,10 +336,6 @@ def test_a_mistake(program, status, kind, operation, text, line):
     assert str(explained).startswith("The gradient with respect to ")
 
 
-def test_there_are_twenty_mistakes():
-    assert len(MISTAKES) >= 20
-
-
 # What the parts of an explanation are
 
 

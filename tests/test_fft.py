@@ -5,6 +5,7 @@ import weakref
 
 import numpy as np
 import pytest
+from helpers import grouped, naming
 from rows import check_row, identified
 
 import fgrad as fg
@@ -88,9 +89,11 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("f", "x"), identified(ROWS))
-def test_value_and_derivatives(f, x):
-    check_row(f, x)
+@pytest.mark.parametrize("cases", grouped(identified(ROWS), lambda name: name.partition(" of ")[0]))
+def test_value_and_derivatives(cases):
+    for name, f, x in cases:
+        with naming(name):
+            check_row(f, x)
 
 
 @pytest.mark.parametrize("name", [*ALONG_AN_AXIS, *OF_A_PLANE, *OF_SEVERAL_AXES, "fftshift", "ifftshift"])

@@ -1,9 +1,11 @@
 """All of `numpy.linalg`: each way to call it, where a derivative needs care, and where there is none."""
 
 import inspect
+import re
 
 import numpy as np
 import pytest
+from helpers import grouped, naming
 from rows import check_row, identified
 
 import fgrad as fg
@@ -242,12 +244,11 @@ def added_projection(parts):
     return u_added @ np.conj(u_added).T, np.conj(v_added).T @ v_added, s
 
 
-CALLS = [pytest.param(row.values[0], row.values[1:], id=row.id) for row in identified(ROWS)]
-
-
-@pytest.mark.parametrize(("f", "points"), CALLS)
-def test_value_and_derivatives(f, points):
-    check_row(f, *points)
+@pytest.mark.parametrize("cases", grouped(identified(ROWS), lambda name: re.match(r"\w+", name)[0]))
+def test_value_and_derivatives(cases):
+    for name, f, *points in cases:
+        with naming(name):
+            check_row(f, *points)
 
 
 def test_every_function_of_the_namespace_is_answered():

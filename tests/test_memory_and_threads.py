@@ -284,7 +284,7 @@ def test_a_list_of_losses_costs_a_number_a_step():
     try:
         # A Tensor, the number in it and the list's entry; after a tape also the emptied trace. The graph
         # of a step, with its arrays, is more than 2000 bytes.
-        assert _memory(10_000, by_implicit_gradients) < 200
+        assert _memory(2_000, by_implicit_gradients) < 200
         assert _memory(1_000, by_grad) < 200
         assert _memory(1_000, by_tape) < 700
         assert _memory(1_000, by_watching) < 700
@@ -365,10 +365,12 @@ def _in_a_small_thread(program):
     return result[0]
 
 
-def test_a_million_operations():
+def test_hundreds_of_thousands_of_operations():
+    """In a record as long as that any nested call would overflow the small stack."""
+
     def f(x):
         y = x
-        for _ in range(500_000):
+        for _ in range(100_000):
             y = y * 0.5
             y = y + x
         return y

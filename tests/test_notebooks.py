@@ -30,8 +30,8 @@ def texts(notebook: Any) -> list[str]:
     return [output.get("data", {}).get("text/plain", output.get("text", "")) for output in outputs]
 
 
-def test_there_are_five():
-    assert len(NOTEBOOKS) == 5
+def test_there_are_notebooks():
+    assert NOTEBOOKS
 
 
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in NOTEBOOKS])

@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers import naming
 
 import fgrad as fg
 import fgrad.numpy as fnp
@@ -122,9 +123,14 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("module", [np, fnp], ids=["numpy", "fgrad.numpy"])
 @pytest.mark.parametrize(("f", "x"), [pytest.param(*row[1:], id=row[0]) for row in ROWS])
-def test_value_and_derivatives(module, f, x):
+def test_value_and_derivatives(f, x):
+    for module in (np, fnp):
+        with naming(module.__name__):
+            check(module, f, x)
+
+
+def check(module, f, x):
     plain = f(np, np.asarray(x))
     found = f(module, Tensor(x))
     for ours, numpys in zip(fg.tree_leaves(found), fg.tree_leaves(plain), strict=True):

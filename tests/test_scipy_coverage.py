@@ -11,7 +11,6 @@ import pytest
 import scipy.special
 import scipy_tables
 from coverage_table import DIFFERENTIABLE, IN_PIECES, NOT_SUPPORTED, look_up
-from rows import cases_of
 
 import fgrad as fg
 
@@ -37,17 +36,6 @@ def test_every_row_is_about_names_that_exist_and_no_name_has_two():
     assert [name for name in NAMES if look_up(name) is None] == []
     written = [name for rows in scipy_tables.AREAS.values() for row in rows for name in row.names]
     assert sorted(written) == sorted(set(written))
-
-
-def test_enough_functions_of_scipy_special_are_differentiated():
-    done = {
-        name.rpartition(".")[2]
-        for row in scipy_tables.AREAS["special"]
-        if row.kind in (DIFFERENTIABLE, IN_PIECES)
-        for name in row.names
-    }
-    assert len(scipy_tables.ufuncs([1]) & done) >= 60
-    assert len(scipy_tables.ufuncs(range(2, 10)) & done) >= 40
 
 
 @pytest.mark.parametrize("row", [row for rows in scipy_tables.AREAS.values() for row in rows if row.error])
@@ -82,8 +70,10 @@ def test_the_summary_has_the_counts_and_the_exceptions_of_the_tables():
     assert [line for line in lines if line.startswith("|")] == expected, "\n".join(["write:", *expected])
 
 
-def test_rows_can_be_run():
-    assert len(cases_of([row for rows in scipy_tables.AREAS.values() for row in rows if not row.error])) > 500
+def test_every_row_that_is_differentiated_has_calls():
+    """But one, which is compared with closed forms."""
+    rows = [row for rows in scipy_tables.AREAS.values() for row in rows if row.kind in (DIFFERENTIABLE, IN_PIECES)]
+    assert [row.names[0] for row in rows if not row.calls] == ["fgrad.scipy.optimize.minimize_scalar"]
 
 
 def test_scipy_is_imported_by_the_user_alone_and_its_rules_come_with_the_first_call():

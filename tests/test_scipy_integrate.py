@@ -13,7 +13,7 @@ import pytest
 import scipy.integrate
 import scipy.special
 from helpers import along, plain
-from rows import cases_of, check_row
+from rows import check_calls, with_calls
 from scipy_integrate_table import ROWS
 
 import fgrad as fg
@@ -24,9 +24,9 @@ from fgrad.scipy.integrate._points import NotTogether, Points, in_groups, in_one
 from fgrad.testing import check_grads
 
 
-@pytest.mark.parametrize(("f", "points"), cases_of(ROWS))
-def test_integrals_and_solutions_are_differentiated(f, points):
-    check_row(f, *points)
+@pytest.mark.parametrize("row", with_calls(ROWS))
+def test_integrals_and_solutions_are_differentiated(row):
+    check_calls(row)
 
 
 # Closed forms

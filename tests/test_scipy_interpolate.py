@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.interpolate
-from rows import cases_of, check_row
+from rows import check_calls, with_calls
 from scipy_interpolate_table import GRID, INSIDE, KNOTS, ON_PLANE, ROWS, WEIGHTS, X, Y
 
 import fgrad as fg
@@ -21,9 +21,9 @@ DIFFERENTIABLE = [row for row in ROWS if row.error is None]
 REFUSED = [row for row in ROWS if row.error is not None]
 
 
-@pytest.mark.parametrize(("f", "points"), cases_of(DIFFERENTIABLE))
-def test_functions_are_differentiated(f, points):
-    check_row(f, *points)
+@pytest.mark.parametrize("row", with_calls(DIFFERENTIABLE))
+def test_functions_are_differentiated(row):
+    check_calls(row)
 
 
 @pytest.mark.parametrize("row", REFUSED, ids=lambda row: row.names[0])

@@ -11,15 +11,14 @@ import pytest
 import scipy.linalg
 import scipy_linalg_table as table
 from coverage_table import hermitian
-from rows import arrays, cases_of, check_row, identified
+from rows import arrays, check_calls, identified, with_calls
 
 import fgrad as fg
 import fgrad.scipy.linalg
 from fgrad import errors
-from fgrad.core.primitive import PRIMITIVES
 from fgrad.core.tensor import Tensor
 from fgrad.scipy.linalg import _arguments, _solving, functions, matrix_equations
-from fgrad.testing import calls, check_grads, check_primitive
+from fgrad.testing import check_grads
 
 L = fgrad.scipy.linalg
 RNG = np.random.default_rng(7)
@@ -37,33 +36,13 @@ A, B, V = table.S2, table.B3, table.V3
 CA, CB = A + 1j * uniform(3, 3), B + 1j * uniform(3, 2)
 
 
-# The table, and the primitives
+# The table
 
 
-@pytest.mark.parametrize(("f", "points"), cases_of(table.DIFFERENTIABLE))
-def test_values_and_derivatives(f, points):
+@pytest.mark.parametrize("row", with_calls(table.DIFFERENTIABLE))
+def test_values_and_derivatives(row):
     """SciPy's values; both modes to second order; single precision; batches."""
-    check_row(f, *points)
-
-
-NAMES = (
-    "solve_factored", "scipy_inv", "pinv_and_rank", "solve_banded", "lu", "scipy_eigh", "scipy_eig", "scipy_svd",
-    "unitary_factor", "expm_frechet", "expm", "logm", "fractional_matrix_power", "sqrtm", "sums_along_diagonals",
-    "by_diagonals", "solve_toeplitz",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_rules_of_each_primitive(name):
-    """On its own samples: derivatives, dtypes, and `vmap` over each choice of arguments."""
-    for dtype in (np.float64, np.complex128):
-        samples = list(calls(PRIMITIVES[name], dtype))
-        assert samples or dtype is np.complex128
-        for call in samples:
-            if all(x.size for x in call.arrays):
-                check_primitive(call.function, *call.arrays)
-            else:
-                check_grads(call.function, call.arrays)
+    check_calls(row)
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.names[0]) for row in table.ROWS if row.error])

@@ -8,7 +8,7 @@ import pytest
 import scipy.optimize
 from helpers import plain
 from measured_fits import FITS
-from rows import cases_of, check_row
+from rows import check_calls, with_calls
 from scipy_optimize_table import ROWS
 
 import fgrad as fg
@@ -18,9 +18,9 @@ from fgrad.testing import check_grads
 
 
 @pytest.mark.filterwarnings("ignore:Method .* does not use")
-@pytest.mark.parametrize(("f", "points"), cases_of(ROWS))
-def test_solutions_are_differentiated(f, points):
-    check_row(f, *points)
+@pytest.mark.parametrize("row", with_calls([row for row in ROWS if row.calls]))
+def test_solutions_are_differentiated(row):
+    check_calls(row)
 
 
 # Closed forms

@@ -10,9 +10,11 @@ import rows
 import scipy.optimize
 import scipy.stats
 import scipy_stats_table as table
+from helpers import naming
 from mpmath import mp
 
 import fgrad as fg
+from fgrad.core.primitive import PRIMITIVES
 from fgrad.core.tensor import Tensor
 from fgrad.scipy import stats
 from fgrad.scipy.stats._laws import BETA, F_RATIO, GAMMA, STUDENT, VONMISES
@@ -36,10 +38,10 @@ def scipys(name):
 # The table
 
 
-@pytest.mark.parametrize(("f", "points"), rows.cases_of(DIFFERENTIATED))
-def test_every_row(f, points):
+@pytest.mark.parametrize("row", rows.with_calls(DIFFERENTIATED))
+def test_every_row(row):
     """Value, both modes to second order, single precision, and a batch against a loop."""
-    rows.check_row(f, *points)
+    rows.check_calls(row)
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.names[0]) for row in REFUSED])
@@ -54,7 +56,6 @@ def test_what_is_not_differentiated_says_so(row):
 def test_every_public_name_has_rows():
     public = {name for name in vars(stats) if not name.startswith("_")}
     assert {row.names[0].split(".")[3] for row in DIFFERENTIATED} == public
-    assert len(public) == 30
 
 
 @pytest.mark.parametrize("name", [*table.CONTINUOUS, *table.DISCRETE])
@@ -233,7 +234,7 @@ def test_no_integral_is_computed_for_a_constant_parameter(monkeypatch):
     def forbidden(*args, **metadata):
         raise AssertionError("computed an integral")
 
-    monkeypatch.setattr(GAMMA._slope, "implementation", forbidden)
+    monkeypatch.setattr(PRIMITIVES["gamma_distribution_slope"], "implementation", forbidden)
     gradients = fg.grad(lambda x, loc, scale: stats.gamma.cdf(x, 2.0, loc, scale), argnums=(0, 1, 2))(1.0, 0.0, 1.0)
     np.testing.assert_allclose(list(map(float, gradients)), np.array([1, -1, -1]) / np.e)
     with pytest.raises(AssertionError, match="computed an integral"):
@@ -261,29 +262,36 @@ OUTSIDE = {"logpdf": (-np.inf, -np.inf), "pdf": (0, 0), "cdf": (0, 1), "sf": (1,
 OUTSIDE["logsf"] = OUTSIDE["logcdf"][::-1]
 
 
-@pytest.mark.parametrize("method", OUTSIDE)
 @pytest.mark.parametrize("name", CONTINUOUS)
-def test_outside_of_the_support_derivatives_are_exactly_zero(name, method):
-    shapes, f = one_of(name), getattr(getattr(stats, name), method)
+def test_outside_of_the_support_derivatives_are_exactly_zero(name):
+    shapes = one_of(name)
     start, end = scipys(name).support(*shapes)
     beyond = (start - 1 if np.isfinite(start) else start, end + 1 if np.isfinite(end) else end)
-    for x, expected in zip(beyond, OUTSIDE[method], strict=True):
-        value, gradient = gradients_in_both_modes(f, (float(x), *shapes, 0.0, 1.0))
-        assert value == expected
-        np.testing.assert_array_equal(gradient, 0 * gradient)
-        second = fg.grad(lambda *args: fg.grad(f)(*args), argnums=(0, 1))(float(x), *shapes, 0.0, 1.0)
-        assert [float(each) for each in second] == [0, 0]
+    for method, values in OUTSIDE.items():
+        f = getattr(getattr(stats, name), method)
+        for x, expected in zip(beyond, values, strict=True):
+            with naming(method, x):
+                value, gradient = gradients_in_both_modes(f, (float(x), *shapes, 0.0, 1.0))
+                assert value == expected
+                np.testing.assert_array_equal(gradient, 0 * gradient)
+                second = fg.grad(lambda *args, f=f: fg.grad(f)(*args), argnums=(0, 1))(float(x), *shapes, 0.0, 1.0)
+                assert [float(each) for each in second] == [0, 0]
 
 
-@pytest.mark.parametrize("method", OUTSIDE)
-@pytest.mark.parametrize("name", CONTINUOUS)
-def test_at_the_ends_of_the_support_nothing_is_nan(name, method):
-    shapes, f = one_of(name), getattr(getattr(stats, name), method)
-    for x in scipys(name).support(*shapes):
-        if np.isfinite(x):
-            value, gradient = gradients_in_both_modes(f, (float(x), *shapes, 0.0, 1.0))
-            assert value == pytest.approx(getattr(scipys(name), method)(x, *shapes), rel=1e-13)
-            assert np.isfinite(gradient).all()
+WITH_ENDS = [name for name in CONTINUOUS if np.isfinite(getattr(scipy.stats, name).support(*one_of(name))).any()]
+
+
+@pytest.mark.parametrize("name", WITH_ENDS)
+def test_at_the_ends_of_the_support_nothing_is_nan(name):
+    shapes = one_of(name)
+    for method in OUTSIDE:
+        for x in scipys(name).support(*shapes):
+            if np.isfinite(x):
+                with naming(method, x):
+                    f = getattr(getattr(stats, name), method)
+                    value, gradient = gradients_in_both_modes(f, (float(x), *shapes, 0.0, 1.0))
+                    assert value == pytest.approx(getattr(scipys(name), method)(x, *shapes), rel=1e-13)
+                    assert np.isfinite(gradient).all()
 
 
 @pytest.mark.parametrize(

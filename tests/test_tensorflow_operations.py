@@ -545,18 +545,21 @@ def check_values(row, results):
 
 @pytest.mark.parametrize("row", NAMED)
 def test_value_and_dtype(row):
+    """Of tensors and of plain arrays."""
     results = row(*(fg.Tensor(single(x)) for x in row.arrays))
     assert all(type(result) is fg.Tensor for result in results)
     check_values(row, results)
-
-
-@pytest.mark.parametrize("row", NAMED)
-def test_plain_arguments(row):
     check_values(row, row(*map(single, row.arrays)))
 
 
 @pytest.mark.parametrize("row", NAMED)
 def test_value_in_a_graph(row):
+    """Of constants, and of placeholders with unknown sizes."""
+    check_constants(row)
+    check_placeholders(row)
+
+
+def check_constants(row):
     with Graph().as_default() as graph:
         results = row(*map(single, row.arrays))
         assert all(isinstance(result, GraphTensor) for result in results)
@@ -568,8 +571,7 @@ def test_value_in_a_graph(row):
         assert row.by_values or result.shape.is_fully_defined()
 
 
-@pytest.mark.parametrize("row", NAMED)
-def test_value_of_placeholders_with_unknown_sizes(row):
+def check_placeholders(row):
     with Graph().as_default() as graph:
         fed = {Placeholder(x.dtype, [None] * x.ndim): x for x in map(single, row.arrays)}
         results = row(*fed)

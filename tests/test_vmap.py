@@ -75,6 +75,14 @@ def test_indices_that_differ():
     assert found.tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("axis", range(-4, 4))
+def test_every_axis_in_and_out(axis):
+    examples = np.arange(120.0).reshape(2, 3, 4, 5)
+    found = fg.vmap(lambda x: np.concatenate([x, x]), in_axes=axis, out_axes=axis)(examples)
+    loop = [np.concatenate([x, x]) for x in np.moveaxis(examples, axis, 0)]
+    np.testing.assert_array_equal(found, np.stack(loop, axis))
+
+
 def test_nested():
     outer = fg.vmap(fg.vmap(np.multiply, in_axes=(None, 0)), in_axes=(0, None))
     assert outer(X[:, 0], Y[0]).tolist() == np.outer(X[:, 0], Y[0]).tolist()
@@ -189,8 +197,9 @@ def test_bad_axes():
     def f(x, shift):
         return x + shift
 
-    with pytest.raises(errors.AxisError, match="axes of different sizes: 3 for 'x', 2 for 'shift'"):
+    with pytest.raises(errors.AxisError, match="axes of different sizes: 3 for 'x', 2 for 'shift'") as caught:
         fg.vmap(f)(X, Y)
+    assert "\nGive in_axes=None to arguments that are the same for all examples." in str(caught.value)
     with pytest.raises(errors.AxisError, match=r"in_axes names axis 2 of 'x', which has shape \(3, 2\)"):
         fg.vmap(f, in_axes=(2, None))(X, 1.0)
     with pytest.raises(errors.AxisError, match=r"in_axes names axis 0 of 'shift', which has shape \(\)"):
