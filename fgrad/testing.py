@@ -61,6 +61,12 @@ def check_grads(
             f"args must be a tuple of the arguments, and it is of type {type(args).__name__}.\n"
             "Write check_grads(f, (x,))."
         )
+    unknown = [modes] if isinstance(modes, str) else [mode for mode in modes if mode not in _NAMES]
+    if unknown or not modes:
+        raise errors.ParameterError(
+            f"modes of check_grads are 'fwd', 'rev' or both, in a tuple, and it was given {modes!r}.\n"
+            "Write modes=('rev',) for reverse mode alone."
+        )
     _check(f, tuple(args), order, modes, rtol, atol, np.random.default_rng(0), "")
 
 

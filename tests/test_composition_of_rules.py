@@ -1,13 +1,21 @@
-"""`checkpoint`, `custom_vjp`, `custom_jvp` and `trace` between all other transforms.
+"""`checkpoint`, `custom_vjp`, `custom_jvp`, `trace` and a new kind of trace between all other transforms.
 
 Each of them leaves a function as it is, so a composition has the closed form of the composition
 without it. The adapters and closed forms are those of `test_composition.py`.
 """
 
+from collections import Counter
+
+import numpy as np
 import pytest
 from test_composition import CASES, TRANSFORMS, compare, expected, transform_by_name
 
 import fgrad as fg
+from fgrad.core.tensor import Tensor, apply, apply_call, box
+from fgrad.core.trace import Trace
+from fgrad.core.tree import flatten, unflatten
+from fgrad.rules.rule import settled
+from fgrad.transforms.running import run, untraced
 
 
 def by_custom_vjp(f):
@@ -30,7 +38,70 @@ def by_trace(f):
     return lambda x: fg.trace(f)(x)(x)
 
 
-SAME = {"checkpoint": fg.checkpoint, "custom_vjp": by_custom_vjp, "custom_jvp": by_custom_jvp, "trace": by_trace}
+class CountingTrace(Trace):
+    """The trace of docs/own-traces.md: it counts operations, and lets all pass as it is."""
+
+    def __init__(self):
+        super().__init__()
+        self.counts = Counter()
+
+    def root(self, value):
+        return box(value, self, None)
+
+    def inside(self, x):
+        return x.value if type(x) is Tensor and x.tracing is self else x
+
+    def process(self, primitive, args, metadata):
+        self.counts[primitive.name] += 1
+        result = apply(primitive, [self.inside(x) for x in args], metadata)
+        return tuple(map(self.root, result)) if type(result) is tuple else self.root(result)
+
+    def process_call(self, call, leaves):
+        self.counts[call.name] += 1
+        return [self.root(x) for x in apply_call(call, [self.inside(x) for x in leaves])]
+
+
+def counted(f):
+    """Run a function under the trace, which leaves it as it is."""
+
+    def run_counted(x):
+        trace = CountingTrace()
+        leaves, treedef = flatten(x)
+        ran = run(trace, f, lambda: ((unflatten(treedef, [trace.root(settled(leaf)) for leaf in leaves]),), {}))
+        assert trace.counts
+        return fg.tree_map(untraced, unflatten(ran.treedef, ran.leaves))
+
+    return run_counted
+
+
+def test_a_new_kind_of_trace_between_a_gradient_and_a_rule():
+    @fg.custom_vjp
+    def steep(x):
+        return x * 1.0
+
+    steep.defvjp(lambda x: (steep(x), None), lambda residuals, ct: (100.0 * ct,))
+    for f in (counted(steep), counted(counted(steep)), fg.checkpoint(counted(steep)), counted(fg.checkpoint(steep))):
+        assert fg.grad(f)(2.0).item() == 100.0
+        assert fg.jvp(f, (2.0,), (1.0,))[1].item() == 100.0
+        assert fg.vmap(fg.grad(f))(np.array([2.0, 3.0])).tolist() == [100.0, 100.0]
+
+
+def test_a_trace_that_does_not_say_what_a_call_means_is_not_passed_over():
+    class Silent(CountingTrace):
+        process_call = Trace.process_call
+
+    trace = Silent()
+    with pytest.raises(fg.errors.UnsupportedError, match="has a derivative of its own, and Silent does not say"):
+        run(trace, by_custom_vjp(lambda x: x * 2.0), lambda: ((trace.root(np.float64(1.0)),), {}))
+
+
+SAME = {
+    "checkpoint": fg.checkpoint,
+    "custom_vjp": by_custom_vjp,
+    "custom_jvp": by_custom_jvp,
+    "trace": by_trace,
+    "a new trace": counted,
+}
 NAMES = ["number", "vector_to_number", "vector_to_vector"]
 
 

@@ -66,7 +66,7 @@ def check_number(frame: FrameType, how: str, rank: int) -> None:
     if how == "bool()":
         return
     if step.kind == "call":
-        _check_callee(frame, how)
+        _check_callee(frame, step, how)
     if places.is_file_of("scipy", frame.f_code.co_filename):
         check_array(rank)
 
@@ -76,11 +76,11 @@ def _is_storing(step: places.Step) -> bool:
     return step.kind == "store" or (step.kind == "call" and not _STORING.isdisjoint((*step.names[-1:], *step.mentions)))
 
 
-def _check_callee(frame: FrameType, how: str) -> None:
-    callee = places.called(frame)
+def _check_callee(frame: FrameType, step: places.Step, how: str) -> None:
+    callee = places.called(frame, step)
     if callee is np.float64 or callee is np.complex128:
         raise errors.ArrayConversionError(errors.users_line(), _use(frame))
-    if how == "float()" and callee is not None and callee in _OF_MATH:
+    if how == "float()" and callee is not float and isinstance(callee, _BUILT_IN) and callee in _OF_MATH:
         math_calls[errors.users_place()] = f"{callee.__module__}.{callee.__name__}"
 
 
@@ -149,6 +149,7 @@ def _public_name(frame: FrameType) -> str:
 math_calls: dict[tuple[str, int], str] = {}
 """The user's lines in which a function of `math` took a traced tensor as a plain number, and which function."""
 
+_BUILT_IN = type(math.sin)
 _OF_MATH = {
     function
     for module in (math, cmath)

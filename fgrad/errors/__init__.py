@@ -16,11 +16,16 @@ from fgrad.errors.places import users_line as users_line
 from fgrad.errors.places import users_place as users_place
 
 
+_PLACED = re.compile(r"\bat \S+:\d+")
+"""How a message that names a line does it."""
+
+
 class FgradError(Exception):
-    """The base of all of fgrad's errors; every message ends with where its manual stands."""
+    """The base of all of fgrad's errors; every message names the user's line, and where its manual stands."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(f"{message}\n(help: fgrad.errors.{type(self).__name__})")
+        place = "" if _PLACED.search(message) else f"\n  at {users_line()}"
+        super().__init__(f"{message}{place}\n(help: fgrad.errors.{type(self).__name__})")
 
     def __reduce__(self) -> Any:
         return _restored, (type(self), str(self))

@@ -32,7 +32,11 @@ def users_place() -> tuple[str, int]:
     frame = sys._getframe(1)
     while frame.f_back is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
+    found = _at(frame.f_code).places
+    place = found.get(frame.f_lasti)
+    if place is None:  # to find the number of a line takes longer the longer the function is
+        place = found[frame.f_lasti] = frame.f_code.co_filename, frame.f_lineno
+    return place
 
 
 def depth_of_user() -> int:
@@ -71,8 +75,19 @@ def is_file_of(package: str, filename: str) -> bool:
     return origin is not None and filename.startswith(os.path.dirname(origin) + os.sep)
 
 
-def without_library(traceback: TracebackType | None) -> TracebackType | None:
-    """Return a traceback with the user's frames alone; as it is, if there are none."""
+FULL_TRACEBACKS = bool(os.environ.get("FGRAD_FULL_TRACEBACKS"))
+"""Whether tracebacks show what happens inside of fgrad, too: set the variable in the environment to see it."""
+
+
+def without_library(traceback: TracebackType | None, is_ours: bool) -> TracebackType | None:
+    """Return a traceback with the user's frames alone.
+
+    Args:
+        traceback: of an error that leaves fgrad.
+        is_ours: the error is one of fgrad's, whose message says all; others stay as they are if no frame is the user's.
+    """
+    if FULL_TRACEBACKS:
+        return traceback
     frames = []
     each = traceback
     while each is not None:
@@ -82,7 +97,7 @@ def without_library(traceback: TracebackType | None) -> TracebackType | None:
     shown: TracebackType | None = None
     for each in reversed(frames):
         shown = TracebackType(shown, each.tb_frame, each.tb_lasti, each.tb_lineno)
-    return shown or traceback
+    return shown or (None if is_ours else traceback)
 
 
 # What a frame is doing
@@ -105,8 +120,27 @@ class Step(NamedTuple):
     mentions: tuple[str, ...] = ()
 
 
-_known: dict[int, tuple[Any, dict[int, Step]]] = {}
-"""By the id of a code object: a reference to it, which takes the entry away with it, and its steps so far."""
+class _Known:
+    """What has been found out about the instructions of a code object, by their positions."""
+
+    __slots__ = ("reference", "steps", "places")
+
+    def __init__(self, code: CodeType) -> None:
+        identity = id(code)
+        self.reference = weakref.ref(code, lambda _: _known.pop(identity, None))  # the entry goes with the code
+        self.steps: dict[int, Step] = {}
+        self.places: dict[int, tuple[str, int]] = {}
+
+
+_known: dict[int, _Known] = {}
+"""By the ids of code objects, whose own hash is that of all their contents."""
+
+
+def _at(code: CodeType) -> _Known:
+    known = _known.get(id(code))
+    if known is None:
+        known = _known[id(code)] = _Known(code)
+    return known
 
 
 def step_at(frame: FrameType) -> Step:
@@ -116,23 +150,18 @@ def step_at(frame: FrameType) -> Step:
 
 def step_in(code: CodeType, position: int) -> Step:
     """Return what an instruction does; where it has been asked before, in a fraction of a microsecond."""
-    known = _known.get(id(code))
-    if known is None:
-        identity = id(code)
-        known = _known[identity] = weakref.ref(code, lambda _: _known.pop(identity, None)), {}
-    steps = known[1]
+    steps = _at(code).steps
     step = steps.get(position)
     if step is None:
         step = steps[position] = _step(code, position)
     return step
 
 
-def called(frame: FrameType) -> Any:
-    """Return the function that a frame is calling, or None if it has no name in the module.
+def called(frame: FrameType, step: Step) -> Any:
+    """Return the function that a frame calls by a step, or None if it has no name in the module.
 
     Local names are not looked up: `frame.f_locals` would keep what they stand for alive.
     """
-    step = step_at(frame)
     if not step.is_global:
         return None
     first, *rest = step.names

@@ -19,6 +19,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.trace import running
+from fgrad.errors.places import without_library
 
 Place = int | str
 """An argument of a call: a position, or the name of a keyword."""
@@ -45,6 +46,10 @@ class Transformed:
         running.call = self, before
         try:
             return self._run(self._function, args, keywords, **self._options)
+        except Exception as error:
+            if before is None:  # the outermost transform: what the user sees
+                error.__traceback__ = without_library(error.__traceback__, isinstance(error, errors.FgradError))
+            raise
         finally:
             running.call = before
 

@@ -153,8 +153,7 @@ def _run_jacobian(
     if mode == "forward":
         found = _by_pushforward(function, args, keywords, places, chunk_size)
     else:
-        line = Linearization(function, args, keywords, places)
-        refuse_integers("jacobian", function, line.inputs)
+        line = Linearization(function, args, keywords, places, transform="jacobian")
         outputs, inputs = _arrays(line.result)[0], _arrays([i.tree for i in line.inputs.values()])[0]
         is_wide = sum(x.size for x in outputs) > sum(x.size for x in inputs)
         if mode == "auto" and is_wide and all(x.dtype.kind == "f" for x in inputs):

@@ -228,6 +228,7 @@ class Linearization:
         places: the arguments to trace.
         has_aux: the function returns a pair, of which only the first item is differentiated.
         variables: trace the variables that the function reads, too.
+        transform: what the user has called, if it takes floating-point numbers alone: others are refused at once.
 
     Attributes:
         result, aux: what it returned, free of the trace.
@@ -249,6 +250,7 @@ class Linearization:
         places: Sequence[Place],
         has_aux: bool = False,
         variables: bool = False,
+        transform: str = "",
     ) -> None:
         trace = ReverseTrace()
         self.function = function
@@ -258,6 +260,8 @@ class Linearization:
 
         def arguments() -> Any:
             self.inputs = {p: Input(trace, args[p] if isinstance(p, int) else keywords[p]) for p in places}
+            if transform:
+                refuse_integers(transform, function, self.inputs)
             return put_in_place(args, keywords, {place: each.tree for place, each in self.inputs.items()})
 
         try:

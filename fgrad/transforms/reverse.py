@@ -19,7 +19,7 @@ from fgrad.core.variable import Variable
 from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, place_name, select
 from fgrad.transforms.cuts import name_of_source, outline_if_cut, warn_of_cuts
-from fgrad.transforms.linearization import Linearization, UnconnectedGradients, refuse_integers
+from fgrad.transforms.linearization import Linearization, UnconnectedGradients
 from fgrad.transforms.running import is_number
 
 P = ParamSpec("P")
@@ -234,8 +234,7 @@ def _run_value_and_grad(
     function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection, has_aux: bool
 ) -> Any:
     places, keywords = select(function, argnums, args, keywords)
-    line = Linearization(function, args, keywords, places, has_aux)
-    refuse_integers("grad", function, line.inputs)
+    line = Linearization(function, args, keywords, places, has_aux, transform="grad")
     _check_scalar(function, line.result)
     gradients = line.gradients(_pulled(function, line, None, "zero"), UnconnectedGradients.ZERO)
     several = not isinstance(argnums, (int, str, np.integer))
