@@ -33,7 +33,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict fgrad
-	$(BIN)/python tools/core_size.py
+	$(BIN)/python tools/structure.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/run.py

@@ -73,7 +73,6 @@ class ReverseTrace(Trace):
     Attributes:
         record: the edges, in order.
         exits: how and where values left the trace: their keys, and for each the key that was next.
-        holder: returns who keeps the record when the trace does not run, or None.
     """
 
     differentiates = True
@@ -83,7 +82,6 @@ class ReverseTrace(Trace):
         super().__init__()
         self.persistent = persistent
         self.record: list[Entry] = []
-        self.holder: Callable[[], Any] = lambda: None
         self._keys = itertools.count()
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:

@@ -15,17 +15,14 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from fgrad import errors
 from fgrad.core import conversions
-
-if TYPE_CHECKING:
-    from fgrad.core.primitive import Primitive
-    from fgrad.core.tensor import Tensor
+from fgrad.core.primitive import Primitive
 
 _levels = itertools.count(1)
 
@@ -66,6 +63,10 @@ class Running(threading.local):
 running = Running()
 
 
+def _nobody() -> None:
+    return None
+
+
 class Trace:
     """One running transform or open tape: what decides the meaning of an operation.
 
@@ -85,6 +86,7 @@ class Trace:
         is_program: its tensors stand for all values of their shape, so that there is none to compute with.
         exits: where values left it, by how and the user's file and line.
         call: the transform that it belongs to, as `Running.call`; None for a tape.
+        holder: returns the tape or accumulator that it belongs to, or None.
     """
 
     differentiates: ClassVar[bool] = False
@@ -97,6 +99,7 @@ class Trace:
         self.level = 0
         self.exits: dict[tuple[str, tuple[str, int]], Any] = {}
         self.call = running.call
+        self.holder: Callable[[], Any] = _nobody
 
     def __enter__(self) -> Trace:
         self.level = self.rank
@@ -125,12 +128,12 @@ class Trace:
         """Return the shape that a tensor of this trace shows."""
         return tensor.value.shape  # type: ignore[no-any-return]
 
-    def concrete(self, tensor: Tensor, how: str) -> Any:
+    def concrete(self, tensor: Any, how: str) -> Any:
         """Return the value that Python asks for by `how`, such as `float()`; note it in `exits`."""
         self.exits[how, errors.users_place()] = None
         return tensor.value
 
-    def as_array(self, tensor: Tensor) -> npt.NDArray[Any]:
+    def as_array(self, tensor: Any) -> npt.NDArray[Any]:
         """Answer NumPy, which wants a plain array in place of a tensor of this trace."""
         conversions.check_array(self.rank)
         return np.asarray(tensor.value)

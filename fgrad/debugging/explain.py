@@ -399,7 +399,7 @@ def _traces_of(x: Any) -> list[ReverseTrace]:
     while type(x) is Tensor:
         traces.append(x.tracing)
         x = x.value
-    return [trace for trace in traces if isinstance(trace, ReverseTrace)]
+    return [trace for trace in traces if trace.remembers]
 
 
 def _not_watched(contents: Contents, source: Any, name: str) -> Reason:

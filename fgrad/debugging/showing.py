@@ -61,7 +61,7 @@ def _names(traces: Iterable[Trace]) -> list[str]:
 
 def _owner(trace: Trace) -> tuple[Any, str]:
     """Return the tape, accumulator or transform to which a running trace belongs, and its name."""
-    holder = getattr(trace, "holder", lambda: None)()
+    holder = trace.holder()
     if holder is not None:
         return holder, type(holder).__name__
     calls = list(_calls(trace))

@@ -15,7 +15,6 @@ from fgrad.errors.places import line_at as line_at
 from fgrad.errors.places import users_line as users_line
 from fgrad.errors.places import users_place as users_place
 
-
 _PLACED = re.compile(r"\bat \S+:\d+")
 """How a message that names a line does it."""
 

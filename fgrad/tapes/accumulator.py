@@ -8,7 +8,7 @@ along one direction, while they are computed; it records nothing.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,10 +30,6 @@ class _HeldTrace(ForwardTrace):
     Attributes:
         holder: returns the accumulator, or None when it is gone.
     """
-
-    def __init__(self, holder: Callable[[], Any]) -> None:
-        super().__init__()
-        self.holder = holder
 
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         result = super().process(primitive, args, metadata)
@@ -107,7 +103,8 @@ class ForwardAccumulator:
                 "Use a second ForwardAccumulator for a second derivative."
             )
         if self._trace is None or self._watch is None:
-            self._trace = _HeldTrace(weakref.ref(self))
+            self._trace = _HeldTrace()
+            self._trace.holder = weakref.ref(self)
             self._watch = VariableWatch(self._trace, all_trainable=False)
             weakref.finalize(self, _release, self._trace, self._watch, self._tangents).atexit = False
         self._trace.__enter__()

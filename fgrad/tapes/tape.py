@@ -434,7 +434,7 @@ def put_layer(tensor: Tensor, trace: Trace, note: Any) -> None:
 
 def _can_be_asked(trace: Trace) -> bool:
     """Return whether a trace runs, or is kept by a tape or accumulator that still answers for it."""
-    keeper = getattr(trace, "holder", lambda: None)()
+    keeper = trace.holder()
     return trace.level > 0 or (keeper is not None and keeper.answers_for(trace))
 
 
@@ -627,7 +627,7 @@ def _recorder(ys: list[Any]) -> GradientTape:
     found: list[GradientTape] = []
     for y in ys:
         while type(y) is Tensor:
-            holder = y.tracing.holder() if isinstance(y.tracing, ReverseTrace) else None
+            holder = y.tracing.holder()
             if isinstance(holder, GradientTape) and holder.answers_for(y.tracing):
                 found.append(holder)
             y = y.value

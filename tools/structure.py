@@ -1,0 +1,240 @@
+"""Report the structure of fgrad: what a reader has to hold in mind. `python tools/structure.py [folder]`.
+
+    rooms         what lies in the root of the package, and which way imports point between rooms
+    reach         how many files and lines of code one operation, and one gradient, run through
+    bodies        the longest functions
+    looks         tests of the kind of a trace outside of the traces, and places that look into frames
+
+It fails if an import points upwards or round, or if a function is longer than 40 lines of code. A line of code holds
+something that runs: no blank line, no comment, no docstring.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
+PACKAGE = ROOT / "fgrad"
+LONGEST_BODY = 40
+
+LAYERS = [
+    "errors", "core", "ops", "transforms", "rules", "graphs", "tapes", "progress", "clipping", "optimizers", "numpy",
+    "scipy", "extend", "saving", "testing", "uncertainty", "plot", "interop", "debugging", "compat",
+]  # fmt: skip
+"""Rooms, and modules in the root, from below: each imports from those before it alone."""
+
+ALLOWED_INSIDE = {"safetensors.numpy", "scipy.sparse.linalg"}
+"""Optional libraries, which a function may import when it runs."""
+
+LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+REACH = """
+import sys, numpy as np, fgrad as fg
+seen = set()
+def note(frame, event, arg):
+    if event == "call":
+        seen.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
+def f(x):
+    return np.sin(x) * 2.0
+fg.grad(f)(1.0)
+if sys.argv[1] == "operation":
+    def f(x):
+        sys.setprofile(note)
+        y = np.sin(x) * 2.0
+        sys.setprofile(None)
+        return y
+    fg.grad(f)(1.0)
+else:
+    sys.setprofile(note)
+    fg.grad(f)(1.0)
+    sys.setprofile(None)
+print(*(f"{name} {line}" for name, line in sorted(seen) if "fgrad" in name), sep="\\n")
+"""
+
+
+def code_lines(source: str) -> set[int]:
+    """Return the numbers of the lines that hold code."""
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in LAYOUT:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(source)):
+        # A statement that is only a string: a docstring, also below an attribute.
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return lines
+
+
+class Module:
+    """One file of the package."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        self.source = path.read_text(encoding="utf-8")
+        self.tree = ast.parse(self.source)
+        self.lines = code_lines(self.source)
+        self.room = room_of(self.name)
+
+    def imports(self, known: set[str]) -> set[str]:
+        """Return the modules of the package that it imports."""
+        found: set[str] = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("fgrad"):
+                names = {f"{node.module}.{alias.name}" for alias in node.names}
+                found |= {name if name in known else node.module for name in names}
+            elif isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names if alias.name.startswith("fgrad.")}
+        return found & known
+
+    def bodies(self) -> Iterator[tuple[int, str]]:
+        """Yield the size in lines of code of each function's body, and where it is."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, DEFINITIONS):
+                size = sum(node.body[0].lineno <= line <= (node.end_lineno or 0) for line in self.lines)
+                yield size, f"{self.path.relative_to(ROOT)}:{node.lineno} {node.name}"
+
+    def lines_of_function(self, first: int) -> set[int]:
+        """Return the lines of code of the function that begins in a line, with its decorators."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, (*DEFINITIONS, ast.Lambda)):
+                start = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+                if start == first:
+                    return {line for line in self.lines if start <= line <= (node.end_lineno or 0)}
+        return set()
+
+    def imports_inside(self) -> Iterator[str]:
+        """Yield imports inside of functions."""
+        for function in ast.walk(self.tree):
+            if isinstance(function, DEFINITIONS):
+                for node in ast.walk(function):
+                    names = [node.module] if isinstance(node, ast.ImportFrom) else []
+                    names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                    yield from (f"{self.path.relative_to(ROOT)}:{node.lineno} {name}" for name in names
+                                if name not in ALLOWED_INSIDE)  # fmt: skip
+
+
+def upward(modules: list[Module], known: set[str]) -> list[str]:
+    """Return the imports that point from a room to one above it."""
+    ranks = {room: place for place, room in enumerate(LAYERS)}
+    return [
+        f"{module.name} -> {other}"
+        for module in modules
+        for other in sorted(module.imports(known))
+        if module.room and module.room != room_of(other) and ranks.get(room_of(other), 99) > ranks.get(module.room, -1)
+    ]
+
+
+def room_of(name: str) -> str:
+    """Return the room of a module, or the name of a module in the root; nothing for the package itself."""
+    return [*name.split("."), ""][1]
+
+
+def cycles(modules: list[Module], known: set[str]) -> list[list[str]]:
+    """Return the groups of modules that import each other, by Tarjan's algorithm (1972)."""
+    arrows = {module.name: module.imports(known) - {module.name} for module in modules}
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(name: str) -> None:
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in arrows[name]:
+            if other not in index:
+                visit(other)
+            if other in stack:
+                low[name] = min(low[name], low[other])
+        if low[name] == index[name]:
+            group = stack[stack.index(name) :]
+            del stack[stack.index(name) :]
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    sys.setrecursionlimit(10_000)
+    for name in arrows:
+        if name not in index:
+            visit(name)
+    return found
+
+
+def reach(what: str, modules: list[Module]) -> tuple[list[str], int]:
+    """Return the files through which one operation, or one gradient, runs, and the lines of the functions that do."""
+    quietly: dict[str, Any] = {"capture_output": True, "text": True, "check": True}
+    ran = subprocess.run([sys.executable, "-c", REACH, what], cwd=ROOT, **quietly)
+    by_path = {str(module.path): module for module in modules}
+    ran_in: dict[str, set[int]] = {}
+    for path, _, first in (line.rpartition(" ") for line in ran.stdout.splitlines()):
+        if path in by_path:
+            ran_in.setdefault(path, set()).update(by_path[path].lines_of_function(int(first)))
+    return sorted(by_path[path].path.stem for path in ran_in), sum(map(len, ran_in.values()))
+
+
+def mentions(modules: list[Module], *texts: str) -> list[str]:
+    """Return where one of some texts occurs in code."""
+    return [
+        f"{module.path.relative_to(ROOT)}:{number} {line.strip()[:90]}"
+        for module in modules
+        for number, line in enumerate(module.source.splitlines(), 1)
+        if number in module.lines and any(text in line for text in texts)
+    ]
+
+
+def kinds_asked(modules: list[Module]) -> list[str]:
+    """Return tests of what kind a trace is, outside of the traces."""
+    return [
+        each for each in mentions(modules, "isinstance(")
+        if any(kind in each for kind in ("ReverseTrace", "ForwardTrace", "BatchTrace", "RecordTrace"))
+    ]  # fmt: skip
+
+
+def show(title: str, found: list[str]) -> None:
+    """Print how many there are of something, and which."""
+    print(f"{title:24} {len(found):5}", *found, sep="\n    " if found else "")
+
+
+def main() -> int:
+    """Print the report, and return how many limits are exceeded."""
+    modules = [Module(path) for path in sorted(PACKAGE.rglob("*.py"))]
+    known = {module.name for module in modules}
+    loose = [path.stem for path in sorted(PACKAGE.glob("*.py")) if path.stem != "__init__"]
+    print(f"modules in the root      {len(loose):5}  {' '.join(loose)}")
+    up, round_about = upward(modules, known), cycles(modules, known)
+    inside = [each for module in modules for each in module.imports_inside()]
+    print(f"imports upwards          {len(up):5}", *up, sep="\n    " if up else "")
+    print(
+        f"import cycles            {len(round_about):5}",
+        *map(" ".join, round_about),
+        sep="\n    " if round_about else "",
+    )
+    print(f"imports inside functions {len(inside):5}", *inside, sep="\n    " if inside else "")
+    for what in ("operation", "gradient"):
+        files, lines = reach(what, modules)
+        print(f"one {what:20} {len(files):5} files, {lines} lines of code that run: {' '.join(files)}")
+    bodies = sorted((body for module in modules for body in module.bodies()), reverse=True)
+    print("longest bodies", *(f"{size:5} {where}" for size, where in bodies[:5]), sep="\n    ")
+    for title, found in (
+        ("asks for kinds of traces", kinds_asked(modules)),
+        ("looks into frames", mentions(modules, "_getframe", "f_locals", "f_lasti", "f_back", "tb_frame")),
+        ("looks into closures", mentions(modules, "cell_contents", "getclosurevars", ".__class__ =")),
+    ):
+        show(title, found)
+    core = sum(len(module.lines) for module in modules if module.room == "core")
+    print(f"lines of code            {sum(len(module.lines) for module in modules):5}, of which in core {core}")
+    long = [where for size, where in bodies if size > LONGEST_BODY]
+    failures = len(up) + len(round_about) + len(inside) + len(long)
+    print(f"{failures} beyond the limits" if failures else "within the limits")
+    return failures
+
+
+if __name__ == "__main__":
+    sys.exit(main())
