@@ -801,3 +801,19 @@ def test_an_optimizer_tells_why(loss, text):
     w = fg.Variable(2.0, name="w")
     with pytest.raises(errors.NoGradientsError, match=f"(?s)No gradients provided.*'w'.*{text}"):
         fg.optimizers.GradientDescent(0.1).minimize(lambda: loss(w))
+
+
+def test_it_sees_into_checkpoints():
+    def inside(x):
+        return np.sin(x) * np.where(x > 0, 0.0, 1.0)
+
+    x = fg.constant(2.0)
+    with fg.debug_lines(), fg.GradientTape() as tape:
+        tape.watch(x)
+        y = fg.checkpoint(inside)(x) + 0.0
+    explanation = fg.explain(tape, y, x)
+    assert explanation.status == "zero"
+    assert "return np.sin(x) * np.where(x > 0, 0.0, 1.0)" in str(explanation)
+    assert [step.operation for step in explanation.path][-2:] == ["multiply", "add"]
+    (found,) = fg.explain(lambda x: fg.checkpoint(inside)(x), 2.0)
+    assert "return np.sin(x)" in str(found)

@@ -1,0 +1,126 @@
+"""Threads that share what they close over: nothing of the user's is replaced while one of them looks.
+
+The interpreter switches threads as often as it can, so that what is swapped in place for a moment is seen.
+"""
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import fgrad as fg
+import fgrad.scipy.integrate
+import fgrad.scipy.optimize
+
+THREADS = 4
+
+
+@pytest.fixture(autouse=True)
+def _switching():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def in_threads(task, count=12):
+    """Run a task of a number in several threads at once, and return what each gave."""
+    together = threading.Barrier(THREADS)
+
+    def run(number):
+        if number < THREADS:
+            together.wait()
+        return task(number)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(run, range(count)))
+
+
+def by_root(a):
+    return fgrad.scipy.optimize.brentq(lambda x: x**3 - a, 0.0, 10.0)
+
+
+def by_steps(a):
+    return fgrad.scipy.integrate.solve_ivp(lambda t, y: -a * y, (0.0, 1.0), [1.0], rtol=1e-8).y[0, -1]
+
+
+def by_adjoint(a):
+    options = {"derivative": "adjoint", "rtol": 1e-8, "atol": 1e-8}
+    return fgrad.scipy.integrate.solve_ivp(lambda t, y: -a * y, (0.0, 1.0), [1.0], **options).y[0, -1]
+
+
+def by_quad(a):
+    return fgrad.scipy.integrate.quad(lambda x: np.sin(a * x), 0.0, 1.0)[0]
+
+
+def by_checkpoint(a):
+    return fg.checkpoint(lambda x: np.sin(x * a) + a)(np.float64(0.5))
+
+
+def by_rule(a):
+    steep = fg.custom_gradient(lambda x: (x * 1.0, lambda dy: dy * 3.0))
+    return steep(a * a)
+
+
+def by_least_squares(a):
+    return fgrad.scipy.optimize.least_squares(lambda x: x - a, np.ones(1)).x[0]
+
+
+def by_vmap(a):
+    return np.sum(fg.vmap(lambda x: np.sin(x * a))(np.arange(3.0)))
+
+
+def by_graph(a):
+    return fg.trace(lambda x: x * x)(np.float64(2.0))(a)
+
+
+def by_linearization(a):
+    return fg.jvp(lambda x: x * a * x, (a,), (1.0,))[1]
+
+
+CLOSING_OVER = [
+    by_root, by_steps, by_adjoint, by_quad, by_checkpoint, by_rule, by_least_squares, by_vmap, by_graph,
+    by_linearization,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", CLOSING_OVER)
+def test_the_same_traced_value_in_several_threads(f):
+    """All threads use the very same tensor of one tape, and each of their results is differentiated."""
+    expected = fg.grad(f)(2.0).item()
+    assert in_threads(lambda _: fg.grad(f)(2.0).item()) == pytest.approx([expected] * 12, rel=1e-6)
+
+    x = fg.constant(2.0)
+    with fg.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = x * 1.0
+        values = in_threads(lambda _: f(y))
+    for value in values:
+        assert tape.gradient(value, x).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_optimizers_that_share_nothing_but_the_loss():
+    def train(number):
+        w = fg.Variable(np.full(3, float(number)))
+        optimizer = fg.optimizers.Adam(0.1)
+        for _ in range(20):
+            optimizer.minimize(lambda: np.sum(fg.checkpoint(lambda: (w - 1.0) ** 2)()))
+        return w.numpy()
+
+    alone = [train(number) for number in range(4)]
+    for number, found in enumerate(in_threads(train, 4)):
+        np.testing.assert_array_equal(found, alone[number])
+
+
+def test_debugging_in_one_thread_is_not_seen_in_others():
+    def task(number):
+        with np.errstate(all="ignore"):
+            if number % 2:
+                with fg.debug_nans(), pytest.raises(fg.errors.NonFiniteError):
+                    fg.grad(lambda x: np.log(x * 0.0))(1.0)
+                return 0.0
+            return fg.grad(lambda x: np.sqrt(x * x + 0.0) + np.log(x))(2.0).item()
+
+    assert in_threads(task, 40) == pytest.approx([1.5, 0.0] * 20)
