@@ -464,10 +464,10 @@ def test_dropping_it_frees_what_it_held():
         x = fg.constant(np.ones(1000))
         inner = []
         with fg.ForwardAccumulator(x, np.ones(1000)) as accumulator:
-            reference = weakref.ref(x.note)
+            reference = weakref.ref(x.mark)
             z = np.sin(x)
             inner.append(weakref.ref(z.value))
-            inner.append(weakref.ref(z.note))
+            inner.append(weakref.ref(z.mark))
             y = np.sum(np.exp(z))
             del z
         assert [each() for each in inner] == [None, None]  # it records nothing

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import Tensor, apply, box, boxed
@@ -21,13 +22,14 @@ class ForwardTrace(Trace):
         """Return `value` as an input of this trace that moves along `tangent`."""
         return box(value, self, tangent)
 
+    @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         active = [type(arg) is Tensor and arg.tracing is self for arg in args]
         values = [arg.value if ours else arg for arg, ours in zip(args, active, strict=True)]
         ans = apply(primitive, values, metadata)
         if primitive.jvp is None:
             return boxed(ans)
-        tangents = [arg.note if ours else ZERO for arg, ours in zip(args, active, strict=True)]
+        tangents = [arg.mark if ours else ZERO for arg, ours in zip(args, active, strict=True)]
         if attention:
             jvp = primitive.jvp
             run = through_observers(
@@ -48,5 +50,6 @@ class ForwardTrace(Trace):
             tangent = np.broadcast_to(tangent, value.shape)
         return self.root(value, tangent)
 
+    @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
         return call.followed(self, leaves)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.primitive import ZERO, Primitive
@@ -84,6 +85,7 @@ class ReverseTrace(Trace):
         self.record: list[Entry] = []
         self._keys = itertools.count()
 
+    @override
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         if error is not None:
             self.record = []  # tensors that outlive the error hold no graph
@@ -93,6 +95,7 @@ class ReverseTrace(Trace):
         """Return `value` as an input of this trace."""
         return box(value, self, next(self._keys))
 
+    @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         # Ufuncs of one and two arguments are what most operations are. Written out here, without lists and loops, they
         # take a fifth less than in `_process_any`, which says the same of all operations.
@@ -110,19 +113,19 @@ class ReverseTrace(Trace):
             return self._recorded(primitive, args, (a, b)[:count], ans, metadata)
         result = new_tensor()
         result.value, result.tracing = ans, self
-        key = result.note = next(self._keys)
+        key = result.mark = next(self._keys)
         handed = (result, *args) if self.persistent else (ans, a, b) if count == 2 else (ans, a)
         if follows_x:
             rule = rules[0]
             pullback = (None if rule is None else rule(*handed)) or Cut(errors.users_place())
             # Beside a number of Python's, an array keeps its shape; to compare shapes takes as long as to box it.
             fits = ans.dtype is a.dtype and (type(b) is float or not primitive.broadcasts or ans.shape == a.shape)
-            self.record.append((key, True, x.note, pullback, None if fits else (a.shape, a.dtype), primitive))
+            self.record.append((key, True, x.mark, pullback, None if fits else (a.shape, a.dtype), primitive))
         if follows_y:
             rule = rules[1]
             pullback = (None if rule is None else rule(*handed)) or Cut(errors.users_place())
             fits = ans.dtype is b.dtype and (type(a) is float or not primitive.broadcasts or ans.shape == b.shape)
-            self.record.append((key, not follows_x, y.note, pullback, None if fits else (b.shape, b.dtype), primitive))
+            self.record.append((key, not follows_x, y.mark, pullback, None if fits else (b.shape, b.dtype), primitive))
         return result
 
     def _process_any(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
@@ -156,7 +159,7 @@ class ReverseTrace(Trace):
                     form = value.shape, value.dtype
                 if attention:
                     pullback = recorded(primitive, primitive.name, pullback, handed[1:], handed[0])
-                self.record.append((key, first, arg.note, pullback, form, primitive))
+                self.record.append((key, first, arg.mark, pullback, form, primitive))
                 first = False
             argnum += 1  # noqa: SIM113  # enumerate() takes 40 ns more
         if dtype is None:
@@ -167,8 +170,9 @@ class ReverseTrace(Trace):
         """Record that outputs are parts of a result, whose cotangent is a `Parts`."""
         likes = [(output.value.shape, output.value.dtype) for output in outputs]
         for place, output in enumerate(outputs):
-            self.record.append((output.note, True, key, functools.partial(Parts, likes, place), None, _PART))
+            self.record.append((output.mark, True, key, functools.partial(Parts, likes, place), None, _PART))
 
+    @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
         return call.followed(self, leaves)
 
@@ -200,8 +204,9 @@ class ReverseTrace(Trace):
                 self.concrete(arg, primitive.name)
         return boxed(ans)
 
+    @override
     def concrete(self, tensor: Tensor, how: str) -> Any:
-        self.exits.setdefault((how, errors.users_place()), {}).setdefault(tensor.note, next(self._keys))
+        self.exits.setdefault((how, errors.users_place()), {}).setdefault(tensor.mark, next(self._keys))
         return tensor.value
 
 

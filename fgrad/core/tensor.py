@@ -220,11 +220,11 @@ class TensorLike:
     def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         if function in FUNCTIONS:
             return FUNCTIONS[function](*args, **keywords)
-        return call_without_rule(function, name_of(function), args, keywords)
+        return call_without_rule(function, numpys_name(function), args, keywords)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         value = settle(self)
-        array = _read_only(value.tracing.as_array(value) if type(value) is Tensor else value)
+        array = _read_only(value.tracing.plain_array(value) if type(value) is Tensor else value)
         return array.astype(array.dtype if dtype is None else dtype, copy=bool(copy))
 
     __array_namespace__ = _member("__array_namespace__")
@@ -423,13 +423,13 @@ class Tensor(TensorLike):
         (2,)
     """
 
-    __slots__ = ("value", "tracing", "note", "__weakref__")
+    __slots__ = ("value", "tracing", "mark", "__weakref__")
 
     value: Any
-    note: Any
+    mark: Any
 
     def __init__(self, value: Any, dtype: npt.DTypeLike | None = None) -> None:
-        self.value, self.tracing, self.note = np.array(value, dtype)[()], UNTRACED, None
+        self.value, self.tracing, self.mark = np.array(value, dtype)[()], UNTRACED, None
 
     def unbox(self) -> Any:
         return self.value
@@ -438,13 +438,13 @@ class Tensor(TensorLike):
         """Make this handle stand for another value; what was computed before is untouched."""
         if attention and any(observer.assigned(self, other) for observer in running.observers):
             return
-        self.value, self.tracing, self.note = other.value, other.tracing, other.note
+        self.value, self.tracing, self.mark = other.value, other.tracing, other.mark
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.become(METHODS["__setitem__"](self, key, value))
 
     def __copy__(self, memo: Any = None) -> Tensor:
-        return box(self.value, self.tracing, self.note)
+        return box(self.value, self.tracing, self.mark)
 
     __deepcopy__ = __copy__
 
@@ -460,10 +460,10 @@ LEAVES.add(Tensor)
 new_tensor = functools.partial(object.__new__, Tensor)
 
 
-def box(value: Any, trace: Trace, note: Any) -> Tensor:
+def box(value: Any, trace: Trace, mark: Any) -> Tensor:
     """Return a Tensor over `value`, which is not copied."""
     tensor = new_tensor()
-    tensor.value, tensor.tracing, tensor.note = value, trace, note
+    tensor.value, tensor.tracing, tensor.mark = value, trace, mark
     return tensor
 
 
@@ -473,7 +473,7 @@ def _read_only(value: Any) -> npt.NDArray[Any]:
     return array
 
 
-def name_of(function: Any) -> str:
+def numpys_name(function: Any) -> str:
     """Return what a message calls a function of NumPy."""
     name = getattr(function, "__name__", repr(function))
     module = getattr(function, "__module__", None) or ("numpy" if getattr(np, name, None) is function else "")

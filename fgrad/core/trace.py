@@ -5,7 +5,7 @@
     Observer, observed_by   sees every operation of a thread while its block is open
 
 A trace says what an operation means (`process`), what a function with a derivative of its own means
-(`process_call`), and what is answered when Python or NumPy asks for a value (`concrete`, `as_array`). A new kind
+(`process_call`), and what is answered when Python or NumPy asks for a value (`concrete`, `plain_array`). A new kind
 of trace is a new subclass; nothing outside of it asks which kinds there are.
 """
 
@@ -133,7 +133,7 @@ class Trace:
         self.exits[how, errors.users_place()] = None
         return tensor.value
 
-    def as_array(self, tensor: Any) -> npt.NDArray[Any]:
+    def plain_array(self, tensor: Any) -> npt.NDArray[Any]:
         """Answer NumPy, which wants a plain array in place of a tensor of this trace."""
         conversions.check_array(self.rank)
         return np.asarray(tensor.value)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from fgrad import errors
-from fgrad.core.reverse import ReverseTrace
 from fgrad.core.tensor import ABOVE, BOXES, Tensor, box
 from fgrad.core.trace import UNTRACED
 from fgrad.core.tree import flatten, paths, unflatten
@@ -393,7 +392,7 @@ def _of_integers(name: str, source: Any) -> Reason:
     return Reason("integer", f"{_sentence(name)} is of type {dtype}, which has no derivative. Make it a float.")
 
 
-def _traces_of(x: Any) -> list[ReverseTrace]:
+def _traces_of(x: Any) -> list[Trace]:
     """Return the reverse traces that have boxed a tensor, running or not."""
     traces = []
     while type(x) is Tensor:

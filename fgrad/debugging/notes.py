@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.primitive import Primitive
@@ -121,6 +122,7 @@ class _Noting(Observer):
 
     wants_all = True
 
+    @override
     def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
         # What a rule computes on its way is not looked at, for a mask may hide it.
         if _mode.note is not None or not (_mode.raising or _mode.looks):
@@ -137,11 +139,13 @@ class _Noting(Observer):
         _mode.looked = True
         return result
 
+    @override
     def rule(self, primitive: Primitive, name: str, pullback: Any, args: Sequence[Any], ans: Any) -> Any:
         if type(pullback) is Cut:
             return pullback
         return NotedPullback(pullback, _noted(primitive, args, ans)._replace(operation=name))
 
+    @override
     def push(self, primitive: Primitive, tangents: Sequence[Any], args: Sequence[Any], ans: Any, go_on: Any) -> Any:
         note = _noted(primitive, args, ans)
         with _rule_of(note):

@@ -19,6 +19,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.primitive import Primitive
@@ -171,6 +172,7 @@ class _Profiler(Observer):
         self.makers: dict[int, int] = {}
         self._inside = False
 
+    @override
     def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
         if self._inside or not any(type(arg) in BOXES for arg in args):
             return go_on(args)
@@ -186,6 +188,7 @@ class _Profiler(Observer):
             self.makers[id(made)] = line
         return result
 
+    @override
     def rule(self, primitive: Primitive, name: str, pullback: Any, args: Sequence[Any], ans: Any) -> Any:
         return _Timed(pullback, self._users_line(sys._getframe(1)))
 

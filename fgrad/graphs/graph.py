@@ -145,7 +145,7 @@ class Graph:
 def _output(trace: Any, leaf: Any) -> Any:
     """Return a result's name, or the constant that it is."""
     if trace.follows(leaf):
-        return leaf.note
+        return leaf.mark
     return leaf if type(leaf) is Tensor or not is_number(leaf) else Tensor(leaf)
 
 
@@ -155,7 +155,7 @@ def _fresh(value: Any) -> Any:
     if type(value) is not Tensor and not is_number(value):
         return value
     tensor = boxed(value)
-    return box(tensor.value, tensor.tracing, tensor.note)
+    return box(tensor.value, tensor.tracing, tensor.mark)
 
 
 def _needed(equations: list[Equation], outputs: Iterable[Any]) -> tuple[tuple[Equation, ...], set[Name]]:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, cast
 
 import numpy as np
+from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.primitive import Primitive
@@ -35,7 +36,7 @@ P = ParamSpec("P")
 
 
 class RecordTrace(Trace):
-    """Writes down each operation on its tensors, whose notes are their names in the graph.
+    """Writes down each operation on its tensors, whose marks are their names in the graph.
 
     Attributes:
         equations: what was computed, in order.
@@ -56,12 +57,14 @@ class RecordTrace(Trace):
         value = value if hasattr(value, "dtype") else np.asarray(value)[()]
         return box(value, self, Name(value))
 
+    @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         if primitive.selects and any(self.follows(arg) and arg.dtype == np.bool_ for arg in args[1:]):
             raise errors.ConcretizationError("indexing with a mask", errors.users_line())
         ans = apply(primitive, [arg.value if self.follows(arg) else arg for arg in args], metadata)
         return self._written(primitive, args, metadata, ans)
 
+    @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
         return list(self.record_call(call.name, lambda *each: tuple(apply_call(call, each)), leaves))
 
@@ -93,10 +96,10 @@ class RecordTrace(Trace):
         self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any], ans: Any, direct: bool = False
     ) -> Any:
         """Write the equation, and return its results in boxes."""
-        inputs = tuple(arg.note if self.follows(arg) else self._constant(arg) for arg in args)
+        inputs = tuple(arg.mark if self.follows(arg) else self._constant(arg) for arg in args)
         outputs = tuple(self.root(each) for each in (ans if type(ans) is tuple else (ans,)))
         quiet = set(np.geterr().values()) == {"ignore"}
-        names = tuple(output.note for output in outputs)
+        names = tuple(output.mark for output in outputs)
         self.equations.append(Equation(names, primitive, inputs, dict(metadata), quiet, direct))
         return outputs if type(ans) is tuple else outputs[0]
 
@@ -116,16 +119,18 @@ class RecordTrace(Trace):
             self._known[id(value)] = value, name
         return name
 
+    @override
     def concrete(self, tensor: Tensor, how: str) -> Any:
         raise errors.ConcretizationError(how, errors.users_line())
 
-    def as_array(self, tensor: Tensor) -> Any:
+    @override
+    def plain_array(self, tensor: Tensor) -> Any:
         raise errors.ConcretizationError("np.asarray or np.array", errors.users_line())
 
 
 def _unchanged(kept: Any, value: Any) -> bool:
     if type(value) is Tensor:
-        return kept.value is value.value and kept.tracing is value.tracing and kept.note is value.note
+        return kept.value is value.value and kept.tracing is value.tracing and kept.mark is value.mark
     return bool(kept.tobytes() == value.tobytes())  # bit by bit: 0.0 is not -0.0, and nan is nan
 
 

@@ -483,7 +483,7 @@ if hasattr(np, "astype"):
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     """Return a tensor of its own with the same value."""
     value = boxed(settle(a))
-    return box(value.value, value.tracing, value.note)
+    return box(value.value, value.tracing, value.mark)
 
 
 @answers(np.round, np.around)

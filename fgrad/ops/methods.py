@@ -16,7 +16,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import METHODS, UFUNC_FORMS, UFUNCS
-from fgrad.core.tensor import ABOVE, BOXES, Tensor, apply, call_without_rule, name_of, settle
+from fgrad.core.tensor import ABOVE, BOXES, Tensor, apply, call_without_rule, numpys_name, settle
 from fgrad.ops.batching import reduction_batch
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers_member, linear, plain_axis, sample
@@ -49,12 +49,12 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, An
             return call_ufunc(ufunc, method, inputs, keywords)
         function = ufunc if method == "__call__" else getattr(ufunc, method)
         suffix = "" if method == "__call__" else f".{method}"
-        return call_without_rule(function, f"{name_of(ufunc)}{suffix}", inputs, keywords)
+        return call_without_rule(function, f"{numpys_name(ufunc)}{suffix}", inputs, keywords)
     if method != "__call__":
         return _call_method(ufunc, method, inputs, keywords)
     out, where = keywords.pop("out", None), keywords.pop("where", True)
     if where is not True and out is None:
-        raise errors.InPlaceError(f"{name_of(ufunc)} with `where` but without `out`", errors.users_line())
+        raise errors.InPlaceError(f"{numpys_name(ufunc)} with `where` but without `out`", errors.users_line())
     if keywords:
         answer = UFUNC_FORMS.get((ufunc, "keywords"), answer)
     if answer is not None:
@@ -75,7 +75,7 @@ def _write(ufunc: np.ufunc, out: Any, result: Any, where: Any) -> Any:
     """Return a result as it is, or where it was to be written."""
     if out is not None and where is not True:
         result = np.where(where, result, out)
-    return written(name_of(ufunc), out, result)
+    return written(numpys_name(ufunc), out, result)
 
 
 def _converted(
@@ -104,7 +104,7 @@ def _converted(
 
 def _call_method(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, Any]) -> Any:
     """Run a method of a ufunc, whose result may be wanted in `out`."""
-    name = f"{name_of(ufunc)}.{method}"
+    name = f"{numpys_name(ufunc)}.{method}"
     if method == "at":
         return _at(name, ufunc, *inputs)
     (out,) = keywords.pop("out", None) or (None,)
@@ -153,7 +153,7 @@ def _neutral(ufunc: np.ufunc, initial: Any) -> Any:
     if ufunc in (np.maximum, np.minimum, np.fmax, np.fmin):
         return initial
     if ufunc not in NEUTRAL:
-        raise errors.MissingRuleError(f"{name_of(ufunc)}.reduce with `where`", errors.users_line())
+        raise errors.MissingRuleError(f"{numpys_name(ufunc)}.reduce with `where`", errors.users_line())
     return NEUTRAL[ufunc]
 
 

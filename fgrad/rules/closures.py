@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from typing_extensions import override
+
 from fgrad import errors
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, box, settle
@@ -47,7 +49,7 @@ def _below(traces: Sequence[Trace], x: Any) -> Any:
     if type(x) is not Tensor:
         return x
     inner = _below(traces, x.value)
-    return inner if not x.tracing.level or x.tracing in traces else box(inner, x.tracing, x.note)
+    return inner if not x.tracing.level or x.tracing in traces else box(inner, x.tracing, x.mark)
 
 
 def values_of(leaves: Sequence[Any]) -> list[Any]:
@@ -127,7 +129,7 @@ def copied(leaf: Any) -> Any:
     leaf = settle(leaf)
     if type(leaf) is not Tensor:
         return leaf
-    copy = box(copied(leaf.value), leaf.tracing, leaf.note)
+    copy = box(copied(leaf.value), leaf.tracing, leaf.mark)
     for observer in running.observers:
         if isinstance(observer, Uses):
             observer.know(copy)  # it comes from here, and not from outside
@@ -166,15 +168,19 @@ class Uses(Observer, VariableWatch):
         with self, observed_by(self):
             yield
 
+    @override
     def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
         return self._kept(go_on([self._seen(arg) for arg in args]))
 
+    @override
     def call(self, call: Call, leaves: Sequence[Any], go_on: Any) -> Any:
         return [self._kept(each) for each in go_on([self._seen(settle(leaf)) for leaf in leaves])]
 
+    @override
     def stand_in(self, x: Any) -> Any:
         return self._seen(x)
 
+    @override
     def read(self, variable: Variable, value: Any) -> Any:
         self.know(value)  # it is no tensor from outside
         if next(_layers(value), None) is None:
@@ -224,18 +230,22 @@ class Given(Observer, VariableWatch):
         self._start = creation_number()
         self._tensors, self._variables = tensors, variables
 
+    @override
     def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
         return go_on([self._tensors.get(id(arg), arg) for arg in args])
 
+    @override
     def stand_in(self, x: Any) -> Any:
         return self._tensors.get(id(x), x)
 
+    @override
     def assigned(self, x: Any, value: Any) -> bool:
         if id(x) not in self._tensors:
             return False
         self._tensors[id(x)] = value
         return True
 
+    @override
     def read(self, variable: Variable, value: Any) -> Any:
         if variable.number > self._start:  # one that the function makes each time that it runs
             return _value(value)

@@ -114,26 +114,26 @@ class _Reads(VariableWatch):
     It reads after all other watches, so the layer of the highest trace is the outermost one.
 
     Attributes:
-        notes: what the trace keeps for each variable.
+        marks: what the trace keeps for each variable.
         seen: the value of each variable as it was handed out when it was first read.
     """
 
     def __init__(self, follower: Trace, strips: bool) -> None:
         super().__init__(Trace())
         self.follower, self.strips = follower, strips
-        self.notes: dict[Variable, Any] = {}
+        self.marks: dict[Variable, Any] = {}
         self.seen: dict[Variable, Any] = {}
 
     def read(self, variable: Variable, value: Any) -> Any:
         if not is_of(value, self.follower):
             return value
         found = value.value if self.strips else value
-        self.notes.setdefault(variable, value.note)
+        self.marks.setdefault(variable, value.mark)
         self.seen.setdefault(variable, found)
         return found
 
     def variables(self) -> tuple[Variable, ...]:
-        return tuple(sorted(self.notes, key=lambda variable: variable.number))
+        return tuple(sorted(self.marks, key=lambda variable: variable.number))
 
 
 def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
@@ -160,7 +160,7 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
         raise _closure_error(rule)
     read = [reads.seen[variable] for variable in variables]
     if not sees_run:
-        read = [box(x, trace, reads.notes[variable]) for x, variable in zip(read, variables, strict=True)]
+        read = [box(x, trace, reads.marks[variable]) for x, variable in zip(read, variables, strict=True)]
     call = _Linearized(rule, trace, variables, reads, pull, push, uses.tensors)
     if _is_persistent(trace) and not sees_run:
         call.pull_seen = _seen(rule, trace, leaves, pull)
@@ -216,8 +216,8 @@ def _attached(call: _Linearized, trace: Any, inputs: Leaves, results: Leaves) ->
     ours = [is_of(x, trace) for x in inputs]
     lower = [settle(x.value) if own else x for x, own in zip(inputs, ours, strict=True)]
     arrays = lower[: len(lower) - len(call.variables)]
-    notes = [x.note if own else None for x, own in zip(inputs, ours, strict=True)]
-    if any(is_of(x, trace) for x in results) and _comes_from_outside(call, trace, notes):
+    marks = [x.mark if own else None for x, own in zip(inputs, ours, strict=True)]
+    if any(is_of(x, trace) for x in results) and _comes_from_outside(call, trace, marks):
         raise _closure_error(rule)
     results = [settle(x.value) if is_of(x, trace) else x for x in results]
     with _Reads(trace, strips=rule.check_variables is not None):
@@ -227,23 +227,23 @@ def _attached(call: _Linearized, trace: Any, inputs: Leaves, results: Leaves) ->
         elif rule.recurs and _is_differentiated(lower):
             results = apply_rule(rule, arrays, trace.rank)
     attach = _moved if not trace.remembers else _recorded
-    return attach(call, trace, lower, notes, results)
+    return attach(call, trace, lower, marks, results)
 
 
-def _comes_from_outside(call: _Linearized, trace: Trace, notes: Leaves) -> bool:
+def _comes_from_outside(call: _Linearized, trace: Trace, marks: Leaves) -> bool:
     """Return whether the run has used a value of a trace that is none of the inputs."""
-    known = {_identity(note) for note in [*notes, *call.reads.notes.values()]}
+    known = {_identity(mark) for mark in [*marks, *call.reads.marks.values()]}
     for x in call.outside:
         while type(x) is Tensor:
-            if x.tracing is trace and _identity(x.note) not in known:
+            if x.tracing is trace and _identity(x.mark) not in known:
                 return True
             x = x.value
     return False
 
 
-def _identity(note: Any) -> Any:
+def _identity(mark: Any) -> Any:
     """Return what tells what traces keep for a tensor apart: keys are numbers, and tangents are objects."""
-    return note if type(note) is int else (id(note),)
+    return mark if type(mark) is int else (id(mark),)
 
 
 def _closure_error(rule: Rule) -> errors.ClosureError:
@@ -293,9 +293,9 @@ def _seen(rule: Rule, trace: Trace, leaves: Leaves, pull: Linear) -> Linear:
     return pull_seen
 
 
-def _moved(call: _Linearized, trace: Any, inputs: Leaves, notes: Leaves, results: Leaves) -> list[Any]:
+def _moved(call: _Linearized, trace: Any, inputs: Leaves, marks: Leaves, results: Leaves) -> list[Any]:
     """Box results with their tangents; inputs and results are without the layer of the trace."""
-    directions = [zeros_of(x) if t is None else t for x, t in zip(inputs, notes, strict=True)]
+    directions = [zeros_of(x) if t is None else t for x, t in zip(inputs, marks, strict=True)]
     tangents = [settled(t) for t in _derivative(call.push, directions, call.variables, call.reads)]
     tangents = [settle(t.value) if is_of(t, trace) else t for t in tangents]
     return [trace.moving(x, t) for x, t in zip(results, tangents, strict=True)]

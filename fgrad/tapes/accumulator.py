@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.forward import ForwardTrace
@@ -31,6 +32,7 @@ class _HeldTrace(ForwardTrace):
         holder: returns the accumulator, or None when it is gone.
     """
 
+    @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         result = super().process(primitive, args, metadata)
         if primitive.jvp is None:
@@ -168,7 +170,7 @@ class ForwardAccumulator:
             tangent: Any = self._watch.chosen.get(x)
         else:
             layer = layer_of(self._trace, x)
-            tangent = None if layer is None else layer.note
+            tangent = None if layer is None else layer.mark
         return gradient_at_edge(None, plain_value(x), unconnected) if tangent is None else boxed(tangent)
 
 
@@ -179,7 +181,7 @@ def _release(trace: Trace, watch: VariableWatch, tangents: dict[int, tuple[Any, 
     for primal, _ in tangents.values():
         layer = None if isinstance(primal, Variable) else layer_of(trace, primal)
         if layer is not None:
-            layer.note = None
+            layer.mark = None
 
 
 def _pairs(primals: Any, tangents: Any) -> list[tuple[Any, Any]]:

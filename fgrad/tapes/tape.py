@@ -154,7 +154,7 @@ class GradientTape:
         trace = _trace(self)
         if not self._is_recording() or key_of(self, tensor) is not None:
             return
-        key = trace.root(None).note
+        key = trace.root(None).mark
         self._watched[key] = errors.users_place()
         put_layer(tensor, trace, key)
 
@@ -412,23 +412,23 @@ def key_of(tape: GradientTape, x: Any) -> int | None:
     if isinstance(x, Variable):
         return _watch(tape).chosen.get(x)
     layer = layer_of(_trace(tape), x)
-    return None if layer is None else layer.note
+    return None if layer is None else layer.mark
 
 
-def put_layer(tensor: Tensor, trace: Trace, note: Any) -> None:
+def put_layer(tensor: Tensor, trace: Trace, mark: Any) -> None:
     """Make a tensor an input of a trace: put in a layer, below those of traces that started later.
 
     Layers of traces that nobody can ask any more are left out, so that they do not pile up in a tensor
     that is watched again and again.
     """
-    layers: list[tuple[Trace, Any]] = [(trace, note)]
+    layers: list[tuple[Trace, Any]] = [(trace, mark)]
     value: Any = tensor
     while type(value) is Tensor:
         if _can_be_asked(value.tracing):
-            layers.append((value.tracing, value.note))
+            layers.append((value.tracing, value.mark))
         value = value.value
-    for tracing, noted in sorted(layers, key=lambda layer: layer[0].rank):
-        value = box(value, tracing, noted)
+    for tracing, kept in sorted(layers, key=lambda layer: layer[0].rank):
+        value = box(value, tracing, kept)
     tensor.become(value)
 
 

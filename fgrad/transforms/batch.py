@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, overload
 
 import numpy as np
+from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.primitive import Primitive
@@ -42,6 +43,7 @@ class BatchTrace(Trace):
 
     is_map = True
 
+    @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         mapped = [type(arg) is Tensor and arg.tracing is self for arg in args]
         values = [arg.value if ours else arg for arg, ours in zip(args, mapped, strict=True)]
@@ -52,20 +54,24 @@ class BatchTrace(Trace):
             ans = primitive.batch(values, mapped, self.size, metadata)
         return tuple(map(self.root, ans)) if type(ans) is tuple else self.root(ans)
 
+    @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
         ours = [type(leaf) is Tensor and leaf.tracing is self for leaf in leaves]
         values = [leaf.value if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
         return [self.root(_array(x)) for x in apply_call(call.mapped(ours), values)]
 
+    @override
     def shape_of(self, tensor: Any) -> tuple[int, ...]:
         return tensor.value.shape[1:]  # type: ignore[no-any-return]
 
+    @override
     def concrete(self, tensor: Tensor, how: str) -> Any:
         if how == "format()":
             return f"a batch of {self.size}"
         raise errors.ConcretizationError(how, errors.users_line())
 
-    def as_array(self, tensor: Tensor) -> Any:
+    @override
+    def plain_array(self, tensor: Tensor) -> Any:
         raise errors.ConcretizationError("np.asarray or np.array", errors.users_line())
 
 

@@ -64,7 +64,7 @@ def _run_jvp(
         check_detached(function, trace)
     if trace.exits:
         warn_of_math(place for how, place in trace.exits if how == "float()")
-    moved = [boxed(leaf.note if _is_of(leaf, trace) else np.zeros_like(leaf)) for leaf in outputs]
+    moved = [boxed(leaf.mark if _is_of(leaf, trace) else np.zeros_like(leaf)) for leaf in outputs]
     value, tangent = unflatten(out_treedef, map(untraced, outputs)), unflatten(out_treedef, moved)
     return (value, tangent, tree_map(untraced, aux)) if has_aux else (value, tangent)
 

@@ -77,13 +77,13 @@ def _block(rows: Any, imaginary: Any, output: Any) -> Any:
     return np.reshape(rows, (*output.shape, *rows.shape[1:]))
 
 
-def _by_pullback(line: Linearization, chunk_size: int | None) -> list[Any]:
+def _by_pullback(traced: Linearization, chunk_size: int | None) -> list[Any]:
     """Return the Jacobian for each traced argument: nested as the result, then as the argument."""
-    outputs, out_treedef = _arrays(line.result)
+    outputs, out_treedef = _arrays(traced.result)
 
     def pull(seeds: list[Any]) -> list[Any]:
-        cotangents = line.pull(unflatten(out_treedef, seeds), "a unit cotangent", again=True)
-        return line.gradients(cotangents, UnconnectedGradients.ZERO)
+        cotangents = traced.pull(unflatten(out_treedef, seeds), "a unit cotangent", again=True)
+        return traced.gradients(cotangents, UnconnectedGradients.ZERO)
 
     units = unit_directions(outputs)
     found = along_all(pull, units, chunk_size)
@@ -153,13 +153,13 @@ def _run_jacobian(
     if mode == "forward":
         found = _by_pushforward(function, args, keywords, places, chunk_size)
     else:
-        line = Linearization(function, args, keywords, places, transform="jacobian")
-        outputs, inputs = _arrays(line.result)[0], _arrays([i.tree for i in line.inputs.values()])[0]
+        traced = Linearization(function, args, keywords, places, transform="jacobian")
+        outputs, inputs = _arrays(traced.result)[0], _arrays([i.tree for i in traced.inputs.values()])[0]
         is_wide = sum(x.size for x in outputs) > sum(x.size for x in inputs)
         if mode == "auto" and is_wide and all(x.dtype.kind == "f" for x in inputs):
             found = _by_pushforward(function, args, keywords, places, chunk_size)
         else:
-            found = _by_pullback(line, chunk_size)
+            found = _by_pullback(traced, chunk_size)
     several = not isinstance(argnums, (int, str, np.integer))
     return tuple(found) if several else found[0]
 
@@ -393,9 +393,9 @@ def linearize(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callabl
 
 def _run_elementwise_grad(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection) -> Any:
     places, keywords = select(function, argnums, args, keywords)
-    line = Linearization(function, args, keywords, places)
-    refuse_integers("elementwise_grad", function, line.inputs)
-    return line.gradients(line.pull(None, "dy"), UnconnectedGradients.ZERO)[0]
+    traced = Linearization(function, args, keywords, places)
+    refuse_integers("elementwise_grad", function, traced.inputs)
+    return traced.gradients(traced.pull(None, "dy"), UnconnectedGradients.ZERO)[0]
 
 
 def elementwise_grad(function: Callable[..., Any], argnums: int | str = 0) -> Callable[..., Any]:

@@ -160,25 +160,26 @@ class Input:
 
     Attributes:
         tree: the container with tensors of the trace in place of those leaves.
+        keys: of the leaves in the record, None for those that are no inputs.
     """
 
     def __init__(self, trace: ReverseTrace, tree: Any) -> None:
         self.leaves, self._treedef = flatten(tree)
         self._primals: list[Any] = []
         # The keys are kept apart from the tensors, which the user's function may assign to.
-        self._keys: list[int | None] = []
+        self.keys: list[int | None] = []
         traced = []
         for leaf in self.leaves:
             primal = differentiable(leaf)
             tensor = leaf if primal is None else trace.root(primal)
             self._primals.append(primal)
-            self._keys.append(None if primal is None else tensor.note)
+            self.keys.append(None if primal is None else tensor.mark)
             traced.append(tensor)
         self.tree = unflatten(self._treedef, traced)
 
     def numbers_without_gradient(self, function: Any, place: Place) -> list[str]:
         """Describe the leaves that are numbers, but integer or boolean ones."""
-        if None not in self._keys:
+        if None not in self.keys:
             return []
         return [
             f"{place_name(function, place)}{path} is {_described(leaf)}"
@@ -188,7 +189,7 @@ class Input:
 
     def is_traced(self) -> bool:
         """Return whether there is a leaf to differentiate."""
-        return any(key is not None for key in self._keys)
+        return any(key is not None for key in self.keys)
 
     def gradients(self, cotangents: dict[int, Any], unconnected: str) -> Any:
         """Return a container of gradients, with None for leaves that have none."""
@@ -196,7 +197,7 @@ class Input:
             self._treedef,
             [
                 None if key is None else gradient_at_edge(cotangents.get(key), self._primals[place], unconnected)
-                for place, key in enumerate(self._keys)
+                for place, key in enumerate(self.keys)
             ],
         )
 
@@ -234,6 +235,7 @@ class Linearization:
         result, aux: what it returned, free of the trace.
         inputs: the traced arguments, by place.
         watch: the variables that were read.
+        outputs: of each leaf of the result its key and value, or None if it is not connected.
         record: the edges, until a pass has used them up.
 
     Raises:
@@ -270,10 +272,10 @@ class Linearization:
             _explain_lists(error, function, self.inputs)
             raise
         check_result(function, result, leaves)
-        self._outputs = [
-            (leaf.note, leaf.value) if type(leaf) is Tensor and leaf.tracing is trace else None for leaf in leaves
+        self.outputs = [
+            (leaf.mark, leaf.value) if type(leaf) is Tensor and leaf.tracing is trace else None for leaf in leaves
         ]
-        if not any(self._outputs):
+        if not any(self.outputs):
             check_detached(function, trace)
         self.record, trace.record = trace.record, []
         self._used = False
@@ -295,7 +297,7 @@ class Linearization:
             )
         cotangents: dict[int, Any] = {}
         matched = [None] * len(self._leaves) if seeds is None else match_seeds(seeds, self.result, what)
-        for output, leaf, seed in zip(self._outputs, self._leaves, matched, strict=True):
+        for output, leaf, seed in zip(self.outputs, self._leaves, matched, strict=True):
             if output is None:
                 make_seed(seed, np.asarray(leaf) if type(leaf) is not Tensor else leaf, what)
                 continue

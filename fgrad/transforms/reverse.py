@@ -16,6 +16,7 @@ from fgrad import errors
 from fgrad.core.tensor import Tensor
 from fgrad.core.tree import paths, tree_map
 from fgrad.core.variable import Variable
+from fgrad.errors.places import depth_of_user
 from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, place_name, select
 from fgrad.transforms.cuts import name_of_source, outline_if_cut, warn_of_cuts
@@ -55,36 +56,36 @@ def _run_value_and_gradients_function(
             f"{name_of(function)} was called with keywords alone, and without params the arguments passed by position "
             f"are differentiated.\nPass them by position, or name them: params={list(keywords)}."
         )
-    line = Linearization(function, args, keywords, places)
-    _warn_of_none(function, line)
-    return line.result, line.gradients(_pulled(function, line, dy), UnconnectedGradients.NONE)
+    traced = Linearization(function, args, keywords, places)
+    _warn_of_none(function, traced)
+    return traced.result, traced.gradients(_pulled(function, traced, dy), UnconnectedGradients.NONE)
 
 
-def _pulled(function: Any, line: Linearization, dy: Any, answer: str = "None") -> dict[int, Any]:
+def _pulled(function: Any, traced: Linearization, dy: Any, answer: str = "None") -> dict[int, Any]:
     """Pull `dy` back; warn of inputs that are not connected where a number was taken out of the trace."""
-    outline = outline_if_cut(line.watch.trace, line.record)
-    cotangents = line.pull(dy, "dy")
+    outline = outline_if_cut(traced.watch.trace, traced.record)
+    cotangents = traced.pull(dy, "dy")
     if outline is not None:
-        known = [(name_of_source(variable), key) for variable, key in line.watch.chosen.items()]
-        for place, traced in line.inputs.items():
-            names = [f"the argument {place_name(function, place)}{path}" for path in paths(traced.tree)]
-            known += [(name, key) for name, key in zip(names, traced._keys, strict=True) if key is not None]
+        known = [(name_of_source(variable), key) for variable, key in traced.watch.chosen.items()]
+        for place, given in traced.inputs.items():
+            names = [f"the argument {place_name(function, place)}{path}" for path in paths(given.tree)]
+            known += [(name, key) for name, key in zip(names, given.keys, strict=True) if key is not None]
         lost = [pair for pair in known if pair[1] not in cotangents]
-        warn_of_cuts(outline, lost, {output[0] for output in line._outputs if output is not None}, answer)
+        warn_of_cuts(outline, lost, {output[0] for output in traced.outputs if output is not None}, answer)
     return cotangents
 
 
-def _warn_of_none(function: Any, line: Linearization) -> None:
+def _warn_of_none(function: Any, traced: Linearization) -> None:
     """Warn of gradients that are None for a reason other than the function's mathematics."""
-    if plain := line.plain_result():
-        warnings.warn(f"{plain}: every gradient is None", errors.NoGradientWarning, stacklevel=5)
-    for place, traced in line.inputs.items():
-        for description in traced.numbers_without_gradient(function, place):
+    if plain := traced.plain_result():
+        warnings.warn(f"{plain}: every gradient is None", errors.NoGradientWarning, stacklevel=depth_of_user())
+    for place, given in traced.inputs.items():
+        for description in given.numbers_without_gradient(function, place):
             warnings.warn(
                 f"the gradient of {name_of(function)} is None where the argument {description}; "
                 "pass a floating-point number, such as 3.0, to get one",
                 errors.NoGradientWarning,
-                stacklevel=5,
+                stacklevel=depth_of_user(),
             )
 
 
@@ -157,16 +158,16 @@ def _run_implicit_gradients(function: Any, args: tuple[Any, ...], keywords: dict
 
 
 def _run_implicit_value_and_gradients(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    line = Linearization(function, args, keywords, (), variables=True)
-    if not line.watch.chosen:
+    traced = Linearization(function, args, keywords, (), variables=True)
+    if not traced.watch.chosen:
         raise errors.NoVariablesError(
             f"No trainable variables were accessed while {name_of(function)} was being computed.\n"
             "Read an fg.Variable in it (of floating-point numbers: integer ones are not trainable), or use "
             "fg.gradients_function to differentiate by its arguments."
         )
-    if plain := line.plain_result():
+    if plain := traced.plain_result():
         raise errors.OutputError(f"{plain}.\nReturn what was computed from variables, as it is.")
-    return line.result, line.variable_gradients(_pulled(function, line, None))
+    return traced.result, traced.variable_gradients(_pulled(function, traced, None))
 
 
 @overload
@@ -234,11 +235,11 @@ def _run_value_and_grad(
     function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection, has_aux: bool
 ) -> Any:
     places, keywords = select(function, argnums, args, keywords)
-    line = Linearization(function, args, keywords, places, has_aux, transform="grad")
-    _check_scalar(function, line.result)
-    gradients = line.gradients(_pulled(function, line, None, "zero"), UnconnectedGradients.ZERO)
+    traced = Linearization(function, args, keywords, places, has_aux, transform="grad")
+    _check_scalar(function, traced.result)
+    gradients = traced.gradients(_pulled(function, traced, None, "zero"), UnconnectedGradients.ZERO)
     several = not isinstance(argnums, (int, str, np.integer))
-    value = (line.result, line.aux) if has_aux else line.result
+    value = (traced.result, traced.aux) if has_aux else traced.result
     return value, tuple(gradients) if several else gradients[0]
 
 
@@ -358,26 +359,26 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
 
 
 def _run_vjp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], has_aux: bool) -> Any:
-    line = Linearization(function, args, keywords, range(len(args)), has_aux)
+    traced = Linearization(function, args, keywords, range(len(args)), has_aux)
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
-        cotangents = line.pull(cotangent, "the cotangent", again=True)
-        return tuple(line.gradients(cotangents, UnconnectedGradients.ZERO))
+        cotangents = traced.pull(cotangent, "the cotangent", again=True)
+        return tuple(traced.gradients(cotangents, UnconnectedGradients.ZERO))
 
-    return (line.result, pullback, line.aux) if has_aux else (line.result, pullback)
+    return (traced.result, pullback, traced.aux) if has_aux else (traced.result, pullback)
 
 
 def _run_make_vjp(
     function: Any, args: tuple[Any, ...], keywords: dict[str, Any], params: Selection, persistent: bool = True
 ) -> Any:
     places, keywords = select(function, params, args, keywords)
-    line = Linearization(function, args, keywords, places)
-    _warn_of_none(function, line)
+    traced = Linearization(function, args, keywords, places)
+    _warn_of_none(function, traced)
 
     def pullback(dy: Any = None) -> list[Any]:
-        return line.gradients(line.pull(dy, "dy", again=persistent), UnconnectedGradients.NONE)
+        return traced.gradients(traced.pull(dy, "dy", again=persistent), UnconnectedGradients.NONE)
 
-    return line.result, pullback
+    return traced.result, pullback
 
 
 @overload

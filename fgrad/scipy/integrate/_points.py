@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from fgrad.core.tensor import Tensor, settle
 from fgrad.transforms.batch import BatchTrace, vmap
@@ -64,6 +65,7 @@ class _Parted(BaseException):
 class _PointsTrace(BatchTrace):
     """A batch of which Python may ask values, as long as they are the same for all its points."""
 
+    @override
     def concrete(self, tensor: Tensor, how: str) -> Any:
         if how == "format()":
             return super().concrete(tensor, how)
@@ -72,9 +74,10 @@ class _PointsTrace(BatchTrace):
             values = values.tracing.concrete(values, how)
         return _common(tensor.value, values)
 
-    def as_array(self, tensor: Tensor) -> Any:
+    @override
+    def plain_array(self, tensor: Tensor) -> Any:
         values = tensor.value
-        return _common(values, values.tracing.as_array(values) if type(values) is Tensor else values)
+        return _common(values, values.tracing.plain_array(values) if type(values) is Tensor else values)
 
 
 def _common(values: Any, plain: Any) -> Any:
