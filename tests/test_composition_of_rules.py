@@ -67,9 +67,10 @@ def counted(f):
     def run_counted(x):
         trace = CountingTrace()
         leaves, treedef = flatten(x)
-        ran = run(trace, f, lambda: ((unflatten(treedef, [trace.root(settled(leaf)) for leaf in leaves]),), {}))
+        boxed = unflatten(treedef, [trace.root(settled(leaf)) for leaf in leaves])
+        _, results, treedef, _ = run(trace, f, lambda: ((boxed,), {}))
         assert trace.counts
-        return fg.tree_map(untraced, unflatten(ran.treedef, ran.leaves))
+        return fg.tree_map(untraced, unflatten(treedef, results))
 
     return run_counted
 

@@ -16,7 +16,7 @@ from typing import Any, overload
 
 from fgrad import errors
 from fgrad.core.tensor import ABOVE, BOXES, Tensor, box
-from fgrad.core.trace import UNTRACED
+from fgrad.core.trace import UNTRACED, Trace
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.core.variable import Variable
 from fgrad.debugging.notes import noting, raising_nothing

@@ -279,7 +279,10 @@ class Linearization:
             check_detached(function, trace)
         self.record, trace.record = trace.record, []
         self._used = False
-        self._leaves = [untraced(leaf) for leaf in leaves]
+        self._leaves = [
+            untraced(leaf) if output is None else boxed(output[1])
+            for leaf, output in zip(leaves, self.outputs, strict=True)
+        ]
         self.result = unflatten(self.treedef, self._leaves)
         self.aux = tree_map(untraced, aux) if has_aux else None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,23 +21,6 @@ from fgrad.core.variable import VariableWatch
 from fgrad.errors.places import is_library
 from fgrad.transforms.calls import name_of
 
-
-class Run(NamedTuple):
-    """What a function has returned under a trace.
-
-    Attributes:
-        result: as it was returned.
-        leaves: the leaves of the result; tensors are without layers of traces that have ended.
-        treedef: how the result is nested.
-        aux: what came along with the result, or None.
-    """
-
-    result: Any
-    leaves: list[Any]
-    treedef: Any
-    aux: Any
-
-
 _NOBODY = contextlib.nullcontext()
 
 
@@ -47,7 +30,7 @@ def run(
     arguments: Callable[[], tuple[Any, Any]],
     watch: VariableWatch | contextlib.AbstractContextManager[Any] = _NOBODY,
     has_aux: bool = False,
-) -> Run:
+) -> tuple[Any, list[Any], Any, Any]:
     """Run a function under a trace.
 
     Args:
@@ -57,13 +40,17 @@ def run(
             while the trace runs: a class of the user's may compute when it is made again around tensors.
         watch: says which variables the trace follows.
         has_aux: the function returns a pair, of which the second is handed through.
+
+    Returns:
+        What the function has returned; its leaves, of which tensors are without layers of traces that have ended; how
+        these are nested; and aux, or None.
     """
     with trace, watch:
         args, keywords = arguments()
         result = call_users(function, args, keywords)
         result, aux = _parted(function, result) if has_aux else (result, None)
         leaves, treedef = flatten(result)
-        return Run(result, [untraced(leaf) for leaf in leaves], treedef, aux)
+        return result, [untraced(leaf) for leaf in leaves], treedef, aux
 
 
 def call_users(function: Callable[..., Any], args: Any, keywords: Any) -> Any:
