@@ -231,6 +231,22 @@ def test_addition_keeps_no_operand():
 
 
 @pytest.mark.usefixtures("without_collector")
+@pytest.mark.parametrize(
+    ("function", "kept"),
+    [
+        *((f, 0) for f in (np.exp, np.exp2, np.sqrt, np.cbrt, np.tan, np.tanh, np.reciprocal, np.negative, np.cumsum)),
+        *((f, 1) for f in (np.sin, np.log, np.square)),
+    ],
+)
+def test_a_rule_keeps_its_argument_only_where_it_needs_it(function, kept):
+    """The others need the result, or nothing."""
+    watch = Watcher()
+    _, pullback = fg.vjp(lambda x: function(watch(x * 1.0)), np.linspace(0.5, 1.0, N))
+    assert watch.alive() == kept
+    assert pullback(np.ones(N))[0].shape == (N,)
+
+
+@pytest.mark.usefixtures("without_collector")
 def test_a_variable_that_is_dropped_is_freed():
     def use():
         w = fg.Variable(np.ones(N))
