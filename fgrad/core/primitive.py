@@ -63,6 +63,8 @@ class Primitive:
         kind: what reports say of it: "comparison", "rounding", "position" or "conversion" of what has the derivative
             0, "choice" of one of the arguments, "product"; "guard" and "part" are no operations of the user's.
         selects: an argument that is a mask decides on the shape of the result, or of another argument.
+        distance: how far arguments are from a point at which the slope or the value jumps:
+            `distance(metadata, *args)`, of plain arrays.
         is_ufunc: the implementation is a ufunc, which answers tensors by itself.
     """
 
@@ -77,6 +79,7 @@ class Primitive:
     samples: tuple[Any, ...] = ()
     kind: str = ""
     selects: bool = False
+    distance: Callable[..., float] | None = None
     is_ufunc: bool = field(init=False)
 
     def __post_init__(self) -> None:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import BOXES, box
 from fgrad.core.trace import UNTRACED
 from fgrad.core.tree import flatten, paths, unflatten
@@ -370,9 +371,9 @@ class _Check:
         if not all(np.isfinite(x).all() for x in _plain(_floats(self.value))):
             yield "The value is not finite."
 
-    def _look_for_kink(self, note: Note, metadata: Mapping[str, Any]) -> None:
+    def _look_for_kink(self, primitive: Primitive, note: Note, metadata: Mapping[str, Any]) -> None:
         """Remember an operation that has another slope, or a jump, close to its arguments."""
-        measure = _KINKS.get(note.operation)
+        measure = primitive.distance
         if measure is None or not any(getattr(np.asarray(x), "dtype", None) in _REAL for x in note.args):
             return
         distance = measure(metadata, *map(np.asarray, note.args))
@@ -435,55 +436,7 @@ def _is_kink(moved: Callable[[float], float], size: float) -> bool:
     return close > 0.5 * wide and close > 1e-4 * slope and close > 1e-7 * abs(here) / size
 
 
-# Operations with kinks or jumps: how far their arguments are from one
-
-
-def _apart(metadata: Mapping[str, Any], x: Any, y: Any) -> float:
-    """Return how close two arguments are, compared with their size."""
-    scale = np.maximum(np.maximum(np.abs(x), np.abs(y)), 1e-300)
-    apart = np.abs(np.subtract(x, y, dtype=np.float64)) / np.where(scale > 1, scale, 1)
-    return float(np.nanmin(apart, initial=math.inf))
-
-
-def _from_zero(metadata: Mapping[str, Any], x: Any) -> float:
-    return float(np.nanmin(np.abs(x), initial=math.inf))
-
-
-def _from_integer(metadata: Mapping[str, Any], x: Any, *others: Any) -> float:
-    return float(np.nanmin(np.abs(x - np.rint(x)), initial=math.inf))
-
-
-def _from_other_integer(metadata: Mapping[str, Any], x: Any) -> float:
-    """Return how close a number is to where its conversion to an integer, which cuts off, jumps."""
-    return _from_integer(metadata, x) if metadata["dtype"].kind in "iu" else math.inf
-
-
-def _from_half(metadata: Mapping[str, Any], x: Any) -> float:
-    x = x * 10.0 ** metadata.get("decimals", 0)
-    return float(np.nanmin(np.abs(x - np.floor(x) - 0.5), initial=math.inf))
-
-
-def _from_tie(metadata: Mapping[str, Any], x: Any) -> float:
-    """Return how close two elements are of which the largest or smallest is chosen."""
-    axis = metadata.get("axis")
-    axes = tuple(range(x.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    rows = np.moveaxis(x, axes, range(-len(axes), 0))
-    rows = np.sort(rows.reshape((*rows.shape[: x.ndim - len(axes)], -1)), axis=-1)
-    if rows.shape[-1] < 2 or not rows.size:
-        return math.inf
-    return min(_apart(metadata, rows[..., 0], rows[..., 1]), _apart(metadata, rows[..., -1], rows[..., -2]))
-
-
 _REAL = {np.dtype(name) for name in ("float16", "float32", "float64")}
-_KINKS: dict[str, Callable[..., float]] = {
-    **dict.fromkeys(("maximum", "minimum", "fmax", "fmin"), _apart),
-    **dict.fromkeys(("less", "less_equal", "greater", "greater_equal"), _apart),
-    **dict.fromkeys(("abs", "fabs", "sign"), _from_zero),
-    **dict.fromkeys(("floor", "ceil", "trunc"), _from_integer),
-    **dict.fromkeys(("rint", "round"), _from_half),
-    "astype": _from_other_integer,
-    **dict.fromkeys(("max", "min"), _from_tie),
-}
 _CUTS = {
     "cut", STOP, "storing it in a variable", "comparison", "rounding", "position", "integers", "constant",
 }  # fmt: skip

@@ -55,7 +55,7 @@ class Note(NamedTuple):
         return (*described, f"result: {shown(self.result)}") if self.args else ()
 
 
-Look = Callable[[Note, Mapping[str, Any]], None]
+Look = Callable[[Primitive, Note, Mapping[str, Any]], None]
 
 
 class _Mode(threading.local):
@@ -133,7 +133,7 @@ class _Noting(Observer):
         if not _mode.looked:
             note = _noted(primitive, args, result)
             for look in _mode.looks:
-                look(note, metadata)
+                look(primitive, note, metadata)
             if _mode.raising:
                 _check(note, "", "argument", note.args, [note.result])
         _mode.looked = True
