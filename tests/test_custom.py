@@ -760,3 +760,44 @@ def segment_of_module(x):
 def test_a_checkpointed_function_pickles():
     again = pickle.loads(pickle.dumps(fg.checkpoint(segment_of_module)))
     assert again(0.5) == np.sin(0.5)
+
+
+def test_a_checkpoint_hands_tensors_on_as_tensors():
+    kinds = []
+
+    def f(x, k):
+        kinds.append((type(x), type(k)))
+        return x * k
+
+    assert fg.grad(lambda x: fg.checkpoint(f)(x * 1.0, 2.0))(3.0).item() == 2.0
+    assert kinds == [(fg.Tensor, float)] * 2
+
+
+def test_a_checkpoint_that_writes_into_what_it_did_not_make_is_refused():
+    def into_its_argument(u):
+        u[0] = 0.0
+        return u * 2
+
+    with pytest.raises(fg.errors.ClosureError, match=r"writes into a tensor that it did not make[\s\S]*np\.copy"):
+        fg.grad(lambda u: np.sum(fg.checkpoint(into_its_argument)(u * 1.0)))(np.ones(3))
+
+    def outer(a):
+        held = a * 1.0
+
+        def g(x):
+            held[0] = x
+            return np.sum(held)
+
+        return fg.checkpoint(g)(2.0)
+
+    with pytest.raises(fg.errors.ClosureError, match="writes into a tensor that it did not make"):
+        fg.grad(outer)(np.ones(3))
+
+    def into_a_copy(u):
+        v = np.copy(u)
+        v[0] = 0.0
+        return v * 2
+
+    point = np.ones(3)
+    assert fg.grad(lambda u: np.sum(fg.checkpoint(into_a_copy)(u)))(point).tolist() == [0.0, 2.0, 2.0]
+    assert point.tolist() == [1.0, 1.0, 1.0]

@@ -436,12 +436,15 @@ class Tensor(TensorLike):
 
     def become(self, other: Tensor) -> None:
         """Make this handle stand for another value; what was computed before is untouched."""
-        if attention and any(observer.assigned(self, other) for observer in running.observers):
-            return
         self.value, self.tracing, self.mark = other.value, other.tracing, other.mark
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.become(METHODS["__setitem__"](self, key, value))
+        self.written(METHODS["__setitem__"](self, key, value))
+
+    def written(self, other: Tensor) -> None:
+        """Make this handle stand for what a write has made of it, where no observer keeps that."""
+        if not (attention and any(observer.assigned(self, other) for observer in running.observers)):
+            self.become(other)
 
     def __copy__(self, memo: Any = None) -> Tensor:
         return box(self.value, self.tracing, self.mark)

@@ -348,7 +348,7 @@ def resize(x: Any, *shape: Any, refcheck: bool = True) -> None:
     sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
     count = int(np.prod(sizes, dtype=int))
     missing = np.zeros(max(count - x.size, 0), x.dtype)
-    x.become(np.reshape(np.concatenate([np.ravel(x)[:count], missing]), sizes))
+    x.written(np.reshape(np.concatenate([np.ravel(x)[:count], missing]), sizes))
 
 
 @answers_member("nbytes")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from fgrad.core.tensor import BOXES, Tensor, settle
+from fgrad.core.tensor import BOXES, Tensor, boxed, settle
 from fgrad.core.trace import running
 from fgrad.core.tree import flatten, unflatten
 from fgrad.rules.closures import Uses, copied, followers, give, given_now, values_of
@@ -54,20 +54,25 @@ class _Segment:
         self._function, self._leaves, self._treedef = function, leaves, treedef
         self._places = [is_number(leaf) and hasattr(leaf, "dtype") for leaf in leaves]
         self._around = given_now()
-        plain = values_of(leaves)
-        uses = Uses(plain, strips=True)
+        handed = self._handed(values_of(leaves))
+        uses = Uses(handed, strips=True)
         with uses.looking():
-            args, keywords = unflatten(treedef, plain)
+            args, keywords = unflatten(treedef, handed)
             results, self._out_treedef = flatten(function(*args, **keywords))
             self._results: Leaves | None = list(map(settled, results))
         self._tensors, self._variables = uses.tensors, uses.reads
         arrays = [leaf for leaf, place in zip(leaves, self._places, strict=True) if place]
         self.inputs = [*arrays, *map(copied, [*self._tensors, *self._variables.values()])]
 
+    def _handed(self, values: Leaves) -> Leaves:
+        """Return values as the function gets them: tensors for tensors, so that it can do with them what it does."""
+        return [boxed(x) if type(leaf) is Tensor else x for leaf, x in zip(self._leaves, values, strict=True)]
+
     def _run(self, inputs: Leaves) -> list[Any]:
         """Run the function for other values of its inputs."""
         rest = iter(inputs)
         whole = [next(rest) if place else leaf for leaf, place in zip(self._leaves, self._places, strict=True)]
+        whole = self._handed(whole)
         tensors = {id(x): next(rest) for x in self._tensors}
         variables = {variable: next(rest) for variable in self._variables}
         with give(self._around, tensors, variables):
@@ -100,7 +105,8 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
 
     The gradient is the same to the last bit; the memory is that of one run of the function, at the cost
     of a second one. Whatever the function uses, arguments or not, is differentiated. It must do the same
-    when it runs again: fix the seeds of random numbers, and do not assign to variables.
+    when it runs again: fix the seeds of random numbers, do not assign to variables, and do not write into arguments or
+    into what it closes over.
 
     Args:
         function: takes and returns numbers, arrays or containers of them.
@@ -110,6 +116,7 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
 
     Raises:
         NotCallableError: a TypeError; `function` is not a function.
+        ClosureError: a TypeError, from a call; `function` writes into a tensor that it did not make.
 
     Example:
         >>> import numpy as np, fgrad as fg

@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import Tensor, box, settle
+from fgrad.core.tensor import Tensor, box, boxed, settle
 from fgrad.core.trace import Call, Observer, Trace, observed_by, running
 from fgrad.core.tree import flatten, tree_map
 from fgrad.core.variable import Variable, VariableWatch, creation_number
@@ -158,6 +158,7 @@ class Uses(Observer, VariableWatch):
         self.reads: dict[Variable, Any] = {}
         self._strips = strips
         self._values: dict[int, Any] = {}
+        self._arguments = list(known)
         self._known: dict[int, Any] = {}  # holds what it knows, so that no other object gets its id
         for x in known:
             self.know(x)
@@ -181,6 +182,15 @@ class Uses(Observer, VariableWatch):
         return self._seen(x)
 
     @override
+    def assigned(self, x: Any, value: Any) -> bool:
+        if self._strips and (id(x) in self._values or any(x is each for each in self._arguments)):
+            raise errors.ClosureError(
+                "a function under checkpoint writes into a tensor that it did not make, and would do so again when it is "
+                "run again.\nLet it work on a copy, x = np.copy(x), and return what it has made."
+            )
+        return False
+
+    @override
     def read(self, variable: Variable, value: Any) -> Any:
         self.know(value)  # it is no tensor from outside
         if next(_layers(value), None) is None:
@@ -195,7 +205,7 @@ class Uses(Observer, VariableWatch):
             self.know(x)
             self.tensors.append(x)
             if self._strips:
-                self._values[id(x)] = _value(x)
+                self._values[id(x)] = boxed(_value(x))
         return self._values.get(id(x), x)
 
     def _is_foreign(self, x: Any) -> bool:
