@@ -414,7 +414,8 @@ def test_the_cost_and_the_solution_of_every_loss(loss):
     assert float(by_cost(0.4)) == pytest.approx(first[-1], rel=1e-4)
     assert float(fg.grad(by_cost)(0.4)) == pytest.approx(second[-1], rel=1e-4)
     values = fg.jvp(lambda shift: fields(ours(shift)), (0.4,), (1.0,))[0]
-    np.testing.assert_allclose(values, fields(scipys(0.4)), rtol=1e-8, atol=1e-9)
+    # SciPy, which has no exact Jacobian, stops elsewhere within its tolerance; at a minimum the cost does not tell.
+    np.testing.assert_allclose(values, fields(scipys(0.4)), rtol=1e-6, atol=1e-7)
     assert float(values[-1]) == pytest.approx(scipys(0.4).cost, rel=1e-13)
 
 

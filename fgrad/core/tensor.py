@@ -47,9 +47,8 @@ def apply(
         observed: whether the observers have seen it already.
     """
     if attention and not observed:
-        return through_observers("operation", primitive, metadata, go_on=partial(_apply_seen, primitive, metadata))(
-            args
-        )
+        run = through_observers("operation", primitive, metadata, go_on=partial(_apply_seen, primitive, metadata))
+        return run(args)
     top_level = 0
     for arg in args:
         if (kind := type(arg)) is not Tensor:
