@@ -97,11 +97,13 @@ class ReverseTrace(Trace):
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        # Ufuncs of one and two arguments are what most operations are. Written out here, without lists and loops, they
-        # take a fifth less than in `_process_any`, which says the same of all operations.
         count = len(args)
         if count > 2 or not primitive.is_ufunc or attention:
-            return self._process_any(primitive, args, metadata)
+            values = [arg.value if type(arg) is Tensor and arg.tracing is self else arg for arg in args]
+            ans = primitive.implementation(*values) if primitive.is_ufunc else apply(primitive, values, metadata)
+            return self._recorded(primitive, args, values, ans, metadata)
+        # Ufuncs of one and two arguments are what most operations are. Written out here, without lists and loops, they
+        # take a fifth less than in `_recorded`, which says the same of all operations.
         x: Any = args[0]
         y: Any = args[1] if count == 2 else None
         a = x.value if (follows_x := type(x) is Tensor and x.tracing is self) else x
@@ -127,11 +129,6 @@ class ReverseTrace(Trace):
             fits = ans.dtype is b.dtype and (type(a) is float or not primitive.broadcasts or ans.shape == b.shape)
             self.record.append((key, not follows_x, y.mark, pullback, None if fits else (b.shape, b.dtype), primitive))
         return result
-
-    def _process_any(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        values = [arg.value if type(arg) is Tensor and arg.tracing is self else arg for arg in args]
-        ans = primitive.implementation(*values) if primitive.is_ufunc else apply(primitive, values, metadata)
-        return self._recorded(primitive, args, values, ans, metadata)
 
     def _recorded(
         self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any], ans: Any, metadata: Mapping[str, Any]

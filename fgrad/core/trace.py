@@ -15,6 +15,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -197,12 +198,12 @@ def observed_by(*observers: Observer) -> Iterator[None]:
 def through_observers(method: str, *given: Any, go_on: Callable[..., Any]) -> Any:
     """Let the observers of this thread see something, one after the other, before it happens by `go_on`."""
     for observer in reversed(running.observers):
-        go_on = _and_then(getattr(observer, method), given, go_on)
+        go_on = partial(_looked_at, getattr(observer, method), given, go_on)
     return go_on
 
 
-def _and_then(look: Callable[..., Any], given: tuple[Any, ...], go_on: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *values: look(*given, *values, go_on)
+def _looked_at(look: Callable[..., Any], given: tuple[Any, ...], go_on: Callable[..., Any], *values: Any) -> Any:
+    return look(*given, *values, go_on)
 
 
 def recorded(primitive: Primitive, name: str, pullback: Any, args: Sequence[Any], ans: Any) -> Any:

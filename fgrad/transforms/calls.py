@@ -2,7 +2,6 @@
 
 select(...)         from names and positions to places in a call
 Transformed         the function that a transform returns: wrapped, picklable, also a method
-put_in_place(...)   a call with other arguments in some places
 decorator(...)      lets a transform be used as `@transform` and as `@transform(option=...)`
 """
 
@@ -12,7 +11,7 @@ import difflib
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -96,19 +95,6 @@ def _instead_of_function(name: str, given: Any) -> str:
 
 def _name(run: Any) -> str:
     return run.__name__.removeprefix("_run_")  # type: ignore[no-any-return]
-
-
-def put_in_place(
-    args: tuple[Any, ...], keywords: dict[str, Any], others: Mapping[Place, Any]
-) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments of a call with others in some places."""
-    positional, named = list(args), dict(keywords)
-    for place, other in others.items():
-        if isinstance(place, int):
-            positional[place] = other
-        else:
-            named[place] = other
-    return positional, named
 
 
 def decorator(run: Callable[..., Any], function: Any, **options: Any) -> Any:

@@ -26,7 +26,7 @@ from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
-from fgrad.transforms.calls import Place, name_of, place_name, put_in_place
+from fgrad.transforms.calls import Place, name_of, place_name
 from fgrad.transforms.cuts import DEPARTURES
 from fgrad.transforms.running import check_result, is_number, run, untraced
 
@@ -261,10 +261,14 @@ class Linearization:
         self.inputs: dict[Place, Input] = {}
 
         def arguments() -> Any:
-            self.inputs = {p: Input(trace, args[p] if isinstance(p, int) else keywords[p]) for p in places}
+            positional, named = list(args), dict(keywords)
+            for place in places:
+                holder: Any = positional if isinstance(place, int) else named
+                given = self.inputs[place] = Input(trace, holder[place])
+                holder[place] = given.tree
             if transform:
                 refuse_integers(transform, function, self.inputs)
-            return put_in_place(args, keywords, {place: each.tree for place, each in self.inputs.items()})
+            return positional, named
 
         try:
             result, leaves, self.treedef, aux = run(trace, function, arguments, self.watch, has_aux)
