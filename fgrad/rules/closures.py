@@ -185,8 +185,8 @@ class Uses(Observer, VariableWatch):
     def assigned(self, x: Any, value: Any) -> bool:
         if self._strips and (id(x) in self._values or any(x is each for each in self._arguments)):
             raise errors.ClosureError(
-                "a function under checkpoint writes into a tensor that it did not make, and would do so again when it runs "
-                "again.\nLet it work on a copy, x = np.copy(x), and return what it has made."
+                "a function under checkpoint writes into a tensor that it did not make, and would do so again when it "
+                "runs again.\nLet it work on a copy, x = np.copy(x), and return what it has made."
             )
         return False
 
