@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.snapshots import LARGE, Checked, Snapshots, captures
 from fgrad.core.tensor import ABOVE, Tensor, apply, box, boxed, new_tensor
 from fgrad.core.trace import Call, Trace, attention, recorded
 
@@ -83,12 +84,14 @@ class ReverseTrace(Trace):
         super().__init__()
         self.persistent = persistent
         self.record: list[Entry] = []
+        self.snapshots = Snapshots()
         self._keys = itertools.count()
 
     @override
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         if error is not None:
             self.record = []  # tensors that outlive the error hold no graph
+        self.snapshots.clear()
         super().__exit__(kind, error, traceback)
 
     def root(self, value: Any) -> Tensor:
@@ -113,10 +116,19 @@ class ReverseTrace(Trace):
         rules: Any = primitive.vjps
         if rules is None or type(ans) is tuple:
             return self._recorded(primitive, args, (a, b)[:count], ans, metadata)
+        # The user may overwrite a plain array before the pass back.
+        if not follows_y and type(b) is np.ndarray and captures(rules[0], 1):
+            if b.nbytes > LARGE:
+                return self._recorded(primitive, args, (a, b), ans, metadata)
+            y = b = self.snapshots.of(b)
+        elif not follows_x and type(a) is np.ndarray and captures(rules[1], 0):
+            if a.nbytes > LARGE:
+                return self._recorded(primitive, args, (a, b), ans, metadata)
+            x = a = self.snapshots.of(a)
         result = new_tensor()
         result.value, result.tracing = ans, self
         key = result.mark = next(self._keys)
-        handed = (result, *args) if self.persistent else (ans, a, b) if count == 2 else (ans, a)
+        handed = (result, x, y)[: count + 1] if self.persistent else (ans, a, b) if count == 2 else (ans, a)
         if follows_x:
             rule = rules[0]
             pullback = (None if rule is None else rule(*handed)) or Cut(errors.users_place())
@@ -145,6 +157,7 @@ class ReverseTrace(Trace):
             dtype = ans.dtype
         rules, broadcasts, argnum, first = primitive.vjps, primitive.broadcasts, 0, True
         handed = [result, *args] if self.persistent else [ans, *values]
+        large = self._hold(rules, args, handed)
         for arg in args:
             if type(arg) is Tensor and arg.tracing is self:
                 rule, value, form = rules[argnum], arg.value, None
@@ -154,6 +167,8 @@ class ReverseTrace(Trace):
                     pullback = Cut(errors.users_place())
                 elif dtype is not value.dtype or (broadcasts and ans.shape != value.shape):
                     form = value.shape, value.dtype
+                if large and type(pullback) is not Cut:
+                    pullback = Checked(pullback, large, primitive.name)
                 if attention:
                     pullback = recorded(primitive, primitive.name, pullback, handed[1:], handed[0])
                 self.record.append((key, first, arg.mark, pullback, form, primitive))
@@ -162,6 +177,21 @@ class ReverseTrace(Trace):
         if dtype is None:
             self._join(result, key)
         return result
+
+    def _hold(self, rules: Any, args: Sequence[Any], handed: list[Any]) -> list[Any]:
+        """Put copies of plain arrays to which pullbacks refer in what is handed to the rules; return the large ones."""
+        large: list[Any] = []
+        for place, array in enumerate(args):
+            if type(array) is np.ndarray and any(
+                captures(rules[argnum], place)
+                for argnum, arg in enumerate(args)
+                if type(arg) is Tensor and arg.tracing is self
+            ):
+                if array.nbytes > LARGE:
+                    large.append(array)
+                else:
+                    handed[1 + place] = self.snapshots.of(array)
+        return large
 
     def _join(self, outputs: Sequence[Tensor], key: int) -> None:
         """Record that outputs are parts of a result, whose cotangent is a `Parts`."""

@@ -182,6 +182,40 @@ class ExportError(FgradError, TypeError, BufferError):
         )
 
 
+class OverwrittenError(FgradError, RuntimeError):
+    """A large plain array was overwritten after an operation had used it, and before the backward pass did.
+
+    Of small arrays a copy is kept; a large one is not copied, and must stay as it is:
+
+        >>> import numpy as np, fgrad as fg
+        >>> def f(x):
+        ...     weights = np.ones((1000, 1000))
+        ...     total = np.sum(weights * x)
+        ...     weights[0] = 7.0
+        ...     return total
+        >>> fg.grad(f)(2.0)
+        Traceback (most recent call last):
+        fgrad.errors.OverwrittenError: ...
+
+    Write into an array of its own, or hand a copy to the operation, `weights.copy() * x`:
+
+        >>> def f(x):
+        ...     weights = np.ones((1000, 1000))
+        ...     total = np.sum(weights * x)
+        ...     weights = np.zeros((1000, 1000))
+        ...     return total
+        >>> fg.grad(f)(2.0)
+        Tensor(1000000.)
+    """
+
+    def __init__(self, name: str, shape: tuple[int, ...], line: str) -> None:
+        super().__init__(
+            f"{name} used a plain array of shape {shape}, which was overwritten before the backward pass needed it.\n"
+            f"  used at {line}\n"
+            "Write into another array, or hand a copy to the operation: array.copy()."
+        )
+
+
 class InPlaceError(FgradError, TypeError):
     """A traced tensor was to be written into a plain array, which cannot hold its derivative.
 

@@ -64,15 +64,16 @@ class _Segment:
         arrays = [leaf for leaf, place in zip(leaves, self._places, strict=True) if place]
         self.inputs = [*arrays, *map(copied, [*self._tensors, *self._variables.values()])]
 
-    def _handed(self, values: Leaves) -> Leaves:
+    def _handed(self, values: Leaves) -> list[Any]:
         """Return values as the function gets them: tensors for tensors, so that it can do with them what it does."""
         return [boxed(x) if type(leaf) is Tensor else x for leaf, x in zip(self._leaves, values, strict=True)]
 
     def _run(self, inputs: Leaves) -> list[Any]:
         """Run the function for other values of its inputs."""
         rest = iter(inputs)
-        whole = [next(rest) if place else leaf for leaf, place in zip(self._leaves, self._places, strict=True)]
-        whole = self._handed(whole)
+        whole = self._handed(
+            [next(rest) if place else leaf for leaf, place in zip(self._leaves, self._places, strict=True)]
+        )
         tensors = {id(x): next(rest) for x in self._tensors}
         variables = {variable: next(rest) for variable in self._variables}
         with give(self._around, tensors, variables):

@@ -21,6 +21,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.reverse import Parts, conform
+from fgrad.core.snapshots import LARGE, Checked
 from fgrad.core.tensor import Tensor, apply_call, box, settle
 from fgrad.core.trace import Trace, observed_by
 from fgrad.core.variable import Variable, VariableWatch, open_watches
@@ -142,6 +143,10 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
     Where variables are inputs, the function may have a state (a generator of random numbers), and its
     rule belongs to this one run. So if the trace is to record the rule's code, it has to see the run.
     """
+    large: list[Any] = []
+    if trace.remembers:  # the user may overwrite plain arrays before the pass back
+        large = [leaf for leaf in leaves if type(leaf) is np.ndarray and leaf.nbytes > LARGE]
+        leaves = [trace.snapshots.of(x) if type(x) is np.ndarray and x.nbytes <= LARGE else x for x in leaves]
     ours = [is_of(leaf, trace) for leaf in leaves]
     lower = [leaf.value if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
     reads_variables = rule.check_variables is not None
@@ -164,7 +169,7 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
     call = _Linearized(rule, trace, variables, reads, pull, push, uses.tensors)
     if _is_persistent(trace) and not sees_run:
         call.pull_seen = _seen(rule, trace, leaves, pull)
-    return _attached(call, trace, [*leaves, *read], results)
+    return _attached(call, trace, [*leaves, *read], results, large)
 
 
 def _is_persistent(trace: Any) -> bool:
@@ -203,7 +208,7 @@ def _derivative(linear: Linear, directions: Leaves, variables: Variables, reads:
         return linear(directions, variables)
 
 
-def _attached(call: _Linearized, trace: Any, inputs: Leaves, results: Leaves) -> list[Any]:
+def _attached(call: _Linearized, trace: Any, inputs: Leaves, results: Leaves, large: Leaves = ()) -> list[Any]:
     """Return results whose derivative is the rule's, for a trace and, if the rule recurs, those below.
 
     Args:
@@ -211,6 +216,7 @@ def _attached(call: _Linearized, trace: Any, inputs: Leaves, results: Leaves) ->
         trace: the highest that follows one of the inputs.
         inputs: the arrays, and the values of the variables.
         results: tensors of the trace where it has seen the run.
+        large: plain arrays among the inputs that must stay as they are.
     """
     rule = call.rule
     ours = [is_of(x, trace) for x in inputs]
@@ -223,11 +229,12 @@ def _attached(call: _Linearized, trace: Any, inputs: Leaves, results: Leaves) ->
     with _Reads(trace, strips=rule.check_variables is not None):
         below = max((x.tracing for x in lower if type(x) is Tensor), key=lambda t: t.level, default=None)
         if rule.recurs and below is not None and _takes_derivatives(below):
-            results = _attached(call, below, lower, results)
+            results = _attached(call, below, lower, results, large)
         elif rule.recurs and _is_differentiated(lower):
             results = apply_rule(rule, arrays, trace.rank)
-    attach = _moved if not trace.remembers else _recorded
-    return attach(call, trace, lower, marks, results)
+    if not trace.remembers:
+        return _moved(call, trace, lower, marks, results)
+    return _recorded(call, trace, lower, marks, results, large)
 
 
 def _comes_from_outside(call: _Linearized, trace: Trace, marks: Leaves) -> bool:
@@ -259,7 +266,9 @@ def _is_differentiated(leaves: Leaves) -> bool:
     return any(trace.differentiates for trace in followers(leaves))
 
 
-def _recorded(call: _Linearized, trace: Any, inputs: Leaves, keys: Sequence[int | None], results: Leaves) -> list[Any]:
+def _recorded(
+    call: _Linearized, trace: Any, inputs: Leaves, keys: Sequence[int | None], results: Leaves, large: Leaves
+) -> list[Any]:
     """Record a call in a trace; inputs and results are without its layer."""
     likes = [None if key is None else (x.shape, x.dtype) for key, x in zip(keys, inputs, strict=True)]
     arrays = len(inputs) - len(call.variables)
@@ -281,7 +290,8 @@ def _recorded(call: _Linearized, trace: Any, inputs: Leaves, keys: Sequence[int 
         return total
 
     parents = list(dict.fromkeys(key for key in keys if key is not None))
-    return trace.attach(name_of(function), parents, results, pull)  # type: ignore[no-any-return]
+    checked = Checked(pull, list(large), name_of(function)) if large else pull
+    return trace.attach(name_of(function), parents, results, checked)  # type: ignore[no-any-return]
 
 
 def _seen(rule: Rule, trace: Trace, leaves: Leaves, pull: Linear) -> Linear:

@@ -163,7 +163,7 @@ class Input:
         keys: of the leaves in the record, None for those that are no inputs.
     """
 
-    def __init__(self, trace: ReverseTrace, tree: Any) -> None:
+    def __init__(self, trace: ReverseTrace, tree: Any, copies: bool = False) -> None:
         self.leaves, self._treedef = flatten(tree)
         self._primals: list[Any] = []
         # The keys are kept apart from the tensors, which the user's function may assign to.
@@ -171,6 +171,7 @@ class Input:
         traced = []
         for leaf in self.leaves:
             primal = differentiable(leaf)
+            primal = primal.copy() if copies and type(primal) is np.ndarray else primal
             tensor = leaf if primal is None else trace.root(primal)
             self._primals.append(primal)
             self.keys.append(None if primal is None else tensor.mark)
@@ -230,6 +231,7 @@ class Linearization:
         has_aux: the function returns a pair, of which only the first item is differentiated.
         variables: trace the variables that the function reads, too.
         transform: what the user has called, if it takes floating-point numbers alone: others are refused at once.
+        outlives: passes come after the transform has returned, when the user may have overwritten the arguments.
 
     Attributes:
         result, aux: what it returned, free of the trace.
@@ -253,6 +255,7 @@ class Linearization:
         has_aux: bool = False,
         variables: bool = False,
         transform: str = "",
+        outlives: bool = False,
     ) -> None:
         trace = ReverseTrace()
         self.function = function
@@ -264,7 +267,7 @@ class Linearization:
             positional, named = list(args), dict(keywords)
             for place in places:
                 holder: Any = positional if isinstance(place, int) else named
-                given = self.inputs[place] = Input(trace, holder[place])
+                given = self.inputs[place] = Input(trace, holder[place], outlives)
                 holder[place] = given.tree
             if transform:
                 refuse_integers(transform, function, self.inputs)

@@ -359,7 +359,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
 
 
 def _run_vjp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], has_aux: bool) -> Any:
-    traced = Linearization(function, args, keywords, range(len(args)), has_aux)
+    traced = Linearization(function, args, keywords, range(len(args)), has_aux, outlives=True)
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         cotangents = traced.pull(cotangent, "the cotangent", again=True)
@@ -372,7 +372,7 @@ def _run_make_vjp(
     function: Any, args: tuple[Any, ...], keywords: dict[str, Any], params: Selection, persistent: bool = True
 ) -> Any:
     places, keywords = select(function, params, args, keywords)
-    traced = Linearization(function, args, keywords, places)
+    traced = Linearization(function, args, keywords, places, outlives=True)
     _warn_of_none(function, traced)
 
     def pullback(dy: Any = None) -> list[Any]:

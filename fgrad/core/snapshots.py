@@ -1,0 +1,118 @@
+"""Plain arrays as they were when an operation used them: what a pullback refers to may be overwritten by the user.
+
+    Snapshots()                what one trace has kept of plain arrays
+    captures(rule, place)      whether the pullback of a rule refers to an argument
+
+A work buffer, a mask, a mini-batch is used, and then written to again, before the backward pass. So a pullback gets a
+copy of a plain array. Of a large one, for which a copy would take more memory than the user expects, it gets the array
+itself, and a fingerprint that is compared before it is used: an array that was overwritten is an error then.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+
+LARGE = 1 << 20
+"""Bytes above which an array is not copied."""
+_SMALL = 1 << 12
+"""Bytes up to which it takes less time to copy an array again than to see whether it is the same."""
+_WIDTH = 1 << 12
+
+
+class Snapshots:
+    """Copies of the plain arrays that the pullbacks of one trace refer to; the pullbacks alone keep them alive."""
+
+    def __init__(self) -> None:
+        self._copies: dict[int, tuple[weakref.ref[Any], weakref.ref[Any]]] = {}
+
+    def of(self, array: Any) -> Any:
+        """Return an array as it is now, which nobody writes to."""
+        if array.nbytes <= _SMALL:
+            return array.copy()
+        known, kept = self._copies.get(id(array), (None, None))
+        copy = None if kept is None or known is None or known() is not array else kept()
+        if copy is None or not _are_same(array, copy):
+            copy = array.copy()
+            self._copies[id(array)] = weakref.ref(array), weakref.ref(copy)
+        return copy
+
+    def clear(self) -> None:
+        """Forget what was copied."""
+        self._copies.clear()
+
+
+def _are_same(array: Any, copy: Any) -> bool:
+    """Return whether two arrays of one shape and dtype hold the same, where NaN is NaN and 0.0 is not -0.0."""
+    return array.shape == copy.shape and array.dtype == copy.dtype and bool(np.array_equal(_bits(array), _bits(copy)))
+
+
+def _bits(array: Any) -> Any:
+    return np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+
+
+class Checked:
+    """A pullback that refers to large arrays, and refuses to run if they have been overwritten."""
+
+    __slots__ = ("pullback", "arrays", "prints", "name", "place")
+
+    def __init__(self, pullback: Callable[[Any], Any], arrays: list[Any], name: str) -> None:
+        self.pullback, self.arrays, self.name = pullback, arrays, name
+        self.prints = [fingerprint(array) for array in arrays]
+        self.place = errors.users_place()
+
+    def __call__(self, cotangent: Any) -> Any:
+        for array, before in zip(self.arrays, self.prints, strict=True):
+            if fingerprint(array) != before:
+                raise errors.OverwrittenError(self.name, array.shape, errors.line_at(self.place))
+        return self.pullback(cotangent)
+
+
+def fingerprint(array: Any) -> tuple[int, ...]:
+    """Return numbers that tell an array from what it is after a write: sums of its bits with random weights.
+
+    Elements that trade places are told, too; that two different arrays have the same numbers is as likely as that two
+    random numbers of 64 bits are equal.
+    """
+    bits = _bits(array)
+    rest = bits.size % (8 * _WIDTH)
+    blocks = bits[: bits.size - rest].view(np.uint64).reshape(-1, _WIDTH)
+    weights = _weights(max(_WIDTH, len(blocks)))
+    rows = blocks @ weights[:_WIDTH]
+    return int(rows @ weights[: len(rows)]), hash(bits[bits.size - rest :].tobytes())
+
+
+@functools.lru_cache(maxsize=4)
+def _weights(count: int) -> Any:
+    return np.random.default_rng(0).integers(0, 2**64, count, np.uint64, endpoint=False) | np.uint64(1)
+
+
+_captures: dict[Any, tuple[bool, ...] | None] = {}
+"""By rule: of each array whether its pullback refers to it; None where that cannot be told."""
+
+
+def captures(rule: Any, place: int) -> bool:
+    """Return whether the pullback of a reverse rule may refer to the argument at a place."""
+    if rule not in _captures:
+        _captures[rule] = _captured(rule)
+    known = _captures[rule]
+    return known is None or (place < len(known) and known[place])
+
+
+def _captured(rule: Any) -> tuple[bool, ...] | None:
+    """Return which arguments are cells of a rule: what the functions inside of it mention."""
+    if not isinstance(rule, types.FunctionType):
+        return None
+    code = rule.__code__
+    names = code.co_varnames[1 : code.co_argcount]  # without `ans`
+    known = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
+    if code.co_flags & 0x04 or not known.issuperset(code.co_cellvars):  # *args, or what was made of an argument
+        return None
+    return tuple(name in code.co_cellvars for name in names)

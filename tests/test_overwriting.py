@@ -1,0 +1,303 @@
+"""Plain arrays that are overwritten after an operation has used them: the derivative is that of the plain run."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import fgrad as fg
+from fgrad import errors
+from fgrad.core import snapshots
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+def work_buffer(x):
+    e, s = np.zeros(3), 0.0
+    for i in range(3):
+        e[:] = 0
+        e[i] = 1
+        s = s + (i + 1) * np.dot(e, x)
+    return s
+
+
+def factor_on_the_left(x):
+    c, s = np.ones(3), 0.0
+    for i in range(3):
+        c[i] = 5.0 * i
+        s = s + np.sum(c * np.sin(x))
+    return s
+
+
+def factor_on_the_right(x):
+    c, s = np.ones(3), 0.0
+    for _ in range(3):
+        c *= 2.0
+        s = s + np.sum(np.sin(x) * c / (1 + c))
+    return s
+
+
+def mask(x):
+    chosen, s = np.zeros(3, bool), 0.0
+    for i in range(3):
+        chosen[i] = True
+        s = s + np.sum(np.where(chosen, x**2, x))
+    return s
+
+
+def boolean_index(x):
+    chosen, s = np.zeros(3, bool), 0.0
+    for i in range(3):
+        chosen[i] = True
+        s = s + np.sum(x[chosen] ** 2)
+    return s
+
+
+def index_buffer(x):
+    places, s = np.array([0, 0]), 0.0
+    for i in range(3):
+        places[:] = i, (i + 1) % 3
+        s = s + x[places[0]] * x[places[1]] + np.sum(x[places] ** 3) + np.sum(np.take(x, places))
+    return s
+
+
+def filled(x):
+    c = np.full(3, 2.0)
+    s = np.sum(c * x)
+    c.fill(7.0)
+    return s + np.sum(c * x)
+
+
+def sorted_in_place(x):
+    c = np.array([3.0, 1.0, 2.0])
+    s = np.sum(c * x**2)
+    c.sort()
+    return s + np.sum(c * x)
+
+
+def by_out(x):
+    c = np.ones(3)
+    s = np.sum(c * x)
+    np.multiply(c, 3.0, out=c)
+    return s + np.sum(x * c)
+
+
+def through_a_view(x):
+    whole = np.arange(6.0)
+    part = whole[::2]
+    s = np.sum(part * x**2)
+    whole[:] = -1.0
+    return s + np.sum(part * x)
+
+
+def matrix(x):
+    a, s = np.eye(3), 0.0
+    for i in range(3):
+        a[i, 0] += 2.0
+        s = s + np.sum((a @ x) ** 2) + np.sum(x @ a)
+    return s
+
+
+def solved(x):
+    a, s = np.eye(3) * 2.0, 0.0
+    for i in range(2):
+        a[i, i] += 1.0
+        s = s + np.sum(np.linalg.solve(a, x) ** 2)
+    return s
+
+
+def einsum(x):
+    a, s = np.eye(3), 0.0
+    for i in range(3):
+        a[:, i] = i + 1.0
+        s = s + np.einsum("ij,i,j", a, x, x)
+    return s
+
+
+def selected(x):
+    c, s = np.zeros(3), 0.0
+    for i in range(3):
+        c[:] = i + 0.5
+        s = s + np.sum(np.maximum(x, c) * x) + np.sum(np.clip(x, c - 1, c + 1)) + np.sum(x**c)
+    return s
+
+
+def in_a_checkpoint(x):
+    c, s = np.ones(3), 0.0
+    step = fg.checkpoint(lambda x, c: np.sin(x) * c)
+    for i in range(3):
+        c[i] = 4.0
+        s = s + np.sum(step(x, c))
+    return s
+
+
+def by_a_rule(x):
+    scaled = fg.custom_vjp(lambda x, c: x * c)
+    scaled.defvjp(lambda x, c: (x * c, (x, c)), lambda residuals, ct: (ct * residuals[1], ct * residuals[0]))
+    c, s = np.ones(3), 0.0
+    for i in range(3):
+        c[i] = 4.0
+        s = s + np.sum(scaled(x, c) ** 2)
+    return s
+
+
+PROGRAMS = [
+    work_buffer, factor_on_the_left, factor_on_the_right, mask, boolean_index, index_buffer, filled, sorted_in_place,
+    by_out, through_a_view, matrix, solved, einsum, selected, in_a_checkpoint, by_a_rule,
+]  # fmt: skip
+
+
+def differences(f, x, step=1e-6):
+    rows = np.eye(len(x)) * step
+    return np.array([(float(f(x + row)) - float(f(x - row))) / (2 * step) for row in rows])
+
+
+def by_tape(f, persistent):
+    def gradient(x):
+        x = fg.constant(x)
+        with fg.GradientTape(persistent=persistent) as tape:
+            tape.watch(x)
+            y = f(x)
+        return tape.gradient(y, x)
+
+    return gradient
+
+
+MODES = {
+    "grad": fg.grad,
+    "jacfwd": fg.jacfwd,
+    "vjp": lambda f: lambda x: fg.vjp(f, x)[1](1.0)[0],
+    "tape": lambda f: by_tape(f, False),
+    "persistent tape": lambda f: by_tape(f, True),
+    "batch": lambda f: lambda x: fg.vmap(fg.grad(f))(np.stack([x, x]))[1],
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_the_derivative_is_that_of_the_plain_run(program):
+    x = X + 0.2
+    expected = differences(program, x)
+    for mode, transform in MODES.items():
+        np.testing.assert_allclose(transform(program)(x), expected, rtol=1e-6, atol=1e-8, err_msg=mode)
+    v = np.array([1.0, -2.0, 0.5])
+    products = differences(lambda x: fg.grad(program)(x) @ v, x)
+    np.testing.assert_allclose(fg.hvp(program)(x, v), products, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(fg.grad(lambda x: fg.grad(program)(x) @ v)(x), products, rtol=1e-5, atol=1e-7)
+
+
+def test_arguments_that_are_overwritten_before_the_pullback_is_called():
+    for make in (fg.vjp, lambda f, x: fg.make_vjp(f)(x)):
+        x = X.copy()
+        value, pullback = make(lambda x: x**3, x)
+        x[:] = 0.0
+        assert value.tolist() == [1.0, 8.0, 27.0]
+        assert pullback(np.ones(3))[0].tolist() == [3.0, 12.0, 27.0]
+    x = X.copy()
+    value, _ = fg.vjp(lambda x: x, x)
+    x -= 1
+    assert value.tolist() == X.tolist()
+
+
+def test_a_mini_batch_inside_a_tape():
+    w, batch = fg.Variable(np.ones(3)), np.zeros((2, 3))
+    with fg.GradientTape() as tape:
+        loss = 0.0
+        for i in range(3):
+            batch[:] = i + 1.0
+            loss = loss + np.sum(batch @ w)
+    assert tape.gradient(loss, w).tolist() == [12.0, 12.0, 12.0]
+
+
+# Large arrays
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_a_large_array_that_is_overwritten_is_an_error(program, monkeypatch):
+    monkeypatch.setattr("fgrad.core.reverse.LARGE", 0)
+    monkeypatch.setattr("fgrad.rules.rule.LARGE", 0)
+    with pytest.raises(
+        errors.OverwrittenError, match=r"overwritten before the backward pass[\s\S]*at test_overwriting"
+    ):
+        fg.grad(program)(X + 0.2)
+
+
+def test_a_large_array_that_stays_is_as_good_as_a_small_one():
+    a = np.random.default_rng(0).standard_normal((300, 500))
+    assert a.nbytes > snapshots.LARGE
+    x = np.linspace(-1.0, 1.0, 500)
+    by_matrix = fg.grad(lambda x: np.sum((a @ x) ** 2) + np.sum(a * x))(x)
+    np.testing.assert_allclose(by_matrix, 2 * a.T @ (a @ x) + a.sum(0), rtol=1e-12)
+    with pytest.raises(errors.OverwrittenError, match=r"matmul used a plain array of shape \(300, 500\)"):
+        pullback = fg.vjp(lambda x: a @ x, x)[1]
+        a[3], a[4] = a[4].copy(), a[3].copy()
+        pullback(np.ones(300))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.int8, np.bool_])
+@pytest.mark.parametrize("shape", [(), (1,), (5, 3), (4096,), (70, 130), (0,), (3, 41, 101)])
+def test_fingerprints_tell_writes(dtype, shape):
+    rng = np.random.default_rng(1)
+    array = (rng.standard_normal(shape) * 10).astype(dtype)
+    before = snapshots.fingerprint(array)
+    assert snapshots.fingerprint(array.copy()) == before
+    assert snapshots.fingerprint(np.asfortranarray(array)) == before
+    for _ in range(20 if array.size > 1 else 0):
+        changed = array.copy()
+        flat = changed.reshape(-1)
+        i, j = rng.choice(flat.size, 2, replace=False)
+        flat[i], flat[j] = flat[j], flat[i]
+        if not np.array_equal(changed, array):
+            assert snapshots.fingerprint(changed) != before
+        flat[i] = ~flat[i] if dtype is np.bool_ else flat[i] + 1
+        if not np.array_equal(changed, array):
+            assert snapshots.fingerprint(changed) != before
+
+
+# What it costs in memory
+
+
+def test_a_sum_keeps_nothing_and_a_record_lets_go():
+    seen = []
+
+    def f(x):
+        added, factor = np.ones(1000), np.full(1000, 2.0)
+        seen.extend(map(weakref.ref, (added, factor)))
+        y = np.sum(x + added) + np.sum(x * factor)
+        del added, factor
+        gc.collect()
+        assert [reference() for reference in seen[-2:]] == [
+            None,
+            None,
+        ]
+        return y
+
+    assert fg.grad(f)(np.ones(1000))[0].item() == 3.0
+
+
+def test_an_array_that_is_used_again_and_again_is_copied_once():
+    a, kept = np.ones((40, 40)), []
+
+    def f(x):
+        y = x
+        for _ in range(5):
+            y = a @ y
+            kept.append(a)
+        return np.sum(y)
+
+    assert a.nbytes > 4096
+    trace_copies = []
+    copy = snapshots.Snapshots.of
+
+    def counted(self, array):
+        found = copy(self, array)
+        trace_copies.append(id(found))
+        return found
+
+    snapshots.Snapshots.of = counted
+    try:
+        fg.grad(f)(np.ones(40))
+    finally:
+        snapshots.Snapshots.of = copy
+    assert len(trace_copies) == 5
+    assert len(set(trace_copies)) == 1
