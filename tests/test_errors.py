@@ -138,6 +138,16 @@ def assigning(variable):
 
 
 # class, its built-in, a program, and what its message must say
+def overwriting():
+    def f(x):
+        weights = np.ones((400, 400))
+        total = np.sum(weights * x)
+        weights[0] = 7.0
+        return total
+
+    return grad(f)(2.0)
+
+
 CASES = [
     (errors.SymbolicTensorError, TypeError, lambda: bool(tf.constant(1.0)), "use as a Python bool is not allowed"),
     (errors.SymbolicArrayError, NotImplementedError, lambda: np.sin(tf.constant(1.0)), "Cannot convert the graph"),
@@ -178,6 +188,12 @@ CASES = [
     (errors.ArrayConversionError, TypeError, lambda: grad(lambda x: np.sum(np.array([x, x])))(3.0), r"np\.stack"),
     (errors.ArrayConversionError, TypeError, lambda: grad(lambda x: np.asarray(x) * 2)(3.0), r"x\.numpy\(\)"),
     (errors.ArrayConversionError, TypeError, lambda: grad(filled(np.zeros(2)))(3.0), r"fgrad\.numpy\.zeros"),
+    (
+        errors.OverwrittenError,
+        RuntimeError,
+        overwriting,
+        r"a plain array of shape \(400, 400\), which was",
+    ),
     (errors.InPlaceError, TypeError, lambda: grad(added_to(np.zeros(2)))(V), r"np\.add .*plain NumPy array"),
     (errors.InPlaceError, TypeError, lambda: grad(lambda x: np.sin(x, out=np.zeros(2)))(V), r"np\.sin .*`out=`"),
     (errors.MissingRuleError, TypeError, lambda: grad(gamma)(3.0), r"gamma \(vectorized\) has no derivative rule"),

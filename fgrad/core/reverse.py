@@ -17,11 +17,12 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.primitive import ZERO, Primitive
-from fgrad.core.snapshots import LARGE, Checked, Snapshots, captures
+from fgrad.core.snapshots import LARGE, Checked, Copies, captures, snapshot
 from fgrad.core.tensor import ABOVE, Tensor, apply, box, boxed, new_tensor
 from fgrad.core.trace import Call, Trace, attention, recorded
 
 Pullback = Callable[[Any], Any]
+_ARRAY = np.ndarray
 Form = tuple[tuple[int, ...], "np.dtype[Any]"]
 """The shape and dtype of a primal, into which a cotangent is brought."""
 
@@ -84,14 +85,14 @@ class ReverseTrace(Trace):
         super().__init__()
         self.persistent = persistent
         self.record: list[Entry] = []
-        self.snapshots = Snapshots()
+        self.copies: Copies = {}
         self._keys = itertools.count()
 
     @override
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         if error is not None:
             self.record = []  # tensors that outlive the error hold no graph
-        self.snapshots.clear()
+        self.copies.clear()
         super().__exit__(kind, error, traceback)
 
     def root(self, value: Any) -> Tensor:
@@ -109,22 +110,23 @@ class ReverseTrace(Trace):
         # take a fifth less than in `_recorded`, which says the same of all operations.
         x: Any = args[0]
         y: Any = args[1] if count == 2 else None
-        a = x.value if (follows_x := type(x) is Tensor and x.tracing is self) else x
-        b = y.value if (follows_y := type(y) is Tensor and y.tracing is self) else y
+        kind_x, kind_y = type(x), type(y)
+        a = x.value if (follows_x := kind_x is Tensor and x.tracing is self) else x
+        b = y.value if (follows_y := kind_y is Tensor and y.tracing is self) else y
         # A ufunc finds its own way to `apply` when a value is a tensor.
         ans = primitive.implementation(a, b) if count == 2 else primitive.implementation(a)
         rules: Any = primitive.vjps
         if rules is None or type(ans) is tuple:
             return self._recorded(primitive, args, (a, b)[:count], ans, metadata)
         # The user may overwrite a plain array before the pass back.
-        if not follows_y and type(b) is np.ndarray and captures(rules[0], 1):
-            if b.nbytes > LARGE:
+        if kind_y is _ARRAY and captures(rules[0], 1):
+            if y.nbytes > LARGE:
                 return self._recorded(primitive, args, (a, b), ans, metadata)
-            y = b = self.snapshots.of(b)
-        elif not follows_x and type(a) is np.ndarray and captures(rules[1], 0):
-            if a.nbytes > LARGE:
+            y = b = snapshot(y, self.copies)
+        elif kind_x is _ARRAY and captures(rules[1], 0):
+            if x.nbytes > LARGE:
                 return self._recorded(primitive, args, (a, b), ans, metadata)
-            x = a = self.snapshots.of(a)
+            x = a = snapshot(x, self.copies)
         result = new_tensor()
         result.value, result.tracing = ans, self
         key = result.mark = next(self._keys)
@@ -133,12 +135,12 @@ class ReverseTrace(Trace):
             rule = rules[0]
             pullback = (None if rule is None else rule(*handed)) or Cut(errors.users_place())
             # Beside a number of Python's, an array keeps its shape; to compare shapes takes as long as to box it.
-            fits = ans.dtype is a.dtype and (type(b) is float or not primitive.broadcasts or ans.shape == a.shape)
+            fits = ans.dtype is a.dtype and (kind_y is float or not primitive.broadcasts or ans.shape == a.shape)
             self.record.append((key, True, x.mark, pullback, None if fits else (a.shape, a.dtype), primitive))
         if follows_y:
             rule = rules[1]
             pullback = (None if rule is None else rule(*handed)) or Cut(errors.users_place())
-            fits = ans.dtype is b.dtype and (type(a) is float or not primitive.broadcasts or ans.shape == b.shape)
+            fits = ans.dtype is b.dtype and (kind_x is float or not primitive.broadcasts or ans.shape == b.shape)
             self.record.append((key, not follows_x, y.mark, pullback, None if fits else (b.shape, b.dtype), primitive))
         return result
 
@@ -190,7 +192,7 @@ class ReverseTrace(Trace):
                 if array.nbytes > LARGE:
                     large.append(array)
                 else:
-                    handed[1 + place] = self.snapshots.of(array)
+                    handed[1 + place] = snapshot(array, self.copies)
         return large
 
     def _join(self, outputs: Sequence[Tensor], key: int) -> None:

@@ -1,6 +1,7 @@
 """Plain arrays as they were when an operation used them: what a pullback refers to may be overwritten by the user.
 
-    Snapshots()                what one trace has kept of plain arrays
+    snapshot(array, copies)    a copy, by which a pullback refers to an array
+    Checked(pullback, ...)     refuses to run where large arrays have been overwritten
     captures(rule, place)      whether the pullback of a rule refers to an argument
 
 A work buffer, a mask, a mini-batch is used, and then written to again, before the backward pass. So a pullback gets a
@@ -22,31 +23,25 @@ from fgrad import errors
 
 LARGE = 1 << 20
 """Bytes above which an array is not copied."""
-_SMALL = 1 << 12
+_SMALL = 1 << 15
 """Bytes up to which it takes less time to copy an array again than to see whether it is the same."""
 _WIDTH = 1 << 12
 
 
-class Snapshots:
-    """Copies of the plain arrays that the pullbacks of one trace refer to; the pullbacks alone keep them alive."""
+Copies = dict[int, tuple["weakref.ref[Any]", "weakref.ref[Any]"]]
+"""What a trace has copied, by the id of the array: the array and its copy, which the pullbacks alone keep alive."""
 
-    def __init__(self) -> None:
-        self._copies: dict[int, tuple[weakref.ref[Any], weakref.ref[Any]]] = {}
 
-    def of(self, array: Any) -> Any:
-        """Return an array as it is now, which nobody writes to."""
-        if array.nbytes <= _SMALL:
-            return array.copy()
-        known, kept = self._copies.get(id(array), (None, None))
-        copy = None if kept is None or known is None or known() is not array else kept()
-        if copy is None or not _are_same(array, copy):
-            copy = array.copy()
-            self._copies[id(array)] = weakref.ref(array), weakref.ref(copy)
-        return copy
-
-    def clear(self) -> None:
-        """Forget what was copied."""
-        self._copies.clear()
+def snapshot(array: Any, copies: Copies) -> Any:
+    """Return an array as it is now, which nobody writes to."""
+    if array.nbytes <= _SMALL:
+        return array.copy()
+    known, kept = copies.get(id(array), (None, None))
+    copy = None if kept is None or known is None or known() is not array else kept()
+    if copy is None or not _are_same(array, copy):
+        copy = array.copy()
+        copies[id(array)] = weakref.ref(array), weakref.ref(copy)
+    return copy
 
 
 def _are_same(array: Any, copy: Any) -> bool:

@@ -24,6 +24,7 @@ from typing_extensions import override
 from fgrad import errors
 from fgrad.core.primitive import Primitive
 from fgrad.core.reverse import Edge
+from fgrad.core.snapshots import Checked
 from fgrad.core.tensor import BOXES, Tensor
 from fgrad.core.trace import Observer, observed_by
 from fgrad.core.tree import tree_leaves
@@ -228,6 +229,8 @@ def _kept_by(pullback: Any) -> list[Any]:
             found.append(_owner(thing))
         elif type(thing) is Tensor:
             waiting.append(thing.value)
+        elif isinstance(thing, Checked):
+            waiting.append(thing.pullback)
         elif isinstance(thing, (tuple, list)):
             waiting += thing
         elif isinstance(thing, dict):

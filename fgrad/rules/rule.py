@@ -21,7 +21,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.reverse import Parts, conform
-from fgrad.core.snapshots import LARGE, Checked
+from fgrad.core.snapshots import LARGE, Checked, snapshot
 from fgrad.core.tensor import Tensor, apply_call, box, settle
 from fgrad.core.trace import Trace, observed_by
 from fgrad.core.variable import Variable, VariableWatch, open_watches
@@ -146,7 +146,7 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
     large: list[Any] = []
     if trace.remembers:  # the user may overwrite plain arrays before the pass back
         large = [leaf for leaf in leaves if type(leaf) is np.ndarray and leaf.nbytes > LARGE]
-        leaves = [trace.snapshots.of(x) if type(x) is np.ndarray and x.nbytes <= LARGE else x for x in leaves]
+        leaves = [snapshot(x, trace.copies) if type(x) is np.ndarray and x.nbytes <= LARGE else x for x in leaves]
     ours = [is_of(leaf, trace) for leaf in leaves]
     lower = [leaf.value if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
     reads_variables = rule.check_variables is not None

@@ -104,7 +104,7 @@ class GradientTape:
     def _pause(self) -> None:
         trace = _trace(self)
         trace.level = 0
-        trace.snapshots.clear()
+        trace.copies.clear()
         _watch(self).__exit__()
         self._record, trace.record = trace.record, []
 
