@@ -7,6 +7,7 @@ import io
 import json
 import math
 import pickle
+import warnings
 from collections import namedtuple
 
 import numpy as np
@@ -829,3 +830,90 @@ def test_numpys_error_state_is_the_users():
             fg.grad(lambda x: 1.0 / x)(np.float64(0.0))
         assert set(np.geterr().values()) == {"raise"}
     assert np.geterr() == before
+
+
+# Truth values and integers carry no derivative, and pick from plain arrays
+
+
+DATA, GRID, TABLE = np.array([10.0, 20.0, 30.0]), np.linspace(0, 5, 11), np.arange(20.0) ** 2
+
+
+def _into_labels(x):
+    labels = np.zeros(3)
+    labels[:] = x > 1.5
+    return np.sum(labels * x)
+
+
+def _one_label_after_the_other(x):
+    labels = np.zeros(3, bool)
+    for i in range(3):
+        labels[i] = x[i] > 1.5
+    return np.sum(x[labels] ** 2)
+
+
+def _places(x):
+    places = np.zeros(3, int)
+    places[0] = np.argmax(x)
+    places[1:] = np.argsort(x)[1:]
+    return np.sum(TABLE[places] * x)
+
+
+PICKING = {
+    "data[x > 0]": lambda x: np.sum(DATA[x > 1.5]) * np.sum(x),
+    "grid[searchsorted]": lambda x: np.sum(GRID[np.searchsorted(GRID, x)] * x),
+    "table[floor]": lambda x: np.sum(TABLE[np.floor(x).astype(int)] * x),
+    "eye[argmax]": lambda x: np.sum(np.eye(3)[np.argmax(x)] * x),
+    "take by argsort": lambda x: np.sum(np.take(TABLE, np.argsort(x)) * x),
+    "labels[:] = x > 0": _into_labels,
+    "labels[i] = x > 0": _one_label_after_the_other,
+    "places": _places,
+    "np.array of comparisons": lambda x: np.sum(np.array([v > 1.5 for v in x]) * x),
+    "bincount": lambda x: np.sum(np.bincount(np.floor(x).astype(int), minlength=4) * np.arange(4.0)) * x[0],
+    "counts": lambda x: float(np.sum(x > 1.5)) * x[1] + np.count_nonzero(x > 1.5) * x[0] + DATA[x > 1.5].size * x[2],
+}
+
+
+@pytest.mark.parametrize("name", PICKING)
+def test_what_has_no_derivative_picks_from_plain_arrays(name):
+    f, x = PICKING[name], np.array([1.2, 2.3, 1.7])
+    steps = np.eye(3) * 1e-6
+    expected = [(float(f(x + step)) - float(f(x - step))) / 2e-6 for step in steps]
+
+    def by_tape(x):
+        x = fg.constant(x)
+        with fg.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x)
+        return tape.gradient(y, x)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for transform in (fg.grad, fg.jacfwd, fg.jacrev, lambda f: by_tape):
+            np.testing.assert_allclose(transform(f)(x), expected, rtol=1e-6)
+        np.testing.assert_allclose(fg.hessian(f)(x), fg.jacfwd(fg.jacfwd(f))(x), rtol=1e-12, atol=1e-12)
+
+
+def test_under_vmap_there_is_no_one_value_to_pick_by():
+    with pytest.raises(fg.errors.ConcretizationError, match="vmap"):
+        fg.vmap(lambda x: np.sum(DATA[x > 1.5]))(np.ones((2, 3)))
+
+
+# A transform that has ended
+
+
+@pytest.mark.parametrize("transform", [fg.grad, fg.jacrev, fg.jacfwd, fg.value_and_grad])
+def test_tensors_that_leak_are_constants_afterwards(transform):
+    leaked = []
+
+    def f(x):
+        leaked.append(x * 2.0)
+        return np.sum(x)
+
+    transform(f)(np.ones(2))
+    trace = leaked[0].tracing
+    assert trace.level == 0
+    after = leaked[0] * 3.0
+    assert after.tolist() == [6.0, 6.0]
+    assert after.tracing is not trace
+    assert not getattr(trace, "record", None)
+    assert fg.grad(lambda y: np.sum(y * leaked[0]))(np.ones(2)).tolist() == [2.0, 2.0]

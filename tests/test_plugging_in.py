@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import fractions
 import functools
 import importlib.util
 import pickle
@@ -759,3 +760,57 @@ def test_too_few_iterations_are_warned_of(logistic):
     x, y = load_iris(return_X_y=True)
     with pytest.warns(logistic.ConvergenceWarning, match="raise max_iter"):
         logistic.GradientLogisticRegression(max_iter=2).fit(x, y)
+
+
+# Operands of other kinds
+
+
+class Quantity:
+    """A number with a unit, which decides itself what operators mean."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, value, unit):
+        self.value, self.unit = value, unit
+
+    def __rmul__(self, other):
+        return Quantity(other * self.value, self.unit)
+
+    def __rtruediv__(self, other):
+        return Quantity(other / self.value, f"1/{self.unit}")
+
+    def __gt__(self, other):
+        return other < self.value
+
+
+class Prior:
+    __array_priority__ = 1000
+
+    def __rmul__(self, other):
+        return ("Prior", other)
+
+
+@pytest.mark.parametrize("make", [lambda x: x, fg.constant, fg.Variable], ids=["array", "tensor", "variable"])
+def test_an_operand_that_claims_an_operator_has_its_turn(make):
+    x = make(np.array([1.0, 2.0]))
+    product = x * Quantity(3.0, "m")
+    assert (type(product), product.unit, product.value.tolist()) == (Quantity, "m", [3.0, 6.0])
+    assert (x / Quantity(2.0, "s")).unit == "1/s"
+    assert (x < Quantity(1.5, "m")).tolist() == [True, False]
+    for _ in range(2):
+        name, operand = x * Prior()
+        assert (name, operand is x) == ("Prior", True)
+
+
+def test_what_an_operand_makes_of_tensors_is_differentiated():
+    f = lambda x: np.sum((x * Quantity(np.array([3.0, 4.0]), "m")).value ** 2)  # noqa: E731
+    assert fg.grad(f)(np.ones(2)).tolist() == [18.0, 32.0]
+    assert fg.jacfwd(f)(np.ones(2)).tolist() == [18.0, 32.0]
+    assert fg.vmap(fg.grad(f))(np.ones((1, 2))).tolist() == [[18.0, 32.0]]
+
+
+def test_fractions_are_numbers():
+    half = fractions.Fraction(1, 2)
+    for f in (lambda x: np.sum(x * half), lambda x: np.sum(half * x), lambda x: np.sum(x - half) / 2):
+        assert fg.grad(f)(np.ones(2)).tolist() == [0.5, 0.5]
+    assert (fg.constant([1.0, 2.0]) ** half).dtype == np.float64

@@ -1,6 +1,7 @@
 """Columns of other libraries, such as pandas, as arrays: what `to_numpy()` gives of them.
 
     as_leaf(x)        what a transform sees in place of a column among its arguments
+    defers_to(x)      whether an operand of another kind decides what an operator means
     as_operand(x)     what an operation sees in place of a column that a tensor is combined with
 
 Without this, `tensor * series` would be a tensor around a Series, whose `[0]` looks for the label 0.
@@ -8,6 +9,7 @@ Without this, `tensor * series` would be a tensor around a Series, whose `[0]` l
 
 from __future__ import annotations
 
+from numbers import Rational
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,17 @@ from fgrad import errors
 
 OPERANDS: set[type] = {np.ndarray, float, int}
 """Types that operations take as they are; the others are looked at once."""
+
+
+def defers_to(x: Any) -> bool:
+    """Return whether an operator of a tensor leaves it to the other operand what it means, as those of arrays do.
+
+    https://numpy.org/devdocs/user/basics.subclassing.html#array-ufunc-for-ufuncs
+    """
+    kind = type(x)
+    if hasattr(kind, "__array_ufunc__"):
+        return kind.__array_ufunc__ is None
+    return bool(getattr(x, "__array_priority__", 0.0) > 0.0)
 
 
 def as_operand(x: Any) -> Any:
@@ -32,7 +45,10 @@ def as_operand(x: Any) -> Any:
             f"\n  at {errors.users_line()}\n"
             "Use a plain array, np.asarray(x), or for a masked array x.filled(0) and the mask for np.where."
         )
-    OPERANDS.add(type(x))
+    if isinstance(x, Rational) and not isinstance(x, (int, np.integer)):
+        return float(x)  # a Fraction: NumPy would make an array of Python's numbers
+    if not defers_to(x):
+        OPERANDS.add(type(x))
     return x
 
 

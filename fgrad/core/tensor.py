@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from fgrad import errors
 from fgrad.core import conversions
-from fgrad.core.operands import OPERANDS, as_operand
+from fgrad.core.operands import OPERANDS, as_operand, defers_to
 from fgrad.core.primitive import FUNCTIONS, METHODS, UFUNCS, Primitive
 from fgrad.core.trace import UNTRACED, Call, Trace, attention, running, stood_in, through_observers
 from fgrad.core.tree import LEAVES, flatten, unflatten
@@ -147,6 +147,8 @@ def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Tensor], Callable[[An
         # With a plain operand there is one trace to ask: the commonest case, in half the time.
         if type(other) in OPERANDS and type(self) is Tensor and self.tracing.level and not attention:
             return self.tracing.process(primitive, (self, other), NOTHING)
+        if type(other) not in OPERANDS and type(other) not in BOXES and defers_to(other):
+            return NotImplemented
         return apply(primitive, (self, other))
 
     def reflected(self: Any, other: Any) -> Any:
@@ -276,7 +278,7 @@ class TensorLike:
 
     def _concrete(self, how: str) -> Any:
         value: Any = settle(self)
-        if type(value) is Tensor and how in _NUMBERS:
+        if type(value) is Tensor and how in _NUMBERS and value.dtype.kind in "fc":
             conversions.check_number(sys._getframe(2), how, value.tracing.rank)
         while type(value) is Tensor:
             value = value.tracing.concrete(value, how)

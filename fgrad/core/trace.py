@@ -136,7 +136,8 @@ class Trace:
 
     def plain_array(self, tensor: Any) -> npt.NDArray[Any]:
         """Answer NumPy, which wants a plain array in place of a tensor of this trace."""
-        conversions.check_array(self.rank)
+        if tensor.dtype.kind in "fc":  # truth values and integers carry no derivative that could be lost
+            conversions.check_array(self.rank)
         return np.asarray(tensor.value)
 
 
