@@ -1,5 +1,6 @@
 """Rules of a user's own, and checkpoints: under every transform, at every order."""
 
+import functools
 import gc
 import itertools
 import pickle
@@ -801,3 +802,70 @@ def test_a_checkpoint_that_writes_into_what_it_did_not_make_is_refused():
     point = np.ones(3)
     assert fg.grad(lambda u: np.sum(fg.checkpoint(into_a_copy)(u)))(point).tolist() == [0.0, 2.0, 2.0]
     assert point.tolist() == [1.0, 1.0, 1.0]
+
+
+# Functions that are run again
+
+
+MODULES_OWN = np.random.default_rng(5)
+
+
+def _seeds():
+    np.random.seed(3)
+    return np.random.default_rng(7)
+
+
+class _Noisy:
+    def __init__(self, rng):
+        self.rng = rng
+
+    def layer(self, x):
+        return x * self.rng.normal(size=3)
+
+
+def test_random_numbers_are_the_same_when_a_checkpoint_runs_again():
+    x = np.array([0.5, 1.0, 2.0])
+    functions = {
+        "global": lambda rng: lambda x: x * np.random.normal(size=3),
+        "closed over": lambda rng: lambda x: x * rng.normal(size=3),
+        "by default": lambda rng: lambda x, rng=rng: x * rng.normal(size=3),
+        "method": lambda rng: _Noisy(rng).layer,
+        "partial": lambda rng: functools.partial(lambda rng, x: x * rng.normal(size=3), rng),
+        "module": lambda rng: lambda x: x * MODULES_OWN.normal(size=3),
+    }
+    for name, make in functions.items():
+        state = MODULES_OWN.bit_generator.state
+        first = make(_seeds())(np.ones(3))
+        after = np.random.normal(), MODULES_OWN.normal()
+        MODULES_OWN.bit_generator.state = state
+        layer = fg.checkpoint(make(_seeds()))
+        value, gradient = fg.value_and_grad(lambda x, layer=layer: np.sum(layer(x)))(x)
+        np.testing.assert_allclose(gradient, first, rtol=1e-14, err_msg=name)
+        assert value.item() == pytest.approx(np.sum(x * first), rel=1e-14)
+        assert (np.random.normal(), MODULES_OWN.normal()) == after, name  # they go on from where the function left them
+
+
+def test_what_differs_when_it_is_run_again_is_an_error():
+    def sums(x):
+        return sum(fg.checkpoint(lambda x: x * x * i)(x) for i in range(3))
+
+    with pytest.raises(fg.errors.RerunError, match="<lambda>, which is under checkpoint .* another result"):
+        fg.grad(sums)(2.0)
+    assert fg.grad(lambda x: sum(fg.checkpoint(lambda x, i: x * x * i)(x, i) for i in range(3)))(2.0).item() == 12.0
+    drawn = iter(range(1, 10))
+    for transform in (fg.grad, lambda f: lambda x: fg.vjp(f, x)[1](1.0)):
+        with pytest.raises(fg.errors.RerunError, match="Pass what changes from call to call as an argument"):
+            transform(fg.checkpoint(lambda x: x * next(drawn)))(2.0)
+    flips = []
+
+    def turned(x):
+        flips.append(x)
+        return x[::-1] if len(flips) > 1 else x * 1.0
+
+    with pytest.raises(fg.errors.RerunError, match="turned"):
+        fg.grad(lambda x: np.sum(fg.checkpoint(turned)(x) * np.arange(3.0)))(np.array([1.0, 2.0, 3.0]))
+
+
+def test_results_that_are_not_finite_are_known_again():
+    f = fg.checkpoint(lambda x: np.array([np.nan, np.inf, 1.0]) * x)
+    assert fg.grad(lambda x: f(x)[2])(2.0).item() == 1.0

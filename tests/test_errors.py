@@ -138,6 +138,11 @@ def assigning(variable):
 
 
 # class, its built-in, a program, and what its message must say
+def changing():
+    calls = iter(range(1, 9))
+    return lambda x: x * next(calls)
+
+
 def overwriting():
     def f(x):
         weights = np.ones((400, 400))
@@ -188,6 +193,12 @@ CASES = [
     (errors.ArrayConversionError, TypeError, lambda: grad(lambda x: np.sum(np.array([x, x])))(3.0), r"np\.stack"),
     (errors.ArrayConversionError, TypeError, lambda: grad(lambda x: np.asarray(x) * 2)(3.0), r"x\.numpy\(\)"),
     (errors.ArrayConversionError, TypeError, lambda: grad(filled(np.zeros(2)))(3.0), r"fgrad\.numpy\.zeros"),
+    (
+        errors.RerunError,
+        RuntimeError,
+        lambda: grad(fg.checkpoint(changing()))(2.0),
+        "gave another result than the first",
+    ),
     (
         errors.OverwrittenError,
         RuntimeError,

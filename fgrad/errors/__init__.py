@@ -216,6 +216,36 @@ class OverwrittenError(FgradError, RuntimeError):
         )
 
 
+class RerunError(FgradError, RuntimeError):
+    """A function under `checkpoint`, run again for the backward pass, gave another result than the first time.
+
+    So its derivative would be that of something else. Here it counts its calls:
+
+        >>> import numpy as np, fgrad as fg
+        >>> calls = []
+        >>> @fg.checkpoint
+        ... def layer(x):
+        ...     calls.append(x)
+        ...     return x * len(calls)
+        >>> fg.grad(layer)(3.0)
+        Traceback (most recent call last):
+        fgrad.errors.RerunError: ...
+
+    Let what changes be an argument:
+
+        >>> layer = fg.checkpoint(lambda x, number: x * number)
+        >>> fg.grad(layer)(3.0, 1)
+        Tensor(1.)
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name}, which is under checkpoint and was run again for the backward pass, gave another result than the "
+            "first time.\nPass what changes from call to call as an argument, such as a loop's variable that the "
+            "function closes over, or a generator of random numbers."
+        )
+
+
 class InPlaceError(FgradError, TypeError):
     """A traced tensor was to be written into a plain array, which cannot hold its derivative.
 

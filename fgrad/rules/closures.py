@@ -24,6 +24,7 @@ from fgrad.core.tensor import Tensor, box, boxed, settle
 from fgrad.core.trace import Call, Observer, Trace, observed_by, running
 from fgrad.core.tree import flatten, tree_map
 from fgrad.core.variable import Variable, VariableWatch, creation_number
+from fgrad.rules.randomness import RandomStates
 from fgrad.transforms.calls import name_of
 
 
@@ -102,7 +103,8 @@ class Closure:
     def _add_what_is_used(self, args: tuple[Any, ...]) -> None:
         args = tree_map(copied, args)  # which differ from the same tensors where the function closes over them
         uses = Uses(flatten(args)[0])
-        with uses.looking():
+        states = RandomStates(self._function)
+        with uses.looking(), states.again():
             results = flatten(self._function(*args))[0]
             traces = followers([*results, *uses.reads.values()])
         if not traces:
@@ -116,7 +118,8 @@ class Closure:
         """Refuse a function whose results are followed although nothing that it was seen to use is."""
         traces = [trace for trace in traces if not trace.is_map]
         plain = [without(traces, x) for x in [*self._tensors, *self._variables.values()]]
-        results = self.call(plain, *tree_map(lambda x: without(traces, x), args))
+        with RandomStates(self._function).again():
+            results = self.call(plain, *tree_map(lambda x: without(traces, x), args))
         if set(traces) & set(followers(flatten(results)[0])):
             raise errors.ClosureError(
                 f"{name_of(self._function)} uses a traced value that is not one of its arguments, and makes another "

@@ -1,0 +1,90 @@
+"""Random numbers of functions that are run again: they draw the same ones each time.
+
+states = RandomStates(function, leaves)     of NumPy's generators that a function may draw from, as they are now
+with states.again():                        they are as they were; afterwards as they are now
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+
+class RandomStates:
+    """The states of generators: NumPy's global one, and those that can be seen.
+
+    Seen are generators among the arguments, in what the function closes over, among its defaults, as attributes of the
+    object whose method it is, and in its module, under names that it mentions.
+
+    Args:
+        function: the user's.
+        leaves: of its arguments.
+    """
+
+    def __init__(self, function: Any, leaves: Sequence[Any] = ()) -> None:
+        seen = {id(each): each for each in [np.random.mtrand._rand, *leaves, *_mentioned(function)]}
+        generators = [each for each in seen.values() if isinstance(each, (np.random.Generator, np.random.RandomState))]
+        self._states = [(each, _state(each)) for each in generators]
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Let the generators go on from where they were, in a block; those that nobody draws from stay untouched."""
+        now = [(generator, _state(generator)) for generator, _ in self._states]
+        _set(self._states)
+        try:
+            yield
+        finally:
+            _set(now)
+
+    def keep_used(self) -> None:
+        """Leave out the generators that have not been drawn from since."""
+        self._states = [(each, state) for each, state in self._states if not _are_same(_state(each), state)]
+
+
+def _state(generator: Any) -> Any:
+    return generator.bit_generator.state if isinstance(generator, np.random.Generator) else generator.get_state(False)
+
+
+def _set(states: Sequence[tuple[Any, Any]]) -> None:
+    for generator, state in states:
+        if _are_same(_state(generator), state):
+            continue
+        if isinstance(generator, np.random.Generator):
+            generator.bit_generator.state = state
+        else:
+            generator.set_state(state)
+
+
+def _are_same(a: Any, b: Any) -> bool:
+    """Return whether two states are the same: numbers, texts and arrays, in dicts."""
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_are_same(value, b[key]) for key, value in a.items())
+    return bool(np.array_equal(a, b))
+
+
+def _mentioned(function: Any) -> list[Any]:
+    """Return what a function closes over, or knows by name."""
+    found: list[Any] = []
+    while isinstance(function, functools.partial):
+        found += [*function.args, *function.keywords.values()]
+        function = function.func
+    if isinstance(function, types.MethodType):
+        found += vars(function.__self__).values() if hasattr(function.__self__, "__dict__") else ()
+        function = function.__func__
+    elif not isinstance(function, types.FunctionType) and hasattr(function, "__dict__"):
+        found += vars(function).values()  # an object that is called
+    if isinstance(function, types.FunctionType):
+        found += function.__defaults__ or ()
+        found += (function.__kwdefaults__ or {}).values()
+        for cell in function.__closure__ or ():
+            try:
+                found.append(cell.cell_contents)
+            except ValueError:  # nothing is in it yet
+                continue
+        found += [function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__]
+    return found
