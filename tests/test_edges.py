@@ -917,3 +917,46 @@ def test_tensors_that_leak_are_constants_afterwards(transform):
     assert after.tracing is not trace
     assert not getattr(trace, "record", None)
     assert fg.grad(lambda y: np.sum(y * leaked[0]))(np.ones(2)).tolist() == [2.0, 2.0]
+
+
+# Results are the user's own, and not the memory of what was passed
+
+
+def _aux(x):
+    return np.sum(x), (x, x[1:], 3)
+
+
+SHARING = {
+    "value_and_gradients_function": lambda a: fg.value_and_gradients_function(lambda x: x)(a)[0],
+    "a view": lambda a: fg.value_and_gradients_function(lambda x: x[::-1])(a)[0],
+    "reshaped": lambda a: fg.value_and_gradients_function(lambda x: np.reshape(x, (3, 1)))(a)[0],
+    "weights": lambda a: fg.gradients_function(lambda x: x)(np.ones(3), dy=a)[0],
+    "vjp": lambda a: fg.vjp(lambda x: x, a)[0],
+    "pullback": lambda a: fg.vjp(lambda x: x, np.ones(3))[1](a)[0],
+    "jvp": lambda a: fg.jvp(lambda x: x, (a,), (np.ones(3),))[0],
+    "tangent": lambda a: fg.jvp(lambda x: x[::-1], (np.ones(3),), (a,))[1],
+    "vmap": lambda a: fg.vmap(lambda x: x)(a),
+    "vmap, moved": lambda a: fg.vmap(lambda x: x, out_axes=1)(a.reshape(3, 1)),
+    "aux": lambda a: fg.grad(_aux, has_aux=True)(a)[1],
+    "aux of jvp": lambda a: fg.jvp(_aux, (a,), (a,), has_aux=True)[2],
+    "graph": lambda a: fg.trace(lambda x: x)(np.zeros(3))(a),
+    "tape": lambda a: _identity_on_a_tape(a),
+}
+
+
+def _identity_on_a_tape(weights):
+    x = fg.constant(np.ones(3))
+    with fg.GradientTape() as tape:
+        tape.watch(x)
+        y = x * 1.0
+    return tape.gradient(y, x, output_gradients=weights)
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_results_do_not_change_with_what_was_passed(name):
+    a = np.array([1.0, 2.0, 3.0])
+    result = SHARING[name](a)
+    before = [np.array(leaf) for leaf in fg.tree_leaves(result)]
+    a -= 10.0
+    for leaf, kept in zip(fg.tree_leaves(result), before, strict=True):
+        np.testing.assert_array_equal(leaf, kept)

@@ -16,7 +16,7 @@ from fgrad.graphs.arguments import Arguments
 from fgrad.graphs.drawing import dot_of, svg_of
 from fgrad.graphs.equations import Equation, Name, shown
 from fgrad.transforms.calls import name_of
-from fgrad.transforms.running import is_number
+from fgrad.transforms.running import is_number, owned
 
 
 class Graph:
@@ -80,13 +80,15 @@ class Graph:
         Raises:
             GraphInputError: a ValueError; an argument has another structure, shape or dtype.
         """
-        values = {**self._arguments.bind(args, keywords), **self.constants}
+        bound = self._arguments.bind(args, keywords)
+        values = {**bound, **self.constants}
         values.update((name, settle(variable)) for name, variable in self.variables.items())
         for equation, spent in zip(self.equations, self._spent, strict=True):
             values.update(equation.run(values))
             for name in spent:
                 del values[name]
-        return unflatten(self._treedef, [_fresh(values[each] if type(each) is Name else each) for each in self.outputs])
+        results = [_fresh(values[each] if type(each) is Name else each) for each in self.outputs]
+        return unflatten(self._treedef, owned(results, bound.values()))
 
     def counts(self) -> dict[str, int]:
         """Return how often each primitive occurs.

@@ -21,7 +21,7 @@ from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, settle
 from fgrad.core.trace import Call, Trace
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.transforms.calls import decorator, name_of, place_name
-from fgrad.transforms.running import check_numbers, run
+from fgrad.transforms.running import check_numbers, owned, run
 
 P = ParamSpec("P")
 
@@ -168,9 +168,8 @@ def _run_vmap(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], in
         )
     check_numbers(function, results)
     axes = _axes_of(unflatten(out_treedef, results), out_axes, "out_axes")
-    return unflatten(
-        out_treedef, [_placed(function, trace, leaf, axis) for leaf, axis in zip(results, axes, strict=True)]
-    )
+    placed = [_placed(function, trace, leaf, axis) for leaf, axis in zip(results, axes, strict=True)]
+    return unflatten(out_treedef, owned(placed, leaves))
 
 
 def _names(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[str]:

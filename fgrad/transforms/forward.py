@@ -10,11 +10,11 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.forward import ForwardTrace
 from fgrad.core.tensor import Tensor, boxed, settle
-from fgrad.core.tree import flatten, paths, tree_map, unflatten
+from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.transforms.calls import Transformed, name_of
 from fgrad.transforms.cuts import warn_of_math
 from fgrad.transforms.linearization import check_detached, differentiable
-from fgrad.transforms.running import check_result, is_number, run, untraced
+from fgrad.transforms.running import check_result, is_number, owned, owned_tree, run, untraced
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
@@ -64,9 +64,11 @@ def _run_jvp(
         check_detached(function, trace)
     if trace.exits:
         warn_of_math(place for how, place in trace.exits if how == "float()")
+    given = [*leaves, *tangent_leaves]
     moved = [boxed(leaf.mark if _is_of(leaf, trace) else np.zeros_like(leaf)) for leaf in outputs]
-    value, tangent = unflatten(out_treedef, map(untraced, outputs)), unflatten(out_treedef, moved)
-    return (value, tangent, tree_map(untraced, aux)) if has_aux else (value, tangent)
+    value = unflatten(out_treedef, owned([untraced(leaf) for leaf in outputs], given))
+    tangent = unflatten(out_treedef, owned(moved, given))
+    return (value, tangent, owned_tree(aux, given)) if has_aux else (value, tangent)
 
 
 def _is_of(leaf: Any, trace: ForwardTrace) -> bool:

@@ -24,11 +24,11 @@ from fgrad.core.primitive import ZERO
 from fgrad.core.reverse import ReverseTrace, pull_back
 from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.core.trace import Trace
-from fgrad.core.tree import flatten, paths, tree_map, unflatten
+from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.transforms.calls import Place, name_of, place_name
 from fgrad.transforms.cuts import DEPARTURES
-from fgrad.transforms.running import check_result, is_number, run, untraced
+from fgrad.transforms.running import check_result, is_number, owned, owned_tree, run, untraced
 
 # Values and cotangents at the edge
 
@@ -113,6 +113,8 @@ def make_seed(seed: Any, value: Any, what: str) -> Any:
         )
     if seed.dtype != value.dtype:
         seed = seed.astype(value.dtype)
+    if type(seed) is np.ndarray:
+        seed = seed.copy()  # which may come out as a gradient, and the user may write to
     return conjugate(seed if seed.shape == value.shape else np.broadcast_to(seed, value.shape))
 
 
@@ -160,12 +162,13 @@ class Input:
 
     Attributes:
         tree: the container with tensors of the trace in place of those leaves.
+        primals: the leaves as arrays or lower tensors, None for those that are no inputs.
         keys: of the leaves in the record, None for those that are no inputs.
     """
 
     def __init__(self, trace: ReverseTrace, tree: Any, copies: bool = False) -> None:
         self.leaves, self._treedef = flatten(tree)
-        self._primals: list[Any] = []
+        self.primals: list[Any] = []
         # The keys are kept apart from the tensors, which the user's function may assign to.
         self.keys: list[int | None] = []
         traced = []
@@ -173,7 +176,7 @@ class Input:
             primal = differentiable(leaf)
             primal = primal.copy() if copies and type(primal) is np.ndarray else primal
             tensor = leaf if primal is None else trace.root(primal)
-            self._primals.append(primal)
+            self.primals.append(primal)
             self.keys.append(None if primal is None else tensor.mark)
             traced.append(tensor)
         self.tree = unflatten(self._treedef, traced)
@@ -184,7 +187,7 @@ class Input:
             return []
         return [
             f"{place_name(function, place)}{path} is {_described(leaf)}"
-            for path, leaf, primal in zip(paths(self.tree), self.leaves, self._primals, strict=True)
+            for path, leaf, primal in zip(paths(self.tree), self.leaves, self.primals, strict=True)
             if primal is None and is_number(leaf)
         ]
 
@@ -197,7 +200,7 @@ class Input:
         return unflatten(
             self._treedef,
             [
-                None if key is None else gradient_at_edge(cotangents.get(key), self._primals[place], unconnected)
+                None if key is None else gradient_at_edge(cotangents.get(key), self.primals[place], unconnected)
                 for place, key in enumerate(self.keys)
             ],
         )
@@ -286,12 +289,14 @@ class Linearization:
             check_detached(function, trace)
         self.record, trace.record = trace.record, []
         self._used = False
+        given = [] if outlives else [primal for each in self.inputs.values() for primal in each.primals]
         self._leaves = [
             untraced(leaf) if output is None else boxed(output[1])
             for leaf, output in zip(leaves, self.outputs, strict=True)
         ]
+        self._leaves = owned(self._leaves, given)
         self.result = unflatten(self.treedef, self._leaves)
-        self.aux = tree_map(untraced, aux) if has_aux else None
+        self.aux = owned_tree(aux, given) if has_aux else None
 
     def pull(self, seeds: Any, what: str, again: bool = False) -> dict[int, Any]:
         """Pull the seeds, nested as the result is, back to the inputs; None means ones.

@@ -8,15 +8,15 @@ check_result(function, ran)        raises if there is nothing to differentiate
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, Tensor, boxed, settle
+from fgrad.core.tensor import BOXES, Tensor, box, boxed, settle
 from fgrad.core.trace import Trace, running
-from fgrad.core.tree import flatten
+from fgrad.core.tree import flatten, unflatten
 from fgrad.core.variable import VariableWatch
 from fgrad.errors.places import is_library
 from fgrad.transforms.calls import name_of
@@ -68,6 +68,32 @@ def call_users(function: Callable[..., Any], args: Any, keywords: Any) -> Any:
 def untraced(leaf: Any) -> Any:
     """Return a result, if it is a tensor, free of the trace that has ended."""
     return boxed(settle(leaf)) if type(leaf) in BOXES else leaf
+
+
+def owned(results: list[Any], given: Iterable[Any]) -> list[Any]:
+    """Return results, as copies where they share memory with what the user has given, and may write to.
+
+    Args:
+        results: leaves; only tensors that nothing follows are looked at.
+        given: leaves of what the user has passed.
+    """
+    if not any(type(each) is Tensor and type(each.value) is np.ndarray for each in results):
+        return results
+    arrays = [leaf for leaf in given if type(leaf) is np.ndarray]
+    return [_apart_from(each, arrays) for each in results] if arrays else results
+
+
+def _apart_from(result: Any, arrays: list[Any]) -> Any:
+    if type(result) is not Tensor or type(result.value) is not np.ndarray:
+        return result
+    shares = any(np.may_share_memory(result.value, array) for array in arrays)
+    return box(result.value.copy(), result.tracing, result.mark) if shares else result
+
+
+def owned_tree(tree: Any, given: Iterable[Any]) -> Any:
+    """Return a container of results, such as an aux, free of traces that have ended, and of the user's memory."""
+    leaves, treedef = flatten(tree)
+    return unflatten(treedef, owned([untraced(leaf) for leaf in leaves], given))
 
 
 def _parted(function: Any, result: Any) -> Any:
