@@ -26,7 +26,7 @@ from fgrad import errors
 from fgrad.core import conversions
 from fgrad.core.operands import OPERANDS, as_operand
 from fgrad.core.primitive import FUNCTIONS, METHODS, UFUNCS, Primitive
-from fgrad.core.trace import UNTRACED, Call, Trace, attention, running, stood_in, through_observers
+from fgrad.core.trace import UNTRACED, Call, Trace, attention, running, stood_in, tell_of_copy, through_observers
 from fgrad.core.tree import LEAVES, flatten, unflatten
 from fgrad.errors import hints
 
@@ -447,7 +447,9 @@ class Tensor(TensorLike):
             self.become(other)
 
     def __copy__(self, memo: Any = None) -> Tensor:
-        return box(self.value, self.tracing, self.mark)
+        x: Any = boxed(stood_in(self)) if attention else self
+        copy = box(x.value, x.tracing, x.mark)
+        return tell_of_copy(copy) if attention else copy
 
     __deepcopy__ = __copy__
 

@@ -21,7 +21,7 @@ from typing_extensions import override
 from fgrad import errors
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, box, boxed, settle
-from fgrad.core.trace import Call, Observer, Trace, observed_by, running
+from fgrad.core.trace import Call, Observer, Trace, observed_by, running, tell_of_copy
 from fgrad.core.tree import flatten, tree_map
 from fgrad.core.variable import Variable, VariableWatch, creation_number
 from fgrad.transforms.calls import name_of
@@ -129,11 +129,7 @@ def copied(leaf: Any) -> Any:
     leaf = settle(leaf)
     if type(leaf) is not Tensor:
         return leaf
-    copy = box(copied(leaf.value), leaf.tracing, leaf.mark)
-    for observer in running.observers:
-        if isinstance(observer, Uses):
-            observer.know(copy)  # it comes from here, and not from outside
-    return copy
+    return tell_of_copy(box(copied(leaf.value), leaf.tracing, leaf.mark))
 
 
 # What is seen
@@ -185,10 +181,21 @@ class Uses(Observer, VariableWatch):
     def assigned(self, x: Any, value: Any) -> bool:
         if self._strips and (id(x) in self._values or any(x is each for each in self._arguments)):
             raise errors.ClosureError(
-                "a function under checkpoint writes into a tensor that it did not make, and would do so again when it is "
-                "run again.\nLet it work on a copy, x = np.copy(x), and return what it has made."
+                "a function under checkpoint writes into a tensor that it did not make, and would do so again when it "
+                "is run again.\nLet it work on a copy, x = np.copy(x), and return what it has made."
             )
         return False
+
+    @override
+    def watched(self, x: Any, value: Any) -> bool:
+        if id(x) not in self._values:
+            return False
+        self._values[id(x)] = value
+        return True
+
+    @override
+    def copied(self, x: Any) -> None:
+        self.know(x)  # it comes from here, and not from outside
 
     @override
     def read(self, variable: Variable, value: Any) -> Any:
@@ -206,6 +213,7 @@ class Uses(Observer, VariableWatch):
             self.tensors.append(x)
             if self._strips:
                 self._values[id(x)] = boxed(_value(x))
+                self.know(self._values[id(x)])
         return self._values.get(id(x), x)
 
     def _is_foreign(self, x: Any) -> bool:
@@ -233,20 +241,27 @@ class Given(Observer, VariableWatch):
     Args:
         tensors: the values, by the ids of the tensors; these are kept by who gives them.
         variables: the values, by the variables.
+
+    Attributes:
+        unused: the tensors, by their ids, and the variables that have not been asked for yet.
     """
 
     def __init__(self, tensors: dict[int, Any], variables: Mapping[Variable, Any]) -> None:
         VariableWatch.__init__(self, Trace())
         self._start = creation_number()
         self._tensors, self._variables = tensors, variables
+        self.unused: set[Any] = {*tensors, *variables}
 
     @override
     def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
-        return go_on([self._tensors.get(id(arg), arg) for arg in args])
+        return go_on([self.stand_in(arg) if id(arg) in self._tensors else arg for arg in args])
 
     @override
     def stand_in(self, x: Any) -> Any:
-        return self._tensors.get(id(x), x)
+        if id(x) not in self._tensors:
+            return x
+        self.unused.discard(id(x))
+        return self._tensors[id(x)]
 
     @override
     def assigned(self, x: Any, value: Any) -> bool:
@@ -255,10 +270,13 @@ class Given(Observer, VariableWatch):
         self._tensors[id(x)] = value
         return True
 
+    watched = assigned
+
     @override
     def read(self, variable: Variable, value: Any) -> Any:
         if variable.number > self._start:  # one that the function makes each time that it runs
             return _value(value)
+        self.unused.discard(variable)
         return self._variables.get(variable, value)
 
 
@@ -268,11 +286,12 @@ def given_now() -> tuple[Given, ...]:
 
 
 @contextmanager
-def give(around: Sequence[Given], tensors: dict[int, Any], variables: Mapping[Variable, Any]) -> Iterator[None]:
+def give(around: Sequence[Given], tensors: dict[int, Any], variables: Mapping[Variable, Any]) -> Iterator[Given]:
     """Put values in place of tensors and variables in a block, after those that were given before."""
-    several = [*around, Given(tensors, variables)]
+    given = Given(tensors, variables)
+    several = [*around, given]
     with ExitStack() as stack:
         for each in several:
             stack.enter_context(each)
         stack.enter_context(observed_by(*several))
-        yield
+        yield given

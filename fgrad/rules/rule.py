@@ -24,7 +24,7 @@ from fgrad.core.reverse import Parts, conform
 from fgrad.core.tensor import Tensor, apply_call, box, settle
 from fgrad.core.trace import Trace, observed_by
 from fgrad.core.variable import Variable, VariableWatch, open_watches
-from fgrad.rules.closures import Given, Uses, followers
+from fgrad.rules.closures import Given, Uses, copied, followers
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.linearization import conjugate
@@ -142,6 +142,8 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
     Where variables are inputs, the function may have a state (a generator of random numbers), and its
     rule belongs to this one run. So if the trace is to record the rule's code, it has to see the run.
     """
+    if _is_persistent(trace):  # which is handed them again in the pass: copies, as they are now
+        leaves = list(map(copied, leaves))
     ours = [is_of(leaf, trace) for leaf in leaves]
     lower = [leaf.value if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
     reads_variables = rule.check_variables is not None
