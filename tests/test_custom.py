@@ -4,6 +4,7 @@ import concurrent.futures
 import copy
 import gc
 import itertools
+import math
 import pickle
 import tracemalloc
 import weakref
@@ -947,3 +948,8 @@ def test_what_is_written_after_a_call_is_not_in_its_derivative(persistent):
             return np.sum(call(a) * np.where(np.arange(2) == 0, 100.0, a))
 
         np.testing.assert_allclose(found, fg.grad(f)(X))
+
+
+def test_a_function_of_math_in_a_checkpoint_is_warned_of():
+    with pytest.warns(errors.NoGradientWarning, match="a part of the derivative may be missing: math.exp"):
+        fg.grad(lambda x: fg.checkpoint(lambda y: math.exp(y) * y)(x))(2.0)

@@ -166,6 +166,17 @@ def test_tracebacks_show_the_users_frames():
     assert set(frames(caught.value)) == {__file__}
 
 
+def test_a_traceback_shows_the_line_at_which_numpy_has_wrapped_an_error():
+    def stores(x):
+        values = np.zeros(1)
+        values[0] = x
+        return values[0]
+
+    with pytest.raises(errors.ArrayConversionError) as caught:
+        fg.grad(stores)(1.0)
+    assert traceback.extract_tb(caught.value.__traceback__)[-1].name == "stores"
+
+
 def test_full_tracebacks_can_be_asked_for(monkeypatch):
     monkeypatch.setattr(places, "FULL_TRACEBACKS", True)
     with pytest.raises(errors.NonScalarError) as caught:

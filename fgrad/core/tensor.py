@@ -60,7 +60,9 @@ def apply(
         if (level := arg.tracing.level) > top_level:
             top, top_level = arg.tracing, level
         elif not level:
-            return boxed(apply(primitive, [settle(arg) for arg in args], metadata))
+            settled = [settle(arg) for arg in args]
+            nothing_left = attention and not any(type(x) in BOXES for x in settled)  # that has not been seen
+            return boxed(apply(primitive, settled, metadata, bool(nothing_left)))
     if top_level:
         return top.process(primitive, args, metadata)
     return primitive.implementation(*args, **metadata)

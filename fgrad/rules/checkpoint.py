@@ -15,9 +15,9 @@ from fgrad.core.tensor import BOXES, Tensor, boxed, settle
 from fgrad.core.trace import running
 from fgrad.core.tree import flatten, unflatten
 from fgrad.rules.closures import Given, Uses, copied, followers, give, given_now, values_of
-from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule, settled, traces_of_variables
+from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule, settled, tangents_of, traces_of_variables
 from fgrad.transforms.calls import Transformed, name_of
-from fgrad.transforms.forward import jvp
+from fgrad.transforms.cuts import warn_of_math
 from fgrad.transforms.reverse import vjp
 from fgrad.transforms.running import is_number
 
@@ -136,17 +136,17 @@ class _Segment:
         """Return the results, for the traces below, and the derivatives: of the function as it runs again."""
 
         def pull(cotangents: Leaves, variables: Variables) -> Leaves:
-            return vjp(lambda *inputs: self._run(inputs), *inputs)[1](list(cotangents))  # type: ignore[no-any-return]
+            return vjp(again, *inputs)[1](list(cotangents))  # type: ignore[no-any-return]
+
+        def again(*inputs: Any) -> Leaves:
+            results = self._run(inputs)
+            trace = max(followers(inputs), key=lambda trace: trace.level, default=None)
+            if trace is not None and trace.exits:
+                warn_of_math(place for how, place in trace.exits if how == "float()")
+            return results
 
         def push(tangents: Leaves, variables: Variables) -> Leaves:
-            moves = [x.dtype.kind in "fc" for x in inputs]
-            moving, along = ([x for x, own in zip(each, moves, strict=True) if own] for each in (inputs, tangents))
-
-            def run(*moved: Any) -> Leaves:
-                rest = iter(moved)
-                return self._run([next(rest) if own else x for x, own in zip(inputs, moves, strict=True)])
-
-            return jvp(run, moving, along)[1]  # type: ignore[no-any-return]
+            return tangents_of(lambda *inputs: self._run(inputs), inputs, tangents)  # type: ignore[no-any-return]
 
         return apply_rule(Rule(self._function, self.compute, self.linearize), inputs), pull, push
 

@@ -90,7 +90,8 @@ class Closure:
         """Put other values in place of what the function uses, for all that runs in the block."""
         count = len(self._tensors)
         variables = dict(zip(self._variables, values[count:], strict=True))
-        with give(self._around, dict(zip(map(id, self._tensors), values[:count], strict=True)), variables):
+        tensors = dict(zip(map(id, self._tensors), map(boxed, values[:count]), strict=True))  # tensors for tensors
+        with give(self._around, tensors, variables):
             yield
 
     def call(self, values: Sequence[Any], *args: Any) -> Any:
@@ -120,7 +121,7 @@ class Closure:
         if set(traces) & set(followers(flatten(results)[0])):
             raise errors.ClosureError(
                 f"{name_of(self._function)} uses a traced value that is not one of its arguments, and makes another "
-                "copy of it each time that it runs.\nPass the value as an argument."
+                "copy of it each time that it runs, or uses it in another thread.\nPass the value as an argument."
             )
 
 

@@ -27,6 +27,7 @@ from fgrad.core.variable import Variable, VariableWatch, open_watches
 from fgrad.rules.closures import Given, Uses, copied, followers
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.calls import name_of
+from fgrad.transforms.forward import jvp
 from fgrad.transforms.linearization import conjugate
 
 Leaves = Sequence[Any]
@@ -329,6 +330,18 @@ def _mapped(rule: Rule, mapped: Sequence[bool]) -> Rule:
         return vmap(rule.compute, in_axes=(axes,))(list(leaves))  # type: ignore[no-any-return]
 
     return replace(rule, compute=compute, linearize=linearize)
+
+
+def tangents_of(function: Callable[..., Any], inputs: Leaves, tangents: Leaves) -> Any:
+    """Return how a function changes along tangents of those inputs that are no integers, which batches may hold."""
+    moves = [x.dtype.kind in "fc" for x in inputs]
+    moving, along = ([x for x, own in zip(each, moves, strict=True) if own] for each in (inputs, tangents))
+
+    def run(*moved: Any) -> Any:
+        rest = iter(moved)
+        return function(*(next(rest) if own else x for x, own in zip(inputs, moves, strict=True)))
+
+    return jvp(run, moving, along)[1]
 
 
 def settled(leaf: Any) -> Any:
