@@ -9,6 +9,7 @@ import fgrad as fg
 from fgrad import errors
 from fgrad.rules.closures import Closure
 from fgrad.rules.vectors import raveled
+from fgrad.scipy.optimize import brentq
 
 
 def seen_by(loss: Any, *args: Any) -> list[Any]:
@@ -154,3 +155,29 @@ def test_vectors_are_containers_and_back():
     assert raveled(())[0].shape == (0,)
     gradient = fg.grad(lambda tree: np.sum(raveled(tree)[0] ** 2))({"x": 1.0, "y": np.ones(2)})
     np.testing.assert_allclose(gradient["y"], [2, 2])
+
+
+def test_what_stands_for_a_tensor_is_a_tensor():
+    """A solver's function may do with what it closes over all that it does with a tensor."""
+
+    def root(a: Any) -> Any:
+        weights = np.stack([a, a * 2])
+
+        def f(x: Any) -> Any:
+            own = weights * 1.0
+            assert len((weights * 2).numpy()) == 2
+            own[0] = a * x
+            return x**3 - own[0] - own[1]
+
+        return brentq(f, 0.1, 9.0)
+
+    slope = fg.grad(root)(2.0)  # x^3 = a x + 2 a
+    assert float(slope) == pytest.approx(4 / (3 * 4 - 2))
+
+
+def test_examples_may_differ_in_an_integer_that_is_closed_over():
+    def roots(a: Any) -> Any:
+        return fg.vmap(lambda n: brentq(lambda x: x**n - a, 0.1, 9.0))(np.array([1, 3]))
+
+    np.testing.assert_allclose(fg.jvp(roots, (8.0,), (1.0,))[1], [1, 1 / 12])
+    np.testing.assert_allclose(fg.grad(lambda a: np.sum(roots(a)))(8.0), 1 + 1 / 12)

@@ -1,8 +1,11 @@
 """Rules of a user's own, and checkpoints: under every transform, at every order."""
 
+import concurrent.futures
+import copy
 import functools
 import gc
 import itertools
+import math
 import pickle
 import tracemalloc
 import weakref
@@ -849,7 +852,7 @@ def test_what_differs_when_it_is_run_again_is_an_error():
     def sums(x):
         return sum(fg.checkpoint(lambda x: x * x * i)(x) for i in range(3))
 
-    with pytest.raises(fg.errors.RerunError, match="<lambda>, which is under checkpoint .* another result"):
+    with pytest.raises(fg.errors.RerunError, match="<lambda>, which is under checkpoint, does .* another result"):
         fg.grad(sums)(2.0)
     assert fg.grad(lambda x: sum(fg.checkpoint(lambda x, i: x * x * i)(x, i) for i in range(3)))(2.0).item() == 12.0
     drawn = iter(range(1, 10))
@@ -869,3 +872,152 @@ def test_what_differs_when_it_is_run_again_is_an_error():
 def test_results_that_are_not_finite_are_known_again():
     f = fg.checkpoint(lambda x: np.array([np.nan, np.inf, 1.0]) * x)
     assert fg.grad(lambda x: f(x)[2])(2.0).item() == 1.0
+
+
+def every_way(f, x):
+    """Return the gradient, the derivative of its square, both by a persistent tape, and each for two points at once."""
+
+    def square(z):
+        return np.sum(fg.grad(f)(z) ** 2)
+
+    t = fg.constant(x)
+    with fg.GradientTape(persistent=True) as tape:
+        tape.watch(t)
+        by_tape = tape.gradient(f(t), t)
+        norm = np.sum(by_tape**2)
+    points = np.stack([x, 2 * x])
+    found = [fg.grad(f)(x), fg.grad(square)(x), by_tape, tape.gradient(norm, t), fg.jvp(fg.grad(f), (x,), (x,))[1]]
+    return [*found, fg.vmap(fg.grad(f))(points), fg.vmap(fg.grad(square))(points)]
+
+
+def watched_inside(a, y):
+    with fg.GradientTape() as tape:
+        tape.watch(a)
+        z = np.sum(a**3 * y)
+    return tape.gradient(z, a)
+
+
+def moved_inside(a, y):
+    with fg.ForwardAccumulator(a, np.ones(2)) as accumulator:
+        z = a * a * y
+    return accumulator.jvp(z)
+
+
+def written_inside(a, y):
+    b = np.copy(a)
+    b[0] = y[1]
+    return b * y
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda a, y: copy.copy(a) * y,
+        lambda a, y: copy.deepcopy({"a": [a]})["a"][0] * y,
+        watched_inside,
+        moved_inside,
+        written_inside,
+        lambda a, y: fg.checkpoint(lambda z: z * z * a)(y),
+        lambda a, y: fg.checkpoint(lambda z: fg.checkpoint(lambda w: w * y * a)(z))(y),
+        lambda a, y: fg.grad(lambda z: np.sum(fg.checkpoint(lambda w: w**3 * a * y)(z)))(y),
+        lambda a, y: y * a + len(f"{(np.round(a) * 0).dtype}"),
+        lambda a, y: a,
+    ],
+)
+def test_what_a_checkpoint_closes_over_in_any_form(step):
+    def by(wrap):
+        def f(x):
+            a = np.exp(x)
+            return np.sum(wrap(lambda y: step(a, y))(x) * x)
+
+        return every_way(f, X)
+
+    for found, expected in zip(by(fg.checkpoint), by(lambda f: f), strict=True):
+        np.testing.assert_allclose(found, expected)
+
+
+def test_arguments_of_a_checkpoint_that_nothing_follows_stay_as_they_are():
+    v = fg.Variable(2.0, name="scale")
+
+    def step(y, table, order, number, tensor, variable):
+        assert type(table) is np.ndarray
+        assert type(number) is np.float64
+        return y[order] * np.linalg.det(np.array(table)) * number * (tensor * 2).numpy() * variable * len(variable.name)
+
+    def by(wrap):
+        given = np.array([[2.0, 0.0], [1.0, 3.0]]), np.array([1, 0]), np.float64(0.5), fg.constant(3.0), v
+        f = wrap(step)
+        return every_way(lambda x: np.sum(f(x, *given) * x), X), fg.implicit_gradients(lambda: np.sum(f(X, *given)))()
+
+    (found, by_v), (expected, expected_by_v) = by(fg.checkpoint), by(lambda f: f)
+    for one, other in zip([*found, by_v[0][0]], [*expected, expected_by_v[0][0]], strict=True):
+        np.testing.assert_allclose(one, other)
+
+
+def test_results_of_a_checkpoint_that_are_no_floats_stay_as_they_are():
+    def f(x):
+        y, count, text, none = fg.checkpoint(lambda y: (y * y, 3, "abc", None))(x)
+        assert (type(count), text, none) == (int, "abc", None)
+        assert fg.checkpoint(lambda y: None)(x) is None
+        return np.sum(y) * count
+
+    np.testing.assert_allclose(fg.vmap(fg.grad(f))(np.array([X, X]))[0], 6 * X)
+    np.testing.assert_allclose(fg.hessian(f)(X), 6 * np.eye(2))
+
+
+def test_a_checkpoint_runs_once_where_nothing_is_differentiated():
+    runs = []
+    f = fg.checkpoint(lambda x: runs.append(None) or x * 2)
+    assert f(3.0) == 6.0
+    assert f(fg.constant(3.0)).item() == 6.0
+    assert len(runs) == 2
+
+
+@pytest.mark.parametrize("kind", ["cache", "random", "threads"])
+def test_a_checkpoint_that_does_something_else_when_it_runs_again_is_refused(kind):
+    def f(x):
+        a, draws, kept = np.exp(x), iter([1, 0]), {}
+
+        def step(y):
+            if kind == "cache":
+                kept["a"] = kept["a"] if kept else a * 2
+                return y * kept["a"]
+            if kind == "random":
+                return y * a if next(draws) else y
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                return sum(pool.map(lambda i: y * a * i, range(3)))
+
+        return np.sum(fg.checkpoint(step)(x))
+
+    with pytest.raises((errors.RerunError, errors.ClosureError), match="does something else when|in another thread"):
+        fg.grad(f)(X)
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_what_is_written_after_a_call_is_not_in_its_derivative(persistent):
+    product, cube = fg.custom_vjp(lambda x, y: x * y), fg.custom_jvp(lambda x: x**3)
+    product.defvjp(lambda x, y: (x * y, (x, y)), lambda kept, ct: (ct * kept[1], ct * kept[0]))
+    cube.defjvp(lambda primals, tangents: (cube(*primals), 3 * primals[0] ** 2 * tangents[0]))
+    calls = [np.exp, lambda a: a * a, lambda a: product(a, a), cube, fg.checkpoint(lambda a: a * a)]
+    calls.append(lambda a: fg.checkpoint(lambda y: a * y)(a))
+    for call in calls:
+        t = fg.constant(X)
+        with fg.GradientTape(persistent=persistent) as tape:
+            tape.watch(t)
+            a = np.exp(t)
+            b = call(a)
+            a[0] = 100.0
+            b, kept = b * a, b
+            found = tape.gradient(np.sum(b), t)
+            kept[0] = 100.0
+
+        def f(x, call=call):
+            a = np.exp(x)
+            return np.sum(call(a) * np.where(np.arange(2) == 0, 100.0, a))
+
+        np.testing.assert_allclose(found, fg.grad(f)(X))
+
+
+def test_a_function_of_math_in_a_checkpoint_is_warned_of():
+    with pytest.warns(errors.NoGradientWarning, match="a part of the derivative may be missing: math.exp"):
+        fg.grad(lambda x: fg.checkpoint(lambda y: math.exp(y) * y)(x))(2.0)

@@ -197,7 +197,7 @@ CASES = [
         errors.RerunError,
         RuntimeError,
         lambda: grad(fg.checkpoint(changing()))(2.0),
-        "gave another result than the first",
+        "does something else when it is run again",
     ),
     (
         errors.OverwrittenError,

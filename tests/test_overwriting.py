@@ -216,6 +216,7 @@ def test_a_mini_batch_inside_a_tape():
 def test_a_large_array_that_is_overwritten_is_an_error(program, monkeypatch):
     monkeypatch.setattr("fgrad.core.reverse.LARGE", 0)
     monkeypatch.setattr("fgrad.rules.rule.LARGE", 0)
+    monkeypatch.setattr("fgrad.rules.checkpoint.LARGE", 0)
     with pytest.raises(errors.OverwrittenError, match=r"overwritten before the backward pass[\s\S]*at test_over"):
         fg.grad(program)(X + 0.2)
 

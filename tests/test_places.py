@@ -82,7 +82,7 @@ def test_each_place_is_looked_at_once(monkeypatch):
 
     def f(x):
         for _ in range(5):
-            if x > 0:
+            if x:
                 x = x * 1.5
         return x
 
@@ -164,6 +164,17 @@ def test_tracebacks_show_the_users_frames():
     with pytest.raises(errors.NonScalarError) as caught:
         fg.grad(lambda x: x)(np.ones(3))
     assert set(frames(caught.value)) == {__file__}
+
+
+def test_a_traceback_shows_the_line_at_which_numpy_has_wrapped_an_error():
+    def stores(x):
+        values = np.zeros(1)
+        values[0] = x
+        return values[0]
+
+    with pytest.raises(errors.ArrayConversionError) as caught:
+        fg.grad(stores)(1.0)
+    assert traceback.extract_tb(caught.value.__traceback__)[-1].name == "stores"
 
 
 def test_full_tracebacks_can_be_asked_for(monkeypatch):

@@ -111,7 +111,7 @@ def check_array(rank: int) -> None:
 def unwrap(error: BaseException) -> None:
     """Raise the error of fgrad's on top of which NumPy has put one of its own; a user's `raise ... from` stays."""
     if isinstance(error.__cause__, errors.FgradError) and not _is_raised_in_python(error):
-        raise error.__cause__ from None
+        raise error.__cause__.with_traceback(error.__traceback__) from None
 
 
 def _is_raised_in_python(error: BaseException) -> bool:

@@ -19,7 +19,7 @@ from fgrad import errors
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.snapshots import LARGE, Checked, Copies, captures, snapshot
 from fgrad.core.tensor import ABOVE, Tensor, apply, box, boxed, new_tensor
-from fgrad.core.trace import Call, Trace, attention, recorded
+from fgrad.core.trace import Call, Trace, attention, recorded, tell_of_copy
 
 Pullback = Callable[[Any], Any]
 _ARRAY = np.ndarray
@@ -130,7 +130,9 @@ class ReverseTrace(Trace):
         result = new_tensor()
         result.value, result.tracing = ans, self
         key = result.mark = next(self._keys)
-        handed = (result, x, y)[: count + 1] if self.persistent else (ans, a, b) if count == 2 else (ans, a)
+        handed = (
+            _own_handles((result, x, y)[: count + 1]) if self.persistent else (ans, a, b) if count == 2 else (ans, a)
+        )
         if follows_x:
             rule = rules[0]
             pullback = (None if rule is None else rule(*handed)) or Cut(errors.users_place())
@@ -158,7 +160,7 @@ class ReverseTrace(Trace):
             result = box(ans, self, key)
             dtype = ans.dtype
         rules, broadcasts, argnum, first = primitive.vjps, primitive.broadcasts, 0, True
-        handed = [result, *args] if self.persistent else [ans, *values]
+        handed = _own_handles((result, *args)) if self.persistent else [ans, *values]
         large = self._hold(rules, args, handed)
         for arg in args:
             if type(arg) is Tensor and arg.tracing is self:
@@ -237,6 +239,22 @@ class ReverseTrace(Trace):
     def concrete(self, tensor: Tensor, how: str) -> Any:
         self.exits.setdefault((how, errors.users_place()), {}).setdefault(tensor.mark, next(self._keys))
         return tensor.value
+
+
+def _own_handles(values: Sequence[Any]) -> list[Any]:
+    """Return values for a rule to keep: what the user writes into a tensor afterwards is not in them."""
+    held = []
+    for x in values:
+        kept: Any = x
+        if type(x) is Tensor:
+            kept = new_tensor()
+            kept.value, kept.tracing, kept.mark = x.value, x.tracing, x.mark
+            if attention:
+                tell_of_copy(kept)
+        elif type(x) is tuple:
+            kept = tuple(_own_handles(x))
+        held.append(kept)
+    return held
 
 
 _PART = Primitive("part", lambda outputs, place: outputs[place], kind="part")

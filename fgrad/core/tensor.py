@@ -26,7 +26,7 @@ from fgrad import errors
 from fgrad.core import conversions
 from fgrad.core.operands import OPERANDS, as_operand, defers_to
 from fgrad.core.primitive import FUNCTIONS, METHODS, UFUNCS, Primitive
-from fgrad.core.trace import UNTRACED, Call, Trace, attention, running, stood_in, through_observers
+from fgrad.core.trace import UNTRACED, Call, Trace, attention, running, stood_in, tell_of_copy, through_observers
 from fgrad.core.tree import LEAVES, flatten, unflatten
 from fgrad.errors import hints
 
@@ -59,7 +59,9 @@ def apply(
         if (level := arg.tracing.level) > top_level:
             top, top_level = arg.tracing, level
         elif not level:
-            return boxed(apply(primitive, [settle(arg) for arg in args], metadata))
+            settled = [settle(arg) for arg in args]
+            nothing_left = attention and not any(type(x) in BOXES for x in settled)  # that has not been seen
+            return boxed(apply(primitive, settled, metadata, bool(nothing_left)))
     if top_level:
         return top.process(primitive, args, metadata)
     return primitive.implementation(*args, **metadata)
@@ -448,7 +450,9 @@ class Tensor(TensorLike):
             self.become(other)
 
     def __copy__(self, memo: Any = None) -> Tensor:
-        return box(self.value, self.tracing, self.mark)
+        x: Any = boxed(stood_in(self)) if attention else self
+        copy = box(x.value, x.tracing, x.mark)
+        return tell_of_copy(copy) if attention else copy
 
     __deepcopy__ = __copy__
 

@@ -175,6 +175,13 @@ class Observer:
         """A tensor is written to; return whether the observer keeps what it becomes."""
         return False
 
+    def watched(self, x: Any, value: Any) -> bool:
+        """A tape or accumulator has put a layer into a tensor; return whether the observer keeps what it becomes."""
+        return False
+
+    def copied(self, x: Any) -> None:
+        """A tensor was made of another one without an operation: a copy, or one with a layer more."""
+
     wants_all: ClassVar[bool] = False
     """Whether every operation is to be seen and recorded, also where a function would be run again instead."""
 
@@ -218,4 +225,11 @@ def stood_in(x: Any) -> Any:
     """Return what is to be used in place of a tensor or variable."""
     for observer in running.observers:
         x = observer.stand_in(x)
+    return x
+
+
+def tell_of_copy(x: Any) -> Any:
+    """Return a tensor that was made of another one without an operation, after a word to the observers."""
+    for observer in running.observers:
+        observer.copied(x)
     return x

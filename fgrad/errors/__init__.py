@@ -217,9 +217,10 @@ class OverwrittenError(FgradError, RuntimeError):
 
 
 class RerunError(FgradError, RuntimeError):
-    """A function under `checkpoint`, run again for the backward pass, gave another result than the first time.
+    """A function under `checkpoint` does something else when it is run again for the backward pass.
 
-    So its derivative would be that of something else. Here it counts its calls:
+    It gives another result, or uses other values, so its derivative would be that of something else. Here it counts its
+    calls:
 
         >>> import numpy as np, fgrad as fg
         >>> calls = []
@@ -240,9 +241,11 @@ class RerunError(FgradError, RuntimeError):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"{name}, which is under checkpoint and was run again for the backward pass, gave another result than the "
-            "first time.\nPass what changes from call to call as an argument, such as a loop's variable that the "
-            "function closes over, or a generator of random numbers."
+            f"{name}, which is under checkpoint, does something else when it is run again for the backward pass: it "
+            "gives another result, or uses other values.\n"
+            "Pass what changes from call to call as an argument, such as a loop's variable that the function closes "
+            "over, and what it hands to other threads; let it keep nothing between its runs, such as values in a "
+            "cache, or a count."
         )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fgrad.core.tensor import Tensor, box, boxed, settle
+from fgrad.core.trace import tell_of_copy
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.core.variable import Variable
 from fgrad.graphs.arguments import Arguments
@@ -157,7 +158,7 @@ def _fresh(value: Any) -> Any:
     if type(value) is not Tensor and not is_number(value):
         return value
     tensor = boxed(value)
-    return box(tensor.value, tensor.tracing, tensor.mark)
+    return tell_of_copy(box(tensor.value, tensor.tracing, tensor.mark))
 
 
 def _needed(equations: list[Equation], outputs: Iterable[Any]) -> tuple[tuple[Equation, ...], set[Name]]:

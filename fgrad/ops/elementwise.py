@@ -14,6 +14,7 @@ import numpy as np
 
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.tensor import apply, box, boxed, settle
+from fgrad.core.trace import tell_of_copy
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import (
     answers,
@@ -483,7 +484,7 @@ if hasattr(np, "astype"):
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     """Return a tensor of its own with the same value."""
     value = boxed(settle(a))
-    return box(value.value, value.tracing, value.mark)
+    return tell_of_copy(box(value.value, value.tracing, value.mark))
 
 
 @answers(np.round, np.around)

@@ -11,15 +11,16 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.snapshots import LARGE, Checked
 from fgrad.core.tensor import BOXES, Tensor, boxed, settle
 from fgrad.core.trace import running
 from fgrad.core.tree import flatten, unflatten
 from fgrad.ops.tracing import example_of
-from fgrad.rules.closures import Uses, copied, followers, give, given_now, values_of
+from fgrad.rules.closures import Given, Uses, copied, followers, give, given_now, values_of
 from fgrad.rules.randomness import RandomStates
-from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule, settled, traces_of_variables
+from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule, settled, tangents_of, traces_of_variables
 from fgrad.transforms.calls import Transformed, name_of
-from fgrad.transforms.forward import jvp
+from fgrad.transforms.cuts import warn_of_math
 from fgrad.transforms.reverse import vjp
 from fgrad.transforms.running import is_number
 
@@ -29,94 +30,155 @@ R = TypeVar("R")
 
 def _run_checkpoint(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     leaves, treedef = flatten((args, keywords))
-    leaves = [settle(leaf) if type(leaf) in BOXES else leaf for leaf in leaves]
+    leaves = [boxed(settle(leaf)) if type(leaf) is Tensor else leaf for leaf in leaves]
     if not _is_for_a_pass(leaves):
         return function(*args, **keywords)
     segment = _Segment(function, leaves, treedef)
     traces = followers(segment.inputs)
+    if all(trace.is_map for trace in traces) or not segment.has_results():
+        return segment.returned()  # nothing was stripped off, or nothing can come of it
     if any(trace.is_program for trace in traces) or not any(trace.remembers for trace in traces):
-        return function(*args, **keywords)
-    results = apply_rule(Rule(function, segment.compute, segment.linearize), segment.inputs)
-    return segment.nested(results)
+        with segment.random.again():
+            return function(*args, **keywords)
+    segment.keep_for_another_run()
+    return segment.nested(apply_rule(Rule(function, segment.compute, segment.linearize), segment.inputs))
 
 
 def _is_for_a_pass(leaves: Leaves) -> bool:
     """Return whether the highest trace, as far as it is known, keeps something for a backward pass."""
     if any(observer.wants_all for observer in running.observers):
         return False
-    traces = [leaf.tracing for leaf in leaves if type(leaf) is Tensor] + traces_of_variables()
+    traces = [leaf.tracing for leaf in leaves if _is_followed(leaf)] + traces_of_variables()
     return max(traces, key=lambda trace: trace.level).remembers if traces else True
+
+
+def _is_followed(leaf: Any) -> bool:
+    return type(leaf) is Tensor and leaf.tracing.level > 0
 
 
 class _Segment:
     """A function of all that it depends on, which has run once on values alone, so that nothing was recorded.
 
     Attributes:
-        inputs: the arrays among its arguments, and what it uses besides.
+        inputs: what is traced among its arguments, and what it uses besides.
+        random: the generators that it draws from, as they were before.
     """
 
     def __init__(self, function: Any, leaves: Leaves, treedef: Any) -> None:
-        self._function, self._leaves, self._treedef = function, leaves, treedef
-        self._places = [is_number(leaf) and hasattr(leaf, "dtype") for leaf in leaves]
+        self._function, self._treedef = function, treedef
+        self._places = list(map(_is_followed, leaves))
         self._around = given_now()
-        self._random = RandomStates(function, leaves)
-        handed = self._handed(values_of(leaves))
-        uses = Uses(handed, strips=True)
+        self.random = RandomStates(function, leaves)
+        traced = [leaf for leaf in leaves if _is_followed(leaf)]
+        self._leaves = [None if place else leaf for leaf, place in zip(leaves, self._places, strict=True)]
+        args, keywords = self._call(values_of(traced))
+        uses = Uses(flatten((args, keywords))[0], strips=True)
         with uses.looking():
-            args, keywords = unflatten(treedef, handed)
-            results, self._out_treedef = flatten(function(*args, **keywords))
-            self._results: Leaves | None = list(map(settled, results))
-        self._random.keep_used()
-        self._digests = [_digest(x) for x in self._results]
+            self._returned, self._out_treedef = flatten(function(*args, **keywords))
+            self._is_result = list(map(_may_depend, self._returned))
+            self._results: Leaves | None = self._results_among(self._returned)
+        if not all(trace.is_map for trace in followers(self._results)):
+            raise errors.ClosureError(
+                f"{name_of(function)}, which is under checkpoint, uses a traced value that is not one of its "
+                "arguments, on a way that cannot be followed, such as in another thread.\n"
+                "Pass the value as an argument."
+            )
         self._tensors, self._variables = uses.tensors, uses.reads
-        arrays = [leaf for leaf, place in zip(leaves, self._places, strict=True) if place]
-        self.inputs = [*arrays, *map(copied, [*self._tensors, *self._variables.values()])]
+        # What only batches follow has been seen at every step, and loses no derivative where it is not seen again.
+        followed = [x for x in uses.tensors if not all(trace.is_map for trace in followers([x]))]
+        self._needed = {*map(id, followed), *uses.reads}
+        # Copies: nothing is put in place of them, and what is written into the tensors later is not in them.
+        self.inputs = list(map(copied, [*traced, *self._tensors, *self._variables.values()]))
 
-    def _handed(self, values: Leaves) -> list[Any]:
-        """Return values as the function gets them: tensors for tensors, so that it can do with them what it does."""
-        return [boxed(x) if type(leaf) is Tensor else x for leaf, x in zip(self._leaves, values, strict=True)]
+    def has_results(self) -> bool:
+        """Return whether the function returns anything that may depend on its inputs."""
+        return any(self._is_result)
+
+    def keep_for_another_run(self) -> None:
+        """Keep what the next run needs to do the same, and what shows whether it did.
+
+        The user may overwrite plain arrays before; large ones must stay as they are.
+        """
+        large = [x for x in self._leaves if type(x) is np.ndarray and x.nbytes > LARGE]
+        self._leaves = [x.copy() if type(x) is np.ndarray and x.nbytes <= LARGE else x for x in self._leaves]
+        self._run_again = Checked(self._run, large, name_of(self._function)) if large else self._run
+        self._digests = list(map(_digest, self._results or ()))
+        self.random.keep_used()
+
+    def _call(self, values: Leaves) -> Any:
+        """Return the arguments with tensors for tensors, so that the function can do with them what it does."""
+        rest = iter(values)
+        whole = [boxed(next(rest)) if place else x for x, place in zip(self._leaves, self._places, strict=True)]
+        return unflatten(self._treedef, [boxed(settle(x)) if type(x) is Tensor else x for x in whole])
+
+    def _results_among(self, returned: Leaves) -> list[Any]:
+        """Return those leaves of what the function has returned that may depend on its inputs."""
+        return [settled(x) for x, is_result in zip(returned, self._is_result, strict=True) if is_result]
 
     def _run(self, inputs: Leaves) -> list[Any]:
         """Run the function for other values of its inputs."""
-        rest = iter(inputs)
-        whole = self._handed(
-            [next(rest) if place else leaf for leaf, place in zip(self._leaves, self._places, strict=True)]
-        )
-        tensors = {id(x): next(rest) for x in self._tensors}
-        variables = {variable: next(rest) for variable in self._variables}
-        with give(self._around, tensors, variables), self._random.again():
-            args, keywords = unflatten(self._treedef, whole)
-            results = list(map(settled, flatten(self._function(*args, **keywords))[0]))
-        self._check(results)
+        rest = list(inputs)
+        count = sum(self._places)
+        tensors = {id(x): boxed(value) for x, value in zip(self._tensors, rest[count:], strict=False)}
+        variables = dict(zip(self._variables, rest[count + len(self._tensors) :], strict=True))
+        with give(self._around, tensors, variables) as given, self.random.again():
+            args, keywords = self._call(rest[:count])
+            returned, treedef = flatten(self._function(*args, **keywords))
+            results = self._results_among(returned) if treedef == self._out_treedef else None
+            if results is None or (self._needed & given.unused and not self._is_looked_at(given)):
+                raise errors.RerunError(name_of(self._function))
+        if not any(trace.is_map for trace in followers(results)):  # examples may lie along other axes than they did
+            self._check(results)
         return results
 
     def _check(self, results: Leaves) -> None:
         """Refuse another result than that of the first run, whose derivative would belong to something else."""
-        if any(trace.is_map for trace in followers(results)):
-            return  # the examples may lie along other axes than they did
-        found = [_digest(x) for x in results]
-        if len(found) != len(self._digests) or not all(map(_agree, found, self._digests)):
+        if not all(map(_agree, map(_digest, results), self._digests)):
             raise errors.RerunError(name_of(self._function))
+
+    def _is_looked_at(self, given: Given) -> bool:
+        """Return whether others, around this run, put values in place of what the function uses."""
+        others = [each for each in running.observers if each is not given and each not in self._around]
+        return any(isinstance(each, (Given, Uses)) for each in others)
 
     def compute(self, inputs: Leaves) -> Leaves:
         """Return the results; those of the first run are known."""
         results, self._results = self._results, None
-        return self._run(inputs) if results is None or followers(inputs) else results
+        return self._run_again(inputs) if results is None or followers(inputs) else results
 
     def linearize(self, inputs: Leaves) -> Any:
         """Return the results, for the traces below, and the derivatives: of the function as it runs again."""
 
         def pull(cotangents: Leaves, variables: Variables) -> Leaves:
-            return vjp(lambda *inputs: self._run(inputs), *inputs)[1](list(cotangents))  # type: ignore[no-any-return]
+            return vjp(again, *inputs)[1](list(cotangents))  # type: ignore[no-any-return]
+
+        def again(*inputs: Any) -> Leaves:
+            results = self._run_again(inputs)
+            trace = max(followers(inputs), key=lambda trace: trace.level, default=None)
+            if trace is not None and trace.exits:
+                warn_of_math(place for how, place in trace.exits if how == "float()")
+            return results
 
         def push(tangents: Leaves, variables: Variables) -> Leaves:
-            return jvp(lambda *inputs: self._run(inputs), tuple(inputs), tuple(tangents))[1]  # type: ignore[no-any-return]
+            return tangents_of(lambda *inputs: self._run_again(inputs), inputs, tangents)  # type: ignore[no-any-return]
 
         return apply_rule(Rule(self._function, self.compute, self.linearize), inputs), pull, push
 
+    def returned(self) -> Any:
+        """Return what the function has returned in its first run."""
+        return unflatten(self._out_treedef, self._returned)
+
     def nested(self, results: Leaves) -> Any:
-        """Return results in the containers in which the function returns them."""
-        return unflatten(self._out_treedef, results)
+        """Return results in the containers in which the function returns them, and what is none as it was returned."""
+        rest = iter(results)
+        whole = [next(rest) if own else x for x, own in zip(self._returned, self._is_result, strict=True)]
+        self._returned = []
+        return unflatten(self._out_treedef, whole)
+
+
+def _may_depend(leaf: Any) -> bool:
+    """Return whether a leaf may depend on inputs: a plain number, too, as far as values have left the trace."""
+    return type(leaf) in BOXES or (is_number(leaf) and np.asarray(leaf).dtype.kind in "fc")
 
 
 _Digest = tuple[tuple[int, ...], "np.dtype[Any]", float, float]
@@ -154,8 +216,9 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
 
     Raises:
         NotCallableError: a TypeError; `function` is not a function.
-        ClosureError: a TypeError, from a call; `function` writes into a tensor that it did not make.
-        RerunError: a RuntimeError, from the backward pass; `function` gave another result than the first time.
+        ClosureError: a TypeError, from a call; `function` writes into a tensor that it did not make, or uses a traced
+            value in another thread.
+        RerunError: a RuntimeError, from the backward pass; `function` did something else than the first time.
 
     Example:
         >>> import numpy as np, fgrad as fg

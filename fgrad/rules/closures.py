@@ -21,7 +21,7 @@ from typing_extensions import override
 from fgrad import errors
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, box, boxed, settle
-from fgrad.core.trace import Call, Observer, Trace, observed_by, running
+from fgrad.core.trace import Call, Observer, Trace, observed_by, running, tell_of_copy
 from fgrad.core.tree import flatten, tree_map
 from fgrad.core.variable import Variable, VariableWatch, creation_number
 from fgrad.rules.randomness import RandomStates
@@ -91,7 +91,8 @@ class Closure:
         """Put other values in place of what the function uses, for all that runs in the block."""
         count = len(self._tensors)
         variables = dict(zip(self._variables, values[count:], strict=True))
-        with give(self._around, dict(zip(map(id, self._tensors), values[:count], strict=True)), variables):
+        tensors = dict(zip(map(id, self._tensors), map(boxed, values[:count]), strict=True))  # tensors for tensors
+        with give(self._around, tensors, variables):
             yield
 
     def call(self, values: Sequence[Any], *args: Any) -> Any:
@@ -123,7 +124,7 @@ class Closure:
         if set(traces) & set(followers(flatten(results)[0])):
             raise errors.ClosureError(
                 f"{name_of(self._function)} uses a traced value that is not one of its arguments, and makes another "
-                "copy of it each time that it runs.\nPass the value as an argument."
+                "copy of it each time that it runs, or uses it in another thread.\nPass the value as an argument."
             )
 
 
@@ -132,11 +133,7 @@ def copied(leaf: Any) -> Any:
     leaf = settle(leaf)
     if type(leaf) is not Tensor:
         return leaf
-    copy = box(copied(leaf.value), leaf.tracing, leaf.mark)
-    for observer in running.observers:
-        if isinstance(observer, Uses):
-            observer.know(copy)  # it comes from here, and not from outside
-    return copy
+    return tell_of_copy(box(copied(leaf.value), leaf.tracing, leaf.mark))
 
 
 # What is seen
@@ -194,6 +191,17 @@ class Uses(Observer, VariableWatch):
         return False
 
     @override
+    def watched(self, x: Any, value: Any) -> bool:
+        if id(x) not in self._values:
+            return False
+        self._values[id(x)] = value
+        return True
+
+    @override
+    def copied(self, x: Any) -> None:
+        self.know(x)  # it comes from here, and not from outside
+
+    @override
     def read(self, variable: Variable, value: Any) -> Any:
         self.know(value)  # it is no tensor from outside
         if next(_layers(value), None) is None:
@@ -209,6 +217,7 @@ class Uses(Observer, VariableWatch):
             self.tensors.append(x)
             if self._strips:
                 self._values[id(x)] = boxed(_value(x))
+                self.know(self._values[id(x)])
         return self._values.get(id(x), x)
 
     def _is_foreign(self, x: Any) -> bool:
@@ -236,22 +245,27 @@ class Given(Observer, VariableWatch):
     Args:
         tensors: the values, by the ids of the tensors; these are kept by who gives them.
         variables: the values, by the variables.
+
+    Attributes:
+        unused: the tensors, by their ids, and the variables that have not been asked for yet.
     """
 
     def __init__(self, tensors: dict[int, Any], variables: Mapping[Variable, Any]) -> None:
         VariableWatch.__init__(self, Trace())
         self._start = creation_number()
         self._tensors, self._variables = tensors, variables
+        self.unused: set[Any] = {*tensors, *variables}
 
     @override
     def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
-        if self._tensors:
-            args = [self._tensors.get(id(arg), arg) for arg in args]
-        return go_on(args)
+        return go_on([self.stand_in(arg) if id(arg) in self._tensors else arg for arg in args])
 
     @override
     def stand_in(self, x: Any) -> Any:
-        return self._tensors.get(id(x), x)
+        if id(x) not in self._tensors:
+            return x
+        self.unused.discard(id(x))
+        return self._tensors[id(x)]
 
     @override
     def assigned(self, x: Any, value: Any) -> bool:
@@ -260,10 +274,13 @@ class Given(Observer, VariableWatch):
         self._tensors[id(x)] = value
         return True
 
+    watched = assigned
+
     @override
     def read(self, variable: Variable, value: Any) -> Any:
         if variable.number > self._start:  # one that the function makes each time that it runs
             return _value(value)
+        self.unused.discard(variable)
         return self._variables.get(variable, value)
 
 
@@ -273,11 +290,12 @@ def given_now() -> tuple[Given, ...]:
 
 
 @contextmanager
-def give(around: Sequence[Given], tensors: dict[int, Any], variables: Mapping[Variable, Any]) -> Iterator[None]:
+def give(around: Sequence[Given], tensors: dict[int, Any], variables: Mapping[Variable, Any]) -> Iterator[Given]:
     """Put values in place of tensors and variables in a block, after those that were given before."""
-    several = [*around, Given(tensors, variables)]
+    given = Given(tensors, variables)
+    several = [*around, given]
     with ExitStack() as stack:
         for each in several:
             stack.enter_context(each)
         stack.enter_context(observed_by(*several))
-        yield
+        yield given

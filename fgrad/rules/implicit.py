@@ -24,7 +24,7 @@ from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.ops.tracing import example_of
 from fgrad.rules.closures import Closure, followers, values_of
-from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule, settled
+from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule, settled, tangents_of
 from fgrad.rules.vectors import raveled
 from fgrad.transforms.calls import decorator, name_of
 from fgrad.transforms.forward import jvp
@@ -78,12 +78,11 @@ def _rule(equation: Equation) -> Rule:
         inverse.check()
 
         def push(tangents: Leaves, variables: Variables) -> Leaves:
-            moved = jvp(lambda *leaves: residuals(x, leaves), tuple(leaves), tuple(tangents))[1]
-            return [-inverse.times(moved)]
+            return [-inverse.times(tangents_of(lambda *leaves: residuals(x, leaves), leaves, tangents))]
 
         def pull(cotangents: Leaves, variables: Variables) -> Leaves:
             pullback = vjp(lambda *leaves: residuals(x, leaves), *leaves)[1]
-            return [-ct for ct in pullback(inverse.transposed_times(cotangents[0]))]
+            return [None if ct is None else -ct for ct in pullback(inverse.transposed_times(cotangents[0]))]
 
         return [x], pull, push
 

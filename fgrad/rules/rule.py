@@ -25,9 +25,10 @@ from fgrad.core.snapshots import LARGE, Checked, snapshot
 from fgrad.core.tensor import Tensor, apply_call, box, settle
 from fgrad.core.trace import Trace, observed_by
 from fgrad.core.variable import Variable, VariableWatch, open_watches
-from fgrad.rules.closures import Given, Uses, followers
+from fgrad.rules.closures import Given, Uses, copied, followers
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.calls import name_of
+from fgrad.transforms.forward import jvp
 from fgrad.transforms.linearization import conjugate
 
 Leaves = Sequence[Any]
@@ -147,6 +148,8 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
     if trace.remembers:  # the user may overwrite plain arrays before the pass back
         large = [leaf for leaf in leaves if type(leaf) is np.ndarray and leaf.nbytes > LARGE]
         leaves = [snapshot(x, trace.copies) if type(x) is np.ndarray and x.nbytes <= LARGE else x for x in leaves]
+    if _is_persistent(trace):  # the pass is handed the tensors again: copies, into which the user does not write
+        leaves = list(map(copied, leaves))
     ours = [is_of(leaf, trace) for leaf in leaves]
     lower = [leaf.value if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
     reads_variables = rule.check_variables is not None
@@ -337,6 +340,18 @@ def _mapped(rule: Rule, mapped: Sequence[bool]) -> Rule:
         return vmap(rule.compute, in_axes=(axes,))(list(leaves))  # type: ignore[no-any-return]
 
     return replace(rule, compute=compute, linearize=linearize)
+
+
+def tangents_of(function: Callable[..., Any], inputs: Leaves, tangents: Leaves) -> Any:
+    """Return how a function changes along tangents of those inputs that are no integers, which batches may hold."""
+    moves = [x.dtype.kind in "fc" for x in inputs]
+    moving, along = ([x for x, own in zip(each, moves, strict=True) if own] for each in (inputs, tangents))
+
+    def run(*moved: Any) -> Any:
+        rest = iter(moved)
+        return function(*(next(rest) if own else x for x, own in zip(inputs, moves, strict=True)))
+
+    return jvp(run, moving, along)[1]
 
 
 def settled(leaf: Any) -> Any:

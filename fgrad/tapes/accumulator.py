@@ -21,7 +21,7 @@ from fgrad.core.tensor import BOXES, boxed, settle
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, leaves_and_nones, tree_map
 from fgrad.core.variable import Variable, VariableWatch
-from fgrad.tapes.tape import check_tensors, layer_of, plain_value, put_layer, warn_of_integers
+from fgrad.tapes.tape import check_tensors, layer_of, plain_value, put_layer, warn_of_integers, watched_layer_of
 from fgrad.transforms.linearization import UnconnectedGradients, check_unconnected, gradient_at_edge
 
 
@@ -114,7 +114,7 @@ class ForwardAccumulator:
         for primal, tangent in self._tangents.values():
             if isinstance(primal, Variable):
                 chosen[primal] = tangent
-            elif layer_of(self._trace, primal) is None:
+            elif watched_layer_of(self._trace, primal) is None:
                 put_layer(primal, self._trace, tangent)
         self._watch.__enter__()
         return self
@@ -169,7 +169,7 @@ class ForwardAccumulator:
         if isinstance(x, Variable):
             tangent: Any = self._watch.chosen.get(x)
         else:
-            layer = layer_of(self._trace, x)
+            layer = watched_layer_of(self._trace, x)
             tangent = None if layer is None else layer.mark
         return gradient_at_edge(None, plain_value(x), unconnected) if tangent is None else boxed(tangent)
 

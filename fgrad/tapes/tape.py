@@ -17,8 +17,8 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import ZERO
 from fgrad.core.reverse import Entry, ReverseTrace, pull_back
-from fgrad.core.tensor import BOXES, Tensor, box, settle
-from fgrad.core.trace import Trace
+from fgrad.core.tensor import BOXES, Tensor, box, boxed, settle
+from fgrad.core.trace import Trace, attention, running, stood_in, tell_of_copy
 from fgrad.core.tree import flatten, leaves_and_nones, paths, tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.transforms.batch import vmap
@@ -412,8 +412,14 @@ def key_of(tape: GradientTape, x: Any) -> int | None:
     """Return the key under which a tape knows a tensor or variable."""
     if isinstance(x, Variable):
         return _watch(tape).chosen.get(x)
-    layer = layer_of(_trace(tape), x)
+    layer = watched_layer_of(_trace(tape), x)
     return None if layer is None else layer.mark
+
+
+def watched_layer_of(trace: Trace, x: Any) -> Tensor | None:
+    """Return the layer of a tensor, or of what stands for it just now, that belongs to a trace."""
+    layer = layer_of(trace, x)
+    return layer_of(trace, stood_in(x)) if layer is None and attention and type(x) is Tensor else layer
 
 
 def put_layer(tensor: Tensor, trace: Trace, mark: Any) -> None:
@@ -423,14 +429,16 @@ def put_layer(tensor: Tensor, trace: Trace, mark: Any) -> None:
     that is watched again and again.
     """
     layers: list[tuple[Trace, Any]] = [(trace, mark)]
-    value: Any = tensor
+    value: Any = boxed(stood_in(tensor)) if attention else tensor
     while type(value) is Tensor:
         if _can_be_asked(value.tracing):
             layers.append((value.tracing, value.mark))
         value = value.value
     for tracing, kept in sorted(layers, key=lambda layer: layer[0].rank):
         value = box(value, tracing, kept)
-    tensor.become(value)
+    tell_of_copy(value)
+    if not (attention and any(observer.watched(tensor, value) for observer in running.observers)):
+        tensor.become(value)
 
 
 def _can_be_asked(trace: Trace) -> bool:
