@@ -206,7 +206,8 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
     The gradient is the same to the last bit; the memory is that of one run of the function, at the cost
     of a second one. Whatever the function uses, arguments or not, is differentiated. It must do the same
     when it runs again: NumPy's random numbers are the same ones, those of generators that it is seen to use too; do not
-    assign to variables, and do not write into arguments or into what it closes over.
+    assign to variables, and do not write into arguments or into what it closes over. What leaves it otherwise
+    than as a result, such as what it appends to a list outside, is a constant.
 
     Args:
         function: takes and returns numbers, arrays or containers of them.
