@@ -161,7 +161,7 @@ class ReverseTrace(Trace):
             dtype = ans.dtype
         rules, broadcasts, argnum, first = primitive.vjps, primitive.broadcasts, 0, True
         handed = _own_handles((result, *args)) if self.persistent else [ans, *values]
-        large = self._hold(rules, args, handed)
+        large = self._hold(rules, args, handed) if _ARRAY in map(type, args) else ()
         for arg in args:
             if type(arg) is Tensor and arg.tracing is self:
                 rule, value, form = rules[argnum], arg.value, None

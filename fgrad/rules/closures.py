@@ -81,8 +81,9 @@ class Closure:
         self._around = given_now()
         self._tensors: list[Tensor] = []
         self._variables: dict[Variable, Any] = {}
-        for args in points:
-            self._add_what_is_used(args)
+        with RandomStates(function).put_back():
+            for args in points:
+                self._add_what_is_used(args)
         # Copies: nothing is put in place of them while something is in place of the tensors themselves.
         self.values: list[Any] = [copied(x) for x in [*self._tensors, *self._variables.values()]]
 
@@ -104,8 +105,7 @@ class Closure:
     def _add_what_is_used(self, args: tuple[Any, ...]) -> None:
         args = tree_map(copied, args)  # which differ from the same tensors where the function closes over them
         uses = Uses(flatten(args)[0])
-        states = RandomStates(self._function)
-        with uses.looking(), states.again():
+        with uses.looking():
             results = flatten(self._function(*args))[0]
             traces = followers([*results, *uses.reads.values()])
         if not traces:
@@ -119,8 +119,7 @@ class Closure:
         """Refuse a function whose results are followed although nothing that it was seen to use is."""
         traces = [trace for trace in traces if not trace.is_map]
         plain = [without(traces, x) for x in [*self._tensors, *self._variables.values()]]
-        with RandomStates(self._function).again():
-            results = self.call(plain, *tree_map(lambda x: without(traces, x), args))
+        results = self.call(plain, *tree_map(lambda x: without(traces, x), args))
         if set(traces) & set(followers(flatten(results)[0])):
             raise errors.ClosureError(
                 f"{name_of(self._function)} uses a traced value that is not one of its arguments, and makes another "

@@ -2,6 +2,7 @@
 
 states = RandomStates(function, leaves)     of NumPy's generators that a function may draw from, as they are now
 with states.again():                        they are as they were; afterwards as they are now
+with states.put_back():                     they go on, and are put back afterwards
 """
 
 from __future__ import annotations
@@ -40,6 +41,14 @@ class RandomStates:
             yield
         finally:
             _set(now)
+
+    @contextmanager
+    def put_back(self) -> Iterator[None]:
+        """Put the generators back to where they were, after a block of runs that do not count."""
+        try:
+            yield
+        finally:
+            _set(self._states)
 
     def keep_used(self) -> None:
         """Leave out the generators that have not been drawn from since."""
