@@ -15,6 +15,7 @@ import pytest
 from helpers import along, plain
 
 import fgrad as fg
+import fgrad.rules.checkpoint as checkpoint
 from fgrad import errors
 from fgrad.testing import check_grads
 
@@ -867,6 +868,34 @@ def test_what_differs_when_it_is_run_again_is_an_error():
 
     with pytest.raises(fg.errors.RerunError, match="turned"):
         fg.grad(lambda x: np.sum(fg.checkpoint(turned)(x) * np.arange(3.0)))(np.array([1.0, 2.0, 3.0]))
+
+
+def test_that_a_large_result_is_another_is_seen_without_much_memory():
+    x = np.ones(1 << 20)
+    places = iter([(3, 4), (3, 4), (3, 4), (3, 4 + (1 << 19))])  # the same place in another block
+
+    def step(x):
+        first, second = next(places)
+        y = x * 2
+        y[first], y[second] = 7.0, -7.0
+        return y
+
+    f = fg.checkpoint(step)
+    fg.grad(lambda x: np.sum(f(x)))(x)
+    with pytest.raises(fg.errors.RerunError, match="step"):
+        fg.grad(lambda x: np.sum(f(x)))(x)
+    tracemalloc.start()
+    try:
+        checkpoint._digest(x)
+        assert tracemalloc.get_traced_memory()[1] < x.nbytes / 4
+    finally:
+        tracemalloc.stop()
+
+
+def test_results_whose_sums_overflow_are_known_again():
+    f = fg.checkpoint(lambda x: x * np.array([1e308, 1e308, 1.0]))
+    with np.errstate(over="ignore"):
+        assert fg.grad(lambda x: f(x)[2])(1.5).item() == 1.0
 
 
 def test_results_that_are_not_finite_are_known_again():
