@@ -17,6 +17,7 @@ from helpers import along, plain
 import fgrad as fg
 import fgrad.rules.checkpoint as checkpoint
 from fgrad import errors
+from fgrad.rules.closures import Closure
 from fgrad.testing import check_grads
 
 X = np.array([0.5, 1.5])
@@ -893,9 +894,48 @@ def test_that_a_large_result_is_another_is_seen_without_much_memory():
 
 
 def test_results_whose_sums_overflow_are_known_again():
-    f = fg.checkpoint(lambda x: x * np.array([1e308, 1e308, 1.0]))
-    with np.errstate(over="ignore"):
-        assert fg.grad(lambda x: f(x)[2])(1.5).item() == 1.0
+    f = fg.checkpoint(lambda x: x * np.array([1e308] * 8 + [1.0]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert fg.grad(lambda x: f(x)[8])(1.5).item() == 1.0
+
+
+def test_a_checkpoint_that_forward_mode_meets_draws_once():
+    np.random.seed(3)
+    drawn, after = np.random.normal(), np.random.normal()
+    np.random.seed(3)
+    value, tangent = fg.jvp(lambda x: fg.checkpoint(lambda: x * np.random.normal())(), (2.0,), (1.0,))
+    assert (value.item(), tangent.item(), np.random.normal()) == (2 * drawn, drawn, after)
+
+
+def test_a_search_for_what_is_closed_over_leaves_the_generators_as_they_are():
+    def drawing(x):
+        return x * a * np.random.normal()
+
+    def f(x):
+        nonlocal a
+        a = x
+        assert len(Closure(drawing, [(1.0,), (2.0,)]).values) == 1
+        return x
+
+    a = None
+    np.random.seed(3)
+    expected = np.random.normal()
+    np.random.seed(3)
+    fg.grad(f)(2.0)
+    assert np.random.normal() == expected
+
+
+def test_a_pullback_of_a_checkpoint_in_another_checkpoint():
+    def by(wrap):
+        def f(x):
+            a = np.exp(x)
+            pullback = fg.vjp(wrap(lambda y: np.sin(y) * a), x)[1]
+            return np.sum(wrap(lambda v: pullback(v)[0] * a)(x) * x)
+
+        return fg.grad(f)(X), fg.grad(lambda x: np.sum(fg.grad(f)(x) ** 2))(X)
+
+    for found, expected in zip(by(fg.checkpoint), by(lambda f: f), strict=True):
+        np.testing.assert_allclose(found, expected)
 
 
 def test_results_that_are_not_finite_are_known_again():
