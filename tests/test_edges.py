@@ -500,7 +500,7 @@ def test_augmented_assignment():
     assert plain(fg.grad(f)(np.array([a, b]))) == expected
 
 
-def test_no_other_tensor_or_array_changes():
+def test_views_change_and_nothing_else_does():
     kept = {}
 
     def f(x):
@@ -513,11 +513,12 @@ def test_no_other_tensor_or_array_changes():
 
     array = np.array([1.0, 2.0, 3.0])
     gradient = fg.grad(f)(array)
-    assert plain(gradient) == [102.0, 10.0, 14.0]
+    assert plain(gradient) == [100.0, 10.0, 14.0]
     assert array.tolist() == [1.0, 2.0, 3.0]
     assert plain(kept["x"]) == [1.0, 2.0, 3.0]
-    assert plain(kept["view"]) == plain(kept["copied"]) == [2.0, 4.0, 6.0]
-    assert plain(kept["reshaped"]) == [[2.0], [4.0], [6.0]]
+    assert plain(kept["copied"]) == [2.0, 4.0, 6.0]
+    assert plain(kept["view"]) == [100.0, 4.0, 6.0]
+    assert plain(kept["reshaped"]) == [[100.0], [4.0], [6.0]]
     assert plain(kept["row"]) == 2.0
     assert kept["z"] is kept["y"]
     assert plain(kept["y"]) == [100.0, 4.0, 6.0]

@@ -220,7 +220,9 @@ def test_facts_of_shapes_and_dtypes():
     assert np.min_scalar_type(x) == np.float32
     assert np.min_scalar_type(Tensor(3)) == np.uint8
     assert np.common_type(x, Tensor([1])) is np.float64
-    assert np.may_share_memory(x, x) is False
+    assert np.may_share_memory(x, x[:1])
+    assert np.shares_memory(x.T, x)
+    assert not any(np.shares_memory(a, b) for a, b in [(x[:1], x[1:]), (x, x.copy()), (x, M)])
     assert np.result_type(x, np.int8) == np.float32
     assert fnp.isdtype(x.dtype, "real floating")
     assert np.einsum_path("ij,jk->ik", x, x.T)[0] == ["einsum_path", (0, 1)]

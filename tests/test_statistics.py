@@ -344,8 +344,9 @@ def test_results_are_written_into_tensors_alone(name):
     result = fg.constant(np.zeros(2, np.bool_ if name == "all" else np.float64))
     assert f(Tensor(M), axis=1, out=result) is result
     np.testing.assert_allclose(result, f(M, axis=1))
-    with pytest.raises(errors.InPlaceError, match=f"np.{name} was to write a tensor into a plain NumPy array"):
-        fg.grad(lambda x: np.sum(f(x, axis=1, out=np.zeros(2)) * 1.0))(M)
+    if name != "all":  # truth values have no derivative to lose
+        with pytest.raises(errors.InPlaceError, match=f"np.{name} was to write a tensor into a plain NumPy array"):
+            fg.grad(lambda x: np.sum(f(x, axis=1, out=np.zeros(2)) * 1.0))(M)
     positional = fg.constant(np.zeros(()))
     if "median" in name:
         assert f(Tensor(V), None, positional) is positional

@@ -65,6 +65,9 @@ class Primitive:
         selects: an argument that is a mask decides on the shape of the result, or of another argument.
         distance: how far arguments are from a point at which the slope or the value jumps:
             `distance(metadata, *args)`, of plain arrays.
+        view: `view(x, lead, **metadata)` is the same of an array with `lead` more axes in front, as a view of its
+            memory; given for operations whose results are views.
+        gathers: pullbacks take a cotangent as it is while it is put together, a `Gathered`.
         is_ufunc: the implementation is a ufunc, which answers tensors by itself.
     """
 
@@ -80,6 +83,8 @@ class Primitive:
     kind: str = ""
     selects: bool = False
     distance: Callable[..., float] | None = None
+    view: Callable[..., Any] | None = None
+    gathers: bool = False
     is_ufunc: bool = field(init=False)
 
     def __post_init__(self) -> None:

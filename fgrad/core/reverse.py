@@ -16,6 +16,7 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.gathering import Gathered, finished
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.snapshots import LARGE, Checked, Copies, captures, snapshot
 from fgrad.core.tensor import ABOVE, Tensor, apply, box, boxed, new_tensor
@@ -103,7 +104,7 @@ class ReverseTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         count = len(args)
         if count > 2 or not primitive.is_ufunc or attention:
-            values = [arg.value if type(arg) is Tensor and arg.tracing is self else arg for arg in args]
+            values = [self._inside(arg) if type(arg) is Tensor else arg for arg in args]
             ans = primitive.implementation(*values) if primitive.is_ufunc else apply(primitive, values, metadata)
             return self._recorded(primitive, args, values, ans, metadata)
         # Ufuncs of one and two arguments are what most operations are. Written out here, without lists and loops, they
@@ -111,8 +112,9 @@ class ReverseTrace(Trace):
         x: Any = args[0]
         y: Any = args[1] if count == 2 else None
         kind_x, kind_y = type(x), type(y)
-        a = x.value if (follows_x := kind_x is Tensor and x.tracing is self) else x
-        b = y.value if (follows_y := kind_y is Tensor and y.tracing is self) else y
+        follows_x = follows_y = False
+        a = x if kind_x is not Tensor else x.value if (follows_x := x.tracing is self) else _own_handle(x)
+        b = y if kind_y is not Tensor else y.value if (follows_y := y.tracing is self) else _own_handle(y)
         # A ufunc finds its own way to `apply` when a value is a tensor.
         ans = primitive.implementation(a, b) if count == 2 else primitive.implementation(a)
         rules: Any = primitive.vjps
@@ -145,6 +147,9 @@ class ReverseTrace(Trace):
             fits = ans.dtype is b.dtype and (kind_x is float or not primitive.broadcasts or ans.shape == b.shape)
             self.record.append((key, not follows_x, y.mark, pullback, None if fits else (b.shape, b.dtype), primitive))
         return result
+
+    def _inside(self, tensor: Tensor) -> Any:
+        return tensor.value if tensor.tracing is self else _own_handle(tensor)
 
     def _recorded(
         self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any], ans: Any, metadata: Mapping[str, Any]
@@ -243,18 +248,13 @@ class ReverseTrace(Trace):
 
 def _own_handles(values: Sequence[Any]) -> list[Any]:
     """Return values for a rule to keep: what the user writes into a tensor afterwards is not in them."""
-    held = []
-    for x in values:
-        kept: Any = x
-        if type(x) is Tensor:
-            kept = new_tensor()
-            kept.value, kept.tracing, kept.mark = x.value, x.tracing, x.mark
-            if attention:
-                tell_of_copy(kept)
-        elif type(x) is tuple:
-            kept = tuple(_own_handles(x))
-        held.append(kept)
-    return held
+    return [_own_handle(x) if type(x) is Tensor else tuple(_own_handles(x)) if type(x) is tuple else x for x in values]
+
+
+def _own_handle(x: Tensor) -> Tensor:
+    handle = new_tensor()
+    handle.value, handle.tracing, handle.mark = x.value, x.tracing, x.mark
+    return tell_of_copy(handle) if attention else handle
 
 
 _PART = Primitive("part", lambda outputs, place: outputs[place], kind="part")
@@ -314,12 +314,17 @@ def pull_back(
         # The first edge of a result is the last to come by: its cotangent is needed no more.
         cotangent = cotangents.pop(key, None) if first else cotangents.get(key)
         if keep and key in keep and cotangent is not None:
-            kept[key] = cotangent
-        if cotangent is None or (stop and key in stop):
+            kept[key] = cotangent = finished(cotangent)
+        if stop and key in stop:
             continue
-        if cotangent is ZERO:
-            cotangents.setdefault(parent, ZERO)
-            continue
+        if (kind := type(cotangent)) is not _ARRAY:  # which most of them are
+            if cotangent is None:
+                continue
+            if cotangent is ZERO:
+                cotangents.setdefault(parent, ZERO)
+                continue
+            if kind is Gathered and not primitive.gathers:
+                cotangent = cotangent.finished()
         guarded = guarded or primitive.masks
         passed = pullback(Guarded(cotangent) if guarded and primitive.scales else cotangent)
         if form is not None and passed is not ZERO:
@@ -329,6 +334,9 @@ def pull_back(
             cotangents[parent] = passed
         elif passed is not ZERO:
             cotangents[parent] = prior + passed
+    for key, cotangent in cotangents.items():
+        if type(cotangent) is Gathered:
+            cotangents[key] = cotangent.finished()
     cotangents.update(kept)
     return cotangents
 
@@ -362,6 +370,7 @@ def conform(cotangent: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any
     """
     if dtype.kind not in "fc":
         return ZERO
+    cotangent = finished(cotangent)
     if cotangent.shape != shape:
         sizes = cotangent.shape
         new = len(sizes) - len(shape)

@@ -12,6 +12,7 @@ itself, and a fingerprint that is compared before it is used: an array that was 
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 import weakref
 from collections.abc import Callable
@@ -89,25 +90,26 @@ def _weights(count: int) -> Any:
     return np.random.default_rng(0).integers(0, 2**64, count, np.uint64, endpoint=False) | np.uint64(1)
 
 
-_captures: dict[Any, tuple[bool, ...] | None] = {}
-"""By rule: of each array whether its pullback refers to it; None where that cannot be told."""
+_captures: dict[Any, tuple[tuple[bool, ...], bool]] = {}
+"""By rule: of each array that it names, and of the others, whether its pullback may refer to it."""
 
 
 def captures(rule: Any, place: int) -> bool:
     """Return whether the pullback of a reverse rule may refer to the argument at a place."""
     if rule not in _captures:
         _captures[rule] = _captured(rule)
-    known = _captures[rule]
-    return known is None or (place < len(known) and known[place])
+    named, others = _captures[rule]
+    return named[place] if place < len(named) else others
 
 
-def _captured(rule: Any) -> tuple[bool, ...] | None:
+def _captured(rule: Any) -> tuple[tuple[bool, ...], bool]:
     """Return which arguments are cells of a rule: what the functions inside of it mention."""
     if not isinstance(rule, types.FunctionType):
-        return None
+        return (), True
     code = rule.__code__
     names = code.co_varnames[1 : code.co_argcount]  # without `ans`
-    known = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
-    if code.co_flags & 0x04 or not known.issuperset(code.co_cellvars):  # *args, or what was made of an argument
-        return None
-    return tuple(name in code.co_cellvars for name in names)
+    stars = sum(bool(code.co_flags & flag) for flag in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS))
+    arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + stars]
+    if not {*arguments}.issuperset(code.co_cellvars):  # what was made of an argument
+        return (), True
+    return tuple(name in code.co_cellvars for name in names), bool(code.co_flags & inspect.CO_VARARGS)

@@ -95,8 +95,11 @@ def settle(x: Any) -> Any:
             if type(x) not in BOXES:
                 break
         if x.tracing.level:
-            break
-        x = x.unbox()
+            if not x.tracing.outdated:
+                break
+            x = x.tracing.renewed(x)
+        else:
+            x = x.unbox()
     return x
 
 
@@ -159,6 +162,20 @@ def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Tensor], Callable[[An
     return operator, reflected
 
 
+def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
+    """Make the operator that writes its result into the tensor; one of shape `()` is a number, which is not."""
+
+    def operator(self: Any, other: Any) -> Any:
+        if not self.tracing.shape_of(self):
+            return apply(UFUNCS[ufunc], (self, other)) if type(other) in OPERANDS else NotImplemented
+        if type(other) not in OPERANDS and type(other) not in BOXES and defers_to(other):
+            return NotImplemented
+        METHODS["computed_in_place"](self, ufunc, other)
+        return self
+
+    return operator
+
+
 def _unary(ufunc: np.ufunc) -> Callable[[Any], Tensor]:
     def operator(self: Any) -> Any:
         return apply(UFUNCS[ufunc], (self,))
@@ -198,6 +215,15 @@ def _method(function: Any) -> Callable[..., Tensor]:
     method.__name__ = function.__name__
     method.__doc__ = f"NumPy's `{function.__name__}` of this tensor."
     return method
+
+
+def _writer(name: str) -> Callable[[Any, Any], None]:
+    """Make what assigns an attribute that is a view."""
+
+    def write(self: Any, value: Any) -> None:
+        getattr(self, name)[...] = value
+
+    return write
 
 
 class TensorLike:
@@ -375,8 +401,8 @@ class TensorLike:
 
     T = property(_method(np.transpose))
     mT = property(_method(np.matrix_transpose))
-    real = property(_method(np.real))
-    imag = property(_method(np.imag))
+    real = property(_method(np.real), _writer("real"))
+    imag = property(_method(np.imag), _writer("imag"))
 
     def reshape(self, *shape: Any, order: str = "C") -> Tensor:
         return _answer(np.reshape, self, _unpacked(shape), order=order)
@@ -426,31 +452,48 @@ class Tensor(TensorLike):
         (2,)
     """
 
-    __slots__ = ("value", "tracing", "mark", "__weakref__")
+    __slots__ = ("value", "tracing", "mark", "memory", "__weakref__")
 
     value: Any
     mark: Any
+    memory: Any
+    """What is known of views; there is none before the first view."""
 
     def __init__(self, value: Any, dtype: npt.DTypeLike | None = None) -> None:
         self.value, self.tracing, self.mark = np.array(value, dtype)[()], UNTRACED, None
 
     def unbox(self) -> Any:
-        return self.value
+        return (self.tracing.renewed(self) if self.tracing.outdated else self).value
 
     def become(self, other: Tensor) -> None:
         """Make this handle stand for another value; what was computed before is untouched."""
         self.value, self.tracing, self.mark = other.value, other.tracing, other.mark
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.written(METHODS["__setitem__"](self, key, value))
+        METHODS["__setitem__"](self, key, value)
 
-    def written(self, other: Tensor) -> None:
+    def replaced(self, other: Tensor) -> None:
         """Make this handle stand for what a write has made of it, where no observer keeps that."""
         if not (attention and any(observer.assigned(self, other) for observer in running.observers)):
             self.become(other)
 
+    # In place, as NumPy does it
+
+    __iadd__ = _in_place(np.add)
+    __isub__ = _in_place(np.subtract)
+    __imul__ = _in_place(np.multiply)
+    __itruediv__ = _in_place(np.true_divide)
+    __ifloordiv__ = _in_place(np.floor_divide)
+    __imod__ = _in_place(np.remainder)
+    __ipow__ = _in_place(np.power)
+    __imatmul__ = _in_place(np.matmul)
+    __iand__ = _in_place(np.bitwise_and)
+    __ior__ = _in_place(np.bitwise_or)
+    __ixor__ = _in_place(np.bitwise_xor)
+
     def __copy__(self, memo: Any = None) -> Tensor:
         x: Any = boxed(stood_in(self)) if attention else self
+        x = x.tracing.renewed(x)
         copy = box(x.value, x.tracing, x.mark)
         return tell_of_copy(copy) if attention else copy
 

@@ -85,6 +85,7 @@ class Trace:
         remembers: it keeps something of each operation until a backward pass.
         is_map: its tensors hold many examples, each of which may be computed for itself.
         is_program: its tensors stand for all values of their shape, so that there is none to compute with.
+        outdated: its tensors are to be renewed before anything is done with them.
         exits: where values left it, by how and the user's file and line.
         call: the transform that it belongs to, as `Running.call`; None for a tape.
         holder: returns the tape or accumulator that it belongs to, or None.
@@ -94,6 +95,7 @@ class Trace:
     remembers: ClassVar[bool] = False
     is_map: ClassVar[bool] = False
     is_program: ClassVar[bool] = False
+    outdated: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.rank = next(_levels)
@@ -124,6 +126,10 @@ class Trace:
             f"{call.name} has a derivative of its own, and {type(self).__name__} does not say what that means to it.\n"
             f"Define {type(self).__name__}.process_call."
         )
+
+    def renewed(self, tensor: Any) -> Any:
+        """Return the tensor that is to be used for one of this trace: itself, unless it is outdated."""
+        return tensor
 
     def shape_of(self, tensor: Any) -> tuple[int, ...]:
         """Return the shape that a tensor of this trace shows."""

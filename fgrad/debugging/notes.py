@@ -18,6 +18,7 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.gathering import finished
 from fgrad.core.primitive import Primitive
 from fgrad.core.reverse import Cut, Guarded, Parts
 from fgrad.core.trace import Observer, observed_by
@@ -90,7 +91,7 @@ class NotedPullback:
     def __call__(self, cotangent: Any) -> Any:
         is_operation = self.note.kind != "part"
         with _rule_of(self.note) if is_operation else contextlib.nullcontext():
-            passed = self.pullback(cotangent)
+            passed = finished(self.pullback(finished(cotangent)))
         if _mode.raising:
             _check(self.note, "reverse" if is_operation else "", "cotangent", [cotangent], [passed])
         return passed

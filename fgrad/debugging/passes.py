@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.gathering import finished
 from fgrad.core.reverse import Cut, Edge, Entry, pull_back
 from fgrad.debugging.notes import Note, NotedPullback, arrays_in
 from fgrad.debugging.reports import Reason, counted, shown
@@ -96,7 +97,8 @@ class _Watched:
 
     def __call__(self, cotangent: Any) -> Any:
         pullback: Any = self.edge.pullback
-        passed = pullback(cotangent)
+        cotangent = finished(cotangent)
+        passed = finished(pullback(cotangent))
         came, left = arrays_in(cotangent), arrays_in(passed)
         before, after = _total(came), _total(left)
         texts: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.tensor import boxed
+from fgrad.ops.families import answers
 from fgrad.ops.matrices import as_matrices, conjugated
 from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import answers_traced, no_out
@@ -127,5 +128,5 @@ def _renamed(function: Callable[..., Any], same: Callable[..., Any]) -> None:
 
 _renamed(np.linalg.matmul, np.matmul)
 _renamed(np.linalg.tensordot, np.tensordot)
-_renamed(np.linalg.matrix_transpose, np.matrix_transpose)
-_renamed(np.linalg.diagonal, lambda x, /, *, offset=0: np.diagonal(x, offset, -2, -1))
+answers(np.linalg.matrix_transpose)(lambda x, /: np.matrix_transpose(x))
+answers(np.linalg.diagonal)(lambda x, /, *, offset=0: np.diagonal(x, offset, -2, -1))

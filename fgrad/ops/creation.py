@@ -53,7 +53,7 @@ def full_like(
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """Return a tensor filled with one value, which may be traced."""
     filled = broadcast_to(_tensor(fill_value), shape)
-    return filled if dtype is None else filled.astype(dtype)
+    return astype(filled, filled.dtype if dtype is None else dtype)
 
 
 def array(

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
-from fgrad.core.tensor import apply, box, boxed, settle
+from fgrad.core.tensor import Tensor, apply, box, boxed, settle
 from fgrad.core.trace import tell_of_copy
+from fgrad.core.views import layout, view
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import (
     answers,
@@ -268,13 +269,17 @@ _imag = elementwise(np.imag, _imaginary_part, jvp=lambda tangents, ans, x: np.im
 @answers(np.real)
 def real(val: Any) -> Any:
     """Return the real part; of real numbers, the numbers themselves."""
-    return apply(_real, (val,))
+    return view(_real, val, {})
 
 
 @answers(np.imag)
 def imag(val: Any) -> Any:
     """Return the imaginary part; of real numbers, zeros."""
-    return apply(_imag, (val,))
+    return view(_imag, val, {})
+
+
+_real.view = lambda x, lead: np.real(x)
+_imag.view = lambda x, lead: np.imag(x)
 
 
 @answers(np.angle)
@@ -469,6 +474,8 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok:
     dtype = np.dtype(dtype)
     if casting != "unsafe" and not np.can_cast(x.dtype, dtype, casting):
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to {dtype!r} according to the rule {casting!r}")
+    if not copy and dtype == x.dtype and type(x) is Tensor:
+        return x
     return apply(_astype, (x,), {"dtype": dtype})
 
 
@@ -477,14 +484,16 @@ if hasattr(np, "astype"):
     @answers(np.astype)
     def astype_function(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
         """Convert to another dtype, as the method does."""
-        return astype(x, dtype)
+        return astype(x, dtype, copy=copy)
 
 
 @answers(np.copy)
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     """Return a tensor of its own with the same value."""
     value = boxed(settle(a))
-    return tell_of_copy(box(value.value, value.tracing, value.mark))
+    if not np.shape(a) or layout(value).flags.forc:
+        return tell_of_copy(box(value.value, value.tracing, value.mark))
+    return astype(value, value.dtype)  # in memory without gaps
 
 
 @answers(np.round, np.around)

@@ -7,14 +7,16 @@ A key has two parts: its arrays, which are arguments of the primitive, and a tem
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.primitive import ZERO, Primitive, Rule
+from fgrad.core.gathering import Gathered, finished
+from fgrad.core.primitive import METHODS, UFUNCS, ZERO, Primitive, Rule
 from fgrad.core.reverse import conform
 from fgrad.core.tensor import BOXES, Tensor, apply, settle
+from fgrad.core.views import Step, apart, layout, now_written, origin, outdate, seen, writing
 from fgrad.ops.batching import aligned, all_mapped, ndim_of
 from fgrad.ops.families import answers, answers_member, register, sample
 
@@ -90,8 +92,35 @@ def _samples(with_value: Callable[[tuple[int, ...], Any], tuple[tuple[int, ...],
 
 
 def _index_rule(ans: Any, x: Any, *arrays: Any, template: tuple[Any, ...]) -> Callable[[Any], Any]:
-    shape = x.shape
-    return lambda ct: apply(_scatter, (ct, *arrays), {"template": template, "shape": shape})
+    return _put_back(x.shape, lambda ct, shape: _scattering(ct, arrays, template, shape))
+
+
+def _put_back(shape: tuple[int, ...], pull: Callable[[Any, tuple[int, ...]], Any]) -> Callable[[Any], Any]:
+    return lambda ct: pull(ct, shape)
+
+
+def _scattering(ct: Any, arrays: Any, template: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+    """Return zeros to which a cotangent is added at a key, which need not be made before there is more to add."""
+    if type(ct) is np.ndarray and Tensor not in map(type, arrays):
+        return Gathered(part=_Part(ct, arrays, template, shape))
+    return apply(_scatter, (ct, *arrays), {"template": template, "shape": shape})
+
+
+class _Part(NamedTuple):
+    """A cotangent of what a key has found in an array of a shape."""
+
+    values: Any
+    arrays: tuple[Any, ...]
+    template: tuple[Any, ...]
+    shape: tuple[int, ...]
+
+    def alone(self) -> Any:
+        """Return the part, and zeros around it."""
+        return _scattered(self.values, *self.arrays, template=self.template, shape=self.shape)
+
+    def add_to(self, array: Any) -> None:
+        """Add the part to an array, at its place."""
+        _add_at(array, self.values, self.arrays, self.template)
 
 
 _index: Primitive = register(
@@ -120,15 +149,25 @@ def _scattered(values: Any, *arrays: Any, template: tuple[Any, ...], shape: tupl
         result = np.zeros(shape, values.dtype)
     else:
         result = np.zeros_like(values, shape=shape, order="C")
+    if _are_masks(arrays):
+        result[_joined(template, arrays) if arrays else template] = values
+    else:
+        _add_at(result, values, arrays, template)
+    return result
+
+
+def _add_at(array: Any, values: Any, arrays: Any, template: tuple[Any, ...]) -> None:
+    """Add values to an array at a key, in which an integer may occur more than once."""
     key = _joined(template, arrays) if arrays else template
     if _are_masks(arrays):
-        result[key] = values
-    elif len(shape) == 1 or values.size < max(_FEW, result.size // 8):
-        np.add.at(result, key, values)  # an integer may occur more than once
+        array[key] += values
+    elif array.ndim == 1 or values.size < max(_FEW, array.size // 8):
+        np.add.at(array, key, values)
     else:  # of a flat array NumPy does it much faster, which pays for a look at every place
-        places = np.arange(result.size).reshape(shape)[key]
-        np.add.at(result.reshape(-1), places.reshape(-1), values.reshape(-1))
-    return result
+        places = np.arange(array.size).reshape(array.shape)[key]
+        sums = np.zeros(array.size, array.dtype)
+        np.add.at(sums, places.reshape(-1), values.reshape(-1))
+        array += sums.reshape(array.shape)
 
 
 _FEW = 10_000
@@ -155,36 +194,64 @@ _scatter: Primitive = register(
 )
 
 
-def _replaced(x: Any, value: Any, *arrays: Any, template: tuple[Any, ...]) -> Any:
-    """Return a copy of `x` with `value` at a key."""
-    result = np.array(x)
-    result[_joined(template, arrays)] = value
+def _through(x: Any, path: tuple[Step, ...], lead: int) -> Any:
+    """Return the view of `x` to which steps lead; the examples of batches lie along its first axes."""
+    for step in path:
+        assert step.primitive.view is not None
+        x = step.primitive.view(x, lead, **step.metadata)
+    return x
+
+
+def _replaced(
+    x: Any, value: Any, *arrays: Any, template: tuple[Any, ...], path: tuple[Step, ...] = (), lead: int = 0
+) -> Any:
+    """Return `x` with `value` at a key of a view of it."""
+    result = now_written.own(x)
+    _through(result, path, lead)[_joined(template, arrays)] = value
     return result
 
 
-def _replaced_rule(ans: Any, x: Any, value: Any, *arrays: Any, template: Any) -> Callable[[Any], Any]:
-    return lambda ct: apply(_replace, (ct, 0, *arrays), {"template": template})
+def _replaced_rule(ans: Any, x: Any, value: Any, *arrays: Any, **metadata: Any) -> Callable[[Any], Any]:
+    return lambda ct: _cleared(ct, arrays, metadata)
 
 
-def _value_rule(ans: Any, x: Any, value: Any, *arrays: Any, template: Any) -> Callable[[Any], Any]:
-    value_shape, dtype = np.shape(value), ans.dtype
-    return lambda ct: conform(_where_written(ct, arrays, {"template": template}), value_shape, dtype)
+def _cleared(ct: Any, arrays: Any, metadata: dict[str, Any]) -> Any:
+    """Return a cotangent with zeros where something else was written."""
+    if type(ct) is np.ndarray:
+        ct = Gathered(ct.copy())
+    if type(ct) is not Gathered or Tensor in map(type, arrays):
+        return apply(_replace, (finished(ct), 0, *arrays), metadata)
+    view = _through(ct.finished(), metadata.get("path", ()), metadata.get("lead", 0))
+    view[_joined(metadata["template"], arrays)] = 0
+    return ct
 
 
-def _where_written(ct: Any, arrays: Any, metadata: dict[str, Any]) -> Any:
+def _value_rule(ans: Any, x: Any, value: Any, *arrays: Any, **metadata: Any) -> Callable[[Any], Any]:
+    return _as_written(np.shape(value), ans.dtype, lambda ct: _where_written(finished(ct), arrays, **metadata))
+
+
+def _as_written(shape: tuple[int, ...], dtype: Any, pull: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda ct: conform(pull(ct), shape, dtype)
+
+
+def _where_written(ct: Any, arrays: Any, template: Any, path: tuple[Step, ...] = (), lead: int = 0) -> Any:
     """Return the cotangents of the values that were written, and stayed: an index may occur twice."""
-    found = apply(_index, (ct, *arrays), metadata)
+    view = _through(ct, path, lead)
+    if any(step.primitive.name == "imag" for step in path):
+        view = -view  # the transpose of v -> i v
+    found = apply(_index, (view, *arrays), {"template": template})
     if _are_masks(arrays):
-        return found
+        return found.copy() if type(found) is np.ndarray else found  # the cotangent itself may be written to next
     order = np.arange(found.size).reshape(found.shape)
-    last = apply(_replace, (np.zeros(ct.shape, order.dtype), order, *arrays), metadata)
-    return np.where(np.equal(apply(_index, (last, *arrays), metadata), order), found, 0)
+    last = apply(_replace, (np.zeros(view.shape, order.dtype), order, *arrays), {"template": template})
+    return np.where(np.equal(apply(_index, (last, *arrays), {"template": template}), order), found, 0)
 
 
-def _replaced_tangent(tangents: Any, ans: Any, x: Any, value: Any, *arrays: Any, template: Any) -> Any:
-    into = np.zeros_like(ans) if tangents[0] is ZERO else tangents[0].astype(ans.dtype)
+def _replaced_tangent(tangents: Any, ans: Any, x: Any, value: Any, *arrays: Any, **metadata: Any) -> Any:
+    into = np.zeros_like(ans) if tangents[0] is ZERO else tangents[0]
+    into = into if into.dtype == ans.dtype else into.astype(ans.dtype)
     written = 0 if tangents[1] is ZERO else tangents[1]
-    return apply(_replace, (into, written, *arrays), {"template": template})
+    return apply(_replace, (into, written, *arrays), metadata)
 
 
 _replace: Primitive = register(
@@ -194,6 +261,7 @@ _replace: Primitive = register(
         _First(_replaced_rule, _value_rule),
         _replaced_tangent,
         masks=True,
+        gathers=True,
         samples=(
             *_samples(lambda shape, key: (shape, np.empty(shape)[key].shape)),
             *_samples(lambda shape, key: (shape, ())),
@@ -304,15 +372,19 @@ def _batched_scatter(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
 
 def _batched_replace(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     x, value, *arrays = values
+    path, lead = metadata.get("path", ()), metadata.get("lead", 0)
     (x,) = all_mapped((x,), mapped[:1], size)
-    key = _BatchedKey(metadata["template"], arrays, mapped[2:], size, len(x.shape) - 1, True)
-    found = key.in_order(np.broadcast_to(0, x.shape)[_joined(key.template, tuple(key.arrays))])
+    shape = x.shape if not path else (*x.shape[: lead + 1], *path[-1].shape)
+    key = _BatchedKey(metadata["template"], arrays, mapped[2:], size, len(shape) - 1, True)
+    found = key.in_order(np.broadcast_to(0, shape)[_joined(key.template, tuple(key.arrays))])
     (value,) = aligned((value,), mapped[1:2], len(found.shape) - 1)
     value = key.as_found(np.broadcast_to(value, found.shape))
-    return apply(_replace, (x, value, *key.arrays), {"template": key.template})
+    through = {"path": path, "lead": lead + 1} if path else {}
+    return apply(_replace, (x, value, *key.arrays), {"template": key.template, **through})
 
 
 _index.selects = _scatter.selects = True
+_index.view = lambda x, lead, template: x[(slice(None),) * lead + template]
 _index.batch, _scatter.batch, _replace.batch = _batched_index, _batched_scatter, _batched_replace
 
 
@@ -345,11 +417,11 @@ def written(name: str, out: Any, result: Any) -> Any:
     if out is None:
         return result
     if type(out) is Tensor:
-        out[...] = result
-    elif traced(result):
+        write(out, ..., result)
+    elif traced(result) and result.dtype.kind in "fc":
         raise errors.InPlaceError(name, errors.users_line())
     else:
-        out[...] = settle(result)
+        out[...] = np.asarray(result)
     return out
 
 
@@ -363,23 +435,105 @@ def scatter_add(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
 def getitem(x: Any, key: Any) -> Any:
     """Return the elements at a key of any kind that NumPy has."""
     if type(key) is int:
-        return apply(_index, (x,), {"template": (key,)})
-    template, arrays = _parted(key)
-    return apply(_index, (x, *arrays), {"template": template})
+        template: tuple[Any, ...] = (key,)
+        arrays: list[Any] = []
+    else:
+        template, arrays = _parted(key)
+    result = apply(_index, (x, *arrays), {"template": template})
+    if arrays or type(x) is not Tensor or type(result.value) is np.float64 or not _is_basic(template):
+        return result  # a copy, or a number
+    return seen(result, x, _index, {"template": template})
+
+
+def sliced(part: Any, x: Any, key: tuple[Any, ...]) -> Any:
+    """Let a tensor be the view of `x` at a key of slices and integers, as which it was found in another way."""
+    return seen(part, x, _index, {"template": key})
+
+
+def _is_basic(template: tuple[Any, ...]) -> bool:
+    """Return whether a key without arrays has no truth values either."""
+    for item in template:  # noqa: SIM110  # any() takes three times as long
+        if type(item) is bool or type(item) is np.bool_:
+            return False
+    return True
 
 
 @answers_member("__setitem__")
+def write(x: Any, key: Any, value: Any) -> None:
+    """Write a value at a key, into the memory of `x`, whatever else is a view of it.
+
+    Raises:
+        DtypeError: a TypeError; the value cannot be cast to the dtype of the tensor without loss of kind.
+        ValueError: `x` is a view that can only be read, or the shapes do not fit.
+    """
+    if not x.shape and key is not Ellipsis and not (type(key) is tuple and not key):
+        raise TypeError("a tensor of shape () is a number, and does not support item assignment")
+    value = value if type(value) in BOXES else np.asarray(value)
+    _check_kind(x, value)
+    template, arrays = _parted(key)
+    root, path = origin(x)
+    if not arrays and _is_there(value, root, path, template):
+        return
+    if template == (Ellipsis,) and not path and _is_alike(x, value):
+        outdate(root)
+        root.replaced(value)
+        return
+    value, *arrays = (apart(each, root) for each in (value, *arrays))
+    outdate(root)
+    metadata = {"template": template, "path": path} if path else {"template": template}
+    with writing(root):
+        result = apply(_replace, (root, value, *arrays), metadata)
+    root.replaced(result)
+
+
 def setitem(x: Any, key: Any, value: Any) -> Any:
     """Return a tensor like `x` with `value` at a key."""
     value = value if type(value) in BOXES else np.asarray(value)
+    _check_kind(x, value)
+    template, arrays = _parted(key)
+    return apply(_replace, (x, value, *arrays), {"template": template})
+
+
+def _check_kind(x: Any, value: Any) -> None:
     if value.dtype.kind in "fc" and not np.can_cast(value.dtype, x.dtype, "same_kind"):
         raise errors.DtypeError(
             f"x[...] = value would round a value of dtype {value.dtype} to the tensor's dtype {x.dtype} and "
             f"lose its derivative.\n  at {errors.users_line()}\n"
             f"Create the tensor with a dtype that holds it, for instance fgrad.numpy.zeros(n, {str(value.dtype)!r})."
         )
-    template, arrays = _parted(key)
-    return apply(_replace, (x, value, *arrays), {"template": template})
+
+
+def _is_there(value: Any, root: Any, path: tuple[Step, ...], template: Any) -> bool:
+    """Return whether a value is the view itself that it is written to, as after `x[key] += y`."""
+    if type(value) is not Tensor or origin(value)[0] is not root:
+        return False
+    steps = origin(value)[1]
+    if steps == path:
+        return bool(template == (Ellipsis,))
+    return steps[:-1] == path and steps[-1].primitive is _index and steps[-1].metadata["template"] == template
+
+
+def _is_alike(x: Any, value: Any) -> bool:
+    """Return whether a tensor could be taken in place of another one: the same shape, dtype and order in memory."""
+    return (
+        type(value) is Tensor
+        and origin(value)[0] is value
+        and value.dtype == x.dtype
+        and value.shape == x.shape
+        and layout(value).strides == layout(x).strides
+    )
+
+
+@answers_member("computed_in_place")
+def compute_in_place(x: Any, ufunc: np.ufunc, other: Any) -> None:
+    """Write the result of an operation on `x` into `x`, as `x += other` does."""
+    result = apply(UFUNCS[ufunc], (x, other))
+    if result.shape != x.shape or result.dtype != x.dtype:
+        ones = np.ones(x.shape, x.dtype)
+        right = other if type(other) in (int, float, complex) else np.ones(np.shape(other), np.result_type(other))
+        ufunc(ones, right, out=ones)  # NumPy's checks and messages
+        result = METHODS["astype"](result, x.dtype)
+    write(x, ..., result)
 
 
 @answers(np.copyto)

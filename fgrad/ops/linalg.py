@@ -10,6 +10,7 @@ import numpy as np
 
 from fgrad.core.reverse import conform
 from fgrad.core.tensor import apply
+from fgrad.core.views import seen
 from fgrad.ops.batching import aligned, ndim_of
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import ForEach, answers, multilinear, plain_axis, sample
@@ -260,7 +261,24 @@ def einsum(
     metadata: dict[str, Any] = {"subscripts": _explicit(subscripts, [len(x.shape) for x in arrays])}
     if optimize is not False:
         metadata["optimize"] = optimize
-    return written("np.einsum", out, apply(_einsum, arrays, metadata))
+    result = apply(_einsum, arrays, metadata)
+    if out is None and len(arrays) == 1 and _keeps_all(metadata["subscripts"]):
+        return seen(result, arrays[0], _einsum, metadata)
+    return written("np.einsum", out, result)
+
+
+def _keeps_all(subscripts: str) -> bool:
+    """Return whether nothing is summed, so that the result is a view: a transpose or a diagonal."""
+    inputs, output = subscripts.split("->")
+    return set(inputs) == set(output)
+
+
+def _einsum_view(x: Any, lead: int, subscripts: str, optimize: Any = False) -> Any:
+    inputs, output = subscripts.split("->")
+    return np.einsum(f"...{inputs}->...{output}", x)
+
+
+_einsum.view = _einsum_view
 
 
 def _from_sublists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:

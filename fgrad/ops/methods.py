@@ -17,12 +17,13 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import METHODS, UFUNC_FORMS, UFUNCS
 from fgrad.core.tensor import ABOVE, BOXES, Tensor, apply, call_without_rule, numpys_name, settle
+from fgrad.core.views import is_shared
 from fgrad.ops.batching import reduction_batch
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers_member, linear, plain_axis, sample
 from fgrad.ops.indexing import getitem, scatter_add, setitem, traced, values_of, written
 from fgrad.ops.reductions import masked
-from fgrad.ops.shaping import as_array, unstack
+from fgrad.ops.shaping import as_array, flattened, unstack
 
 ASSOCIATIVE = {
     np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logaddexp, np.logaddexp2, np.hypot,
@@ -57,6 +58,8 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, An
         raise errors.InPlaceError(f"{numpys_name(ufunc)} with `where` but without `out`", errors.users_line())
     if keywords:
         answer = UFUNC_FORMS.get((ufunc, "keywords"), answer)
+    if where is not True and not keywords and all(x is not None for x in out) and not _is_batched(where):
+        return _where_chosen(ufunc, inputs, out, where)
     if answer is not None:
         result = answer(*inputs, **keywords)
     else:
@@ -69,6 +72,33 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, An
 
 
 ABOVE.call_ufunc = call_ufunc
+
+
+def _is_batched(where: Any) -> bool:
+    """Return whether a mask is another one for each example, or in each run of a program."""
+    layers = settle(where)
+    while type(layers) is Tensor:
+        if layers.tracing.is_map or layers.tracing.is_program:
+            return True
+        layers = layers.value
+    return False
+
+
+def _where_chosen(ufunc: np.ufunc, inputs: Any, out: Any, where: Any) -> Any:
+    """Compute nothing but the elements that a mask chooses, and write these."""
+    arrays = [as_array(x) for x in inputs]
+    shape = np.broadcast_shapes(np.shape(where), *(x.shape for x in arrays), *(x.shape for x in out))
+    chosen = np.broadcast_to(values_of(where, "the mask of a ufunc"), shape)
+    results = ufunc(*(np.broadcast_to(x, shape)[chosen] for x in arrays))
+    results = results if isinstance(results, tuple) else (results,)
+    for target, result in zip(out, results, strict=True):
+        if type(target) is Tensor:
+            target[chosen] = result
+        elif traced(result) and result.dtype.kind in "fc":
+            raise errors.InPlaceError(numpys_name(ufunc), errors.users_line())
+        else:
+            target[chosen] = np.asarray(result)
+    return out if len(out) > 1 else out[0]
 
 
 def _write(ufunc: np.ufunc, out: Any, result: Any, where: Any) -> Any:
@@ -275,7 +305,7 @@ def _at(name: str, ufunc: np.ufunc, a: Any, indices: Any, *second: Any) -> None:
     key = tuple(map(_plain, indices)) if type(indices) is tuple else _plain(indices)
     places = np.arange(a.size).reshape(a.shape)[key]
     others = [np.ravel(np.broadcast_to(as_array(b), places.shape)) for b in second]
-    flat = np.ravel(a)
+    flat = flattened(a)
     for chosen in _rounds(places.ravel()):
         where = places.ravel()[chosen]
         flat = setitem(flat, where, ufunc(flat[where], *(b[chosen] for b in others)))
@@ -321,7 +351,15 @@ def compress(x: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
 @answers_member("flatten")
 def flatten(x: Any, order: Any = "C") -> Any:
     """Return the elements in one dimension."""
-    return np.ravel(x, order)
+    return flattened(x, order)
+
+
+@answers_member("view")
+def view_of(x: Any, *dtype_and_type: Any, **keywords: Any) -> Any:
+    """Return a view of the whole; as another dtype of the values alone, which no derivative follows."""
+    if dtype_and_type or keywords:
+        return call_without_rule(np.ndarray.view, "ndarray.view", (x, *dtype_and_type), keywords)
+    return x[...]
 
 
 @answers_member("sort")
@@ -348,7 +386,9 @@ def resize(x: Any, *shape: Any, refcheck: bool = True) -> None:
     sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
     count = int(np.prod(sizes, dtype=int))
     missing = np.zeros(max(count - x.size, 0), x.dtype)
-    x.written(np.reshape(np.concatenate([np.ravel(x)[:count], missing]), sizes))
+    if is_shared(x):
+        raise ValueError("cannot resize an array that references or is referenced\nby another array in this way.")
+    x.replaced(np.reshape(np.concatenate([np.ravel(x)[:count], missing]), sizes))
 
 
 @answers_member("nbytes")
@@ -389,17 +429,17 @@ class Flat:
         self.base = tensor
 
     def __getitem__(self, key: Any) -> Any:
-        return np.ravel(self.base)[key]
+        return flattened(self.base)[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        flat = np.ravel(self.base)
+        flat = flattened(self.base)
         value = as_array(value)
         count = np.arange(flat.size)[key].size  # a value that is too short is used again
         value = value if value.ndim == 0 else np.resize(value, count)
         self.base[...] = np.reshape(setitem(flat, key, value), self.base.shape)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(np.ravel(self.base))
+        return iter(flattened(self.base))
 
     def __len__(self) -> int:
         return self.base.size  # type: ignore[no-any-return]

@@ -11,6 +11,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.tensor import apply
+from fgrad.core.views import view
 from fgrad.ops.batching import trailing_batch
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers, linear, plain_axis, sample
@@ -110,7 +111,7 @@ def tile(A: Any, reps: Any) -> Any:  # noqa: N803  # NumPy's name
     pairs = list(zip(times, sizes, strict=True))
     apart = reshape(A, tuple(size for each in sizes for size in (1, each)))
     repeated = np.broadcast_to(apart, tuple(size for pair in pairs for size in pair))
-    return reshape(repeated, tuple(time * size for time, size in pairs))
+    return reshape(repeated, tuple(time * size for time, size in pairs), copy=True)
 
 
 @answers(np.repeat)
@@ -127,7 +128,7 @@ def repeat_elements(a: Any, repeats: Any, axis: int | None = None) -> Any:
     if count < 0:
         raise ValueError("negative dimensions are not allowed")
     apart = np.broadcast_to(np.expand_dims(a, axis + 1), (*shape[: axis + 1], count, *shape[axis + 1 :]))
-    return reshape(apart, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]))
+    return reshape(apart, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]), copy=True)
 
 
 @answers(np.resize)
@@ -237,6 +238,9 @@ def _batched_windows(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
 
 
 _windows.batch = _batched_windows
+_windows.view = lambda x, lead, sizes, axes: np.lib.stride_tricks.sliding_window_view(
+    x, sizes, tuple(axis % (x.ndim - lead) + lead for axis in axes)
+)
 
 
 @answers(np.lib.stride_tricks.sliding_window_view)
@@ -249,7 +253,7 @@ def sliding_window_view(
     x = as_array(x)
     sizes = tuple(np.atleast_1d(values_of(window_shape, "the shape of a window")).tolist())
     axes = tuple(range(x.ndim)) if axis is None else axis_indices(plain_axis(axis), x.ndim, allow_duplicate=True)
-    return apply(_windows, (x,), {"sizes": sizes, "axes": axes})
+    return view(_windows, x, {"sizes": sizes, "axes": axes})
 
 
 # Diagonals and triangles
@@ -288,12 +292,15 @@ def _back_on_diagonal(shape: tuple[int, int], offset: int) -> Callable[[Any], An
     return lambda ct: apply(_diagonal_matrix, (ct,), {"shape": shape, "offset": offset})
 
 
+_diagonal.view = lambda x, lead, offset: np.diagonal(x, offset, -2, -1)
+
+
 @answers(np.diagonal)
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """Return a diagonal in the plane of two axes; it becomes the last axis."""
     a = as_array(a)
     np.diagonal(np.broadcast_to(0, a.shape), offset, axis1, axis2)  # NumPy's checks and messages
-    return apply(_diagonal, (np.moveaxis(a, (axis1, axis2), (-2, -1)),), {"offset": plain_axis(offset)})
+    return view(_diagonal, np.moveaxis(a, (axis1, axis2), (-2, -1)), {"offset": plain_axis(offset)})
 
 
 @answers(np.diag)
@@ -371,7 +378,8 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         reshape(x, tuple(-1 if axis == place else 1 for axis in range(ndim)))
         for x, place in zip(arrays, places, strict=True)
     ]
-    return tuple(grids) if sparse or not grids else tuple(np.broadcast_arrays(*grids))
+    grids = grids if sparse or not grids else list(np.broadcast_arrays(*grids))
+    return tuple(map(np.copy, grids)) if copy else tuple(grids)
 
 
 @answers(np.ix_)

@@ -11,10 +11,11 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import METHODS
 from fgrad.core.reverse import conform
-from fgrad.core.tensor import BOXES, apply, settle
+from fgrad.core.tensor import BOXES, Tensor, apply, settle
+from fgrad.core.views import layout, origin, seen, view
 from fgrad.ops.batching import aligned
 from fgrad.ops.families import answers, jointly_linear, linear, plain_axis, sample
-from fgrad.ops.indexing import traced, values_of, written
+from fgrad.ops.indexing import sliced, traced, values_of, written
 
 _reshape = linear(
     lambda x, shape, order="C": np.reshape(x, shape, order=order),
@@ -57,14 +58,40 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
     a = as_array(a)
     if order not in ("C", "F"):
         raise errors.MissingRuleError(f"np.reshape with order={order!r}", errors.users_line())
-    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    return apply(_reshape, (a,), {"shape": tuple(map(int, shape)), "order": order})
+    shape = tuple(map(int, shape)) if isinstance(shape, (tuple, list)) else (int(shape),)
+    if copy or type(a) is not Tensor:
+        return apply(_reshape, (a,), {"shape": shape, "order": order})
+    if order == "F":  # the same in C order of what is turned round, so that it can be a view
+        return transpose(reshape(transpose(a), shape[::-1]))
+    result = apply(_reshape, (a,), {"shape": shape, "order": order})
+    array = layout(a)
+    lead = array.ndim - len(a.shape)
+    if np.may_share_memory(array, _reshaped(array, lead, shape)):
+        return seen(result, a, _reshape, {"shape": result.shape, "order": order})
+    return result
+
+
+def _reshaped(x: Any, lead: int, shape: tuple[int, ...], order: str = "C") -> Any:
+    return np.reshape(x, (*x.shape[:lead], *shape))
+
+
+_reshape.view = _reshaped
 
 
 @answers(np.ravel)
 def ravel(a: Any, order: str = "C") -> Any:
-    """Return the elements in one dimension."""
+    """Return the elements in one dimension: a view if they lie in memory in that order without gaps, else a copy."""
+    if type(a) is Tensor and order in ("C", "F"):
+        array = layout(a)
+        flags = array[(0,) * (array.ndim - len(a.shape))].flags if array.size else array.flags
+        if not (flags.c_contiguous if order == "C" else flags.f_contiguous):
+            return flattened(a, order)
     return reshape(a, -1, order)
+
+
+def flattened(a: Any, order: str = "C") -> Any:
+    """Return the elements in one dimension, in memory of their own."""
+    return reshape(a, -1, order, copy=True)
 
 
 @answers(np.expand_dims)
@@ -115,7 +142,16 @@ _transpose.batch = _batched_transpose
 @answers(np.transpose)
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     """Permute the axes; by default reverse them."""
-    return apply(_transpose, (as_array(a),), {"axes": plain_axis(None if axes is None else tuple(axes))})
+    return view(_transpose, as_array(a), {"axes": plain_axis(None if axes is None else tuple(axes))})
+
+
+def _transposed(x: Any, lead: int, axes: tuple[int, ...] | None) -> Any:
+    count = x.ndim - lead
+    order = range(count)[::-1] if axes is None else [axis % count for axis in axes]
+    return np.transpose(x, (*range(lead), *(lead + axis for axis in order)))
+
+
+_transpose.view = _transposed
 
 
 def _permutation(function: Any) -> Callable[..., Any]:
@@ -158,6 +194,16 @@ _broadcast_to = linear(
 )
 
 
+def _broadcast_view(x: Any, lead: int, shape: tuple[int, ...]) -> Any:
+    sizes = x.shape[:lead]
+    return np.broadcast_to(
+        np.reshape(x, (*sizes, *(1,) * (len(shape) + lead - x.ndim), *x.shape[lead:])), (*sizes, *shape)
+    )
+
+
+_broadcast_to.view = _broadcast_view
+
+
 def _batched_broadcast_to(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     shape = metadata["shape"]
     (x,) = aligned(values, mapped, len(shape))
@@ -183,7 +229,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if np.broadcast_shapes(array.shape, shape) != shape:
         raise ValueError(f"cannot broadcast shape {array.shape} to shape {shape}")
-    return repeat(array, shape)
+    return view(_broadcast_to, array, {"shape": shape})
 
 
 def _concatenate_rule(argnum: int, ans: Any, *arrays: Any, axis: int) -> Callable[[Any], Any]:
@@ -410,7 +456,11 @@ def _parting(function: Any) -> None:
     def part(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
         ary = as_array(ary)
         sizes = [each.shape[axis] for each in function(np.broadcast_to(0, ary.shape), indices_or_sections, axis)]
-        return list(apply(_split, (ary,), {"sections": tuple(np.cumsum(sizes[:-1])), "axis": axis}))
+        ends = np.cumsum(sizes).tolist()
+        pieces = apply(_split, (ary,), {"sections": tuple(ends[:-1]), "axis": axis})
+        before = (slice(None),) * (axis % len(ary.shape))
+        keys = [(*before, slice(start, end)) for start, end in zip([0, *ends], ends, strict=False)]
+        return [sliced(piece, ary, key) for piece, key in zip(pieces, keys, strict=True)]
 
     part.__name__ = function.__name__
     answers(function)(part)
@@ -445,7 +495,8 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     axis = np.lib.array_utils.normalize_axis_index(plain_axis(axis), x.ndim)
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     pieces = apply(_split, (x,), {"sections": count, "axis": axis})
-    return tuple(reshape(piece, shape) for piece in pieces)
+    before = (slice(None),) * axis
+    return tuple(sliced(np.reshape(piece, shape), x, (*before, i)) for i, piece in enumerate(pieces))
 
 
 if hasattr(np, "unstack"):
@@ -513,5 +564,7 @@ def common_type(*arrays: Any) -> Any:
 
 @answers(np.may_share_memory, np.shares_memory)
 def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
-    """Return False: what is written into one tensor never shows in another tensor or array."""
-    return False
+    """Return whether what is written into one tensor can show in the other; it never shows in an array."""
+    if type(a) is not Tensor or type(b) is not Tensor or origin(a)[0] is not origin(b)[0]:
+        return False
+    return np.may_share_memory(layout(a), layout(b), max_work)

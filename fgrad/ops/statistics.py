@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.tensor import Tensor
 from fgrad.ops import reductions
-from fgrad.ops.families import plain_axis
+from fgrad.ops.families import answers, plain_axis
+from fgrad.ops.indexing import written
 from fgrad.ops.quantiles import fitted_weights
 from fgrad.ops.reductions import degrees, divided, root, squared
 from fgrad.ops.shaping import as_array
-from fgrad.ops.tracing import answers_traced, example_of
+from fgrad.ops.tracing import answers_traced, example_of, run
 
 Axis = Any
 """An axis, a tuple of them, or None for all."""
@@ -138,9 +140,14 @@ def nanstd(*args: Any, **keywords: Any) -> Any:
     return root(nanvar(*args, **keywords))
 
 
-@answers_traced(np.nan_to_num)
+@answers(np.nan_to_num)
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """Return an array with numbers in place of NaN and infinity, which get the derivative 0."""
+    result = run(np.nan_to_num, _finite, (x,), {"nan": nan, "posinf": posinf, "neginf": neginf})
+    return result if copy or type(x) is not Tensor else written("np.nan_to_num", x, result)
+
+
+def _finite(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     x = as_array(x)
     if x.dtype.kind not in "fc":
         return x

@@ -340,10 +340,8 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any
     if kind not in ("constant", "reflect", "symmetric"):
         raise errors.ParameterError(f"mode is {mode!r}; use 'CONSTANT', 'REFLECT' or 'SYMMETRIC'.")
     if kind == "constant":
-        result = np.broadcast_to(
-            convert(constant_values, hint=x.dtype).astype(x.dtype),
-            tuple(before + size + after for (before, after), size in zip(widths, x.shape, strict=True)),
-        )
+        shape = tuple(before + size + after for (before, after), size in zip(widths, x.shape, strict=True))
+        result = np.full_like(x, convert(constant_values, hint=x.dtype), shape=shape)
         key = (builtins.slice(before, before + size) for (before, _), size in zip(widths, x.shape, strict=True))
         result[tuple(key)] = x
         return result
