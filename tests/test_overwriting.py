@@ -287,3 +287,147 @@ def test_an_array_that_is_used_again_and_again_is_copied_once(monkeypatch):
     fg.grad(f)(np.ones(80))
     assert len(copies) == 5
     assert len(set(map(id, copies))) == 1
+
+
+# Tensors that are written to: what was recorded stays what it was
+
+
+def into_what_an_inner_function_uses(p):
+    q = p * 1.0
+
+    def inner(y):
+        a = np.sum(y**2 * q)
+        q[0] = 7.0
+        return a
+
+    return np.sum(fg.grad(inner)(np.ones(3)))
+
+
+def into_the_argument_of_an_inner_gradient(p):
+    q = p * 1.0
+
+    def inner(y):
+        a = np.sum(y**2)
+        q[0] = 7.0
+        return a
+
+    return np.sum(fg.grad(inner)(q) * p)
+
+
+def into_what_a_pullback_was_made_of(p):
+    q = p * 1.0
+    value, pull = fg.vjp(lambda y: y * q, q)
+    q[0] = 7.0
+    return np.sum(value * p) + np.sum(pull(p)[0] * p)
+
+
+def into_a_seed_and_a_tangent(p):
+    q = p * 1.0
+    (given,) = fg.vjp(lambda y: y, p)[1](q)
+    _, moved = fg.jvp(lambda y: y, (p,), (q,))
+    q *= 0.0
+    return np.sum(given * moved)
+
+
+def into_the_result_of_a_transform(p):
+    q = p * 1.0
+    r = fg.vmap(lambda y: y)(q)
+    r *= 5.0
+    return np.sum(q**2) + np.sum(r**2)
+
+
+def into_the_operand_of_a_checkpoint(p):
+    u = p * 1.0
+    for _ in range(3):
+        u[:] = fg.checkpoint(lambda v: np.sin(v) * v)(u)
+    return np.sum(u)
+
+
+def into_what_a_custom_rule_keeps(p):
+    y = p * 1.0
+    z = np.sum(_squared(y))
+    y[0] = 100.0
+    return z
+
+
+@fg.custom_vjp
+def _squared(x):
+    return x * x
+
+
+_squared.defvjp(lambda x: (x * x, x), lambda x, ct: (ct * 2 * x,))
+
+WRITES = {
+    into_what_an_inner_function_uses: lambda p: np.sum(2 * p),
+    into_the_argument_of_an_inner_gradient: lambda p: np.sum(2 * p * p),
+    into_what_a_pullback_was_made_of: lambda p: np.sum(p**3) + np.sum(p * p * p),
+    into_a_seed_and_a_tangent: lambda p: np.sum(p * p),
+    into_the_result_of_a_transform: lambda p: np.sum(26 * p**2),
+    into_the_operand_of_a_checkpoint: None,
+    into_what_a_custom_rule_keeps: lambda p: np.sum(p**2),
+}
+
+
+def _sines(p):
+    for _ in range(3):
+        p = np.sin(p) * p
+    return np.sum(p)
+
+
+@pytest.mark.parametrize("program", WRITES, ids=lambda program: program.__name__)
+def test_writes_into_tensors_change_nothing_that_is_recorded(program):
+    expected = WRITES[program] or _sines
+    value, gradient = fg.value_and_grad(program)(X)
+    np.testing.assert_allclose(value, expected(X), rtol=1e-12)
+    np.testing.assert_allclose(gradient, fg.grad(expected)(X), rtol=1e-12)
+    np.testing.assert_allclose(fg.jvp(program, (X,), (X,))[1], fg.jvp(expected, (X,), (X,))[1], rtol=1e-12)
+    x = fg.constant(X)
+    with fg.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = program(x)
+    for _ in range(2):
+        np.testing.assert_allclose(tape.gradient(y, x), gradient, rtol=1e-12)
+
+
+def test_a_persistent_tape_keeps_what_was_written_to_afterwards():
+    x = fg.Variable([1.0, 2.0])
+    with fg.GradientTape(persistent=True) as tape:
+        h = x * 2
+        a = np.sum(h**2)
+        h[0] = 0.0
+    assert tape.gradient(a, x).tolist() == [8.0, 16.0]
+
+
+@pytest.mark.parametrize("call", [
+    lambda c: fg.vmap(lambda z: z)(c),
+    lambda c: fg.vjp(lambda z: z, c)[0],
+    lambda c: fg.vjp(lambda z: z, c)[1](c)[0],
+    lambda c: fg.jvp(lambda z: z, (c,), (c,))[1],
+    lambda c: fg.value_and_grad(lambda z: (np.sum(z), z), has_aux=True)(c)[0][1],
+    lambda c: fg.trace(lambda z: z)(c)(c),
+])  # fmt: skip
+def test_results_can_be_written_to_without_harm_to_the_arguments(call):
+    c = fg.constant(X)
+    result = call(c)
+    result *= 5.0
+    np.testing.assert_array_equal(c, X)
+
+
+@pytest.mark.parametrize("axes", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+@pytest.mark.parametrize("part", ["real", "imag"])
+def test_writes_through_a_path_that_is_no_view_of_this_array(axes, part):
+    from fgrad.core.primitive import PRIMITIVES
+    from fgrad.core.views import Step
+    from fgrad.ops.indexing import _assigned
+
+    steps = (
+        Step(PRIMITIVES["transpose"], {"axes": (2, 0, 1)}, (4, 2, 3)),
+        Step(PRIMITIVES[part], {}, (4, 2, 3)),
+        Step(PRIMITIVES["reshape"], {"shape": (8, 3)}, (8, 3)),
+    )
+    plain = (np.arange(24.0) * (1 + 2j)).reshape(2, 3, 4)
+    array = plain.transpose(axes).copy().transpose(np.argsort(axes))
+    found = _assigned(array, -1.0, (slice(1, 6),), steps, 0)
+    expected = plain.transpose(2, 0, 1).copy()
+    getattr(expected, part).reshape(8, 3)[1:6] = -1.0
+    np.testing.assert_array_equal(found.transpose(2, 0, 1), expected)

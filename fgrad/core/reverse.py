@@ -19,8 +19,8 @@ from fgrad import errors
 from fgrad.core.gathering import Gathered, finished
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.snapshots import LARGE, Checked, Copies, captures, snapshot
-from fgrad.core.tensor import ABOVE, Tensor, apply, box, boxed, new_tensor
-from fgrad.core.trace import Call, Trace, attention, recorded, tell_of_copy
+from fgrad.core.tensor import ABOVE, Tensor, apply, box, boxed, new_tensor, own_handle
+from fgrad.core.trace import Call, Trace, attention, recorded
 
 Pullback = Callable[[Any], Any]
 _ARRAY = np.ndarray
@@ -113,8 +113,8 @@ class ReverseTrace(Trace):
         y: Any = args[1] if count == 2 else None
         kind_x, kind_y = type(x), type(y)
         follows_x = follows_y = False
-        a = x if kind_x is not Tensor else x.value if (follows_x := x.tracing is self) else _own_handle(x)
-        b = y if kind_y is not Tensor else y.value if (follows_y := y.tracing is self) else _own_handle(y)
+        a = x if kind_x is not Tensor else x.value if (follows_x := x.tracing is self) else own_handle(x)
+        b = y if kind_y is not Tensor else y.value if (follows_y := y.tracing is self) else own_handle(y)
         # A ufunc finds its own way to `apply` when a value is a tensor.
         ans = primitive.implementation(a, b) if count == 2 else primitive.implementation(a)
         rules: Any = primitive.vjps
@@ -149,7 +149,7 @@ class ReverseTrace(Trace):
         return result
 
     def _inside(self, tensor: Tensor) -> Any:
-        return tensor.value if tensor.tracing is self else _own_handle(tensor)
+        return tensor.value if tensor.tracing is self else own_handle(tensor)
 
     def _recorded(
         self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any], ans: Any, metadata: Mapping[str, Any]
@@ -248,13 +248,7 @@ class ReverseTrace(Trace):
 
 def _own_handles(values: Sequence[Any]) -> list[Any]:
     """Return values for a rule to keep: what the user writes into a tensor afterwards is not in them."""
-    return [_own_handle(x) if type(x) is Tensor else tuple(_own_handles(x)) if type(x) is tuple else x for x in values]
-
-
-def _own_handle(x: Tensor) -> Tensor:
-    handle = new_tensor()
-    handle.value, handle.tracing, handle.mark = x.value, x.tracing, x.mark
-    return tell_of_copy(handle) if attention else handle
+    return [own_handle(x) if type(x) is Tensor else tuple(_own_handles(x)) if type(x) is tuple else x for x in values]
 
 
 _PART = Primitive("part", lambda outputs, place: outputs[place], kind="part")

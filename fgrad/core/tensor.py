@@ -493,9 +493,7 @@ class Tensor(TensorLike):
 
     def __copy__(self, memo: Any = None) -> Tensor:
         x: Any = boxed(stood_in(self)) if attention else self
-        x = x.tracing.renewed(x)
-        copy = box(x.value, x.tracing, x.mark)
-        return tell_of_copy(copy) if attention else copy
+        return own_handle(x.tracing.renewed(x))
 
     __deepcopy__ = __copy__
 
@@ -516,6 +514,13 @@ def box(value: Any, trace: Trace, mark: Any) -> Tensor:
     tensor = new_tensor()
     tensor.value, tensor.tracing, tensor.mark = value, trace, mark
     return tensor
+
+
+def own_handle(x: Tensor) -> Tensor:
+    """Return another handle on what a tensor stands for: what is written into one is not in the other."""
+    handle = new_tensor()
+    handle.value, handle.tracing, handle.mark = x.value, x.tracing, x.mark
+    return tell_of_copy(handle) if attention else handle
 
 
 def _read_only(value: Any) -> npt.NDArray[Any]:

@@ -24,8 +24,8 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import Tensor, apply, box, settle
-from fgrad.core.trace import Trace, attention, tell_of_copy
+from fgrad.core.tensor import Tensor, apply, box, own_handle, settle
+from fgrad.core.trace import Trace, attention
 
 
 class Step(NamedTuple):
@@ -149,8 +149,7 @@ def apart(x: Any, root: Tensor) -> Any:
     """Return `x`, or in place of a tensor that shares the memory of `root` a copy of it."""
     if type(x) is not Tensor or origin(x)[0] is not root:
         return x
-    x = x.tracing.renewed(x)
-    copy = tell_of_copy(box(x.value, x.tracing, x.mark))
+    copy = own_handle(x.tracing.renewed(x))
     _copy_views(copy)
     return copy
 

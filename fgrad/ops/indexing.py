@@ -206,9 +206,36 @@ def _replaced(
     x: Any, value: Any, *arrays: Any, template: tuple[Any, ...], path: tuple[Step, ...] = (), lead: int = 0
 ) -> Any:
     """Return `x` with `value` at a key of a view of it."""
-    result = now_written.own(x)
-    _through(result, path, lead)[_joined(template, arrays)] = value
-    return result
+    return _assigned(now_written.own(x), value, _joined(template, arrays), path, lead)
+
+
+def _assigned(array: Any, value: Any, key: Any, path: tuple[Step, ...], lead: int) -> Any:
+    """Write into a view of an array, and return the array.
+
+    What the user sees as a view of a primal may be none of its tangent or cotangent, whose axes can lie in another
+    order in memory. Then it is written into a copy in which it is one.
+    """
+    if not path:
+        array[key] = value
+        return array
+    for order in ("K", "C", "F"):
+        result = array if order == "K" else np.array(array, order=order)
+        view = _through(result, path, lead)
+        if np.may_share_memory(view, result):
+            view[key] = value
+            return result
+    moves = tuple(step for step in path if step.primitive.name not in _PARTS)
+    places = _through(np.arange(array.size).reshape(array.shape), moves, lead)[key]
+    chosen = array.flat[places]
+    for step in path:
+        if step.primitive.name in _PARTS:
+            setattr(chosen, step.primitive.name, value)
+            value = chosen
+    array.flat[places] = np.broadcast_to(value, places.shape)
+    return array
+
+
+_PARTS = ("real", "imag")
 
 
 def _replaced_rule(ans: Any, x: Any, value: Any, *arrays: Any, **metadata: Any) -> Callable[[Any], Any]:
@@ -221,8 +248,8 @@ def _cleared(ct: Any, arrays: Any, metadata: dict[str, Any]) -> Any:
         ct = Gathered(ct.copy())
     if type(ct) is not Gathered or Tensor in map(type, arrays):
         return apply(_replace, (finished(ct), 0, *arrays), metadata)
-    view = _through(ct.finished(), metadata.get("path", ()), metadata.get("lead", 0))
-    view[_joined(metadata["template"], arrays)] = 0
+    key = _joined(metadata["template"], arrays)
+    ct.array = _assigned(ct.finished(), 0, key, metadata.get("path", ()), metadata.get("lead", 0))
     return ct
 
 

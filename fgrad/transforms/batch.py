@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, settle
+from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, own_handle, settle
 from fgrad.core.trace import Call, Trace
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.transforms.calls import decorator, name_of, place_name
@@ -126,7 +126,7 @@ def _outline(tree: Any) -> str:
 
 def _array(leaf: Any) -> Any:
     value = settle(leaf)
-    return value if type(value) is Tensor else np.asarray(value)
+    return own_handle(value) if type(value) is Tensor else np.asarray(value)
 
 
 def _leading(leaf: Any, axis: int, names: Callable[[], list[str]], place: int) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.forward import ForwardTrace
-from fgrad.core.tensor import Tensor, boxed, settle
+from fgrad.core.tensor import Tensor, boxed, own_handle, settle
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.transforms.calls import Transformed, name_of
 from fgrad.transforms.cuts import warn_of_math
@@ -65,7 +65,7 @@ def _run_jvp(
     if trace.exits:
         warn_of_math(place for how, place in trace.exits if how == "float()")
     given = [*leaves, *tangent_leaves]
-    moved = [boxed(leaf.mark if _is_of(leaf, trace) else np.zeros_like(leaf)) for leaf in outputs]
+    moved = [untraced(boxed(leaf.mark if _is_of(leaf, trace) else np.zeros_like(leaf))) for leaf in outputs]
     value = unflatten(out_treedef, owned([untraced(leaf) for leaf in outputs], given))
     tangent = unflatten(out_treedef, owned(moved, given))
     return (value, tangent, owned_tree(aux, given)) if has_aux else (value, tangent)
@@ -95,4 +95,5 @@ def _moving(function: Any, trace: ForwardTrace, path: str, leaf: Any, tangent: A
         raise errors.TangentError(
             f"tangents{path} has dtype {tangent.dtype}, which does not fit primals{path} of dtype {primal.dtype}."
         )
+    primal, tangent = (own_handle(x) if type(x) is Tensor else x for x in (primal, tangent))
     return trace.root(primal, tangent if tangent.dtype == primal.dtype else tangent.astype(primal.dtype))

@@ -22,7 +22,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import ZERO
 from fgrad.core.reverse import ReverseTrace, pull_back
-from fgrad.core.tensor import Tensor, boxed, settle
+from fgrad.core.tensor import Tensor, boxed, own_handle, settle
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.core.variable import Variable, VariableWatch
@@ -103,7 +103,7 @@ def make_seed(seed: Any, value: Any, what: str) -> Any:
     if seed is None:
         return np.ones_like(value)
     seed = settle(seed)
-    seed = seed if type(seed) is Tensor else np.asarray(seed)
+    seed = own_handle(seed) if type(seed) is Tensor else np.asarray(seed)
     if seed.dtype.kind == "c" and value.dtype.kind != "c":
         raise errors.SeedError(f"{what} is complex, and the result that it weighs is real ({value.dtype}).")
     if seed.shape not in ((), value.shape):
@@ -174,7 +174,10 @@ class Input:
         traced = []
         for leaf in self.leaves:
             primal = differentiable(leaf)
-            primal = primal.copy() if copies and type(primal) is np.ndarray else primal
+            if type(primal) is Tensor:
+                primal = own_handle(primal)
+            elif copies and type(primal) is np.ndarray:
+                primal = primal.copy()
             tensor = leaf if primal is None else trace.root(primal)
             self.primals.append(primal)
             self.keys.append(None if primal is None else tensor.mark)

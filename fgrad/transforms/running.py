@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, Tensor, box, boxed, settle
+from fgrad.core.tensor import BOXES, Tensor, box, boxed, own_handle, settle
 from fgrad.core.trace import Trace, running
 from fgrad.core.tree import flatten, unflatten
 from fgrad.core.variable import VariableWatch
@@ -66,8 +66,11 @@ def call_users(function: Callable[..., Any], args: Any, keywords: Any) -> Any:
 
 
 def untraced(leaf: Any) -> Any:
-    """Return a result, if it is a tensor, free of the trace that has ended."""
-    return boxed(settle(leaf)) if type(leaf) in BOXES else leaf
+    """Return a result, if it is a tensor, free of traces that have ended, on a handle of its own."""
+    if type(leaf) not in BOXES:
+        return leaf
+    value = settle(leaf)
+    return own_handle(value) if type(value) is Tensor else boxed(value)
 
 
 def owned(results: list[Any], given: Iterable[Any]) -> list[Any]:
