@@ -71,7 +71,7 @@ class Row:
         kind: one of `CLASSES`.
         calls: those that the tests make.
         remark: for the page.
-        error: what a traced tensor raises, if it does.
+        error: what a traced tensor raises or warns of, if it does.
         match: the beginning of that error's message.
         until: the last NumPy that has the name.
     """
@@ -1121,10 +1121,13 @@ _OPERATORS = [
     complex_too(("abs(x)",), abs),
     answer(("x < y, x == y, ...",), BOOLEANS, lambda x, y: (x < y) | (x >= y) & ~(x == y) ^ (x != y), at=PAIR),
     answer(
-        ("float(x), int(x), bool(x)",), "answers a Python number, and leaves the trace",
-        lambda x: (float(x), int(x), bool(x)), at=POINT, batched=False,
+        ("int(x), bool(x)",), "answers a Python number, and leaves the trace",
+        lambda x: (int(x), bool(x)), at=POINT, batched=False,
     ),
-    answer(("complex(x)",), "answers a Python number, and leaves the trace", complex, at=POINT, batched=False),
+    *each(
+        answer, "float(x) complex(x)", "answers a Python number, leaves the trace, and warns of it",
+        lambda x: (float(x), complex(x)), at=POINT, batched=False, error=errors.DetachedWarning,
+    ),
 ]
 
 _SMOOTH_PAIRS = (

@@ -236,7 +236,7 @@ def test_unconnected_targets(x):
     with fg.ForwardAccumulator(x, 1.0) as accumulator:
         y = other * np.float32(2)
         stopped = fg.stop_gradient(x) * 2.0
-        left = float(x) * other
+        left = x.item() * other
         flat = np.floor(x) * 2.0
     assert plain(accumulator.jvp([y, stopped, left, flat])) == [None, None, None, 0.0]
     assert accumulator.jvp(y, unconnected_gradients="none") is None

@@ -1,5 +1,6 @@
 """Every public name of NumPy: what `coverage_table.py` says of it holds, and the pages say the same."""
 
+import contextlib
 import re
 import runpy
 from collections.abc import Iterator
@@ -234,7 +235,8 @@ def test_what_has_no_derivative_works_under_a_trace(row):
             counted = [np.sum(x * 1.0) for x in fg.tree_leaves(answers[0]) if isinstance(x, (Tensor, np.ndarray))]
             return sum(np.sum(x * x) for x in points) + sum(counted)
 
-        with naming(name):
+        said = contextlib.nullcontext() if row.error is None else pytest.warns(row.error, match="plain number")
+        with naming(name), said:
             gradients = fg.grad(loss, argnums=tuple(range(len(points))))(*points)
             for gradient, x in zip(gradients, points, strict=True):
                 np.testing.assert_allclose(gradient, 2 * x)
@@ -266,7 +268,7 @@ def test_what_has_no_derivative_works_in_a_batch(row):
                     assert_equal(ours, np.stack(expected))
 
 
-@pytest.mark.parametrize("row", [pytest.param(row, id=row.names[0]) for row in table.rows() if row.error])
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.names[0]) for row in table.rows() if row.match])
 def test_what_is_not_supported_says_so(row):
     for call in row.calls:
         with pytest.raises(row.error, match=re.escape(row.match)):

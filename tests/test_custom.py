@@ -1088,5 +1088,5 @@ def test_what_is_written_after_a_call_is_not_in_its_derivative(persistent):
 
 
 def test_a_function_of_math_in_a_checkpoint_is_warned_of():
-    with pytest.warns(errors.NoGradientWarning, match="a part of the derivative may be missing: math.exp"):
+    with pytest.warns(errors.DetachedWarning, match="a part of the derivative may be missing: math.exp"):
         fg.grad(lambda x: fg.checkpoint(lambda y: math.exp(y) * y)(x))(2.0)

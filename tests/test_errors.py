@@ -623,7 +623,7 @@ def test_the_message_names_the_line():
 def test_a_number_that_was_asked_for_may_be_written():
     def f(x):
         a = np.zeros(2)
-        a[0] = float(x)
+        a[0] = x.item()
         a[1] = x.numpy()
         a[int(x)] = fg.stop_gradient(x)
         a[bool(x > 5)] = x.item()

@@ -687,7 +687,7 @@ def test_an_outline_holds_numbers_alone():
     with fg.GradientTape() as tape:
         tape.watch(x)
         y = np.sum(x * kept)
-        float(y)
+        y.item()
     tape.gradient(y, x)
     del kept
     assert alive() is None
@@ -766,8 +766,8 @@ def test_it_is_told_once():
         lambda x, a: fg.stop_gradient(x) * a,  # which asks for it
         lambda x, a: (x.numpy(), fg.stop_gradient(x) * a)[1],
         lambda x, a: a * (2.0 if x > 0 else 1.0),  # control flow
-        lambda x, a: (a * a, float(a))[0],  # a value of another source
-        lambda x, a: (a * a, float(x))[0],  # after the target
+        lambda x, a: (a * a, a.item())[0],  # a value of another source
+        lambda x, a: (a * a, x.item())[0],  # after the target
     ],
 )
 def test_where_there_is_no_warning(f):
@@ -782,7 +782,7 @@ def test_no_warning_where_zeros_are_asked_for():
     x, a = fg.constant(3.0), fg.constant(2.0)
     with fg.GradientTape() as tape:
         tape.watch([x, a])
-        y = math.sin(x) * a
+        y = math.sin(x.item()) * a
     assert plain(tape.gradient(y, x, unconnected_gradients="zero")) == 0.0
 
 

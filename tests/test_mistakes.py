@@ -727,11 +727,103 @@ def right():
 mistake(
     "math in a part of the formula",
     wrong,
-    errors.NoGradientWarning,
-    what=("a part of the derivative may be missing", "math.exp takes plain numbers", "test_mistakes.py"),
-    instead=("Write np.exp", "math.exp(x.numpy()) where a constant is meant"),
+    errors.DetachedWarning,
+    what=("a part of the derivative may be missing", "math.exp took a plain number", "x * math.exp(x)"),
+    instead=("Write np.exp for math.exp", "math.exp(x.item()) where a constant is meant"),
     mended=right,
     expected=1.5 * math.exp(0.5),
+)
+
+
+def wrong():
+    functions = {"sine": math.sin, "root": math.sqrt}
+    return fg.grad(lambda x: np.sum(x**2) + functions["sine"](x[0]))(np.array([1.0, 2.0]))
+
+
+def right():
+    functions = {"sine": np.sin, "root": np.sqrt}
+    return fg.grad(lambda x: np.sum(x**2) + functions["sine"](x[0]))(np.array([1.0, 2.0]))
+
+
+mistake(
+    "A function of math from a table",
+    wrong,
+    errors.DetachedWarning,
+    what=("a part of the derivative may be missing", 'functions["sine"](x[0])'),
+    instead=("Write np.sin for math.sin", "x itself for float(x)", "x.item() where the plain number is meant"),
+    mended=right,
+    expected=[2.0 + math.cos(1.0), 4.0],
+)
+
+
+def wrong():
+    return fg.grad(lambda x: x * float(x))(3.0)
+
+
+def right():
+    return fg.grad(lambda x: x * x)(3.0)
+
+
+mistake(
+    "float(x) in a part of the formula",
+    wrong,
+    errors.DetachedWarning,
+    what=("a part of the derivative may be missing", "float() took a plain number out of the trace", "x * float(x)"),
+    instead=("Write x itself for float(x)", "x.item() where the plain number is meant"),
+    mended=right,
+    expected=6.0,
+)
+
+
+def wrong():
+    return fg.grad(lambda a, b: abs(a * complex(a, b)) / a, argnums=(0, 1))(3.0, 4.0)
+
+
+def right():
+    return fg.grad(lambda a, b: abs(a * (a + 1j * b)) / a, argnums=(0, 1))(3.0, 4.0)
+
+
+mistake(
+    "complex(a, b) of two tensors",
+    wrong,
+    errors.NoGradientWarning,
+    what=("the argument 'b' is zero", "complex(a, b)"),
+    instead="fgrad.explain tells more",
+    mended=right,
+    expected=(0.6, 0.8),
+)
+
+
+def wrong():
+    losses = []
+
+    def loss(x):
+        value = np.sum(x**2)
+        losses.append(float(value))
+        return value
+
+    return fg.grad(loss)(np.array([1.0, 2.0])), losses
+
+
+def right():
+    losses = []
+
+    def loss(x):
+        value = np.sum(x**2)
+        losses.append(value.item())
+        return value
+
+    return fg.grad(loss)(np.array([1.0, 2.0])), losses
+
+
+mistake(
+    "The loss is kept for later by float()",
+    wrong,
+    errors.DetachedWarning,
+    what=("float() took a plain number out of the trace", "losses.append(float(value))"),
+    instead="x.item() where the plain number is meant",
+    mended=right,
+    expected=([2.0, 4.0], [5.0]),
 )
 
 
@@ -2278,17 +2370,17 @@ def test_log_of_zero_behind_where_is_no_mistake():
 @pytest.mark.parametrize(
     ("function", "instead"),
     [
-        (lambda x: x * math.log(x), r"math\.log takes .* at test_mistakes.py:\d+: .*\nWrite np\.log,"),
-        (lambda x: x * math.gamma(x), r"\nWrite scipy\.special\.gamma,"),
-        (lambda x: x * math.fabs(x), r"\nWrite np\.abs,"),
+        (lambda x: x * math.log(x), r"math\.log took .* at test_mistakes.py:\d+: .*\nWrite np\.log for math\.log;"),
+        (lambda x: x * math.gamma(x), r"\nWrite scipy\.special\.gamma for math\.gamma;"),
+        (lambda x: x * math.fabs(x), r"\nWrite np\.abs for math\.fabs;"),
     ],
 )
 def test_functions_of_math_in_every_mode(function, instead):
-    with pytest.warns(errors.NoGradientWarning, match=f"(?s){instead}"):
+    with pytest.warns(errors.DetachedWarning, match=f"(?s){instead}"):
         fg.jvp(function, (2.0,), (1.0,))
-    with pytest.warns(errors.NoGradientWarning, match=f"(?s){instead}"):
+    with pytest.warns(errors.DetachedWarning, match=f"(?s){instead}"):
         fg.gradients_function(function)(2.0)
-    with pytest.warns(errors.NoGradientWarning, match=f"(?s){instead}"):
+    with pytest.warns(errors.DetachedWarning, match=f"(?s){instead}"):
         in_a_tape(function, lambda tape, y, v: tape.gradient(y, v))
 
 
@@ -2299,8 +2391,7 @@ def test_functions_of_math_in_every_mode(function, instead):
         lambda x: x * math.floor(x),
         lambda x: x * math.exp(fg.stop_gradient(x)),
         lambda x: x * math.exp(x.numpy()),
-        lambda x: x * float(x),
-        lambda x: (x * x, math.exp(x))[0],
+        lambda x: x * math.exp(x.item()),
     ],
 )
 def test_where_math_is_no_mistake(function):

@@ -339,7 +339,7 @@ def test_what_leaves_the_trace(x):
         tape.watch(x)
         stopped = fg.stop_gradient(x) * x
         array = x.numpy() * x
-        number = float(x) * x
+        number = int(x) * x
         item = x.item() * x
         away = fg.stop_gradient(x) * 2.0
     for target in (stopped, array, number, item):

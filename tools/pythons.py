@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 OLDEST, NEWEST = 11, 15
-TESTS = ("errors", "gradient_functions", "tape", "composition", "edges", "mistakes")
+TESTS = ("errors", "gradient_functions", "tape", "composition", "edges", "mistakes", "detached")
 """The tests of what looks at code, frames, tracebacks and signatures, which differ between Pythons."""
 
 ASK = """

@@ -1,6 +1,6 @@
 """When a traced tensor may become a plain number or array, and when its derivative would be lost.
 
-check_number(frame, how, rank)    raises where an array is to store a number, or SciPy asks for it
+check_number(frame, how, tensor)  raises where an array is to store a number, or SciPy asks for it; notes a `Loss`
 check_array(rank)                 raises where NumPy or SciPy wants a plain array
 values_alone(rank)                a block in which values are wanted, and a rule gives the derivative
 unwrap(error)                     raises what is under an error of NumPy's
@@ -15,7 +15,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any
 
 import numpy as np
 
@@ -46,29 +48,58 @@ def values_alone(rank: int) -> Iterator[None]:
         _wanted.rank = before
 
 
-def check_number(frame: FrameType, how: str, rank: int) -> None:
+@dataclass(eq=False, slots=True)
+class Loss:
+    """An instruction of the user's that takes plain numbers of a traced tensor, without saying that it means to.
+
+    Attributes:
+        function: what took the number, such as `math.sin` or `float`; empty where that is not known.
+        place: the user's file and line.
+        code: in which the instruction stands.
+        is_told: whether the user has been warned of it.
+    """
+
+    function: str
+    place: tuple[str, int]
+    code: CodeType
+    is_told: bool = False
+
+
+def check_number(frame: FrameType, how: str, tensor: Any) -> str:
     """Refuse to make a traced tensor a number where its derivative would be lost without a word.
+
+    A number that is asked for by `float()` or `complex()` is noted in the traces that follow the tensor: whether a
+    derivative is lost shows when the function has ended.
 
     Args:
         frame: what asks for the number.
         how: the name of the conversion, such as `float()`.
-        rank: of the trace that follows the tensor.
+        tensor: a Tensor that a running trace follows.
+
+    Returns:
+        How the value leaves its traces: `how`, or `formatting`.
 
     Raises:
         ArrayConversionError: a TypeError; an array is to store it.
         ScipyCallError: a TypeError; a function of SciPy has asked for it.
     """
-    if rank <= _wanted.rank:
-        return
+    trace = tensor.tracing
+    # What has been noted holds its code, so that the identity is of no other.
+    if trace.rank <= _wanted.rank or (id(frame.f_code), frame.f_lasti) in trace.losses:
+        return how
     step = places.step_at(frame)
     if _is_storing(step):
         raise errors.ArrayConversionError(errors.users_line(), _use(frame))
     if how == "bool()":
-        return
-    if step.kind == "call":
-        _check_callee(frame, step, how)
+        return how
+    if step.kind == "remainder" or not _FORMATTING.isdisjoint(step.names[-1:]):
+        return "formatting"  # a remainder of two numbers would be an operation
+    function = _function_at(frame, step, how)
     if places.is_file_of("scipy", frame.f_code.co_filename):
-        check_array(rank)
+        check_array(trace.rank)
+    if how != "int()" and function not in _LOOKING:
+        _note(frame, function, tensor)
+    return how
 
 
 def _is_storing(step: places.Step) -> bool:
@@ -76,12 +107,36 @@ def _is_storing(step: places.Step) -> bool:
     return step.kind == "store" or (step.kind == "call" and not _STORING.isdisjoint((*step.names[-1:], *step.mentions)))
 
 
-def _check_callee(frame: FrameType, step: places.Step, how: str) -> None:
-    callee = places.called(frame, step)
+def _function_at(frame: FrameType, step: places.Step, how: str) -> str:
+    """Return what asks for a number, as users write it; it is told by its name alone where it stands for a local one.
+
+    Raises:
+        ArrayConversionError: it is a type of NumPy's.
+    """
+    callee = places.called(frame, step) if step.kind == "call" else None
     if callee is np.float64 or callee is np.complex128:
         raise errors.ArrayConversionError(errors.users_line(), _use(frame))
-    if how == "float()" and callee is not float and isinstance(callee, _BUILT_IN) and callee in _OF_MATH:
-        math_calls[errors.users_place()] = f"{callee.__module__}.{callee.__name__}"
+    if callee is float or callee is complex:
+        return str(callee.__name__)
+    if isinstance(callee, _BUILT_IN) and callee in _OF_MATH:
+        return _OF_MATH[callee]
+    module = "cmath" if how == "complex()" else "math"
+    known = (f"{module}.{name}" for name in (*step.names[-1:], *step.mentions))
+    return next((name for name in known if name in _NAMES_OF_MATH), "")
+
+
+def _note(frame: FrameType, function: str, tensor: Any) -> None:
+    """Note in all traces that follow a tensor that an instruction takes a number of it."""
+    code, place = frame.f_code, errors.users_place()
+    loss = Loss(function, place, code)
+    key = place if places.is_library(code.co_filename) else (id(code), frame.f_lasti)
+    traces = []
+    while hasattr(tensor, "tracing"):
+        traces.append(tensor.tracing)
+        tensor = tensor.value
+    if not any(trace.is_map or trace.is_program for trace in traces):  # which have no number to give
+        for trace in traces:
+            trace.losses.setdefault(key, loss)
 
 
 def check_array(rank: int) -> None:
@@ -146,16 +201,16 @@ def _public_name(frame: FrameType) -> str:
     return ""
 
 
-math_calls: dict[tuple[str, int], str] = {}
-"""The user's lines in which a function of `math` took a traced tensor as a plain number, and which function."""
-
 _BUILT_IN = type(math.sin)
-_OF_MATH = {
-    function
+_OF_MATH: dict[Any, str] = {
+    function: f"{module.__name__}.{name}"
     for module in (math, cmath)
     for name, function in vars(module).items()
-    if callable(function) and not name.startswith(("_", "is", "floor", "ceil", "trunc"))
+    if isinstance(function, _BUILT_IN)
 }
+_NAMES_OF_MATH = set(_OF_MATH.values())
+_LOOKING = {name for name in _NAMES_OF_MATH if name.partition(".")[2].startswith("is")}
+_FORMATTING = {"dragon4_positional", "dragon4_scientific"}  # NumPy's
 _STORING = {"fill", "fromiter", "setitem", "__setitem__"}
 
 

@@ -183,6 +183,15 @@ def _unary(ufunc: np.ufunc) -> Callable[[Any], Tensor]:
     return operator
 
 
+def _rounding(function: Callable[[Any], int]) -> Callable[[Any], int]:
+    """Make the method by which a function of `math` rounds; an integer has no derivative that could be lost."""
+
+    def method(self: Any) -> int:
+        return function(float(self._concrete("int()")))
+
+    return method
+
+
 def _unpacked(arguments: tuple[Any, ...]) -> Any:
     """Return the one tuple that was passed, or the tuple of all arguments, as NumPy's methods do."""
     if len(arguments) == 1 and (arguments[0] is None or isinstance(arguments[0], (tuple, list))):
@@ -307,7 +316,7 @@ class TensorLike:
     def _concrete(self, how: str) -> Any:
         value: Any = settle(self)
         if type(value) is Tensor and how in _NUMBERS and value.dtype.kind in "fc":
-            conversions.check_number(sys._getframe(2), how, value.tracing.rank)
+            how = conversions.check_number(sys._getframe(2), how, value)
         while type(value) is Tensor:
             value = value.tracing.concrete(value, how)
         return value
@@ -335,6 +344,8 @@ class TensorLike:
 
     def __complex__(self) -> complex:
         return complex(self._concrete("complex()"))
+
+    __floor__, __ceil__, __trunc__ = _rounding(math.floor), _rounding(math.ceil), _rounding(math.trunc)
 
     def __index__(self) -> int:
         if self.shape or self.dtype.kind not in "iu":

@@ -52,7 +52,8 @@ class Running(threading.local):
     """What runs in this thread.
 
     Attributes:
-        call: the transform that runs, with the ones around it, up to the user's code: `(transform, call)` or None.
+        call: the transform that runs, None in the user's code; the call around it, up to the user's code, or None; and
+            the lines of which the user has been warned since the outermost transform began. None outside of all.
         observers: who is told of operations, the first to know in front.
     """
 
@@ -87,6 +88,7 @@ class Trace:
         is_program: its tensors stand for all values of their shape, so that there is none to compute with.
         outdated: its tensors are to be renewed before anything is done with them.
         exits: where values left it, by how and the user's file and line.
+        losses: those of the exits of which the user is to be warned, by the instruction.
         call: the transform that it belongs to, as `Running.call`; None for a tape.
         holder: returns the tape or accumulator that it belongs to, or None.
     """
@@ -101,6 +103,7 @@ class Trace:
         self.rank = next(_levels)
         self.level = 0
         self.exits: dict[tuple[str, tuple[str, int]], Any] = {}
+        self.losses: dict[tuple[Any, int], conversions.Loss] = {}
         self.call = running.call
         self.holder: Callable[[], Any] = _nobody
 

@@ -25,7 +25,7 @@ from fgrad.debugging.explain import explain
 from fgrad.debugging.notes import Note, noting, raising_nothing
 from fgrad.debugging.reports import Reason, bullets, html_of, shown
 from fgrad.ops.tracing import example_of
-from fgrad.tapes.accumulator import ForwardAccumulator
+from fgrad.tapes.accumulator import ForwardAccumulator, tangent_of
 from fgrad.tapes.tape import GradientTape, gradient_of
 from fgrad.transforms.calls import Selection, name_of, place_name, select
 from fgrad.transforms.cuts import STOP
@@ -320,7 +320,7 @@ class _Check:
         with ForwardAccumulator(tensors, direction) as accumulator:
             result = self.call(*tensors)
             targets, weights = self._with_weights(result)
-        return _inner(weights, _plain(accumulator.jvp(targets, "zero")))
+        return _inner(weights, _plain(tangent_of(accumulator, targets, "zero")))
 
     def _moved(self, direction: list[Any], step: float) -> float:
         """Return the weighed sum of the results at some distance from the points, in double precision."""

@@ -425,7 +425,7 @@ def _not_watched(contents: Contents, source: Any, name: str) -> Reason:
 
 _STOPPED = "stop_recording()"
 _BRANCHES = {"bool()", "use as an index"}
-_NO_CUTS = {*_BRANCHES, _STOPPED, "format()"}
+_NO_CUTS = {*_BRANCHES, _STOPPED, "format()", "formatting"}
 """Ways to leave a trace that cut nothing, unless nothing else leads to the target."""
 _LEFT = {
     STOP: "The path is cut: what comes after it is a constant. Leave stop_gradient out to differentiate through.",

@@ -76,8 +76,9 @@ def _calls(trace: Trace) -> Iterator[Transformed]:
     """Yield the transform that started a trace, and those that it runs in, up to the user's code."""
     call = trace.call
     while call is not None:
-        transformed, call = call
-        yield transformed
+        transformed, call, _ = call
+        if transformed is not None:
+            yield transformed
 
 
 # The parts of what is shown

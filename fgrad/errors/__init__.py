@@ -644,6 +644,39 @@ class NoGradientWarning(UserWarning):
     """
 
 
+class DetachedWarning(NoGradientWarning):
+    """A function that takes plain numbers was called with a traced tensor: what it returns is a constant.
+
+    The gradient lacks a part, here that of the sine:
+
+        >>> import math, warnings, numpy as np, fgrad as fg
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     fg.grad(lambda x: x + math.sin(x))(0.0)
+        Tensor(1.)
+        >>> caught[0].category.__name__
+        'DetachedWarning'
+
+    Write NumPy's function in place of that of `math` or `cmath`, and the tensor itself in place of `float(x)`:
+
+        >>> fg.grad(lambda x: x + np.sin(x))(0.0)
+        Tensor(2.)
+
+    Where a plain number is meant, ask for it in words. To look at a number, as `if`, `int` and formatting do, is no
+    loss:
+
+        >>> losses = []
+        >>> def loss(x):
+        ...     value = np.sum(x**2)
+        ...     losses.append(value.item())
+        ...     print(f"{value:.1f}")
+        ...     return value
+        >>> fg.grad(loss)(np.array([1.0, 2.0]))
+        5.0
+        Tensor([2., 4.])
+    """
+
+
 class StructureError(FgradError, TypeError):
     """A container was expected in another form, such as a list in place of an array.
 
@@ -899,6 +932,7 @@ _VALUE_REMEDIES = {
     "int()": _AS_IT_IS,
     ".item()": _AS_IT_IS,
     ".numpy()": _AS_IT_IS,
+    "formatting": 'Leave the format out: print(x), f"{x}" and "%s" % x show what there is.',
     "np.asarray or np.array": "np.asarray(x) is left out, np.array([x, y]) becomes np.stack([x, y]), and a[i] with a "
     "plain array `a` becomes fg.constant(a)[i]; for result[i] = x create `result` with fgrad.numpy.zeros;\n" + _CHOOSE,
     "use as an index": "a[i] with a list becomes fg.constant(a)[i]; the number of turns of a loop must be the same for "

@@ -2,7 +2,7 @@
 
     users_place(), users_line()    the innermost file and line outside of fgrad and the libraries below it
     is_file_of("scipy", name)      whether a file belongs to a package, by the folder of the package itself
-    step_at(frame)                 what a frame is doing: it stores, it indexes, or it calls something by a name
+    step_at(frame)                 what a frame is doing: it stores, indexes, formats, or calls something by a name
 
 What a frame is doing is read off its instructions, once for each place, and not off the source: a program has
 none when it comes from `python -c` or a pipe.
@@ -107,7 +107,7 @@ class Step(NamedTuple):
     """What a program does at one instruction.
 
     Attributes:
-        kind: "store" for `a[i] = x`, "index" for `a[x]`, "call", "raise", or "other".
+        kind: "store" for `a[i] = x`, "index" for `a[x]`, "remainder" for `"%f" % x`, "call", "raise", or "other".
         names: of what is called, as in `np.linalg.inv(x)`: ("np", "linalg", "inv"); the first of them is empty
             where it is not a name, as in `a[0].fill(x)`.
         is_global: whether the first name is one of the module's, and none of the function's own.
@@ -181,6 +181,8 @@ def _step(code: CodeType, position: int) -> Step:
         return Step("store")
     if now.opname in ("BINARY_SUBSCR", "BINARY_SLICE") or (now.opname == "BINARY_OP" and now.argrepr == "[]"):
         return Step("index")
+    if now.opname == "BINARY_OP" and now.argrepr in ("%", "%="):
+        return Step("remainder")
     if now.opname in ("RAISE_VARARGS", "RERAISE"):
         return Step("raise")
     if now.opname.startswith("CALL") or now.opname == "PRECALL":

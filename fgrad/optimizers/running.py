@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, settle
+from fgrad.core.tensor import BOXES
 from fgrad.core.tree import flatten, leaves_and_nones, paths
 from fgrad.core.variable import Variable
 from fgrad.optimizers import inputs
@@ -346,7 +346,7 @@ def _number(value: Any) -> float:
         raise errors.NonScalarError(f"run needs a loss that is one number, and it has {what}.\nReturn a sum or mean.")
     if value.dtype.kind == "c":
         raise errors.OutputError("the loss must be real to be minimized, and it is complex.\nReturn np.abs(loss).")
-    return float(settle(value))
+    return value.item()  # type: ignore[no-any-return]
 
 
 def _norm(gradient: Any) -> float:

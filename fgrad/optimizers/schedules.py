@@ -457,7 +457,7 @@ class ReduceOnPlateau(Schedule):
 
     def update(self, metric: Any) -> float:
         """Take note of a metric, one number, and return the value from now on."""
-        metric = float(metric)
+        metric = metric.item() if type(metric) in BOXES else float(metric)
         if self._improves(metric):
             self._best, self._waited = metric, 0
         else:

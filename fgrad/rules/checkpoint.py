@@ -20,7 +20,6 @@ from fgrad.rules.closures import Given, Uses, copied, followers, give, given_now
 from fgrad.rules.randomness import RandomStates
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule, settled, tangents_of, traces_of_variables
 from fgrad.transforms.calls import Transformed, name_of
-from fgrad.transforms.cuts import warn_of_math
 from fgrad.transforms.reverse import vjp
 from fgrad.transforms.running import is_number
 
@@ -153,11 +152,7 @@ class _Segment:
             return vjp(again, *inputs)[1](list(cotangents))  # type: ignore[no-any-return]
 
         def again(*inputs: Any) -> Leaves:
-            results = self._run_again(inputs)
-            trace = max(followers(inputs), key=lambda trace: trace.level, default=None)
-            if trace is not None and trace.exits:
-                warn_of_math(place for how, place in trace.exits if how == "float()")
-            return results
+            return self._run_again(inputs)
 
         def push(tangents: Leaves, variables: Variables) -> Leaves:
             return tangents_of(lambda *inputs: self._run_again(inputs), inputs, tangents)  # type: ignore[no-any-return]

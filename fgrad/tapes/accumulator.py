@@ -22,6 +22,7 @@ from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, leaves_and_nones, tree_map
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.tapes.tape import check_tensors, layer_of, plain_value, put_layer, warn_of_integers, watched_layer_of
+from fgrad.transforms.cuts import warn_of_losses
 from fgrad.transforms.linearization import UnconnectedGradients, check_unconnected, gradient_at_edge
 
 
@@ -154,24 +155,37 @@ class ForwardAccumulator:
             >>> accumulator.jvp(powers)
             {'square': Tensor(6.), 'cube': Tensor(27.)}
         """
-        check_unconnected(unconnected_gradients)
-        if self._trace is None:
-            raise errors.TapeError(
-                "this ForwardAccumulator was never entered: nothing has been computed.\n"
-                "Compute the target inside `with fg.ForwardAccumulator(primals, tangents) as accumulator:`."
-            )
-        check_tensors("target", target)
-        return tree_map(lambda leaf: self._tangent(leaf, unconnected_gradients), target)
+        tangents = tangent_of(self, target, unconnected_gradients)
+        warn_of_losses(_trace(self).losses)
+        return tangents
 
     def _tangent(self, x: Any, unconnected: str) -> Any:
-        assert self._trace is not None
+        trace = _trace(self)
         assert self._watch is not None
         if isinstance(x, Variable):
             tangent: Any = self._watch.chosen.get(x)
         else:
-            layer = watched_layer_of(self._trace, x)
+            layer = watched_layer_of(trace, x)
             tangent = None if layer is None else layer.mark
         return gradient_at_edge(None, plain_value(x), unconnected) if tangent is None else boxed(tangent)
+
+
+def _trace(accumulator: ForwardAccumulator) -> Trace:
+    """Return the trace of an accumulator that has been entered."""
+    assert accumulator._trace is not None
+    return accumulator._trace
+
+
+def tangent_of(accumulator: ForwardAccumulator, target: Any, unconnected: str) -> Any:
+    """Return what `ForwardAccumulator.jvp` does, without its warnings."""
+    check_unconnected(unconnected)
+    if accumulator._trace is None:
+        raise errors.TapeError(
+            "this ForwardAccumulator was never entered: nothing has been computed.\n"
+            "Compute the target inside `with fg.ForwardAccumulator(primals, tangents) as accumulator:`."
+        )
+    check_tensors("target", target)
+    return tree_map(lambda leaf: accumulator._tangent(leaf, unconnected), target)
 
 
 def _release(trace: Trace, watch: VariableWatch, tangents: dict[int, tuple[Any, Any]]) -> None:

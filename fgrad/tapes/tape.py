@@ -22,7 +22,8 @@ from fgrad.core.trace import Trace, attention, running, stood_in, tell_of_copy
 from fgrad.core.tree import flatten, leaves_and_nones, paths, tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.transforms.batch import vmap
-from fgrad.transforms.cuts import Outline, name_of_source, outline_if_cut, warn_of_cuts
+from fgrad.transforms.calls import one_call
+from fgrad.transforms.cuts import Outline, name_of_source, outline_if_cut, warn_of_cuts, warn_of_losses
 from fgrad.transforms.jacobians import unit_directions
 from fgrad.transforms.linearization import (
     UnconnectedGradients,
@@ -194,6 +195,7 @@ class GradientTape:
         gradients = gradient_of(self, target, sources, output_gradients, unconnected_gradients)
         if unconnected_gradients == UnconnectedGradients.NONE:
             warn_of_none(self)
+        warn_of_losses(_trace(self).losses)
         return gradients
 
     def _taken_record(self) -> list[Entry]:
@@ -295,6 +297,7 @@ class GradientTape:
         def pull(seed: Any) -> Any:
             return [_pulled(self, record.copy(), seeded(self, [target], [seed]), sources, unconnected, True)]
 
+        warn_of_losses(_trace(self).losses)
         return vmap(pull)(seeds)[0]
 
     def stop_recording(self) -> contextlib.AbstractContextManager[None]:
@@ -519,7 +522,8 @@ def _pulled(
     stop_keys = {key for key in (key_of(tape, x) for x in stop) if key is not None}
     guarded = guarded and any(map(may_hold_zeros, cotangents.values()))
     tape._outline, tape._targets = outline_if_cut(_trace(tape), record), set(cotangents)
-    cotangents = pull_back(record, cotangents, keep, stop_keys, guarded)
+    with one_call():
+        cotangents = pull_back(record, cotangents, keep, stop_keys, guarded)
     if tape._outline is not None:
         known = [(i, key) for i, key in enumerate(keys) if key is not None and key not in cotangents]
         names = [name_of_source(*pair) for pair in zip(leaves, paths(sources), strict=True)] if known else []
@@ -623,6 +627,7 @@ def gradients_on(
     seeds = match_seeds(grad_ys, ys, "grad_ys")
     record = record_of(tape)
     cotangents = seeded(tape, ys, seeds)
+    warn_of_losses(_trace(tape).losses)
     result = _pulled(tape, record, cotangents, xs, unconnected_gradients, grad_ys is not None, stop_gradients)
     return result  # type: ignore[no-any-return]
 

@@ -2,16 +2,18 @@
 
 select(...)         from names and positions to places in a call
 Transformed         the function that a transform returns: wrapped, picklable, also a method
+one_call()          a block that is one call of a transform to those who warn
 decorator(...)      lets a transform be used as `@transform` and as `@transform(option=...)`
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,11 +44,11 @@ class Transformed:
             # From Python 3.13 on a classmethod passes the class, and does not ask `__get__`.
             return self.__get__(args[0], type(args[0]))(*args[1:], **keywords)
         before = running.call
-        running.call = self, before
+        running.call = self, before, set() if before is None else before[2]
         try:
             return self._run(self._function, args, keywords, **self._options)
         except Exception as error:
-            if before is None:  # the outermost transform: what the user sees
+            if before is None or before[0] is None:  # the outermost transform: what the user sees
                 error.__traceback__ = without_library(error.__traceback__, isinstance(error, errors.FgradError))
             raise
         finally:
@@ -82,6 +84,17 @@ class Transformed:
 
     def __repr__(self) -> str:
         return f"<{self.transform} of {self._function!r}>"
+
+
+@contextlib.contextmanager
+def one_call() -> Iterator[None]:
+    """Let what runs in the block, such as a pass over a tape, warn once of a line, as one call of a transform does."""
+    before = running.call
+    running.call = before or (None, None, set())
+    try:
+        yield
+    finally:
+        running.call = before
 
 
 def _instead_of_function(name: str, given: Any) -> str:

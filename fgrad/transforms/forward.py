@@ -12,7 +12,7 @@ from fgrad.core.forward import ForwardTrace
 from fgrad.core.tensor import Tensor, boxed, own_handle, settle
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.transforms.calls import Transformed, name_of
-from fgrad.transforms.cuts import warn_of_math
+from fgrad.transforms.cuts import warn_of_losses
 from fgrad.transforms.linearization import check_detached, differentiable
 from fgrad.transforms.running import check_result, is_number, owned, owned_tree, run, untraced
 
@@ -62,8 +62,7 @@ def _run_jvp(
     check_result(function, result, outputs)
     if not any(_is_of(leaf, trace) for leaf in outputs):
         check_detached(function, trace)
-    if trace.exits:
-        warn_of_math(place for how, place in trace.exits if how == "float()")
+    warn_of_losses(trace.losses)
     given = [*leaves, *tangent_leaves]
     moved = [untraced(boxed(leaf.mark if _is_of(leaf, trace) else np.zeros_like(leaf))) for leaf in outputs]
     value = unflatten(out_treedef, owned([untraced(leaf) for leaf in outputs], given))

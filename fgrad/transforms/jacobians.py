@@ -19,6 +19,7 @@ from fgrad.core.tensor import Tensor
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, select
+from fgrad.transforms.cuts import warn_of_losses
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.linearization import Input, Linearization, UnconnectedGradients, refuse_integers
 from fgrad.transforms.reverse import grad, vjp
@@ -154,6 +155,7 @@ def _run_jacobian(
         found = _by_pushforward(function, args, keywords, places, chunk_size)
     else:
         traced = Linearization(function, args, keywords, places, transform="jacobian")
+        warn_of_losses(traced.losses)
         outputs, inputs = _arrays(traced.result)[0], _arrays([i.tree for i in traced.inputs.values()])[0]
         is_wide = sum(x.size for x in outputs) > sum(x.size for x in inputs)
         if mode == "auto" and is_wide and all(x.dtype.kind == "f" for x in inputs):
@@ -395,6 +397,7 @@ def _run_elementwise_grad(function: Any, args: tuple[Any, ...], keywords: dict[s
     places, keywords = select(function, argnums, args, keywords)
     traced = Linearization(function, args, keywords, places)
     refuse_integers("elementwise_grad", function, traced.inputs)
+    warn_of_losses(traced.losses)
     return traced.gradients(traced.pull(None, "dy"), UnconnectedGradients.ZERO)[0]
 
 

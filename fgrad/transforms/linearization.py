@@ -245,6 +245,7 @@ class Linearization:
         watch: the variables that were read.
         outputs: of each leaf of the result its key and value, or None if it is not connected.
         record: the edges, until a pass has used them up.
+        losses: where the function took plain numbers out of the trace.
 
     Raises:
         NoResultError: the function returned None.
@@ -291,6 +292,7 @@ class Linearization:
         if not any(self.outputs):
             check_detached(function, trace)
         self.record, trace.record = trace.record, []
+        self.losses = trace.losses
         self._used = False
         given = [] if outlives else [primal for each in self.inputs.values() for primal in each.primals]
         self._leaves = [

@@ -58,7 +58,8 @@ def call_users(function: Callable[..., Any], args: Any, keywords: Any) -> Any:
     code = getattr(function, "__code__", None)
     if code is None or is_library(code.co_filename):
         return function(*args, **keywords)
-    before, running.call = running.call, None
+    before = running.call
+    running.call = None if before is None else (None, None, before[2])
     try:
         return function(*args, **keywords)
     finally:
