@@ -52,6 +52,9 @@ class Primitive:
             "the derivative is zero"; `vjps=None` says "nothing flows through here at all".
             Rules are linear in the cotangent and never conjugate: complex conventions are settled
             where a pass begins and ends.
+        parted: in place of `vjps`, of an operation that joins any number of arrays and keeps none of them:
+            `parted(ans, *args, **metadata)` returns the pullback of all, a function of the cotangent of `ans` that
+            returns a list with one for each argument.
         jvp: the forward rule: `jvp(tangents, ans, *args, **metadata)` returns the tangent of `ans`;
             an argument that is constant has the tangent ZERO.
         batch: the batching rule.
@@ -76,6 +79,7 @@ class Primitive:
     vjps: Rules | None = None
     jvp: Rule | None = None
     batch: Rule | None = None
+    parted: Rule | None = None
     broadcasts: bool = False
     scales: bool = False
     masks: bool = False

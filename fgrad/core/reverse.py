@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -156,7 +157,8 @@ class ReverseTrace(Trace):
     ) -> Any:
         """Return the result of an operation as a tensor of this trace, with an edge for each argument it follows."""
         if primitive.vjps is None:
-            return self._left(primitive, args, ans)
+            leave = self._left if primitive.parted is None else self._joined
+            return leave(primitive, args, values, ans, metadata)
         key = next(self._keys)
         if type(ans) is tuple:  # each output leads its cotangent into its place among the others'
             result: Any = tuple(map(self.root, ans))
@@ -185,6 +187,25 @@ class ReverseTrace(Trace):
             argnum += 1  # noqa: SIM113  # enumerate() takes 40 ns more
         if dtype is None:
             self._join(result, key)
+        return result
+
+    def _joined(
+        self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any], ans: Any, metadata: Mapping[str, Any]
+    ) -> Any:
+        """Return the result of joining arrays, with one pullback for all of them."""
+        assert primitive.parted is not None
+        parts = next(self._keys)
+        result = self.root(ans)
+        first = True
+        for place, (arg, value) in enumerate(zip(args, values, strict=True)):
+            if type(arg) is Tensor and arg.tracing is self:
+                form = None if value.dtype is ans.dtype else (value.shape, value.dtype)
+                self.record.append((parts, first, arg.mark, operator.itemgetter(place), form, _PART))
+                first = False
+        pullback = primitive.parted(ans, *values, **metadata)
+        if attention:
+            pullback = recorded(primitive, primitive.name, pullback, values, ans)
+        self.record.append((result.mark, True, parts, pullback, None, primitive))
         return result
 
     def _hold(self, rules: Any, args: Sequence[Any], handed: list[Any]) -> list[Any]:
@@ -233,7 +254,9 @@ class ReverseTrace(Trace):
         self._join(outputs, whole)
         return outputs
 
-    def _left(self, primitive: Primitive, args: Sequence[Any], ans: Any) -> Any:
+    def _left(
+        self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any], ans: Any, metadata: Mapping[str, Any]
+    ) -> Any:
         """Return what nothing flows back through."""
         for arg in args:
             if type(arg) is Tensor and arg.tracing is self:

@@ -260,16 +260,16 @@ class ForEach:
 
 
 def jointly_linear(
-    implementation: Callable[..., Any], rule: Callable[..., Any], *samples: Sample, name: str | None = None
+    implementation: Callable[..., Any], parted: Rule, *samples: Sample, name: str | None = None
 ) -> Primitive:
-    """Declare an operation that is linear in all its arrays at once; its tangent is the operation's."""
+    """Declare an operation that joins arrays; its tangent is the operation's, its cotangent is taken apart."""
 
     def forward(tangents: Sequence[Any], ans: Any, *args: Any, **metadata: Any) -> Any:
         filled = [np.zeros_like(x) if t is ZERO else t for x, t in zip(args, tangents, strict=True)]
         return apply(primitive, filled, metadata)
 
-    primitive = Primitive(name or implementation.__name__, implementation, ForEach(rule), forward, samples=samples)
-    primitive.batch = joining_batch(primitive)
+    primitive = Primitive(name or implementation.__name__, implementation, None, forward, samples=samples)
+    primitive.parted, primitive.batch = parted, joining_batch(primitive)
     return register(primitive)
 
 

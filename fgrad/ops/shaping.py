@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from math import prod as prod_of
 from typing import Any
@@ -232,10 +233,11 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     return view(_broadcast_to, array, {"shape": shape})
 
 
-def _concatenate_rule(argnum: int, ans: Any, *arrays: Any, axis: int) -> Callable[[Any], Any]:
-    start = sum(x.shape[axis] for x in arrays[:argnum])
-    place = (slice(None),) * (axis % ans.ndim) + (slice(start, start + arrays[argnum].shape[axis]),)
-    return lambda ct: ct[place]
+def _concatenate_rule(ans: Any, *arrays: Any, axis: int) -> Callable[[Any], list[Any]]:
+    before = (slice(None),) * (axis % ans.ndim)
+    ends = list(itertools.accumulate(x.shape[axis] for x in arrays))
+    places = [(*before, slice(start, end)) for start, end in zip([0, *ends], ends, strict=False)]
+    return lambda ct: [ct[place] for place in places]
 
 
 _concatenate = jointly_linear(
@@ -288,9 +290,9 @@ def holds_tensors(x: Any) -> bool:
     return type(x) in BOXES
 
 
-def _stack_rule(argnum: int, ans: Any, *arrays: Any, axis: int) -> Callable[[Any], Any]:
-    place = (slice(None),) * (axis % ans.ndim) + (argnum,)
-    return lambda ct: ct[place]
+def _stack_rule(ans: Any, *arrays: Any, axis: int) -> Callable[[Any], list[Any]]:
+    axis %= ans.ndim
+    return lambda ct: list(np.moveaxis(ct, axis, 0) if axis else ct)
 
 
 _stack = jointly_linear(
