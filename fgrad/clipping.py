@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, boxed, settle
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import boxed, settle
 
 
 def _array(x: Any) -> Any:

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fgrad import errors
-from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import BOXES, apply
+from fgrad.core.primitive import BOXES, Primitive
+from fgrad.core.tensor import apply
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.ops.families import Domain, Sample
 from fgrad.transforms.batch import vmap

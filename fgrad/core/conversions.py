@@ -1,9 +1,11 @@
 """When a traced tensor may become a plain number or array, and when its derivative would be lost.
 
 check_number(frame, how, tensor)  raises where an array is to store a number, or SciPy asks for it; notes a `Loss`
+is_collected(tensor, frame)       whether NumPy builds an array of traced numbers
 check_array(rank)                 raises where NumPy or SciPy wants a plain array
 values_alone(rank)                a block in which values are wanted, and a rule gives the derivative
 unwrap(error)                     raises what is under an error of NumPy's
+refuse_objects(error)             raises an error of fgrad's where NumPy cannot work on an array of traced numbers
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ class _Wanted(threading.local):
     """What this thread wants of traced tensors: of those of traces up to this rank, values alone."""
 
     rank = 0
+    collected: tuple[str, int] | None = None  # where an array of traced numbers was built last
 
 
 _wanted = _Wanted()
@@ -95,7 +98,7 @@ def check_number(frame: FrameType, how: str, tensor: Any) -> str:
     if step.kind == "remainder" or not _FORMATTING.isdisjoint(step.names[-1:]):
         return "formatting"  # a remainder of two numbers would be an operation
     function = _function_at(frame, step, how)
-    if places.is_file_of("scipy", frame.f_code.co_filename):
+    if how != "int()" and any(places.is_file_of(name, frame.f_code.co_filename) for name in ("numpy", "scipy")):
         check_array(trace.rank)
     if how != "int()" and function not in _LOOKING:
         _note(frame, function, tensor)
@@ -114,7 +117,7 @@ def _function_at(frame: FrameType, step: places.Step, how: str) -> str:
         ArrayConversionError: it is a type of NumPy's.
     """
     callee = places.called(frame, step) if step.kind == "call" else None
-    if callee is np.float64 or callee is np.complex128:
+    if callee in _OF_FLOATS:
         raise errors.ArrayConversionError(errors.users_line(), _use(frame))
     if callee is float or callee is complex:
         return str(callee.__name__)
@@ -137,6 +140,58 @@ def _note(frame: FrameType, function: str, tensor: Any) -> None:
     if not any(trace.is_map or trace.is_program for trace in traces):  # which have no number to give
         for trace in traces:
             trace.losses.setdefault(key, loss)
+
+
+def is_collected(tensor: Any, frame: FrameType) -> bool:
+    """Return whether NumPy asks a traced tensor for its array in order to build an array of what it is given.
+
+    Where there is no such array, it takes the numbers themselves, as objects, each of them with its derivative.
+
+    Args:
+        tensor: a Tensor that a running trace follows.
+        frame: what has called NumPy.
+    """
+    trace = tensor.tracing.renewed(tensor).tracing
+    if trace.rank <= _wanted.rank or tensor.size > _MANY:
+        return False
+    if not (trace.is_map or trace.is_program or tensor.dtype.kind in "fc"):
+        return False  # truth values and integers are plain to NumPy
+    if not places.is_file_of("numpy", frame.f_code.co_filename):
+        if places.is_library(frame.f_code.co_filename):
+            return False
+        step = places.step_at(frame)
+        if step.kind != "other" and not (step.kind == "call" and _is_of_numpy(frame, step)):
+            return False
+    _wanted.collected = errors.users_place()
+    return True
+
+
+def _is_of_numpy(frame: FrameType, step: places.Step) -> bool:
+    """Return whether a call is one of a function of NumPy that builds an array of its arguments."""
+    callee = places.called(frame, step)
+    if callee in _COLLECTING:
+        return True
+    return callee is None and not _NAMES_OF_COLLECTING.isdisjoint((*step.names[-1:], *step.mentions))
+
+
+def refuse_objects(error: BaseException) -> None:
+    """Raise an error of fgrad's in place of one by which NumPy refuses an array of traced numbers."""
+    reason = str(error)
+    if _wanted.collected is None or not isinstance(error, TypeError) or isinstance(error, errors.FgradError):
+        return
+    built, _wanted.collected = errors.line_at(_wanted.collected), None
+    if any(words in reason for words in _WORDS_OF_OBJECTS) and not _is_raised_by_user(error):
+        raise errors.ObjectArrayError(reason, _line_of(error), built).with_traceback(error.__traceback__) from None
+
+
+def _line_of(error: BaseException) -> str:
+    """Return the innermost line of the user's that an error has come through."""
+    place, traceback = errors.users_place(), error.__traceback__
+    while traceback is not None:
+        if not places.is_library(traceback.tb_frame.f_code.co_filename):
+            place = traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
+        traceback = traceback.tb_next
+    return errors.line_at(place)
 
 
 def check_array(rank: int) -> None:
@@ -171,9 +226,13 @@ def unwrap(error: BaseException) -> None:
 
 def _is_raised_in_python(error: BaseException) -> bool:
     """Return whether a `raise` of the user's has raised an error, and not NumPy: in Python, or in C."""
+    return error.__traceback__ is None or _is_raised_by_user(error)
+
+
+def _is_raised_by_user(error: BaseException) -> bool:
     traceback = error.__traceback__
     if traceback is None:
-        return True
+        return False
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
     if places.is_file_of("numpy", traceback.tb_frame.f_code.co_filename):
@@ -202,6 +261,7 @@ def _public_name(frame: FrameType) -> str:
 
 
 _BUILT_IN = type(math.sin)
+_OF_FLOATS = {np.float64, np.complex128, np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray}
 _OF_MATH: dict[Any, str] = {
     function: f"{module.__name__}.{name}"
     for module in (math, cmath)
@@ -211,7 +271,12 @@ _OF_MATH: dict[Any, str] = {
 _NAMES_OF_MATH = set(_OF_MATH.values())
 _LOOKING = {name for name in _NAMES_OF_MATH if name.partition(".")[2].startswith("is")}
 _FORMATTING = {"dragon4_positional", "dragon4_scientific"}  # NumPy's
-_STORING = {"fill", "fromiter", "setitem", "__setitem__"}
+_STORING = {"fill", "fromiter", "setitem", "__setitem__", "astype"}
+_MANY = 10_000
+"""Elements above which it would take long to make an object of each."""
+_COLLECTING = {np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.dot, np.inner, np.where}
+_NAMES_OF_COLLECTING = {function.__name__ for function in _COLLECTING}
+_WORDS_OF_OBJECTS = ("object", "dtype('O')", "not supported for the input types", "loop of ufunc")
 
 
 def _use(frame: FrameType) -> str:

@@ -3,6 +3,8 @@
     as_leaf(x)        what a transform sees in place of a column among its arguments
     defers_to(x)      whether an operand of another kind decides what an operator means
     as_operand(x)     what an operation sees in place of a column that a tensor is combined with
+    as_array(x)       something with a shape and a dtype, in place of a list or number
+    collected(x)      one tensor, in place of an array of traced numbers
 
 Without this, `tensor * series` would be a tensor around a Series, whose `[0]` looks for the label 0.
 """
@@ -15,9 +17,13 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS
 
-OPERANDS: set[type] = {np.ndarray, float, int}
-"""Types that operations take as they are; the others are looked at once."""
+OPERANDS: set[type] = {float, int}
+"""Types that operations take as they are, as they do arrays of numbers; the others are looked at once."""
+
+OBJECT = np.dtype(object)
+"""The dtype of arrays of traced numbers, as `np.array([x, y])` makes them."""
 
 
 def defers_to(x: Any) -> bool:
@@ -45,6 +51,9 @@ def as_operand(x: Any) -> Any:
             f"\n  at {errors.users_line()}\n"
             "Use a plain array, np.asarray(x), or for a masked array x.filled(0) and the mask for np.where."
         )
+    if type(x) is np.ndarray:
+        x = collected(x)
+        return x.astype(float) if type(x) is np.ndarray and x.dtype is OBJECT else x  # numbers of other kinds
     if isinstance(x, Rational) and not isinstance(x, (int, np.integer)):
         return float(x)  # a Fraction: NumPy would make an array of Python's numbers
     if not defers_to(x):
@@ -52,9 +61,39 @@ def as_operand(x: Any) -> Any:
     return x
 
 
-def as_leaf(x: Any) -> Any:
-    """Return a leaf of a container; a column of numbers as an array, all else as it is."""
-    if not hasattr(type(x), "to_numpy"):
+def is_of_objects(x: Any) -> bool:
+    """Return whether `x` is an array of objects, such as one of traced numbers."""
+    return type(x) is np.ndarray and x.dtype is OBJECT
+
+
+def collected(x: Any) -> Any:
+    """Return one tensor in place of an array of objects that has tensors among them, and all else as it is."""
+    if not is_of_objects(x) or not holds_tensors(elements := x.ravel().tolist()):
         return x
+    whole = FUNCTIONS[np.stack](elements)
+    return FUNCTIONS[np.reshape](whole, (*x.shape, *whole.shape[1:]))
+
+
+def holds_tensors(x: Any) -> bool:
+    """Return whether nested lists have a tensor among their elements, or an array of traced numbers."""
+    if isinstance(x, (list, tuple)):
+        return any(map(holds_tensors, x))
+    return type(x) in BOXES or (is_of_objects(x) and holds_tensors(x.ravel().tolist()))
+
+
+def as_array(x: Any, dtype: Any = None) -> Any:
+    """Return `x` as something with a shape; nested lists with tensors inside are stacked."""
+    if type(x) not in BOXES:
+        if type(x) is np.ndarray:
+            x = collected(x)
+        elif not hasattr(x, "shape"):
+            x = FUNCTIONS[np.stack](x) if holds_tensors(x) else np.asarray(x)
+    return x if dtype is None or x.dtype == dtype else METHODS["astype"](x, dtype)
+
+
+def as_leaf(x: Any) -> Any:
+    """Return a leaf of a container; a column of numbers as an array, one of traced numbers as a tensor."""
+    if not hasattr(type(x), "to_numpy"):
+        return collected(x)
     array = np.asarray(x.to_numpy())
     return array if array.dtype.kind in "biufc" else x

@@ -36,6 +36,8 @@ PRIMITIVES: dict[str, Primitive] = {}
 UFUNCS: dict[np.ufunc, Primitive] = {}
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}
+BOXES: set[type] = set()
+"""The types of tensors and variables."""
 UFUNC_FORMS: dict[tuple[np.ufunc, str], Callable[..., Any]] = {}
 
 

@@ -24,13 +24,20 @@ import numpy.typing as npt
 
 from fgrad import errors
 from fgrad.core import conversions
-from fgrad.core.operands import OPERANDS, as_operand, defers_to
-from fgrad.core.primitive import FUNCTIONS, METHODS, UFUNCS, Primitive
+from fgrad.core.operands import OBJECT, OPERANDS, as_operand, defers_to
+from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS, UFUNCS, Primitive
 from fgrad.core.trace import UNTRACED, Call, Trace, attention, running, stood_in, tell_of_copy, through_observers
 from fgrad.core.tree import LEAVES, flatten, unflatten
 from fgrad.errors import hints
 
 NOTHING: Mapping[str, Any] = {}
+
+UFUNCS_OF_OBJECTS = {
+    name
+    for name, ufunc in vars(np).items()
+    if isinstance(ufunc, np.ufunc) and any(set(loop) <= set("O->") for loop in ufunc.types)
+}
+"""What NumPy looks up as methods of the elements of an array of objects, such as `sin`."""
 
 _NUMBERS = {"float()", "int()", "complex()", "bool()"}
 
@@ -52,7 +59,7 @@ def apply(
     top_level = 0
     for arg in args:
         if (kind := type(arg)) is not Tensor:
-            if kind in OPERANDS:
+            if kind in OPERANDS or (kind is np.ndarray and arg.dtype is not OBJECT):
                 continue
             if kind not in BOXES:
                 return apply(primitive, [x if type(x) in BOXES else as_operand(x) for x in args], metadata, True)
@@ -150,9 +157,10 @@ def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Tensor], Callable[[An
         nonlocal primitive
         primitive = primitive or UFUNCS[ufunc]
         # With a plain operand there is one trace to ask: the commonest case, in half the time.
-        if type(other) in OPERANDS and type(self) is Tensor and self.tracing.level and not attention:
-            return self.tracing.process(primitive, (self, other), NOTHING)
-        if type(other) not in OPERANDS and type(other) not in BOXES and defers_to(other):
+        if (kind := type(other)) in OPERANDS or (kind is np.ndarray and other.dtype is not OBJECT):
+            if type(self) is Tensor and self.tracing.level and not attention:
+                return self.tracing.process(primitive, (self, other), NOTHING)
+        elif kind not in BOXES and defers_to(other):
             return NotImplemented
         return apply(primitive, (self, other))
 
@@ -260,10 +268,27 @@ class TensorLike:
             return FUNCTIONS[function](*args, **keywords)
         return call_without_rule(function, numpys_name(function), args, keywords)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+    @property
+    def __array__(self) -> Callable[..., npt.NDArray[Any]]:
+        """Make the plain array, or where NumPy collects traced numbers an array of objects."""
+        if not (self.tracing.level and conversions.is_collected(self, sys._getframe(1))):
+            return self._plain_array
+        if self.shape:
+            return self._object_array
+        raise AttributeError("__array__")  # so that NumPy takes the number itself as an object
+
+    def _plain_array(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         value = settle(self)
         array = _read_only(value.tracing.plain_array(value) if type(value) is Tensor else value)
         return array.astype(array.dtype if dtype is None else dtype, copy=bool(copy))
+
+    def _object_array(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if dtype is not None and dtype != OBJECT:
+            return self._plain_array(dtype, copy)
+        flat = self.reshape(-1)
+        array = np.fromiter((flat[i] for i in range(self.size)), OBJECT, self.size).reshape(self.shape)
+        array.flags.writeable = bool(copy)  # what is written into it would not be in the tensor
+        return array
 
     __array_namespace__ = _member("__array_namespace__")
     __dlpack__ = _member("__dlpack__")
@@ -299,6 +324,8 @@ class TensorLike:
 
     def __getattr__(self, name: str) -> Any:
         """Answer for ndarray's less common attributes and methods: by `METHODS`, or for the value alone."""
+        if name in UFUNCS_OF_OBJECTS and not self.shape:
+            return functools.partial(getattr(np, name), self)
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise hints.missing_attribute(self, name)
         member, value = getattr(np.ndarray, name), settle(self)
@@ -514,7 +541,7 @@ class Tensor(TensorLike):
         return Tensor, (self.numpy(),)
 
 
-BOXES: set[type] = {Tensor}
+BOXES.add(Tensor)
 LEAVES.add(Tensor)
 
 new_tensor = functools.partial(object.__new__, Tensor)

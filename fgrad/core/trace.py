@@ -115,6 +115,7 @@ class Trace:
         self.level = 0
         if error is not None:
             conversions.unwrap(error)
+            conversions.refuse_objects(error)
 
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         """Unbox what this trace has boxed, run the primitive on what is inside, box the result."""

@@ -15,23 +15,28 @@ from typing import Any
 import numpy as np
 import optree
 
-from fgrad.core.operands import as_leaf
+from fgrad.core.operands import as_leaf, collected
 
 NAMESPACE = "fgrad"
 
-LEAVES: set[type] = {np.ndarray, float, int}
-"""Types that are leaves for certain, so that the commonest trees need no look inside."""
+LEAVES: set[type] = {float, int}
+"""Types that are leaves for certain, and taken as they are, so that the commonest trees need no look inside."""
 
 _NUMBER: Any = 0.0
 _LEAF = optree.tree_structure(_NUMBER)
 
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:
-    """Return the leaves of a tree, in order, and its structure; columns of numbers are arrays."""
+    """Return the leaves of a tree, in order, and its structure.
+
+    Columns of numbers are arrays, and arrays of traced numbers are tensors.
+    """
     if type(tree) in LEAVES:
         return [tree], _LEAF
+    if type(tree) is np.ndarray:
+        return [collected(tree)], _LEAF
     leaves, treedef = optree.tree_flatten(tree, namespace=NAMESPACE)
-    return (leaves if LEAVES.issuperset(map(type, leaves)) else [as_leaf(leaf) for leaf in leaves]), treedef
+    return [leaf if type(leaf) in LEAVES else as_leaf(leaf) for leaf in leaves], treedef
 
 
 def leaves_and_nones(tree: Any) -> list[Any]:

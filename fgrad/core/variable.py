@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fgrad import errors
+from fgrad.core.primitive import BOXES
 from fgrad.core.reverse import ReverseTrace
-from fgrad.core.tensor import BOXES, Tensor, TensorLike, box, boxed
+from fgrad.core.tensor import Tensor, TensorLike, box, boxed
 from fgrad.core.trace import UNTRACED
 
 _creation = itertools.count()

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import BOXES, box
+from fgrad.core.primitive import BOXES, Primitive
+from fgrad.core.tensor import box
 from fgrad.core.trace import UNTRACED
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.debugging.explain import explain

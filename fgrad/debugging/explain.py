@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from fgrad import errors
-from fgrad.core.tensor import ABOVE, BOXES, Tensor, box
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import ABOVE, Tensor, box
 from fgrad.core.trace import UNTRACED, Trace
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.core.variable import Variable

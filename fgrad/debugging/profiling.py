@@ -22,10 +22,10 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
-from fgrad.core.primitive import Primitive
+from fgrad.core.primitive import BOXES, Primitive
 from fgrad.core.reverse import Edge
 from fgrad.core.snapshots import Checked
-from fgrad.core.tensor import BOXES, Tensor
+from fgrad.core.tensor import Tensor
 from fgrad.core.trace import Observer, observed_by
 from fgrad.core.tree import tree_leaves
 from fgrad.debugging.reports import escaped

@@ -72,6 +72,34 @@ class ArrayConversionError(FgradError, TypeError):
         )
 
 
+class ObjectArrayError(ArrayConversionError):
+    """A function cannot work on an array that was built of traced numbers, and is an array of objects to NumPy.
+
+    The mistake:
+
+        >>> import numpy as np, fgrad as fg
+        >>> def inverse(x):
+        ...     return np.sum(np.linalg.inv(np.array([[x, 1.0], [0.0, x]])))
+        >>> fg.grad(inverse)(2.0)
+        Traceback (most recent call last):
+        fgrad.errors.ObjectArrayError: ...
+
+    Build one tensor, by `fgrad.numpy.array` or by `np.stack` of rows:
+
+        >>> import fgrad.numpy as fnp
+        >>> fg.grad(lambda x: np.sum(np.linalg.inv(fnp.array([[x, 1.0], [0.0, x]]))))(2.0)
+        Tensor(-0.25)
+    """
+
+    def __init__(self, reason: str, line: str, built: str) -> None:
+        FgradError.__init__(
+            self,
+            f"This works on floating-point numbers alone, and not on an array of traced numbers ({reason}).\n"
+            f"  at {line}\n  it was built at {built}\n"
+            "np.array([x, y]):  write fgrad.numpy.array([x, y]) (also fg.stack([x, y])), which makes one tensor.",
+        )
+
+
 _ARRAY_REMEDIES = (
     (r"\barray\(", "np.array([x, y]): write np.stack([x, y]) (also fg.stack, fgrad.numpy.array)."),
     (

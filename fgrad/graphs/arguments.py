@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, Tensor, box, settle
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor, box, settle
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.graphs.equations import Name, kind_of

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as _numpy
 
-from fgrad.core.primitive import FUNCTIONS, UFUNCS
-from fgrad.core.tensor import BOXES, apply
+from fgrad.core.primitive import BOXES, FUNCTIONS, UFUNCS
+from fgrad.core.tensor import apply
 from fgrad.core.tree import flatten
 from fgrad.ops.creation import CONSTRUCTORS
 

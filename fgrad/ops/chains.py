@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.operands import as_array
 from fgrad.core.tensor import boxed
 from fgrad.ops.families import answers
 from fgrad.ops.matrices import as_matrices, conjugated
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import answers_traced, no_out
 
 

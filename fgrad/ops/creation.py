@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.primitive import FUNCTIONS
-from fgrad.core.tensor import BOXES, Tensor, boxed
+from fgrad.core.operands import as_array, holds_tensors
+from fgrad.core.primitive import BOXES, FUNCTIONS
+from fgrad.core.tensor import Tensor, boxed
 from fgrad.ops.elementwise import astype
 from fgrad.ops.elementwise import copy as copy_of
 from fgrad.ops.families import answers, plain_axis
 from fgrad.ops.indexing import values_of
-from fgrad.ops.shaping import as_array, broadcast_to, holds_tensors, promoted, stack
+from fgrad.ops.shaping import broadcast_to, promoted, stack
 
 
 def _like(function: Any) -> Callable[..., Any]:

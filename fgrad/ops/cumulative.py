@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.operands import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped, reduction_batch
 from fgrad.ops.families import answers, linear, plain_axis, register, sample, scale
 from fgrad.ops.indexing import written
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import answers_traced
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.operands import as_array
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.tensor import Tensor, apply, boxed, own_handle, settle
 from fgrad.core.views import layout, view
@@ -27,7 +28,7 @@ from fgrad.ops.families import (
     sample,
 )
 from fgrad.ops.indexing import values_of, written
-from fgrad.ops.shaping import as_array, promoted
+from fgrad.ops.shaping import promoted
 
 
 def _negate(ct: Any) -> Any:

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.primitive import ZERO, Primitive
-from fgrad.core.tensor import BOXES, apply
+from fgrad.core.operands import as_array
+from fgrad.core.primitive import BOXES, ZERO, Primitive
+from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned, ndim_of
 from fgrad.ops.families import plain_axis, register, sample
 from fgrad.ops.matrices import (
@@ -33,7 +34,6 @@ from fgrad.ops.matrices import (
     stacked_batch,
     transposed,
 )
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import answers_traced, example_of
 
 # Solving

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.operands import as_array
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped
 from fgrad.ops.families import register, sample
 from fgrad.ops.indexing import getitem, values_of
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import answers_traced, example_of
 
 

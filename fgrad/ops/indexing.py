@@ -13,9 +13,10 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.gathering import Gathered, finished
-from fgrad.core.primitive import METHODS, UFUNCS, ZERO, Primitive, Rule
+from fgrad.core.operands import as_array, is_of_objects
+from fgrad.core.primitive import BOXES, METHODS, UFUNCS, ZERO, Primitive, Rule
 from fgrad.core.reverse import conform
-from fgrad.core.tensor import BOXES, Tensor, apply, settle
+from fgrad.core.tensor import Tensor, apply, settle
 from fgrad.core.views import Step, apart, layout, now_written, origin, outdate, seen, writing
 from fgrad.ops.batching import aligned, all_mapped, ndim_of
 from fgrad.ops.families import answers, answers_member, register, sample
@@ -445,6 +446,9 @@ def written(name: str, out: Any, result: Any) -> Any:
         return result
     if type(out) is Tensor:
         write(out, ..., result)
+    elif is_of_objects(out):
+        for place in np.ndindex(out.shape):  # of an array of traced numbers
+            out[place] = np.broadcast_to(result, out.shape)[place]
     elif traced(result) and result.dtype.kind in "fc":
         raise errors.InPlaceError(name, errors.users_line())
     else:
@@ -495,7 +499,7 @@ def write(x: Any, key: Any, value: Any) -> None:
     """
     if not x.shape and key is not Ellipsis and not (type(key) is tuple and not key):
         raise TypeError("a tensor of shape () is a number, and does not support item assignment")
-    value = value if type(value) in BOXES else np.asarray(value)
+    value = as_array(value)
     _check_kind(x, value)
     template, arrays = _parted(key)
     root, path = origin(x)
@@ -515,7 +519,7 @@ def write(x: Any, key: Any, value: Any) -> None:
 
 def setitem(x: Any, key: Any, value: Any) -> Any:
     """Return a tensor like `x` with `value` at a key."""
-    value = value if type(value) in BOXES else np.asarray(value)
+    value = as_array(value)
     _check_kind(x, value)
     template, arrays = _parted(key)
     return apply(_replace, (x, value, *arrays), {"template": template})

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.operands import as_array
 from fgrad.core.reverse import conform
 from fgrad.core.tensor import apply
 from fgrad.core.views import seen
@@ -15,7 +16,6 @@ from fgrad.ops.batching import aligned, ndim_of
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import ForEach, answers, multilinear, plain_axis, sample
 from fgrad.ops.indexing import written
-from fgrad.ops.shaping import as_array
 
 
 def _matrix(x: Any, vector_axis: int) -> Any:

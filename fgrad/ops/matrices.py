@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.operands import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned
 from fgrad.ops.families import identity, register, sample
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import example_of
 
 

@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.primitive import METHODS, UFUNC_FORMS, UFUNCS
-from fgrad.core.tensor import ABOVE, BOXES, Tensor, apply, call_without_rule, numpys_name, settle
+from fgrad.core.operands import as_array
+from fgrad.core.primitive import BOXES, METHODS, UFUNC_FORMS, UFUNCS
+from fgrad.core.tensor import ABOVE, Tensor, apply, call_without_rule, numpys_name, settle
 from fgrad.core.views import is_shared
 from fgrad.ops.batching import reduction_batch
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers_member, linear, plain_axis, sample
 from fgrad.ops.indexing import getitem, scatter_add, setitem, traced, values_of, written
 from fgrad.ops.reductions import masked
-from fgrad.ops.shaping import as_array, flattened, unstack
+from fgrad.ops.shaping import flattened, unstack
 
 ASSOCIATIVE = {
     np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logaddexp, np.logaddexp2, np.hypot,

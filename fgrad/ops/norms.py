@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.operands import as_array
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.core.tensor import apply
 from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.ops.families import constant_in_pieces, plain_axis, sample
 from fgrad.ops.inverses import inverse
 from fgrad.ops.matrices import as_matrices, rounding, stacked_batch
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import answers_traced
 
 Axis = Any

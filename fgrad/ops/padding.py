@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.operands import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers
 from fgrad.ops.indexing import scatter_add, setitem, values_of
-from fgrad.ops.shaping import as_array
 
 Widths = tuple[int, int]
 

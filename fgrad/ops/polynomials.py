@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.operands import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.reverse import conform
 from fgrad.core.tensor import apply
@@ -28,7 +29,6 @@ from fgrad.ops.batching import aligned, ndim_of
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import register, sample, scale
 from fgrad.ops.indexing import values_of
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import answers_traced
 
 

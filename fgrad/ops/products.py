@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.operands import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers, answers_form, plain_axis
 from fgrad.ops.rearranging import axis_index
-from fgrad.ops.shaping import as_array, reshape
+from fgrad.ops.shaping import reshape
 
 CORES = {"matmul": (2, 2, 2), "vecdot": (1, 1, 0), "matvec": (2, 1, 1), "vecmat": (1, 2, 1)}
 """How many axes the arguments and the result of NumPy's generalized ufuncs have in themselves."""

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.operands import as_array
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import plain_axis, register, sample
-from fgrad.ops.shaping import as_array
 from fgrad.ops.sorting import along_last, ranked, stable_order
 from fgrad.ops.tracing import answers_traced, example_of
 

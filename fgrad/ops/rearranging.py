@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.operands import as_array
 from fgrad.core.tensor import apply
 from fgrad.core.views import view
 from fgrad.ops.batching import trailing_batch
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers, linear, plain_axis, sample
 from fgrad.ops.indexing import scatter_add, traced, values_of, written
-from fgrad.ops.shaping import as_array, concatenate, reshape, transpose
+from fgrad.ops.shaping import concatenate, reshape, transpose
 
 axis_index = np.lib.array_utils.normalize_axis_index
 axis_indices = np.lib.array_utils.normalize_axis_tuple

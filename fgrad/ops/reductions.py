@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.primitive import METHODS, UFUNC_FORMS, Primitive
-from fgrad.core.tensor import BOXES, apply
+from fgrad.core.operands import as_array
+from fgrad.core.primitive import BOXES, METHODS, UFUNC_FORMS, Primitive
+from fgrad.core.tensor import apply
 from fgrad.ops.batching import index_of_extremum_batch, reduction_batch
 from fgrad.ops.families import answers, constant_in_pieces, elementwise, linear, plain_axis, register, sample, scale
 from fgrad.ops.indexing import written
-from fgrad.ops.shaping import as_array, repeat
+from fgrad.ops.shaping import repeat
 from fgrad.ops.tracing import answers_traced, example_of
 
 Axis = Any

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.operands import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned, elementwise_batch
@@ -20,7 +21,6 @@ from fgrad.ops.elementwise import astype, stop_gradient_of
 from fgrad.ops.families import linear, multilinear, register, sample, scale
 from fgrad.ops.fft import along_axis_batch
 from fgrad.ops.indexing import getitem, scatter_add
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import answers_traced
 
 _POINTS = np.array([-1.0, 0.0, 1.5, 2.0])

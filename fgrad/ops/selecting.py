@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, Tensor, settle
+from fgrad.core.operands import as_array
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor, settle
 from fgrad.core.tree import flatten, unflatten
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers, plain_axis
 from fgrad.ops.indexing import getitem, setitem, traced, values_of, written
 from fgrad.ops.rearranging import axis_index
-from fgrad.ops.shaping import as_array, promoted, reshape, unstack
+from fgrad.ops.shaping import promoted, reshape, unstack
 
 # Choosing
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.primitive import METHODS
+from fgrad.core.operands import as_array
+from fgrad.core.primitive import BOXES, METHODS
 from fgrad.core.reverse import conform
-from fgrad.core.tensor import BOXES, Tensor, apply, settle
+from fgrad.core.tensor import Tensor, apply, settle
 from fgrad.core.views import layout, origin, seen, view
 from fgrad.ops.batching import aligned
 from fgrad.ops.families import answers, jointly_linear, linear, plain_axis, sample
@@ -271,23 +272,9 @@ def _cast_alike(sequence: Any, dtype: Any, casting: Any) -> list[Any]:
     return [METHODS["astype"](x, dtype) for x in arrays]
 
 
-def as_array(x: Any, dtype: Any = None) -> Any:
-    """Return `x` as something with a shape; nested lists with tensors inside are stacked."""
-    if type(x) not in BOXES and not hasattr(x, "shape"):
-        x = stack(x) if holds_tensors(x) else np.asarray(x)
-    return x if dtype is None or x.dtype == dtype else METHODS["astype"](x, dtype)
-
-
 def promoted(x: Any) -> Any:
     """Return what `np.result_type` is told of an argument: a dtype, or a Python number, which adapts to others."""
     return x if type(x) in (int, float, complex) else as_array(x).dtype
-
-
-def holds_tensors(x: Any) -> bool:
-    """Return whether nested lists have a tensor among their elements."""
-    if isinstance(x, (list, tuple)):
-        return any(map(holds_tensors, x))
-    return type(x) in BOXES
 
 
 def _stack_rule(ans: Any, *arrays: Any, axis: int) -> Callable[[Any], list[Any]]:

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.operands import as_array
 from fgrad.core.primitive import FUNCTIONS, METHODS, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped, reduction_batch
 from fgrad.ops.families import constant_in_pieces, register, sample
 from fgrad.ops.indexing import values_of
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import answers_traced, boxed_leaves, example_of
 
 # Orders, which are integers

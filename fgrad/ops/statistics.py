@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.operands import as_array
 from fgrad.core.tensor import Tensor
 from fgrad.ops import reductions
 from fgrad.ops.families import answers, plain_axis
 from fgrad.ops.indexing import written
 from fgrad.ops.quantiles import fitted_weights
 from fgrad.ops.reductions import degrees, divided, root, squared
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import answers_traced, example_of, run
 
 Axis = Any

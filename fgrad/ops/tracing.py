@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.primitive import FUNCTIONS
-from fgrad.core.tensor import BOXES, Tensor, boxed, settle
+from fgrad.core.primitive import BOXES, FUNCTIONS
+from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.core.tree import flatten, unflatten
 from fgrad.ops.indexing import written
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypedDict
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import ABOVE, BOXES, Tensor
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import ABOVE, Tensor
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.core.variable import Variable
 from fgrad.errors.hints import missing_attribute, refuse_keywords

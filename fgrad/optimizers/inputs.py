@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, Tensor, boxed, settle
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.core.tree import flatten, paths
 from fgrad.core.variable import Variable
 

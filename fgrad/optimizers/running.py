@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES
+from fgrad.core.primitive import BOXES
 from fgrad.core.tree import flatten, leaves_and_nones, paths
 from fgrad.core.variable import Variable
 from fgrad.optimizers import inputs

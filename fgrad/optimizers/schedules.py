@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES
+from fgrad.core.primitive import BOXES
 
 
 class Schedule:

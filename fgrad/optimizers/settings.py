@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, Tensor, settle
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor, settle
 from fgrad.optimizers.inputs import refuse_parameters
 from fgrad.optimizers.schedules import Schedule
 

@@ -11,8 +11,9 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.primitive import BOXES
 from fgrad.core.snapshots import LARGE, Checked
-from fgrad.core.tensor import BOXES, Tensor, boxed, settle
+from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.core.trace import running
 from fgrad.core.tree import flatten, unflatten
 from fgrad.ops.tracing import example_of

@@ -16,8 +16,8 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.forward import ForwardTrace
-from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import BOXES, boxed, settle
+from fgrad.core.primitive import BOXES, Primitive
+from fgrad.core.tensor import boxed, settle
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, leaves_and_nones, tree_map
 from fgrad.core.variable import Variable, VariableWatch

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.primitive import ZERO
+from fgrad.core.operands import is_of_objects
+from fgrad.core.primitive import BOXES, ZERO
 from fgrad.core.reverse import Entry, ReverseTrace, pull_back
-from fgrad.core.tensor import BOXES, Tensor, box, boxed, settle
+from fgrad.core.tensor import Tensor, box, boxed, settle
 from fgrad.core.trace import Trace, attention, running, stood_in, tell_of_copy
 from fgrad.core.tree import flatten, leaves_and_nones, paths, tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
@@ -474,6 +475,8 @@ def _instead(what: str, leaf: Any) -> str:
     """Say what was probably forgotten where something is not a tensor."""
     if leaf is None:
         return "\nDid a function forget to return a value?"
+    if is_of_objects(leaf):
+        return "\nMake one tensor of the numbers inside the tape's block: np.stack([x, y]), or fgrad.numpy.array."
     if callable(leaf):
         return "\nCall the function inside the tape's block, and ask for its result."
     if isinstance(leaf, (int, float, complex, np.ndarray, np.generic)):
@@ -543,6 +546,9 @@ def gradient_of(
     """Return what `GradientTape.gradient` does, without its warnings."""
     check_unconnected(unconnected)
     tape._check_usable()
+    if is_of_objects(target) and output_gradients is not None:
+        output_gradients = np.broadcast_to(output_gradients, target.shape).tolist()
+    target = tree_map(lambda leaf: leaf.tolist() if is_of_objects(leaf) else leaf, target)
     check_tensors("target", target)
     check_tensors("sources", sources)
     seeds = match_seeds(output_gradients, target, "output_gradients")

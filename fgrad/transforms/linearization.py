@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.operands import collected
 from fgrad.core.primitive import ZERO
 from fgrad.core.reverse import ReverseTrace, pull_back
 from fgrad.core.tensor import Tensor, boxed, own_handle, settle
@@ -102,7 +103,7 @@ def make_seed(seed: Any, value: Any, what: str) -> Any:
     """
     if seed is None:
         return np.ones_like(value)
-    seed = settle(seed)
+    seed = settle(collected(seed))
     seed = own_handle(seed) if type(seed) is Tensor else np.asarray(seed)
     if seed.dtype.kind == "c" and value.dtype.kind != "c":
         raise errors.SeedError(f"{what} is complex, and the result that it weighs is real ({value.dtype}).")

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, Tensor, box, boxed, own_handle, settle
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor, box, boxed, own_handle, settle
 from fgrad.core.trace import Trace, running
 from fgrad.core.tree import flatten, unflatten
 from fgrad.core.variable import VariableWatch

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, Tensor, boxed
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor, boxed
 from fgrad.core.variable import Variable
 from fgrad.ops.shaping import stack
 

@@ -24,7 +24,8 @@ import numpy as np
 from fgrad import errors
 from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import as_dtype, operands
-from fgrad.core.tensor import BOXES, boxed
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import boxed
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.transforms.reverse import stop_gradient
 

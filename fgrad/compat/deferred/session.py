@@ -17,7 +17,8 @@ from fgrad.compat.deferred.convert import another
 from fgrad.compat.deferred.graph import Graph, GraphTensor, Node, Symbol, default_graph
 from fgrad.compat.deferred.state import GraphVariable, uninitialized
 from fgrad.compat.deferred.symbolic import Derivative
-from fgrad.core.tensor import BOXES, Tensor, boxed
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor, boxed
 from fgrad.core.tree import flatten, leaves_and_nones, unflatten
 from fgrad.core.variable import Variable
 from fgrad.tapes.tape import GradientTape

@@ -31,7 +31,8 @@ from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import convert as convert
 from fgrad.compat.deferred.convert import operands as operands
 from fgrad.compat.deferred.graph import Call, GraphTensor, Symbol, holds_symbol, operation
-from fgrad.core.tensor import BOXES, settle
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import settle
 from fgrad.transforms.reverse import stop_gradient
 
 

@@ -39,7 +39,8 @@ from fgrad.compat.tensorflow.arguments import (
     with_unknown_size,
 )
 from fgrad.compat.tensorflow.missing import missing
-from fgrad.core.tensor import BOXES, boxed
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import boxed
 from fgrad.transforms.reverse import stop_gradient as _stop_gradient
 
 _FLOAT, _INT = np.dtype(np.float32), np.dtype(np.int32)

@@ -28,7 +28,7 @@ from fgrad.compat.deferred.state import GraphVariable, as_symbol
 from fgrad.compat.deferred.symbolic import gradients
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.compat.tensorflow.variables import GraphKeys, Variable, trainable_variables
-from fgrad.core.tensor import BOXES
+from fgrad.core.primitive import BOXES
 from fgrad.optimizers import schedules
 
 

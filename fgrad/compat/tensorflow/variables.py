@@ -16,7 +16,8 @@ from fgrad.compat.deferred.convert import as_dtype, convert
 from fgrad.compat.deferred.graph import default_graph
 from fgrad.compat.deferred.state import GraphVariable
 from fgrad.compat.tensorflow.initializers import GlorotUniform, Zeros
-from fgrad.core.tensor import BOXES, Tensor
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor
 from fgrad.core.variable import Variable as NativeVariable
 
 _unnamed = itertools.count()

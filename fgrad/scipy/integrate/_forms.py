@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.tensor import BOXES, Tensor, boxed, settle
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.ops.creation import array
 from fgrad.rules.closures import followers
 from fgrad.scipy.integrate._users import has_tensors, seen

@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.tensor import BOXES, Tensor, settle
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor, settle
 
 Function = Callable[..., Any]
 

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, Tensor, settle
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor, settle
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.rules.closures import Closure, followers
 from fgrad.rules.closures import values_of as concrete_values_of

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES
+from fgrad.core.primitive import BOXES
 from fgrad.core.tree import flatten
 from fgrad.ops.tracing import boxed_leaves
 from fgrad.scipy.integrate._problem import SCIPYS, Problem

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.integrate
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES
+from fgrad.core.primitive import BOXES
 from fgrad.core.tree import flatten
 from fgrad.ops.tracing import boxed_leaves, example_of
 from fgrad.rules.closures import followers

@@ -22,7 +22,8 @@ import scipy.integrate
 from scipy.special import roots_legendre
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, settle
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import settle
 from fgrad.core.tree import flatten
 from fgrad.ops.tracing import example_of
 from fgrad.rules.closures import followers

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import scipy.interpolate
 
+from fgrad.core.operands import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.indexing import getitem
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import example_of, run
 from fgrad.scipy.interpolate.pieces import Extrapolate, PPoly, by_example, column, examples, interval, points_fit, wide
 from fgrad.scipy.linalg.banded import solve_banded

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.interpolate
 
 from fgrad import errors
+from fgrad.core.operands import as_array
 from fgrad.core.tensor import Tensor, settle
 from fgrad.ops.elementwise import astype
 from fgrad.ops.indexing import getitem
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import example_of, run
 from fgrad.scipy.interpolate.bsplines import basis, make_interp_spline
 from fgrad.scipy.interpolate.cubic import PchipInterpolator, hermite_value, monotone_slopes

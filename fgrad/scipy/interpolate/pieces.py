@@ -18,9 +18,9 @@ import numpy as np
 import scipy.interpolate
 
 from fgrad import errors
+from fgrad.core.operands import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.indexing import getitem
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import example_of, run
 
 Extrapolate = Any

@@ -20,11 +20,11 @@ import numpy as np
 import scipy.linalg
 
 from fgrad import errors
+from fgrad.core.operands import as_array
 from fgrad.core.primitive import PRIMITIVES, Primitive
 from fgrad.core.tensor import apply, settle
 from fgrad.ops.elementwise import astype
 from fgrad.ops.matrices import stacked_batch
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import example_of
 from fgrad.scipy._plain import differentiates
 

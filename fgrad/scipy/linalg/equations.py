@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from fgrad.core.operands import as_array
 from fgrad.core.primitive import PRIMITIVES, ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
@@ -25,7 +26,6 @@ from fgrad.ops.matrices import (
     stacked_batch,
     transposed,
 )
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import example_of
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import (

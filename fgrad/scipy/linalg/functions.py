@@ -23,11 +23,11 @@ import numpy as np
 import scipy.linalg
 
 from fgrad import errors
+from fgrad.core.operands import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
 from fgrad.ops.matrices import stacked_batch, transposed
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import example_of
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import (

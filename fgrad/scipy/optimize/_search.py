@@ -11,7 +11,8 @@ import scipy.optimize
 from scipy.optimize import OptimizeResult
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, boxed, settle
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import boxed, settle
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.ops.tracing import example_of
 from fgrad.rules.closures import followers

@@ -10,7 +10,8 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from fgrad import errors
-from fgrad.core.tensor import BOXES, boxed
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import boxed
 from fgrad.core.tree import flatten, tree_map
 from fgrad.rules.closures import followers
 from fgrad.rules.implicit import solved

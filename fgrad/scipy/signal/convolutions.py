@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import scipy.signal
 
+from fgrad.core.operands import as_array
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import multilinear, sample
 from fgrad.ops.indexing import getitem
 from fgrad.ops.padding import pad
-from fgrad.ops.shaping import as_array
 from fgrad.scipy._plain import differentiates
 
 Sizes = tuple[int, ...]

@@ -21,6 +21,7 @@ import numpy as np
 import scipy.signal
 
 from fgrad import errors
+from fgrad.core.operands import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned
@@ -28,7 +29,6 @@ from fgrad.ops.elementwise import astype
 from fgrad.ops.families import register, sample
 from fgrad.ops.indexing import getitem
 from fgrad.ops.padding import pad
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import example_of
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.signal.convolutions import convolve, window

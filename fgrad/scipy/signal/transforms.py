@@ -10,8 +10,8 @@ import numpy as np
 import scipy.fft
 import scipy.signal
 
+from fgrad.core.operands import as_array
 from fgrad.ops.elementwise import astype
-from fgrad.ops.shaping import as_array
 from fgrad.scipy._plain import differentiates
 
 

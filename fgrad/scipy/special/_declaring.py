@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.primitive import Primitive, Rule
-from fgrad.core.tensor import BOXES, apply
+from fgrad.core.primitive import BOXES, Primitive, Rule
+from fgrad.core.tensor import apply
 from fgrad.ops.families import elementwise, without_closed_form
 
 NOT_SAMPLED: dict[str, str] = {}

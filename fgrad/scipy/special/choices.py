@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from fgrad.core.operands import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.indexing import values_of
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import boxed_leaves, example_of
 from fgrad.scipy._plain import differentiates
 

@@ -11,9 +11,9 @@ import numpy as np
 from scipy import special
 
 from fgrad import errors
+from fgrad.core.operands import as_array
 from fgrad.core.tensor import Tensor
 from fgrad.ops.elementwise import astype
-from fgrad.ops.shaping import as_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import dtype_of
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from fgrad.core.operands import as_array
 from fgrad.ops.elementwise import astype
-from fgrad.ops.shaping import as_array
 from fgrad.scipy.special._several import along_last
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from fgrad.core.operands import as_array
 from fgrad.ops.elementwise import astype
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import example_of
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import by_quadrature, declare

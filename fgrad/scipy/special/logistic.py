@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from fgrad.core.operands import as_array
 from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.ops.reductions import logsumexp as log_of_sum
-from fgrad.ops.shaping import as_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import declare
 

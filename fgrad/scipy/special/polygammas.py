@@ -17,11 +17,11 @@ import numpy as np
 from numpy.polynomial import polynomial
 from scipy import special
 
+from fgrad.core.operands import as_array
 from fgrad.core.tensor import apply
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import without_closed_form
 from fgrad.ops.indexing import written
-from fgrad.ops.shaping import as_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import Helper, declare, dtype_of, helper, refuse, whole_number
 

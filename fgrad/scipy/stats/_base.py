@@ -18,10 +18,10 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.operands import as_array
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import elementwise_batch
-from fgrad.ops.shaping import as_array
 from fgrad.ops.tracing import run
 
 F = TypeVar("F", bound=Callable[..., Any])
