@@ -211,6 +211,19 @@ def rosenbrock(x: Any) -> Any:
     return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
 
 
+def test_rosenbrocks_function_is_that_of_scipy():
+    x = np.array([-1.2, 1.0, 0.7, 1.3])
+    for name in ("rosen", "rosen_der", "rosen_hess"):
+        np.testing.assert_allclose(getattr(optimize, name)(x), getattr(scipy.optimize, name)(x))
+    for name in ("rosen", "rosen_der"):
+        columns = np.stack([x, x[::-1]], axis=1)
+        np.testing.assert_allclose(getattr(optimize, name)(columns), getattr(scipy.optimize, name)(columns))
+    np.testing.assert_allclose(optimize.rosen_hess_prod(x, x[::-1]), scipy.optimize.rosen_hess_prod(x, x[::-1]))
+    np.testing.assert_allclose(fg.grad(optimize.rosen)(x), optimize.rosen_der(x))
+    np.testing.assert_allclose(fg.hessian(optimize.rosen)(x), optimize.rosen_hess(x))
+    np.testing.assert_allclose(fg.hvp(optimize.rosen)(x, x[::-1]), optimize.rosen_hess_prod(x, x[::-1]))
+
+
 class _Counted:
     """Counts the calls of a function on plain arrays: those that SciPy makes for values."""
 
