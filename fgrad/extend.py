@@ -60,10 +60,14 @@ class _NoRules:
         self.name = name
 
     def __getitem__(self, argnum: int) -> Rule:
-        raise errors.MissingRuleError(f"the reverse mode of {self.name}", errors.users_line())
+        raise self._error("reverse", "defvjp", "lambda ans, x: lambda ct: ...")
 
     def __call__(self, *args: Any, **metadata: Any) -> Any:
-        raise errors.MissingRuleError(f"the forward mode of {self.name}", errors.users_line())
+        raise self._error("forward", "defjvp", "lambda t, ans, x: ...")
+
+    def _error(self, mode: str, define: str, rule: str) -> errors.MissingRuleError:
+        instead = f"Define it with fgrad.extend.{define}: {define}({self.name}, {rule}), with a rule for each array."
+        return errors.MissingRuleError(f"the operation {self.name}", errors.users_line(), mode, instead)
 
 
 def register_primitive(implementation: Callable[..., Any], name: str | None = None) -> Operation:

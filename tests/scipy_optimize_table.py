@@ -9,6 +9,7 @@ from coverage_table import Row, real
 import fgrad.scipy.optimize as optimize
 
 A, B, V = np.array(1.7), np.array(0.4), np.array([0.9, 1.6])
+POINT = np.array([-0.4, 0.7, 1.3, 0.2])
 DATA = np.array([2.1, 1.2, 0.8, 0.35])
 TIMES = np.array([0.0, 0.5, 1.1, 2.0])
 
@@ -101,4 +102,8 @@ ROWS: list[Row] = [
         at=(DATA, TIMES + 0.2),
         remark="parameters and their covariance, by the data and their errors",
     ),
+    real("fgrad.scipy.optimize.rosen", optimize.rosen, at=POINT),
+    real("fgrad.scipy.optimize.rosen_der", optimize.rosen_der, at=POINT),
+    real("fgrad.scipy.optimize.rosen_hess", optimize.rosen_hess, at=POINT),
+    real("fgrad.scipy.optimize.rosen_hess_prod", optimize.rosen_hess_prod, at=(POINT, POINT[::-1])),
 ]

@@ -55,10 +55,25 @@ def test_a_function_of_numpy_finds_its_operation():
 @pytest.mark.usefixtures("table")
 def test_a_mode_without_rules_is_refused():
     operation = register_primitive(lambda x: x * 2.0, name="half_defined")
-    with pytest.raises(errors.MissingRuleError, match="the reverse mode of half_defined has no derivative rule"):
+    no_reverse = (
+        r"half_defined has no reverse rule.*\n  at test_extend\.py:\d+: .*\nDefine it with fgrad\.extend\.defvjp"
+    )
+    no_forward = (
+        r"half_defined has no forward rule.*\n  at test_extend\.py:\d+: .*\nDefine it with fgrad\.extend\.defjvp"
+    )
+    with pytest.raises(errors.MissingRuleError, match=no_reverse):
         fg.grad(operation)(1.0)
-    with pytest.raises(errors.MissingRuleError, match="the forward mode of half_defined has no derivative rule"):
+    with pytest.raises(errors.MissingRuleError, match=no_forward):
         fg.jvp(operation, (1.0,), (1.0,))
+    defvjp(operation, lambda ans, x: lambda ct: ct * 2.0)
+    assert fg.grad(operation)(1.0) == 2.0
+    with pytest.raises(errors.MissingRuleError, match=no_forward):
+        fg.jvp(operation, (1.0,), (1.0,))
+    defjvp(operation, lambda t, ans, x: t * 2.0)
+    assert fg.jvp(operation, (1.0,), (1.0,))[1] == 2.0
+    with pytest.warns(errors.LoopWarning, match="no batching rule for half_defined") as caught:
+        assert fg.vmap(operation)(np.ones(2)).tolist() == [2.0, 2.0]
+    assert caught[0].filename == __file__
 
 
 @pytest.mark.usefixtures("table")

@@ -23,9 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.interpolate
 import scipy.linalg
 import scipy.optimize
+import scipy.sparse
 from helpers import plain
 
 import fgrad as fg
@@ -942,6 +945,226 @@ mistake(
     instead="Write fgrad.scipy.linalg.expm",
     mended=right,
     expected=[[1.0, 1.0], [1.0, 1.0]],
+)
+
+
+def wrong():
+    def turned(angle):
+        matrix = np.zeros((2, 2))
+        matrix[0, 0] = matrix[1, 1] = np.cos(angle)
+        return np.sum(matrix)
+
+    return fg.grad(turned)(0.5)
+
+
+def right():
+    def turned(angle):
+        matrix = np.zeros_like(angle, shape=(2, 2))
+        matrix[0, 0] = matrix[1, 1] = np.cos(angle)
+        return np.sum(matrix)
+
+    return fg.grad(turned)(0.5)
+
+
+mistake(
+    "A matrix of traced numbers is filled",
+    wrong,
+    errors.ArrayConversionError,
+    what=("its derivative would be lost", "matrix[0, 0] = matrix[1, 1] = np.cos(angle)"),
+    instead=(
+        "fgrad.numpy.zeros",
+        "np.zeros_like(x, shape=(3, 3))",
+        "np.stack(values)",
+        "np.array([[x, 0.0], [0.0, y]])",
+    ),
+    mended=right,
+    expected=-2.0 * math.sin(0.5),
+)
+
+
+def wrong():
+    return fg.grad(lambda x: np.sum(np.array([1.0, 2.0]) * [x, x**2]))(3.0)
+
+
+def right():
+    return fg.grad(lambda x: np.sum(np.array([1.0, 2.0]) * np.stack([x, x**2])))(3.0)
+
+
+mistake(
+    "An array times a list of tensors",
+    wrong,
+    errors.ArrayConversionError,
+    what=("asked a traced tensor for its plain array", "np.array([1.0, 2.0]) * [x, x**2]"),
+    instead="write array * np.stack([x, y])",
+    mended=right,
+    expected=13.0,
+)
+
+
+def wrong():
+    return fg.grad(lambda x: np.sum(np.r_[x, 1.0] ** 2))(np.array([1.0, 2.0]))
+
+
+def right():
+    return fg.grad(lambda x: np.sum(np.concatenate([x, [1.0]]) ** 2))(np.array([1.0, 2.0]))
+
+
+mistake(
+    "np.r_ of tensors",
+    wrong,
+    errors.ArrayConversionError,
+    what=("its derivative would be lost", "np.r_[x, 1.0]"),
+    instead="write np.concatenate([x, [1.0]])",
+    mended=right,
+    expected=[2.0, 4.0],
+)
+
+
+def wrong():
+    return fg.grad(lambda x: np.sum(np.c_[x, x**2] @ [1.0, 2.0]))(np.array([1.0, 2.0]))
+
+
+def right():
+    return fg.grad(lambda x: np.sum(np.column_stack([x, x**2]) @ [1.0, 2.0]))(np.array([1.0, 2.0]))
+
+
+mistake(
+    "np.c_ of tensors",
+    wrong,
+    errors.ArrayConversionError,
+    what=("its derivative would be lost", "np.c_[x, x**2]"),
+    instead="write np.column_stack([x, y])",
+    mended=right,
+    expected=[5.0, 9.0],
+)
+
+
+def wrong():
+    return fg.grad(lambda stop: stop * np.sum(np.arange(0, stop, 0.5)))(2.0)
+
+
+def right():
+    return fg.grad(lambda stop: stop * np.sum(np.arange(0, stop.item(), 0.5)))(2.0)
+
+
+mistake(
+    "np.arange up to what is differentiated",
+    wrong,
+    errors.ArrayConversionError,
+    what=("its derivative would be lost", "np.arange(0, stop, 0.5)"),
+    instead=("np.arange(0, x.item(), h)", "start + h * np.arange(n)"),
+    mended=right,
+    expected=3.0,
+)
+
+
+def wrong():
+    rng = np.random.default_rng(0)
+    return fg.grad(lambda x: rng.permutation(x) @ [1.0, 2.0, 3.0])(np.zeros(3))
+
+
+def right():
+    rng = np.random.default_rng(0)
+    return fg.grad(lambda x: x[rng.permutation(len(x))] @ [1.0, 2.0, 3.0])(np.zeros(3))
+
+
+mistake(
+    "What is differentiated is shuffled",
+    wrong,
+    errors.ArrayConversionError,
+    what=("its derivative would be lost", "rng.permutation(x)"),
+    instead=("draw places instead of elements", "x[rng.permutation(len(x))]", "x[rng.choice(len(x), n)]"),
+    mended=right,
+    expected=np.argsort(np.random.default_rng(0).permutation(3)) + 1.0,
+)
+
+
+def wrong():
+    return fg.grad(lambda x: pd.Series(x).mean())(np.array([1.0, 2.0]))
+
+
+def right():
+    return pd.Series(fg.grad(lambda x: np.mean(x))(np.array([1.0, 2.0]))).to_numpy()
+
+
+mistake(
+    "A column of traced numbers",
+    wrong,
+    errors.ArrayConversionError,
+    what=("its derivative would be lost", "pd.Series(x)"),
+    instead=("compute with x itself", "pd.Series(y) after the function has ended"),
+    mended=right,
+    expected=[0.5, 0.5],
+)
+
+
+def wrong():
+    matrix = scipy.sparse.csr_array([[1.0, 0.0], [0.0, 2.0]])
+    return fg.grad(lambda x: np.sum(matrix @ x))(np.ones(2))
+
+
+def right():
+    matrix = scipy.sparse.csr_array([[1.0, 0.0], [0.0, 2.0]])
+    c = matrix.tocoo()
+    small = fg.grad(lambda x: np.sum(matrix.toarray() @ x))(np.ones(2))
+    large = fg.grad(lambda x: np.sum(np.bincount(c.row, c.data * x[c.col], c.shape[0])))(np.ones(2))
+    return [small, large]
+
+
+mistake(
+    "A sparse matrix times a tensor",
+    wrong,
+    errors.ScipyCallError,
+    what=("scipy.sparse.csr_array takes plain arrays", "matrix @ x"),
+    instead=("a.toarray() @ x", "np.bincount(c.row, c.data * x[c.col], c.shape[0])"),
+    mended=right,
+    expected=[[1.0, 2.0], [1.0, 2.0]],
+)
+
+
+def wrong():
+    rosen = scipy.optimize.rosen
+    return scipy.optimize.minimize(rosen, [1.5, 1.5], jac=fg.grad(rosen)).x
+
+
+def right():
+    rosen = fgrad.scipy.optimize.rosen
+    return scipy.optimize.minimize(rosen, [1.5, 1.5], jac=fg.grad(rosen), tol=1e-10).x
+
+
+mistake(
+    "SciPy's own function is to be differentiated",
+    wrong,
+    errors.ScipyCallError,
+    what=("scipy.optimize.rosen takes plain arrays", "jac=fg.grad(rosen)"),
+    instead="Write fgrad.scipy.optimize.rosen",
+    mended=right,
+    expected=[1.0, 1.0],
+)
+
+
+def wrong():
+    def lowest(a):
+        return scipy.optimize.minimize(lambda x: (x[0] - a) ** 2, [1.0]).x[0]
+
+    return fg.grad(lowest)(3.0)
+
+
+def right():
+    def lowest(a):
+        return fgrad.scipy.optimize.minimize(lambda x: (x[0] - a) ** 2, [1.0]).x[0]
+
+    return fg.grad(lowest)(3.0)
+
+
+mistake(
+    "SciPy's solver inside the function",
+    wrong,
+    errors.ScipyCallError,
+    what=("scipy.optimize.minimize takes plain arrays", "got from a function of yours"),
+    instead="Write fgrad.scipy.optimize.minimize",
+    mended=right,
+    expected=1.0,
 )
 
 
@@ -2234,6 +2457,31 @@ SLIPS = {
         errors.ArrayConversionError,
         r"fg\.vmap\(f\)",
     ),
+    "a list in an operation": (
+        lambda: fg.grad(lambda x: np.sum(X - [x, x]))(3.0),
+        errors.ArrayConversionError,
+        r"write array \* np\.stack",
+    ),
+    "elements that are drawn": (
+        lambda: fg.grad(lambda x: np.random.default_rng(0).choice(x, 2)[0])(X),
+        errors.ArrayConversionError,
+        r"x\[rng\.choice\(len\(x\), n\)\]",
+    ),
+    "a frame of traced numbers": (
+        lambda: fg.grad(lambda x: pd.DataFrame({"x": x}).sum())(X),
+        errors.ArrayConversionError,
+        r"compute with x itself",
+    ),
+    "an object of SciPy's": (
+        lambda: fg.grad(lambda x: scipy.interpolate.interp1d([0.0, 1.0], [0.0, 1.0])(x))(0.5),
+        errors.ScipyCallError,
+        r"Write fgrad\.scipy\.interpolate\.interp1d",
+    ),
+    "a sparse matrix on the right": (
+        lambda: fg.grad(lambda x: np.sum(x @ scipy.sparse.csr_array([[1.0, 0.0], [0.0, 2.0]])))(X),
+        errors.ScipyCallError,
+        r"scipy\.sparse\.csr_array takes plain arrays(.|\n)*a\.toarray",
+    ),
     "np.full": (
         lambda: fg.grad(lambda x: np.sum(np.full(2, x)))(3.0),
         errors.ArrayConversionError,
@@ -2489,6 +2737,57 @@ def test_copied_averages_go_on_with_the_variables_that_there_are(how):
     again.load_state_dict(again.state_dict(), var_list=[v])
     with again.averaged():
         assert plain(v) == pytest.approx(3.1)
+
+
+# What the messages name, works
+
+
+def test_every_way_to_fill_a_matrix_with_traced_numbers():
+    def filled(empty):
+        def total(x):
+            matrix = empty(x)
+            matrix[0, 0], matrix[1, 2] = np.cos(x), 3.0 * x
+            return np.sum(matrix**2)
+
+        return total
+
+    def stacked(x):
+        return np.sum(np.stack([np.stack([np.cos(x), 0.0, 0.0]), np.stack([0.0, 0.0, 3.0 * x])]) ** 2)
+
+    ways = [
+        stacked,
+        filled(lambda x: np.zeros_like(x, shape=(3, 3))),
+        filled(lambda x: fnp.zeros((3, 3))),
+        filled(lambda x: fnp.empty_like(np.zeros((3, 3))) * 0.0),
+        filled(lambda x: fnp.array([[0.0] * 3] * 3)),
+    ]
+    for way in ways:
+        for derivative in (fg.grad, fg.jacfwd):
+            assert derivative(way)(0.5) == pytest.approx(9.0 - math.sin(1.0))
+
+
+@pytest.mark.filterwarnings("ignore:you are shuffling a 'Tensor' object")
+def test_a_shuffle_moves_the_derivatives_along():
+    def weighed(x):
+        np.random.default_rng(3).shuffle(x)
+        return x @ np.arange(5.0)
+
+    order = np.arange(5)
+    np.random.default_rng(3).shuffle(order)
+    np.testing.assert_array_equal(fg.grad(weighed)(np.ones(5)), np.argsort(order))
+
+
+@pytest.mark.parametrize(
+    ("expression", "remedy"),
+    [("np.ones(2) * [x, x]", r"np\.stack"), ("np.c_[x, x]", "column_stack"), ("np.arange(0.0, x)", r"x\.item\(\)")],
+)
+def test_remedies_of_programs_without_source(expression, remedy):
+    """As after `python -c`: what a program does is read off its instructions."""
+    names = {"np": np}
+    exec(compile(f"def f(x):\n    return np.sum({expression})", "<string>", "exec"), names)
+    with pytest.raises(errors.ArrayConversionError, match=remedy) as caught:
+        fg.grad(names["f"])(2.0)
+    assert len(str(caught.value).splitlines()) == 4
 
 
 # Derivatives of the user's own for SciPy's minimize

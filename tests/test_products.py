@@ -6,6 +6,7 @@ from rows import check_row, identified
 
 import fgrad as fg
 import fgrad.numpy as fnp
+import fgrad.scipy.signal
 from fgrad import errors
 from fgrad.core.tensor import Tensor
 from fgrad.testing import check_grads
@@ -142,3 +143,127 @@ def test_cross_of_vectors_in_the_plane():
 def test_a_path_is_that_of_arrays():
     assert np.einsum_path("ij,jk,kl->il", Tensor(M), N, M)[0] == np.einsum_path("ij,jk,kl->il", M, N, M)[0]
     fg.grad(lambda x: np.sum(np.einsum("ij,jk->ik", x, N, optimize=np.einsum_path("ij,jk->ik", x, N)[0])))(M)
+
+
+# What a mask leaves out
+
+LARGE = np.random.default_rng(7).uniform(0.3, 1.5, (4, 3, 3))
+
+
+def _with_infinities(x):
+    """Return an array with an infinity and a NaN, and the same with finite numbers in their places."""
+    bad = x.copy()
+    bad.flat[0], bad.flat[-1] = np.inf, np.nan
+    return bad, np.where(np.isfinite(bad), bad, 7.0)
+
+
+MASKED = [
+    ("matmul of vectors", np.matmul, V, V),
+    ("matmul with a vector", np.matmul, LARGE[0], V),
+    ("matmul of a vector", lambda a, x: x @ a, LARGE[0], V),
+    ("matmul", np.matmul, LARGE[0], N),
+    ("matmul of many", np.matmul, C, N),
+    ("matmul of many with many", np.matmul, C, D),
+    ("matmul of a vector with many", lambda a, x: x @ a, C, V[:2]),
+    ("dot", np.dot, M, N),
+    ("dot of many axes", np.dot, C, N),
+    ("vdot", np.vdot, V, V[::-1]),
+    ("inner", np.inner, M, C[0]),
+    ("outer", np.outer, V, V),
+    ("vecdot", np.vecdot, M, V),
+    ("tensordot", lambda a, x: np.tensordot(a, x, axes=([1, 2], [1, 0])), C, N),
+    ("einsum", lambda a, x: np.einsum("ij,jk->ik", a, x), M, N),
+    ("einsum of three", lambda a, x: np.einsum("ij,jk,k->i", a, x, V[:2]), M, N),
+    ("einsum of one twice", lambda a, x: np.einsum("ij,j,j->i", a, x, x), M, V),
+    ("einsum with a diagonal", lambda a, x: np.einsum("ij,jj->i", a, x), M, LARGE[0]),
+    ("kron", np.kron, M, V),
+    ("cross", np.cross, LARGE[0], V),
+    ("convolve", np.convolve, np.arange(1.0, 8.0), V),
+    ("convolve with the longer", lambda a, x: np.convolve(x, a, "same"), V, np.arange(1.0, 8.0)),
+    ("correlate", lambda a, x: np.correlate(a, x, "full"), np.arange(1.0, 8.0), V),
+    ("trace of a product", lambda a, x: np.trace(a @ x), M, N),
+    ("multi_dot", lambda a, x: np.linalg.multi_dot([x.T, a, x]), LARGE[0], N),
+    ("matrix power", lambda a, x: np.linalg.matrix_power(x, 2) @ a, LARGE[0], LARGE[1]),
+    ("prod", lambda a, x: np.prod(a * x, axis=1), M, V),
+    ("fourier transforms", lambda a, x: fgrad.scipy.signal.fftconvolve(a, x), np.arange(1.0, 8.0), V),
+]
+MASKED_AS_A_WHOLE = [
+    ("det", lambda a, x: np.linalg.det(a * x)[:, None, None], LARGE[:3], V),
+    ("slogdet", lambda a, x: np.linalg.slogdet(a * x)[1][:, None, None], LARGE[:3], V),
+    ("inv", lambda a, x: np.linalg.inv(a * x), LARGE[:3], V),
+    ("solve", lambda a, x: np.linalg.solve(a, x[:, None]), LARGE[:3], V),
+    ("solve for both", lambda a, x: np.linalg.solve(a * x, x[:, None]), LARGE[:3], V),
+    ("cholesky", lambda a, x: np.linalg.cholesky(a * x[0] + 5.0 * np.eye(3)), LARGE[:3], V),
+]
+MASKED_CASES = [
+    *(pytest.param(*row[1:], (), id=row[0]) for row in MASKED),
+    *(pytest.param(*row[1:], (-2, -1), id=row[0]) for row in MASKED_AS_A_WHOLE),
+]
+
+
+@pytest.mark.parametrize(("function", "a", "x", "axes"), MASKED_CASES)
+@np.errstate(all="ignore")
+def test_what_a_mask_leaves_out_contributes_nothing(function, a, x, axes):
+    """Infinities that are used nowhere might as well be other numbers: in both modes, twice, and example by example."""
+    bad, finite = _with_infinities(a)
+    is_used = np.all(np.isfinite(bad), axis=axes, keepdims=True) if axes else np.isfinite(function(bad, x))
+
+    def loss(a, x):
+        return np.sum(np.where(is_used, function(a, x) ** 2, 0.0))
+
+    def weighed(a, x):
+        return np.sum(fg.grad(loss, argnums=1)(a, x) * np.cos(np.arange(x.size)).reshape(x.shape))
+
+    for order in (loss, weighed):
+        expected = fg.grad(order, argnums=(0, 1))(finite, x)
+        for mode in (fg.grad, fg.jacfwd):
+            found = mode(order, argnums=(0, 1))(bad, x)
+            for each, wanted in zip(found, expected, strict=True):
+                np.testing.assert_allclose(each, wanted, rtol=1e-9, atol=1e-9)
+        of_both = fg.vmap(fg.grad(order, argnums=1), in_axes=(0, None))(np.stack([finite, bad]), x)
+        np.testing.assert_allclose(of_both, np.stack([expected[1]] * 2), rtol=1e-9, atol=1e-9)
+
+
+@np.errstate(all="ignore")
+def test_an_infinity_that_a_product_uses_stays():
+    weights = np.array([[np.inf, 1.0], [2.0, 3.0], [-np.inf, 4.0]])
+
+    def of_rows(*rows):
+        return lambda x: np.sum(np.where(np.isin([0, 1, 2], rows), weights @ x, 0.0))
+
+    for gradient in (fg.grad, fg.jacfwd):
+        np.testing.assert_array_equal(gradient(of_rows(0, 1))(np.ones(2)), [np.inf, 4.0])
+        np.testing.assert_array_equal(gradient(of_rows(1, 2))(np.ones(2)), [-np.inf, 7.0])
+        np.testing.assert_array_equal(gradient(of_rows(0, 2))(np.ones(2)), [np.nan, 5.0])
+        np.testing.assert_array_equal(gradient(of_rows(1))(np.ones(2)), [2.0, 3.0])
+        np.testing.assert_array_equal(gradient(lambda x: weights[0] @ x)(np.ones(2)), [np.inf, 1.0])
+    roots = fg.grad(lambda x: np.ones(2) @ np.where([True, False], np.sqrt(x), 0.0))(np.zeros(2))
+    np.testing.assert_array_equal(roots, [np.inf, 0.0])
+    complex_ones = fg.grad(lambda x: np.sum(np.where([False, True], np.real((weights[:2] * 1j) @ (1j * x)), 0.0)))
+    np.testing.assert_array_equal(complex_ones(np.ones(2)), [-2.0, -3.0])
+
+
+def _rotation(vector):
+    """Return the matrix that turns by a vector: Rodrigues' formula, and its series next to 0."""
+    angle = np.linalg.norm(vector)
+
+    def crossing(v):
+        turns = np.zeros((3, 3, 3))
+        turns[[2, 0, 1], [1, 2, 0], [0, 1, 2]], turns[[1, 2, 0], [2, 0, 1], [0, 1, 2]] = 1.0, -1.0
+        return turns @ v
+
+    k, w = crossing(vector / angle), crossing(vector)
+    formula = np.eye(3) + np.sin(angle) * k + (1 - np.cos(angle)) * k @ k
+    return np.where(angle > 0, formula, np.eye(3) + w + w @ w / 2)
+
+
+@np.errstate(all="ignore")
+def test_a_rotation_by_nothing():
+    def loss(vector):
+        return np.array([1.0, -2.0, 0.5]) @ _rotation(vector) @ np.array([1.0, 2.0, 3.0])
+
+    near, at = np.full(3, 1e-4), np.zeros(3)
+    for derivative in (fg.grad, fg.jacfwd, fg.hessian):
+        np.testing.assert_allclose(derivative(loss)(at), derivative(loss)(near), atol=1e-2)
+        both = fg.vmap(derivative(loss))(np.stack([at, near]))
+        np.testing.assert_allclose(both, np.stack([derivative(loss)(at), derivative(loss)(near)]), atol=1e-6)

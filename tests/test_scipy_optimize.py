@@ -211,6 +211,19 @@ def rosenbrock(x: Any) -> Any:
     return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
 
 
+def test_rosenbrocks_function_is_that_of_scipy():
+    x = np.array([-1.2, 1.0, 0.7, 1.3])
+    for name in ("rosen", "rosen_der", "rosen_hess"):
+        np.testing.assert_allclose(getattr(optimize, name)(x), getattr(scipy.optimize, name)(x))
+    for name in ("rosen", "rosen_der"):
+        columns = np.stack([x, x[::-1]], axis=1)
+        np.testing.assert_allclose(getattr(optimize, name)(columns), getattr(scipy.optimize, name)(columns))
+    np.testing.assert_allclose(optimize.rosen_hess_prod(x, x[::-1]), scipy.optimize.rosen_hess_prod(x, x[::-1]))
+    np.testing.assert_allclose(fg.grad(optimize.rosen)(x), optimize.rosen_der(x))
+    np.testing.assert_allclose(fg.hessian(optimize.rosen)(x), optimize.rosen_hess(x))
+    np.testing.assert_allclose(fg.hvp(optimize.rosen)(x, x[::-1]), optimize.rosen_hess_prod(x, x[::-1]))
+
+
 class _Counted:
     """Counts the calls of a function on plain arrays: those that SciPy makes for values."""
 
@@ -671,7 +684,8 @@ def test_every_fit_of_a_batch_has_its_own_covariance_and_report():
         alone, covariance, info, message, flag = optimize.curve_fit(decaying, STEPS, y, full_output=True)
         np.testing.assert_allclose(found[i], alone, rtol=1e-9)
         np.testing.assert_allclose(covariances[i], covariance, rtol=1e-7)
-        assert (infos[i]["nfev"], messages[i], flags[i]) == (info["nfev"], message, flag)
+        np.testing.assert_allclose(infos["fjac"].value[i], info["fjac"])
+        assert (infos["nfev"][i], messages[i], flags[i]) == (info["nfev"], message, flag)
 
 
 def test_a_batch_with_a_covariance_that_cannot_be_estimated_raises():
@@ -742,7 +756,7 @@ def test_minima_of_one_number_in_a_batch_have_their_own_values():
     fg.vmap(lambda a: reports.append(found(a)) or a)(np.array([1.0, 2.0]))
     assert reports[0].success
     assert len(reports[0].message) == 2
-    assert "nfev" not in reports[0]
+    assert reports[0].nfev == [found(1.0).nfev, found(2.0).nfev]
 
 
 # Errors
@@ -933,3 +947,114 @@ def test_a_solver_of_scipy_is_not_handed_half_a_derivative(solve):
 
     with pytest.raises(errors.ArrayConversionError, match="its derivative would be lost"):
         solve(residuals)
+
+
+# What is in a result besides the solution
+
+
+def _powers(a: Any) -> Any:
+    return optimize.brentq(lambda x: x**3 - a, 0.0, 9.0, full_output=True)
+
+
+PARTS = {
+    "the root of brentq": lambda library, a: library.brentq(lambda x: x**3 - a, 0.0, 9.0, full_output=True)[1].root,
+    "the root of newton": lambda library, a: (
+        library.newton(lambda x: x**3 - a, 1.5, tol=1e-13, full_output=True)[1].root
+    ),
+    "the root of root_scalar": lambda library, a: (
+        library.root_scalar(lambda x: x**3 - a, bracket=(0.0, 9.0), xtol=1e-13).root
+    ),
+    "fun of root": lambda library, a: library.root(lambda x: x**3 - a * x, [1.0], tol=1e-13).fun,
+    "jac of least_squares": lambda library, a: (
+        library.least_squares(lambda p: np.exp(-p * STEPS) - a * np.cos(STEPS), [0.5], gtol=1e-13, xtol=1e-13).jac
+    ),
+    "grad of least_squares": lambda library, a: (
+        library.least_squares(
+            lambda p: p[0] * STEPS - a * np.cos(STEPS), [0.5], bounds=([0.4], [2.0]), gtol=1e-13, xtol=1e-13
+        ).grad
+    ),
+    "jac of a robust fit": lambda library, a: (
+        library.least_squares(
+            lambda p: p[0] * STEPS - a * STEPS**2, [0.5], loss="soft_l1", gtol=1e-13, xtol=1e-13, ftol=1e-15
+        ).jac
+    ),
+    "jac of minimize": lambda library, a: (
+        library.minimize(
+            lambda x: np.sum((x - a) ** 2) + x[0] ** 4, [0.9, 0.5], bounds=[(0.9, 1.0), (0.0, 3.0)], tol=1e-12
+        ).jac
+    ),
+    "fvec of curve_fit": lambda library, a: library.curve_fit(
+        lambda t, p: np.exp(-p * t), STEPS, a * np.cos(STEPS), [0.5], full_output=True, ftol=1e-14, xtol=1e-14
+    )[2]["fvec"],
+}
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+def test_parts_of_a_result_are_differentiated_and_batched(part):
+    """Against differences of SciPy's own, and example by example."""
+    expected = differences(lambda a: np.ravel(part(scipy.optimize, a)), 1.7, 1e-4)[0]
+    for derivative in (fg.jacrev, fg.jacfwd):
+        np.testing.assert_allclose(
+            np.ravel(derivative(lambda a: part(optimize, a))(1.7)), expected, rtol=2e-3, atol=2e-4
+        )
+    several = np.array([1.5, 1.7, 2.1])
+    alone = [part(optimize, a) for a in several]
+    np.testing.assert_allclose(fg.vmap(lambda a: part(optimize, a))(several), np.stack(alone), rtol=1e-6, atol=1e-8)
+    slopes = fg.vmap(fg.jacfwd(lambda a: part(optimize, a)))(several)
+    loop = np.stack([fg.jacfwd(lambda a: part(optimize, a))(a) for a in several])
+    np.testing.assert_allclose(slopes, loop, rtol=1e-6, atol=1e-8)
+
+
+def test_the_hessian_at_the_minimum_is_differentiated():
+    def hess(a: Any) -> Any:
+        return optimize.minimize(lambda x: np.sum((x - a) ** 2) + x[0] ** 4, [0.9, 0.5], method="trust-exact").hess
+
+    x, step = optimize.brentq(lambda x: 2 * (x - 1.7) + 4 * x**3, 0.0, 2.0), 1e-6
+    moved = optimize.brentq(lambda x: 2 * (x - 1.7 - step) + 4 * x**3, 0.0, 2.0)
+    np.testing.assert_allclose(fg.jacobian(hess)(1.7), [[12 * (moved**2 - x**2) / step, 0], [0, 0]], rtol=1e-4)
+
+
+ASIDE = {
+    "hess_inv of minimize": lambda a: optimize.minimize(lambda x: np.sum((x - a) ** 2), [0.1, 0.2]).hess_inv,
+    "hess_inv of L-BFGS-B": lambda a: (
+        optimize.minimize(lambda x: np.sum((x - a) ** 2), [0.1, 0.2], method="L-BFGS-B").hess_inv
+    ),
+    "fjac of root": lambda a: optimize.root(lambda x: x**3 - a, [1.0]).fjac,
+    "optimality of least_squares": lambda a: optimize.least_squares(lambda x: x - a, [1.0]).optimality,
+    "fjac of curve_fit": lambda a: optimize.curve_fit(
+        lambda t, p: np.exp(-p * t), STEPS, a * np.cos(STEPS), [0.5], full_output=True
+    )[2]["fjac"],
+}
+
+
+@pytest.mark.parametrize("part", ASIDE.values(), ids=ASIDE)
+def test_what_has_no_derivative_in_a_result_is_no_silent_constant(part):
+    """It can be looked at, and raises where it meets a tensor, or anything else that would make a result of it."""
+    refused = pytest.raises(errors.UnsupportedError, match=r"is not differentiated(.|\n)*at test_scipy_optimize\.py")
+    for use in (lambda a, x: a * x, lambda a, x: x + a, lambda a, x: np.sum(x) * a, lambda a, x: a * np.asarray(x)):
+        for derivative in (fg.grad, fg.jacfwd):
+            with refused:
+                derivative(lambda a, use=use: use(a, part(a)))(1.7)
+        with refused:
+            fg.vmap(lambda a, use=use: use(a, part(a)))(np.array([1.5, 1.7]))
+    with pytest.raises(errors.OutputError, match="which is not differentiated"):
+        fg.jacobian(part)(1.7)
+    seen: list[Any] = []
+    fg.grad(lambda a: seen.append(part(a)) or a)(1.7)
+    plainly = part(1.7)
+    if isinstance(plainly, (float, np.ndarray)):
+        np.testing.assert_array_equal(seen[0].value, plainly)
+    assert "which is not differentiated" in repr(seen[0])
+
+
+def test_a_report_counts_as_scipys_does():
+    reports: list[Any] = []
+    fg.grad(lambda a: reports.append(_powers(a)[1]) or _powers(a)[0])(8.0)
+    fg.vmap(lambda a: reports.append(_powers(a)[1]) or a)(np.array([1.0, 8.0]))
+    scipys = [scipy.optimize.brentq(lambda x, a=a: x**3 - a, 0.0, 9.0, full_output=True)[1] for a in (1.0, 8.0)]
+    assert (reports[0].function_calls, reports[0].flag) == (scipys[1].function_calls, "converged")
+    assert reports[1].converged is True
+    assert reports[1].iterations == [each.iterations for each in scipys]
+    plainly = _powers(8.0)[1]
+    assert type(plainly.root) is not fg.Tensor
+    assert plainly.converged

@@ -4,7 +4,7 @@ check_number(frame, how, tensor)  raises where an array is to store a number, or
 is_collected(tensor, frame)       whether NumPy builds an array of traced numbers
 check_array(rank)                 raises where NumPy or SciPy wants a plain array
 values_alone(rank)                a block in which values are wanted, and a rule gives the derivative
-unwrap(error)                     raises what is under an error of NumPy's
+unwrap(error)                     raises what is under an error of NumPy's or SciPy's
 refuse_objects(error)             raises an error of fgrad's where NumPy cannot work on an array of traced numbers
 """
 
@@ -95,7 +95,7 @@ def check_number(frame: FrameType, how: str, tensor: Any) -> str:
         raise errors.ArrayConversionError(errors.users_line(), _use(frame))
     if how == "bool()":
         return how
-    if step.kind == "remainder" or not _FORMATTING.isdisjoint(step.names[-1:]):
+    if (step.kind == "operator" and step.names[0] in ("%", "%=")) or not _FORMATTING.isdisjoint(step.names[-1:]):
         return "formatting"  # a remainder of two numbers would be an operation
     function = _function_at(frame, step, how)
     if how != "int()" and any(places.is_file_of(name, frame.f_code.co_filename) for name in ("numpy", "scipy")):
@@ -160,7 +160,7 @@ def is_collected(tensor: Any, frame: FrameType) -> bool:
         if places.is_library(frame.f_code.co_filename):
             return False
         step = places.step_at(frame)
-        if step.kind != "other" and not (step.kind == "call" and _is_of_numpy(frame, step)):
+        if step.kind not in ("operator", "other") and not (step.kind == "call" and _is_of_numpy(frame, step)):
             return False
     _wanted.collected = errors.users_place()
     return True
@@ -207,19 +207,22 @@ def check_array(rank: int) -> None:
     if rank <= _wanted.rank:
         return
     frame: FrameType | None = sys._getframe(1)
-    called = ""
+    called = use = ""
     while frame is not None and places.is_library(frame.f_code.co_filename):
         if places.is_file_of("scipy", frame.f_code.co_filename):
             called = _public_name(frame) or called
+        elif called and places.is_file_of("fgrad", frame.f_code.co_filename):
+            break  # SciPy runs further out, too: what it has called takes a derivative of what is called here
+        use = _use_in_library(frame) or use
         frame = frame.f_back
     line = errors.users_line()
     if called:
         raise errors.ScipyCallError(called, line)
-    raise errors.ArrayConversionError(line, "" if frame is None else _use(frame))
+    raise errors.ArrayConversionError(line, use or ("" if frame is None else _use(frame)))
 
 
 def unwrap(error: BaseException) -> None:
-    """Raise the error of fgrad's on top of which NumPy has put one of its own; a user's `raise ... from` stays."""
+    """Raise the error of fgrad's on top of which NumPy or SciPy has put one of its own; a user's stays."""
     if isinstance(error.__cause__, errors.FgradError) and not _is_raised_in_python(error):
         raise error.__cause__.with_traceback(error.__traceback__) from None
 
@@ -235,7 +238,7 @@ def _is_raised_by_user(error: BaseException) -> bool:
         return False
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
-    if places.is_file_of("numpy", traceback.tb_frame.f_code.co_filename):
+    if any(places.is_file_of(package, traceback.tb_frame.f_code.co_filename) for package in ("numpy", "scipy")):
         return False
     return places.step_in(traceback.tb_frame.f_code, traceback.tb_lasti).kind == "raise"
 
@@ -257,6 +260,9 @@ def _public_name(frame: FrameType) -> str:
             return f"{area}.{type(owner).__name__}"
         if function in public:
             return f"{area}.{function}"
+        if type(owner).__name__ in public:
+            method = "" if function.startswith("__") else f".{function}"
+            return f"{area}.{type(owner).__name__}{method}"
     return ""
 
 
@@ -286,7 +292,21 @@ def _use(frame: FrameType) -> str:
         return "result[i] = x"
     if step.kind == "index":
         return "a[x]"
-    return _source_of(frame)
+    if step.kind == "operator":
+        return f"array {step.names[0]} x"
+    return _source_of(frame) or (".".join(step.names) + "(" if step.kind == "call" else "")
+
+
+_JOINS = {"np.r_[x, y]": np.r_, "np.c_[x, y]": np.c_}
+"""What is indexed, and joins what it is indexed by."""
+
+
+def _use_in_library(frame: FrameType) -> str:
+    """Return what the user's program does, by a frame of NumPy's or pandas' that tells it better than the user's."""
+    owner = frame.f_locals.get("self")
+    if frame.f_code.co_name == "__init__" and places.is_file_of("pandas", frame.f_code.co_filename):
+        return f"pd.{type(owner).__name__}(x)"
+    return next((use for use, joined in _JOINS.items() if owner is joined), "")
 
 
 def _source_of(frame: FrameType) -> str:

@@ -61,8 +61,8 @@ class Primitive:
             an argument that is constant has the tangent ZERO.
         batch: the batching rule.
         broadcasts: arguments are broadcast against each other, so cotangents are summed back.
-        scales: the pullback is `ct * slope` or `ct / slope`, element by element, where the slope may be
-            infinite; after a mask the cotangent comes as `Guarded`, and its exact zeros win.
+        scales: the pullback is `ct * slope` or `ct / slope`, element by element, or a sum of such products, where the
+            slope may be infinite; after a mask the cotangent comes as `Guarded`, and its exact zeros win.
         masks: the pullback puts exact zeros in place of what the operation did not use.
         samples: calls for the generic tests (see `fgrad.testing`).
         kind: what reports say of it: "comparison", "rounding", "position" or "conversion" of what has the derivative

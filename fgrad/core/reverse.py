@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.gathering import Gathered, finished
-from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.snapshots import LARGE, Checked, Copies, captures, snapshot
 from fgrad.core.tensor import ABOVE, Tensor, apply, box, boxed, new_tensor, own_handle
 from fgrad.core.trace import Call, Trace, attention, recorded
@@ -363,9 +363,12 @@ class Guarded:
 
     Zeros that a mask has put there mean "not used", so `where(x > 0, sqrt(x), 0)` has the derivative 0
     at 0, although `sqrt` has none. It is handed to the rules of primitives that are said to scale.
+
+    NumPy's functions that move elements, such as `np.swapaxes`, keep it what it is.
     """
 
     __slots__ = ("cotangent",)
+    __array_ufunc__ = None  # so that operators of arrays leave it to those below
 
     def __init__(self, cotangent: Any) -> None:
         self.cotangent = cotangent
@@ -373,10 +376,33 @@ class Guarded:
     def __mul__(self, slope: Any) -> Any:
         return ABOVE.scale(self.cotangent, slope)
 
+    __rmul__ = __mul__
+
     def __truediv__(self, divisor: Any) -> Any:
         if not hasattr(divisor, "dtype"):
             divisor = np.asarray(divisor, complex if type(divisor) is complex else self.cotangent.dtype)
         return self * (1 / divisor)
+
+    def __matmul__(self, other: Any) -> Any:
+        return ABOVE.contract(UFUNCS[np.matmul], (self, other))
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return ABOVE.contract(UFUNCS[np.matmul], (other, self))
+
+    def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
+        result = function(*(x.cotangent if type(x) is Guarded else x for x in args), **keywords)
+        return Guarded(result) if hasattr(result, "dtype") else result
+
+    def __getitem__(self, key: Any) -> Guarded:
+        return Guarded(self.cotangent[key])
+
+    def reshape(self, shape: Any) -> Guarded:
+        return Guarded(self.cotangent.reshape(shape))
+
+    shape = property(lambda self: self.cotangent.shape)
+    dtype = property(lambda self: self.cotangent.dtype)
+    ndim = property(lambda self: self.cotangent.ndim)
+    T = property(lambda self: Guarded(self.cotangent.T))
 
 
 def conform(cotangent: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:

@@ -129,6 +129,8 @@ class Above:
         find_ufunc: enters the rule of a ufunc of another library, and returns whether there is one.
         reasons: says why a gradient is None: `reasons(tape, target, sources)` is a text, perhaps empty.
         scale: the product of a cotangent with a slope in which exact zeros of the cotangent win over infinities.
+        contract: what is linear in each argument, with one that is `Guarded`, whose exact zeros win over infinities:
+            `contract(primitive, args)`.
     """
 
     call_ufunc: Callable[..., Any]
@@ -137,6 +139,7 @@ class Above:
     find_ufunc: Callable[[np.ufunc], bool]
     reasons: Callable[..., str]
     scale: Callable[..., Any]
+    contract: Callable[..., Any]
 
 
 ABOVE = Above(
@@ -146,6 +149,7 @@ ABOVE = Above(
     find_ufunc=lambda ufunc: False,
     reasons=lambda tape, target, sources: "",
     scale=lambda cotangent, slope: cotangent * slope,
+    contract=lambda primitive, args: NotImplemented,
 )
 
 

@@ -248,7 +248,7 @@ def _parts(value: Any) -> list[Any]:
     if isinstance(value, Parts):
         return list(value.parts.values())
     if isinstance(value, Guarded):
-        return [value.cotangent]
+        return _parts(value.cotangent)
     if isinstance(value, dict):
         return [part for each in value.values() for part in _parts(each)]
     if isinstance(value, (tuple, list)):

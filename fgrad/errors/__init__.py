@@ -103,28 +103,52 @@ class ObjectArrayError(ArrayConversionError):
 _ARRAY_REMEDIES = (
     (r"\barray\(", "np.array([x, y]): write np.stack([x, y]) (also fg.stack, fgrad.numpy.array)."),
     (
-        r"^(np|numpy)\.(?!as|array|full|random|float|complex|vectorize)\w+\(",
+        r"^(np|numpy)\.(?!as|array|arange|full|random|float|complex|vectorize)\w+\(",
         "np.mean([x, y]):  write np.mean(np.stack([x, y])), and so with any list of traced tensors.\n"
         "f([1.0, 2.0]):    an argument that is a list becomes a list of tensors: pass np.array([1.0, 2.0]).",
     ),
     (
         r"\] = ",
-        "result[i] = x:    create `result` with fgrad.numpy.zeros, empty or array instead of numpy's; or collect the "
-        "values in a list, and write np.stack(values).",
+        "result[i] = x:    create `result` with fgrad.numpy.zeros, empty or array instead of numpy's, or by "
+        "np.zeros_like(x, shape=(3, 3)); or collect the values, and write np.stack(values), or "
+        "np.array([[x, 0.0], [0.0, y]]).",
     ),
-    (r"\]$", "a[x]:             an index must be an integer: int(x), or x.astype(int), which have no derivative."),
-    (r"\bfull\(", "np.full(n, x):    use fgrad.numpy.full."),
     (
-        r"(?i)random|rng|\.(normal|uniform)\(",
+        r"^(?!np\.[rc]_).*\]$",
+        "a[x]:             an index must be an integer: int(x), or x.astype(int), which have no derivative.",
+    ),
+    (r"\bfull\(", "np.full(n, x):    use fgrad.numpy.full."),
+    (r"^np\.r_", "np.r_[x, 1.0]:    write np.concatenate([x, [1.0]])."),
+    (r"^np\.c_", "np.c_[x, y]:      write np.column_stack([x, y])."),
+    (
+        r"^array \S+ x$",
+        "array * [x, y]:   write array * np.stack([x, y]); a tensor is combined as it is, a list of them is not.",
+    ),
+    (
+        r"\barange\(",
+        "np.arange(0, x, h): how many elements there are has no derivative: np.arange(0, x.item(), h). Where the "
+        "elements depend on x, write start + h * np.arange(n).",
+    ),
+    (
+        r"\b(permutation|permuted|choice)\(",
+        "rng.permutation(x): draw places instead of elements: x[rng.permutation(len(x))], x[rng.choice(len(x), n)].",
+    ),
+    (
+        r"(?i)^(?!.*\b(permutation|permuted|choice)\().*(random|rng|\.(normal|uniform)\()",
         "rng.normal(x, s): draw numbers that do not depend on x, then shift and scale them: x + s * rng.normal().",
     ),
     (r"vectorize\(", "np.vectorize(f):  call f itself if it is made of NumPy's functions, or write fg.vmap(f)."),
     (
-        r" @ |dot\(|matmul\(",
+        r" @ |\bdot\(|matmul\(",
         "frame @ x:        with pandas, frame.to_numpy() @ x; operators take a column and x as they are.",
     ),
     (
-        r"\bas\w*array\w*\(|\b(float|complex)\d+\(",
+        r"^pd\.",
+        "pd.Series(x):     compute with x itself, and make a column of the result: pd.Series(y) after the function has "
+        "ended; x.numpy() is the value alone.",
+    ),
+    (
+        r"\bas\w*(array|matrix)\w*\(|\b(float|complex)\d+\(",
         "np.asarray(x), np.float32(x): leave it out (x.astype(dtype) for another dtype); or x.numpy(), "
         "fg.stop_gradient(x) where no derivative is wanted.",
     ),
@@ -154,16 +178,28 @@ class ScipyCallError(FgradError, TypeError):
 
     def __init__(self, called: str, line: str) -> None:
         ours = f"fgrad.{called}"
+        if _exists(ours):
+            remedy = f"Write {ours}, which has the same arguments and is differentiated (import {_module_of(ours)})."
+        else:
+            remedy = next((text for pattern, text in _SCIPY_REMEDIES if re.search(pattern, called)), _NOT_IN_SCIPY)
         super().__init__(
             f"{called} takes plain arrays, and was called with, or got from a function of yours, a traced tensor; "
-            f"its derivative would be lost.\n  at {line}\n"
-            + (
-                f"Write {ours}, which has the same arguments and is differentiated (import {_module_of(ours)})."
-                if _exists(ours)
-                else "It has no derivative in fgrad: write it with functions that have (docs/coverage.md), give it a "
-                "rule with fg.custom_vjp, or pass x.numpy() or fg.stop_gradient(x) where no derivative is wanted."
-            )
+            f"its derivative would be lost.\n  at {line}\n{remedy}"
         )
+
+
+_NOT_IN_SCIPY = (
+    "It has no derivative in fgrad: write it with functions that have (docs/coverage.md), give it a rule with "
+    "fg.custom_vjp, or pass x.numpy() or fg.stop_gradient(x) where no derivative is wanted."
+)
+_SCIPY_REMEDIES = (
+    (
+        r"^scipy\.sparse\.\w+_(array|matrix)\b",
+        "a @ x:  write a.toarray() @ x; or, for a large matrix, c = a.tocoo() and "
+        "np.bincount(c.row, c.data * x[c.col], c.shape[0]).",
+    ),
+)
+"""What to write instead of functions and classes that `fgrad.scipy` does not have, by their names."""
 
 
 def _module_of(name: str) -> str:
@@ -325,11 +361,13 @@ class MissingRuleError(FgradError, TypeError):
     `fgrad.extend` adds an operation with its rules.
     """
 
-    def __init__(self, name: str, line: str) -> None:
-        super().__init__(
-            f"{name} has no derivative rule, and a traced tensor was passed to it.\n  at {line}\n"
+    def __init__(self, name: str, line: str, mode: str = "", instead: str = "") -> None:
+        instead = instead or (
             "Write it with functions that have one, pass fg.stop_gradient(x) if no derivative is wanted, "
             "or add a rule with fgrad.extend.register_primitive."
+        )
+        super().__init__(
+            f"{name} has no {mode or 'derivative'} rule, and a traced tensor was passed to it.\n  at {line}\n{instead}"
         )
 
 

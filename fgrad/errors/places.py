@@ -107,9 +107,9 @@ class Step(NamedTuple):
     """What a program does at one instruction.
 
     Attributes:
-        kind: "store" for `a[i] = x`, "index" for `a[x]`, "remainder" for `"%f" % x`, "call", "raise", or "other".
+        kind: "store" for `a[i] = x`, "index" for `a[x]`, "operator" for `a + x`, "call", "raise", or "other".
         names: of what is called, as in `np.linalg.inv(x)`: ("np", "linalg", "inv"); the first of them is empty
-            where it is not a name, as in `a[0].fill(x)`.
+            where it is not a name, as in `a[0].fill(x)`. Of an operator, how it is written.
         is_global: whether the first name is one of the module's, and none of the function's own.
         mentions: the names of attributes among what is passed, as in `map(a.__setitem__, places, values)`.
     """
@@ -181,8 +181,8 @@ def _step(code: CodeType, position: int) -> Step:
         return Step("store")
     if now.opname in ("BINARY_SUBSCR", "BINARY_SLICE") or (now.opname == "BINARY_OP" and now.argrepr == "[]"):
         return Step("index")
-    if now.opname == "BINARY_OP" and now.argrepr in ("%", "%="):
-        return Step("remainder")
+    if now.opname == "BINARY_OP":
+        return Step("operator", (now.argrepr,))
     if now.opname in ("RAISE_VARARGS", "RERAISE"):
         return Step("raise")
     if now.opname.startswith("CALL") or now.opname == "PRECALL":

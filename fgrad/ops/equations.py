@@ -33,6 +33,7 @@ from fgrad.ops.matrices import (
     real,
     stacked_batch,
     transposed,
+    where_used,
 )
 from fgrad.ops.tracing import answers_traced, example_of
 
@@ -52,11 +53,12 @@ _solve = register(
         "solve",
         np.linalg.solve,
         (
-            lambda ans, a, b: lambda ct: -np.linalg.solve(transposed(a), ct) @ transposed(ans),
-            lambda ans, a, b: lambda ct: np.linalg.solve(transposed(a), ct),
+            lambda ans, a, b: where_used(lambda ct: -np.linalg.solve(transposed(a), ct) @ transposed(ans)),
+            lambda ans, a, b: where_used(lambda ct: np.linalg.solve(transposed(a), ct)),
         ),
         _solve_tangent,
         broadcasts=True,
+        scales=True,
         samples=(
             sample((3, 3), (3, 1)),
             sample((2, 3, 3), (3, 2)),
@@ -90,7 +92,7 @@ def _joined_solve_rule(ans: Any, joined: Any, columns: int) -> Callable[[Any], A
         moved = np.linalg.solve(transposed(joined[..., :columns]), ct)
         return np.concatenate([-moved @ transposed(ans), moved], axis=-1)
 
-    return pullback
+    return where_used(pullback)
 
 
 # When a matrix and its right-hand side both have a derivative, they go in side by side, so that one
@@ -103,6 +105,7 @@ _solve_both = register(
         lambda tangents, ans, joined, columns: np.linalg.solve(
             joined[..., :columns], tangents[0][..., columns:] - tangents[0][..., :columns] @ ans
         ),
+        scales=True,
         samples=(sample((3, 4), columns=3), sample((2, 2, 5), columns=2)),
     )
 )
@@ -166,7 +169,7 @@ def _pinv_rule(ans: Any, a: Any, cutoff: Any, hermitian: bool) -> Callable[[Any]
         left, right = _product(turned, p, p_t), _product(p_t, p, turned)
         return left - _product(a_c, p, left) + right - _product(right, p, a_c) - _product(p_t, ct, p_t)
 
-    return pullback
+    return where_used(pullback)
 
 
 def _pinv_tangent(tangents: Any, ans: Any, a: Any, cutoff: Any, hermitian: bool) -> Any:
@@ -183,6 +186,7 @@ _pinv = register(
         _truncated_inverse,
         (_pinv_rule,),
         _pinv_tangent,
+        scales=True,
         samples=(
             sample((3, 3), cutoff=1e-15, hermitian=False),
             sample((4, 2), cutoff=1e-15, hermitian=False),

@@ -48,6 +48,7 @@ from fgrad.ops.matrices import (
     stacked_batch,
     to_triangle,
     transposed,
+    where_used,
 )
 from fgrad.ops.tracing import answers_traced
 
@@ -109,8 +110,9 @@ _cholesky = register(
     Primitive(
         "cholesky",
         np.linalg.cholesky,
-        (lambda ans, a: lambda ct: _cholesky_back(ans, ct),),
+        (lambda ans, a: where_used(lambda ct: _cholesky_back(ans, ct)),),
         _cholesky_tangent,
+        scales=True,
         samples=(sample((1, 1), domain=(0.5, 2)), sample((2, 1, 1), domain=(0.5, 2))),
     )
 )

@@ -4,7 +4,6 @@
     without_closed_form(f, "v")   a rule that says why there is none
     linear(f, transpose)          linear in its only argument; the forward rule is the operation
     constant_in_pieces(f)         with the derivative 0
-    multilinear(f, *rules)        linear in each argument; the forward rule is a sum of operations
     jointly_linear(f, rules)      linear in all arguments together; any number of them
     @answers(np.sum)              the function that a call of `np.sum` on Tensors reaches
     @answers_member("sort")       the one that a method or attribute of arrays reaches
@@ -25,7 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.primitive import FUNCTIONS, METHODS, PRIMITIVES, UFUNC_FORMS, UFUNCS, ZERO, Primitive, Rule, Rules
+from fgrad.core.primitive import FUNCTIONS, METHODS, PRIMITIVES, UFUNC_FORMS, UFUNCS, ZERO, Primitive, Rule
 from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import ABOVE, apply
 from fgrad.ops.batching import Batch, elementwise_batch, joining_batch
@@ -223,23 +222,6 @@ def linear(
     return register(primitive)
 
 
-def multilinear(
-    implementation: Callable[..., Any], rules: Rules, *samples: Sample, name: str | None = None
-) -> Primitive:
-    """Declare an operation that is linear in each array; its tangent is a sum over them."""
-
-    def forward(tangents: Sequence[Any], ans: Any, *args: Any, **metadata: Any) -> Any:
-        total: Any = ZERO
-        for place, t in enumerate(tangents):
-            if t is not ZERO:
-                part = apply(primitive, (*args[:place], t, *args[place + 1 :]), metadata)
-                total = part if total is ZERO else total + part
-        return total
-
-    primitive = Primitive(name or implementation.__name__, implementation, rules, forward, samples=samples)
-    return register(primitive)
-
-
 def constant_in_pieces(
     implementation: Callable[..., Any], batch: Callable[[Primitive], Batch], *samples: Sample
 ) -> Primitive:
@@ -253,10 +235,13 @@ class ForEach:
     """The reverse rules of any number of arguments, from one rule that is told which it is for."""
 
     def __init__(self, rule: Callable[..., Any]) -> None:
-        self.rule = rule
+        self._rule = rule
+        self._rules: dict[int, Rule] = {}  # what is known of a rule is kept by the rule, so there is one for each place
 
     def __getitem__(self, argnum: int) -> Rule:
-        return lambda ans, *args, **metadata: self.rule(argnum, ans, *args, **metadata)
+        if argnum not in self._rules:
+            self._rules[argnum] = lambda ans, *args, **metadata: self._rule(argnum, ans, *args, **metadata)
+        return self._rules[argnum]
 
 
 def jointly_linear(

@@ -19,7 +19,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
-from fgrad.ops.families import ForEach, register, sample
+from fgrad.ops.families import ForEach, register, sample, scale
 from fgrad.ops.matrices import (
     adjoint,
     as_matrices,
@@ -30,6 +30,7 @@ from fgrad.ops.matrices import (
     real,
     stacked_batch,
     transposed,
+    where_used,
 )
 from fgrad.ops.tracing import answers_traced
 
@@ -51,7 +52,8 @@ def _cofactors_by_singular_values(a: Any, directions: tuple[Any, ...]) -> Any:
     values but one or two; that basis contributes its own cofactors, which are its conjugate times its
     determinant (the Cauchy-Binet formula).
     """
-    u, s, vh = np.linalg.svd(a)
+    is_finite = np.all(np.isfinite(a), axis=(-2, -1), keepdims=True)
+    u, s, vh = np.linalg.svd(np.where(is_finite, a, 0))  # which LAPACK may look for forever where there are infinities
     unit = np.linalg.det(u) * np.linalg.det(vh)
     if not directions:
         inner = on_diagonal(_products_of_others(s)).astype(a.dtype)
@@ -61,7 +63,7 @@ def _cofactors_by_singular_values(a: Any, directions: tuple[Any, ...]) -> Any:
         without = np.where(np.eye(s.shape[-1], dtype=np.bool_), 0, without)
         traces = (without @ diagonal(moved)[..., None])[..., 0]
         inner = on_diagonal(traces) - without * transposed(moved)
-    return unit[..., None, None] * (conjugated(u) @ inner @ conjugated(vh))
+    return np.where(is_finite, unit[..., None, None] * (conjugated(u) @ inner @ conjugated(vh)), np.nan)
 
 
 def _cofactors_by_inverse(a: Any, inverse: Any, directions: tuple[Any, ...], det: Any) -> Any:
@@ -100,7 +102,7 @@ def _cofactors_of(a: Any, *directions: Any, det: Any = None) -> Any:
 def _cofactors_rule(argnum: int, ans: Any, a: Any, *directions: Any) -> Callable[[Any], Any]:
     """The form is symmetric in all directions, and the cotangent is one more, or takes the place of one."""
     others = tuple(t for place, t in enumerate(directions, 1) if place != argnum)
-    return lambda ct: cofactors(a, ct, *others)
+    return where_used(lambda ct: cofactors(a, ct, *others))
 
 
 def _cofactors_tangent(tangents: Any, ans: Any, a: Any, *directions: Any) -> Any:
@@ -119,6 +121,7 @@ _cofactors = register(
         ForEach(_cofactors_rule),
         _cofactors_tangent,
         broadcasts=True,
+        scales=True,
         samples=(sample((3, 3)), sample((2, 2, 2), (2, 2, 2)), sample((1, 1)), sample((3, 3), (3, 3), (3, 3))),
     )
 )
@@ -144,6 +147,7 @@ _det = register(
         np.linalg.det,
         (_det_rule,),
         lambda tangents, ans, a: np.sum(cofactors(a) * tangents[0], axis=(-2, -1)),
+        scales=True,
         samples=(sample((3, 3)), sample((2, 2, 2)), sample((1, 1)), sample((0, 0))),
     )
 )
@@ -160,10 +164,12 @@ def _slogdet_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
     def pullback(cts: Any) -> Any:
         sign, _ = ans
         ct_sign, ct_log = cotangent_of(cts, 0), cotangent_of(cts, 1)
-        ct = 0 if ct_log is None else ct_log
+        slope = transposed(inverse(a, strict=False))
+        pulled = np.zeros_like(slope) if ct_log is None else ct_log[..., None, None] * slope
         if ct_sign is not None and a.dtype.kind == "c":
-            ct = ct + 1j * np.imag(ct_sign * sign)  # the sign turns by the imaginary part of the trace
-        return np.multiply(ct, 1)[..., None, None] * transposed(inverse(a, strict=False))
+            turned = np.imag(ct_sign * sign)[..., None, None]  # the sign turns by the imaginary part of the trace
+            pulled = pulled + scale(turned * 1j, slope)
+        return pulled
 
     return pullback
 
@@ -180,6 +186,7 @@ _slogdet = register(
         lambda a: tuple(np.linalg.slogdet(a)),
         (_slogdet_rule,),
         _slogdet_tangent,
+        scales=True,
         samples=(sample((3, 3)), sample((2, 2, 2)), sample((1, 1))),
     )
 )
@@ -210,7 +217,7 @@ def _inverse(a: Any, strict: bool) -> Any:
 
 
 def _inverse_rule(ans: Any, a: Any, strict: bool) -> Callable[[Any], Any]:
-    return lambda ct: -transposed(ans) @ ct @ transposed(ans)
+    return where_used(lambda ct: -transposed(ans) @ ct @ transposed(ans))
 
 
 _inv = register(
@@ -219,6 +226,7 @@ _inv = register(
         _inverse,
         (_inverse_rule,),
         lambda tangents, ans, a, strict: -ans @ tangents[0] @ ans,
+        scales=True,
         samples=(
             sample((3, 3), strict=True),
             sample((2, 2, 2), strict=False),

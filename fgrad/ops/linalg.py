@@ -13,8 +13,9 @@ from fgrad.core.reverse import conform
 from fgrad.core.tensor import apply
 from fgrad.core.views import seen
 from fgrad.ops.batching import aligned, ndim_of
+from fgrad.ops.contractions import contract, multilinear
 from fgrad.ops.elementwise import astype
-from fgrad.ops.families import ForEach, answers, multilinear, plain_axis, sample
+from fgrad.ops.families import ForEach, answers, plain_axis, sample
 from fgrad.ops.indexing import written
 
 
@@ -98,16 +99,17 @@ def _batched_matmul(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     ndims = ndim_of(x, x_mapped), ndim_of(y, y_mapped)
     # One product with all examples as its rows is much faster than a product for each of them.
     if not y_mapped and ndims == (1, 2):
-        return np.matmul(x, y)
+        return x @ y
     if not x_mapped and ndims == (2, 1):
-        return np.matmul(y, _transposed(x))
+        return y @ _transposed(x)
     if not y_mapped and ndims == (2, 2):
         rows = x.reshape((size * x.shape[1], x.shape[2]))
-        return np.matmul(rows, y).reshape((size, x.shape[1], y.shape[1]))
+        return (rows @ y).reshape((size, x.shape[1], y.shape[1]))
     x_is_vector, y_is_vector = ndims[0] == 1, ndims[1] == 1
     x = np.expand_dims(x, -2) if x_is_vector else x
     y = np.expand_dims(y, -1) if y_is_vector else y
-    product = np.matmul(*aligned((x, y), mapped, 2))
+    x, y = aligned((x, y), mapped, 2)
+    product = x @ y
     product = np.squeeze(product, -1) if y_is_vector else product
     return np.squeeze(product, -1 if y_is_vector else -2) if x_is_vector else product
 
@@ -204,7 +206,7 @@ def _einsum_rule(argnum: int, ans: Any, *operands: Any, subscripts: str, optimiz
     def pullback(ct: Any) -> Any:
         eyes = [np.eye(size, dtype=ct.dtype) for _, size in identities]
         # A path that the user names is one for the product itself, not for this one.
-        spread = np.einsum(backward, ct, *others, *eyes, optimize=bool(optimize))[places]
+        spread = contract(_einsum, (ct, *others, *eyes), {"subscripts": backward, "optimize": bool(optimize)})[places]
         # Sizes of 1 that were broadcast against another operand are summed by the trace.
         return np.broadcast_to(spread, tuple(map(max, spread.shape, shape)))
 
@@ -227,15 +229,15 @@ _einsum = multilinear(
     sample((1, 2, 3), (4, 3, 2), subscripts="bij,bjk->bik"),
     sample((2, 3), (3, 4), (4, 2), subscripts="ij,jk,kl->il", optimize=True),
     name="einsum",
+    broadcasts=True,
 )
-_einsum.broadcasts = True
 
 
 def _batched_einsum(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     inputs, output = metadata["subscripts"].split("->")
     label = next(letter for letter in string.ascii_letters if letter not in metadata["subscripts"])
     terms = [label + term if m else term for term, m in zip(inputs.split(","), mapped, strict=True)]
-    return apply(_einsum, values, {**metadata, "subscripts": ",".join(terms) + "->" + label + output})
+    return contract(_einsum, values, {**metadata, "subscripts": ",".join(terms) + "->" + label + output})
 
 
 _einsum.batch = _batched_einsum

@@ -3,6 +3,7 @@
     transposed(x), adjoint(x)       the last two axes exchanged; and the conjugate
     hermitian_from(x, "L")          the matrix that NumPy reads from one triangle
     to_triangle(ct, "L")            its transpose: the cotangent of that triangle
+    where_used(pullback)            the pullback that gives exactly 0 to matrices of which nothing is used
     inverse_gaps(values)            1 / (b - a) for all pairs; 0 for pairs that are equal to rounding
     require_invariance(part, ...)   refuse a loss that depends on a choice NumPy made
     sealed(vectors, ...)            vectors whose derivative is NaN where it is not known
@@ -21,6 +22,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.operands import as_array
 from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned
 from fgrad.ops.families import identity, register, sample
@@ -150,8 +152,27 @@ def refuse_mixture(equal: Any, ct_values: Any, inner: Any, function: str) -> Non
         )
 
 
+def where_used(pullback: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return the pullback of an operation on matrices by which one of which a mask uses nothing gets exactly 0.
+
+    Its own products and quotients cannot tell which of their infinities are used. The primitive is said to scale.
+    """
+
+    def pull(ct: Any) -> Any:
+        if type(ct) is not Guarded:
+            return pullback(ct)
+        is_used = np.any(ct.cotangent != 0, axis=(-2, -1), keepdims=True)
+        pulled = pullback(ct.cotangent)
+        return np.where(is_used, pulled, np.zeros((), pulled.dtype))
+
+    return pull
+
+
 def cotangent_of(cts: Any, place: int) -> Any:
     """Return the cotangent of one of several results, or None where none has come in."""
+    if type(cts) is Guarded:
+        part = cotangent_of(cts.cotangent, place)
+        return None if part is None else Guarded(part)
     return cts[place] if place in getattr(cts, "parts", range(len(cts))) else None
 
 

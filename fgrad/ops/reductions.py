@@ -148,6 +148,7 @@ _prod = _reducing(
         lambda x, axis=None, keepdims=False: np.multiply.reduce(x, axis=axis, keepdims=keepdims),
         (_prod_rule,),
         _prod_tangent,
+        scales=True,
         samples=(*_SAMPLES, sample((0, 3), axis=1)),
     )
 )

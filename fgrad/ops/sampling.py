@@ -17,8 +17,9 @@ from fgrad.core.operands import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned, elementwise_batch
+from fgrad.ops.contractions import contract, multilinear
 from fgrad.ops.elementwise import astype, stop_gradient_of
-from fgrad.ops.families import linear, multilinear, register, sample, scale
+from fgrad.ops.families import linear, register, sample, scale
 from fgrad.ops.fft import along_axis_batch
 from fgrad.ops.indexing import getitem, scatter_add
 from fgrad.ops.tracing import answers_traced
@@ -60,7 +61,7 @@ def _convolved(a: Any, v: Any, start: int, length: int) -> Any:
 def _convolve_rule(other: Any, size: int, start: int) -> Callable[[Any], Any]:
     """Return the pullback to an operand of a size: the convolution with the other one reversed."""
     window = {"start": other.shape[-1] - 1 - start, "length": size}
-    return lambda ct: apply(_convolve, (ct, other[..., ::-1]), window)
+    return lambda ct: contract(_convolve, (ct, other[..., ::-1]), window)
 
 
 def _window_sample(shape: tuple[int, ...], other: tuple[int, ...], mode: str) -> Any:
@@ -80,9 +81,9 @@ _convolve = multilinear(
         for shape, other in (((5,), (3,)), ((2,), (5,)), ((4,), (4,)), ((2, 4), (2,)), ((3, 1, 2), (2, 3)))
     ),
     name="convolve",
+    broadcasts=True,
 )
-_convolve.broadcasts = True
-_convolve.batch = lambda values, mapped, size, metadata: apply(_convolve, aligned(values, mapped, 1), metadata)
+_convolve.batch = lambda values, mapped, size, metadata: contract(_convolve, aligned(values, mapped, 1), metadata)
 
 
 def _mode(mode: Any) -> str:

@@ -20,6 +20,7 @@ from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, own_handle, settle
 from fgrad.core.trace import Call, Trace
 from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.errors.places import depth_of_user
 from fgrad.transforms.calls import decorator, name_of, place_name
 from fgrad.transforms.running import check_numbers, owned, run
 
@@ -80,7 +81,7 @@ def _warn_of_loop(name: str) -> None:
     warnings.warn(
         f"vmap has no batching rule for {name} and runs it in a loop, one example after the other",
         errors.LoopWarning,
-        stacklevel=6,
+        stacklevel=depth_of_user(),
     )
 
 

@@ -29,6 +29,7 @@ from fgrad.ops.tracing import example_of
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
 from fgrad.rules.vectors import raveled
+from fgrad.scipy._aside import Aside, aside, is_constant_elsewhere
 from fgrad.scipy.integrate._forms import array_of, as_result, floating, is_moving
 from fgrad.scipy.integrate._points import (
     NotTogether,
@@ -83,7 +84,8 @@ def quad(
         weight, wvar, wopts, maxp1, limlst: SciPy's, for integrals that are not differentiated.
 
     Returns:
-        The integral, and SciPy's estimate of its error, which is a constant; with `full_output` SciPy's dict, too.
+        The integral, and SciPy's estimate of its error; with `full_output` SciPy's dict, too. Both are to be looked at:
+        where something is differentiated, they raise where something is computed with them.
 
     Raises:
         ConvergenceError: a RuntimeError; something is to be differentiated, and SciPy has not found the integral,
@@ -163,7 +165,7 @@ def dblquad(
     args: tuple[Any, ...] = (),
     epsabs: float = TOLERANCE,
     epsrel: float = TOLERANCE,
-) -> tuple[Any, float]:
+) -> tuple[Any, Any]:
     """Integrate `func(y, x, *args)` over an area, as `scipy.integrate.dblquad`; and differentiate the integral.
 
     Args:
@@ -173,7 +175,7 @@ def dblquad(
         args, epsabs, epsrel: as for `quad`.
 
     Returns:
-        The integral, and an estimate of its error.
+        The integral, and an estimate of its error, as that of `quad`.
 
     Raises:
         ConvergenceError, ClosureError: as for `quad`.
@@ -190,11 +192,17 @@ def dblquad(
     def inner(x: Any, *args: Any) -> Any:
         low, high = (bound(x) if callable(bound) else bound for bound in (gfun, hfun))
         value, estimate = quad(func, low, high, (x, *args), epsabs=epsabs, epsrel=epsrel)
-        estimates.append(float(np.max(example_of(estimate))))
+        estimates.append(_largest(estimate))
         return value
 
     value, estimate = quad(inner, a, b, tuple(args), epsabs=epsabs, epsrel=epsrel)
-    return value, max([float(np.max(example_of(estimate))), *estimates])
+    largest = max([_largest(estimate), *estimates])
+    return value, Aside(largest, "the estimate of the error of dblquad") if isinstance(estimate, Aside) else largest
+
+
+def _largest(estimate: Any) -> float:
+    """Return the largest of the estimates for a batch, whoever follows them."""
+    return float(np.max(example_of(estimate.value if isinstance(estimate, Aside) else estimate)))
 
 
 def fixed_quad(func: Callable[..., Any], a: Any, b: Any, args: Any = (), n: int = 5) -> tuple[Any, None]:
@@ -225,6 +233,13 @@ def fixed_quad(func: Callable[..., Any], a: Any, b: Any, args: Any = (), n: int 
     nodes, weights = roots_legendre(n)
     x = (b - a) * (np.real(nodes) + 1) / 2.0 + a
     return (b - a) / 2.0 * np.sum(weights * func(x, *args), axis=-1), None
+
+
+def _reported(part: Any, name: str) -> Any:
+    """Return what SciPy reports of an integral besides its error, as what is not differentiated."""
+    if isinstance(part, dict):
+        return {key: aside(value, f"{key} in the infodict of {name}") for key, value in part.items()}
+    return aside(part, f"the information of {name}")
 
 
 # One call, and the integral that it is about
@@ -266,10 +281,14 @@ class _Call:
             tuple(map(is_moving, limits)),
         )
         for_each_example(integral.remember, values_of([value, *limits, *inputs]))
-        result = as_result(integral.value([*limits, *inputs])), settle(estimate)
+        estimate, name = settle(estimate), self._scipys.__name__
+        if is_constant_elsewhere([*limits, *inputs]):
+            estimate = Aside(estimate, f"the estimate of the error of {name}")
+        result = as_result(integral.value([*limits, *inputs])), estimate
         if not full_output:
             return result
-        further = [self._found[number][2:] for number in np.ravel(example_of(numbers))]
+        found = [self._found[number][2:] for number in np.ravel(example_of(numbers))]
+        further = [tuple(_reported(part, name) for part in parts) for parts in found]
         return (*result, *further[0]) if len(further) == 1 else (*result, further)
 
     def _is_traced(self) -> bool:

@@ -4,6 +4,7 @@ root, fsolve, root_scalar, brentq, newton, ...     roots
 fixed_point                                        fixed points
 minimize, minimize_scalar                          minima, of functions of containers too
 least_squares, curve_fit                           fits, with exact Jacobians and covariances
+rosen, rosen_der, rosen_hess, rosen_hess_prod      Rosenbrock's function, to try minimizers on
 """
 
 from fgrad.scipy.optimize.fitting import curve_fit as curve_fit
@@ -20,3 +21,7 @@ from fgrad.scipy.optimize.roots import ridder as ridder
 from fgrad.scipy.optimize.roots import root as root
 from fgrad.scipy.optimize.roots import root_scalar as root_scalar
 from fgrad.scipy.optimize.roots import toms748 as toms748
+from fgrad.scipy.optimize.rosenbrock import rosen as rosen
+from fgrad.scipy.optimize.rosenbrock import rosen_der as rosen_der
+from fgrad.scipy.optimize.rosenbrock import rosen_hess as rosen_hess
+from fgrad.scipy.optimize.rosenbrock import rosen_hess_prod as rosen_hess_prod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from fgrad.ops.tracing import example_of
 from fgrad.rules.closures import followers
 from fgrad.rules.implicit import TOLERANCE, solved
 from fgrad.rules.vectors import raveled
+from fgrad.scipy._aside import aside, aside_of_batch
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import jacobian
 
@@ -37,16 +38,31 @@ def result_from(fields: dict[str, Any]) -> OptimizeResult:
     return result
 
 
-def result_of(found: list[Any], **fields: Any) -> OptimizeResult:
-    """Return SciPy's result with some fields in place of its own.
+def result_of(function: str, found: list[Any], **fields: Any) -> OptimizeResult:
+    """Return SciPy's result with some fields in place of its own; what is not among them has no derivative.
 
-    Of the results for a batch these fields alone, whether all have succeeded, and all messages: what else is in
-    them belongs to one example.
+    Of the results for a batch these fields and whether all have succeeded; what else is in them is listed by example.
+
+    Args:
+        function: of SciPy, whose result it is.
+        found: what SciPy has returned, for each example.
+        fields: the parts that are computed from the solution.
     """
     if len(found) == 1:
-        return result_from({**found[0], **fields})
-    messages = [each.message for each in found]
-    return result_from({"success": all(each.success for each in found), "message": messages, **fields})
+        is_followed = bool(followers(flatten(fields)[0]))
+        return result_from({**(reported(function, found[0]) if is_followed else found[0]), **fields})
+    is_success = all(each.success for each in found)
+    return result_from({**reported_of_batch(function, found), "success": is_success, **fields})
+
+
+def reported(function: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return what a function of SciPy reports, as parts that are not differentiated, but for counts and flags."""
+    return {name: aside(value, f"{name} of {function}") for name, value in fields.items()}
+
+
+def reported_of_batch(function: str, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what a function of SciPy reports of the examples of a batch, each part as a list."""
+    return {name: aside_of_batch([each[name] for each in found], f"{name} of {function}") for name in found[0]}
 
 
 def as_tuple(args: Any) -> tuple[Any, ...]:
@@ -115,15 +131,16 @@ class Search:
     """One call of a solver of SciPy: the unknowns as a vector, and what SciPy has found.
 
     Attributes:
+        name: of SciPy's function.
         function: the user's function.
         start: the unknowns that the user starts from, in double precision; they may be traced.
         found: what SciPy has returned, one result for each example of a batch.
     """
 
-    def __init__(self, function: Function, start: Any) -> None:
+    def __init__(self, name: str, function: Function, start: Any) -> None:
         if not callable(function):
             raise errors.NotCallableError(f"a solver takes a function, and got {function!r}.")
-        self.function, self.start = function, unknowns_of(start)
+        self.name, self.function, self.start = name, function, unknowns_of(start)
         self.restore = raveled(self.start)[1]
         self.found: list[Any] = []
 
@@ -178,8 +195,8 @@ class Search:
         return all(result.success for result in self.found)
 
     def result(self, **fields: Any) -> OptimizeResult:
-        """Return SciPy's result with some fields in place of its own; of a batch only those."""
-        return result_of(self.found, **fields)
+        """Return SciPy's result with some fields in place of its own."""
+        return result_of(self.name, self.found, **fields)
 
     def callback(self, callback: Any) -> Any:
         """Return what SciPy calls after each iteration, for a callback that takes the unknowns as they are."""

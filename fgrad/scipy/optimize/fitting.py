@@ -16,7 +16,17 @@ from fgrad.ops.tracing import example_of
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import settled
 from fgrad.rules.vectors import raveled
-from fgrad.scipy.optimize._search import SCIPYS, Search, as_tuple, held_within, is_bounded, limits_of, result_from
+from fgrad.scipy.optimize._search import (
+    SCIPYS,
+    Search,
+    as_tuple,
+    held_within,
+    is_bounded,
+    limits_of,
+    reported,
+    reported_of_batch,
+    result_from,
+)
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import elementwise_grad, jacobian
 from fgrad.transforms.reverse import grad, stop_gradient
@@ -62,8 +72,8 @@ def least_squares(
         kwargs: arguments by name.
 
     Returns:
-        SciPy's result; `x` is nested as `x0` is. `x`, `fun`, `cost` and `grad` are differentiated; what else is in
-        it is not.
+        SciPy's result; `x` is nested as `x0` is. `x`, `fun`, `cost`, `grad` and `jac` are differentiated; what else is
+        in it, such as `optimality`, then raises where something is computed with it.
 
     Raises:
         ConvergenceError: a RuntimeError; SciPy has not succeeded, and something is to be differentiated.
@@ -77,7 +87,7 @@ def least_squares(
         >>> np.round(fg.grad(rate)(2.0 * np.exp(-t)), 4)
         Tensor([ 0.4074, -0.8555, -0.6846])
     """
-    search = _LeastSquares(fun, x0, loss)
+    search = _LeastSquares("least_squares", fun, x0, loss)
 
     def solve(start: Any, lower: Any, upper: Any, scale: Any, given: Any, *args: Any) -> Any:
         function = search.on_vectors(search.residuals)
@@ -96,14 +106,15 @@ def least_squares(
     if not followers(flatten(x)[0]):
         return search.result(x=x)
     fields = {"cost": search.cost(x, scale, extra), "grad": search.slope(x, scale, extra)}
-    return search.result(x=x, fun=raveled(search.residuals(x, *extra))[0], **fields)
+    left, slopes = search.linearized(x, scale, extra)
+    return search.result(x=x, fun=left, jac=slopes, **fields)
 
 
 class _LeastSquares(Search):
     """A search for what makes a loss of residuals least, within bounds."""
 
-    def __init__(self, function: Callable[..., Any], start: Any, loss: Any) -> None:
-        super().__init__(function, start)
+    def __init__(self, name: str, function: Callable[..., Any], start: Any, loss: Any) -> None:
+        super().__init__(name, function, start)
         self._loss = loss
 
     def residuals(self, x: Any, given: Any, *args: Any) -> Any:
@@ -121,6 +132,13 @@ class _LeastSquares(Search):
         """Return the gradient of the cost, as a vector."""
         vector, restore = raveled(x)
         return grad(lambda vector: self.cost(restore(vector), scale, args))(vector)
+
+    def linearized(self, x: Any, scale: Any, args: tuple[Any, ...]) -> tuple[Any, Any]:
+        """Return the residuals, as a vector, and their Jacobian, in which J^T J is about the Hessian of the cost."""
+        vector, restore = raveled(x)
+        left = raveled(self.residuals(x, *args))[0]
+        slopes = jacobian(lambda vector: raveled(self.residuals(restore(vector), *args))[0])(vector)
+        return left, slopes if self._loss == "linear" else self.weights(left, scale)[:, None] * slopes
 
     def weights(self, left: Any, scale: Any) -> Any:
         """Return the weights of residuals: with them J^T J is the Hessian of the cost, but for that of the residuals.
@@ -203,8 +221,9 @@ def curve_fit(
 
     Returns:
         `(parameters, covariance)`, of shapes `(N,)` and `(N, N)`; with `full_output` also SciPy's `infodict`,
-        `mesg` and `ier`, in a batch as tuples of those of its examples. Standard errors are the roots of the
-        covariance's diagonal.
+        `mesg` and `ier`, in a batch as lists of those of its examples. Of `infodict`, `fvec` is differentiated; other
+        numbers raise where something is computed with them. Standard errors are the roots of the covariance's
+        diagonal.
 
     Raises:
         RuntimeError: SciPy has not succeeded.
@@ -242,8 +261,7 @@ def curve_fit(
     covariance = fit.covariance(parameters, scale, data, absolute_sigma)
     if not full_output:
         return parameters, covariance
-    details = [result.details for result in fit.found]
-    return parameters, covariance, *(details[0] if len(details) == 1 else zip(*details, strict=True))
+    return parameters, covariance, *fit.details(parameters, data)
 
 
 class _Fit(_LeastSquares):
@@ -256,7 +274,7 @@ class _Fit(_LeastSquares):
     def __init__(self, model: Callable[..., Any], p0: Any, bounds: Any, loss: Any) -> None:
         count = _number_of_parameters(model) if p0 is None else raveled(p0)[0].size
         self.limits = limits_of(bounds, (count,))
-        super().__init__(model, _within(*self.limits) if p0 is None else p0, loss)
+        super().__init__("curve_fit", model, _within(*self.limits) if p0 is None else p0, loss)
 
     def residuals(self, p: Any, xdata: Any, ydata: Any, sigma: Any) -> Any:
         """Return how far the model is from the data, in units of their errors."""
@@ -303,6 +321,16 @@ class _Fit(_LeastSquares):
             p, length = p - step / units, float(np.linalg.norm(step))
         return p
 
+    def details(self, p: Any, data: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+        """Return SciPy's further findings; what they say of the solution is computed from it."""
+        infos, messages, flags = zip(*(result.details for result in self.found), strict=True)
+        if not followers([p]):
+            return infos[0], messages[0], flags[0]
+        is_one = len(infos) == 1
+        info = reported("curve_fit", infos[0]) if is_one else reported_of_batch("curve_fit", infos)
+        info["fvec"] = self.residuals(p, *data)
+        return (info, messages[0], flags[0]) if is_one else (info, messages, flags)
+
     def covariance(self, p: Any, scale: Any, data: tuple[Any, ...], absolute_sigma: bool) -> Any:
         """Return (J^T J)^-1 by the QR factors of J with columns of length 1, scaled to fit the residuals.
 
@@ -315,8 +343,7 @@ class _Fit(_LeastSquares):
                     "Fit the examples in a loop, and see which."
                 )
             return self.found[0].pcov
-        left = self.residuals(p, *data)
-        slopes = self.weights(left, scale)[:, None] * jacobian(lambda p: self.residuals(p, *data))(p)
+        left, slopes = self.linearized(p, scale, data)
         lengths = np.sqrt(np.sum(slopes**2, axis=0))
         root = np.linalg.inv(np.linalg.qr(slopes / lengths, mode="r")) / lengths[:, None]
         product = root @ np.transpose(root)

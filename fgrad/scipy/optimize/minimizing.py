@@ -67,7 +67,8 @@ def minimize(
             be differentiated.
 
     Returns:
-        SciPy's result; `x` is nested as `x0` is, and so is `jac`. `x`, `fun` and `jac` are differentiated.
+        SciPy's result; `x` is nested as `x0` is, and so is `jac`. `x`, `fun`, `jac` and `hess` are differentiated; what
+        else is in it, such as `hess_inv`, then raises where something is computed with it.
 
     Raises:
         ConvergenceError: a RuntimeError; SciPy has not succeeded, and something is to be differentiated.
@@ -109,7 +110,7 @@ class _Minimization(Search):
         callback: Any,
         options: dict[str, Any] | None,
     ) -> None:
-        super().__init__(function if jac is not True else lambda x, *args: function(x, *args)[0], start)
+        super().__init__("minimize", function if jac is not True else lambda x, *args: function(x, *args)[0], start)
         self._given, self._method = function, method
         self._jac, self._hess, self._hessp = jac, hess, hessp
         self._constraints = constraints
@@ -142,6 +143,7 @@ class _Minimization(Search):
         if followers(flatten(x)[0]):
             fields["fun"] = self._number(x, args)
             fields |= {"jac": self.restore(self._slope(x, args))} if has_slope else {}
+            fields |= {"hess": self._matrix(x, args)} if "hess" in found else {}
         elif has_slope:
             fields["jac"] = self.restore(found.jac)
         return self.result(**fields)
@@ -182,6 +184,11 @@ class _Minimization(Search):
         """Return the gradient, as a vector."""
         vector, restore = raveled(x)
         return grad(lambda vector: self._number(restore(vector), args))(vector)
+
+    def _matrix(self, x: Any, args: tuple[Any, ...]) -> Any:
+        """Return the Hessian, of the unknowns as a vector."""
+        vector, restore = raveled(x)
+        return hessian(lambda vector: self._number(restore(vector), args))(vector)
 
     def _curvature(self, x: Any, slope: Any, args: tuple[Any, ...]) -> Any:
         """Return that along the slope, with which a bound is found to hold."""
@@ -343,4 +350,4 @@ def minimize_scalar(
     traced = bool(followers([x]))
     if traced and not all(each.success for each in found):
         raise errors.ConvergenceError(f"SciPy has not found a minimum to differentiate: {found[-1].message}")
-    return result_of(found, x=x, **({"fun": fun(x, *extra)} if traced else {}))
+    return result_of("minimize_scalar", found, x=x, **({"fun": fun(x, *extra)} if traced else {}))

@@ -17,7 +17,7 @@ from fgrad.rules.closures import followers
 from fgrad.rules.implicit import solved
 from fgrad.rules.rule import settled
 from fgrad.rules.vectors import raveled
-from fgrad.scipy.optimize._search import SCIPYS, Search, as_tuple, result_from, unknowns_of
+from fgrad.scipy.optimize._search import SCIPYS, Search, as_tuple, reported_of_batch, result_from, unknowns_of
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.reverse import grad
 
@@ -61,8 +61,8 @@ def root(
         >>> fg.jacobian(crossing)(2.0)
         Tensor([0.70710678, 0.70710678])
     """
-    search = Search(fun, x0)
-    residuals = fun if jac is not True else lambda x, *args: fun(x, *args)[0]
+    search = Search("root", fun, x0)
+    residuals: Callable[..., Any] = fun if jac is not True else lambda x, *args: fun(x, *args)[0]
 
     def solve(start: Any, *args: Any) -> Any:
         function: Any = search.on_vectors(residuals)
@@ -73,8 +73,11 @@ def root(
             function, slopes = fun, True
         return SCIPYS.root(function, start, args, method, slopes or None, tol, search.callback(callback), options)
 
-    x = search.find(solve, residuals, as_tuple(args))
-    return search.result(x=x)
+    extra = as_tuple(args)
+    x = search.find(solve, residuals, extra)
+    if not followers(flatten(x)[0]):
+        return search.result(x=x)
+    return search.result(x=x, fun=raveled(residuals(x, *extra))[0])
 
 
 def fsolve(func: Callable[..., Any], x0: Any, args: Any = (), xtol: float = 1.49012e-8, maxfev: int = 0) -> Any:
@@ -153,9 +156,15 @@ def root_scalar(
     value = f if fprime is not True else lambda x, *args: f(x, *args)[0]
     start = x0 if x0 is not None else bracket[0]
     root, found = _one_unknown(value, solve, start, (bracket, x0, x1), as_tuple(args))
-    if len(found) > 1:
-        return result_from({"root": root, "converged": all(each.converged for each in found)})
-    return result_from({**found[0], "root": root})
+    return _report(root, found)
+
+
+def _report(root: Any, found: list[Any]) -> OptimizeResult:
+    """Return SciPy's report with the root as it is differentiated; for a batch with what it says of all examples."""
+    if len(found) == 1:
+        return result_from({**found[0], "root": root})
+    is_success = all(each.converged for each in found)
+    return result_from({**reported_of_batch("root_scalar", found), "converged": is_success, "root": root})
 
 
 def _slope(f: Callable[..., Any], order: int) -> Callable[..., Any]:
@@ -218,7 +227,7 @@ def _bracketed(scipys: Any) -> Any:
             return scipys(f, a, b, args=args, full_output=True, **options)[1]
 
         root, found = _one_unknown(f, solve, a, (a, b), as_tuple(args))
-        return (root, found[0]) if full_output else root
+        return (root, _report(root, found)) if full_output else root
 
     name = scipys.__name__
     find.__name__ = find.__qualname__ = name
@@ -229,7 +238,7 @@ def _bracketed(scipys: Any) -> Any:
         a, b: the ends of the interval, by which the derivative is 0.
         args: extra arguments, which the root is differentiated by, and so by what else `f` uses.
         xtol, rtol, maxiter, disp: SciPy's.
-        full_output: return SciPy's report, too.
+        full_output: return SciPy's report, too, with the root as it is differentiated.
 
     Returns:
         The root, or with `full_output` the root and the report.
@@ -274,7 +283,7 @@ def newton(
         fprime: by default the exact derivative; otherwise as SciPy's. With `x1` it is the secant method.
         args: extra arguments, which the root is differentiated by, and so by what else `func` uses.
         tol, maxiter, fprime2, x1, rtol, disp: SciPy's.
-        full_output: return SciPy's report, too.
+        full_output: return SciPy's report, too, with the root as it is differentiated.
 
     Returns:
         The root, or with `full_output` the root and the report.
@@ -295,7 +304,7 @@ def newton(
         return SCIPYS.newton(func, x0, fprime, args, fprime2=fprime2, full_output=True, **options)[1]
 
     root, found = _one_unknown(func, solve, x0, (x0, x1), as_tuple(args))
-    return (root, found[0]) if full_output else root
+    return (root, _report(root, found)) if full_output else root
 
 
 def fixed_point(

@@ -21,8 +21,9 @@ import scipy.signal
 from fgrad.core.operands import as_array
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned
+from fgrad.ops.contractions import contract, multilinear
 from fgrad.ops.elementwise import astype
-from fgrad.ops.families import multilinear, sample
+from fgrad.ops.families import sample
 from fgrad.ops.indexing import getitem
 from fgrad.ops.padding import pad
 from fgrad.scipy._plain import differentiates
@@ -106,7 +107,7 @@ def _operand_rule(other: Any, sizes: Sizes, start: Sizes, method: str) -> Callab
     """Return the pullback to an operand of some sizes: the convolution with the other one reversed."""
     last = tuple(range(-len(start), 0))
     begin = tuple(size - 1 - first for size, first in zip(other.shape[other.ndim - len(start) :], start, strict=True))
-    return lambda ct: apply(_convolve, (ct, np.flip(other, last)), _metadata(begin, sizes, method))
+    return lambda ct: contract(_convolve, (ct, np.flip(other, last)), _metadata(begin, sizes, method))
 
 
 def _metadata(start: Sizes, length: Sizes, method: str) -> dict[str, Any]:
@@ -140,9 +141,9 @@ _convolve = multilinear(
         )
     ),
     name="convolve_axes",
+    broadcasts=True,
 )
-_convolve.broadcasts = True
-_convolve.batch = lambda values, mapped, size, metadata: apply(
+_convolve.batch = lambda values, mapped, size, metadata: contract(
     _convolve, aligned(values, mapped, len(metadata["start"])), metadata
 )
 

@@ -1,0 +1,168 @@
+"""Operations that are linear in each of their arrays, such as `matmul`: their declaration, and what masks do to them.
+
+    multilinear(f, rules)        declare one; the forward rule is a sum of operations
+    contract(primitive, args)    its result, also where exact zeros of an argument win over infinities of others
+
+Zeros that a mask has put into a cotangent mean "not used": `where(False, a @ x, x[0])` has the derivative of `x[0]`,
+also where `a` holds an infinity. A product of two numbers is told so by `scale`; here are the sums of products.
+"""
+
+from __future__ import annotations
+
+from cmath import isfinite
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.primitive import ZERO, Primitive, Rules
+from fgrad.core.reverse import Guarded
+from fgrad.core.tensor import ABOVE, NOTHING, apply
+from fgrad.core.trace import attention
+from fgrad.ops.families import ForEach, Sample, register
+
+_guarded: dict[Primitive, Primitive] = {}
+"""By an operation, the one in which exact zeros of an argument win."""
+
+
+def multilinear(
+    implementation: Callable[..., Any],
+    rules: Rules,
+    *samples: Sample,
+    name: str | None = None,
+    broadcasts: bool = False,
+) -> Primitive:
+    """Declare an operation that is linear in each array; its tangent is a sum over them.
+
+    Exact zeros of tangents, and after a mask those of cotangents, win over infinities: its rules may be handed
+    `Guarded` arrays, and so may its batching rule, and pass them on to operators and to `contract`.
+    """
+
+    def forward(tangents: Sequence[Any], ans: Any, *args: Any, **metadata: Any) -> Any:
+        return _sum_over_tangents(primitive, tangents, args, metadata, None)
+
+    primitive = Primitive(
+        name or implementation.__name__,
+        implementation,
+        rules,
+        forward,
+        broadcasts=broadcasts,
+        scales=True,
+        samples=samples,
+    )
+    _guarded[primitive] = register(_guarded_twin(primitive))
+    return register(primitive)
+
+
+@np.errstate(all="ignore")
+def _sum_over_tangents(
+    primitive: Primitive, tangents: Sequence[Any], args: Any, metadata: Mapping[str, Any], guard: int | None
+) -> Any:
+    """Return the sum of the operation with each tangent in place of its argument; without `guard` its zeros win."""
+    total: Any = ZERO
+    for place, t in enumerate(tangents):
+        if t is not ZERO:
+            moved = [*args]
+            moved[place] = t
+            part = _guarded_by(place if guard is None else guard, primitive, moved, metadata)
+            total = part if total is ZERO else total + part
+    return total
+
+
+def contract(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any] = NOTHING) -> Any:
+    """Return the result of an operation that is linear in each argument, of which one may be `Guarded`."""
+    for guard, arg in enumerate(args):
+        if type(arg) is Guarded:
+            plain = [*args]
+            plain[guard] = arg.cotangent
+            return _guarded_by(guard, primitive, plain, metadata)
+    return apply(primitive, args, metadata)
+
+
+ABOVE.contract = contract
+
+
+def _guarded_by(guard: int, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+    """Return the result of an operation in which exact zeros of the argument at a place win."""
+    if not attention and all(type(x) is np.ndarray for x in args):
+        return _without_unused(primitive, args, metadata, guard)  # to which `apply` would come, after some time
+    return apply(_guarded[primitive], args, {**metadata, "guard": guard})
+
+
+def _guarded_twin(primitive: Primitive) -> Primitive:
+    """Return the operation in which exact zeros of one argument, at the place `guard`, win over infinities of others.
+
+    Its rules are those of the operation itself, which are handed the argument as `Guarded`; in the derivative by that
+    argument it is the cotangent, or the tangent, that is.
+    """
+
+    def implementation(*args: Any, guard: int, **metadata: Any) -> Any:
+        return _without_unused(primitive, args, metadata, guard)
+
+    def rule(argnum: int, ans: Any, *args: Any, guard: int, **metadata: Any) -> Callable[[Any], Any]:
+        guarded = [Guarded(x) if place == guard != argnum else x for place, x in enumerate(args)]
+        pullback = primitive.vjps[argnum](ans, *guarded, **metadata)  # type: ignore[index, misc]
+        return lambda ct: pullback(Guarded(ct) if argnum == guard else ct)
+
+    def forward(tangents: Sequence[Any], ans: Any, *args: Any, guard: int, **metadata: Any) -> Any:
+        return _sum_over_tangents(primitive, tangents, args, metadata, guard)
+
+    def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
+        guard = metadata["guard"]
+        guarded = [Guarded(x) if place == guard else x for place, x in enumerate(values)]
+        others = {name: value for name, value in metadata.items() if name != "guard"}
+        return primitive.batch(guarded, mapped, size, others)  # type: ignore[misc]
+
+    twin = Primitive(
+        f"{primitive.name}_guarded",
+        implementation,
+        ForEach(rule),
+        forward,
+        batch,
+        broadcasts=primitive.broadcasts,
+        masks=True,
+        samples=tuple(replace(each, metadata={**each.metadata, "guard": 0}) for each in primitive.samples[:2]),
+        kind="guard",
+    )
+    return twin
+
+
+def _without_unused(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any], guard: int) -> Any:
+    """Return sums of products in which what an exact zero of one argument multiplies counts as 0, whatever it is."""
+    ans = primitive.implementation(*args, **metadata)
+    # A sum of squares sees infinity and NaN anywhere, and costs less than a look at each element.
+    if isfinite(np.vdot(ans, ans)) or np.all(args[guard]):
+        return ans
+    return _by_counting(lambda *args: primitive.implementation(*args, **metadata), ans, args, guard)
+
+
+def _by_counting(function: Callable[..., Any], ans: Any, args: Sequence[Any], guard: int) -> Any:
+    """Return the sums of finite factors, and an infinity where products with an infinite factor are used.
+
+    If these are as many as the sum of their signs, all have one sign; otherwise it is NaN. What is counted may be
+    rounded, as by Fourier transforms.
+
+    Args:
+        function: the sums of products; linear in each argument.
+        ans: what it gives.
+        args: its arguments.
+        guard: the place of the one whose zeros win.
+    """
+    args = [np.asarray(x) for x in args]
+    finite = [np.isfinite(x) for x in args]
+    total = function(*(np.where(are, x, np.zeros((), x.dtype)) for are, x in zip(finite, args, strict=True)))
+    used = [x != 0 if place == guard else np.ones(x.shape) for place, x in enumerate(args)]
+    count = _beyond_finite(function, used, finite)
+    if ans.dtype.kind == "c":
+        return np.where(count == 0, total, ans)[()]
+    balance = _beyond_finite(function, [np.where(np.isnan(x), 0, np.sign(x)) for x in args], finite)
+    infinity = np.where(count == np.abs(balance), np.copysign(np.inf, balance), np.nan)
+    return np.where(count == 0, total, total + infinity.astype(total.dtype))[()]
+
+
+def _beyond_finite(function: Callable[..., Any], weights: Sequence[Any], finite: Sequence[Any]) -> Any:
+    """Return sums of products of whole weights, less those products in which all that they stand for is finite."""
+    weights = [weight.astype(np.float64) for weight in weights]
+    of_finite = function(*(weight * are for weight, are in zip(weights, finite, strict=True)))
+    return np.rint(function(*weights) - of_finite)
