@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from fgrad import errors
 from fgrad.core import conversions
-from fgrad.core.operands import OBJECT, OPERANDS, as_operand, defers_to
+from fgrad.core.operands import OBJECT, OPERANDS, as_operand, collected, defers_to
 from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS, UFUNCS, Primitive
 from fgrad.core.trace import UNTRACED, Call, Trace, attention, running, stood_in, tell_of_copy, through_observers
 from fgrad.core.tree import LEAVES, flatten, unflatten
@@ -108,6 +108,11 @@ def settle(x: Any) -> Any:
         else:
             x = x.unbox()
     return x
+
+
+def settled(leaf: Any) -> Any:
+    """Return what `settle` does, of an array of traced numbers as one tensor."""
+    return settle(collected(leaf))
 
 
 def boxed(value: Any) -> Any:

@@ -419,7 +419,7 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     """Repeat arrays to the shape that they broadcast to."""
     arrays = [as_array(x) for x in args]
     shape = np.broadcast_shapes(*(x.shape for x in arrays))
-    return tuple(broadcast_to(x, shape) for x in arrays)
+    return tuple((broadcast_to if type(x) in BOXES else np.broadcast_to)(x, shape) for x in arrays)
 
 
 _split = linear(

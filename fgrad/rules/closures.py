@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import Tensor, box, boxed, settle
+from fgrad.core.tensor import Tensor, box, boxed, settle, settled
 from fgrad.core.trace import Call, Observer, Trace, observed_by, running, tell_of_copy
 from fgrad.core.tree import flatten, tree_map
 from fgrad.core.variable import Variable, VariableWatch, creation_number
@@ -100,7 +100,7 @@ class Closure:
         """Run the function with other values in place of what it uses."""
         with self.given(values):
             results = self._function(*args)
-            return tree_map(settle, results)  # one of these values may be returned as it is
+            return tree_map(settled, results)  # one of these values may be returned as it is
 
     def _add_what_is_used(self, args: tuple[Any, ...]) -> None:
         args = tree_map(copied, args)  # which differ from the same tensors where the function closes over them

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.operands import collected
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.ops.creation import array
@@ -15,6 +16,7 @@ from fgrad.scipy.integrate._users import has_tensors, seen
 
 def array_of(x: Any) -> Any:
     """Return what a user passes as an array: numbers, arrays, tensors, or lists of them."""
+    x = collected(x)
     if type(x) in BOXES:
         return seen(settle(x))
     if has_tensors(x):

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tensor import Tensor, settle, settled
 from fgrad.transforms.batch import BatchTrace, vmap
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.jacobians import jacobian
@@ -94,7 +94,7 @@ def in_one_batch(function: Function, arrays: Sequence[Any]) -> Any:
         return _row(function(*(array[0] for array in arrays)))[None]
     trace = _PointsTrace(size)
     with trace:
-        result = settle(function(*(trace.root(array) for array in arrays)))
+        result = settled(function(*(trace.root(array) for array in arrays)))
     if type(result) is Tensor and result.tracing is trace:
         return result.value
     row = _row(result)
@@ -102,7 +102,7 @@ def in_one_batch(function: Function, arrays: Sequence[Any]) -> Any:
 
 
 def _row(result: Any) -> Any:
-    result = settle(result)
+    result = settled(result)
     return result if type(result) is Tensor else np.asarray(result)
 
 

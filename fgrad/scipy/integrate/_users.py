@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.operands import collected
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tensor import Tensor, settle, settled
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.rules.closures import Closure, followers
 from fgrad.rules.closures import values_of as concrete_values_of
@@ -79,7 +80,7 @@ class UsersFunctions:
     def call(self, number: int, inputs: Sequence[Any], *own: Any) -> Any:
         """Call one of the functions with other arrays in the place of the inputs."""
         with self.given(inputs) as args:
-            return tree_map(settle, self.functions[number](*own, *args))  # one of the inputs may be what it returns
+            return tree_map(settled, self.functions[number](*own, *args))  # one of the inputs may be what it returns
 
     def run(self, solve: Function, leaves: Sequence[Any]) -> Any:
         """Let SciPy solve a problem on plain values.
@@ -146,7 +147,7 @@ class UsersFunctions:
 
     def _plain(self, function: Function, args: tuple[Any, ...]) -> Function:
         def run(*own: Any) -> Any:
-            result = function(*own, *args)
+            result = collected(function(*own, *args))
             if type(result) is np.ndarray or not has_tensors(result):
                 return result
             if is_followed(result):
