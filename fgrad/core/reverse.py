@@ -10,7 +10,9 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+from cmath import isfinite
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -343,7 +345,7 @@ def pull_back(
             if kind is Gathered and not primitive.gathers:
                 cotangent = cotangent.finished()
         guarded = guarded or primitive.masks
-        passed = pullback(Guarded(cotangent) if guarded and primitive.scales else cotangent)
+        passed = _pulled_by(pullback, cotangent) if guarded and primitive.scales else pullback(cotangent)
         if form is not None and passed is not ZERO:
             passed = conform(passed, *form)
         prior = cotangents.get(parent)
@@ -356,6 +358,16 @@ def pull_back(
             cotangents[key] = cotangent.finished()
     cotangents.update(kept)
     return cotangents
+
+
+def _pulled_by(pullback: Pullback, cotangent: Any) -> Any:
+    """Return what a pullback that scales passes on, where exact zeros of the cotangent win over infinities."""
+    if type(cotangent) is _ARRAY and type(pullback) is FunctionType:
+        passed = pullback(cotangent)
+        # Mostly there are none. A sum of squares sees them anywhere, and costs less than a look at each element.
+        if type(passed) is _ARRAY and isfinite(np.vdot(passed, passed)):
+            return passed
+    return pullback(Guarded(cotangent))
 
 
 class Guarded:

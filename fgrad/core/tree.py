@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from fgrad.core.operands import as_leaf, collected
+from fgrad.core.operands import OBJECT, as_leaf, collected
 
 NAMESPACE = "fgrad"
 
@@ -36,7 +36,10 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     if type(tree) is np.ndarray:
         return [collected(tree)], _LEAF
     leaves, treedef = optree.tree_flatten(tree, namespace=NAMESPACE)
-    return [leaf if type(leaf) in LEAVES else as_leaf(leaf) for leaf in leaves], treedef
+    return [
+        leaf if (kind := type(leaf)) in LEAVES or (kind is np.ndarray and leaf.dtype is not OBJECT) else as_leaf(leaf)
+        for leaf in leaves
+    ], treedef
 
 
 def leaves_and_nones(tree: Any) -> list[Any]:
