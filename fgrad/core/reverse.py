@@ -133,7 +133,7 @@ class ReverseTrace(Trace):
                 return self._recorded(primitive, args, (a, b), ans, metadata)
             x = a = snapshot(x, self.copies)
         result = new_tensor()
-        result.value, result.tracing = ans, self
+        result.value, result.tracing, result.memory = ans, self, None
         key = result.mark = next(self._keys)
         handed = (
             _own_handles((result, x, y)[: count + 1]) if self.persistent else (ans, a, b) if count == 2 else (ans, a)

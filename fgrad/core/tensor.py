@@ -504,10 +504,10 @@ class Tensor(TensorLike):
     value: Any
     mark: Any
     memory: Any
-    """What is known of views; there is none before the first view."""
+    """What is known of views: of whom this is one, or who are views of this; None before the first (`views.py`)."""
 
     def __init__(self, value: Any, dtype: npt.DTypeLike | None = None) -> None:
-        self.value, self.tracing, self.mark = np.array(value, dtype)[()], UNTRACED, None
+        self.value, self.tracing, self.mark, self.memory = np.array(value, dtype)[()], UNTRACED, None, None
 
     def unbox(self) -> Any:
         return (self.tracing.renewed(self) if self.tracing.outdated else self).value
@@ -559,14 +559,14 @@ new_tensor = functools.partial(object.__new__, Tensor)
 def box(value: Any, trace: Trace, mark: Any) -> Tensor:
     """Return a Tensor over `value`, which is not copied."""
     tensor = new_tensor()
-    tensor.value, tensor.tracing, tensor.mark = value, trace, mark
+    tensor.value, tensor.tracing, tensor.mark, tensor.memory = value, trace, mark, None
     return tensor
 
 
 def own_handle(x: Tensor) -> Tensor:
     """Return another handle on what a tensor stands for: what is written into one is not in the other."""
     handle = new_tensor()
-    handle.value, handle.tracing, handle.mark = x.value, x.tracing, x.mark
+    handle.value, handle.tracing, handle.mark, handle.memory = x.value, x.tracing, x.mark, None
     return tell_of_copy(handle) if attention else handle
 
 

@@ -18,7 +18,7 @@ import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from typing_extensions import override
@@ -27,25 +27,15 @@ from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, box, own_handle, settle
 from fgrad.core.trace import Trace, attention
 
+# Plain tuples, since a view is made by each slice, and named ones take five times as long to make.
 
-class Step(NamedTuple):
-    """An operation whose result is a view of its argument.
+Step = tuple[Primitive, Mapping[str, Any], tuple[int, ...]]
+"""An operation whose result is a view of its argument: the primitive, its metadata, and the shape of the result."""
 
-    Attributes:
-        primitive, metadata: the operation.
-        shape: of the result.
-    """
+Path = tuple[Step, ...]
 
-    primitive: Primitive
-    metadata: Mapping[str, Any]
-    shape: tuple[int, ...]
-
-
-class View(NamedTuple):
-    """What a view remembers: the tensor that it sees, and the steps from there."""
-
-    root: Tensor
-    path: tuple[Step, ...]
+View = tuple[Tensor, Path]
+"""What a view remembers: the tensor that it sees, and the steps from there."""
 
 
 class Family:
@@ -53,7 +43,9 @@ class Family:
 
     Attributes:
         views: references to them; some of the views may be gone.
-        copies: how often all of the memory had to be copied for a write, because it was referred to elsewhere.
+        room: the number of references at which those to views that are gone are dropped.
+        copies: how often all of the memory had to be copied for a write, because it was referred to elsewhere. If that
+            was more than once, records keep hold of views, and these get copies of what they see.
     """
 
     __slots__ = ("views", "room", "copies")
@@ -62,11 +54,9 @@ class Family:
         self.views: list[weakref.ref[Tensor]] = []
         self.room, self.copies = 16, 0
 
-    def add(self, view: Tensor) -> None:
-        if len(self.views) >= self.room:
-            self.views = [each for each in self.views if each() is not None]
-            self.room = 2 * len(self.views) + 16
-        self.views.append(weakref.ref(view))
+    def forget_dead(self) -> None:
+        self.views = [each for each in self.views if each() is not None]
+        self.room = 2 * len(self.views) + 16
 
 
 class Outdated(Trace):
@@ -88,17 +78,18 @@ class Outdated(Trace):
             return tensor  # type: ignore[no-any-return]
         root, path = tensor.memory
         value: Any = root
-        for step in path:
-            value = apply(step.primitive, (value,), step.metadata)
+        for primitive, metadata, _ in path:
+            value = apply(primitive, (value,), metadata)
         if attention:
             return value  # type: ignore[no-any-return]  # what is in place of the root now will not be so for ever
-        _keep_apart(value, root)
+        if root.memory.copies > 1:
+            _copy_views(value)
         tensor.become(value)
         return tensor  # type: ignore[no-any-return]
 
     @override
     def shape_of(self, tensor: Any) -> tuple[int, ...]:
-        return tensor.memory.path[-1].shape  # type: ignore[no-any-return]
+        return tensor.memory[1][-1][2]  # type: ignore[no-any-return]
 
 
 OUTDATED = Outdated()
@@ -111,38 +102,42 @@ def view(primitive: Primitive, x: Any, metadata: Mapping[str, Any]) -> Any:
 
 def seen(result: Any, x: Any, primitive: Primitive, metadata: Mapping[str, Any]) -> Any:
     """Let a tensor be a view of `x`: the result of an operation that reads nothing else."""
-    if type(x) is not Tensor or type(result) is not Tensor or not (shape := result.shape):
+    if type(x) is not Tensor or type(result) is not Tensor or not (shape := result.tracing.shape_of(result)):
         return result
     root, path = origin(x)
-    family = getattr(root, "memory", None)
-    if family is None:
-        family = root.memory = Family()
-    result.memory = View(root, (*path, Step(primitive, metadata, shape)))
-    family.add(result)
-    _keep_apart(result, root)
+    family: Family = root.memory or _family_of(root)
+    if len(family.views) >= family.room:
+        family.forget_dead()
+    family.views.append(weakref.ref(result))
+    result.memory = root, (*path, (primitive, metadata, shape))
+    if family.copies > 1:
+        _copy_views(result)
     return result
 
 
-def origin(x: Tensor) -> tuple[Tensor, tuple[Step, ...]]:
+def _family_of(root: Tensor) -> Family:
+    if root.memory is None:
+        root.memory = Family()
+    return root.memory  # type: ignore[no-any-return]
+
+
+def origin(x: Tensor) -> View:
     """Return the tensor that is written to where `x` is, and the steps that lead from there to `x`."""
-    memory = getattr(x, "memory", None)
-    return memory if type(memory) is View else (x, ())
+    return x.memory if type(x.memory) is tuple else (x, ())
 
 
 def outdate(root: Tensor) -> None:
     """Let the views of a tensor look again when they are asked for; until then they hold nothing."""
-    family = getattr(root, "memory", None)
-    if family is None:
-        return
-    for reference in family.views:
+    for reference in () if root.memory is None else root.memory.views:
         if (each := reference()) is not None:
             each.value, each.tracing, each.mark = None, OUTDATED, None
 
 
 def is_shared(x: Tensor) -> bool:
     """Return whether `x` is a view, or something else is a view of it."""
-    memory = getattr(x, "memory", None)
-    return memory is not None and (type(memory) is View or any(each() is not None for each in memory.views))
+    if type(x.memory) is tuple:
+        return True
+    return x.memory is not None and any(each() is not None for each in x.memory.views)
 
 
 def apart(x: Any, root: Tensor) -> Any:
@@ -152,12 +147,6 @@ def apart(x: Any, root: Tensor) -> Any:
     copy = own_handle(x.tracing.renewed(x))
     _copy_views(copy)
     return copy
-
-
-def _keep_apart(tensor: Tensor, root: Tensor) -> None:
-    """Copy what a view holds, where records keep hold of views, so that each write would copy the whole."""
-    if root.memory.copies > 1:
-        _copy_views(tensor)
 
 
 def _copy_views(tensor: Tensor) -> None:
@@ -180,9 +169,9 @@ def layout(x: Any) -> Any:
     root, path = origin(x)
     array = _plain(root)
     lead = array.ndim - len(root.shape)
-    for step in path:
-        assert step.primitive.view is not None
-        array = step.primitive.view(array, lead, **step.metadata)
+    for primitive, metadata, _ in path:
+        assert primitive.view is not None
+        array = primitive.view(array, lead, **metadata)
     return array
 
 
@@ -220,10 +209,7 @@ def writing(root: Tensor) -> Iterator[None]:
     if not attention:  # an observer may keep what it sees
         _collect(root, arrays)
     if not arrays:
-        family = getattr(root, "memory", None)
-        if family is None:
-            family = root.memory = Family()
-        family.copies += 1
+        _family_of(root).copies += 1
     before, now_written.arrays = now_written.arrays, arrays
     try:
         yield

@@ -6,6 +6,7 @@ A key has two parts: its arrays, which are arguments of the primitive, and a tem
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from fgrad.core.operands import as_array, is_of_objects
 from fgrad.core.primitive import BOXES, METHODS, UFUNCS, ZERO, Primitive, Rule
 from fgrad.core.reverse import conform
 from fgrad.core.tensor import Tensor, apply, settle
-from fgrad.core.views import Step, apart, layout, now_written, origin, outdate, seen, writing
+from fgrad.core.views import Path, apart, layout, now_written, origin, outdate, seen, writing
 from fgrad.ops.batching import aligned, all_mapped, ndim_of
 from fgrad.ops.families import answers, answers_member, register, sample
 
@@ -101,10 +102,12 @@ def _put_back(shape: tuple[int, ...], pull: Callable[[Any, tuple[int, ...]], Any
 
 
 def _scattering(ct: Any, arrays: Any, template: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
-    """Return zeros to which a cotangent is added at a key, which need not be made before there is more to add."""
-    if type(ct) is np.ndarray and Tensor not in map(type, arrays):
-        return Gathered(part=_Part(ct, arrays, template, shape))
-    return apply(_scatter, (ct, *arrays), {"template": template, "shape": shape})
+    """Return zeros to which a cotangent is added at a key; large ones are not made before there is more to add."""
+    if type(ct) is not np.ndarray or (arrays and Tensor in map(type, arrays)):
+        return apply(_scatter, (ct, *arrays), {"template": template, "shape": shape})
+    if math.prod(shape) < _FEW:
+        return _scattered(ct, *arrays, template=template, shape=shape)
+    return Gathered(part=_Part(ct, arrays, template, shape))
 
 
 class _Part(NamedTuple):
@@ -172,7 +175,7 @@ def _add_at(array: Any, values: Any, arrays: Any, template: tuple[Any, ...]) -> 
 
 
 _FEW = 10_000
-"""Of fewer elements the sum is not worth another look at the key."""
+"""Of fewer elements a sum is not worth another look at the key, nor zeros a delay."""
 
 
 _scatter: Primitive = register(
@@ -195,22 +198,20 @@ _scatter: Primitive = register(
 )
 
 
-def _through(x: Any, path: tuple[Step, ...], lead: int) -> Any:
+def _through(x: Any, path: Path, lead: int) -> Any:
     """Return the view of `x` to which steps lead; the examples of batches lie along its first axes."""
-    for step in path:
-        assert step.primitive.view is not None
-        x = step.primitive.view(x, lead, **step.metadata)
+    for primitive, metadata, _ in path:
+        assert primitive.view is not None
+        x = primitive.view(x, lead, **metadata)
     return x
 
 
-def _replaced(
-    x: Any, value: Any, *arrays: Any, template: tuple[Any, ...], path: tuple[Step, ...] = (), lead: int = 0
-) -> Any:
+def _replaced(x: Any, value: Any, *arrays: Any, template: tuple[Any, ...], path: Path = (), lead: int = 0) -> Any:
     """Return `x` with `value` at a key of a view of it."""
     return _assigned(now_written.own(x), value, _joined(template, arrays), path, lead)
 
 
-def _assigned(array: Any, value: Any, key: Any, path: tuple[Step, ...], lead: int) -> Any:
+def _assigned(array: Any, value: Any, key: Any, path: Path, lead: int) -> Any:
     """Write into a view of an array, and return the array.
 
     What the user sees as a view of a primal may be none of its tangent or cotangent, whose axes can lie in another
@@ -225,12 +226,12 @@ def _assigned(array: Any, value: Any, key: Any, path: tuple[Step, ...], lead: in
         if np.may_share_memory(view, result):
             view[key] = value
             return result
-    moves = tuple(step for step in path if step.primitive.name not in _PARTS)
+    moves = tuple(step for step in path if step[0].name not in _PARTS)
     places = _through(np.arange(array.size).reshape(array.shape), moves, lead)[key]
     chosen = array.flat[places]
-    for step in path:
-        if step.primitive.name in _PARTS:
-            setattr(chosen, step.primitive.name, value)
+    for primitive, *_ in path:
+        if primitive.name in _PARTS:
+            setattr(chosen, primitive.name, value)
             value = chosen
     array.flat[places] = np.broadcast_to(value, places.shape)
     return array
@@ -262,10 +263,10 @@ def _as_written(shape: tuple[int, ...], dtype: Any, pull: Callable[[Any], Any]) 
     return lambda ct: conform(pull(ct), shape, dtype)
 
 
-def _where_written(ct: Any, arrays: Any, template: Any, path: tuple[Step, ...] = (), lead: int = 0) -> Any:
+def _where_written(ct: Any, arrays: Any, template: Any, path: Path = (), lead: int = 0) -> Any:
     """Return the cotangents of the values that were written, and stayed: an index may occur twice."""
     view = _through(ct, path, lead)
-    if any(step.primitive.name == "imag" for step in path):
+    if any(primitive.name == "imag" for primitive, *_ in path):
         view = -view  # the transpose of v -> i v
     found = apply(_index, (view, *arrays), {"template": template})
     if _are_masks(arrays):
@@ -402,7 +403,7 @@ def _batched_replace(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     x, value, *arrays = values
     path, lead = metadata.get("path", ()), metadata.get("lead", 0)
     (x,) = all_mapped((x,), mapped[:1], size)
-    shape = x.shape if not path else (*x.shape[: lead + 1], *path[-1].shape)
+    shape = x.shape if not path else (*x.shape[: lead + 1], *path[-1][2])
     key = _BatchedKey(metadata["template"], arrays, mapped[2:], size, len(shape) - 1, True)
     found = key.in_order(np.broadcast_to(0, shape)[_joined(key.template, tuple(key.arrays))])
     (value,) = aligned((value,), mapped[1:2], len(found.shape) - 1)
@@ -471,8 +472,10 @@ def getitem(x: Any, key: Any) -> Any:
     else:
         template, arrays = _parted(key)
     result = apply(_index, (x, *arrays), {"template": template})
-    if arrays or type(x) is not Tensor or type(result.value) is np.float64 or not _is_basic(template):
+    if arrays or type(x) is not Tensor or type(result.value) is np.float64:
         return result  # a copy, or a number
+    if type(key) is not int and not _is_basic(template):
+        return result
     return seen(result, x, _index, {"template": template})
 
 
@@ -534,14 +537,17 @@ def _check_kind(x: Any, value: Any) -> None:
         )
 
 
-def _is_there(value: Any, root: Any, path: tuple[Step, ...], template: Any) -> bool:
+def _is_there(value: Any, root: Any, path: Path, template: Any) -> bool:
     """Return whether a value is the view itself that it is written to, as after `x[key] += y`."""
     if type(value) is not Tensor or origin(value)[0] is not root:
         return False
     steps = origin(value)[1]
     if steps == path:
         return bool(template == (Ellipsis,))
-    return steps[:-1] == path and steps[-1].primitive is _index and steps[-1].metadata["template"] == template
+    if not steps:
+        return False
+    primitive, metadata, _ = steps[-1]
+    return steps[:-1] == path and primitive is _index and metadata["template"] == template
 
 
 def _is_alike(x: Any, value: Any) -> bool:
