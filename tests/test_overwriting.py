@@ -1,6 +1,9 @@
 """Plain arrays that are overwritten after an operation has used them: the derivative is that of the plain run."""
 
+import copy
 import gc
+import pickle
+import tracemalloc
 import weakref
 
 import numpy as np
@@ -430,3 +433,114 @@ def test_writes_through_a_path_that_is_no_view_of_this_array(axes, part):
     expected = plain.transpose(2, 0, 1).copy()
     getattr(expected, part).reshape(8, 3)[1:6] = -1.0
     np.testing.assert_array_equal(found.transpose(2, 0, 1), expected)
+
+
+# Writes take time and memory by their own size
+
+
+def rows_one_after_the_other(count):
+    def f(x):
+        u = np.zeros_like(x, shape=(count, x.size))
+        u[0] = x
+        for i in range(count - 1):
+            u[i + 1] = u[i] + 0.01 * np.sin(u[i])
+        return np.sum(u**2)
+
+    return f
+
+
+@pytest.mark.parametrize("derivative", [
+    lambda f, x: fg.grad(f)(x),
+    lambda f, x: fg.jvp(f, (x,), (x,)),
+    lambda f, x: fg.hvp(f)(x, x),
+    lambda f, x: f(fg.constant(x)),
+], ids=["grad", "jvp", "hvp", "value"])  # fmt: skip
+def test_rows_are_written_without_a_copy_of_the_whole(derivative):
+    """If each of the 1000 writes copied the 800 kilobytes, or kept them, there would be many times of that."""
+    derivative(rows_one_after_the_other(3), np.ones(100))
+    tracemalloc.start()
+    derivative(rows_one_after_the_other(1000), np.ones(100))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 40 * 800_000
+
+
+@pytest.mark.parametrize("size", [100, 20_000])
+def test_the_array_that_is_written_to_stays_the_same_one_while_nobody_else_holds_it(size):
+    x = fg.constant(np.zeros(size))
+    x[0] = 1.0
+    memory = id(x.value)
+    for i in range(1, 10):
+        x[i] = 1.0
+        assert id(x.value) == memory
+    kept = x * 1.0, x.copy(), x.numpy()
+    x[0] = 7.0
+    assert id(x.value) != memory
+    assert all(each[0] == 1.0 for each in kept)
+
+
+def test_what_is_joined_of_many_numbers():
+    f = lambda x: np.sum(np.stack([x[i % 3] * i for i in range(3000)]) ** 2)  # noqa: E731
+    expected = [2 * x * sum(i * i for i in range(place, 3000, 3)) for place, x in enumerate(X)]
+    np.testing.assert_allclose(fg.grad(f)(X), expected)
+    np.testing.assert_allclose(fg.jvp(f, (X,), (X,))[1], np.dot(expected, X))
+
+
+# Views that are asked for by something else than an operation, after their root was written to
+
+
+def test_a_view_can_be_watched_and_asked_for_after_a_write():
+    base = fg.constant(np.arange(6.0))
+    view = base[1:3]
+    base[1] = 5.0
+    with fg.GradientTape(persistent=True) as tape:
+        tape.watch(view)
+        y = np.sum(view**2)
+        whole = view * 1.0
+        part = whole[1:]
+        whole[1] = view[0] * 3.0
+        z = np.sum(part * 1.0)
+    assert tape.gradient(y, view).tolist() == [10.0, 4.0]
+    assert tape.gradient(part, view).tolist() == [3.0, 0.0]
+    assert tape.gradient(z, part).tolist() == [1.0]
+    base[2] = 7.0
+    assert repr(view) == "Tensor([5., 7.])"
+    with fg.ForwardAccumulator(view, fg.constant([1.0, 0.0])) as accumulator:
+        square = view**2
+    assert accumulator.jvp(square).tolist() == [10.0, 0.0]
+
+
+@pytest.mark.parametrize("ask", [
+    lambda view: view.shape, lambda view: view.dtype, len, repr, str, lambda view: f"{view}", np.asarray, copy.copy,
+    copy.deepcopy, lambda view: pickle.loads(pickle.dumps(view)), lambda view: view.tolist(), lambda view: view.numpy(),
+    lambda view: list(view), lambda view: fg.jvp(lambda x: x, (view,), (view,)),
+    lambda view: fg.explain(fg.grad(np.sum), view),
+    lambda view: fg.vmap(np.sin)(view), lambda view: fg.checkpoint(np.sin)(view), fg.stop_gradient, fg.tree_leaves,
+    lambda view: fg.Variable(view, name="w"), lambda view: np.stack([view, view]), lambda view: view + view,
+    lambda view: 2 * view,
+    lambda view: view[0], lambda view: np.dot(view, view), lambda view: view == view, lambda view: view._repr_html_(),
+    lambda view: [*zip(view, view, strict=True)], lambda view: np.array([view, view]), lambda view: fg.constant(view),
+])  # fmt: skip
+def test_what_is_asked_of_a_view_after_a_write(ask):
+    base = fg.constant(np.arange(6.0))
+    view, other = base[1:3], fg.constant([7.0, 2.0])
+    base[1] = 7.0
+    assert repr(ask(view)) == repr(ask(other))
+
+
+def test_a_view_of_a_traced_tensor_after_a_write_inside_of_transforms():
+    def f(x):
+        y = x * 2.0
+        view = y[1:]
+        y[1] = x[0] ** 2
+        inner = fg.grad(lambda v: np.sum(v**3))(view)
+        y[2] = 0.0
+        held = fg.checkpoint(lambda v: np.sin(v) * view)(view)
+        return np.sum(inner) + np.sum(held) + np.sum(fg.vmap(lambda v: v * v)(view))
+
+    def same(x):
+        first = np.stack([x[0] ** 2, 2 * x[2]])
+        second = np.stack([x[0] ** 2, 0.0 * x[0]])
+        return np.sum(3 * first**2) + np.sum(np.sin(second) * second) + np.sum(second**2)
+
+    np.testing.assert_allclose(fg.grad(f)(X), fg.grad(same)(X))

@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 from collections import Counter
+from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
@@ -21,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fgrad as fg
+from fgrad.ops import indexing
 
 # What a statement may say. In each, one finds
 #   {u}  an array variable     {m}  rows of one             {t}  one of x's shape        {like}  another of u's shape
@@ -516,6 +518,17 @@ def raised(error):
 
 
 STATEMENTS = st.tuples(st.sampled_from(list(KINDS)), st.integers(0, 7), st.integers(0, 7), st.integers(0, 7))
+
+
+@contextmanager
+def as_for_large_arrays():
+    before, indexing._FEW = indexing._FEW, 0
+    try:
+        yield
+    finally:
+        indexing._FEW = before
+
+
 PROGRAMS = st.tuples(st.sampled_from(SHAPES), st.lists(STATEMENTS, min_size=4, max_size=12))
 UNHURRIED = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
@@ -531,6 +544,15 @@ def test_value_and_derivative_are_those_of_the_plain_run(program):
 @given(PROGRAMS)
 def test_second_derivative_is_that_of_the_plain_run(program):
     problem = fault_of_second_order(program)
+    assert problem is None, f"{problem}\n{replay(program)}"
+
+
+@settings(UNHURRIED, max_examples=600)
+@given(PROGRAMS)
+def test_cotangents_that_are_gathered_in_one_buffer(program):
+    """As they are for large arrays."""
+    with as_for_large_arrays():
+        problem = fault(program) or fault_of_second_order(program)
     assert problem is None, f"{problem}\n{replay(program)}"
 
 

@@ -151,7 +151,7 @@ def is_collected(tensor: Any, frame: FrameType) -> bool:
         tensor: a Tensor that a running trace follows.
         frame: what has called NumPy.
     """
-    trace = tensor.tracing.renewed(tensor).tracing
+    trace = tensor.tracing
     if trace.rank <= _wanted.rank or tensor.size > _MANY:
         return False
     if not (trace.is_map or trace.is_program or tensor.dtype.kind in "fc"):

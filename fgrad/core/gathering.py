@@ -14,8 +14,8 @@ class Part(Protocol):
     def alone(self) -> Any:
         """Return the part with zeros around it, in memory of its own."""
 
-    def add_to(self, array: Any) -> None:
-        """Add the part to a cotangent of the whole, in place."""
+    def add_to(self, array: Any) -> Any:
+        """Return a cotangent of the whole to which the part is added, in place where that can be."""
 
 
 class Gathered:
@@ -41,11 +41,11 @@ class Gathered:
     def __add__(self, other: Any) -> Any:
         array = self.finished()
         if type(other) is Gathered and other.part is not None:
-            other.part.add_to(array)
+            self.array = other.part.add_to(array)
             return self
         other = finished(other)
         if type(other) is not type(array) or other.dtype != array.dtype:
-            return array + other
+            return Gathered(array + other)
         array += other
         return self
 

@@ -110,6 +110,11 @@ def settle(x: Any) -> Any:
     return x
 
 
+def renewed(x: Any) -> Any:
+    """Return what is to be used in place of a view whose root has been written to, and all else as it is."""
+    return x.tracing.renewed(x) if type(x) is Tensor else x
+
+
 def settled(leaf: Any) -> Any:
     """Return what `settle` does, of an array of traced numbers as one tensor."""
     return settle(collected(leaf))
@@ -280,7 +285,8 @@ class TensorLike:
     @property
     def __array__(self) -> Callable[..., npt.NDArray[Any]]:
         """Make the plain array, or where NumPy collects traced numbers an array of objects."""
-        if not (self.tracing.level and conversions.is_collected(self, sys._getframe(1))):
+        value = settle(self)
+        if type(value) is not Tensor or not conversions.is_collected(value, sys._getframe(1)):
             return self._plain_array
         if self.shape:
             return self._object_array

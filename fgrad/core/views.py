@@ -149,6 +149,14 @@ def apart(x: Any, root: Tensor) -> Any:
     return copy
 
 
+def in_memory_of_its_own(x: Any) -> Any:
+    """Return an array, or a tensor on a handle that nobody else has, that sees no other memory."""
+    if type(x) is Tensor:
+        _copy_views(x)
+        return x
+    return x.copy() if type(x) is np.ndarray else x
+
+
 def _copy_views(tensor: Tensor) -> None:
     """Put copies in place of arrays that are views, in all layers: nobody can see the difference."""
     for name in ("value", "mark"):

@@ -16,7 +16,7 @@ from typing import Any, overload
 
 from fgrad import errors
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import ABOVE, Tensor, box
+from fgrad.core.tensor import ABOVE, Tensor, box, renewed
 from fgrad.core.trace import UNTRACED, Trace
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.core.variable import Variable
@@ -395,7 +395,7 @@ def _of_integers(name: str, source: Any) -> Reason:
 
 def _traces_of(x: Any) -> list[Trace]:
     """Return the reverse traces that have boxed a tensor, running or not."""
-    traces = []
+    traces, x = [], renewed(x)
     while type(x) is Tensor:
         traces.append(x.tracing)
         x = x.value

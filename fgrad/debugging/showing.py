@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fgrad.core.tensor import ABOVE, Tensor
+from fgrad.core.tensor import ABOVE, Tensor, renewed
 from fgrad.core.trace import Trace
 from fgrad.core.variable import Variable, open_watches
 from fgrad.debugging.reports import escaped
@@ -43,6 +43,7 @@ def traced_by(x: Any) -> str:
 
 def _running(x: Any) -> Iterator[Trace]:
     """Yield the traces that follow a tensor now, the innermost first."""
+    x = renewed(x)
     while type(x) is Tensor:
         if x.tracing.level:
             yield x.tracing

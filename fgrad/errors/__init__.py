@@ -40,16 +40,19 @@ def _restored(cls: type[FgradError], message: str) -> FgradError:
 class ArrayConversionError(FgradError, TypeError):
     """NumPy was to make a plain array out of a traced tensor, which would drop its derivative.
 
-    The mistake, and the same for `np.asarray(x)` and for `result[i] = x` with a plain array:
+    The mistake, and the same for `x.astype(float)` of an array of traced numbers, for `np.float64(x)` and for
+    `result[i] = x` with a plain array:
 
         >>> import numpy as np, fgrad as fg
-        >>> fg.grad(lambda x: np.sum(np.array([x, x * x])))(3.0)
+        >>> fg.grad(lambda x: np.sum(np.array([x, x * x], dtype=float)))(3.0)
         Traceback (most recent call last):
         fgrad.errors.ArrayConversionError: ...
 
-    Stack tensors, and create arrays that you fill from `fgrad.numpy`:
+    Stack tensors, or leave the dtype out, and create arrays that you fill from `fgrad.numpy`:
 
         >>> fg.grad(lambda x: np.sum(np.stack([x, x * x])))(3.0)
+        Tensor(7.)
+        >>> fg.grad(lambda x: np.sum(np.array([x, x * x])))(3.0)
         Tensor(7.)
 
         >>> import fgrad.numpy as fnp

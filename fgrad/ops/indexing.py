@@ -17,8 +17,8 @@ from fgrad.core.gathering import Gathered, finished
 from fgrad.core.operands import as_array, is_of_objects
 from fgrad.core.primitive import BOXES, METHODS, UFUNCS, ZERO, Primitive, Rule
 from fgrad.core.reverse import conform
-from fgrad.core.tensor import Tensor, apply, settle
-from fgrad.core.views import Path, apart, layout, now_written, origin, outdate, seen, writing
+from fgrad.core.tensor import Tensor, apply, boxed, own_handle, settle
+from fgrad.core.views import Path, apart, in_memory_of_its_own, layout, now_written, origin, outdate, seen, writing
 from fgrad.ops.batching import aligned, all_mapped, ndim_of
 from fgrad.ops.families import answers, answers_member, register, sample
 
@@ -103,11 +103,12 @@ def _put_back(shape: tuple[int, ...], pull: Callable[[Any, tuple[int, ...]], Any
 
 def _scattering(ct: Any, arrays: Any, template: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     """Return zeros to which a cotangent is added at a key; large ones are not made before there is more to add."""
-    if type(ct) is not np.ndarray or (arrays and Tensor in map(type, arrays)):
-        return apply(_scatter, (ct, *arrays), {"template": template, "shape": shape})
-    if math.prod(shape) < _FEW:
+    is_plain = type(ct) is np.ndarray and not (arrays and Tensor in map(type, arrays))
+    if math.prod(shape) >= _FEW and (is_plain or _are_masks(arrays)):
+        return Gathered(part=_Part(ct, arrays, template, shape))
+    if is_plain:
         return _scattered(ct, *arrays, template=template, shape=shape)
-    return Gathered(part=_Part(ct, arrays, template, shape))
+    return apply(_scatter, (ct, *arrays), {"template": template, "shape": shape})
 
 
 class _Part(NamedTuple):
@@ -120,11 +121,19 @@ class _Part(NamedTuple):
 
     def alone(self) -> Any:
         """Return the part, and zeros around it."""
-        return _scattered(self.values, *self.arrays, template=self.template, shape=self.shape)
+        whole = apply(_scatter, (self.values, *self.arrays), {"template": self.template, "shape": self.shape})
+        return own_handle(whole) if type(whole) is Tensor else whole
 
-    def add_to(self, array: Any) -> None:
-        """Add the part to an array, at its place."""
-        _add_at(array, self.values, self.arrays, self.template)
+    def add_to(self, array: Any) -> Any:
+        """Return an array to which the part is added, at its place: the same, unless the part is traced."""
+        if Tensor not in map(type, (array, self.values, *self.arrays)):
+            _add_at(array, self.values, self.arrays, self.template)
+        elif _are_masks(self.arrays):
+            array = boxed(array)
+            array[_joined(self.template, self.arrays)] += self.values
+        else:
+            array = array + self.alone()
+        return array
 
 
 _index: Primitive = register(
@@ -246,12 +255,18 @@ def _replaced_rule(ans: Any, x: Any, value: Any, *arrays: Any, **metadata: Any) 
 
 def _cleared(ct: Any, arrays: Any, metadata: dict[str, Any]) -> Any:
     """Return a cotangent with zeros where something else was written."""
-    if type(ct) is np.ndarray:
-        ct = Gathered(ct.copy())
-    if type(ct) is not Gathered or Tensor in map(type, arrays):
-        return apply(_replace, (finished(ct), 0, *arrays), metadata)
-    key = _joined(metadata["template"], arrays)
-    ct.array = _assigned(ct.finished(), 0, key, metadata.get("path", ()), metadata.get("lead", 0))
+    if type(ct) is not Gathered:
+        ct = Gathered(own_handle(ct) if type(ct) is Tensor else np.array(ct))
+    whole = ct.finished()
+    if type(whole) is not Tensor and Tensor in map(type, arrays):
+        whole = boxed(whole)
+    if type(whole) is Tensor:
+        with writing(whole):
+            whole.become(apply(_replace, (whole, 0, *arrays), metadata))
+        ct.array = whole
+    else:
+        key = _joined(metadata["template"], arrays)
+        ct.array = _assigned(whole, 0, key, metadata.get("path", ()), metadata.get("lead", 0))
     return ct
 
 
@@ -270,7 +285,7 @@ def _where_written(ct: Any, arrays: Any, template: Any, path: Path = (), lead: i
         view = -view  # the transpose of v -> i v
     found = apply(_index, (view, *arrays), {"template": template})
     if _are_masks(arrays):
-        return found.copy() if type(found) is np.ndarray else found  # the cotangent itself may be written to next
+        return in_memory_of_its_own(found)  # the cotangent itself may be written to next
     order = np.arange(found.size).reshape(found.shape)
     last = apply(_replace, (np.zeros(view.shape, order.dtype), order, *arrays), {"template": template})
     return np.where(np.equal(apply(_index, (last, *arrays), {"template": template}), order), found, 0)

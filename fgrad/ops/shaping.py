@@ -62,7 +62,8 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
         raise errors.MissingRuleError(f"np.reshape with order={order!r}", errors.users_line())
     shape = tuple(map(int, shape)) if isinstance(shape, (tuple, list)) else (int(shape),)
     if copy or type(a) is not Tensor:
-        return apply(_reshape, (a,), {"shape": shape, "order": order})
+        result = apply(_reshape, (a,), {"shape": shape, "order": order})
+        return result if layout(result).flags.forc else METHODS["astype"](result, result.dtype)
     if order == "F":  # the same in C order of what is turned round, so that it can be a view
         return transpose(reshape(transpose(a), shape[::-1]))
     result = apply(_reshape, (a,), {"shape": shape, "order": order})

@@ -18,7 +18,7 @@ from fgrad import errors
 from fgrad.core.operands import is_of_objects
 from fgrad.core.primitive import BOXES, ZERO
 from fgrad.core.reverse import Entry, ReverseTrace, pull_back
-from fgrad.core.tensor import Tensor, box, boxed, settle
+from fgrad.core.tensor import Tensor, box, boxed, renewed, settle
 from fgrad.core.trace import Trace, attention, running, stood_in, tell_of_copy
 from fgrad.core.tree import flatten, leaves_and_nones, paths, tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
@@ -364,6 +364,7 @@ def _watch(tape: GradientTape) -> VariableWatch:
 
 def layer_of(trace: Trace, x: Any) -> Tensor | None:
     """Return the layer of a tensor that belongs to a trace."""
+    x = renewed(x)
     while type(x) is Tensor and x.tracing is not trace:
         x = x.value
     return x if type(x) is Tensor else None
@@ -433,7 +434,7 @@ def put_layer(tensor: Tensor, trace: Trace, mark: Any) -> None:
     that is watched again and again.
     """
     layers: list[tuple[Trace, Any]] = [(trace, mark)]
-    value: Any = boxed(stood_in(tensor)) if attention else tensor
+    value: Any = renewed(boxed(stood_in(tensor)) if attention else tensor)
     while type(value) is Tensor:
         if _can_be_asked(value.tracing):
             layers.append((value.tracing, value.mark))
