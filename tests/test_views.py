@@ -1,0 +1,179 @@
+"""Which results are views: of every function of NumPy, those that are views of its arguments in a plain run."""
+
+import coverage_table as table
+import numpy as np
+import pytest
+
+import fgrad as fg
+from fgrad import errors
+from fgrad.core.tree import flatten
+from fgrad.testing import check_grads
+
+READ_ONLY = {
+    "asarray", "asanyarray", "asarray_chkfinite", "ascontiguousarray", "require", "asmatrix", "from_dlpack",
+    "lib.stride_tricks.as_strided",
+}  # fmt: skip
+"""What NumPy makes itself: arrays, of which those that share the memory of a tensor can only be read."""
+
+PLAIN_WHEN_UNTRACED = {
+    "atleast_1d", "atleast_2d", "atleast_3d", "ndarray.base", "ndarray.getfield", "ndarray.view"
+}  # fmt: skip
+"""What makes such arrays of tensors that nothing follows."""
+
+NEW_TENSORS = {"ndarray.conj", "ndarray.conjugate", "linalg.matrix_power"}
+"""What may return its argument itself in a plain run, and returns another tensor here."""
+
+
+def calls():
+    for row in table.rows():
+        for number, call in enumerate(row.calls):
+            if call.points and row.present():
+                yield pytest.param(row, call, id=f"{row.names[0]}-{number}")
+
+
+def shared(results, points, share):
+    return [[share(result, x) for x in points] for result in flatten(results)[0]]
+
+
+def plainly(result, x):
+    arrays = isinstance(result, np.ndarray) and isinstance(x, np.ndarray)
+    return arrays and result.ndim > 0 and np.may_share_memory(result, x)
+
+
+def by_tensors(result, x):
+    tensors = isinstance(result, fg.Tensor) and isinstance(x, fg.Tensor)
+    return tensors and (result is x or np.may_share_memory(result, x))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("is_traced", [True, False], ids=["traced", "untraced"])
+@pytest.mark.parametrize(("row", "call"), list(calls()))
+def test_results_share_memory_as_in_a_plain_run(row, call, is_traced):
+    points = [np.array(x) for x in call.points]
+    if row.names[0] in READ_ONLY | NEW_TENSORS or (not is_traced and row.names[0] in PLAIN_WHEN_UNTRACED):
+        return
+    try:
+        expected = shared(call.function(*points), points, plainly)
+    except Exception:  # a call that is made to see an error
+        return
+    found = []
+
+    def run(*tensors):
+        results = call.function(*tensors)
+        found.append(shared(results, tensors, by_tensors))
+        return [x for x in flatten(results)[0] if isinstance(x, fg.Tensor)] or tensors[0]
+
+    try:
+        if is_traced:
+            fg.vjp(run, *points)
+        else:
+            run(*map(fg.constant, points))
+    except (errors.FgradError, TypeError, ValueError, AttributeError):
+        assert row.kind != table.DIFFERENTIABLE or not is_traced or any(x.dtype.kind not in "fc" for x in points)
+        return
+    assert found == [expected]
+
+
+# What a view is written to by
+
+
+def written_in_many_ways(x):
+    a = x * 1.0
+    whole, last, turned, column = a.reshape(2, 3), a[3:], a.reshape(2, 3).T, a.reshape(2, 3)[:, 1]
+    last += 1.0
+    turned[0] *= 2.0
+    whole[1, 1:] = column
+    np.multiply(column, 3.0, out=column)
+    np.add.at(last, [0, 0, 2], 0.5)
+    whole.flat[::2] = 0.25
+    np.copyto(turned[2], 7.0, where=np.array([True, False]))
+    for row in whole:
+        row -= row[0] * 0.5
+    first, second = np.split(a, 2)
+    first[:], second[:] = second, first
+    return np.sum(a**2 * np.arange(6.0)) + np.sum(turned**3) + np.sum(column * last[:2]) + np.sum(second)
+
+
+@pytest.mark.parametrize("make", [lambda x: x, lambda x: x.astype(np.complex128), lambda x: x.astype(np.float32)])
+def test_writes_through_views(make):
+    x = make(np.linspace(0.5, 1.5, 6))
+    expected = written_in_many_ways(x)
+    tolerance = 1e-5 if x.dtype == np.float32 else 1e-12
+    value = written_in_many_ways(fg.constant(x))
+    np.testing.assert_allclose(value, expected, rtol=tolerance)
+    assert value.dtype == expected.dtype
+    if x.dtype == np.float64:
+        check_grads(written_in_many_ways, (x,), order=2)
+        batch = np.stack([x, x**2])
+        np.testing.assert_allclose(fg.vmap(written_in_many_ways)(batch), [written_in_many_ways(each) for each in batch])
+        np.testing.assert_allclose(fg.trace(written_in_many_ways)(x)(x**2), written_in_many_ways(x**2))
+        looped = [fg.grad(written_in_many_ways)(each) for each in batch]
+        np.testing.assert_allclose(fg.vmap(fg.grad(written_in_many_ways))(batch), looped)
+
+
+def parts_of_complex_numbers(x):
+    z = x * (1 + 2j)
+    z.real += 3.0
+    z.imag[1:] *= z.real[:-1]
+    z.reshape(2, 3).T.imag[0] = x[:2]
+    z.imag -= 1.0
+    return np.sum(np.abs(z) ** 2 * np.arange(6.0))
+
+
+def test_writes_into_parts_of_complex_numbers():
+    x = np.linspace(0.5, 1.5, 6)
+    np.testing.assert_allclose(parts_of_complex_numbers(fg.constant(x)), parts_of_complex_numbers(x))
+    check_grads(parts_of_complex_numbers, (x,), order=2)
+
+
+@pytest.mark.parametrize("refused", [
+    lambda x: x.__iadd__(np.ones((2, 6))),
+    lambda x: np.broadcast_to(x, (2, 6)).__setitem__(0, 1.0),
+    lambda x: np.diagonal(x.reshape(2, 3)).__setitem__(0, 1.0),
+    lambda x: np.lib.stride_tricks.sliding_window_view(x, 2).__setitem__(0, 1.0),
+    lambda x: x.astype(int).__iadd__(0.5),
+    lambda x: x.__iadd__(1j),
+    lambda x: x.__imatmul__(np.ones((6, 2))),
+    lambda x: exec("x[0][0] = 1.0", {"x": x}),
+    lambda x: (x[:2], x.resize(3)),
+    lambda x: x[1:].resize(3),
+    lambda x: x.__setitem__(slice(0, 2), np.ones(3)),
+])  # fmt: skip
+def test_what_numpy_refuses_to_write(refused):
+    x = np.linspace(0.5, 1.5, 6)
+    with pytest.raises((TypeError, ValueError)) as numpys:
+        refused(x.copy())
+    for run in (lambda: refused(fg.constant(x)), lambda: fg.grad(lambda x: np.sum(x) * 0 * len(str(refused(x))))(x)):
+        with pytest.raises(TypeError if issubclass(numpys.type, TypeError) else ValueError):
+            run()
+
+
+@pytest.mark.parametrize("make", [
+    lambda x: np.asarray(x), lambda x: np.asanyarray(x), lambda x: np.ascontiguousarray(x),
+    lambda x: np.asarray_chkfinite(x),
+])  # fmt: skip
+def test_arrays_of_tensors_can_only_be_read(make):
+    """What is written into them would not be in the tensor."""
+    array = make(fg.constant([1.0, 2.0]))
+    with pytest.raises(ValueError, match="read-only"):
+        array[0] = 5.0
+
+    def f(x):
+        array = make(x)
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 5.0
+        return np.sum(array**2)
+
+    assert fg.grad(f)(np.array([1.0, 2.0])).tolist() == [2.0, 4.0]
+
+
+def test_numbers_are_no_arrays():
+    def f(x):
+        s = total = x[0]
+        s += x[1]
+        s *= 2.0
+        return s * total
+
+    x = np.array([2.0, 3.0])
+    assert f(fg.constant(x)) == f(x)
+    np.testing.assert_allclose(fg.grad(f)(x), [2 * (2 * 2 + 3), 4])
