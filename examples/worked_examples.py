@@ -150,7 +150,8 @@ def stops() -> dict[str, Any]:
         "x * stop_gradient(x)": fg.grad(lambda x: x * fg.stop_gradient(x))(3.0),
         "stop_recording": paused.gradient(y, x),
         "float(x) * 2": error_of(lambda: fg.grad(lambda x: float(x) * 2)(3.0)),
-        "np.array([x, x])": error_of(lambda: fg.grad(lambda x: np.sum(np.array([x, x])))(3.0)),
+        "np.array([x, x])": fg.grad(lambda x: np.sum(np.array([x, x])))(3.0),
+        "np.array([x, x], float)": error_of(lambda: fg.grad(lambda x: np.sum(np.array([x, x], float)))(3.0)),
     }
 
 

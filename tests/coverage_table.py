@@ -298,6 +298,7 @@ BY_VALUES = "the shape of the result depends on the values"
 DISPATCH = "NumPy does not dispatch it"
 CONVERSION = "NumPy asked a traced tensor for its plain array"
 OLD_CLASS = "a class of its own"
+OF_TENSORS = "makes an array of traced numbers, which fgrad takes for one tensor"
 MEMORY = "about memory, which a traced tensor has none of"
 
 PAIR, SIGNED_PAIR = (M, M2), (SIGNED, SIGNED2)
@@ -723,18 +724,25 @@ _MATRICES = [
     complex_too("copy"),
     complex_too("astype", lambda x: np.astype(x, np.complex128)),
     *each(aside, "zeros ones empty eye identity tri", SIZES_ONLY),
-    *each(
-        refused, "array asarray asanyarray asarray_chkfinite ascontiguousarray asfortranarray require", DISPATCH,
-        errors.ArrayConversionError, CONVERSION,
+    complex_too(
+        "array", lambda x: np.array(x), lambda x: np.array([x[0, 0], x[1, 2] * x[0, 1]]),
+        lambda x: np.array([[x[0, 0], 1.0], [0.0, x[1, 1]]]) @ x, lambda x: np.array([x[0], x[1] * x[0]]),
+        remark=OF_TENSORS,
     ),
-    refused("full", DISPATCH, errors.ArrayConversionError, CONVERSION, lambda x: np.full((2,), x[0, 0])),
+    complex_too("asarray", lambda x: np.asarray(x), lambda x: np.asarray([x[0], x[1] * x[0]]), remark=OF_TENSORS),
+    complex_too("asanyarray", lambda x: np.asanyarray(x), remark=OF_TENSORS),
+    complex_too("asarray_chkfinite", lambda x: np.asarray_chkfinite(x), remark=OF_TENSORS),
+    complex_too("ascontiguousarray", lambda x: np.ascontiguousarray(x), remark=OF_TENSORS),
+    complex_too("asfortranarray", lambda x: np.asfortranarray(x), remark=OF_TENSORS),
+    complex_too("require", lambda x: np.require(x), lambda x: np.require(x, requirements="C"), remark=OF_TENSORS),
+    complex_too("full", lambda x: np.full((2,), x[0, 0]), remark=OF_TENSORS),
     refused("arange", DISPATCH, errors.ArrayConversionError, CONVERSION, lambda x: np.arange(x, 3.0), at=POINT),
     refused("fromiter", DISPATCH, errors.ArrayConversionError, CONVERSION, lambda x: np.fromiter(x[0], float)),
     refused("asmatrix", OLD_CLASS, errors.ArrayConversionError, CONVERSION, lambda x: quietly(np.asmatrix, x)),
     refused("matrix", OLD_CLASS, errors.ArrayConversionError, CONVERSION, lambda x: quietly(np.matrix, x)),
     refused("bmat", OLD_CLASS, errors.ArrayConversionError, CONVERSION, lambda x: quietly(np.bmat, [[x]])),
-    refused("r_", DISPATCH, errors.ArrayConversionError, CONVERSION, lambda x: np.r_[x[0], 1.0]),
-    refused("c_", DISPATCH, errors.ArrayConversionError, CONVERSION, lambda x: np.c_[x[0], x[1]]),
+    complex_too("r_", lambda x: np.r_[x[0], x[1, 0]], lambda x: np.r_["0,2", x[0], x[1]], remark=OF_TENSORS),
+    complex_too("c_", lambda x: np.c_[x[0], x[1]], remark=OF_TENSORS),
     real("mgrid", lambda x: np.mgrid[0:x:4j], at=POINT),
     real("ogrid", lambda x: np.ogrid[0:x:4j], at=POINT),
     answer("s_", "answers an index", lambda x: np.s_[whole(x)]),
@@ -812,7 +820,7 @@ _SAMPLING = [
         only_real(np.interp, 2 * M, np.cumsum(V), W), only_real(lambda x: np.interp(x, GRID, V, period=1.5), 3 * M),
         at=V, remark="complex values at real points",
     ),
-    refused("kaiser", DISPATCH, errors.ArrayConversionError, CONVERSION, lambda beta: np.kaiser(5, beta), at=POINT),
+    real("kaiser", lambda beta: np.kaiser(5, beta), at=POINT, remark=OF_TENSORS),
     *each(aside, "bartlett blackman hamming hanning", SIZES_ONLY),
 ]
 
@@ -823,9 +831,9 @@ _OVER_SLICES = [
     ),
     complex_too("apply_over_axes", lambda x: np.apply_over_axes(np.sum, x, [0, 2]), at=C),
     complex_too("fromfunction", lambda x: np.fromfunction(lambda i, j: x * (i + j), (2, 3))),
-    refused(
-        "vectorize", "calls a Python function from C for each element; use `fg.vmap`", errors.ArrayConversionError,
-        CONVERSION, lambda x: np.vectorize(lambda v: 2 * v)(x),
+    complex_too(
+        "vectorize", lambda x: np.vectorize(lambda v: v * v)(x),
+        (lambda x, y: np.vectorize(lambda v, w: v * w)(x, y), M, M2), remark=OF_TENSORS + ", one call for each element",
     ),
     refused(
         "frompyfunc", "calls a Python function from C for each element; use `fg.vmap`", errors.MissingRuleError,
@@ -834,7 +842,7 @@ _OVER_SLICES = [
     real("poly1d", one_by_one(lambda x: np.poly1d(x)(0.5)), lambda x: np.poly1d([1.0, 2.0, 3.0])(x), at=V),
     refused("nditer", MEMORY, TypeError, "Iterator operand is flagged as writeable"),
     refused("nested_iters", MEMORY, TypeError, "Iterator operand", lambda x: np.nested_iters([x], [[0], [1]])),
-    refused("ndenumerate", DISPATCH, errors.ArrayConversionError, CONVERSION),
+    complex_too("ndenumerate", lambda x: sum(v**2 * (1 + place[1]) for place, v in np.ndenumerate(x))),
     refused("broadcast", DISPATCH, errors.ArrayConversionError, CONVERSION, lambda x: np.broadcast(x, x)),
     answer("ndindex", SIZES_ONLY, lambda x: list(np.ndindex(x.shape))),
 ]
@@ -1094,7 +1102,7 @@ _ARRAYS = [
     _of_memory("getfield", lambda x: x.getfield(np.float32)),
     _of_memory("setfield", lambda x: x.setfield(1.0, np.float64)),
     _of_memory("setflags", lambda x: x.setflags(write=False)),
-    _of_memory("view", lambda x: x.view(np.int64)),
+    complex_too("ndarray.view", lambda x: x.view(), into(lambda x, y: assign(x.view(), 0, y), M, M2[1])),
 ]
 
 _OPERATORS = [

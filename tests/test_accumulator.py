@@ -112,7 +112,10 @@ def test_an_exception_closes_it(x):
 
 def test_fgrads_error_inside_of_numpys(x):
     with pytest.raises(errors.ArrayConversionError, match="np.stack"), fg.ForwardAccumulator(x, 1.0):
-        np.array([x, x])
+        np.array([x, x], dtype=float)
+    with fg.ForwardAccumulator(x, 1.0) as accumulator:
+        y = np.sum(np.array([x, x * x]))
+    assert accumulator.jvp(y).item() == 7.0
 
 
 # Primals and tangents

@@ -190,9 +190,20 @@ CASES = [
         lambda: grad(lambda w: fg.custom_gradient(lambda x: (w * x, lambda dy: dy))(w))(2.0),
         "uses a traced value that is not one of its arguments",
     ),
-    (errors.ArrayConversionError, TypeError, lambda: grad(lambda x: np.sum(np.array([x, x])))(3.0), r"np\.stack"),
-    (errors.ArrayConversionError, TypeError, lambda: grad(lambda x: np.asarray(x) * 2)(3.0), r"x\.numpy\(\)"),
+    (
+        errors.ArrayConversionError,
+        TypeError,
+        lambda: grad(lambda x: np.sum(np.array([x, x], dtype=float)))(3.0),
+        r"np\.stack",
+    ),
+    (errors.ArrayConversionError, TypeError, lambda: grad(lambda x: np.asarray(x, float) * 2)(3.0), r"x\.numpy\(\)"),
     (errors.ArrayConversionError, TypeError, lambda: grad(filled(np.zeros(2)))(3.0), r"fgrad\.numpy\.zeros"),
+    (
+        errors.ObjectArrayError,
+        TypeError,
+        lambda: grad(lambda x: np.linalg.det(np.array([[x, 1.0], [0.0, x]])))(3.0),
+        r"not on an array of traced numbers(.|\n)*write fgrad\.numpy\.array",
+    ),
     (
         errors.RerunError,
         RuntimeError,
@@ -577,6 +588,13 @@ def test_a_conversion_is_refused_or_differentiated(conversion):
         return np.sum(CONVERSIONS[conversion](x)) + x * 0.0
 
     expected = {
+        "np.array list": 2.0,
+        "np.array nested": 2.0,
+        "np.array one": 1.0,
+        "np.array tuple": 1.0,
+        "np.array": 1.0,
+        "np.asarray": 1.0,
+        "np.asarray list": 1.0,
         "np.mean of a list": 1.0,
         "np.sum of a list": 2.0,
         "np.dot with a list": 3.0,
@@ -600,9 +618,10 @@ def test_a_conversion_is_refused_or_differentiated(conversion):
 
 def test_the_message_names_the_line():
     def f(x):
-        return np.sum(np.array([x, x]))  # the line
+        return np.sum(np.array([x, x], float))  # the line
 
-    with pytest.raises(TypeError, match=r"at test_errors\.py:\d+: return np\.sum\(np\.array\(\[x, x\]\)\)  # the line"):
+    line = r"at test_errors\.py:\d+: return np\.sum\(np\.array\(\[x, x\], float\)\)  # the line"
+    with pytest.raises(TypeError, match=line):
         fg.grad(f)(3.0)
 
     def g(x):
@@ -618,6 +637,14 @@ def test_the_message_names_the_line():
 
     with pytest.raises(TypeError, match=r"at test_errors\.py:\d+: return gamma\(x\)  # and this"):
         fg.grad(h)(3.0)
+
+    def i(x):
+        a = np.array([[x, 1.0], [0.0, x]])  # built here
+        return np.linalg.det(a)  # and used here
+
+    lines = r"return np.linalg.det\(a\)  # and used here\n  it was built at test_errors\.py:\d+: a = .*  # built here"
+    with pytest.raises(TypeError, match=rf"at test_errors\.py:\d+: {lines}"):
+        fg.grad(i)(3.0)
 
 
 def test_a_number_that_was_asked_for_may_be_written():

@@ -183,7 +183,7 @@ def test_results_in_out():
 
 METHODS_AND_ATTRIBUTES = [name for name in dir(np.ndarray) if not name.startswith("_")]
 UNKNOWN_TO_TENSORS = {
-    "base", "byteswap", "ctypes", "data", "flags", "getfield", "setfield", "setflags", "strides", "view",
+    "base", "byteswap", "ctypes", "data", "flags", "getfield", "setfield", "setflags", "strides",
     "newbyteorder", "itemset", "ptp",
 }  # fmt: skip
 """About the memory that an array lies in, which a traced tensor does not have."""

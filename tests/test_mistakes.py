@@ -603,21 +603,96 @@ AREA = "Values that leave the trace"
 
 
 def wrong():
-    return fg.grad(lambda x: np.sum(np.array([x, x**2])))(3.0)
+    return fg.grad(lambda x: np.sum(np.array([x, x**2], dtype=float)))(3.0)
 
 
 def right():
-    return fg.grad(lambda x: np.sum(np.stack([x, x**2])))(3.0)
+    return fg.grad(lambda x: np.sum(np.array([x, x**2])))(3.0)
 
 
 mistake(
-    "np.array of tensors",
+    "np.array of tensors with a dtype",
     wrong,
     errors.ArrayConversionError,
-    what=("asked a traced tensor for its plain array", "test_mistakes.py", "np.array([x, x**2])"),
+    what=("asked a traced tensor for its plain array", "test_mistakes.py", "np.array([x, x**2], dtype=float)"),
     instead="write np.stack([x, y])",
     mended=right,
     expected=7.0,
+)
+
+
+def wrong():
+    def total(x):
+        return np.sum(np.linalg.inv(np.array([[x, 1.0], [0.0, x]])))
+
+    return fg.grad(total)(2.0)
+
+
+def right():
+    def total(x):
+        return np.sum(np.linalg.inv(fnp.array([[x, 1.0], [0.0, x]])))
+
+    return fg.grad(total)(2.0)
+
+
+mistake(
+    "The inverse of np.array of tensors",
+    wrong,
+    errors.ObjectArrayError,
+    what=(
+        "works on floating-point numbers alone, and not on an array of traced numbers",
+        "it was built at test_mistakes.py",
+        "np.linalg.inv(np.array([[x, 1.0], [0.0, x]]))",
+    ),
+    instead=("write fgrad.numpy.array([x, y])", "makes one tensor"),
+    mended=right,
+    expected=-0.25,
+)
+
+
+def wrong():
+    return fg.grad(lambda x: np.mean(np.array([x, x**2])))(3.0)
+
+
+def right():
+    return fg.grad(lambda x: np.mean(fnp.array([x, x**2])))(3.0)
+
+
+mistake(
+    "The mean of np.array of tensors",
+    wrong,
+    errors.ArrayConversionError,
+    what=("asked a traced tensor for its plain array", "np.mean(np.array([x, x**2]))"),
+    instead=("write np.stack([x, y])", "np.mean(np.stack([x, y]))"),
+    mended=right,
+    expected=3.5,
+)
+
+
+def wrong():
+    def total(x):
+        y = x * np.ones(20_000)
+        return np.sum(np.array([y, y**2]))
+
+    return fg.grad(total)(3.0)
+
+
+def right():
+    def total(x):
+        y = x * np.ones(20_000)
+        return np.sum(np.stack([y, y**2]))
+
+    return fg.grad(total)(3.0)
+
+
+mistake(
+    "np.array of large tensors",
+    wrong,
+    errors.ArrayConversionError,
+    what=("asked a traced tensor for its plain array", "np.array([y, y**2])"),
+    instead="write np.stack([x, y])",
+    mended=right,
+    expected=140000.0,
 )
 
 
@@ -983,59 +1058,83 @@ mistake(
 
 
 def wrong():
-    return fg.grad(lambda x: np.sum(np.array([1.0, 2.0]) * [x, x**2]))(3.0)
+    def total(x):
+        y = x * np.ones(20_000)
+        return np.sum(np.ones((2, 20_000)) * [y, y**2])
+
+    return fg.grad(total)(3.0)
 
 
 def right():
-    return fg.grad(lambda x: np.sum(np.array([1.0, 2.0]) * np.stack([x, x**2])))(3.0)
+    def total(x):
+        y = x * np.ones(20_000)
+        return np.sum(np.ones((2, 20_000)) * np.stack([y, y**2]))
+
+    return fg.grad(total)(3.0)
 
 
 mistake(
-    "An array times a list of tensors",
+    "An array times a list of large tensors",
     wrong,
     errors.ArrayConversionError,
-    what=("asked a traced tensor for its plain array", "np.array([1.0, 2.0]) * [x, x**2]"),
+    what=("asked a traced tensor for its plain array", "np.ones((2, 20_000)) * [y, y**2]"),
     instead="write array * np.stack([x, y])",
     mended=right,
-    expected=13.0,
+    expected=140000.0,
 )
 
 
 def wrong():
-    return fg.grad(lambda x: np.sum(np.r_[x, 1.0] ** 2))(np.array([1.0, 2.0]))
+    def total(x):
+        y = x * np.ones(20_000)
+        return np.sum(np.r_[y, 1.0] ** 2)
+
+    return fg.grad(total)(3.0)
 
 
 def right():
-    return fg.grad(lambda x: np.sum(np.concatenate([x, [1.0]]) ** 2))(np.array([1.0, 2.0]))
+    def total(x):
+        y = x * np.ones(20_000)
+        return np.sum(np.concatenate([y, [1.0]]) ** 2)
+
+    return fg.grad(total)(3.0)
 
 
 mistake(
-    "np.r_ of tensors",
+    "np.r_ of large tensors",
     wrong,
     errors.ArrayConversionError,
-    what=("its derivative would be lost", "np.r_[x, 1.0]"),
+    what=("its derivative would be lost", "np.r_[y, 1.0]"),
     instead="write np.concatenate([x, [1.0]])",
     mended=right,
-    expected=[2.0, 4.0],
+    expected=120000.0,
 )
 
 
 def wrong():
-    return fg.grad(lambda x: np.sum(np.c_[x, x**2] @ [1.0, 2.0]))(np.array([1.0, 2.0]))
+    def total(x):
+        y = x * np.ones(20_000)
+        return np.sum(np.c_[y, y**2] @ [1.0, 2.0])
+
+    return fg.grad(total)(3.0)
 
 
 def right():
-    return fg.grad(lambda x: np.sum(np.column_stack([x, x**2]) @ [1.0, 2.0]))(np.array([1.0, 2.0]))
+    def total(x):
+        y = x * np.ones(20_000)
+        return np.sum(np.column_stack([y, y**2]) @ [1.0, 2.0])
+
+    return fg.grad(total)(3.0)
 
 
 mistake(
-    "np.c_ of tensors",
+    "np.c_ of large tensors",
     wrong,
     errors.ArrayConversionError,
-    what=("its derivative would be lost", "np.c_[x, x**2]"),
+    what=("its derivative would be lost", "np.c_[y, y**2]"),
     instead="write np.column_stack([x, y])",
     mended=right,
-    expected=[5.0, 9.0],
+    expected=260000.0,
 )
 
 
@@ -2365,6 +2464,8 @@ def test_the_rows_are_different_mistakes():
 
 
 X = np.array([1.0, 2.0, 3.0])
+LARGE = np.ones(20_000)
+"""Of more elements than NumPy is to make objects of."""
 
 
 def w():
@@ -2458,7 +2559,7 @@ SLIPS = {
         r"fg\.vmap\(f\)",
     ),
     "a list in an operation": (
-        lambda: fg.grad(lambda x: np.sum(X - [x, x]))(3.0),
+        lambda: fg.grad(lambda x: np.sum(np.ones((2, 20_000)) - [x, x]))(LARGE),
         errors.ArrayConversionError,
         r"write array \* np\.stack",
     ),
@@ -2483,19 +2584,19 @@ SLIPS = {
         r"scipy\.sparse\.csr_array takes plain arrays(.|\n)*a\.toarray",
     ),
     "np.full": (
-        lambda: fg.grad(lambda x: np.sum(np.full(2, x)))(3.0),
+        lambda: fg.grad(lambda x: np.sum(np.full((2, 20_000), x)))(LARGE),
         errors.ArrayConversionError,
         r"use fgrad\.numpy\.full",
     ),
     "a product of a plain object": (
-        lambda: fg.grad(lambda x: np.sum(np.asarray(x)))(3.0),
+        lambda: fg.grad(lambda x: np.sum(np.asarray(x)))(LARGE),
         errors.ArrayConversionError,
         r"leave it out .*; or x\.numpy\(\)",
     ),
     "an index of a list": (lambda: fg.grad(lambda x: [1.0, 2.0][x] * x)(1.0), TypeError, r"write int\(x\), which"),
     "a number of turns": (lambda: fg.grad(lambda x: x * len(range(x)))(2.0), TypeError, "index must be an integer"),
     "a torch method": (lambda: fg.constant(3.0).detach(), errors.MissingNameError, r"Instead: fg\.stop_gradient\(x\)"),
-    "a method that is a function": (lambda: w().exp(), errors.MissingNameError, r"Instead: np\.exp\(x\)"),
+    "a method that is a function": (lambda: fg.Variable(X).exp(), errors.MissingNameError, r"Instead: np\.exp\(x\)"),
     "jax's at": (lambda: fg.constant(X).at[0], errors.MissingNameError, r"y\[i\] = value"),
     "step": (lambda: fg.optimizers.Adam().step(), errors.MissingNameError, r"optimizer\.minimize\(loss\)"),
     "zero_grad": (lambda: fg.optimizers.Adam().zero_grad(), errors.MissingNameError, "leave it out"),
@@ -2779,14 +2880,18 @@ def test_a_shuffle_moves_the_derivatives_along():
 
 @pytest.mark.parametrize(
     ("expression", "remedy"),
-    [("np.ones(2) * [x, x]", r"np\.stack"), ("np.c_[x, x]", "column_stack"), ("np.arange(0.0, x)", r"x\.item\(\)")],
+    [
+        ("np.ones((2, 20_000)) * [x, x]", r"np\.stack"),
+        ("np.c_[x, x]", "column_stack"),
+        ("np.arange(0.0, x)", r"x\.item\(\)"),
+    ],
 )
 def test_remedies_of_programs_without_source(expression, remedy):
     """As after `python -c`: what a program does is read off its instructions."""
     names = {"np": np}
     exec(compile(f"def f(x):\n    return np.sum({expression})", "<string>", "exec"), names)
     with pytest.raises(errors.ArrayConversionError, match=remedy) as caught:
-        fg.grad(names["f"])(2.0)
+        fg.grad(names["f"])(LARGE)
     assert len(str(caught.value).splitlines()) == 4
 
 

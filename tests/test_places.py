@@ -32,7 +32,7 @@ def test_a_script_in_a_folder_called_like_a_library_is_the_users(tmp_path, folde
         assert fg.grad(module.asks)(3.0).item() == 2.0
     assert not places.is_library(str(path))
     with pytest.raises(errors.ArrayConversionError, match=r"at model\.py:2: def store"):
-        path.write_text("import numpy as np\ndef store(x): return np.array([x])\n")
+        path.write_text("import numpy as np\ndef store(x): return np.array([x], dtype=float)\n")
         linecache.checkcache(str(path))
         spec.loader.exec_module(module)
         fg.grad(lambda x: np.sum(module.store(x)))(3.0)
@@ -114,7 +114,7 @@ class OwnError(Exception):
 
 def raising(x):
     try:
-        np.array([x, x], dtype=float)
+        np.arange(0.0, x)
     except errors.FgradError as error:
         raise OwnError("the model refused") from error
 
@@ -139,7 +139,7 @@ def test_a_users_error_from_one_of_fgrads_arrives(transform):
 
 def test_what_numpy_has_wrapped_is_unwrapped():
     with pytest.raises(errors.ArrayConversionError):
-        fg.grad(lambda x: np.sum(np.array([[x, 1.0], [x, x]])))(1.0)
+        fg.grad(lambda x: np.sum(np.array([[x, 1.0], [x, x]], dtype=float)))(1.0)
     array = np.zeros(2)
 
     def store(x):

@@ -120,18 +120,28 @@ def test_poly1d_without_values():
         fg.vmap(lambda p: np.poly1d(p)(2.0))(SQUARE)
 
 
-def test_what_turns_coefficients_into_plain_arrays():
-    """Functions of NumPy that ask for an array before anyone can answer for a tensor."""
+def test_what_turns_coefficients_into_arrays():
+    """Functions of NumPy that ask for an array before anyone can answer for a tensor: it is one of traced numbers."""
     for f in (
         lambda p: np.polynomial.polynomial.polyval(0.5, p),
         lambda p: np.polynomial.chebyshev.chebval(0.5, p),
         lambda p: np.polynomial.Polynomial(p)(0.5),
-        lambda p: np.polynomial.polynomial.polymul(p, p)[0],
-        lambda p: (np.poly1d(p) / np.poly1d([1.0, 2.0]))[0](0.5),
+        lambda p: np.polynomial.Polynomial(p).integ()(p[0]),
+        lambda p: np.polynomial.polynomial.polymul(p, p),
+        lambda p: np.polynomial.polynomial.polyder(p, 2),
+        lambda p: np.polynomial.hermite.hermval(0.5, p),
         lambda p: np.polynomial.Polynomial([1.0, 2.0])(p),
     ):
-        with pytest.raises(errors.ArrayConversionError, match="NumPy asked a traced tensor for its plain array"):
+        np.testing.assert_allclose(fg.vjp(f, P)[0], f(P), rtol=1e-12)
+        check_grads(f, (P,))
+    for f in (
+        lambda p: np.polynomial.polynomial.polyfit(np.arange(4.0), np.array(list(p)), 1),
+        lambda p: np.polynomial.Polynomial(p).roots(),
+    ):
+        with pytest.raises(errors.ObjectArrayError, match="works on floating-point numbers alone"):
             fg.vjp(f, P)
+    with pytest.raises(errors.ArrayConversionError, match="NumPy asked a traced tensor for its plain array"):
+        fg.vjp(lambda p: (np.poly1d(p) / np.poly1d([1.0, 2.0]))[0](0.5), P)
     np.testing.assert_allclose(fg.vjp(lambda p: np.polyval(p[::-1], 0.5), P)[0], np.polynomial.Polynomial(P)(0.5))
 
 

@@ -19,7 +19,7 @@ from fgrad import errors
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.core.tensor import Tensor, settle
 from fgrad.graphs.record import Graph, RecordTrace, trace
-from fgrad.testing import calls
+from fgrad.testing import calls, check_grads
 
 X = np.array([0.5, 1.5, -2.0])
 Y = np.array([1.0, -1.0, 3.0])
@@ -436,8 +436,8 @@ def test_things_that_are_no_input():
         (lambda x: x.tolist(), r".tolist\(\)"),
         (lambda x: x.numpy(), r".numpy\(\)"),
         (lambda x: f"{x[0]:.3f}", r"format\(\)"),
-        (lambda x: np.asarray(x), "np.asarray or np.array"),
-        (lambda x: np.array([x, x]), "np.asarray or np.array"),
+        (lambda x: np.arange(0.0, x[0]), "np.asarray or np.array"),
+        (lambda x: np.array([x[0], x[1]]).max(), r"bool\(\)"),
         (lambda x: x[x > 0], "indexing with a mask"),
         (lambda x: np.ones(3)[x > 0], "np.asarray or np.array"),
         (lambda x: list(range(np.sum(x > 0))), "use as an index"),
@@ -451,6 +451,17 @@ def test_values_do_not_leak(function, how):
     with pytest.raises(errors.ConcretizationError, match=rf"^{how} needs a value, and under this transform") as caught:
         trace(function)(X)
     assert isinstance(caught.value, TypeError)
+
+
+def test_arrays_of_traced_numbers_are_recorded():
+    for f in (
+        lambda x: np.asarray(x) ** 2,
+        lambda x: np.array([x, x * x[0]]),
+        lambda x: np.array([[x[0], 1.0], [x[1] * x[0], x[1]]]) @ x[:2],
+    ):
+        graph = trace(f)(X)
+        np.testing.assert_allclose(graph(Y), f(Y), rtol=1e-14)
+        check_grads(graph, (Y,))
 
 
 def test_values_are_there_when_the_graph_runs():

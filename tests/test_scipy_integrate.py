@@ -432,7 +432,7 @@ def test_errors_of_the_users_are_their_own():
         return aa * x  # noqa: F821
 
     def in_an_array(x, a):
-        return np.array([a * x])[0]
+        return np.array([a * x], dtype=float)[0]
 
     def late(x, a):
         if x > 0.9:
@@ -441,7 +441,7 @@ def test_errors_of_the_users_are_their_own():
 
     for function, error, match in (
         (misspelt, NameError, "name 'aa' is not defined"),
-        (in_an_array, errors.ArrayConversionError, r"return np.array\(\[a \* x\]\)\[0\]"),
+        (in_an_array, errors.ArrayConversionError, r"return np.array\(\[a \* x\], dtype=float\)\[0\]"),
         (late, KeyError, "late"),
     ):
         with pytest.raises(error, match=match):

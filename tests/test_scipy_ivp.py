@@ -793,6 +793,22 @@ def test_a_solver_that_has_failed(way):
 
 
 @one_of_each
+def test_the_function_may_return_an_array_of_traced_numbers(way):
+    """As `np.array([...])` makes one; it is the same as one tensor."""
+
+    def collected(rate):
+        function = lambda t, y: np.array([-rate * y[0], y[0] - rate * y[1] ** 2])  # noqa: E731
+        return solve_ivp(function, (0, 1), np.array([1.0, rate]), **way).y[:, -1]
+
+    def stacked(rate):
+        function = lambda t, y: np.stack([-rate * y[0], y[0] - rate * y[1] ** 2])  # noqa: E731
+        return solve_ivp(function, (0, 1), np.stack([1.0, rate]), **way).y[:, -1]
+
+    np.testing.assert_allclose(fg.jvp(collected, (0.7,), (1.0,)), fg.jvp(stacked, (0.7,), (1.0,)), rtol=1e-12)
+    np.testing.assert_allclose(fg.jacobian(collected)(0.7), fg.jacobian(stacked)(0.7), rtol=1e-12)
+
+
+@one_of_each
 def test_errors_of_the_users_are_their_own(way):
     def misspelt(t, y):
         return -rte * y  # noqa: F821
@@ -801,7 +817,7 @@ def test_errors_of_the_users_are_their_own(way):
         return [y[0], y[1], y[0]]
 
     def in_an_array(t, y, rate):
-        return np.array([-rate * y[0]])
+        return np.array([-rate * value for value in y], dtype=float)
 
     def late(t, y, rate):
         if t > 0.5:

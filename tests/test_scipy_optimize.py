@@ -911,8 +911,14 @@ def by_newton(equation):
 def test_a_derivative_that_a_solver_takes_is_not_dropped_without_a_word():
     assert plain(fg.grad(by_newton(lambda x, a: x * x - a))(4.0)) == pytest.approx(0.25)
 
-    def dropping(x, a):
+    def in_an_array(x, a):
         return np.array([x, x])[0] * x - a
+
+    assert plain(by_newton(in_an_array)(4.0)) == pytest.approx(2.0)
+    assert plain(fg.grad(by_newton(in_an_array))(4.0)) == pytest.approx(0.25)
+
+    def dropping(x, a):
+        return np.array([x, x], dtype=float)[0] * x - a
 
     with pytest.raises(errors.ArrayConversionError, match=r"np.array\(\[x, y\]\): write np.stack"):
         by_newton(dropping)(4.0)
@@ -939,14 +945,24 @@ def test_a_solver_may_make_plain_arrays_of_what_others_differentiate():
     ],
     ids=["least_squares", "minimize", "root", "curve_fit"],
 )
+@pytest.mark.filterwarnings("ignore:Covariance of the parameters could not be estimated")
 def test_a_solver_of_scipy_is_not_handed_half_a_derivative(solve):
-    """Without the error the Jacobian would lack the column of p[0], and the solver stop where it began."""
+    """If the Jacobian lacked the column of p[0], the solver would stop where it began."""
 
     def residuals(p):
         return np.array([p[0] - 3.0, 1.0]) * p[1] - 1.0
 
+    found, expected = solve(residuals), solve(lambda p: np.stack([p[0] - 3.0, 1.0]) * p[1] - 1.0)
+    if isinstance(found, tuple):
+        np.testing.assert_allclose(found[0], [4.0, 1.0], rtol=1e-6)
+    else:
+        np.testing.assert_allclose(found.x, expected.x, rtol=1e-6)
+
+    def dropping(p):
+        return np.array([p[0] - 3.0, 1.0], dtype=float) * p[1] - 1.0
+
     with pytest.raises(errors.ArrayConversionError, match="its derivative would be lost"):
-        solve(residuals)
+        solve(dropping)
 
 
 # What is in a result besides the solution

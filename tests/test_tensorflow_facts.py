@@ -938,7 +938,12 @@ cases(
 cases(  # TensorFlow: None, None, 3 and 3, silently
     "NumPy functions, np.array and float() of a watched tensor",
     (lambda: slope(np.sin, 0.0), 1.0),
-    (lambda: slope(lambda x: np.array([x, x * x]), 3.0), Raises(TypeError, r"np.array\(\[x, y\]\): write np.stack")),
+    (lambda: slope(lambda x: np.array([x, x * x]), 3.0), 7.0),
+    (lambda: slope(lambda x: np.sum(np.array([x, x * x])), 3.0), 7.0),
+    (
+        lambda: slope(lambda x: np.array([x, x * x], dtype=float), 3.0),
+        Raises(TypeError, r"np.array\(\[x, y\]\): write np.stack"),
+    ),
     (lambda: slope(lambda x: np.stack([x, x * x]), 3.0), 7.0),
     (lambda: slope(lambda x: x.item() * x, 3.0), 3.0),  # the value was asked for in so many words
     (lambda: slope(lambda x: float(x) * x, 3.0), Warns("Write x itself for float", 3.0)),

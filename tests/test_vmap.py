@@ -180,8 +180,9 @@ ASKING = {
     "int": lambda x: int(x) * x,
     "item": lambda x: x.item() * x,
     "numpy": lambda x: x.numpy() * x,
-    "np.asarray": lambda x: np.asarray(x) * x,
-    "np.array": lambda x: np.sum(np.array([x, x])),
+    "np.arange": lambda x: np.sum(np.arange(0.0, x)),
+    "np.float64": lambda x: np.float64(x) * x,
+    "np.max of np.array": lambda x: np.max(np.array([x, x])),
     "a mask": lambda x: np.sum(fnp.ones(3)[fnp.ones(3) > x]),
 }
 
@@ -191,6 +192,22 @@ def test_asking_for_a_value(f):
     with pytest.raises(errors.ConcretizationError, match=r"needs a value(.|\n)*test_vmap.py(.|\n)*np.where"):
         fg.vmap(f)(X[:, 0])
     assert fg.vmap(np.sin)(X).shape == X.shape  # nothing was left open
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.asarray(x) * x,
+        lambda x: np.sum(np.array([x, x * x])),
+        lambda x: np.array([[x, 1.0], [x * x, 2.0]]) @ np.array([x, 3.0]),
+        lambda x: np.full(2, x) * x,
+    ],
+)
+def test_arrays_of_numbers_that_are_mapped(f):
+    expected = np.stack([f(x) for x in X[:, 0]])
+    np.testing.assert_allclose(fg.vmap(f)(X[:, 0]), expected, rtol=1e-14)
+    slopes = np.stack([(f(x + 1e-6) - f(x - 1e-6)) / 2e-6 for x in X[:, 0]])
+    np.testing.assert_allclose(fg.vmap(fg.jacobian(f))(X[:, 0]), slopes, rtol=1e-7)
 
 
 def test_bad_axes():
