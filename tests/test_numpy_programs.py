@@ -2474,6 +2474,44 @@ def dropout_with_one_mask(x):
 # What is refused
 
 
+@refused(V3, errors.ArrayConversionError, "its derivative would be lost")
+def array_of_complex_numbers(x):
+    return np.sum(np.array([x[0] * (1 + 2j), x[1] + 1j]).imag)  # of objects NumPy takes the imaginary part to be 0
+
+
+@refused(V3, errors.ArrayConversionError, "its derivative would be lost")
+def masked_array_of_numbers(x):
+    return np.sum(np.ma.array([x[0], x[1]], mask=[True, False]))
+
+
+@refused(V3, errors.ArrayConversionError, "its derivative would be lost")
+def strides_of_an_array_of_numbers(x):
+    return np.sum(np.lib.stride_tricks.as_strided(x, (2,), (8,)))  # these would be those of pointers
+
+
+@refused(V3, errors.ObjectArrayError, "NaN", "fgrad.numpy.array")
+def maximum_of_nan(x):
+    y = np.max(np.array([np.nan, x[0]]))  # of floating-point numbers nan
+    return x[1] if y != y else y
+
+
+@refused(V3, errors.ObjectArrayError, "NaN")
+def sorted_nan(x):
+    y = np.array([x[0] * np.nan, x[1]])
+    y.sort()
+    return y[0] + x[0]
+
+
+@refused(V3, errors.ObjectArrayError, "truth values")
+def logical_functions_of_numbers(x):
+    return x[0] * np.sum(np.logical_or(np.array([x[0], x[1]]), 0))  # of objects it is the objects themselves
+
+
+@refused(V3, errors.ObjectArrayError, "truth values")
+def any_of_numbers(x):
+    return x[0] * np.any(np.array([x[0], x[1]]))
+
+
 @refused(V3, ValueError, "read-only")
 def writes_into_asarray_of_the_argument(x):
     y = np.asarray(x)  # which is x itself in a plain run
@@ -2788,3 +2826,14 @@ def test_programs_that_cannot_be_followed_are_refused(name, mode):
         REFUSING[mode](function, x)
     assert all(word in str(caught.value) for word in words)
     assert x.tobytes() == kept
+
+
+@pytest.mark.parametrize(("program", "error", "words"), [
+    (lambda x: np.sum(x * np.array([x[0], -8.0, 1.0]) ** (1 / 3)), errors.ObjectArrayError, "complex"),
+    (lambda x: np.sum(x * np.array(["3", "4", "5"], object)), errors.StructureError, "no numbers"),
+    (lambda x: np.kron(x, None), errors.StructureError, "no numbers"),
+])  # fmt: skip
+def test_objects_that_are_no_real_numbers_are_refused(program, error, words):
+    """Python's -8.0 ** (1 / 3) is complex, where NumPy's is NaN."""
+    with pytest.raises(error, match=words):
+        fg.grad(program)(V3)

@@ -94,6 +94,8 @@ def check_number(frame: FrameType, how: str, tensor: Any) -> str:
     if _is_storing(step):
         raise errors.ArrayConversionError(errors.users_line(), _use(frame))
     if how == "bool()":
+        if _is_logical(frame, step):
+            raise errors.ObjectArrayError("it would give numbers for truth values", errors.users_line(), "")
         return how
     if (step.kind == "operator" and step.names[0] in ("%", "%=")) or not _FORMATTING.isdisjoint(step.names[-1:]):
         return "formatting"  # a remainder of two numbers would be an operation
@@ -103,6 +105,12 @@ def check_number(frame: FrameType, how: str, tensor: Any) -> str:
     if how != "int()" and function not in _LOOKING:
         _note(frame, function, tensor)
     return how
+
+
+def _is_logical(frame: FrameType, step: places.Step) -> bool:
+    """Return whether NumPy asks for truth in `np.logical_or`, `np.any` or the like of an array of objects."""
+    name = frame.f_code.co_name if places.is_file_of("numpy", frame.f_code.co_filename) else "".join(step.names[-1:])
+    return step.kind == "call" and (name.startswith("logical_") or name in _ALL_AND_ANY)
 
 
 def _is_storing(step: places.Step) -> bool:
@@ -154,9 +162,14 @@ def is_collected(tensor: Any, frame: FrameType) -> bool:
     trace = tensor.tracing
     if trace.rank <= _wanted.rank or tensor.size > _MANY:
         return False
-    if not (trace.is_map or trace.is_program or tensor.dtype.kind in "fc"):
-        return False  # truth values and integers are plain to NumPy
-    if not places.is_file_of("numpy", frame.f_code.co_filename):
+    if tensor.dtype.kind != "f" and not ((trace.is_map or trace.is_program) and tensor.dtype.kind in "bui"):
+        return False  # truth values and integers are plain to NumPy, and it takes objects for real numbers
+    if places.is_file_of("numpy", frame.f_code.co_filename):
+        if frame.f_code.co_name == "as_strided" or not _NOT_OF_OBJECTS.isdisjoint(
+            frame.f_globals["__name__"].split(".")
+        ):
+            return False
+    else:
         if places.is_library(frame.f_code.co_filename):
             return False
         step = places.step_at(frame)
@@ -172,6 +185,33 @@ def _is_of_numpy(frame: FrameType, step: places.Step) -> bool:
     if callee in _COLLECTING:
         return True
     return callee is None and not _NAMES_OF_COLLECTING.isdisjoint((*step.names[-1:], *step.mentions))
+
+
+def refuse_nan(frame: FrameType, *compared: Any) -> None:
+    """Refuse to compare numbers of which one is NaN, where NumPy wants the larger one of an array of objects.
+
+    Of floating-point numbers it would be NaN; of objects it is either of them.
+
+    Args:
+        frame: what has asked for the comparison.
+        compared: tensors of shape `()` and numbers.
+
+    Raises:
+        ObjectArrayError: a TypeError; NumPy compares, and not the program itself.
+    """
+    if all(x == x for x in compared) or not _is_in_loop_of_numpy(frame):
+        return
+    built = "" if _wanted.collected is None else errors.line_at(_wanted.collected)
+    raise errors.ObjectArrayError("one of them is NaN, which is no larger and no smaller", errors.users_line(), built)
+
+
+def _is_in_loop_of_numpy(frame: FrameType) -> bool:
+    """Return whether a frame has called NumPy, which runs through an array of objects."""
+    if places.is_file_of("numpy", frame.f_code.co_filename):
+        return True
+    step = places.step_at(frame)
+    callee = places.called(frame, step) if step.kind == "call" else None
+    return step.kind == "call" and (isinstance(callee, np.ufunc) or (callee is None and len(step.names) > 1))
 
 
 def refuse_objects(error: BaseException) -> None:
@@ -278,6 +318,9 @@ _NAMES_OF_MATH = set(_OF_MATH.values())
 _LOOKING = {name for name in _NAMES_OF_MATH if name.partition(".")[2].startswith("is")}
 _FORMATTING = {"dragon4_positional", "dragon4_scientific"}  # NumPy's
 _STORING = {"fill", "fromiter", "setitem", "__setitem__", "astype"}
+_ALL_AND_ANY = {"any", "all", "_any", "_all", "_wrapreduction_any_all"}
+_NOT_OF_OBJECTS = {"ma", "matrixlib"}
+"""Modules of NumPy with arrays of their own kinds."""
 _MANY = 10_000
 """Elements above which it would take long to make an object of each."""
 _COLLECTING = {np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.dot, np.inner, np.where}

@@ -11,7 +11,7 @@ Without this, `tensor * series` would be a tensor around a Series, whose `[0]` l
 
 from __future__ import annotations
 
-from numbers import Rational
+from numbers import Number, Rational
 from typing import Any
 
 import numpy as np
@@ -53,12 +53,21 @@ def as_operand(x: Any) -> Any:
         )
     if type(x) is np.ndarray:
         x = collected(x)
-        return x.astype(float) if type(x) is np.ndarray and x.dtype is OBJECT else x  # numbers of other kinds
+        return _as_floats(x) if is_of_objects(x) else x
     if isinstance(x, Rational) and not isinstance(x, (int, np.integer)):
         return float(x)  # a Fraction: NumPy would make an array of Python's numbers
     if not defers_to(x):
         OPERANDS.add(type(x))
     return x
+
+
+def _as_floats(x: Any) -> Any:
+    """Return an array of numbers of other kinds, such as fractions, in floating point."""
+    if not all(isinstance(element, Number) for element in x.flat):
+        raise errors.StructureError(
+            f"a tensor cannot be combined with an array of objects that are no numbers.\n  at {errors.users_line()}"
+        )
+    return x.astype(complex if any(isinstance(element, complex) for element in x.flat) else float)
 
 
 def is_of_objects(x: Any) -> bool:
@@ -70,6 +79,8 @@ def collected(x: Any) -> Any:
     """Return one tensor in place of an array of objects that has tensors among them, and all else as it is."""
     if not is_of_objects(x) or not holds_tensors(elements := x.ravel().tolist()):
         return x
+    if any(type(element) is complex for element in elements):
+        raise errors.ObjectArrayError("one of them is complex", errors.users_line(), "")
     whole = FUNCTIONS[np.stack](elements)
     return FUNCTIONS[np.reshape](whole, (*x.shape, *whole.shape[1:]))
 
@@ -94,6 +105,8 @@ def as_array(x: Any, dtype: Any = None) -> Any:
 def as_leaf(x: Any) -> Any:
     """Return a leaf of a container; a column of numbers as an array, one of traced numbers as a tensor."""
     if not hasattr(type(x), "to_numpy"):
+        if isinstance(x, np.ndarray) and x.dtype is OBJECT and type(x) is not np.ndarray and holds_tensors(x.tolist()):
+            raise errors.ObjectArrayError(f"a {type(x).__name__}", errors.users_line(), "")
         return collected(x)
     array = np.asarray(x.to_numpy())
     return array if array.dtype.kind in "biufc" else x

@@ -184,6 +184,18 @@ def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Tensor], Callable[[An
     return operator, reflected
 
 
+def _comparison(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
+    compare, _ = _binary(ufunc)
+
+    def operator(self: Any, other: Any) -> Any:
+        result = compare(self, other)
+        if type(result) is Tensor and type(truth := result._shown()) is np.bool_ and not truth:
+            conversions.refuse_nan(sys._getframe(1), self._shown(), other._shown() if type(other) in BOXES else other)
+        return result
+
+    return operator
+
+
 def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
     """Make the operator that writes its result into the tensor; one of shape `()` is a number, which is not."""
 
@@ -432,8 +444,8 @@ class TensorLike:
     __and__, __rand__ = _binary(np.bitwise_and)
     __or__, __ror__ = _binary(np.bitwise_or)
     __xor__, __rxor__ = _binary(np.bitwise_xor)
-    __lt__, __gt__ = _binary(np.less)[0], _binary(np.greater)[0]
-    __le__, __ge__ = _binary(np.less_equal)[0], _binary(np.greater_equal)[0]
+    __lt__, __gt__ = _comparison(np.less), _comparison(np.greater)
+    __le__, __ge__ = _comparison(np.less_equal), _comparison(np.greater_equal)
     __eq__ = _binary(np.equal)[0]  # type: ignore[assignment]  # elementwise, as for arrays
     __ne__ = _binary(np.not_equal)[0]  # type: ignore[assignment]
     __neg__ = _unary(np.negative)

@@ -95,10 +95,10 @@ class ObjectArrayError(ArrayConversionError):
     """
 
     def __init__(self, reason: str, line: str, built: str) -> None:
+        where = f"  at {line}\n" + (f"  it was built at {built}\n" if built else "")
         FgradError.__init__(
             self,
-            f"This works on floating-point numbers alone, and not on an array of traced numbers ({reason}).\n"
-            f"  at {line}\n  it was built at {built}\n"
+            f"This works on floating-point numbers alone, and not on an array of traced numbers ({reason}).\n{where}"
             "np.array([x, y]):  write fgrad.numpy.array([x, y]) (also fg.stack([x, y])), which makes one tensor.",
         )
 
