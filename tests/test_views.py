@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import fgrad as fg
+import fgrad.numpy
 from fgrad import errors
 from fgrad.core.tree import flatten
 from fgrad.testing import check_grads
@@ -177,3 +178,10 @@ def test_numbers_are_no_arrays():
     x = np.array([2.0, 3.0])
     assert f(fg.constant(x)) == f(x)
     np.testing.assert_allclose(fg.grad(f)(x), [2 * (2 * 2 + 3), 4])
+
+
+def test_new_tensors_can_be_written_to():
+    for x in (fg.constant(0.5, shape=(2, 2)), fg.convert_to_tensor([[1.0], [3.0]]), fg.numpy.full((2, 2), 1.0)):
+        x[0] = 7.0
+        x[1] += 1.0
+        assert set(x[0].tolist()) == {7.0}

@@ -143,7 +143,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Any:
     result = array(value, dtype)
     if shape is None:
         return result
-    return broadcast_to(result, shape) if result.size == 1 else result.reshape(shape)
+    return copy_of(broadcast_to(result, shape)) if result.size == 1 else result.reshape(shape)
 
 
 def convert_to_tensor(value: Any, dtype: Any = None) -> Any:

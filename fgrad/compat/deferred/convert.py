@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.operands import collected
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, boxed
 from fgrad.core.variable import Variable
@@ -41,8 +42,7 @@ def convert(value: Any, dtype: Any = None, hint: Any = None) -> Any:
         hint: the dtype for numbers, lists and arrays, where it can hold them.
     """
     dtype = as_dtype(dtype)
-    if isinstance(value, Variable):
-        value = value.value()
+    value = value.value() if isinstance(value, Variable) else collected(value)
     if type(value) is Tensor:
         if dtype is not None and value.dtype != dtype:
             raise errors.ParameterError(
