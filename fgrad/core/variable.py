@@ -140,6 +140,7 @@ class Variable(TensorLike):
         self.trainable = self._value.dtype.kind in "fc" if trainable is None else trainable
         self.number = creation_number()
         self.name = name or f"Variable_{self.number}"
+        self.lock = threading.RLock()
 
     def unbox(self) -> Any:
         value: Any = self._value
@@ -186,16 +187,22 @@ class Variable(TensorLike):
                 "Make the variable of that dtype (Variable(2.0) instead of Variable(2)), or convert the value with "
                 f".astype({str(self.dtype)!r}) if rounding it is what you want."
             )
-        self._value = np.array(new, self.dtype)  # a new array: what was computed before keeps the old one
+        new = np.array(new, self.dtype)  # a new array: what was computed before keeps the old one
+        with self.lock:  # whoever computes with the value and then assigns holds it all the while
+            self._value = new
         return self
 
     def assign_add(self, delta: Any) -> Variable:
         """Add to the value in place; see `assign`."""
-        return self.assign(self._value + _plain(delta))
+        delta = _plain(delta)
+        with self.lock:
+            return self.assign(self._value + delta)
 
     def assign_sub(self, delta: Any) -> Variable:
         """Subtract from the value in place; see `assign`."""
-        return self.assign(self._value - _plain(delta))
+        delta = _plain(delta)
+        with self.lock:
+            return self.assign(self._value - delta)
 
     @property
     def shape(self) -> tuple[int, ...]:
