@@ -222,6 +222,13 @@ class Variable(TensorLike):
             "w.assign(new), where new = w.numpy(); new[key] = value"
         )
 
+    def _set_part(self, value: Any) -> None:
+        self[...] = value
+
+    real = property(TensorLike.real.fget, _set_part)
+    imag = property(TensorLike.imag.fget, _set_part)
+    flat = property(lambda self: TensorLike.__getattr__(self, "flat"), _set_part)
+
     def __reduce__(self) -> Any:
         # A copy is a variable of its own, created when it is copied.
         return Variable, (self._value, self.trainable, self.name)

@@ -405,7 +405,7 @@ class Optimizer:
             if global_step is not None:
                 global_step.assign_add(1)
 
-    def _apply(self, fitting: list[tuple[Any, Variable]], names: dict[Variable, Description]) -> None:
+    def _apply(self, fitting: list[tuple[Any, Variable]], names: Mapping[Variable, Description]) -> None:
         decays = dict(zip(names, self._decaying(list(names)), strict=True))
         hyper = self._settings(self._step + 1, known)
         gradients: dict[Variable, list[Any]] = {}
