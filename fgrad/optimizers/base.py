@@ -19,6 +19,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import ABOVE, Tensor
+from fgrad.core.trace import running
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.core.variable import Variable
 from fgrad.errors.hints import missing_attribute, refuse_keywords
@@ -355,15 +356,18 @@ class Optimizer:
                     )
             if not var_list:
                 raise errors.NoVariablesError("No variables to optimize: var_list is empty.")
-        with GradientTape(watch_accessed_variables=var_list is None) as tape:
-            tape.watch([v for v in var_list or () if v.dtype.kind in "fc"])
-            try:
+        before = running.state()
+        try:
+            with GradientTape(watch_accessed_variables=var_list is None) as tape:
+                tape.watch([v for v in var_list or () if v.dtype.kind in "fc"])
                 value = loss()
-            except TypeError:
+                if isinstance(value, Variable):
+                    value = value.value()  # which reads it
+        except BaseException as error:
+            running.heal(before)
+            if isinstance(error, TypeError):
                 inputs.refuse_parameters("loss", loss, errors.NotCallableError)
-                raise
-            if isinstance(value, Variable):
-                value = value.value()  # which reads it
+            raise
         inputs.check_loss(value)
         variables = list(tape.watched_variables() if var_list is None else var_list)
         gradients = gradient_of(tape, value, variables, grad_loss)
