@@ -16,6 +16,14 @@ optimizer = fg.optimizers.Adam(0.1)
 segment = fg.checkpoint(lambda x: np.sin(x * w))
 
 
+@pytest.fixture(autouse=True)
+def _numpys_settings():
+    """An interrupt inside of `np.errstate.__exit__` leaves NumPy's own settings as they were in the block."""
+    before = np.geterr()
+    yield
+    np.seterr(**before)
+
+
 def minimized():
     optimizer.minimize(lambda: w * w)
 
