@@ -22,4 +22,4 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(autouse=True)
 def nothing_left_open() -> Iterator[None]:
     yield
-    assert variable._watchers.open == []
+    assert variable.open_watches() == []

@@ -3,6 +3,8 @@
 The interpreter switches threads as often as it can, so that what is swapped in place for a moment is seen.
 """
 
+import copy
+import pickle
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -124,3 +126,65 @@ def test_debugging_in_one_thread_is_not_seen_in_others():
             return fg.grad(lambda x: np.sqrt(x * x + 0.0) + np.log(x))(2.0).item()
 
     assert in_threads(task, 40) == pytest.approx([1.5, 0.0] * 20)
+
+
+def in_eight(task):
+    """Run a task in eight threads at once."""
+    together = threading.Barrier(8)
+
+    def run(number):
+        together.wait(10)
+        return task(number)
+
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(run, range(8)))
+
+
+def test_no_assignment_is_lost():
+    w, v = fg.Variable(np.zeros(3)), fg.Variable(0.0)
+
+    def task(number):
+        for _ in range(500):
+            w.assign_add(np.ones(3))
+            v.assign_sub(1.0)
+
+    in_eight(task)
+    assert w.numpy().tolist() == [4000.0] * 3
+    assert v.numpy() == -4000.0
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_no_step_of_an_optimizer_is_lost(shared):
+    """Threads meet variables in either order, with one optimizer or their own, while others assign."""
+    a, b, count = fg.Variable(0.0), fg.Variable(0.0), fg.Variable(0)
+    optimizers = [fg.optimizers.GradientDescent(1.0)] * 8
+    if not shared:
+        optimizers = [fg.optimizers.GradientDescent(1.0) for _ in range(8)]
+
+    def task(number):
+        pairs = [(-1.0, a), (-2.0, b)][:: 1 if number % 2 else -1]
+        for _ in range(100):
+            optimizers[number].apply_gradients(pairs, global_step=count)
+            optimizers[number].minimize(lambda: -a - 2.0 * b)
+            a.assign_add(1.0)
+
+    in_eight(task)
+    assert (a.numpy(), b.numpy(), count.numpy()) == (2400.0, 3200.0, 800)
+    assert optimizers[0].iterations == (1600 if shared else 200)
+
+
+def test_no_slot_of_an_optimizer_is_lost():
+    w = fg.Variable(0.0)
+    optimizer = fg.optimizers.Adagrad(0.1, initial_accumulator_value=1.0)
+    in_eight(lambda _: [optimizer.apply_gradients([(2.0, w), (2.0, w)]) for _ in range(50)])
+    assert optimizer.get_slot(w, optimizer.get_slot_names()[0]) == 1.0 + 800 * 4.0
+
+
+def test_copies_have_locks_of_their_own():
+    w, optimizer = fg.Variable(1.0), fg.optimizers.Momentum(0.5, momentum=0.9)
+    optimizer.apply_gradients([(1.0, w)])
+    for made in (copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))):
+        twin, other = made(w), made(optimizer)
+        with w.lock, optimizer._lock, ThreadPoolExecutor(1) as pool:
+            pool.submit(lambda twin=twin, other=other: other.apply_gradients([(1.0, twin)])).result(10)
+        assert twin.numpy() < w.numpy() == 0.5

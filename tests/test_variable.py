@@ -1,5 +1,6 @@
 """Variables: their state, and that they serve wherever a tensor does."""
 
+import contextlib
 import copy
 import pickle
 import threading
@@ -291,3 +292,46 @@ def test_threads_have_their_own_watches():
     leave.set()
     thread.join()
     assert results == {"quick": 5.0, "slow": 27.0}
+
+
+WRITES = {
+    "w[0]": lambda w: w.__setitem__(0, 1.0),
+    "np.add.at": lambda w: np.add.at(w, [0], 1.0),
+    "np.maximum.at": lambda w: np.maximum.at(w, [0], 1.0),
+    "np.negative.at": lambda w: np.negative.at(w, [0]),
+    "np.fill_diagonal": lambda w: np.fill_diagonal(w, 1.0),
+    "np.put": lambda w: np.put(w, [0], [1.0]),
+    "np.place": lambda w: np.place(w, np.ones((2, 2), bool), [1.0]),
+    "np.putmask": lambda w: np.putmask(w, np.ones((2, 2), bool), [1.0]),
+    "np.copyto": lambda w: np.copyto(w, 1.0),
+    "np.put_along_axis": lambda w: np.put_along_axis(w, np.zeros((1, 2), int), 1.0, 0),
+    "np.nan_to_num": lambda w: np.nan_to_num(w, copy=False),
+    "out": lambda w: np.add(1.0, 2.0, out=w),
+    "out of a traced sum": lambda w: np.sum(w * np.ones((2, 2, 2)), 0, out=w),
+    "w.put": lambda w: w.put([0], [1.0]),
+    "w.resize": lambda w: w.resize((4,)),
+    "w.sort": lambda w: w.sort(),
+    "w.partition": lambda w: w.partition(1),
+    "w.fill": lambda w: w.fill(1.0),
+    "w.flat[0]": lambda w: w.flat.__setitem__(0, 1.0),
+    "w.flat": lambda w: setattr(w, "flat", 1.0),
+    "w.real": lambda w: setattr(w, "real", 1.0),
+    "w.imag": lambda w: setattr(w, "imag", 1.0),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+@pytest.mark.parametrize("watched", [False, True])
+def test_what_writes_into_an_array_says_how_to_assign_a_variable(write, watched):
+    w = fg.Variable([[1.0, 2.0], [3.0, 4.0]], name="w")
+    with fg.GradientTape() if watched else contextlib.nullcontext():
+        with pytest.raises(TypeError, match=r"variable 'w' cannot be assigned by index: assign a whole value"):
+            write(w)
+    np.testing.assert_array_equal(w.numpy(), [[1.0, 2.0], [3.0, 4.0]])
+
+
+def test_parts_of_a_variable_are_read():
+    w = fg.Variable([1.0 + 2.0j])
+    assert (w.real.tolist(), w.imag.tolist(), list(w.flat)) == ([1.0], [2.0], [1.0 + 2.0j])
+    w += 1.0
+    assert isinstance(w, fg.Tensor)

@@ -80,9 +80,14 @@ def _apply_seen(primitive: Primitive, metadata: Mapping[str, Any], args: Sequenc
 
 def apply_call(call: Call, leaves: Sequence[Any]) -> list[Any]:
     """Hand a call of a function with a derivative of its own to the highest trace among its inputs, or just run it."""
-    if attention:
-        return list(through_observers("call", call, go_on=lambda leaves: _apply_call(call, leaves))(leaves))
-    return _apply_call(call, leaves)
+    before = running.state()
+    try:
+        if attention:
+            return list(through_observers("call", call, go_on=lambda leaves: _apply_call(call, leaves))(leaves))
+        return _apply_call(call, leaves)
+    except BaseException:
+        running.heal(before)
+        raise
 
 
 def _apply_call(call: Call, leaves: Sequence[Any]) -> list[Any]:

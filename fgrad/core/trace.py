@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -48,18 +49,41 @@ class Call(Protocol):
         """Return the call for many examples, which lie along the first axis of those arrays that are `ours`."""
 
 
+State = tuple[Any, tuple["Observer", ...], tuple[weakref.ref[Any], ...]]
+
+
 class Running(threading.local):
     """What runs in this thread.
+
+    An interrupt may come at any place, also while a block is entered or left. So what runs is kept in tuples, and who
+    runs a function notes them before: `state()` first, and `heal(state)` where anything was raised. What a user's
+    block has opened and was not left is gone with who holds it: here are weak references.
 
     Attributes:
         call: the transform that runs, None in the user's code; the call around it, up to the user's code, or None; and
             the lines of which the user has been warned since the outermost transform began. None outside of all.
         observers: who is told of operations, the first to know in front.
+        watches: weak references to the watches of variables that are open, by the rank of their traces.
     """
 
     def __init__(self) -> None:
         self.call: Any = None
         self.observers: tuple[Observer, ...] = ()
+        self.watches: tuple[weakref.ref[Any], ...] = ()
+
+    def state(self) -> State:
+        """Return what `heal` comes back to."""
+        return self.call, self.observers, self.watches
+
+    def heal(self, state: State) -> None:
+        """Close what has been opened since `state`, and was not left."""
+        self.call, self.observers = state[:2]
+        opened = [each for each in self.watches if each not in state[2]]
+        self.watches = tuple(each for each in self.watches if each in state[2])
+        for watch in (each() for each in opened):
+            if watch is not None:
+                watch.trace.level = 0
+        forget_attention()
 
 
 running = Running()
@@ -196,21 +220,29 @@ class Observer:
     """Whether every operation is to be seen and recorded, also where a function would be run again instead."""
 
 
-attention: list[None] = []
-"""As many entries as there are blocks in all threads in which somebody looks; to ask it takes 15 ns."""
+attention: set[int] = set()
+"""The threads in which somebody looks; to ask whether there are any takes 15 ns."""
+
+
+def forget_attention() -> None:
+    """Note that nobody looks in this thread, if so."""
+    if not running.observers:
+        attention.discard(threading.get_ident())
 
 
 @contextmanager
 def observed_by(*observers: Observer) -> Iterator[None]:
     """Let observers see what happens in this thread, after those that see it already."""
     before = running.observers
-    running.observers = (*before, *observers)
-    attention.append(None)  # in one step, whatever other threads do
+    now = (*before, *observers)
     try:
+        running.observers = now
+        attention.add(threading.get_ident())
         yield
     finally:
-        attention.pop()
-        running.observers = before
+        if running.observers[: len(now)] == now:  # else they have gone already, when what runs was healed
+            running.observers = before
+        forget_attention()
 
 
 def through_observers(method: str, *given: Any, go_on: Callable[..., Any]) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.reverse import ReverseTrace
 from fgrad.core.tensor import Tensor, TensorLike, box, boxed
-from fgrad.core.trace import UNTRACED
+from fgrad.core.trace import UNTRACED, running
 
 _creation = itertools.count()
 
@@ -26,16 +27,6 @@ _creation = itertools.count()
 def creation_number() -> int:
     """Return a number that is higher than those of the variables that there are, and lower than those to come."""
     return next(_creation)
-
-
-class _Watchers(threading.local):
-    """The watches that are open in this thread, by the rank of their traces."""
-
-    def __init__(self) -> None:
-        self.open: list[VariableWatch] = []
-
-
-_watchers = _Watchers()
 
 
 class VariableWatch:
@@ -52,19 +43,16 @@ class VariableWatch:
         self.chosen: dict[Variable, int] = {}
 
     def __enter__(self) -> VariableWatch:
-        opened = _watchers.open
-        if opened and opened[-1].trace.rank > self.trace.rank:
-            bisect.insort(opened, self, key=lambda watch: watch.trace.rank)
-        else:  # nearly always
-            opened.append(self)
+        if not running.watches:  # nearly always
+            running.watches = (weakref.ref(self),)
+            return self
+        opened = open_watches()
+        bisect.insort(opened, self, key=lambda watch: watch.trace.rank)
+        running.watches = tuple(map(weakref.ref, opened))
         return self
 
     def __exit__(self, *exception: object) -> None:
-        opened = _watchers.open
-        if opened and opened[-1] is self:
-            opened.pop()
-        elif self in opened:
-            opened.remove(self)
+        running.watches = tuple([each for each in running.watches if each() is not self])
 
     def choose(self, variable: Variable) -> None:
         """Watch a variable from now on."""
@@ -88,12 +76,12 @@ class VariableWatch:
 
 def open_watches() -> list[VariableWatch]:
     """Return the watches that are open in this thread, those of earlier traces first."""
-    return _watchers.open
+    return [watch for each in running.watches if (watch := each()) is not None]
 
 
 def watch_of(trace: ReverseTrace) -> VariableWatch | None:
     """Return the open watch that makes variables inputs of a trace."""
-    return next((watch for watch in _watchers.open if watch.trace is trace), None)
+    return next((watch for watch in open_watches() if watch.trace is trace), None)
 
 
 class Variable(TensorLike):
@@ -140,11 +128,13 @@ class Variable(TensorLike):
         self.trainable = self._value.dtype.kind in "fc" if trainable is None else trainable
         self.number = creation_number()
         self.name = name or f"Variable_{self.number}"
+        self.lock = threading.RLock()
 
     def unbox(self) -> Any:
         value: Any = self._value
-        for watch in _watchers.open:
-            value = watch.read(self, value)
+        for each in running.watches:
+            if (watch := each()) is not None:
+                value = watch.read(self, value)
         return value
 
     def value(self) -> Tensor:
@@ -186,16 +176,22 @@ class Variable(TensorLike):
                 "Make the variable of that dtype (Variable(2.0) instead of Variable(2)), or convert the value with "
                 f".astype({str(self.dtype)!r}) if rounding it is what you want."
             )
-        self._value = np.array(new, self.dtype)  # a new array: what was computed before keeps the old one
+        new = np.array(new, self.dtype)  # a new array: what was computed before keeps the old one
+        with self.lock:  # whoever computes with the value and then assigns holds it all the while
+            self._value = new
         return self
 
     def assign_add(self, delta: Any) -> Variable:
         """Add to the value in place; see `assign`."""
-        return self.assign(self._value + _plain(delta))
+        delta = _plain(delta)
+        with self.lock:
+            return self.assign(self._value + delta)
 
     def assign_sub(self, delta: Any) -> Variable:
         """Subtract from the value in place; see `assign`."""
-        return self.assign(self._value - _plain(delta))
+        delta = _plain(delta)
+        with self.lock:
+            return self.assign(self._value - delta)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -214,6 +210,13 @@ class Variable(TensorLike):
             f"variable {self.name!r} cannot be assigned by index: assign a whole value, "
             "w.assign(new), where new = w.numpy(); new[key] = value"
         )
+
+    def _set_part(self, value: Any) -> None:
+        self[...] = value
+
+    real = property(TensorLike.real.fget, _set_part)
+    imag = property(TensorLike.imag.fget, _set_part)
+    flat = property(lambda self: TensorLike.__getattr__(self, "flat"), _set_part)
 
     def __reduce__(self) -> Any:
         # A copy is a variable of its own, created when it is copied.

@@ -460,8 +460,8 @@ def written(name: str, out: Any, result: Any) -> Any:
     """
     if out is None:
         return result
-    if type(out) is Tensor:
-        write(out, ..., result)
+    if type(out) in BOXES:
+        out[...] = result
     elif is_of_objects(out):
         for place in np.ndindex(out.shape):  # of an array of traced numbers
             out[place] = np.broadcast_to(result, out.shape)[place]
@@ -591,9 +591,9 @@ def compute_in_place(x: Any, ufunc: np.ufunc, other: Any) -> None:
 @answers(np.copyto)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """Write into a tensor, as `dst[...] = src` does, and into none but a tensor."""
-    if type(dst) is not Tensor and type(settle(src)) is not Tensor:
+    if type(dst) not in BOXES and type(settle(src)) is not Tensor:
         np.copyto(dst, settle(src), casting, settle(where))  # type: ignore[arg-type]
         return
-    if type(dst) is not Tensor:
+    if type(dst) not in BOXES:
         raise errors.InPlaceError("np.copyto (which np.full and np.full_like use)", errors.users_line())
     dst[...] = src if where is True else np.where(where, src, dst)

@@ -292,7 +292,7 @@ UFUNC_FORMS[np.multiply, "accumulate"] = lambda a, axis=0, dtype=None: np.cumpro
 
 def _at(name: str, ufunc: np.ufunc, a: Any, indices: Any, *second: Any) -> None:
     """Apply a ufunc at the elements of a key; an element that occurs in it twice is changed twice."""
-    if type(a) is not Tensor:
+    if type(a) not in BOXES:
         if traced(*second, indices):
             raise errors.InPlaceError(name, errors.users_line())
         ufunc.at(a, settle(indices), *map(settle, second))
@@ -384,6 +384,8 @@ def fill(x: Any, value: Any) -> None:
 @answers_member("resize")
 def resize(x: Any, *shape: Any, refcheck: bool = True) -> None:
     """Give the tensor of this handle another shape, with zeros for elements that are new."""
+    if type(x) is not Tensor:
+        x[...] = x  # which says what to do instead
     sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
     count = int(np.prod(sizes, dtype=int))
     missing = np.zeros(max(count - x.size, 0), x.dtype)

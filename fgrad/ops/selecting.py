@@ -16,7 +16,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.operands import as_array
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tensor import settle
 from fgrad.core.tree import flatten, unflatten
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers, plain_axis
@@ -176,7 +176,7 @@ def _in_place(function: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
 
     def enter(new_value: Callable[..., Any]) -> Callable[..., Any]:
         def write(x: Any, *args: Any, **keywords: Any) -> None:
-            if type(x) is Tensor:
+            if type(x) in BOXES:
                 x[...] = new_value(x, *args, **keywords)
                 return
             leaves, treedef = flatten((args, keywords))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.operands import as_array
-from fgrad.core.tensor import Tensor
+from fgrad.core.primitive import BOXES
 from fgrad.ops import reductions
 from fgrad.ops.families import answers, plain_axis
 from fgrad.ops.indexing import written
@@ -144,7 +144,7 @@ def nanstd(*args: Any, **keywords: Any) -> Any:
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """Return an array with numbers in place of NaN and infinity, which get the derivative 0."""
     result = run(np.nan_to_num, _finite, (x,), {"nan": nan, "posinf": posinf, "neginf": neginf})
-    return result if copy or type(x) is not Tensor else written("np.nan_to_num", x, result)
+    return result if copy or type(x) not in BOXES else written("np.nan_to_num", x, result)
 
 
 def _finite(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypedDict
@@ -18,6 +19,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import ABOVE, Tensor
+from fgrad.core.trace import running
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.core.variable import Variable
 from fgrad.errors.hints import missing_attribute, refuse_keywords
@@ -71,6 +73,8 @@ class Optimizer:
     Gradients are arrays like their parameters: elements that a loss did not use have the gradient 0, and move
     all the same where the rule has a velocity or a moving average. For complex parameters a gradient is the
     direction of steepest ascent, and squares of it are squares of its modulus.
+
+    Threads may share an optimizer, and variables: a step of one variable and its slots is never lost.
 
     A pickle or a deep copy keeps the state by the names of the variables, like `state_dict`, and goes on with the
     variables of these names that are updated next.
@@ -133,6 +137,7 @@ class Optimizer:
         self._step = 0
         self._slots: ByVariable[Slots] = {}
         self.skipped = 0
+        self._lock = threading.RLock()
 
     if not TYPE_CHECKING:  # which is to find an attribute that is not there
 
@@ -351,15 +356,18 @@ class Optimizer:
                     )
             if not var_list:
                 raise errors.NoVariablesError("No variables to optimize: var_list is empty.")
-        with GradientTape(watch_accessed_variables=var_list is None) as tape:
-            tape.watch([v for v in var_list or () if v.dtype.kind in "fc"])
-            try:
+        before = running.state()
+        try:
+            with GradientTape(watch_accessed_variables=var_list is None) as tape:
+                tape.watch([v for v in var_list or () if v.dtype.kind in "fc"])
                 value = loss()
-            except TypeError:
+                if isinstance(value, Variable):
+                    value = value.value()  # which reads it
+        except BaseException as error:
+            running.heal(before)
+            if isinstance(error, TypeError):
                 inputs.refuse_parameters("loss", loss, errors.NotCallableError)
-                raise
-            if isinstance(value, Variable):
-                value = value.value()  # which reads it
+            raise
         inputs.check_loss(value)
         variables = list(tape.watched_variables() if var_list is None else var_list)
         gradients = gradient_of(tape, value, variables, grad_loss)
@@ -393,22 +401,38 @@ class Optimizer:
         pairs = inputs.variable_pairs(grads_and_vars, global_step)
         names = {v: functools.partial(inputs.variable_name, v) for _, v in pairs}
         fitting = [(inputs.fitting(inputs.plain(g), v, names[v]), v) for g, v in pairs if g is not None]
-        if self.skip_nonfinite and not inputs.all_finite(gradient for gradient, _ in fitting):
-            self.skipped += 1
-            return
+        with self._lock:
+            if self.skip_nonfinite and not inputs.all_finite(gradient for gradient, _ in fitting):
+                self.skipped += 1
+                return
+            self._apply(fitting, names)
+            if global_step is not None:
+                global_step.assign_add(1)
+
+    def _apply(self, fitting: list[tuple[Any, Variable]], names: Mapping[Variable, Description]) -> None:
         decays = dict(zip(names, self._decaying(list(names)), strict=True))
         hyper = self._settings(self._step + 1, known)
-        values = {variable: variable._shown() for _, variable in fitting}
-        slots = self._slots_of(values)
-        # Nothing is assigned before everything is computed, so an error changes nothing.
+        gradients: dict[Variable, list[Any]] = {}
         for gradient, v in fitting:
-            values[v], slots[v] = self._stepped(gradient, values[v], slots[v], hyper, decays[v], names[v])
-        for variable, value in values.items():
-            variable.assign(value)
-        self._slots = slots
+            gradients.setdefault(v, []).append(gradient)
+        before = {v: v._shown() for v in gradients}
+        slots = self._slots_of(before)
+
+        def stepped(v: Variable, value: Any) -> tuple[Any, Slots]:
+            own = slots[v]
+            for gradient in gradients[v]:
+                value, own = self._stepped(gradient, value, own, hyper, decays[v], names[v])
+            return value, own
+
+        # Nothing is assigned before everything is computed, so an error changes nothing.
+        after = {v: stepped(v, value) for v, value in before.items()}
+        for v in after:
+            with v.lock:
+                if v._shown() is not before[v]:  # another thread has assigned meanwhile: the step goes on from there
+                    after[v] = stepped(v, v._shown())
+                v.assign(after[v][0])
+        self._slots = slots | {v: own for v, (_, own) in after.items()}
         self._step += 1
-        if global_step is not None:
-            global_step.assign_add(1)
 
     def _slots_of(self, values: Mapping[Variable, Any]) -> ByVariable[Slots]:
         """Return all slots there are, and those of variables that are updated for the first time."""
@@ -502,11 +526,16 @@ class Optimizer:
     def __getstate__(self) -> dict[str, Any]:
         # A copy of a variable is another variable. So a pickle, or a deep copy, has slots under names, where they
         # wait for the variables that are updated next: copies that came along, or the ones that there are.
-        return {**self.__dict__, "_slots": {name: dict(own) for name, own in by_name(self._slots).items()}}
+        kept = {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        return {**kept, "_slots": {name: dict(own) for name, own in by_name(self._slots).items()}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
 
     def __copy__(self) -> Self:
         twin = type(self).__new__(type(self))
-        twin.__dict__.update(self.__dict__, _slots={key: dict(own) for key, own in self._slots.items()})
+        slots = {key: dict(own) for key, own in self._slots.items()}
+        twin.__dict__.update(self.__dict__, _slots=slots, _lock=threading.RLock())
         return twin
 
     def fresh(self) -> Self:

@@ -82,12 +82,20 @@ class GradientTape:
             )
         if self._trace is None or self._used:
             self._start()
-        self._resume()
+        try:
+            self._resume()
+        except BaseException:  # an interrupt: the block does not begin
+            self._pause()
+            raise
         return self
 
     def __exit__(self, *exception: Any) -> None:
         if self._is_recording():
-            self._pause()
+            try:
+                self._pause()
+            except BaseException:  # an interrupt, while this is done
+                self._pause()
+                raise
             _trace(self).__exit__(*exception)
 
     def _start(self) -> None:
@@ -106,9 +114,10 @@ class GradientTape:
     def _pause(self) -> None:
         trace = _trace(self)
         trace.level = 0
+        if trace.record:  # else it is here already
+            self._record, trace.record = trace.record, []
         trace.copies.clear()
         _watch(self).__exit__()
-        self._record, trace.record = trace.record, []
 
     def answers_for(self, trace: Trace) -> bool:
         """Return whether this tape can still give gradients of what a trace has recorded."""
@@ -408,9 +417,14 @@ def paused(tape: GradientTape) -> Iterator[None]:
         tape._pause()
     try:
         yield
-    finally:
+    except GeneratorExit:  # an interrupt came when the block was left, and whoever has seen it may be elsewhere by now
+        raise
+    except BaseException:
         if recording and not tape._used:
             tape._resume()
+        raise
+    if recording and not tape._used:
+        tape._resume()
 
 
 def key_of(tape: GradientTape, x: Any) -> int | None:
@@ -526,8 +540,7 @@ def _pulled(
     stop_keys = {key for key in (key_of(tape, x) for x in stop) if key is not None}
     guarded = guarded and any(map(may_hold_zeros, cotangents.values()))
     tape._outline, tape._targets = outline_if_cut(_trace(tape), record), set(cotangents)
-    with one_call():
-        cotangents = pull_back(record, cotangents, keep, stop_keys, guarded)
+    cotangents = one_call(pull_back, record, cotangents, keep, stop_keys, guarded)
     if tape._outline is not None:
         known = [(i, key) for i, key in enumerate(keys) if key is not None and key not in cotangents]
         names = [name_of_source(*pair) for pair in zip(leaves, paths(sources), strict=True)] if known else []

@@ -2,18 +2,17 @@
 
 select(...)         from names and positions to places in a call
 Transformed         the function that a transform returns: wrapped, picklable, also a method
-one_call()          a block that is one call of a transform to those who warn
+one_call(...)       runs a function as one call of a transform, to those who warn
 decorator(...)      lets a transform be used as `@transform` and as `@transform(option=...)`
 """
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,12 +42,14 @@ class Transformed:
         if args and isinstance(args[0], type) and _parameters(self._function)[:1] == ["cls"]:
             # From Python 3.13 on a classmethod passes the class, and does not ask `__get__`.
             return self.__get__(args[0], type(args[0]))(*args[1:], **keywords)
-        before = running.call
-        running.call = self, before, set() if before is None else before[2]
+        state = running.state()
+        before = state[0]
         try:
+            running.call = self, before, set() if before is None else before[2]
             return self._run(self._function, args, keywords, **self._options)
-        except Exception as error:
-            if before is None or before[0] is None:  # the outermost transform: what the user sees
+        except BaseException as error:
+            running.heal(state)
+            if isinstance(error, Exception) and (before is None or before[0] is None):  # what the user sees
                 error.__traceback__ = without_library(error.__traceback__, isinstance(error, errors.FgradError))
             raise
         finally:
@@ -86,15 +87,17 @@ class Transformed:
         return f"<{self.transform} of {self._function!r}>"
 
 
-@contextlib.contextmanager
-def one_call() -> Iterator[None]:
-    """Let what runs in the block, such as a pass over a tape, warn once of a line, as one call of a transform does."""
-    before = running.call
-    running.call = before or (None, None, set())
+def one_call(function: Callable[..., Any], *args: Any) -> Any:
+    """Let what a function does, such as a pass over a tape, warn once of a line, as one call of a transform does."""
+    state = running.state()
     try:
-        yield
+        running.call = state[0] or (None, None, set())
+        return function(*args)
+    except BaseException:
+        running.heal(state)
+        raise
     finally:
-        running.call = before
+        running.call = state[0]
 
 
 def _instead_of_function(name: str, given: Any) -> str:

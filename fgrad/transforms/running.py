@@ -46,12 +46,15 @@ def run(
         What the function has returned; its leaves, of which tensors are without layers of traces that have ended; how
         these are nested; and aux, or None.
     """
-    with trace, watch:
-        args, keywords = arguments()
-        result = call_users(function, args, keywords)
-        result, aux = _parted(function, result) if has_aux else (result, None)
-        leaves, treedef = flatten(result)
-        return result, [untraced(leaf) for leaf in leaves], treedef, aux
+    try:
+        with trace, watch:
+            args, keywords = arguments()
+            result = call_users(function, args, keywords)
+            result, aux = _parted(function, result) if has_aux else (result, None)
+            leaves, treedef = flatten(result)
+            return result, [untraced(leaf) for leaf in leaves], treedef, aux
+    finally:
+        trace.level = 0  # also where the block was not left to its end, since an interrupt came in between
 
 
 def call_users(function: Callable[..., Any], args: Any, keywords: Any) -> Any:
@@ -60,8 +63,8 @@ def call_users(function: Callable[..., Any], args: Any, keywords: Any) -> Any:
     if code is None or is_library(code.co_filename):
         return function(*args, **keywords)
     before = running.call
-    running.call = None if before is None else (None, None, before[2])
     try:
+        running.call = None if before is None else (None, None, before[2])
         return function(*args, **keywords)
     finally:
         running.call = before

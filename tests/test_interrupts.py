@@ -1,0 +1,149 @@
+"""Ctrl-C at every place: whatever is interrupted, nothing stays open, and the next gradient is right."""
+
+import random
+import signal
+import sys
+
+import numpy as np
+import pytest
+
+import fgrad as fg
+from fgrad.core.trace import attention, running
+from fgrad.core.variable import open_watches
+
+w = fg.Variable(2.0, name="w")
+optimizer = fg.optimizers.Adam(0.1)
+segment = fg.checkpoint(lambda x: np.sin(x * w))
+
+
+@pytest.fixture(autouse=True)
+def _numpys_settings():
+    """An interrupt inside of `np.errstate.__exit__` leaves NumPy's own settings as they were in the block."""
+    before = np.geterr()
+    yield
+    np.seterr(**before)
+
+
+def minimized():
+    optimizer.minimize(lambda: w * w)
+
+
+def gradient():
+    fg.grad(lambda x: np.sin(x) * w)(1.0)
+
+
+def nested_tapes():
+    with fg.GradientTape() as outer:
+        with fg.GradientTape() as inner:
+            y = w**3
+        slope = inner.gradient(y, w)
+    return outer.gradient(slope, w)
+
+
+def persistent_tape():
+    with fg.GradientTape(persistent=True) as tape:
+        y = w**3
+        with tape.stop_recording():
+            y * 2.0
+        slope = tape.gradient(y, w)
+    return tape.gradient(slope, w)
+
+
+def checkpoint():
+    with fg.GradientTape() as tape:
+        y = segment(w)
+    return tape.gradient(y, w)
+
+
+def accumulator():
+    with fg.ForwardAccumulator(w, 1.0) as forward:
+        y = w * w
+    return forward.jvp(y)
+
+
+PROGRAMS = [(minimized, 5), (gradient, 3), (nested_tapes, 7), (persistent_tape, 7), (checkpoint, 41), (accumulator, 7)]
+
+
+def interrupted_at(number, program):
+    """Run a program with an interrupt at one of its instructions, and return whether it has so many."""
+    left, before = number, sys.gettrace()
+
+    def each(frame, event, arg):
+        nonlocal left
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        left -= event == "opcode"
+        if left == 0 and event == "opcode":
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return each
+
+    try:
+        sys.settrace(each)
+        program()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    return left <= 0
+
+
+def check_nothing_is_open():
+    assert open_watches() == []
+    assert running.observers == ()
+    assert not attention
+    assert not (w * 1.0).tracing.level  # nothing records what is read
+    w.assign(2.0)
+    assert fg.grad(lambda x: x * x * w)(3.0).item() == 12.0
+    with fg.GradientTape() as tape:
+        y = w * w
+    assert running.watches == ()
+    assert tape.gradient(y, w).item() == 4.0
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # also while something is freed
+@pytest.mark.parametrize(("program", "stride"), PROGRAMS)
+def test_an_interrupt_at_any_instruction(program, stride):
+    program()
+    number = 1
+    while interrupted_at(number, program):
+        check_nothing_is_open()
+        number += stride
+    running.call = None
+    assert number > 1000
+
+
+def test_a_tape_that_is_kept_and_was_interrupted_when_it_opened_is_closed():
+    tape = fg.GradientTape()
+    for number in range(1, 400, 3):
+        interrupted_at(number, tape.__enter__)
+        recording = tape._is_recording()
+        assert len(open_watches()) == recording
+        if recording:  # it was entered before the interrupt came
+            tape.__exit__(None, None, None)
+    check_nothing_is_open()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
+def test_signals_in_a_loop():
+    fired = False
+
+    def interrupt(*_):
+        nonlocal fired
+        fired = True
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    pauses = random.Random(0)
+    try:
+        for _ in range(300):
+            fired = False
+            try:
+                signal.setitimer(signal.ITIMER_REAL, pauses.uniform(1e-5, 1e-3))
+                while not fired:
+                    minimized()
+            except KeyboardInterrupt:
+                pass
+            check_nothing_is_open()
+            assert running.call is None
+    finally:
+        signal.signal(signal.SIGALRM, before)
