@@ -13,7 +13,7 @@ import pytest
 from helpers import along, plain
 
 import fgrad as fg
-from fgrad.errors import NoGradientWarning
+from fgrad.errors import NoGradientWarning, NonScalarError
 
 
 def f(x, y):
@@ -920,7 +920,18 @@ def test_the_gradient_of_a_complex_number_is_the_direction_of_steepest_ascent(g,
     z = 3.0 + 4.0j
     (gradient,) = fg.gradients_function(g)(z)
     assert gradient.item() == pytest.approx(expected, rel=1e-14)
-    assert fg.grad(g)(z).item() == pytest.approx(expected, rel=1e-14)
+    assert fg.grad(lambda z: np.real(g(z)))(z).item() == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize("transform", [fg.grad, fg.value_and_grad, lambda f: lambda z: fg.hvp(f)(z, z)])
+@pytest.mark.parametrize("z", [3.0, 3.0 + 4.0j])
+def test_a_complex_result_has_no_gradient(transform, z):
+    with pytest.raises(NonScalarError, match="returned a complex one, which has no gradient"):
+        transform(lambda z: (1 + 2j) * z**3)(z)
+
+
+def test_the_hessian_of_a_complex_result_is_complex():
+    assert fg.hessian(lambda x: (1 + 2j) * x**3)(1.0).item() == 6 + 12j
 
 
 def test_descent_on_a_complex_number_finds_the_minimum():

@@ -24,7 +24,9 @@ TABLE = [
     ("x ** 0 at 0", lambda x: x**0, [0.0, 2.0], [0.0, 0.0], [0.0, 0.0]),
     ("x ** 0. at 0", lambda x: x**0.0, [0.0], [0.0], [0.0]),
     ("x ** array of 0", lambda x: x ** np.array([0.0, 2.0]), [0.0, 0.0], [0.0, 0.0], [0.0, 2.0]),
-    ("0 ** x at 2 and 0", lambda x: 0.0**x, [2.0, 0.0], [0.0, 0.0], [0.0, 0.0]),
+    # At 0 it falls from 1 to 0 at once, and so does x ** x from 1: a true infinity.
+    ("0 ** x at 2 and 0", lambda x: 0.0**x, [2.0, 0.0], [0.0, -INF], [0.0, INF]),
+    ("x ** x at 0", lambda x: x**x, [0.0, 1.0], [-INF, 1.0], None),
     ("max of equal elements", np.max, [1.0, 1.0], [0.5, 0.5], [0.0, 0.0]),
     ("min of three, two equal", np.min, [1.0, 1.0, 3.0], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]),
     ("maximum(x, 1) at 1", lambda x: np.maximum(x, 1.0), [1.0, 2.0, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 0.0]),
@@ -197,3 +199,12 @@ def test_the_variance_of_large_numbers_is_stable():
     x = 1e8 + np.array([0.0, 1.0, 2.0])
     np.testing.assert_allclose(fg.grad(np.var)(x), 2 / 3 * np.array([-1.0, 0.0, 1.0]), rtol=1e-7)
     np.testing.assert_allclose(fg.grad(np.std)(x), np.array([-1.0, 0.0, 1.0]) / 3 / np.std([0, 1, 2]), rtol=1e-7)
+
+
+@pytest.mark.parametrize("r", [1e-200, 1e-160, 1.0, 1e160, 1e200])
+def test_the_angle_of_small_and_large_numbers(r):
+    for found in (
+        fg.grad(np.arctan2, (0, 1))(r, r),
+        [fg.jvp(np.arctan2, (r, r), t)[1] for t in ((1.0, 0.0), (0.0, 1.0))],
+    ):
+        np.testing.assert_allclose(found, [0.5 / r, -0.5 / r], rtol=1e-15)

@@ -587,7 +587,7 @@ class DetachedError(FgradError, TypeError):
 
 
 class NonScalarError(FgradError, TypeError):
-    """`grad` was applied to a function whose result is not one number.
+    """`grad` was applied to a function whose result is not one real number.
 
         >>> import numpy as np, fgrad as fg
         >>> fg.grad(lambda x: x * x)(np.array([1.0, 2.0]))

@@ -54,8 +54,10 @@ def _unless_zero(x: Any) -> Any:
     return np.where(np.equal(x, 0), 1, x)
 
 
-def _length_squared(x: Any, y: Any) -> Any:
-    return _squared(x) + _squared(y)
+def _over_square(x: Any, r: Any) -> Any:
+    """Return x / r**2, also where the square would be 0 or infinity; and 0 where r is 0."""
+    r = _unless_zero(r)
+    return x / r / r
 
 
 def _finite_below(x: Any) -> Any:
@@ -66,9 +68,9 @@ NUMBERS = (int, float, complex)
 """Python's own, which adapt to the dtype of the array that they meet, as long as no function of NumPy got them."""
 
 
-def _log_of_base(x: Any) -> Any:
-    """Return the logarithm of what a power is taken of, and 0 for 0, where the power does not change."""
-    return np.log(x or 1).item() if type(x) in NUMBERS else np.log(_unless_zero(x))
+def _log_of_base(ans: Any, x: Any) -> Any:
+    """Return the logarithm of what a power is taken of, and 0 where the power is 0, which it stays."""
+    return log(x) if type(x) in (int, float) and x > 0 else np.log(np.where(np.equal(ans, 0), 1, x))
 
 
 def _squared(x: Any) -> Any:
@@ -161,10 +163,10 @@ elementwise(np.minimum,      lambda ans, x, y: lambda ct: _share(ct, x < y, x ==
                              lambda ans, x, y: lambda ct: _share(ct, y < x, x == y),
                              scales=False, masks=True)
 elementwise(np.power,        lambda ans, x, y: lambda ct: ct * _power_slope(x, y),
-                             lambda ans, x, y: lambda ct: ct * (ans * _log_of_base(x)),
+                             lambda ans, x, y: lambda ct: ct * (ans * _log_of_base(ans, x)),
                              domain=(0.3, 2))
-elementwise(np.arctan2,      lambda ans, y, x: lambda ct: ct * (x / _unless_zero(_length_squared(x, y))),
-                             lambda ans, y, x: lambda ct: ct * (y / -_unless_zero(_length_squared(x, y))),
+elementwise(np.arctan2,      lambda ans, y, x: lambda ct: ct * _over_square(x, np.hypot(x, y)),
+                             lambda ans, y, x: lambda ct: ct * -_over_square(y, np.hypot(x, y)),
                              complex=False)
 elementwise(np.hypot,        lambda ans, x, y: lambda ct: ct * (x / _unless_zero(ans)),
                              lambda ans, x, y: lambda ct: ct * (y / _unless_zero(ans)), complex=False)

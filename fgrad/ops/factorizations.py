@@ -5,11 +5,11 @@ is that of NumPy's function, as finite differences show it. For a symmetric matr
 parameters this makes no difference to theirs.
 
 Vectors of repeated values span a space, in which NumPy chooses a basis; complex vectors have an arbitrary
-phase. A loss that depends on these has no derivative. The reverse rules see it and refuse; tangents, which
-do not know the loss, are those of vectors that do not turn within their space. Of other losses the first
-derivative is right, but for one kind: a function of the matrix such as `v @ diag(f(w)) @ v.T` needs at repeated
-values more than vectors and values tell. The reverse rules refuse it where they can tell it from a
-projection. Second derivatives are NaN at repeated values that the change of the matrix splits.
+phase. A loss that depends on these has no derivative, and the reverse rules see it and refuse. A function of the
+matrix such as `v @ diag(f(w)) @ v.T` has one, but needs at repeated values more than vectors and values tell; so the
+rules refuse losses that use both. Of other losses the first derivative is right. Forward mode does not know the
+loss: the tangents of vectors of repeated values are NaN where the change of the matrix mixes them. Second
+derivatives are NaN at repeated values that the change splits.
 
 Sources: I. Murray, "Differentiation of the Cholesky decomposition" (2016), https://arxiv.org/abs/1602.07527,
 sections 3.1 and 4; M. Seeger et al., "Auto-differentiating linear algebra" (2017),
@@ -37,8 +37,10 @@ from fgrad.ops.matrices import (
     conjugated,
     cotangent_of,
     diagonal,
+    has_other,
     hermitian_from,
     inverse_gaps,
+    mixed,
     on_diagonal,
     real,
     refuse_mixture,
@@ -48,9 +50,10 @@ from fgrad.ops.matrices import (
     stacked_batch,
     to_triangle,
     transposed,
+    unless_split,
     where_used,
 )
-from fgrad.ops.tracing import answers_traced
+from fgrad.ops.tracing import answers_traced, example_of
 
 # Cholesky and QR
 
@@ -215,7 +218,7 @@ def _eigh_rule(ans: Any, a: Any, triangle: str) -> Callable[[Any], Any]:
         equal, gaps = inverse_gaps(w)
         turned = transposed(v) @ ct_v
         require_invariance(np.where(equal, skew(turned), 0), [ct_v], "eigh", CHOICE)
-        refuse_mixture(equal, ct_w, turned, "eigh")
+        refuse_mixture(has_other(equal), ct_w, [ct_v], "eigh")
         inner = gaps * turned
         if ct_w is not None:
             inner = inner + on_diagonal(ct_w).astype(v.dtype)
@@ -228,7 +231,8 @@ def _eigh_tangent(tangents: Any, ans: Any, a: Any, triangle: str) -> Any:
     w, v = ans
     v = sealed(v, a, w, v, triangle)
     inner = adjoint(v) @ hermitian_from(tangents[0], triangle) @ v
-    return real(diagonal(inner)), v @ (inverse_gaps(w)[1] * inner)
+    equal, gaps = inverse_gaps(w)
+    return real(diagonal(inner)), unless_split(v @ (gaps * inner), mixed(inner, equal))
 
 
 _eigh = register(
@@ -271,9 +275,26 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Any:  # noqa: N803
 # Matrices of any kind
 
 
+def _refuse_defective(w: Any, v: Any) -> None:
+    """Refuse matrices whose vectors of a repeated value are not independent.
+
+    Raises:
+        NoDerivativeError: a ValueError; at such a matrix the values split like roots of its change.
+    """
+    values, vectors = example_of(w), example_of(v)
+    equal = np.any(inverse_gaps(values)[0] & ~np.eye(values.shape[-1], dtype=np.bool_), axis=(-2, -1))
+    vectors = vectors[np.broadcast_to(equal, vectors.shape[:-2])]
+    if vectors.size and np.min(np.linalg.svdvals(vectors)) < 100 * np.finfo(vectors.dtype).eps:
+        raise errors.NoDerivativeError(
+            "np.linalg.eig has no derivative here: a value is repeated, and its vectors are not independent.\n"
+            "Write a function of the matrix without its factors, such as np.trace(a @ a) or scipy.linalg.expm(a)."
+        )
+
+
 def _eig_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
     def pullback(cts: Any) -> Any:
         w, v = ans
+        _refuse_defective(w, v)
         v = sealed(v, a, w, v, "any")
         ct_w, ct_v = cotangent_of(cts, 0), cotangent_of(cts, 1)
         inner = 0 if ct_w is None else on_diagonal(ct_w)
@@ -286,6 +307,7 @@ def _eig_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
             turned = transposed(v) @ (ct_v - conjugated(v) * real(lengths))
             off_diagonal = ~np.eye(w.shape[-1], dtype=np.bool_)
             require_invariance(np.where(equal & off_diagonal, turned, 0), [ct_v], "eig", CHOICE)
+            refuse_mixture(has_other(equal), ct_w, [ct_v], "eig")
             inner = inner + gaps * turned
         return np.linalg.solve(transposed(v), inner @ transposed(v))
 
@@ -294,11 +316,13 @@ def _eig_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
 
 def _eig_tangent(tangents: Any, ans: Any, a: Any) -> Any:
     w, v = ans
+    _refuse_defective(w, v)
     v = sealed(v, a, w, v, "any")
     inner = np.linalg.solve(v, tangents[0] @ v)
-    turned = v @ (inverse_gaps(w)[1] * inner)
+    equal, gaps = inverse_gaps(w)
+    turned = v @ (gaps * inner)
     lengths = np.sum(real(conjugated(v) * turned), axis=-2, keepdims=True)
-    return diagonal(inner), turned - v * lengths
+    return diagonal(inner), unless_split(turned - v * lengths, mixed(inner, equal))
 
 
 _eig = register(

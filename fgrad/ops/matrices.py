@@ -6,6 +6,8 @@
     where_used(pullback)            the pullback that gives exactly 0 to matrices of which nothing is used
     inverse_gaps(values)            1 / (b - a) for all pairs; 0 for pairs that are equal to rounding
     require_invariance(part, ...)   refuse a loss that depends on a choice NumPy made
+    refuse_mixture(flags, ...)      refuse a loss that uses repeated values along with their vectors
+    unless_split(tangent, split)    the same in forward mode: NaN
     sealed(vectors, ...)            vectors whose derivative is NaN where it is not known
 
 Rules transpose and do not conjugate cotangents (see `fgrad/core/README.md`): the formulas of the papers,
@@ -135,21 +137,50 @@ def require_invariance(part: Any, cotangents: Sequence[Any], function: str, what
         )
 
 
-def refuse_mixture(equal: Any, ct_values: Any, inner: Any, function: str) -> None:
-    """Refuse a loss in which vectors of equal values are joined with values that it treats differently."""
+def refuse_mixture(is_repeated: Any, ct_values: Any, ct_vectors: Sequence[Any], function: str) -> None:
+    """Refuse a loss that uses both values and vectors where values are repeated.
+
+    With `v @ diag(f(w)) @ v.T` it has the derivative `f'(w)` times a whole matrix, of which the cotangents hold
+    `f'(w)` times the diagonal and `f(w)` times the rest: they do not tell it. Only what is exactly 0 is not used.
+
+    Raises:
+        NoDerivativeError: a ValueError; both are used.
+    """
     if ct_values is None:
         return
-    off_diagonal = ~np.eye(inner.shape[-1], dtype=np.bool_)
-    ct_values, inner = example_of(ct_values), example_of(inner)
-    split = np.abs(ct_values[..., None, :] - ct_values[..., :, None])
-    mixed = np.where(example_of(equal) & off_diagonal, split * np.abs(inner + adjoint(inner)), 0)
-    largest = np.max(np.abs(ct_values), initial=0) * np.max(np.abs(inner), initial=0)
-    if np.max(mixed, initial=0) > _tolerance(mixed) * largest:
+    used = np.abs(ct_values) + sum(np.sum(np.abs(ct), axis=-2) for ct in ct_vectors)
+    if np.any(example_of(is_repeated & (used != 0))):
         raise errors.NoDerivativeError(
             f"the loss joins vectors and values of np.linalg.{function} where values are repeated: its derivative "
-            "depends on more than they tell.\nWrite a function of the matrix without its factors, or treat equal "
-            "values alike."
+            "depends on more than they tell.\nWrite a function of the matrix without its factors, such as "
+            "scipy.linalg.expm, sqrtm, logm or funm; take values that are used apart from the vectors from a call of "
+            "their own, such as np.linalg.eigvalsh; or add a small matrix that makes the values differ."
         )
+
+
+def has_other(equal: Any) -> Any:
+    """Return which values are equal to another one."""
+    return np.any(equal & ~np.eye(equal.shape[-1], dtype=np.bool_), axis=-2)
+
+
+def unless_split(tangent: Any, split: Any) -> Any:
+    """Return the tangent of vectors, with NaN in those of equal values that the change of the matrix mixes.
+
+    It splits the values in another basis than NumPy's, and what a function of both makes of that is `f'(w)` times
+    what was mixed, which no tangent of the vectors gives. Forward mode does not know which function follows.
+
+    Args:
+        tangent: with vectors as columns.
+        split: the parts of the changed matrix between vectors of equal values; 0 elsewhere and on the diagonal.
+    """
+    return np.where(np.any(split, axis=-2, keepdims=True), np.array(np.nan, tangent.dtype), tangent)
+
+
+def mixed(inner: Any, equal: Any) -> Any:
+    """Return where the change of a matrix, in the basis of its vectors, mixes different ones of equal values."""
+    sizes = np.abs(inner)
+    beyond = sizes > rounding(np.reshape(sizes, (*sizes.shape[:-2], -1)))[..., None]
+    return equal & ~np.eye(inner.shape[-1], dtype=np.bool_) & beyond
 
 
 def where_used(pullback: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -209,9 +240,8 @@ def _sealed_tangent(tangents: Any, ans: Any, vectors: Any, a: Any, values: Any, 
     if ta is ZERO:
         return tv
     left = np.linalg.inv(right) if kind == "any" else adjoint(vectors)
-    sizes = np.abs(left @ (ta if kind in ("any", "svd") else hermitian_from(ta, kind)) @ right)
-    mixed = sizes > rounding(np.reshape(sizes, (*sizes.shape[:-2], -1)))[..., None]
-    is_split = np.any(_of_equal(values) & mixed, axis=-2, keepdims=True)
+    inner = left @ (ta if kind in ("any", "svd") else hermitian_from(ta, kind)) @ right
+    is_split = np.any(mixed(inner, _of_equal(values)), axis=-2, keepdims=True)
     unknown = _nan_where(is_split | _is_loose(values, right, vectors), vectors)
     return unknown if tv is ZERO else tv + unknown
 

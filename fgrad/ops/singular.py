@@ -31,8 +31,10 @@ from fgrad.ops.matrices import (
     conjugated,
     cotangent_of,
     diagonal,
+    has_other,
     hermitian_from,
     inverse_gaps,
+    mixed,
     on_diagonal,
     real,
     refuse_mixture,
@@ -43,6 +45,7 @@ from fgrad.ops.matrices import (
     stacked_batch,
     to_triangle,
     transposed,
+    unless_split,
 )
 from fgrad.ops.tracing import answers_traced
 
@@ -108,12 +111,13 @@ def _svd_back(u: Any, s: Any, v: Any, ct_u: Any, ct_s: Any, ct_v: Any) -> Any:
     both_zero, sums = _inverse_sums(s)
     require_invariance(np.where(equal, skew(together), 0), [ct_u, ct_v], "svd", CHOICE)
     require_invariance(np.where(both_zero, skew(apart), 0), [ct_u, ct_v], "svd", CHOICE)
-    refuse_mixture(equal, ct_s, together, "svd")
+    is_zero, inverse = _inverse_values(s)
+    has_space = is_zero & (u.shape[-2] != v.shape[-2])  # a vector of 0 may turn into those that are not there
+    refuse_mixture(has_other(equal) | has_space, ct_s, [ct_u, ct_v], "svd")
     inner = 0.5 * (gaps * skew(together) + sums * skew(apart))
     if ct_s is not None:
         inner = inner + on_diagonal(ct_s).astype(u.dtype)
     back = conjugated(u) @ inner @ adjoint(v)
-    is_zero, inverse = _inverse_values(s)
     if u.shape[-2] > u.shape[-1]:
         back = back + _out_of_span(ct_u, u, u_turned, inverse, is_zero) @ adjoint(v)
     if v.shape[-2] > v.shape[-1]:
@@ -128,6 +132,14 @@ def _turned(u: Any, du_inner: Any, moved: Any, inverse: Any) -> Any:
     return turned if u.shape[-2] == u.shape[-1] else turned + out - u @ (adjoint(u) @ out)
 
 
+def _escapes(u: Any, moved: Any, is_zero: Any) -> Any:
+    """Return as one row which vectors of the value 0 turn out of the span, to one of those that are not there."""
+    if u.shape[-2] == u.shape[-1]:
+        return np.zeros((1, u.shape[-1]), np.bool_)
+    sizes = np.linalg.vector_norm(moved - u @ (adjoint(u) @ moved), axis=-2)
+    return (is_zero & (sizes > rounding(sizes)))[..., None, :]
+
+
 def _svd_tangent(tangents: Any, ans: Any, a: Any, full_matrices: bool, hermitian: bool) -> Any:
     u, s, vh = ans
     kept = s.shape[-1]
@@ -136,11 +148,11 @@ def _svd_tangent(tangents: Any, ans: Any, a: Any, full_matrices: bool, hermitian
     t = hermitian_from(tangents[0], "L") if hermitian else tangents[0]
     right, left = t @ v, adjoint(t) @ first
     inner = adjoint(first) @ right
-    together = 0.5 * inverse_gaps(s)[1] * (inner + adjoint(inner))
-    apart = 0.5 * _inverse_sums(s)[1] * skew(inner)
-    inverse = _inverse_values(s)[1]
-    du = _turned(first, together + apart, right, inverse)
-    dv = _turned(v, together - apart, left, inverse)
+    (equal, gaps), (both_zero, sums), (is_zero, inverse) = inverse_gaps(s), _inverse_sums(s), _inverse_values(s)
+    together, apart = 0.5 * gaps * (inner + adjoint(inner)), 0.5 * sums * skew(inner)
+    split = mixed(inner + adjoint(inner), equal) | mixed(inner, both_zero)
+    du = unless_split(_turned(first, together + apart, right, inverse), split | _escapes(first, right, is_zero))
+    dv = unless_split(_turned(v, together - apart, left, inverse), split | _escapes(v, left, is_zero))
     if u.shape[-1] > kept:
         du = np.concatenate([du, -first @ (adjoint(du) @ u[..., kept:])], axis=-1)
     if vh.shape[-2] > kept:

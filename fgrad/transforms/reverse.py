@@ -244,6 +244,12 @@ def _run_value_and_grad(
 
 
 def _check_scalar(function: Any, result: Any) -> None:
+    if getattr(result, "shape", None) == () and result.dtype.kind == "c":
+        raise errors.NonScalarError(
+            f"grad needs a function with a real number as its result, and {name_of(function)} returned a complex one, "
+            "which has no gradient.\nReturn np.real(y), np.imag(y) or np.abs(y), or use fg.jacobian for the complex "
+            "derivative; fg.gradients_function has the gradient of the real part, as TensorFlow."
+        )
     if type(result) is Tensor and result.shape == ():
         return
     shape = np.shape(result) if not isinstance(result, (list, tuple, dict)) else None
@@ -284,7 +290,7 @@ def grad(function: Any = None, argnums: Selection = 0, has_aux: bool = False) ->
         `has_aux` the pair `(gradient, aux)`.
 
     Raises:
-        NonScalarError: a TypeError; the result is not one number.
+        NonScalarError: a TypeError; the result is not one real number.
         IntegerInputError: a TypeError; a differentiated argument holds integers or booleans.
         ParameterError, NoResultError: ValueErrors; `argnums` does not fit, `function` returns None.
         NotCallableError: a TypeError; `function` is not a function.
