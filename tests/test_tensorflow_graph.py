@@ -318,6 +318,61 @@ def test_cond():
         assert plain(run([y, tf.gradients(y, x)], {x: -1.0}))[1] != [-2]
 
 
+def counts(*names):
+    return [tf.Variable(0.0, name=name, trainable=False) for name in names]
+
+
+def test_only_the_branch_that_is_taken_has_effects():
+    pred, v = tf.placeholder(tf.bool, []), tf.Variable(1.0)
+    yes, no, before = counts("yes", "no", "before")
+    outside = before.assign_add(1.0)
+
+    def true_fn():
+        with tf.control_dependencies([yes.assign_add(1.0)]):
+            return tf.identity(outside)
+
+    train = tf.cond(pred, true_fn, lambda: no.assign_add(10.0))
+    minimized = tf.cond(pred, lambda: tf.train.GradientDescentOptimizer(0.5).minimize(v * v), tf.no_op)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert plain(session.run([train, minimized], {pred: True})) == [1, True]
+        assert plain(session.run([yes, no, before, v])) == [1, 0, 1, 0]
+        assert plain(session.run([train, minimized], {pred: False})) == [10, False]
+        assert plain(session.run([yes, no, before, v])) == [1, 10, 2, 0]
+
+
+def test_branches_within_branches():
+    x = tf.placeholder(tf.float32, [])
+    low, high = counts("low", "high")
+
+    def above():
+        return tf.cond(x > 10, lambda: high.assign_add(1.0) * x, lambda: low.assign_add(1.0) + x * x)
+
+    y = tf.cond(x > 0, above, lambda: -x)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert [plain(session.run([y, tf.gradients(y, x)[0]], {x: value})) for value in (-2.0, 3.0, 20.0)] == [
+            [2, -1], [10, 6], [20, 1]
+        ]  # fmt: skip
+        assert plain(session.run([low, high])) == [1, 1]
+
+
+def test_results_of_branches():
+    pred, x = tf.placeholder(tf.bool, []), tf.constant([1.0, 2.0])
+    inside = []
+    both = tf.cond(pred, lambda: {"a": x, "b": [1.0]}, lambda: {"a": inside.append(2 * x) or inside[0], "b": [5.0]})
+    assert both["a"].shape == (2,)
+    assert both["a"].dtype == np.float32
+    assert plain(run(both, {pred: True})) == {"a": [1, 2], "b": [1]}
+    assert plain(run([both, inside[0] + 1], {pred: False})) == [{"a": [2, 4], "b": [5]}, [3, 5]]
+    with pytest.raises(ValueError, match="has no value: it is in a branch that was not taken"):
+        run(inside[0] + 1, {pred: True}, initialize=False)
+    with pytest.raises(TypeError, match="must return alike"):
+        tf.cond(pred, lambda: x, lambda: [x])
+    with pytest.raises(TypeError, match="false_fn must have a return value"):
+        tf.cond(pred, lambda: x, lambda: None)
+
+
 def test_slots_have_names_after_their_variables():
     w = tf.Variable(1.0, name="w")
     optimizer = tf.train.AdamOptimizer(0.1)
