@@ -213,7 +213,10 @@ row("arrays.ones_like", lambda x: np.ones(x.shape, np.int32), X, call=lambda f, 
 row("arrays.fill", lambda x: np.full((2, 3), x), np.array(0.7), call=lambda f, x: f([2, 3], x))
 row("arrays.range", lambda: np.arange(5, dtype=np.int32), call=lambda f: f(5), **CONSTANT)
 row("arrays.range", lambda: np.arange(1, 2, 0.25), call=lambda f: f(1, 2, 0.25), **CONSTANT)
-row("arrays.linspace", lambda: np.linspace(0, 1, 5), call=lambda f: f(0.0, 1, 5), **CONSTANT)
+row("arrays.linspace", lambda: np.linspace(0, 1, 5), call=lambda f: f(0.0, 1, 5))
+row("arrays.linspace", lambda x, y: np.linspace(x, y, 4), 0.5, -2.0, call=lambda f, x, y: f(x, y, 4))
+row("arrays.linspace", lambda x, y: np.linspace(x, y, 3, axis=-1), V, -V,
+    call=lambda f, x, y: f(x, y, 3, axis=-1))  # fmt: skip
 row("arrays.eye", lambda: np.eye(3), call=lambda f: f(3), **CONSTANT)
 row("arrays.eye", lambda: np.stack([np.eye(2, 3)] * 2), call=lambda f: f(2, 3, batch_shape=[2]), **CONSTANT)
 row("arrays.one_hot", lambda x: np.eye(3)[[2, 0]], np.array([2, 0], np.int32), call=lambda f, x: f(x, 3), **CONSTANT)

@@ -180,10 +180,10 @@ def _common_dtype(arrays: Sequence[Any]) -> Any:
     return np.result_type(*(floats or [array.dtype for array in arrays]))
 
 
-@operation("LinSpace", differentiable=False)
+@operation("LinSpace")
 def linspace(start: Any, stop: Any, num: Any, axis: int = 0) -> Any:
     """Return `num` numbers from `start` to `stop`, both included, at equal distances."""
-    first, last = (plain(each) for each in operands(start, stop))
+    first, last = operands(start, stop)
     dtype = _common_dtype([first, last])
     return boxed(np.linspace(first, last, int(num), axis=axis, dtype=dtype if dtype.kind == "f" else None))
 
