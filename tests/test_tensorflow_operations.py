@@ -755,7 +755,11 @@ def test_cross_entropies_of_large_logits():
         (math.sign, 0.3, 0.0),
         (math.sqrt, 0.0, np.inf),
         (lambda x: math.maximum(x, 1.0), 1.0, 0.5),
-        (lambda x: math.clip_by_value(x, 0.0, 1.0), 1.0, 0.5),
+        (lambda x: math.clip_by_value(x, 0.0, 1.0), 1.0, 1.0),
+        (lambda x: math.clip_by_value(x, 0.0, 1.0), 0.0, 1.0),
+        (lambda x: math.clip_by_value(2.0, 0.0, x), 1.0, 1.0),
+        (nn.elu, 0.0, 1.0),
+        (nn.selu, 0.0, 1.0507009873554805),
         (lambda x: math.pow(x, 2.0), 0.0, 0.0),
         (lambda x: math.pow(x, 0.0), 0.0, 0.0),
         (lambda x: math.xlogy(x, 0.0), 0.0, 0.0),
@@ -1447,8 +1451,37 @@ def test_pooling_of_integers_and_ties():
     assert nn.max_pool(x, 2, 2, "SAME").numpy().ravel().tolist() == [5, 7, 13, 15]
     assert nn.max_pool(-x, 3, 2, "SAME").numpy().ravel().tolist() == [0, -2, -8, -10]
     assert gradient_of(lambda x: nn.max_pool(x, 2, 2, "VALID"), np.ones((1, 2, 2, 1))) == [
-        [[[0.25], [0.25]], [[0.25], [0.25]]]
+        [[[1.0], [0.0]], [[0.0], [0.0]]]
     ]
+    rows = np.array([[1.0, 3.0, 3.0], [3.0, 2.0, 3.0]]).reshape(1, 2, 3, 1)
+    found = gradient_of(lambda x: nn.max_pool(x, 2, 1, "VALID"), rows)
+    assert np.ravel(found).tolist() == [0, 2, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("function", [linalg.cholesky, linalg.logdet])
+def test_gradients_of_symmetric_matrices_are_symmetric(function):
+    """TensorFlow's formula, from the gradient of the factor."""
+    lower = np.tril(P) + np.triu(M, 1)  # the upper triangle is not read
+    factor = np.linalg.cholesky(P)
+    weights = np.tril(S[:1] + V[:, None]) if function is linalg.cholesky else 2 * np.diag(1 / np.diag(factor))
+    inverse = np.linalg.inv(factor)
+    middle = np.tril(factor.T @ weights)
+    middle[np.diag_indices(3)] *= 0.5
+    expected = inverse.T @ middle @ inverse
+    found = gradient_of(lambda x: function(x) * (weights if function is linalg.cholesky else 1.0), lower)
+    np.testing.assert_allclose(found, (expected + expected.T) / 2, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(function(lower).numpy(), function(P).numpy())
+
+
+def test_only_one_triangle_of_a_factor_has_a_gradient():
+    factor = np.linalg.cholesky(P)
+    with fg.GradientTape() as tape:
+        x = fg.Tensor(factor)
+        tape.watch(x)
+        y = linalg.cholesky_solve(x, M)
+    gradient = tape.gradient(y, x).numpy()
+    assert np.all(np.triu(gradient, 1) == 0)
+    assert np.all(np.tril(gradient) == gradient)
 
 
 def test_convolution_of_a_whole_image():

@@ -37,6 +37,7 @@ from fgrad.compat.tensorflow.math import matmul as matmul
 from fgrad.compat.tensorflow.math import tensordot as tensordot
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.tensor import boxed
+from fgrad.transforms.reverse import stop_gradient
 
 # Products
 
@@ -239,8 +240,16 @@ def _triangle(x: Any, lower: bool) -> Any:
 @with_facts_by(_matrix_like)
 @operation()
 def cholesky(input: Any) -> Any:
-    """Return the lower triangular `L` with `L @ L.T` equal to a positive definite matrix."""
-    return boxed(np.linalg.cholesky(convert(input)))
+    """Return the lower triangular `L` with `L @ L.T` equal to a positive definite matrix.
+
+    Only the lower triangle is read; the derivative is symmetric, as if both were.
+    """
+    return _factor(convert(input))
+
+
+def _factor(x: Any) -> Any:
+    mean = (x + turned(x, False, True)) / 2
+    return boxed(np.linalg.cholesky(stop_gradient(x) + (mean - stop_gradient(mean))))
 
 
 @with_facts_by(_solution_like)
@@ -319,7 +328,7 @@ def slogdet(input: Any, name: str | None = None) -> tuple[Any, ...]:
 @operation("logdet")
 def logdet(matrix: Any) -> Any:
     """Return the logarithms of the determinants of positive definite matrices."""
-    return 2 * np.sum(np.log(np.real(_diagonal(boxed(np.linalg.cholesky(convert(matrix)))))), axis=-1)
+    return 2 * np.sum(np.log(np.real(_diagonal(_factor(convert(matrix))))), axis=-1)
 
 
 def eigh(tensor: Any, name: str | None = None) -> tuple[Any, ...]:

@@ -470,8 +470,13 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, dim: Any = No
 
 @operation("clip_by_value")
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
-    """Limit every element to an interval; where the lower bound is above the upper one, the lower one wins."""
-    return clipping.clip_by_value(*operands(t, clip_value_min, clip_value_max))
+    """Limit every element to an interval; where the lower bound is above the upper one, the lower one wins.
+
+    An element at a bound is inside: its derivative is 1.
+    """
+    t, low, high = operands(t, clip_value_min, clip_value_max)
+    t = np.where(t > high, high, t)
+    return np.where(t < low, low, t)
 
 
 @operation("clip_by_norm")
