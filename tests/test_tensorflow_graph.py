@@ -541,6 +541,17 @@ def test_assignments_act_when_they_are_fetched():
         assert session.run(tf.group(double, down)) is None
 
 
+def test_derivatives_of_an_assignment_go_to_the_variable():
+    """As with a tape: its result is a read of the variable, and no path leads to what was assigned."""
+    x, v = tf.constant(3.0), tf.Variable(2.0)
+    replaced, increased = tf.assign(v, 2 * x), v.assign_add(1.0)
+    assert tf.gradients(replaced, x) == [None]
+    assert tf.gradients(increased, replaced) == [None]
+    assert plain(run(tf.gradients(replaced * replaced * x, [x, v]))) == [36, 36]
+    assert plain(run(tf.gradients(replaced * replaced, v), initialize=False)) == [12]
+    assert plain(run(tf.gradients(increased * increased, [v, increased]))) == [6, 6]
+
+
 def test_reads_without_dependencies_see_the_value_before_the_run():
     w = tf.Variable(1.0)
     up = w.assign_add(1.0)

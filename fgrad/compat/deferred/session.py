@@ -254,6 +254,13 @@ class Run:
             return self.session.variable(source)
         return None
 
+    def create(self, variable: GraphVariable, value: Any) -> Variable:
+        """Give a variable its first value in the session, or make it begin again."""
+        held = self.session.create(variable, value)
+        if variable in self._plan.sources and variable.dtype.kind in "fc":
+            self.tape.watch(held)
+        return held
+
     def source(self, source: Any) -> Any:
         """Return a source of derivatives as the tape knows it."""
         return self.session.variable(source) if isinstance(source, GraphVariable) else self.values[source]

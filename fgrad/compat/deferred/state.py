@@ -92,7 +92,7 @@ class GraphVariable(Symbol):
                 f"variable {self.name!r} has dtype {self.dtype}, and its initial value has dtype {value.dtype}; "
                 "use tf.cast."
             )
-        run.session.create(self, value.astype(self.dtype))
+        run.create(self, value.astype(self.dtype))
 
     @property
     def name(self) -> str:
@@ -151,9 +151,9 @@ class GraphVariable(Symbol):
 class Read(GraphTensor):
     """The value of a variable at one point of a run."""
 
-    def __init__(self, variable: GraphVariable, name: str) -> None:
+    def __init__(self, variable: GraphVariable, name: str, inputs: Sequence[Node] = ()) -> None:
         self.variable = variable
-        super().__init__(variable.graph, name, ())
+        super().__init__(variable.graph, name, inputs)
 
     def compute(self, run: Any) -> Any:
         return run.session.variable(self.variable).value()
@@ -179,8 +179,13 @@ class Initialized(GraphTensor):
         return self.variable._read.facts()
 
 
-class Assignment(GraphTensor):
-    """An assignment to a variable, which happens when it is evaluated; its value is the new one."""
+class Assignment(Read):
+    """An assignment to a variable, which happens when it is evaluated; its value is the new one.
+
+    It counts as a read: derivatives go to the variable, and not to what was assigned, as with a tape.
+    """
+
+    differentiable = False
 
     def __init__(
         self,
@@ -190,20 +195,16 @@ class Assignment(GraphTensor):
         combine: Callable[[Any, Any], Any] | None,
         value: Any,
     ) -> None:
-        self.variable, self._combine = variable, combine
+        self._combine = combine
         # A plain value is taken in the variable's dtype.
-        value = as_symbol(value, variable.dtype, variable.graph)
-        super().__init__(variable.graph, name or kind, [value])
+        super().__init__(variable, name or kind, [as_symbol(value, variable.dtype, variable.graph)])
 
     def compute(self, run: Any) -> Any:
         new = run.values[self.inputs[0]].numpy()
         if self._combine is None and not run.session.has(self.variable):
-            return run.session.create(self.variable, new.astype(self.variable.dtype)).value()
+            return run.create(self.variable, new.astype(self.variable.dtype)).value()
         held = run.session.variable(self.variable)
         return held.assign(new if self._combine is None else self._combine(held.numpy(), new)).value()
-
-    def _infer(self) -> tuple[Any, Any]:
-        return self.variable._read.facts()
 
 
 # Graphs share these with eager mode
