@@ -197,14 +197,19 @@ def feed_nothing():
     run(tf.placeholder(tf.float32, name="nothing") * 2.0)
 
 
-def in_a_scope(reuse):
+def in_a_scope(reuse, shape=(2,)):
     with tf.variable_scope("scope", reuse=reuse):
-        return tf.get_variable("w", [2])
+        return tf.get_variable("w", shape)
 
 
-def twice():
+def twice(reuse=None, shape=(2,)):
     in_a_scope(None)
-    in_a_scope(None)
+    in_a_scope(reuse, shape)
+
+
+def of_another_graph():
+    with tf.Graph().as_default():
+        return tf.constant(1.0)
 
 
 def eager(program):
@@ -226,6 +231,16 @@ ERRORS = [
     ("eval without a session", ValueError, "No default session is registered", lambda: tf.constant(1.0).eval()),
     ("run without a session", ValueError, "No default session is registered", lambda: tf.no_op().run()),
     ("get_variable twice", ValueError, "scope/w already exists", twice),
+    ("get_variable of another shape", ValueError,
+     r"Trying to share variable scope/w, but specified shape \(3, 2\) and found shape \(2,\)",
+     lambda: twice(True, [3, 2])),
+    ("get_variable of another size", ValueError, r"specified shape \(3,\) and found", lambda: twice(tf.AUTO_REUSE, 3)),
+    ("two graphs", ValueError, "'Const:0' must be from the same graph as the other inputs of 'add'",
+     lambda: tf.constant(2.0) + of_another_graph()),
+    ("two graphs in an assignment", ValueError, "must be from the same graph",
+     lambda: tf.Variable(1.0).assign(of_another_graph())),
+    ("two graphs in a group", ValueError, "must be from the same graph",
+     lambda: tf.group(tf.no_op(), of_another_graph())),
     ("get_variable missing", ValueError, "scope/w does not exist", lambda: in_a_scope(True)),
     ("bool", TypeError, "use as a Python bool is not allowed", lambda: bool(tf.constant(1.0) > 0)),
     ("iterating", TypeError, "iteration is not allowed", lambda: list(tf.constant([1.0]))),
@@ -371,6 +386,11 @@ def test_results_of_branches():
         tf.cond(pred, lambda: x, lambda: [x])
     with pytest.raises(TypeError, match="false_fn must have a return value"):
         tf.cond(pred, lambda: x, lambda: None)
+
+
+def test_shapes_of_shared_variables():
+    held = in_a_scope(None)
+    assert all(in_a_scope(True, shape) is held for shape in (2, [2], (2,), None, [None], np.array([2])))
 
 
 def test_slots_have_names_after_their_variables():

@@ -13,7 +13,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import as_dtype, convert
-from fgrad.compat.deferred.graph import default_graph
+from fgrad.compat.deferred.graph import TensorShape, default_graph
 from fgrad.compat.deferred.state import GraphVariable
 from fgrad.compat.tensorflow.initializers import GlorotUniform, Zeros
 from fgrad.core.primitive import BOXES
@@ -230,7 +230,7 @@ def get_variable(
         options: TensorFlow's options on devices, collections and locking, without effect.
 
     Raises:
-        VariableScopeError: a ValueError; it exists and may not, or does not exist and should.
+        VariableScopeError: a ValueError; it exists and may not, or with another shape, or does not exist and should.
     """
     scope, graph = get_variable_scope(), default_graph()
     full = f"{scope.name}/{name}" if scope.name else name
@@ -241,6 +241,7 @@ def get_variable(
                 f"Variable {full} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE "
                 f"in variable_scope? It was made as {held!r}."
             )
+        _check_shared(full, held, shape)
         return held
     if scope.reuse is True and mode.is_deferring():
         raise errors.VariableScopeError(
@@ -251,6 +252,21 @@ def get_variable(
     return _new_variable(full, shape, as_dtype(dtype), initializer, trainable, options)
 
 
+def _check_shared(name: str, held: GraphVariable, shape: Any) -> None:
+    if shape is None or not held.shape.is_fully_defined():
+        return
+    wanted = TensorShape(_sizes(shape))
+    if not wanted.admits(tuple(held.shape)):
+        raise errors.VariableScopeError(
+            f"Trying to share variable {name}, but specified shape {wanted} and found shape {held.shape}."
+        )
+
+
+def _sizes(shape: Any) -> list[Any]:
+    """Return a shape, which may be a single number, as a list."""
+    return list(shape) if isinstance(shape, Sequence) else [int(size) for size in np.atleast_1d(shape)]
+
+
 def _new_variable(name: str, shape: Any, dtype: Any, initializer: Any, trainable: Any, options: Any) -> Any:
     if initializer is None:
         initializer = GlorotUniform() if dtype.kind == "f" else Zeros()
@@ -259,7 +275,7 @@ def _new_variable(name: str, shape: Any, dtype: Any, initializer: Any, trainable
     if callable(initializer):
         if shape is None:
             raise errors.VariableScopeError(f"Shape of a new variable ({name}) must be given: shape=[...].")
-        shape = [int(size) for size in np.atleast_1d(shape)] if not isinstance(shape, Sequence) else list(shape)
+        shape = _sizes(shape)
         make = initializer
 
         def initializer() -> Any:
