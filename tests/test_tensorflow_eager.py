@@ -386,3 +386,13 @@ def test_names_that_are_there(namespace):
     for name in NAMES:
         with naming(name):
             assert operator.attrgetter(name)(module) is not None
+
+
+def test_averages_of_variables_begin_with_them():
+    """zero_debias is for averages of tensors, in graphs."""
+    w = tf.Variable(1.0)
+    averages = tf.train.ExponentialMovingAverage(0.9, zero_debias=True)
+    averages.apply([w])
+    w.assign(3.0)
+    averages.apply([w])
+    assert float(averages.average(w)) == pytest.approx(1.2)

@@ -260,8 +260,6 @@ ERRORS = [
     ("feed a text", ValueError, "is no array of numbers", lambda: run([], {tf.placeholder(tf.float32): "text"})),
     ("an initial value of another kind", TypeError, "has dtype int32, and its initial value has dtype float32",
      lambda: run(tf.Variable(tf.constant(2.7), dtype=tf.int32))),
-    ("zero_debias", ValueError, "zero_debias=True is there for eager variables",
-     lambda: tf.train.ExponentialMovingAverage(0.9, zero_debias=True).apply([tf.Variable(1.0)])),
     ("as_list of an unknown shape", ValueError, "number of axes is not known",
      lambda: tf.placeholder(tf.float32).get_shape().as_list()),
     ("a placeholder eagerly", RuntimeError, "not compatible with eager execution",
@@ -907,6 +905,42 @@ def test_averages_that_follow_an_update():
         assert session.run(w) == 1
         session.run(follow)
         assert plain(session.run([w, averages.average(w)])) == [2, pytest.approx(1.1)]
+
+
+def test_averages_of_tensors_begin_at_zero():
+    x, w = tf.placeholder(tf.float32, [2], name="x"), tf.Variable(1.0)
+    y, unknown = tf.multiply(x, 2.0, name="y"), tf.placeholder(tf.float32, name="unknown")
+    plainly, corrected = (tf.train.ExponentialMovingAverage(0.5, zero_debias=debias) for debias in (False, True))
+    follow = [plainly.apply([y, unknown]), corrected.apply([y, w])]
+    assert plainly.average(y).name == "y/ExponentialMovingAverage:0"
+    averages = [plainly.average(y), corrected.average(y), corrected.average(w), plainly.average(unknown)]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer(), {unknown: 3.0})
+        session.run(follow, {x: [1.0, 2.0], unknown: 3.0})
+        assert plain(session.run(averages)) == [[1, 2], [2, 4], 1, 1.5]
+        session.run(follow, {x: [3.0, 0.0], unknown: 3.0})
+        assert plain(session.run(averages)) == [[3.5, 1], pytest.approx([14 / 3, 4 / 3]), 1, 2.25]
+
+
+def test_names_in_scopes_that_are_opened_again():
+    def layer():
+        with tf.variable_scope(None, default_name="dense"):
+            return tf.get_variable("k", [1]).name, tf.constant(1.0).name
+
+    assert layer() == ("dense/k:0", "dense/Const:0")
+    assert layer() == ("dense_1/k:0", "dense_1/Const:0")
+    with tf.variable_scope("net") as net:
+        assert layer() == ("net/dense/k:0", "net/dense/Const:0")
+        assert layer() == ("net/dense_1/k:0", "net/dense_1/Const:0")
+    with tf.variable_scope("net", reuse=True):
+        assert layer() == ("net/dense/k:0", "net_1/dense/Const:0")
+        assert layer() == ("net/dense_1/k:0", "net_1/dense_1/Const:0")
+    with tf.variable_scope(net, reuse=True):
+        assert layer() == ("net/dense/k:0", "net_2/dense/Const:0")
+    with tf.variable_scope("a/b"):
+        assert (tf.get_variable("k", [1]).name, tf.constant(1.0).name) == ("a/b/k:0", "a/b/Const:0")
+    with pytest.raises(ValueError, match="name_or_scope is required"), tf.variable_scope(None):
+        pass
 
 
 # Programs

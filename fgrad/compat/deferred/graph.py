@@ -112,6 +112,7 @@ class Graph:
         self.nodes: dict[str, Node] = {}
         self.variables: list[Any] = []
         self.variable_scopes: list[Any] = []
+        self.opened_scopes: set[str] = set()
         self.named_variables: dict[str, Any] = {}
         self.collections: dict[str, list[Any]] = {}
         self.seed: int | None = None

@@ -176,27 +176,46 @@ def variable_scope(
 
     Args:
         name_or_scope: the prefix, or a scope to open again.
-        default_name: the prefix, made unique, where the first is None.
+        default_name: the prefix where the first is None, made unique among the scopes in the open one.
         values: without effect.
         initializer: for variables that name none.
         reuse: True to return variables that exist, `AUTO_REUSE` to make those that do not.
         options: TensorFlow's options on devices, without effect.
+
+    Raises:
+        VariableScopeError: a ValueError; there is no name.
     """
     graph, outer = default_graph(), get_variable_scope()
+    path: str
+    name: Any
+    if name_or_scope is None and default_name is None:
+        raise errors.VariableScopeError("If default_name is None then name_or_scope is required.")
     if isinstance(name_or_scope, VariableScope):
-        path = name_or_scope.name
+        path, name = name_or_scope.name, name_or_scope.name.rsplit("/", 1)[-1]
     else:
-        name = name_or_scope if name_or_scope is not None else graph.unique_name(default_name or "scope")
+        name = default_name if name_or_scope is None else name_or_scope
         path = f"{outer.name}/{name}" if outer.name else name
+        path = _unopened(path, graph.opened_scopes) if name_or_scope is None else path
+    graph.opened_scopes.add(path)
     scope = VariableScope(path, outer.reuse if reuse is None else reuse, initializer)
     if initializer is None:
         scope.initializer = outer.initializer
     graph.variable_scopes.append(scope)
     try:
-        with graph.scope(path.rsplit("/", 1)[-1]):
+        with graph.scope(name):
             yield scope
     finally:
         graph.variable_scopes.pop()
+        # Who opens the scope again, to share its variables, finds the same names in it.
+        graph.opened_scopes -= {each for each in graph.opened_scopes if each.startswith(path + "/")}
+
+
+def _unopened(path: str, opened: set[str]) -> str:
+    unique, count = path, 0
+    while unique in opened:
+        count += 1
+        unique = f"{path}_{count}"
+    return unique
 
 
 def name_scope(name: str | None, default_name: str | None = None, values: Any = None) -> Any:
