@@ -279,6 +279,13 @@ row("arrays.diag", lambda x: np.diag(x.ravel()).reshape(2, 3, 2, 3), X)
 # arrays: choosing and ordering
 row("arrays.slice", lambda x: x[1:, 0:2], X, call=lambda f, x: f(x, [1, 0], [-1, 2]))
 row("arrays.strided_slice", lambda x: x[0:2, 2:0:-1], X, call=lambda f, x: f(x, [0, 2], [2, 0], [1, -1]))
+row("arrays.strided_slice", lambda x: x[..., None, 1, :2], CUBE,
+    call=lambda f, x: f(x, [0, 0, 1, 3], [0, 0, 0, 2], [1, 1, 1, 1], 8, 0, 1, 2, 4))  # fmt: skip
+row("arrays.strided_slice", lambda x: x[1:, ::-2], X, call=lambda f, x: f(x, [1, 0], [1, 0], [1, -2], 2, 3))
+row("arrays.gather", lambda x: x[[[0], [1]], [[2, 0], [1, 1]]], X,
+    call=lambda f, x: f(x, [[2, 0], [1, 1]], batch_dims=-1))  # fmt: skip
+row("arrays.gather_nd", lambda x: np.stack([x[0, 2, 1], x[1, 0, 3]]), CUBE,
+    call=lambda f, x: f(x, [[2, 1], [0, 3]], batch_dims=1))  # fmt: skip
 row("arrays.gather", lambda x: x[[1, 0, 1]], X, call=lambda f, x: f(x, [1, 0, 1]))
 row("arrays.gather", lambda x: x[:, [[2, 0], [1, 1]]], X, call=lambda f, x: f(x, [[2, 0], [1, 1]], axis=-1))
 row("arrays.gather", lambda x: np.stack([x[0, :, [3, 1]].T, x[1, :, [0, 0]].T]), CUBE,
@@ -304,6 +311,11 @@ row("linalg.cross", np.cross, X, S)
 row("linalg.matrix_transpose", lambda x: np.swapaxes(x, 1, 2), CUBE)
 row("linalg.adjoint", lambda x: x.conj().T, Z)
 row("linalg.diag", lambda x: np.stack([np.diag(each) for each in x]), X)
+row("linalg.diag", lambda x: np.stack([np.diag(each, 2) for each in x]), X, call=lambda f, x: f(x, k=2))
+row("linalg.diag", lambda x: np.diag(x, -1) + 5 * (1 - np.eye(4, k=-1)), V,
+    call=lambda f, x: f(x, k=-1, padding_value=5))  # fmt: skip
+row("linalg.diag_part", lambda x: np.diagonal(x, 1, axis1=1, axis2=2), CUBE, call=lambda f, x: f(x, k=1))
+row("linalg.diag_part", lambda x: np.diagonal(x, -1, axis1=1, axis2=2), CUBE, call=lambda f, x: f(x, k=-1))
 row("linalg.diag_part", lambda x: np.diagonal(x, axis1=1, axis2=2), CUBE)
 row("linalg.set_diag", lambda x, d: np.where(np.eye(2, 3) > 0, d[:, None], x), X, V[:2])
 row("linalg.set_diag", lambda x, d: np.where(np.eye(3, 2) > 0, d, x), X.T, V[:2])
@@ -820,6 +832,21 @@ def test_reductions_of_integers_keep_their_dtype():
     for function in (math.reduce_sum, math.reduce_mean, math.reduce_prod):
         with pytest.raises(errors.DtypeError, match="truth values are not summed"):
             function([True, False])
+
+
+def test_extremes_of_nothing():
+    nothing = np.zeros((2, 0), np.float32)
+    assert math.reduce_max(nothing).tolist() == -np.inf
+    assert math.reduce_min(nothing, axis=1).tolist() == [np.inf, np.inf]
+    assert math.reduce_max(nothing, axis=0, keepdims=True).shape == (1, 0)
+    assert math.reduce_max(nothing).dtype == np.float32
+    assert math.reduce_max(np.zeros(0, np.int32)).tolist() == -(2**31)
+    assert math.reduce_min(np.zeros(0, np.int32)).tolist() == 2**31 - 1
+    with fg.GradientTape() as tape:
+        x = fg.Tensor(nothing)
+        tape.watch(x)
+        y = math.reduce_max(x)
+    assert tape.gradient(y, x).shape == (2, 0)
 
 
 def test_casts():

@@ -28,6 +28,7 @@ from fgrad.compat.tensorflow.arguments import (
 )
 from fgrad.compat.tensorflow.arrays import diag as _tensor_diag
 from fgrad.compat.tensorflow.arrays import eye as eye
+from fgrad.compat.tensorflow.arrays import pad
 from fgrad.compat.tensorflow.arrays import transpose as transpose
 from fgrad.compat.tensorflow.formulas import euclidean_norm
 from fgrad.compat.tensorflow.math import einsum as einsum
@@ -89,20 +90,30 @@ tensor_diag = _tensor_diag
 
 
 @operation("MatrixDiag")
-def diag(diagonal: Any) -> Any:
-    """Return matrices with the last axis of a tensor on their diagonals."""
-    return on_diagonal(convert(diagonal))
+def diag(diagonal: Any, k: int = 0, padding_value: Any = 0) -> Any:
+    """Return matrices with the last axis of a tensor on a diagonal.
+
+    Args:
+        diagonal: the elements of the diagonals.
+        k: which diagonal it is: 0 the main one, those above it are positive.
+        padding_value: the value of all other elements.
+    """
+    x = convert(diagonal)
+    size = x.shape[-1]
+    matrices = pad(on_diagonal(x), [(0, 0)] * (x.ndim - 1) + [(max(-k, 0), max(k, 0)), (max(k, 0), max(-k, 0))])
+    return np.where(np.eye(size + abs(k), k=k, dtype=np.bool_), matrices, convert(padding_value, hint=x.dtype))
 
 
 @operation("MatrixDiagPart")
-def diag_part(input: Any) -> Any:
-    """Return the diagonals of matrices."""
-    return _diagonal(convert(input))
+def diag_part(input: Any, k: int = 0) -> Any:
+    """Return the diagonals of matrices: the main ones, or those `k` above them."""
+    return _diagonal(convert(input), k)
 
 
-def _diagonal(x: Any) -> Any:
-    places = np.arange(min(x.shape[-2:]))
-    return x[..., places, places]
+def _diagonal(x: Any, k: int = 0) -> Any:
+    below, above = max(-k, 0), max(k, 0)
+    places = np.arange(min(x.shape[-2] - below, x.shape[-1] - above))
+    return x[..., places + below, places + above]
 
 
 @operation("MatrixSetDiag")

@@ -13,7 +13,7 @@ such as `round` and comparisons, has none here: it is None.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -280,6 +280,25 @@ def _mean(x: Any, axis: Any, keepdims: Any) -> Any:
     return mean.astype(x.dtype) if x.dtype.kind in "iu" else mean
 
 
+def _extreme(reduction: Any, of_nothing: Callable[[Any], Any]) -> Any:
+    """Of no elements at all, NumPy has no largest one, and TensorFlow the lowest number."""
+
+    def reduce(x: Any, axis: Any, keepdims: bool) -> Any:
+        if x.size:
+            return reduction(x, axis=axis, keepdims=keepdims)
+        return np.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype) + of_nothing(x.dtype)
+
+    return reduce
+
+
+def _lowest(dtype: Any) -> Any:
+    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+
+
+def _highest(dtype: Any) -> Any:
+    return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+
+
 def _keyword(reduction: Any) -> Any:
     return lambda x, axis, keepdims: reduction(x, axis=axis, keepdims=keepdims)
 
@@ -288,8 +307,8 @@ def _keyword(reduction: Any) -> Any:
 reduce_sum            = _reduction("reduce_sum",            _keeping_dtype(np.sum),  "Return the sum along axes, by default of all elements.", node="Sum")  # noqa: E501
 reduce_prod           = _reduction("reduce_prod",           _keeping_dtype(np.prod), "Return the product along axes, by default of all elements.", node="Prod")  # noqa: E501
 reduce_mean           = _reduction("reduce_mean",           _mean,                   "Return the mean along axes, by default of all elements; that of integers without its fraction.", node="Mean")  # noqa: E501
-reduce_max            = _reduction("reduce_max",            _keyword(np.max),        "Return the largest element along axes; equal ones share the derivative.", node="Max")  # noqa: E501
-reduce_min            = _reduction("reduce_min",            _keyword(np.min),        "Return the smallest element along axes; equal ones share the derivative.", node="Min")  # noqa: E501
+reduce_max            = _reduction("reduce_max",            _extreme(np.max, _lowest),  "Return the largest element along axes; equal ones share the derivative.", node="Max")  # noqa: E501
+reduce_min            = _reduction("reduce_min",            _extreme(np.min, _highest), "Return the smallest element along axes; equal ones share the derivative.", node="Min")  # noqa: E501
 reduce_logsumexp      = _reduction("reduce_logsumexp",      reductions.logsumexp,    "Return `log(sum(exp(x)))` along axes, without overflow.", node="Logsumexp")  # noqa: E501
 reduce_variance       = _reduction("reduce_variance",       _keyword(np.var),        "Return the mean squared deviation from the mean along axes.", node="Variance")  # noqa: E501
 reduce_std            = _reduction("reduce_std",            _keyword(np.std),        "Return the standard deviation along axes; its derivative is 0 where all elements are equal.", node="Std")  # noqa: E501
