@@ -943,6 +943,76 @@ def test_names_in_scopes_that_are_opened_again():
         pass
 
 
+def network(x, name=None):
+    hidden = tf.layers.dense(x, 4, activation=tf.nn.relu)
+    return tf.layers.dense(hidden, 1, kernel_initializer=tf.ones_initializer(), use_bias=False, name=name)
+
+
+def test_dense_layers():
+    x = tf.placeholder(tf.float32, [None, 3])
+    y = network(x, "last")
+    names = [(each.name, tuple(each.shape)) for each in tf.global_variables()]
+    assert names == [("dense/kernel:0", (3, 4)), ("dense/bias:0", (4,)), ("last/kernel:0", (4, 1))]
+    again = tf.layers.dense(tf.layers.dense(x, 4, tf.nn.relu, name="dense", reuse=True), 1, tf.tanh, name="other")
+    assert tf.layers.dense(tf.zeros([2, 5, 3]), 6).shape.as_list() == [2, 5, 6]
+    assert [each.name for each in tf.global_variables()][3:] == [
+        "other/kernel:0", "other/bias:0", "dense_1/kernel:0", "dense_1/bias:0"
+    ]  # fmt: skip
+    data = np.array([[1.0, 2.0, -1.0], [0.5, 0.0, 3.0]])
+    kernel = tf.global_variables()[0]
+    found, kernel_value, shape = run([y, kernel, again], {x: data})
+    np.testing.assert_allclose(found, np.maximum(data @ kernel_value, 0).sum(1, keepdims=True), rtol=1e-5)
+    assert shape.shape == (2, 1)
+    with pytest.raises(ValueError, match="last dimension of the inputs of `dense` must be defined"):
+        tf.layers.dense(tf.placeholder(tf.float32, [2, None]), 3)
+    with pytest.raises(ValueError, match="dense/kernel already exists"):
+        tf.layers.dense(x, 4, name="dense")
+
+
+def trained(session, step, count):
+    for _ in range(count):
+        session.run(step)
+    return plain(session.run(tf.global_variables()))
+
+
+def test_a_saver_goes_on_where_it_was(tmp_path):
+    w, steps = tf.Variable([1.0, 2.0], name="w"), tf.train.get_or_create_global_step()
+    step = tf.train.AdamOptimizer(0.1).minimize(tf.reduce_sum(w**4), steps)
+    saver = tf.train.Saver(max_to_keep=2)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        trained(session, step, 3)
+        path = saver.save(session, tmp_path / "model", global_step=steps)
+        assert path == str(tmp_path / "model-3")
+        expected = trained(session, step, 2)
+    with tf.Session() as session:
+        saver.restore(session, path)
+        assert trained(session, step, 2) == expected
+        for number in (4, 5):
+            saver.save(session, tmp_path / "model", number)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["model-4.safetensors", "model-5.safetensors"]
+    assert saver.last_checkpoints == [str(tmp_path / "model-4"), str(tmp_path / "model-5")]
+
+
+def test_a_saver_of_some_variables(tmp_path):
+    with pytest.raises(ValueError, match="No variables to save"):
+        tf.train.Saver()
+    v, w = tf.Variable(1.0, name="v"), tf.Variable([2.0], name="w")
+    path = str(tmp_path / "some")
+    with tf.Session() as session:
+        with pytest.raises(RuntimeError, match="uninitialized value v"):
+            tf.train.Saver().save(session, path)
+        session.run([v.initializer, w.initializer])
+        tf.train.Saver({"old": v}).save(session, path)
+        session.run(v.assign(5.0))
+        tf.train.Saver({"old": v}).restore(session, path)
+        assert plain(session.run(v)) == 1
+        with pytest.raises(ValueError, match="Key w not found in checkpoint"):
+            tf.train.Saver([w]).restore(session, path)
+        with pytest.raises(ValueError, match=r"variable old has shape \(1,\), and \(\) in"):
+            tf.train.Saver({"old": w}).restore(session, path)
+
+
 # Programs
 
 

@@ -113,6 +113,7 @@ class Graph:
         self.variables: list[Any] = []
         self.variable_scopes: list[Any] = []
         self.opened_scopes: set[str] = set()
+        self.optimizers: list[Any] = []
         self.named_variables: dict[str, Any] = {}
         self.collections: dict[str, list[Any]] = {}
         self.seed: int | None = None

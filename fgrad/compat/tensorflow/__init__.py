@@ -35,6 +35,7 @@ from fgrad.compat.tensorflow import contrib as contrib
 from fgrad.compat.tensorflow import dtypes as dtypes
 from fgrad.compat.tensorflow import errors as errors
 from fgrad.compat.tensorflow import initializers as initializers
+from fgrad.compat.tensorflow import layers as layers
 from fgrad.compat.tensorflow import linalg as linalg
 from fgrad.compat.tensorflow import math as math
 from fgrad.compat.tensorflow import nn as nn

@@ -27,6 +27,7 @@ from fgrad.compat.deferred.graph import (
 from fgrad.compat.deferred.state import GraphVariable, as_symbol
 from fgrad.compat.deferred.symbolic import gradients
 from fgrad.compat.tensorflow.arrays import zeros_like
+from fgrad.compat.tensorflow.checkpoints import Saver as Saver
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.compat.tensorflow.variables import GraphKeys, Variable, trainable_variables
 from fgrad.core.primitive import BOXES
@@ -153,8 +154,11 @@ class Optimizer(optimizers.Optimizer):
             step = None if global_step is None else run.session.variable(global_step)
             native.apply_gradients(held, step)
 
+        graph = updates[0][1].graph
+        if self not in graph.optimizers:
+            graph.optimizers.append(self)
         inputs = [*(gradient for gradient, _ in updates), *(hyper.node for hyper in hypers)]
-        return Operation(name, update, inputs, updates[0][1].graph)
+        return Operation(name, update, inputs, graph)
 
     def minimize(  # type: ignore[override]
         self,
