@@ -397,3 +397,9 @@ def test_averages_of_variables_begin_with_them():
     w.assign(3.0)
     averages.apply([w])
     assert float(averages.average(w)) == pytest.approx(1.2)
+
+
+def test_elements_of_a_variable_are_added_to():
+    v = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
+    tf.scatter_nd_add(v, [[0, 1], [1, 0], [0, 1]], [10, 20, 30])
+    assert plain(v) == [[1, 42], [23, 4]]

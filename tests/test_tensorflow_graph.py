@@ -943,6 +943,19 @@ def test_names_in_scopes_that_are_opened_again():
         pass
 
 
+def test_parts_of_variables_are_assigned():
+    v, x = tf.Variable([1.0, 2.0, 3.0]), tf.placeholder(tf.float32, [2])
+    first, rest, added = v[0].assign(9.0), v[1:].assign(x), tf.scatter_nd_add(v, [[0], [0]], [1, 10])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert plain(session.run(first)) == [9, 2, 3]
+        assert plain(session.run(rest, {x: [5.0, 6.0]})) == [9, 5, 6]
+        assert plain(session.run(added)) == [20, 5, 6]
+        assert plain(session.run([v[0], tf.gradients(v[0] * v[2], v)])) == [20, [[6, 0, 20]]]
+    with pytest.raises(TypeError, match="has no value before a session runs it"):
+        v[tf.constant(0)].assign(1.0)
+
+
 def network(x, name=None):
     hidden = tf.layers.dense(x, 4, activation=tf.nn.relu)
     return tf.layers.dense(hidden, 1, kernel_initializer=tf.ones_initializer(), use_bias=False, name=name)

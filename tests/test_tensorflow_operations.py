@@ -178,6 +178,12 @@ row(
     call=lambda f, x: f(x, 2),
 )
 row("math.segment_sum", lambda x: np.stack([x[0] + x[1], 0 * x[2], x[2]]), M, call=lambda f, x: f(x, [0, 0, 2]))
+row("math.scatter_nd", lambda x: np.stack([0 * x[0], x[0] + x[1], 0 * x[0]]), X,
+    call=lambda f, x: f([[1], [1]], x, [3, 3]))  # fmt: skip
+row("math.scatter_nd", lambda x: np.array([[0, x[0], 0], [0, 0, x[2] + x[1]]]), V,
+    call=lambda f, x: f([[0, 1], [1, 2], [1, 2]], x, (2, 3)))  # fmt: skip
+row("math.tensor_scatter_nd_add", lambda x, y: x + np.stack([0 * y, 2 * y]), X, V,
+    call=lambda f, x, y: f(x, [[1], [1]], arrays.stack([y, y])))  # fmt: skip
 row("math.unsorted_segment_sum", lambda x: np.stack([x[1], x[0]]), M, call=lambda f, x: f(x, [1, 0, -1], 2))
 
 # math: products and limits
@@ -996,6 +1002,7 @@ def test_static_shapes_of_what_depends_on_values():
         (lambda: arrays.gather(X, [3], axis=1), r"indices holds 3, which is not in \[0, 3\)"),
         (lambda: arrays.gather_nd(X, [[0, 3]]), r"indices holds 3, which is not in \[0, 3\)"),
         (lambda: nn.embedding_lookup(X, [5]), r"ids holds 5, which is not in \[0, 2\)"),
+        (lambda: math.scatter_nd([[2]], V[None], [2, 3]), r"indices holds 2, which is not in \[0, 2\)"),
         (lambda: math.unsorted_segment_sum(X, [0, 4], 2), r"segment_ids holds 4, which is not in \[0, 2\)"),
         (lambda: nn.sparse_softmax_cross_entropy_with_logits(labels=[0, 3], logits=S), r"labels holds 3"),
         (lambda: nn.in_top_k(S, [0, -1], 1), r"targets holds -1"),
@@ -1016,6 +1023,7 @@ def test_values_that_do_not_fit(call, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: math.scatter_nd([[1]], V, [2, 3]), r"updates must have the shape \(1, 3\), and they have \(3,\)"),
         (lambda: arrays.split(X, 2, 1), r"axis 1 of the shape \(2, 3\) cannot be split into 2 equal parts"),
         (lambda: arrays.split(X, [2, 2], 1), r"the sizes \[2, 2\] do not add up to 3"),
         (lambda: math.add_n([X, V]), r"must have one shape, and there are \(2, 3\) and \(3,\)"),

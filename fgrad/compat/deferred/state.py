@@ -8,6 +8,7 @@ A graph variable has no value. A session keeps an `fgrad.Variable` for it, which
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from fgrad.compat.deferred.graph import (
     default_graph,
     default_session,
     effect_of,
+    holds_symbol,
     operation,
 )
 
@@ -143,6 +145,26 @@ class GraphVariable(Symbol):
     def assign_sub(self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Any:
         """Return a tensor whose evaluation subtracts from the value; its value is the new one."""
         return Assignment(self, "AssignSub", name, lambda old, new: old - new, delta)
+
+    def __getitem__(self, key: Any) -> Any:
+        part = super().__getitem__(key)
+        part.assign = functools.partial(self._assign_at, key)
+        return part
+
+    def _assign_at(self, key: Any, value: Any, name: str | None = None) -> Assignment:
+        """Return a tensor whose evaluation replaces a part; its value is that of the whole variable."""
+        if holds_symbol(key if isinstance(key, tuple) else (key,)):
+            raise errors.SymbolicTensorError(
+                f"a part of {self.name!r} is assigned at {key!r}, which has no value before a session runs it.\n"
+                "Use tf.where, or tf.scatter_nd_add, which take tensors as indices."
+            )
+
+        def combine(old: Any, new: Any) -> Any:
+            changed = np.array(old)
+            changed[key] = new
+            return changed
+
+        return Assignment(self, name or "strided_slice_assign", name, combine, value)
 
     def __repr__(self) -> str:
         return f"<Variable {self.name!r} shape={self.shape} dtype={self.dtype}>"

@@ -32,6 +32,7 @@ from fgrad.compat.tensorflow.arguments import (
     operands,
     order,
     plain,
+    sizes,
     turned,
 )
 from fgrad.compat.tensorflow.formulas import (
@@ -427,6 +428,41 @@ def _sum_by_number(rows: Any, ids: Any, count: int) -> Any:
     if rows.shape[:1] != ids.shape:
         raise errors.ShapeError(f"data has the shape {rows.shape}, and there are segment_ids of shape {ids.shape}.")
     return apply(PRIMITIVES["scatter"], (rows, ids), {"template": (ARRAY,), "shape": (count, *rows.shape[1:])})
+
+
+@operation("ScatterNd")
+def scatter_nd(indices: Any, updates: Any, shape: Any) -> Any:
+    """Return a tensor that is 0 but for updates at indices; those at the same index are summed.
+
+    Args:
+        indices: each index is a row along the last axis.
+        updates: for each index an element, or a block if the index is shorter than the shape.
+        shape: of the result.
+
+    Raises:
+        InvalidArgumentError: a ValueError; an index is negative or too large.
+        ShapeError: a ValueError; the updates have another shape than indices and `shape` ask for.
+    """
+    return _scattered(plain(convert(indices)), convert(updates), sizes(shape))
+
+
+@operation("TensorScatterAdd")
+def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any) -> Any:
+    """Return a tensor with updates added at indices; see `scatter_nd`."""
+    x, updates = operands(tensor, updates)
+    return x + _scattered(plain(convert(indices)), updates, x.shape)
+
+
+def _scattered(places: Any, updates: Any, shape: tuple[int, ...]) -> Any:
+    depth = places.shape[-1]
+    wanted = (*places.shape[:-1], *shape[depth:])
+    if updates.shape != wanted:
+        raise errors.ShapeError(f"updates must have the shape {wanted}, and they have {updates.shape}.")
+    for axis in range(depth):
+        check_within(places[..., axis], shape[axis])
+    numbers = np.ravel_multi_index(tuple(np.moveaxis(places, -1, 0)), shape[:depth])
+    rows = np.reshape(updates, (numbers.size, *shape[depth:]))
+    return np.reshape(_sum_by_number(rows, np.ravel(numbers), int(np.prod(shape[:depth]))), shape)
 
 
 # Products

@@ -15,7 +15,9 @@ from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import as_dtype, convert
 from fgrad.compat.deferred.graph import TensorShape, default_graph
 from fgrad.compat.deferred.state import GraphVariable
+from fgrad.compat.tensorflow.arrays import convert_to_tensor
 from fgrad.compat.tensorflow.initializers import GlorotUniform, Zeros
+from fgrad.compat.tensorflow.math import scatter_nd
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor
 from fgrad.core.variable import Variable as NativeVariable
@@ -307,6 +309,11 @@ def _new_variable(name: str, shape: Any, dtype: Any, initializer: Any, trainable
         variable = _graph_variable(initializer, trainable, name=name, dtype=dtype, **options)
     graph.named_variables[name] = variable
     return variable
+
+
+def scatter_nd_add(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: Any = None) -> Any:
+    """Add to elements of a variable: now, or in a graph when the result is evaluated; see `tf.scatter_nd`."""
+    return ref.assign_add(scatter_nd(indices, convert_to_tensor(updates, dtype_hint=ref.dtype), list(ref.shape)))
 
 
 class GraphKeys:
