@@ -326,7 +326,8 @@ def test_names_that_are_missing():
         (tf, "Varable", "did you mean Variable"),
         (tf, "optimizers", "tf.train.AdamOptimizer"),
         (tf, "zzz", r"`dir\(\)` of the module lists what there is"),
-        (tf.train, "Saver", "fg.save"),
+        (tf.train, "Checkpoint", "fg.save"),
+        (tf.layers, "conv2d", "there is tf.nn.conv2d"),
         (tf.nn, "square", "there is tf"),
         (tf.contrib, "layers", "a layer is a function of variables"),
         (v1, "keras", "a model is a function"),
@@ -386,3 +387,19 @@ def test_names_that_are_there(namespace):
     for name in NAMES:
         with naming(name):
             assert operator.attrgetter(name)(module) is not None
+
+
+def test_averages_of_variables_begin_with_them():
+    """zero_debias is for averages of tensors, in graphs."""
+    w = tf.Variable(1.0)
+    averages = tf.train.ExponentialMovingAverage(0.9, zero_debias=True)
+    averages.apply([w])
+    w.assign(3.0)
+    averages.apply([w])
+    assert float(averages.average(w)) == pytest.approx(1.2)
+
+
+def test_elements_of_a_variable_are_added_to():
+    v = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
+    tf.scatter_nd_add(v, [[0, 1], [1, 0], [0, 1]], [10, 20, 30])
+    assert plain(v) == [[1, 42], [23, 4]]

@@ -197,14 +197,19 @@ def feed_nothing():
     run(tf.placeholder(tf.float32, name="nothing") * 2.0)
 
 
-def in_a_scope(reuse):
+def in_a_scope(reuse, shape=(2,)):
     with tf.variable_scope("scope", reuse=reuse):
-        return tf.get_variable("w", [2])
+        return tf.get_variable("w", shape)
 
 
-def twice():
+def twice(reuse=None, shape=(2,)):
     in_a_scope(None)
-    in_a_scope(None)
+    in_a_scope(reuse, shape)
+
+
+def of_another_graph():
+    with tf.Graph().as_default():
+        return tf.constant(1.0)
 
 
 def eager(program):
@@ -226,6 +231,16 @@ ERRORS = [
     ("eval without a session", ValueError, "No default session is registered", lambda: tf.constant(1.0).eval()),
     ("run without a session", ValueError, "No default session is registered", lambda: tf.no_op().run()),
     ("get_variable twice", ValueError, "scope/w already exists", twice),
+    ("get_variable of another shape", ValueError,
+     r"Trying to share variable scope/w, but specified shape \(3, 2\) and found shape \(2,\)",
+     lambda: twice(True, [3, 2])),
+    ("get_variable of another size", ValueError, r"specified shape \(3,\) and found", lambda: twice(tf.AUTO_REUSE, 3)),
+    ("two graphs", ValueError, "'Const:0' must be from the same graph as the other inputs of 'add'",
+     lambda: tf.constant(2.0) + of_another_graph()),
+    ("two graphs in an assignment", ValueError, "must be from the same graph",
+     lambda: tf.Variable(1.0).assign(of_another_graph())),
+    ("two graphs in a group", ValueError, "must be from the same graph",
+     lambda: tf.group(tf.no_op(), of_another_graph())),
     ("get_variable missing", ValueError, "scope/w does not exist", lambda: in_a_scope(True)),
     ("bool", TypeError, "use as a Python bool is not allowed", lambda: bool(tf.constant(1.0) > 0)),
     ("iterating", TypeError, "iteration is not allowed", lambda: list(tf.constant([1.0]))),
@@ -245,8 +260,6 @@ ERRORS = [
     ("feed a text", ValueError, "is no array of numbers", lambda: run([], {tf.placeholder(tf.float32): "text"})),
     ("an initial value of another kind", TypeError, "has dtype int32, and its initial value has dtype float32",
      lambda: run(tf.Variable(tf.constant(2.7), dtype=tf.int32))),
-    ("zero_debias", ValueError, "zero_debias=True is there for eager variables",
-     lambda: tf.train.ExponentialMovingAverage(0.9, zero_debias=True).apply([tf.Variable(1.0)])),
     ("as_list of an unknown shape", ValueError, "number of axes is not known",
      lambda: tf.placeholder(tf.float32).get_shape().as_list()),
     ("a placeholder eagerly", RuntimeError, "not compatible with eager execution",
@@ -316,6 +329,66 @@ def test_cond():
     with np.errstate(all="ignore"):
         assert plain(run([y, tf.gradients(y, x)], {x: 3.0})) == [9, [6]]
         assert plain(run([y, tf.gradients(y, x)], {x: -1.0}))[1] != [-2]
+
+
+def counts(*names):
+    return [tf.Variable(0.0, name=name, trainable=False) for name in names]
+
+
+def test_only_the_branch_that_is_taken_has_effects():
+    pred, v = tf.placeholder(tf.bool, []), tf.Variable(1.0)
+    yes, no, before = counts("yes", "no", "before")
+    outside = before.assign_add(1.0)
+
+    def true_fn():
+        with tf.control_dependencies([yes.assign_add(1.0)]):
+            return tf.identity(outside)
+
+    train = tf.cond(pred, true_fn, lambda: no.assign_add(10.0))
+    minimized = tf.cond(pred, lambda: tf.train.GradientDescentOptimizer(0.5).minimize(v * v), tf.no_op)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert plain(session.run([train, minimized], {pred: True})) == [1, True]
+        assert plain(session.run([yes, no, before, v])) == [1, 0, 1, 0]
+        assert plain(session.run([train, minimized], {pred: False})) == [10, False]
+        assert plain(session.run([yes, no, before, v])) == [1, 10, 2, 0]
+
+
+def test_branches_within_branches():
+    x = tf.placeholder(tf.float32, [])
+    low, high = counts("low", "high")
+
+    def above():
+        return tf.cond(x > 10, lambda: high.assign_add(1.0) * x, lambda: low.assign_add(1.0) + x * x)
+
+    y = tf.cond(x > 0, above, lambda: -x)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert [plain(session.run([y, tf.gradients(y, x)[0]], {x: value})) for value in (-2.0, 3.0, 20.0)] == [
+            [2, -1], [10, 6], [20, 1]
+        ]  # fmt: skip
+        assert plain(session.run([low, high])) == [1, 1]
+
+
+def test_results_of_branches():
+    pred, x = tf.placeholder(tf.bool, []), tf.constant([1.0, 2.0])
+    inside = []
+    both = tf.cond(pred, lambda: {"a": x, "b": [1.0]}, lambda: {"a": inside.append(2 * x) or inside[0], "b": [5.0]})
+    assert both["a"].shape == (2,)
+    assert both["a"].dtype == np.float32
+    assert plain(run(both, {pred: True})) == {"a": [1, 2], "b": [1]}
+    assert plain(run([both, inside[0] + 1], {pred: False})) == [{"a": [2, 4], "b": [5]}, [3, 5]]
+    with pytest.raises(ValueError, match="has no value: it is in a branch that was not taken"):
+        run(inside[0] + 1, {pred: True}, initialize=False)
+    with pytest.raises(TypeError, match="must return alike"):
+        tf.cond(pred, lambda: x, lambda: [x])
+    with pytest.raises(TypeError, match="false_fn must have a return value"):
+        tf.cond(pred, lambda: x, lambda: None)
+
+
+def test_shapes_of_shared_variables():
+    held = in_a_scope(None)
+    assert all(in_a_scope(True, shape) is held for shape in (2, [2], (2,), None, [None], np.array([2])))
 
 
 def test_slots_have_names_after_their_variables():
@@ -484,6 +557,17 @@ def test_assignments_act_when_they_are_fetched():
         assert session.run(w) == 4
         assert session.run(down) == 3.5
         assert session.run(tf.group(double, down)) is None
+
+
+def test_derivatives_of_an_assignment_go_to_the_variable():
+    """As with a tape: its result is a read of the variable, and no path leads to what was assigned."""
+    x, v = tf.constant(3.0), tf.Variable(2.0)
+    replaced, increased = tf.assign(v, 2 * x), v.assign_add(1.0)
+    assert tf.gradients(replaced, x) == [None]
+    assert tf.gradients(increased, replaced) == [None]
+    assert plain(run(tf.gradients(replaced * replaced * x, [x, v]))) == [36, 36]
+    assert plain(run(tf.gradients(replaced * replaced, v), initialize=False)) == [12]
+    assert plain(run(tf.gradients(increased * increased, [v, increased]))) == [6, 6]
 
 
 def test_reads_without_dependencies_see_the_value_before_the_run():
@@ -821,6 +905,125 @@ def test_averages_that_follow_an_update():
         assert session.run(w) == 1
         session.run(follow)
         assert plain(session.run([w, averages.average(w)])) == [2, pytest.approx(1.1)]
+
+
+def test_averages_of_tensors_begin_at_zero():
+    x, w = tf.placeholder(tf.float32, [2], name="x"), tf.Variable(1.0)
+    y, unknown = tf.multiply(x, 2.0, name="y"), tf.placeholder(tf.float32, name="unknown")
+    plainly, corrected = (tf.train.ExponentialMovingAverage(0.5, zero_debias=debias) for debias in (False, True))
+    follow = [plainly.apply([y, unknown]), corrected.apply([y, w])]
+    assert plainly.average(y).name == "y/ExponentialMovingAverage:0"
+    averages = [plainly.average(y), corrected.average(y), corrected.average(w), plainly.average(unknown)]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer(), {unknown: 3.0})
+        session.run(follow, {x: [1.0, 2.0], unknown: 3.0})
+        assert plain(session.run(averages)) == [[1, 2], [2, 4], 1, 1.5]
+        session.run(follow, {x: [3.0, 0.0], unknown: 3.0})
+        assert plain(session.run(averages)) == [[3.5, 1], pytest.approx([14 / 3, 4 / 3]), 1, 2.25]
+
+
+def test_names_in_scopes_that_are_opened_again():
+    def layer():
+        with tf.variable_scope(None, default_name="dense"):
+            return tf.get_variable("k", [1]).name, tf.constant(1.0).name
+
+    assert layer() == ("dense/k:0", "dense/Const:0")
+    assert layer() == ("dense_1/k:0", "dense_1/Const:0")
+    with tf.variable_scope("net") as net:
+        assert layer() == ("net/dense/k:0", "net/dense/Const:0")
+        assert layer() == ("net/dense_1/k:0", "net/dense_1/Const:0")
+    with tf.variable_scope("net", reuse=True):
+        assert layer() == ("net/dense/k:0", "net_1/dense/Const:0")
+        assert layer() == ("net/dense_1/k:0", "net_1/dense_1/Const:0")
+    with tf.variable_scope(net, reuse=True):
+        assert layer() == ("net/dense/k:0", "net_2/dense/Const:0")
+    with tf.variable_scope("a/b"):
+        assert (tf.get_variable("k", [1]).name, tf.constant(1.0).name) == ("a/b/k:0", "a/b/Const:0")
+    with pytest.raises(ValueError, match="name_or_scope is required"), tf.variable_scope(None):
+        pass
+
+
+def test_parts_of_variables_are_assigned():
+    v, x = tf.Variable([1.0, 2.0, 3.0]), tf.placeholder(tf.float32, [2])
+    first, rest, added = v[0].assign(9.0), v[1:].assign(x), tf.scatter_nd_add(v, [[0], [0]], [1, 10])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert plain(session.run(first)) == [9, 2, 3]
+        assert plain(session.run(rest, {x: [5.0, 6.0]})) == [9, 5, 6]
+        assert plain(session.run(added)) == [20, 5, 6]
+        assert plain(session.run([v[0], tf.gradients(v[0] * v[2], v)])) == [20, [[6, 0, 20]]]
+    with pytest.raises(TypeError, match="has no value before a session runs it"):
+        v[tf.constant(0)].assign(1.0)
+
+
+def network(x, name=None):
+    hidden = tf.layers.dense(x, 4, activation=tf.nn.relu)
+    return tf.layers.dense(hidden, 1, kernel_initializer=tf.ones_initializer(), use_bias=False, name=name)
+
+
+def test_dense_layers():
+    x = tf.placeholder(tf.float32, [None, 3])
+    y = network(x, "last")
+    names = [(each.name, tuple(each.shape)) for each in tf.global_variables()]
+    assert names == [("dense/kernel:0", (3, 4)), ("dense/bias:0", (4,)), ("last/kernel:0", (4, 1))]
+    again = tf.layers.dense(tf.layers.dense(x, 4, tf.nn.relu, name="dense", reuse=True), 1, tf.tanh, name="other")
+    assert tf.layers.dense(tf.zeros([2, 5, 3]), 6).shape.as_list() == [2, 5, 6]
+    assert [each.name for each in tf.global_variables()][3:] == [
+        "other/kernel:0", "other/bias:0", "dense_1/kernel:0", "dense_1/bias:0"
+    ]  # fmt: skip
+    data = np.array([[1.0, 2.0, -1.0], [0.5, 0.0, 3.0]])
+    kernel = tf.global_variables()[0]
+    found, kernel_value, shape = run([y, kernel, again], {x: data})
+    np.testing.assert_allclose(found, np.maximum(data @ kernel_value, 0).sum(1, keepdims=True), rtol=1e-5)
+    assert shape.shape == (2, 1)
+    with pytest.raises(ValueError, match="last dimension of the inputs of `dense` must be defined"):
+        tf.layers.dense(tf.placeholder(tf.float32, [2, None]), 3)
+    with pytest.raises(ValueError, match="dense/kernel already exists"):
+        tf.layers.dense(x, 4, name="dense")
+
+
+def trained(session, step, count):
+    for _ in range(count):
+        session.run(step)
+    return plain(session.run(tf.global_variables()))
+
+
+def test_a_saver_goes_on_where_it_was(tmp_path):
+    w, steps = tf.Variable([1.0, 2.0], name="w"), tf.train.get_or_create_global_step()
+    step = tf.train.AdamOptimizer(0.1).minimize(tf.reduce_sum(w**4), steps)
+    saver = tf.train.Saver(max_to_keep=2)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        trained(session, step, 3)
+        path = saver.save(session, tmp_path / "model", global_step=steps)
+        assert path == str(tmp_path / "model-3")
+        expected = trained(session, step, 2)
+    with tf.Session() as session:
+        saver.restore(session, path)
+        assert trained(session, step, 2) == expected
+        for number in (4, 5):
+            saver.save(session, tmp_path / "model", number)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["model-4.safetensors", "model-5.safetensors"]
+    assert saver.last_checkpoints == [str(tmp_path / "model-4"), str(tmp_path / "model-5")]
+
+
+def test_a_saver_of_some_variables(tmp_path):
+    with pytest.raises(ValueError, match="No variables to save"):
+        tf.train.Saver()
+    v, w = tf.Variable(1.0, name="v"), tf.Variable([2.0], name="w")
+    path = str(tmp_path / "some")
+    with tf.Session() as session:
+        with pytest.raises(RuntimeError, match="uninitialized value v"):
+            tf.train.Saver().save(session, path)
+        session.run([v.initializer, w.initializer])
+        tf.train.Saver({"old": v}).save(session, path)
+        session.run(v.assign(5.0))
+        tf.train.Saver({"old": v}).restore(session, path)
+        assert plain(session.run(v)) == 1
+        with pytest.raises(ValueError, match="Key w not found in checkpoint"):
+            tf.train.Saver([w]).restore(session, path)
+        with pytest.raises(ValueError, match=r"variable old has shape \(1,\), and \(\) in"):
+            tf.train.Saver({"old": w}).restore(session, path)
 
 
 # Programs

@@ -178,6 +178,12 @@ row(
     call=lambda f, x: f(x, 2),
 )
 row("math.segment_sum", lambda x: np.stack([x[0] + x[1], 0 * x[2], x[2]]), M, call=lambda f, x: f(x, [0, 0, 2]))
+row("math.scatter_nd", lambda x: np.stack([0 * x[0], x[0] + x[1], 0 * x[0]]), X,
+    call=lambda f, x: f([[1], [1]], x, [3, 3]))  # fmt: skip
+row("math.scatter_nd", lambda x: np.array([[0, x[0], 0], [0, 0, x[2] + x[1]]]), V,
+    call=lambda f, x: f([[0, 1], [1, 2], [1, 2]], x, (2, 3)))  # fmt: skip
+row("math.tensor_scatter_nd_add", lambda x, y: x + np.stack([0 * y, 2 * y]), X, V,
+    call=lambda f, x, y: f(x, [[1], [1]], arrays.stack([y, y])))  # fmt: skip
 row("math.unsorted_segment_sum", lambda x: np.stack([x[1], x[0]]), M, call=lambda f, x: f(x, [1, 0, -1], 2))
 
 # math: products and limits
@@ -213,7 +219,10 @@ row("arrays.ones_like", lambda x: np.ones(x.shape, np.int32), X, call=lambda f, 
 row("arrays.fill", lambda x: np.full((2, 3), x), np.array(0.7), call=lambda f, x: f([2, 3], x))
 row("arrays.range", lambda: np.arange(5, dtype=np.int32), call=lambda f: f(5), **CONSTANT)
 row("arrays.range", lambda: np.arange(1, 2, 0.25), call=lambda f: f(1, 2, 0.25), **CONSTANT)
-row("arrays.linspace", lambda: np.linspace(0, 1, 5), call=lambda f: f(0.0, 1, 5), **CONSTANT)
+row("arrays.linspace", lambda: np.linspace(0, 1, 5), call=lambda f: f(0.0, 1, 5))
+row("arrays.linspace", lambda x, y: np.linspace(x, y, 4), 0.5, -2.0, call=lambda f, x, y: f(x, y, 4))
+row("arrays.linspace", lambda x, y: np.linspace(x, y, 3, axis=-1), V, -V,
+    call=lambda f, x, y: f(x, y, 3, axis=-1))  # fmt: skip
 row("arrays.eye", lambda: np.eye(3), call=lambda f: f(3), **CONSTANT)
 row("arrays.eye", lambda: np.stack([np.eye(2, 3)] * 2), call=lambda f: f(2, 3, batch_shape=[2]), **CONSTANT)
 row("arrays.one_hot", lambda x: np.eye(3)[[2, 0]], np.array([2, 0], np.int32), call=lambda f, x: f(x, 3), **CONSTANT)
@@ -276,6 +285,13 @@ row("arrays.diag", lambda x: np.diag(x.ravel()).reshape(2, 3, 2, 3), X)
 # arrays: choosing and ordering
 row("arrays.slice", lambda x: x[1:, 0:2], X, call=lambda f, x: f(x, [1, 0], [-1, 2]))
 row("arrays.strided_slice", lambda x: x[0:2, 2:0:-1], X, call=lambda f, x: f(x, [0, 2], [2, 0], [1, -1]))
+row("arrays.strided_slice", lambda x: x[..., None, 1, :2], CUBE,
+    call=lambda f, x: f(x, [0, 0, 1, 3], [0, 0, 0, 2], [1, 1, 1, 1], 8, 0, 1, 2, 4))  # fmt: skip
+row("arrays.strided_slice", lambda x: x[1:, ::-2], X, call=lambda f, x: f(x, [1, 0], [1, 0], [1, -2], 2, 3))
+row("arrays.gather", lambda x: x[[[0], [1]], [[2, 0], [1, 1]]], X,
+    call=lambda f, x: f(x, [[2, 0], [1, 1]], batch_dims=-1))  # fmt: skip
+row("arrays.gather_nd", lambda x: np.stack([x[0, 2, 1], x[1, 0, 3]]), CUBE,
+    call=lambda f, x: f(x, [[2, 1], [0, 3]], batch_dims=1))  # fmt: skip
 row("arrays.gather", lambda x: x[[1, 0, 1]], X, call=lambda f, x: f(x, [1, 0, 1]))
 row("arrays.gather", lambda x: x[:, [[2, 0], [1, 1]]], X, call=lambda f, x: f(x, [[2, 0], [1, 1]], axis=-1))
 row("arrays.gather", lambda x: np.stack([x[0, :, [3, 1]].T, x[1, :, [0, 0]].T]), CUBE,
@@ -301,6 +317,11 @@ row("linalg.cross", np.cross, X, S)
 row("linalg.matrix_transpose", lambda x: np.swapaxes(x, 1, 2), CUBE)
 row("linalg.adjoint", lambda x: x.conj().T, Z)
 row("linalg.diag", lambda x: np.stack([np.diag(each) for each in x]), X)
+row("linalg.diag", lambda x: np.stack([np.diag(each, 2) for each in x]), X, call=lambda f, x: f(x, k=2))
+row("linalg.diag", lambda x: np.diag(x, -1) + 5 * (1 - np.eye(4, k=-1)), V,
+    call=lambda f, x: f(x, k=-1, padding_value=5))  # fmt: skip
+row("linalg.diag_part", lambda x: np.diagonal(x, 1, axis1=1, axis2=2), CUBE, call=lambda f, x: f(x, k=1))
+row("linalg.diag_part", lambda x: np.diagonal(x, -1, axis1=1, axis2=2), CUBE, call=lambda f, x: f(x, k=-1))
 row("linalg.diag_part", lambda x: np.diagonal(x, axis1=1, axis2=2), CUBE)
 row("linalg.set_diag", lambda x, d: np.where(np.eye(2, 3) > 0, d[:, None], x), X, V[:2])
 row("linalg.set_diag", lambda x, d: np.where(np.eye(3, 2) > 0, d, x), X.T, V[:2])
@@ -752,7 +773,11 @@ def test_cross_entropies_of_large_logits():
         (math.sign, 0.3, 0.0),
         (math.sqrt, 0.0, np.inf),
         (lambda x: math.maximum(x, 1.0), 1.0, 0.5),
-        (lambda x: math.clip_by_value(x, 0.0, 1.0), 1.0, 0.5),
+        (lambda x: math.clip_by_value(x, 0.0, 1.0), 1.0, 1.0),
+        (lambda x: math.clip_by_value(x, 0.0, 1.0), 0.0, 1.0),
+        (lambda x: math.clip_by_value(2.0, 0.0, x), 1.0, 1.0),
+        (nn.elu, 0.0, 1.0),
+        (nn.selu, 0.0, 1.0507009873554805),
         (lambda x: math.pow(x, 2.0), 0.0, 0.0),
         (lambda x: math.pow(x, 0.0), 0.0, 0.0),
         (lambda x: math.xlogy(x, 0.0), 0.0, 0.0),
@@ -813,6 +838,21 @@ def test_reductions_of_integers_keep_their_dtype():
     for function in (math.reduce_sum, math.reduce_mean, math.reduce_prod):
         with pytest.raises(errors.DtypeError, match="truth values are not summed"):
             function([True, False])
+
+
+def test_extremes_of_nothing():
+    nothing = np.zeros((2, 0), np.float32)
+    assert math.reduce_max(nothing).tolist() == -np.inf
+    assert math.reduce_min(nothing, axis=1).tolist() == [np.inf, np.inf]
+    assert math.reduce_max(nothing, axis=0, keepdims=True).shape == (1, 0)
+    assert math.reduce_max(nothing).dtype == np.float32
+    assert math.reduce_max(np.zeros(0, np.int32)).tolist() == -(2**31)
+    assert math.reduce_min(np.zeros(0, np.int32)).tolist() == 2**31 - 1
+    with fg.GradientTape() as tape:
+        x = fg.Tensor(nothing)
+        tape.watch(x)
+        y = math.reduce_max(x)
+    assert tape.gradient(y, x).shape == (2, 0)
 
 
 def test_casts():
@@ -962,6 +1002,7 @@ def test_static_shapes_of_what_depends_on_values():
         (lambda: arrays.gather(X, [3], axis=1), r"indices holds 3, which is not in \[0, 3\)"),
         (lambda: arrays.gather_nd(X, [[0, 3]]), r"indices holds 3, which is not in \[0, 3\)"),
         (lambda: nn.embedding_lookup(X, [5]), r"ids holds 5, which is not in \[0, 2\)"),
+        (lambda: math.scatter_nd([[2]], V[None], [2, 3]), r"indices holds 2, which is not in \[0, 2\)"),
         (lambda: math.unsorted_segment_sum(X, [0, 4], 2), r"segment_ids holds 4, which is not in \[0, 2\)"),
         (lambda: nn.sparse_softmax_cross_entropy_with_logits(labels=[0, 3], logits=S), r"labels holds 3"),
         (lambda: nn.in_top_k(S, [0, -1], 1), r"targets holds -1"),
@@ -982,6 +1023,7 @@ def test_values_that_do_not_fit(call, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: math.scatter_nd([[1]], V, [2, 3]), r"updates must have the shape \(1, 3\), and they have \(3,\)"),
         (lambda: arrays.split(X, 2, 1), r"axis 1 of the shape \(2, 3\) cannot be split into 2 equal parts"),
         (lambda: arrays.split(X, [2, 2], 1), r"the sizes \[2, 2\] do not add up to 3"),
         (lambda: math.add_n([X, V]), r"must have one shape, and there are \(2, 3\) and \(3,\)"),
@@ -1444,8 +1486,37 @@ def test_pooling_of_integers_and_ties():
     assert nn.max_pool(x, 2, 2, "SAME").numpy().ravel().tolist() == [5, 7, 13, 15]
     assert nn.max_pool(-x, 3, 2, "SAME").numpy().ravel().tolist() == [0, -2, -8, -10]
     assert gradient_of(lambda x: nn.max_pool(x, 2, 2, "VALID"), np.ones((1, 2, 2, 1))) == [
-        [[[0.25], [0.25]], [[0.25], [0.25]]]
+        [[[1.0], [0.0]], [[0.0], [0.0]]]
     ]
+    rows = np.array([[1.0, 3.0, 3.0], [3.0, 2.0, 3.0]]).reshape(1, 2, 3, 1)
+    found = gradient_of(lambda x: nn.max_pool(x, 2, 1, "VALID"), rows)
+    assert np.ravel(found).tolist() == [0, 2, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("function", [linalg.cholesky, linalg.logdet])
+def test_gradients_of_symmetric_matrices_are_symmetric(function):
+    """TensorFlow's formula, from the gradient of the factor."""
+    lower = np.tril(P) + np.triu(M, 1)  # the upper triangle is not read
+    factor = np.linalg.cholesky(P)
+    weights = np.tril(S[:1] + V[:, None]) if function is linalg.cholesky else 2 * np.diag(1 / np.diag(factor))
+    inverse = np.linalg.inv(factor)
+    middle = np.tril(factor.T @ weights)
+    middle[np.diag_indices(3)] *= 0.5
+    expected = inverse.T @ middle @ inverse
+    found = gradient_of(lambda x: function(x) * (weights if function is linalg.cholesky else 1.0), lower)
+    np.testing.assert_allclose(found, (expected + expected.T) / 2, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(function(lower).numpy(), function(P).numpy())
+
+
+def test_only_one_triangle_of_a_factor_has_a_gradient():
+    factor = np.linalg.cholesky(P)
+    with fg.GradientTape() as tape:
+        x = fg.Tensor(factor)
+        tape.watch(x)
+        y = linalg.cholesky_solve(x, M)
+    gradient = tape.gradient(y, x).numpy()
+    assert np.all(np.triu(gradient, 1) == 0)
+    assert np.all(np.tril(gradient) == gradient)
 
 
 def test_convolution_of_a_whole_image():

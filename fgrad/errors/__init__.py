@@ -1152,7 +1152,7 @@ class SymbolicArrayError(FgradError, NotImplementedError):
 
 
 class FetchError(FgradError, TypeError, ValueError):
-    """A session was asked for, or fed, something that is not an element of its graph.
+    """A session was asked for, or fed, something that is not an element of its graph, or an operation mixes graphs.
 
         >>> import fgrad.compat.tensorflow1 as tf
         >>> tf.Session().run(3.0)

@@ -6,6 +6,7 @@ Read in this order:
     convert.py     from Python values to tensors, by TensorFlow's defaults
     graph.py       Graph, its nodes, and `operation`, which makes a function deferrable
     state.py       variables of a graph, which live in sessions, and assignments to them
+    branches.py     what runs only where a condition holds
     session.py     Session: evaluates each node once per run, under a tape where derivatives are asked for
     symbolic.py    gradients as nodes
 

@@ -112,11 +112,14 @@ class Graph:
         self.nodes: dict[str, Node] = {}
         self.variables: list[Any] = []
         self.variable_scopes: list[Any] = []
+        self.opened_scopes: set[str] = set()
+        self.optimizers: list[Any] = []
         self.named_variables: dict[str, Any] = {}
         self.collections: dict[str, list[Any]] = {}
         self.seed: int | None = None
         self.name_scope = ""
         self.controls: tuple[Node, ...] = ()
+        self.guards: tuple[Guard, ...] = ()
         self._taken: set[str] = set()
 
     def as_default(self) -> contextlib.AbstractContextManager[Graph]:
@@ -145,13 +148,26 @@ class Graph:
 
     @contextlib.contextmanager
     def control_dependencies(self, nodes: Sequence[Any] | None) -> Iterator[None]:
-        """Return a context in which new nodes wait for others; None waits for nothing."""
-        previous = self.controls
-        self.controls = () if nodes is None else (*previous, *(self.node(each) for each in nodes))
+        """Return a context in which new nodes wait for others; None waits for nothing, and is in no branch."""
+        previous = self.controls, self.guards
+        if nodes is None:
+            self.controls, self.guards = (), ()
+        else:
+            self.controls = (*self.controls, *(self.node(each) for each in nodes))
         try:
             yield
         finally:
-            self.controls = previous
+            self.controls, self.guards = previous
+
+    @contextlib.contextmanager
+    def guarded(self, pred: Node, truth: bool) -> Iterator[None]:
+        """Return a context in which new nodes are run only where a condition has a value."""
+        previous = self.controls, self.guards
+        self.controls, self.guards = (*self.controls, pred), (*self.guards, (pred, truth))
+        try:
+            yield
+        finally:
+            self.controls, self.guards = previous
 
     def node(self, fetch: Any) -> Node:
         """Return the node that a tensor, a variable, an operation or a name stands for.
@@ -273,6 +289,9 @@ class Symbol:
         )
 
 
+Guard = tuple["Node", bool]
+
+
 class Node:
     """A deferred call: what it is called, what it waits for, and how it is computed in a run.
 
@@ -280,14 +299,23 @@ class Node:
         number: the order of creation; inputs have smaller numbers.
         inputs: the nodes whose values it takes.
         controls: the nodes that must have run before.
+        guards: conditions, with the values that they must have for the node to be run.
         differentiable: whether derivatives pass from its value to its inputs.
     """
 
+    graph: Graph
+    _name: str
     differentiable = True
 
     def __init__(self, graph: Graph, name: str, inputs: Sequence[Node], controls: Sequence[Node] = ()) -> None:
+        for each in inputs:
+            if each.graph is not graph:
+                raise errors.FetchError(
+                    f"{each.name!r} must be from the same graph as the other inputs of {name!r}: a graph is a world "
+                    "of its own.\nMake both in one `with tf.Graph().as_default():` block, or feed the value."
+                )
         self.graph, self._name = graph, graph.unique_name(name)
-        self.inputs, self.controls = list(inputs), [*graph.controls, *controls]
+        self.inputs, self.controls, self.guards = list(inputs), [*graph.controls, *controls], graph.guards
         self.number = len(graph.nodes)
         self.line = errors.users_line()
         graph.nodes[self._name] = self
@@ -295,6 +323,14 @@ class Node:
     def compute(self, run: Any) -> Any:
         """Return the value, from those of the inputs in `run.values`."""
         raise NotImplementedError(type(self).__name__)
+
+    def is_skipped(self, run: Any) -> bool:
+        """Return whether a run passes over this node, because a branch is not taken."""
+        return not run.skipped.isdisjoint(self.inputs) or self._is_held_back(run)
+
+    def _is_held_back(self, run: Any) -> bool:
+        waits = not run.skipped.isdisjoint(self.controls)  # among them are the conditions of the guards
+        return waits or any(bool(run.values[pred]) is not truth for pred, truth in self.guards)
 
     @property
     def name(self) -> str:
@@ -377,7 +413,8 @@ def effect_of(tensor: GraphTensor, name: str) -> Operation:
     """Return an operation that computes a tensor and gives None; it bears the tensor's name."""
     effect: Operation | None = tensor.__dict__.get("_effect_node")
     if effect is None:
-        effect = Operation(tensor._name + "_op", lambda run: None, [tensor], tensor.graph)
+        with tensor.graph.control_dependencies(None):
+            effect = Operation(tensor._name + "_op", lambda run: None, [tensor], tensor.graph)
         effect._name = name
         tensor.__dict__["_effect_node"] = effect
     return effect

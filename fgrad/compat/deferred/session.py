@@ -75,7 +75,11 @@ class Session:
         nodes = [self.graph.node(leaf) for leaf in leaves]
         feeds = {self.graph.node(key): value for key, value in (feed_dict or {}).items()}
         feeds = {node: _fed(node, value) for node, value in feeds.items()}
-        values = Run(self, self._plan(nodes, feeds), feeds).evaluate()
+        run = Run(self, self._plan(nodes, feeds), feeds)
+        values = run.evaluate()
+        for node in run.skipped.intersection(nodes):
+            if isinstance(node, GraphTensor):
+                raise errors.InvalidArgumentError(f"{node.name!r} has no value: it is in a branch that was not taken.")
         return unflatten(treedef, [_plain(values[node]) for node in nodes])
 
     def _plan(self, nodes: list[Node], feeds: Iterable[Node]) -> Plan:
@@ -170,6 +174,7 @@ class Plan:
         self.sources = {source for each in derivatives for source in (*each.sources, *each.stops)}
         self.recorded = {each for each in derivatives if any(each in other.between for other in derivatives)}
         self.has_derivatives = bool(derivatives)
+        self.has_branches = any(node.guards for node in self.order)
 
 
 def _needed(fetches: Iterable[Node], feeds: Iterable[Node]) -> set[Node]:
@@ -192,12 +197,14 @@ class Run:
     Attributes:
         session: whose variables are read and assigned.
         values: of the nodes that have been evaluated.
+        skipped: the nodes of branches that are not taken, and what depends on them; their value is None.
         tape: on which derivatives are taken.
     """
 
     def __init__(self, session: Session, plan: Plan, feeds: dict[Node, Tensor]) -> None:
         self.session, self._plan, self._feeds = session, plan, feeds
         self.values: dict[Node, Any] = {}
+        self.skipped: set[Node] = set()
         self.tape = GradientTape(persistent=True, watch_accessed_variables=False)
 
     def evaluate(self) -> dict[Node, Any]:
@@ -208,7 +215,11 @@ class Run:
                 block.enter_context(self.tape)
                 self.tape.watch([held for held in map(self._held, self._plan.sources) if held is not None])
             for node in self._plan.order:
-                self.values[node] = self._value(node)
+                if self._plan.has_branches and node not in self._feeds and node.is_skipped(self):
+                    self.skipped.add(node)
+                    self.values[node] = None
+                else:
+                    self.values[node] = self._value(node)
         return self.values
 
     def _value(self, node: Node) -> Any:
@@ -242,6 +253,13 @@ class Run:
         if isinstance(source, GraphVariable) and self.session.has(source) and source.dtype.kind in "fc":
             return self.session.variable(source)
         return None
+
+    def create(self, variable: GraphVariable, value: Any) -> Variable:
+        """Give a variable its first value in the session, or make it begin again."""
+        held = self.session.create(variable, value)
+        if variable in self._plan.sources and variable.dtype.kind in "fc":
+            self.tape.watch(held)
+        return held
 
     def source(self, source: Any) -> Any:
         """Return a source of derivatives as the tape knows it."""

@@ -8,6 +8,7 @@ A graph variable has no value. A session keeps an `fgrad.Variable` for it, which
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from fgrad.compat.deferred.graph import (
     default_graph,
     default_session,
     effect_of,
+    holds_symbol,
     operation,
 )
 
@@ -92,7 +94,7 @@ class GraphVariable(Symbol):
                 f"variable {self.name!r} has dtype {self.dtype}, and its initial value has dtype {value.dtype}; "
                 "use tf.cast."
             )
-        run.session.create(self, value.astype(self.dtype))
+        run.create(self, value.astype(self.dtype))
 
     @property
     def name(self) -> str:
@@ -144,6 +146,26 @@ class GraphVariable(Symbol):
         """Return a tensor whose evaluation subtracts from the value; its value is the new one."""
         return Assignment(self, "AssignSub", name, lambda old, new: old - new, delta)
 
+    def __getitem__(self, key: Any) -> Any:
+        part = super().__getitem__(key)
+        part.assign = functools.partial(self._assign_at, key)
+        return part
+
+    def _assign_at(self, key: Any, value: Any, name: str | None = None) -> Assignment:
+        """Return a tensor whose evaluation replaces a part; its value is that of the whole variable."""
+        if holds_symbol(key if isinstance(key, tuple) else (key,)):
+            raise errors.SymbolicTensorError(
+                f"a part of {self.name!r} is assigned at {key!r}, which has no value before a session runs it.\n"
+                "Use tf.where, or tf.scatter_nd_add, which take tensors as indices."
+            )
+
+        def combine(old: Any, new: Any) -> Any:
+            changed = np.array(old)
+            changed[key] = new
+            return changed
+
+        return Assignment(self, name or "strided_slice_assign", name, combine, value)
+
     def __repr__(self) -> str:
         return f"<Variable {self.name!r} shape={self.shape} dtype={self.dtype}>"
 
@@ -151,9 +173,9 @@ class GraphVariable(Symbol):
 class Read(GraphTensor):
     """The value of a variable at one point of a run."""
 
-    def __init__(self, variable: GraphVariable, name: str) -> None:
+    def __init__(self, variable: GraphVariable, name: str, inputs: Sequence[Node] = ()) -> None:
         self.variable = variable
-        super().__init__(variable.graph, name, ())
+        super().__init__(variable.graph, name, inputs)
 
     def compute(self, run: Any) -> Any:
         return run.session.variable(self.variable).value()
@@ -179,8 +201,13 @@ class Initialized(GraphTensor):
         return self.variable._read.facts()
 
 
-class Assignment(GraphTensor):
-    """An assignment to a variable, which happens when it is evaluated; its value is the new one."""
+class Assignment(Read):
+    """An assignment to a variable, which happens when it is evaluated; its value is the new one.
+
+    It counts as a read: derivatives go to the variable, and not to what was assigned, as with a tape.
+    """
+
+    differentiable = False
 
     def __init__(
         self,
@@ -190,20 +217,16 @@ class Assignment(GraphTensor):
         combine: Callable[[Any, Any], Any] | None,
         value: Any,
     ) -> None:
-        self.variable, self._combine = variable, combine
+        self._combine = combine
         # A plain value is taken in the variable's dtype.
-        value = as_symbol(value, variable.dtype, variable.graph)
-        super().__init__(variable.graph, name or kind, [value])
+        super().__init__(variable, name or kind, [as_symbol(value, variable.dtype, variable.graph)])
 
     def compute(self, run: Any) -> Any:
         new = run.values[self.inputs[0]].numpy()
         if self._combine is None and not run.session.has(self.variable):
-            return run.session.create(self.variable, new.astype(self.variable.dtype)).value()
+            return run.create(self.variable, new.astype(self.variable.dtype)).value()
         held = run.session.variable(self.variable)
         return held.assign(new if self._combine is None else self._combine(held.numpy(), new)).value()
-
-    def _infer(self) -> tuple[Any, Any]:
-        return self.variable._read.facts()
 
 
 # Graphs share these with eager mode

@@ -35,6 +35,7 @@ from fgrad.compat.tensorflow import contrib as contrib
 from fgrad.compat.tensorflow import dtypes as dtypes
 from fgrad.compat.tensorflow import errors as errors
 from fgrad.compat.tensorflow import initializers as initializers
+from fgrad.compat.tensorflow import layers as layers
 from fgrad.compat.tensorflow import linalg as linalg
 from fgrad.compat.tensorflow import math as math
 from fgrad.compat.tensorflow import nn as nn
@@ -228,6 +229,7 @@ from fgrad.compat.tensorflow.math import rint as rint
 from fgrad.compat.tensorflow.math import round as round
 from fgrad.compat.tensorflow.math import rsqrt as rsqrt
 from fgrad.compat.tensorflow.math import scalar_mul as scalar_mul
+from fgrad.compat.tensorflow.math import scatter_nd as scatter_nd
 from fgrad.compat.tensorflow.math import segment_sum as segment_sum
 from fgrad.compat.tensorflow.math import sigmoid as sigmoid
 from fgrad.compat.tensorflow.math import sign as sign
@@ -239,6 +241,7 @@ from fgrad.compat.tensorflow.math import squared_difference as squared_differenc
 from fgrad.compat.tensorflow.math import subtract as subtract
 from fgrad.compat.tensorflow.math import tan as tan
 from fgrad.compat.tensorflow.math import tanh as tanh
+from fgrad.compat.tensorflow.math import tensor_scatter_nd_add as tensor_scatter_nd_add
 from fgrad.compat.tensorflow.math import tensordot as tensordot
 from fgrad.compat.tensorflow.math import truediv as truediv
 from fgrad.compat.tensorflow.math import unsorted_segment_sum as unsorted_segment_sum
@@ -264,6 +267,7 @@ from fgrad.compat.tensorflow.variables import get_variable as get_variable
 from fgrad.compat.tensorflow.variables import get_variable_scope as get_variable_scope
 from fgrad.compat.tensorflow.variables import global_variables as global_variables
 from fgrad.compat.tensorflow.variables import name_scope as name_scope
+from fgrad.compat.tensorflow.variables import scatter_nd_add as scatter_nd_add
 from fgrad.compat.tensorflow.variables import trainable_variables as trainable_variables
 from fgrad.compat.tensorflow.variables import variable_scope as variable_scope
 

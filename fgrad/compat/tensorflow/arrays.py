@@ -180,10 +180,10 @@ def _common_dtype(arrays: Sequence[Any]) -> Any:
     return np.result_type(*(floats or [array.dtype for array in arrays]))
 
 
-@operation("LinSpace", differentiable=False)
+@operation("LinSpace")
 def linspace(start: Any, stop: Any, num: Any, axis: int = 0) -> Any:
     """Return `num` numbers from `start` to `stop`, both included, at equal distances."""
-    first, last = (plain(each) for each in operands(start, stop))
+    first, last = operands(start, stop)
     dtype = _common_dtype([first, last])
     return boxed(np.linspace(first, last, int(num), axis=axis, dtype=dtype if dtype.kind == "f" else None))
 
@@ -488,17 +488,56 @@ def slice(input_: Any, begin: Any, size: Any) -> Any:
     return x[tuple(builtins.slice(start, stop) for start, stop in zip(starts, stops, strict=True))]
 
 
-def strided_slice(input_: Any, begin: Any, end: Any, strides: Any = None, name: str | None = None) -> Any:
-    """Return `input_[begin[0]:end[0]:strides[0], begin[1]:end[1]:strides[1], ...]`."""
-    found = _strided(input_, begin, end, strides, name=name)
-    return found if is_known(input_) else with_sizes_known_of(input_, found, builtins.range(len(input_.shape)))
+def strided_slice(
+    input_: Any,
+    begin: Any,
+    end: Any,
+    strides: Any = None,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+    var: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Return `input_[begin[0]:end[0]:strides[0], begin[1]:end[1]:strides[1], ...]`.
+
+    Args:
+        input_: a tensor.
+        begin, end, strides: integers, as many as the key has parts.
+        begin_mask, end_mask: the bits of parts whose begin and end are left out.
+        ellipsis_mask, new_axis_mask: the bits of parts that are `...` and `tf.newaxis`.
+        shrink_axis_mask: the bits of parts that are `begin` alone, so that the axis is not in the result.
+        var: without effect.
+        name: of the node.
+    """
+    masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
+    found = _strided(input_, begin, end, strides, masks, name=name)
+    if is_known(input_):
+        return found
+    keeps_axes = not any(masks[2:])
+    places = builtins.range(len(input_.shape))
+    return with_sizes_known_of(input_, found, places) if keeps_axes else with_unknown_size(found, None)
 
 
 @operation("StridedSlice")
-def _strided(input_: Any, begin: Any, end: Any, strides: Any) -> Any:
+def _strided(input_: Any, begin: Any, end: Any, strides: Any, masks: Sequence[int]) -> Any:
     starts, stops = sizes(begin), sizes(end)
     steps = (1,) * len(starts) if strides is None else sizes(strides)
-    return convert(input_)[tuple(builtins.slice(*each) for each in zip(starts, stops, steps, strict=True))]
+    parts = enumerate(zip(starts, stops, steps, strict=True))
+    return convert(input_)[tuple(_part_of_key(*part, [mask >> bit & 1 for mask in masks]) for bit, part in parts)]
+
+
+def _part_of_key(start: int, stop: int, step: int, flags: Sequence[int]) -> Any:
+    is_from_begin, is_to_end, is_ellipsis, is_new, is_index = flags
+    if is_ellipsis:
+        return Ellipsis
+    if is_new:
+        return None
+    if is_index:
+        return start
+    return builtins.slice(None if is_from_begin else start, None if is_to_end else stop, step)
 
 
 @operation("GatherV2")
@@ -510,33 +549,47 @@ def gather(params: Any, indices: Any, validate_indices: Any = None, axis: Any = 
         indices: integers of any shape, which stands in place of the axis in the result.
         validate_indices: without effect: indices are always checked.
         axis: by default the first one after the batch.
+        batch_dims: how many leading axes `params` and `indices` share; if negative, all but as many of `indices`.
+
+    Raises:
+        InvalidArgumentError: a ValueError; an index is negative or too large.
+    """
+    x, places = convert(params), convert(indices)
+    batch_dims += places.ndim if batch_dims < 0 else 0
+    axis = batch_dims if axis is None else axes(axis) % x.ndim
+    check_within(places, x.shape[axis])
+    if not batch_dims:
+        return np.take(x, places, axis)
+    moved = np.moveaxis(x, axis, batch_dims)
+    found = moved[(*_own_places(x, batch_dims, places.ndim), places)]
+    count = places.ndim - batch_dims
+    return np.moveaxis(found, builtins.range(batch_dims, batch_dims + count), builtins.range(axis, axis + count))
+
+
+def _own_places(x: Any, batch_dims: int, ndim: int) -> list[Any]:
+    """Return indices with `ndim` axes that pick, along axes of a batch, what belongs to each element."""
+    return [
+        np.arange(size).reshape((size,) + (1,) * (ndim - place - 1)) for place, size in enumerate(x.shape[:batch_dims])
+    ]
+
+
+@operation("GatherNd")
+def gather_nd(params: Any, indices: Any, batch_dims: int = 0) -> Any:
+    """Return the elements at indices.
+
+    Args:
+        params: a tensor.
+        indices: each index is a row along the last axis.
         batch_dims: how many leading axes `params` and `indices` share.
 
     Raises:
         InvalidArgumentError: a ValueError; an index is negative or too large.
     """
     x, places = convert(params), convert(indices)
-    axis = batch_dims if axis is None else axes(axis) % x.ndim
-    check_within(places, x.shape[axis])
-    if not batch_dims:
-        return np.take(x, places, axis)
-    moved = np.moveaxis(x, axis, batch_dims)
-    own = [
-        np.arange(size).reshape((size,) + (1,) * (places.ndim - place - 1))
-        for place, size in enumerate(x.shape[:batch_dims])
-    ]
-    found = moved[(*own, places)]
-    count = places.ndim - batch_dims
-    return np.moveaxis(found, builtins.range(batch_dims, batch_dims + count), builtins.range(axis, axis + count))
-
-
-@operation("GatherNd")
-def gather_nd(params: Any, indices: Any) -> Any:
-    """Return the elements at indices, each of which is a row along the last axis of `indices`."""
-    x, places = convert(params), convert(indices)
-    for axis in builtins.range(places.shape[-1]):
-        check_within(places[..., axis], x.shape[axis])
-    return x[tuple(places[..., axis] for axis in builtins.range(places.shape[-1]))]
+    parts = [places[..., axis] for axis in builtins.range(places.shape[-1])]
+    for axis, part in enumerate(parts, batch_dims):
+        check_within(part, x.shape[axis])
+    return x[(*_own_places(x, batch_dims, places.ndim - 1), *parts)]
 
 
 def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str | None = None) -> Any:

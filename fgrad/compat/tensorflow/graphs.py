@@ -12,6 +12,7 @@ from typing import Any
 import fgrad
 from fgrad import errors
 from fgrad.compat.deferred import mode
+from fgrad.compat.deferred.branches import branches
 from fgrad.compat.deferred.convert import convert
 from fgrad.compat.deferred.graph import (
     Graph,
@@ -21,7 +22,6 @@ from fgrad.compat.deferred.graph import (
     Symbol,
     TensorShape,
     default_graph,
-    operation,
 )
 from fgrad.compat.deferred.state import as_symbol
 from fgrad.core.tree import tree_map
@@ -137,22 +137,20 @@ def _tensor(x: Any) -> Any:
 def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None = None) -> Any:
     """Return the result of one of two functions.
 
-    Eagerly only that one is called. In a graph the nodes of both are computed, but the derivatives are
-    those of the one that is chosen.
+    Eagerly only that one is called. In a graph both are called at once, and of the nodes that they make a
+    run computes those of the one that is chosen; what was made before is computed in any case.
 
     Args:
         pred: the truth value that chooses.
-        true_fn, false_fn: functions without arguments that return a tensor.
+        true_fn, false_fn: functions without arguments that return a tensor, an operation, or a container of them.
         name: of the node.
+
+    Raises:
+        StructureError: a TypeError; in a graph, the functions do not return containers of one structure.
     """
     if isinstance(pred, Symbol) or mode.is_deferring():
-        return _chosen(pred, true_fn(), false_fn(), name=name)
+        return branches(pred, true_fn, false_fn, name)
     return true_fn() if pred else false_fn()
-
-
-@operation("cond")
-def _chosen(pred: Any, one: Any, other: Any) -> Any:
-    return one if pred else other
 
 
 class Tensor(abc.ABC):  # noqa: B024

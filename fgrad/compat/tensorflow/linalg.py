@@ -28,6 +28,7 @@ from fgrad.compat.tensorflow.arguments import (
 )
 from fgrad.compat.tensorflow.arrays import diag as _tensor_diag
 from fgrad.compat.tensorflow.arrays import eye as eye
+from fgrad.compat.tensorflow.arrays import pad
 from fgrad.compat.tensorflow.arrays import transpose as transpose
 from fgrad.compat.tensorflow.formulas import euclidean_norm
 from fgrad.compat.tensorflow.math import einsum as einsum
@@ -37,6 +38,7 @@ from fgrad.compat.tensorflow.math import matmul as matmul
 from fgrad.compat.tensorflow.math import tensordot as tensordot
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.tensor import boxed
+from fgrad.transforms.reverse import stop_gradient
 
 # Products
 
@@ -88,20 +90,30 @@ tensor_diag = _tensor_diag
 
 
 @operation("MatrixDiag")
-def diag(diagonal: Any) -> Any:
-    """Return matrices with the last axis of a tensor on their diagonals."""
-    return on_diagonal(convert(diagonal))
+def diag(diagonal: Any, k: int = 0, padding_value: Any = 0) -> Any:
+    """Return matrices with the last axis of a tensor on a diagonal.
+
+    Args:
+        diagonal: the elements of the diagonals.
+        k: which diagonal it is: 0 the main one, those above it are positive.
+        padding_value: the value of all other elements.
+    """
+    x = convert(diagonal)
+    size = x.shape[-1]
+    matrices = pad(on_diagonal(x), [(0, 0)] * (x.ndim - 1) + [(max(-k, 0), max(k, 0)), (max(k, 0), max(-k, 0))])
+    return np.where(np.eye(size + abs(k), k=k, dtype=np.bool_), matrices, convert(padding_value, hint=x.dtype))
 
 
 @operation("MatrixDiagPart")
-def diag_part(input: Any) -> Any:
-    """Return the diagonals of matrices."""
-    return _diagonal(convert(input))
+def diag_part(input: Any, k: int = 0) -> Any:
+    """Return the diagonals of matrices: the main ones, or those `k` above them."""
+    return _diagonal(convert(input), k)
 
 
-def _diagonal(x: Any) -> Any:
-    places = np.arange(min(x.shape[-2:]))
-    return x[..., places, places]
+def _diagonal(x: Any, k: int = 0) -> Any:
+    below, above = max(-k, 0), max(k, 0)
+    places = np.arange(min(x.shape[-2] - below, x.shape[-1] - above))
+    return x[..., places + below, places + above]
 
 
 @operation("MatrixSetDiag")
@@ -239,8 +251,16 @@ def _triangle(x: Any, lower: bool) -> Any:
 @with_facts_by(_matrix_like)
 @operation()
 def cholesky(input: Any) -> Any:
-    """Return the lower triangular `L` with `L @ L.T` equal to a positive definite matrix."""
-    return boxed(np.linalg.cholesky(convert(input)))
+    """Return the lower triangular `L` with `L @ L.T` equal to a positive definite matrix.
+
+    Only the lower triangle is read; the derivative is symmetric, as if both were.
+    """
+    return _factor(convert(input))
+
+
+def _factor(x: Any) -> Any:
+    mean = (x + turned(x, False, True)) / 2
+    return boxed(np.linalg.cholesky(stop_gradient(x) + (mean - stop_gradient(mean))))
 
 
 @with_facts_by(_solution_like)
@@ -319,7 +339,7 @@ def slogdet(input: Any, name: str | None = None) -> tuple[Any, ...]:
 @operation("logdet")
 def logdet(matrix: Any) -> Any:
     """Return the logarithms of the determinants of positive definite matrices."""
-    return 2 * np.sum(np.log(np.real(_diagonal(boxed(np.linalg.cholesky(convert(matrix)))))), axis=-1)
+    return 2 * np.sum(np.log(np.real(_diagonal(_factor(convert(matrix))))), axis=-1)
 
 
 def eigh(tensor: Any, name: str | None = None) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ such as `round` and comparisons, has none here: it is None.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +32,7 @@ from fgrad.compat.tensorflow.arguments import (
     operands,
     order,
     plain,
+    sizes,
     turned,
 )
 from fgrad.compat.tensorflow.formulas import (
@@ -280,6 +281,25 @@ def _mean(x: Any, axis: Any, keepdims: Any) -> Any:
     return mean.astype(x.dtype) if x.dtype.kind in "iu" else mean
 
 
+def _extreme(reduction: Any, of_nothing: Callable[[Any], Any]) -> Any:
+    """Of no elements at all, NumPy has no largest one, and TensorFlow the lowest number."""
+
+    def reduce(x: Any, axis: Any, keepdims: bool) -> Any:
+        if x.size:
+            return reduction(x, axis=axis, keepdims=keepdims)
+        return np.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype) + of_nothing(x.dtype)
+
+    return reduce
+
+
+def _lowest(dtype: Any) -> Any:
+    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+
+
+def _highest(dtype: Any) -> Any:
+    return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+
+
 def _keyword(reduction: Any) -> Any:
     return lambda x, axis, keepdims: reduction(x, axis=axis, keepdims=keepdims)
 
@@ -288,8 +308,8 @@ def _keyword(reduction: Any) -> Any:
 reduce_sum            = _reduction("reduce_sum",            _keeping_dtype(np.sum),  "Return the sum along axes, by default of all elements.", node="Sum")  # noqa: E501
 reduce_prod           = _reduction("reduce_prod",           _keeping_dtype(np.prod), "Return the product along axes, by default of all elements.", node="Prod")  # noqa: E501
 reduce_mean           = _reduction("reduce_mean",           _mean,                   "Return the mean along axes, by default of all elements; that of integers without its fraction.", node="Mean")  # noqa: E501
-reduce_max            = _reduction("reduce_max",            _keyword(np.max),        "Return the largest element along axes; equal ones share the derivative.", node="Max")  # noqa: E501
-reduce_min            = _reduction("reduce_min",            _keyword(np.min),        "Return the smallest element along axes; equal ones share the derivative.", node="Min")  # noqa: E501
+reduce_max            = _reduction("reduce_max",            _extreme(np.max, _lowest),  "Return the largest element along axes; equal ones share the derivative.", node="Max")  # noqa: E501
+reduce_min            = _reduction("reduce_min",            _extreme(np.min, _highest), "Return the smallest element along axes; equal ones share the derivative.", node="Min")  # noqa: E501
 reduce_logsumexp      = _reduction("reduce_logsumexp",      reductions.logsumexp,    "Return `log(sum(exp(x)))` along axes, without overflow.", node="Logsumexp")  # noqa: E501
 reduce_variance       = _reduction("reduce_variance",       _keyword(np.var),        "Return the mean squared deviation from the mean along axes.", node="Variance")  # noqa: E501
 reduce_std            = _reduction("reduce_std",            _keyword(np.std),        "Return the standard deviation along axes; its derivative is 0 where all elements are equal.", node="Std")  # noqa: E501
@@ -410,6 +430,41 @@ def _sum_by_number(rows: Any, ids: Any, count: int) -> Any:
     return apply(PRIMITIVES["scatter"], (rows, ids), {"template": (ARRAY,), "shape": (count, *rows.shape[1:])})
 
 
+@operation("ScatterNd")
+def scatter_nd(indices: Any, updates: Any, shape: Any) -> Any:
+    """Return a tensor that is 0 but for updates at indices; those at the same index are summed.
+
+    Args:
+        indices: each index is a row along the last axis.
+        updates: for each index an element, or a block if the index is shorter than the shape.
+        shape: of the result.
+
+    Raises:
+        InvalidArgumentError: a ValueError; an index is negative or too large.
+        ShapeError: a ValueError; the updates have another shape than indices and `shape` ask for.
+    """
+    return _scattered(plain(convert(indices)), convert(updates), sizes(shape))
+
+
+@operation("TensorScatterAdd")
+def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any) -> Any:
+    """Return a tensor with updates added at indices; see `scatter_nd`."""
+    x, updates = operands(tensor, updates)
+    return x + _scattered(plain(convert(indices)), updates, x.shape)
+
+
+def _scattered(places: Any, updates: Any, shape: tuple[int, ...]) -> Any:
+    depth = places.shape[-1]
+    wanted = (*places.shape[:-1], *shape[depth:])
+    if updates.shape != wanted:
+        raise errors.ShapeError(f"updates must have the shape {wanted}, and they have {updates.shape}.")
+    for axis in range(depth):
+        check_within(places[..., axis], shape[axis])
+    numbers = np.ravel_multi_index(tuple(np.moveaxis(places, -1, 0)), shape[:depth])
+    rows = np.reshape(updates, (numbers.size, *shape[depth:]))
+    return np.reshape(_sum_by_number(rows, np.ravel(numbers), int(np.prod(shape[:depth]))), shape)
+
+
 # Products
 
 
@@ -470,8 +525,13 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, dim: Any = No
 
 @operation("clip_by_value")
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
-    """Limit every element to an interval; where the lower bound is above the upper one, the lower one wins."""
-    return clipping.clip_by_value(*operands(t, clip_value_min, clip_value_max))
+    """Limit every element to an interval; where the lower bound is above the upper one, the lower one wins.
+
+    An element at a bound is inside: its derivative is 1.
+    """
+    t, low, high = operands(t, clip_value_min, clip_value_max)
+    t = np.where(t > high, high, t)
+    return np.where(t < low, low, t)
 
 
 @operation("clip_by_norm")

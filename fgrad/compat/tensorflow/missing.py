@@ -25,7 +25,6 @@ _INSTEAD = {
     "image": "use NumPy, SciPy (scipy.ndimage) or Pillow",
     "summary": "collect values in lists and plot them with matplotlib",
     "saved_model": "fg.save(path, {'w': w}) and fg.load(path)",
-    "Saver": "fg.save(path, {'w': w}) and fg.load(path), with session.run(w) for the variables of a graph",
     "Checkpoint": "fg.save(path, {'w': w}) and fg.load(path)",
     "distribute": "fgrad runs in one process",
     "string": "Python's own strings",

@@ -19,6 +19,7 @@ from fgrad import clipping, errors
 from fgrad.compat.deferred.graph import operation
 from fgrad.compat.tensorflow import arrays, random
 from fgrad.compat.tensorflow.arguments import (
+    along,
     check_within,
     chosen,
     convert,
@@ -43,6 +44,7 @@ from fgrad.compat.tensorflow.math import tanh as tanh
 from fgrad.compat.tensorflow.math import top_k as top_k
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.tensor import boxed
+from fgrad.transforms.reverse import stop_gradient
 
 # Activations
 
@@ -84,7 +86,7 @@ _SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772
 def selu(features: Any) -> Any:
     """Return `elu`, scaled such that mean 0 and variance 1 stay (https://arxiv.org/abs/1706.02515)."""
     x = convert(features)
-    return _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * _exponential_below(x))
+    return _SELU_SCALE * np.where(x >= 0, x, _SELU_ALPHA * _exponential_below(x))
 
 
 @operation()
@@ -356,7 +358,7 @@ def _places(format: str) -> tuple[int, int]:
 def max_pool(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", name: str | None = None
 ) -> Any:
-    """Return the largest element of each window of images; equal ones share the derivative.
+    """Return the largest element of each window of images; of equal ones, the first has the derivative.
 
     Args:
         input: images: batch, height, width, channels, or with the channels second for "NCHW".
@@ -378,7 +380,9 @@ def max_pool(
 def _largest_in_windows(input: Any, ksize: Any, strides: Any, padding: Any, format: str) -> Any:
     images = _channels_last(convert(input), format)
     windows = _windows(images, _pair(ksize, format), _pair(strides, format), padding, _lowest(images))
-    return _channels_back(np.max(np.stack(windows), axis=0), format)
+    stacked = np.stack(windows)
+    places = np.argmax(plain(stop_gradient(stacked)), axis=0, keepdims=True)
+    return _channels_back(along(stacked, places, 0)[0], format)
 
 
 def _lowest(x: Any) -> Any:

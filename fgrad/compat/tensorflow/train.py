@@ -26,6 +26,8 @@ from fgrad.compat.deferred.graph import (
 )
 from fgrad.compat.deferred.state import GraphVariable, as_symbol
 from fgrad.compat.deferred.symbolic import gradients
+from fgrad.compat.tensorflow.arrays import zeros_like
+from fgrad.compat.tensorflow.checkpoints import Saver as Saver
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.compat.tensorflow.variables import GraphKeys, Variable, trainable_variables
 from fgrad.core.primitive import BOXES
@@ -152,8 +154,11 @@ class Optimizer(optimizers.Optimizer):
             step = None if global_step is None else run.session.variable(global_step)
             native.apply_gradients(held, step)
 
+        graph = updates[0][1].graph
+        if self not in graph.optimizers:
+            graph.optimizers.append(self)
         inputs = [*(gradient for gradient, _ in updates), *(hyper.node for hyper in hypers)]
-        return Operation(name, update, inputs, updates[0][1].graph)
+        return Operation(name, update, inputs, graph)
 
     def minimize(  # type: ignore[override]
         self,
@@ -535,7 +540,8 @@ class ExponentialMovingAverage:
     Args:
         decay: how much of an average stays at every step.
         num_updates: the number of steps so far; with it early averages follow the variables faster.
-        zero_debias: begin at zero, and correct for it.
+        zero_debias: whether averages of tensors, which begin at zero, are corrected for it. Those of variables
+            begin with the variables.
         name: of the averages.
 
     Example:
@@ -555,32 +561,49 @@ class ExponentialMovingAverage:
         self._decay, self._num_updates, self.name = decay, num_updates, name
         # In a graph the decay may be a graph tensor, which fgrad's own averages do not take.
         eager = not holds_symbol((decay, num_updates))
-        self._eager = optimizers.ExponentialMovingAverage(decay, num_updates, zero_debias) if eager else None
+        self._eager = optimizers.ExponentialMovingAverage(decay, num_updates) if eager else None
         self._zero_debias = zero_debias
-        self._averages: dict[GraphVariable, GraphVariable] = {}
+        self._averages: dict[Symbol, GraphVariable] = {}
+        self._sums: dict[Symbol, tuple[GraphVariable, GraphVariable]] = {}
 
     def apply(self, var_list: Any = None) -> Any:
-        """Let the averages follow the variables: now, or in a graph when the operation that is returned runs."""
+        """Let the averages follow the variables: now, or in a graph when the operation that is returned runs.
+
+        Args:
+            var_list: variables, and in a graph also tensors, whose averages begin at zero; by default all
+                trainable variables.
+        """
         variables = _variables(var_list)
-        if self._eager is not None and not any(isinstance(variable, GraphVariable) for variable in variables):
+        if self._eager is not None and not holds_symbol(variables):
             return self._eager.apply(variables)
-        if self._zero_debias:
-            raise errors.ParameterError("zero_debias=True is there for eager variables, and not for those of a graph.")
         followed = [self._followed(variable) for variable in variables]
         return Operation(self.name, lambda run: None, followed, followed[0].graph)
 
-    def _followed(self, variable: GraphVariable) -> GraphTensor:
-        if variable not in self._averages:
-            with variable.graph.control_dependencies(None), variable.graph.scope(""):
-                self._averages[variable] = GraphVariable(
-                    variable.initialized_value(), trainable=False, name=f"{variable._name}/{self.name}"
-                )
-        average = self._averages[variable]
-        return average.assign(_follow(average, variable, self._decay, self._num_updates))  # type: ignore[no-any-return]
+    def _followed(self, value: Symbol) -> GraphTensor:
+        if value not in self._averages:
+            with value.graph.control_dependencies(None), value.graph.scope(""):
+                self._start(value)
+        average = self._averages[value]
+        if value not in self._sums:
+            return average.assign(_follow(average, value, self._decay, self._num_updates))  # type: ignore[no-any-return]
+        total, steps = self._sums[value]
+        total = total.assign(_follow(total, value, self._decay, self._num_updates))
+        corrected = _without_start(total, steps.assign_add(1.0), self._decay, self._num_updates)
+        return average.assign(corrected)  # type: ignore[no-any-return]
+
+    def _start(self, value: Any) -> None:
+        """Make the variables for the average of a variable or tensor."""
+        name = f"{value._name}/{self.name}"
+        is_variable = isinstance(value, GraphVariable)
+        start = value.initialized_value() if is_variable else _zeros(value)
+        self._averages[value] = GraphVariable(start, trainable=False, name=name)
+        if self._zero_debias and not is_variable:
+            total = GraphVariable(_zeros(value), trainable=False, name=f"{name}/biased")
+            self._sums[value] = total, GraphVariable(0.0, trainable=False, name=f"{name}/local_step")
 
     def average(self, var: Any) -> Any:
         """Return the average of a variable, or None if there is none."""
-        if self._eager is None or isinstance(var, GraphVariable):
+        if self._eager is None or isinstance(var, Symbol):
             return self._averages.get(var)
         return self._eager.average(var)
 
@@ -591,9 +614,22 @@ class ExponentialMovingAverage:
 
 @operation("Follow")
 def _follow(average: Any, value: Any, decay: Any, num_updates: Any) -> Any:
-    if num_updates is not None:
-        decay = np.minimum(decay, (1 + num_updates) / (10 + num_updates))
+    decay = _decay_after(decay, num_updates)
     return decay * average + (1 - decay) * value
+
+
+@operation("ZeroDebias")
+def _without_start(total: Any, steps: Any, decay: Any, num_updates: Any) -> Any:
+    return total / (1 - _decay_after(decay, num_updates) ** steps).astype(total.dtype)
+
+
+def _decay_after(decay: Any, num_updates: Any) -> Any:
+    return decay if num_updates is None else np.minimum(decay, (1 + num_updates) / (10 + num_updates))
+
+
+def _zeros(value: GraphTensor) -> Any:
+    """Return zeros like a tensor, without a need for its value where the shape is known."""
+    return np.zeros(value.shape, value.dtype) if value.shape.is_fully_defined() else zeros_like(value)
 
 
 __getattr__ = missing(__name__)

@@ -13,9 +13,11 @@ import numpy as np
 from fgrad import errors
 from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import as_dtype, convert
-from fgrad.compat.deferred.graph import default_graph
+from fgrad.compat.deferred.graph import TensorShape, default_graph
 from fgrad.compat.deferred.state import GraphVariable
+from fgrad.compat.tensorflow.arrays import convert_to_tensor
 from fgrad.compat.tensorflow.initializers import GlorotUniform, Zeros
+from fgrad.compat.tensorflow.math import scatter_nd
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor
 from fgrad.core.variable import Variable as NativeVariable
@@ -176,27 +178,46 @@ def variable_scope(
 
     Args:
         name_or_scope: the prefix, or a scope to open again.
-        default_name: the prefix, made unique, where the first is None.
+        default_name: the prefix where the first is None, made unique among the scopes in the open one.
         values: without effect.
         initializer: for variables that name none.
         reuse: True to return variables that exist, `AUTO_REUSE` to make those that do not.
         options: TensorFlow's options on devices, without effect.
+
+    Raises:
+        VariableScopeError: a ValueError; there is no name.
     """
     graph, outer = default_graph(), get_variable_scope()
+    path: str
+    name: Any
+    if name_or_scope is None and default_name is None:
+        raise errors.VariableScopeError("If default_name is None then name_or_scope is required.")
     if isinstance(name_or_scope, VariableScope):
-        path = name_or_scope.name
+        path, name = name_or_scope.name, name_or_scope.name.rsplit("/", 1)[-1]
     else:
-        name = name_or_scope if name_or_scope is not None else graph.unique_name(default_name or "scope")
+        name = default_name if name_or_scope is None else name_or_scope
         path = f"{outer.name}/{name}" if outer.name else name
+        path = _unopened(path, graph.opened_scopes) if name_or_scope is None else path
+    graph.opened_scopes.add(path)
     scope = VariableScope(path, outer.reuse if reuse is None else reuse, initializer)
     if initializer is None:
         scope.initializer = outer.initializer
     graph.variable_scopes.append(scope)
     try:
-        with graph.scope(path.rsplit("/", 1)[-1]):
+        with graph.scope(name):
             yield scope
     finally:
         graph.variable_scopes.pop()
+        # Who opens the scope again, to share its variables, finds the same names in it.
+        graph.opened_scopes -= {each for each in graph.opened_scopes if each.startswith(path + "/")}
+
+
+def _unopened(path: str, opened: set[str]) -> str:
+    unique, count = path, 0
+    while unique in opened:
+        count += 1
+        unique = f"{path}_{count}"
+    return unique
 
 
 def name_scope(name: str | None, default_name: str | None = None, values: Any = None) -> Any:
@@ -230,7 +251,7 @@ def get_variable(
         options: TensorFlow's options on devices, collections and locking, without effect.
 
     Raises:
-        VariableScopeError: a ValueError; it exists and may not, or does not exist and should.
+        VariableScopeError: a ValueError; it exists and may not, or with another shape, or does not exist and should.
     """
     scope, graph = get_variable_scope(), default_graph()
     full = f"{scope.name}/{name}" if scope.name else name
@@ -241,6 +262,7 @@ def get_variable(
                 f"Variable {full} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE "
                 f"in variable_scope? It was made as {held!r}."
             )
+        _check_shared(full, held, shape)
         return held
     if scope.reuse is True and mode.is_deferring():
         raise errors.VariableScopeError(
@@ -251,6 +273,21 @@ def get_variable(
     return _new_variable(full, shape, as_dtype(dtype), initializer, trainable, options)
 
 
+def _check_shared(name: str, held: GraphVariable, shape: Any) -> None:
+    if shape is None or not held.shape.is_fully_defined():
+        return
+    wanted = TensorShape(_sizes(shape))
+    if not wanted.admits(tuple(held.shape)):
+        raise errors.VariableScopeError(
+            f"Trying to share variable {name}, but specified shape {wanted} and found shape {held.shape}."
+        )
+
+
+def _sizes(shape: Any) -> list[Any]:
+    """Return a shape, which may be a single number, as a list."""
+    return list(shape) if isinstance(shape, Sequence) else [int(size) for size in np.atleast_1d(shape)]
+
+
 def _new_variable(name: str, shape: Any, dtype: Any, initializer: Any, trainable: Any, options: Any) -> Any:
     if initializer is None:
         initializer = GlorotUniform() if dtype.kind == "f" else Zeros()
@@ -259,7 +296,7 @@ def _new_variable(name: str, shape: Any, dtype: Any, initializer: Any, trainable
     if callable(initializer):
         if shape is None:
             raise errors.VariableScopeError(f"Shape of a new variable ({name}) must be given: shape=[...].")
-        shape = [int(size) for size in np.atleast_1d(shape)] if not isinstance(shape, Sequence) else list(shape)
+        shape = _sizes(shape)
         make = initializer
 
         def initializer() -> Any:
@@ -272,6 +309,11 @@ def _new_variable(name: str, shape: Any, dtype: Any, initializer: Any, trainable
         variable = _graph_variable(initializer, trainable, name=name, dtype=dtype, **options)
     graph.named_variables[name] = variable
     return variable
+
+
+def scatter_nd_add(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: Any = None) -> Any:
+    """Add to elements of a variable: now, or in a graph when the result is evaluated; see `tf.scatter_nd`."""
+    return ref.assign_add(scatter_nd(indices, convert_to_tensor(updates, dtype_hint=ref.dtype), list(ref.shape)))
 
 
 class GraphKeys:
