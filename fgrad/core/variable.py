@@ -81,6 +81,9 @@ class VariableWatch:
             key = self.chosen[variable]
         return box(value, self.trace, key) if variable.dtype.kind in "fc" else value
 
+    def assigns(self, variable: Variable) -> None:
+        """A variable gets another value while this watch is open."""
+
     def variables(self) -> tuple[Variable, ...]:
         """Return the watched variables in the order of their creation."""
         return tuple(sorted(self.chosen, key=lambda variable: variable.number))
@@ -187,6 +190,8 @@ class Variable(TensorLike):
                 f".astype({str(self.dtype)!r}) if rounding it is what you want."
             )
         self._value = np.array(new, self.dtype)  # a new array: what was computed before keeps the old one
+        for watch in _watchers.open:
+            watch.assigns(self)
         return self
 
     def assign_add(self, delta: Any) -> Variable:

@@ -1011,6 +1011,30 @@ _VALUE_REMEDIES = {
 """What to write instead, by what was asked for."""
 
 
+class LeakedTensorError(FgradError, RuntimeError):
+    """A tensor is used after the end of what it belongs to: of a `vmap`, or of a recording.
+
+        >>> import numpy as np, fgrad as fg
+        >>> kept = []
+        >>> squares = fg.vmap(lambda x: kept.append(x * x) or x)(np.array([1.0, 2.0]))
+        >>> kept[0] + 1
+        Traceback (most recent call last):
+        fgrad.errors.LeakedTensorError: ...
+
+    Return it from the function, beside its other results:
+
+        >>> squares, x = fg.vmap(lambda x: (x * x, x))(np.array([1.0, 2.0]))
+        >>> squares + 1
+        Tensor([2., 5.])
+    """
+
+    def __init__(self, owner: str, line: str) -> None:
+        super().__init__(
+            f"this tensor belongs to {owner} that has ended, and outside of it there is no value for it.\n  at {line}\n"
+            "Return it from the function, and use what comes back."
+        )
+
+
 class AxisError(FgradError, ValueError):
     """The axes that `vmap` is to map over do not fit its arguments or results.
 
