@@ -38,9 +38,10 @@ def check_grads(
 ) -> None:
     """Compare the derivatives of a function with finite differences.
 
-    Along a random direction, the tangent of forward mode is compared with central differences of two
-    step sizes, extrapolated (Richardson); the cotangent of reverse mode is compared with it through
-    the inner product that both must agree on. For a higher order the derivative itself is checked.
+    The value must be that of `f` on plain arrays. Along a random direction, the tangent of forward mode is
+    compared with central differences of two step sizes, extrapolated (Richardson); the cotangent of reverse
+    mode is compared with it through the inner product that both must agree on. For a higher order the
+    derivative itself is checked.
 
     Args:
         f: takes `args`; returns numbers, arrays or containers of them.
@@ -50,7 +51,7 @@ def check_grads(
         rtol, atol: the largest relative and absolute difference.
 
     Raises:
-        GradientCheckError: an AssertionError; a derivative differs. The message says where.
+        GradientCheckError: an AssertionError; a derivative or the value differs. The message says where.
         ParameterError: a ValueError; `args` is not a tuple or list.
 
     Example:
@@ -67,7 +68,23 @@ def check_grads(
             f"modes of check_grads are 'fwd', 'rev' or both, in a tuple, and it was given {modes!r}.\n"
             "Write modes=('rev',) for reverse mode alone."
         )
+    _check_value(f, tuple(args), modes[0])
     _check(f, tuple(args), order, modes, rtol, atol, np.random.default_rng(0), "")
+
+
+def _check_value(f: Callable[..., Any], args: tuple[Any, ...], mode: str) -> None:
+    """Compare the value on plain arrays, which are copies, with that which goes with the derivatives."""
+    leaves, treedef = flatten(args)
+    expected = f(*unflatten(treedef, [x.copy() if type(x) is np.ndarray else x for x in leaves]))
+    still = unflatten(treedef, [np.zeros_like(x) if x.dtype.kind in "fc" else np.zeros(x.shape) for x in _arrays(args)])
+    found = jvp(f, args, still)[0] if mode == "fwd" else vjp(f, *args)[0]
+    for path, x, y in zip(paths(expected), _arrays(found), _arrays(expected), strict=True):
+        scale = float(np.max(np.abs(y), initial=0, where=np.isfinite(y))) if y.dtype.kind in "fc" else 0.0
+        if x.shape != y.shape or not np.allclose(x, y, rtol=1e-6, atol=1e-6 * max(1.0, scale), equal_nan=True):
+            raise errors.GradientCheckError(
+                f"the value{path} is\n{x}\nwith the derivatives, and f gives\n{y}\nfor plain arrays.\n"
+                "It asks whether it is handed a tensor, or a rule computes something else than its function."
+            )
 
 
 def _check(

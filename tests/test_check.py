@@ -118,6 +118,86 @@ def test_both_modes_are_compared():
     assert row.cells()[-1] == "DISAGREE"
 
 
+# The value
+
+
+def other_with_tensors(x):
+    return x * 2.0 if isinstance(x, fg.Tensor) else x * 3.0
+
+
+def test_another_value_than_on_plain_arrays_comes_first():
+    report = fg.check(other_with_tensors, 1.0)
+    assert not report.ok
+    assert report.verdict() == "The value with tensors is 2.0, and the function gives 3.0 for plain arrays."
+    report = fg.check(lambda x: other_with_tensors(x) * with_a_wrong_rule(x), 1.0)
+    assert report.verdict().startswith("The value with tensors is ")
+    assert report.verdict().endswith("Derivatives disagree: x.")
+    report = fg.check(lambda x: np.ones(2 if isinstance(x, fg.Tensor) else 3) * x, 1.0)
+    assert "for plain arrays" in report.verdict()
+    assert not fg.check(other_with_tensors, np.array([1.0, 2.0]), order=2).ok
+    assert not fg.check(other_with_tensors, fg.constant(1.0)).ok
+
+
+def test_the_plain_run_gets_copies():
+    x, scale = np.array([1.0, 2.0]), np.ones(2)
+
+    def f(x, scale):
+        scale *= 2.0
+        x[0] = 7.0
+        return np.sum(x * 3.0)
+
+    fg.check(f, x, scale, argnums="x")
+    assert x.tolist() == [1.0, 2.0]
+
+
+def test_values_that_are_not_finite_are_the_same():
+    assert "plain arrays" not in fg.check(lambda x: np.log(x), np.array([-1.0, 0.0, 1.0])).verdict()
+
+
+# Values that are large beside their derivatives
+
+
+@fg.custom_gradient
+def square_with_a_wrong_rule(x):
+    return x**2, lambda dy: dy * 3.0 * x
+
+
+@pytest.mark.parametrize("large", [1e6, 1e8, -1e8, 1e10])
+def test_a_wrong_derivative_of_a_large_value(large):
+    x = np.array([1.0, 2.0])
+    report = fg.check(lambda x: large + np.sum(square_with_a_wrong_rule(x)), x)
+    assert report.verdict() == "Derivatives disagree: x[0], x[1]."
+    report = fg.check(lambda x: large + np.sum(x**2), x)
+    assert report.ok
+    for row, exact in zip(report.derivatives, 2 * x, strict=True):
+        assert abs(row.numeric - exact) <= 10 * row.error
+        assert row.error >= 1e-17 * abs(large)  # no luck
+
+
+@pytest.mark.parametrize("large", [1e14, 1e16, 1e17, -1e20])
+@pytest.mark.parametrize("square", [lambda x: x**2, square_with_a_wrong_rule])
+def test_a_value_so_large_that_differences_cannot_tell(large, square):
+    report = fg.check(lambda x: large + np.sum(square(x)), np.array([1.0, 2.0]))
+    assert not report.ok
+    text = "Differences cannot tell, as the rounding of the value hides them: x[0], x[1]."
+    assert report.verdict() == text
+    assert [row.cells()[-1] for row in report.derivatives] == ["cannot tell", "cannot tell"]
+
+
+def test_a_wrong_derivative_of_a_large_value_in_single_precision():
+    x = np.float32([1.0, 2.0])
+    assert not fg.check(lambda x: 1e5 + np.sum(square_with_a_wrong_rule(x)), x).ok
+    assert fg.check(lambda x: 1e5 + np.sum(x**2), x).ok
+
+
+def test_derivatives_that_vanish_agree():
+    rng = np.random.default_rng(0)
+    for x in rng.standard_normal((20, 3)):
+        assert fg.check(lambda x: np.sum(np.exp(x) / np.sum(np.exp(x))), x).ok
+        assert fg.check(lambda y: np.sum((y - x) ** 2) + 5.0, x + 1e-14).ok  # next to a minimum
+        assert fg.check(lambda x: 1e9 * np.cos(x - x), x[0]).ok
+
+
 # Kinks
 
 KINKS = [

@@ -850,9 +850,86 @@ def test_random_numbers_are_the_same_when_a_checkpoint_runs_again():
         assert (np.random.normal(), MODULES_OWN.normal()) == after, name  # they go on from where the function left them
 
 
-def test_what_differs_when_it_is_run_again_is_an_error():
+@pytest.mark.parametrize("x", [1.0, 0.0])  # at 0 all the results are the same, and the derivatives are not
+@pytest.mark.parametrize("numbers", [(1.0, 2.0, 3.0), (1, 2, 3), np.arange(1.0, 4.0), fg.constant([1.0, 2.0, 3.0])])
+def test_a_loop_s_variable_in_a_closure_is_as_at_the_call(x, numbers):
     def sums(x):
-        return sum(fg.checkpoint(lambda x: x * x * i)(x) for i in range(3))
+        return sum([fg.checkpoint(lambda x: x * (x + 1.0) * i)(x) for i in numbers])
+
+    def nested(x):
+        for i in numbers:
+            x = fg.checkpoint(lambda x: sum([x * i for _ in range(2)]))(x)
+        return x
+
+    def called_later(x):
+        parts = [fg.checkpoint(lambda x: x * (x + 1.0) * i) for i in numbers]
+        return sum(part(x) for part in parts)  # of Python's closures all three have the last number
+
+    assert fg.grad(sums)(x).item() == fg.jvp(sums, (x,), (1.0,))[1].item() == 6 * (2 * x + 1)
+    assert fg.hessian(sums)(x).item() == 12.0
+    assert fg.grad(nested)(x).item() == 48.0
+    assert fg.grad(called_later)(x).item() == 9 * (2 * x + 1)
+    assert fg.trace(sums)(x)(2.0).item() == 36.0
+    assert fg.grad(fg.trace(sums)(x))(x).item() == 6 * (2 * x + 1)
+    assert fg.vmap(fg.grad(sums))(np.full(2, x)).tolist() == [6 * (2 * x + 1)] * 2
+    assert fg.grad(lambda x: np.sum(fg.vmap(sums)(x)))(np.full(2, x)).tolist() == [6 * (2 * x + 1)] * 2
+
+
+def test_a_pass_after_the_loop():
+    pullbacks, results, x = [], [], fg.constant(0.0)
+    with fg.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        for i in (1.0, 2.0, 3.0):
+            pullbacks.append(fg.vjp(fg.checkpoint(lambda x: x * i), 0.0)[1])
+            results.append(fg.checkpoint(lambda x, scale=2.0, *, shift=0.0: x * i * scale + shift)(x))
+    assert [pullback(1.0)[0].item() for pullback in pullbacks] == [1.0, 2.0, 3.0]
+    assert [tape.gradient(result, x).item() for result in results] == [2.0, 4.0, 6.0]
+
+
+def test_traced_values_and_arrays_of_a_loop():
+    def sums(x, w):
+        parts = []
+        for i in range(3):
+            v, plain = w[i], np.full(2, float(i))
+            parts.append(fg.checkpoint(lambda x: np.sum(x * v * plain))(x))
+        return sum(parts)
+
+    along_x, along_w = fg.grad(sums, argnums=(0, 1))(np.array([0.0, 1.0]), np.array([1.0, 2.0, 3.0]))
+    assert along_x.tolist() == [8.0, 8.0]
+    assert along_w.tolist() == [0.0, 1.0, 2.0]
+
+
+FACTOR = 1.0
+
+
+def times_factor(x):
+    return sum(x * FACTOR for _ in range(1))
+
+
+def test_a_name_of_the_module_that_has_another_value_is_an_error():
+    def sums(x, numbers):
+        global FACTOR
+        parts = []
+        for number in numbers:
+            FACTOR = number
+            parts.append(fg.checkpoint(times_factor)(x))
+        return sum(parts)
+
+    for numbers in ((1.0, 2.0), (np.ones(2), np.ones(2) * 2), (1, 1.0)):
+        with pytest.raises(errors.RerunError, match="times_factor, which is .* other values(.|\n)*script's loop"):
+            fg.grad(lambda x, numbers=numbers: np.sum(sums(x, numbers)))(0.0)
+    assert fg.grad(sums)(0.0, (2.0, float("2"))).item() == 4.0
+
+
+def test_what_differs_when_it_is_run_again_is_an_error():
+    class Scale:
+        value = 0.0
+
+    def sums(x):
+        parts = []
+        for Scale.value in (1.0, 2.0, 3.0):
+            parts.append(fg.checkpoint(lambda x: x * x * Scale.value)(x))
+        return sum(parts)
 
     with pytest.raises(fg.errors.RerunError, match="<lambda>, which is under checkpoint, does .* another result"):
         fg.grad(sums)(2.0)

@@ -675,13 +675,23 @@ def test_assignments_are_refused():
         w.assign_add(1.0)
         return y
 
-    for f in (read_after, not_read_after):
+    def assigned_before(x):
+        w.assign(5.0)
+        return w * x
+
+    def assigned_the_same_before(x):
+        w.assign(w.numpy())
+        return w * x
+
+    for f in (read_after, not_read_after, assigned_before, assigned_the_same_before):
         with pytest.raises(
             errors.RecordedAssignmentError,
             match=r"^variable 'w' is assigned in a function that is being recorded, and a graph holds no assignments",
         ) as caught:
             trace(f)(1.0)
         assert isinstance(caught.value, RuntimeError)
+    w.assign(3.0)
+    assert float(trace(lambda x: w * x)(1.0)(2.0)) == 6.0  # what was assigned before has nothing to do with it
 
 
 # Traces in traces

@@ -25,6 +25,7 @@ import fgrad as fg
 import fgrad.scipy.special as ours
 from fgrad.core.tensor import Tensor
 from fgrad.errors import MissingRuleError, NoClosedFormError
+from fgrad.testing import check_grads
 
 INF = np.inf
 Number = Callable[[Any], Any]
@@ -982,3 +983,51 @@ def test_without_a_trace_scipys_functions_answer(name):
     assert type(function(*boxed)) is Tensor
     np.testing.assert_array_equal(function(*boxed), scipys(*args))
     assert function.__name__ == name
+
+
+# Orders that SciPy truncates, negative degrees, and arguments at which a term of a formula is infinite
+
+
+@pytest.mark.parametrize("function", [special.kn, special.yn])
+@pytest.mark.parametrize("n", [0.3, 0.6, 1.7, -0.6, -1.7])
+@pytest.mark.filterwarnings("ignore:floating point number truncated")
+def test_the_derivative_belongs_to_the_order_that_scipy_truncates(function, n):
+    assert function(n, 1.5) == function(int(n), 1.5)
+    assert float(fg.grad(lambda x: function(n, x))(1.5)) == float(fg.grad(lambda x: function(int(n), x))(1.5))
+    check_grads(lambda x: function(n, x), (1.5,))
+
+
+POLYNOMIALS = [
+    *(getattr(special, f"eval_{name}") for name in ("legendre", "sh_legendre", "chebyt", "sh_chebyt", "chebyc")),
+    *(getattr(special, f"eval_{name}") for name in ("chebyu", "sh_chebyu", "chebys")),
+]
+
+
+@pytest.mark.parametrize("function", POLYNOMIALS, ids=lambda function: function.__name__)
+@pytest.mark.parametrize("n", [-5, -4, -3, -2, -1, -1.0, -2.0, -3.0, -0.5, -1.5, 0, 1])
+def test_polynomials_of_negative_degrees(function, n):
+    check_grads(lambda x: function(n, x), (np.array([0.3, 0.7]),))
+
+
+@pytest.mark.parametrize("function", [special.eval_hermite, special.eval_hermitenorm])
+def test_polynomials_without_negative_degrees(function):
+    assert np.isnan(function(-2, 0.3))
+    assert np.isnan(float(fg.grad(lambda x: function(-2, x))(0.3)))
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_the_symmetric_integral_of_the_second_kind_of_one_number(place):
+    def along(x):
+        args = [0.0, 0.0, 0.0]
+        args[place] = x
+        return special.elliprg(*args)
+
+    assert float(fg.grad(along)(4.0)) == pytest.approx(0.125, rel=1e-14)  # it is half of the root
+    check_grads(along, (4.0,))
+
+
+@pytest.mark.parametrize("point", [(0.0, 2.0, 3.0), (1.0, 0.0, 2.0), (1.0, 1.0, 0.0), (0.0, 1.0, 1.0), (1.0, 2.0, 3.0)])
+def test_principal_values_where_an_argument_is_zero(point):
+    with np.errstate(all="ignore"):
+        check_grads(lambda p: special.elliprj(*point, p), (-1.3,))
+        check_grads(lambda p: special.elliprj(*(np.array(x) for x in point), p), (np.array([-0.4, -2.0]),))

@@ -78,3 +78,14 @@ def test_a_kink_is_found():
 def test_calls_leave_out_what_a_dtype_does_not_allow():
     assert list(calls(PRIMITIVES["arctan2"], np.complex128)) == []
     assert {call.arrays[0].dtype for call in calls(PRIMITIVES["sin"], np.complex64)} == {np.dtype(np.complex64)}
+
+
+def test_another_value_than_on_plain_arrays():
+    def shifted(x):
+        return np.sin(x) + (1.0 if isinstance(x, fg.Tensor) else 2.0)
+
+    for modes in (("fwd",), ("rev",), ("fwd", "rev")):
+        with pytest.raises(errors.GradientCheckError, match=r"^the value is\n(.|\n)*with the derivatives, and f gives"):
+            check_grads(shifted, (0.5,), modes=modes)
+    with pytest.raises(errors.GradientCheckError, match=r"^the value\['y'\] is\n"):
+        check_grads(lambda p: {"y": shifted(p[0])}, ([np.ones(2)],))

@@ -231,3 +231,67 @@ def test_bad_axes():
         fg.vmap(f, out_axes=None)(X, X)
     with pytest.raises(errors.NotCallableError, match="vmap takes a function, not 3"):
         fg.vmap(3)
+
+
+USES = {
+    "an operator": lambda t: t + 0,
+    "a reflected operator": lambda t: 1.0 - t,
+    "a comparison": lambda t: t == 1.0,
+    "a function": np.sin,
+    "a sum": lambda t: t.sum(),
+    "joining": lambda t: np.stack([t, t]),
+    "an index": lambda t: t[0],
+    "a write": lambda t: t.__setitem__(0, 1.0),
+    "in place": lambda t: t.__iadd__(1.0),
+    "a view": lambda t: t.T,
+    "its dtype": lambda t: t.dtype,
+    "a value": lambda t: t.numpy(),
+    "a list": lambda t: t.tolist(),
+    "an array": np.asarray,
+    "its text": str,
+    "a variable": fg.Variable,
+    "beside what is traced": lambda t: fg.grad(lambda x: np.sum(x * t))(1.0),
+    "as an argument": lambda t: fg.grad(np.sum)(t),
+    "in another batch": lambda t: fg.vmap(lambda x: x * t)(np.ones(4)),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_a_tensor_of_a_batch_or_recording_that_has_ended(use):
+    kept = []
+
+    def f(x):
+        kept.append(2 * x)
+        return x
+
+    assert fg.vmap(f)(X).tolist() == X.tolist()
+    fg.trace(f)(X)
+    fg.vmap(fg.grad(lambda x: np.sum(f(x))))(X)
+    for t, owner in zip(kept, ("vmap", "recording", "vmap"), strict=True):
+        with pytest.raises(errors.LeakedTensorError, match=rf"belongs to a {owner} that has ended(.|\n)*Return it"):
+            use(t)
+
+
+def test_the_shape_of_a_tensor_of_a_batch_that_has_ended():
+    kept = []
+    fg.vmap(lambda x: kept.append(x) or x)(X)
+    for ask in (np.shape, len, lambda t: t.size, lambda t: t.ndim, iter):
+        with pytest.raises(errors.LeakedTensorError):
+            ask(kept[0])
+
+
+def test_what_a_batch_returns_can_be_used():
+    kept = []
+
+    def f(x):
+        kept.append(x)
+        return {"sum": np.sum(x), "x": x, "fixed": np.ones(2)}
+
+    result = fg.vmap(f)(X)
+    assert (result["sum"] + result["x"][:, 0] + result["fixed"][:, 0]).shape == (3,)
+    with pytest.raises(errors.LeakedTensorError):
+        fg.vmap(lambda x: kept[0] * x)(X)
+    with pytest.raises(ZeroDivisionError):
+        fg.vmap(lambda x: kept.append(x) or 1 / 0)(X)
+    with pytest.raises(errors.LeakedTensorError):
+        kept[-1] + 1

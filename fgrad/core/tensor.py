@@ -189,7 +189,7 @@ def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Tensor], Callable[[An
     return operator, reflected
 
 
-def _comparison(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
+def _comparison(ufunc: np.ufunc) -> Callable[[Any, Any], Tensor]:
     compare, _ = _binary(ufunc)
 
     def operator(self: Any, other: Any) -> Any:

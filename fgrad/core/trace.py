@@ -110,6 +110,7 @@ class Trace:
         remembers: it keeps something of each operation until a backward pass.
         is_map: its tensors hold many examples, each of which may be computed for itself.
         is_program: its tensors stand for all values of their shape, so that there is none to compute with.
+        belongs_to: what its tensors belong to, if they mean nothing once that has ended, such as "a vmap".
         outdated: its tensors are to be renewed before anything is done with them.
         exits: where values left it, by how and the user's file and line.
         losses: those of the exits of which the user is to be warned, by the instruction.
@@ -121,7 +122,8 @@ class Trace:
     remembers: ClassVar[bool] = False
     is_map: ClassVar[bool] = False
     is_program: ClassVar[bool] = False
-    outdated: ClassVar[bool] = False
+    belongs_to: ClassVar[str] = ""
+    outdated: bool = False
 
     def __init__(self) -> None:
         self.rank = next(_levels)
@@ -137,6 +139,7 @@ class Trace:
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         self.level = 0
+        self.outdated = bool(self.belongs_to)
         if error is not None:
             conversions.unwrap(error)
             conversions.refuse_objects(error)
@@ -157,6 +160,8 @@ class Trace:
 
     def renewed(self, tensor: Any) -> Any:
         """Return the tensor that is to be used for one of this trace: itself, unless it is outdated."""
+        if self.outdated:
+            raise errors.LeakedTensorError(self.belongs_to, errors.users_line())
         return tensor
 
     def shape_of(self, tensor: Any) -> tuple[int, ...]:

@@ -69,6 +69,9 @@ class VariableWatch:
             key = self.chosen[variable]
         return box(value, self.trace, key) if variable.dtype.kind in "fc" else value
 
+    def assigns(self, variable: Variable) -> None:
+        """A variable gets another value while this watch is open."""
+
     def variables(self) -> tuple[Variable, ...]:
         """Return the watched variables in the order of their creation."""
         return tuple(sorted(self.chosen, key=lambda variable: variable.number))
@@ -179,6 +182,8 @@ class Variable(TensorLike):
         new = np.array(new, self.dtype)  # a new array: what was computed before keeps the old one
         with self.lock:  # whoever computes with the value and then assigns holds it all the while
             self._value = new
+            for watch in open_watches():
+                watch.assigns(self)
         return self
 
     def assign_add(self, delta: Any) -> Variable:

@@ -12,15 +12,16 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import BOXES, Primitive
-from fgrad.core.tensor import box
+from fgrad.core.tensor import Tensor, box
 from fgrad.core.trace import UNTRACED
-from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.core.tree import flatten, paths, tree_map, unflatten
 from fgrad.debugging.explain import explain
 from fgrad.debugging.notes import Note, noting, raising_nothing
 from fgrad.debugging.reports import Reason, bullets, html_of, shown
@@ -52,6 +53,7 @@ class Derivative(NamedTuple):
         error: how far these can be off.
         agrees: whether all three agree.
         kink: whether the function has another slope on the other side of the point, or no value there.
+        unsure: whether the differences cannot tell, because the rounding of the value hides the derivative.
     """
 
     where: str
@@ -61,10 +63,11 @@ class Derivative(NamedTuple):
     error: float
     agrees: bool
     kink: bool
+    unsure: bool = False
 
     def cells(self) -> tuple[str, ...]:
         """Return the entries of a line of the report."""
-        verdict = "kink" if self.kink else "agree" if self.agrees else "DISAGREE"
+        verdict = "kink" if self.kink else "cannot tell" if self.unsure else "agree" if self.agrees else "DISAGREE"
         numbers = (f"{x:.10g}" for x in (self.forward, self.reverse, self.numeric))
         return (self.where, *numbers, f"{self.error:.1g}", verdict)
 
@@ -80,7 +83,7 @@ class CheckReport:
         dtypes: of each argument and its gradient, and of the results.
         kinks: operations that have another slope, or a jump, close to the point.
         cuts: where a derivative is left out, such as at `float()`.
-        problems: what else is wrong, such as results that change from call to call.
+        problems: what else is wrong, the worst first, such as another value than that on plain arrays.
     """
 
     name: str
@@ -100,13 +103,16 @@ class CheckReport:
         """Return the result in a line."""
         if self.ok:
             return "All derivatives agree."
-        wrong = [each.where for each in self.derivatives if not each.agrees and not each.kink]
+        wrong = [each.where for each in self.derivatives if not (each.agrees or each.kink or each.unsure)]
         kinks = [each.where for each in self.derivatives if each.kink]
+        unsure = [each.where for each in self.derivatives if each.unsure and not each.kink]
         parts = [*self.problems]
         if wrong:
             parts.append(f"Derivatives disagree: {', '.join(wrong)}.")
         if kinks:
             parts.append(f"The point is on a kink, where there is no derivative: {', '.join(kinks)}.")
+        if unsure:
+            parts.append(f"Differences cannot tell, as the rounding of the value hides them: {', '.join(unsure)}.")
         return " ".join(parts)
 
     def _rows(self) -> list[tuple[str, ...]]:
@@ -134,10 +140,11 @@ def check(
 ) -> CheckReport:
     """Return a report on whether the derivatives of a function at a point can be trusted.
 
-    Forward and reverse mode are compared with each other and with finite differences, whose own error is
-    estimated. Of an argument with few elements each is checked, of others some random directions. For
-    results that are not one number, a random sum of them is. Where they disagree the report tells why,
-    if it is a kink at the point, or a value that has left the trace.
+    The value must be that which the function gives for plain arrays, as far as it runs on them. Forward and
+    reverse mode are compared with each other and with finite differences, whose own error is estimated. Of an
+    argument with few elements each is checked, of others some random directions. For results that are not one
+    number, a random sum of them is. Where they disagree the report tells why, if it is a kink at the point,
+    or a value that has left the trace.
 
     Args:
         function: takes and returns numbers, arrays or containers of them. It is called many times.
@@ -207,6 +214,17 @@ class _Call:
                 "Derivatives need numbers that can change a little: pass 3.0 instead of 3."
             )
 
+    def plain(self) -> Any:
+        """Call the function with copies of plain arrays in the places of its tensors and arrays."""
+        args, keywords = list(self._args), dict(self._keywords)
+        rest = iter(self.points)
+        for place, treedef, leaves, checked in self._leaves:
+            leaves = [np.array(next(rest))[()] if i in checked else leaf for i, leaf in enumerate(leaves)]
+            holder: Any = args if isinstance(place, int) else keywords
+            holder[place] = unflatten(treedef, leaves)
+        args, keywords = tree_map(_plain_copy, (args, keywords))
+        return self.function(*args, **keywords)
+
     def __call__(self, *points: Any) -> Any:
         """Call the function with other arrays in the places of its points, as tensors."""
         args, keywords, rest = list(self._args), dict(self._keywords), iter(points)
@@ -218,6 +236,12 @@ class _Call:
             holder: Any = args if isinstance(place, int) else keywords
             holder[place] = unflatten(treedef, leaves)
         return self.function(*args, **keywords)
+
+
+def _plain_copy(leaf: Any) -> Any:
+    if type(leaf) is Tensor:
+        return leaf.numpy()
+    return leaf.copy() if type(leaf) is np.ndarray else leaf
 
 
 class _Slope:
@@ -242,6 +266,11 @@ def _floats(result: Any) -> list[Any]:
     return [leaf for leaf in flatten(result)[0] if np.asarray(example_of(leaf)).dtype.kind in "fc"]
 
 
+def _epsilon(arrays: Sequence[Any]) -> float:
+    """Return how far numbers may be rounded, in relation to their size."""
+    return max((float(np.finfo(x.dtype).eps) for x in arrays if x.dtype.kind in "fc"), default=0.0)
+
+
 def _plain(leaves: Sequence[Any]) -> list[Any]:
     return [np.asarray(example_of(leaf)) for leaf in leaves]
 
@@ -263,6 +292,7 @@ class _Check:
         self._rng = np.random.default_rng(0)
         self._near: dict[tuple[str, str], tuple[float, Reason]] = {}
         self._tape = GradientTape()
+        self._epsilon = 0.0
         tensors = [box(point[()], UNTRACED, None) for point in call.points]
         with noting(look=self._look_for_kink), self._tape:
             self._tape.watch(tensors)
@@ -283,10 +313,7 @@ class _Check:
         """Return the report, after all has been computed."""
         cuts = self._cuts()
         gradients = self._gradients()
-        rows = [self._derivative(gradients, *each) for each in self._directions()] if self._is_steady() else []
-        if order > 1 and rows and all(row.agrees and not row.kink for row in rows):
-            slope = _Slope(self.call, self._weights, [self._random(x) for x in self.call.points])
-            rows += _Check(slope).report(order - 1).derivatives
+        rows = self._derivatives(gradients, order)
         kinks = sorted(self._near.values(), key=lambda found: found[0])
         return CheckReport(
             name_of(self.call.function),
@@ -295,8 +322,15 @@ class _Check:
             tuple(self._dtypes(gradients)),
             tuple(reason for _, reason in kinks[:_MOST_REASONS]),
             tuple(cuts[:_MOST_REASONS]),
-            tuple(self._problems()),
+            tuple(self._problems(gradients)),
         )
+
+    def _derivatives(self, gradients: list[Any], order: int) -> list[Derivative]:
+        rows = [self._derivative(gradients, *each) for each in self._directions()] if self._is_steady() else []
+        if order > 1 and rows and all(row.agrees and not row.kink for row in rows):
+            slope = _Check(_Slope(self.call, self._weights, [self._random(x) for x in self.call.points]))
+            rows += slope._derivatives(slope._gradients(), order - 1)
+        return rows
 
     # Derivatives, in three ways
 
@@ -326,7 +360,9 @@ class _Check:
         """Return the weighed sum of the results at some distance from the points, in double precision."""
         points = [np.asarray(x, np.result_type(x, np.float64)) for x in self.call.points]
         moved = [x + step * t for x, t in zip(points, direction, strict=True)]
-        return _inner(self._weights, _plain(_floats(self.call(*moved))))
+        results = _plain(_floats(self.call(*moved)))
+        self._epsilon = _epsilon(results)
+        return _inner(self._weights, results)
 
     def _directions(self) -> Iterator[tuple[str, list[Any], float, str]]:
         """Yield what to call a direction, the direction, the size of numbers along it, and their dtype."""
@@ -348,10 +384,17 @@ class _Check:
             return self._moved(move, step)
 
         forward, reverse = self._tangent(move), _inner(gradients, move)
-        numeric, error = _extrapolated(moved, _FIRST_STEP * size)
-        tolerance = _PRECISION.get(dtype, 1e-6) * max(abs(forward), abs(reverse), abs(moved(0.0)) / size)
+        here, first = moved(0.0), _FIRST_STEP * size
+        numeric, error = _extrapolated(moved, first, self._epsilon)
+        slope, epsilon = max(abs(forward), abs(reverse)), float(np.finfo(dtype).eps)
+        rounding = epsilon * abs(here) / size
+        tolerance = _PRECISION.get(dtype, 1e-6) * slope + rounding
         agrees = abs(forward - reverse) <= tolerance and abs(forward - numeric) <= tolerance + 10 * error
-        return Derivative(label, forward, reverse, numeric, error, bool(agrees), _is_kink(moved, size))
+        # A slope that is small beside the changes of the function, as next to a minimum, counts as one of their size.
+        seen = max(slope, abs(moved(first) - here) / first, abs(here - moved(-first)) / first)
+        unsure = agrees and slope > 10 * epsilon * min(1, abs(here) / size) and rounding + 10 * error > 0.1 * seen
+        kink = _is_kink(moved, size)
+        return Derivative(label, forward, reverse, numeric, error, bool(agrees and not unsure), kink, bool(unsure))
 
     # What else there is to tell
 
@@ -365,11 +408,30 @@ class _Check:
             yield f"{name}: {_kind(x)}, gradient {_kind(gradient)}"
         yield f"value: {', '.join(f'{shown(x)} ({_kind(x)})' for x in _plain(flatten(self.value)[0]))}"
 
-    def _problems(self) -> Iterator[str]:
+    def _problems(self, gradients: list[Any]) -> Iterator[str]:
         if not self._is_steady():
             yield "The function gives another value each time: it is random, or keeps a state."
+        else:
+            yield from self._other_values(gradients)
         if not all(np.isfinite(x).all() for x in _plain(_floats(self.value))):
             yield "The value is not finite."
+
+    def _other_values(self, gradients: list[Any]) -> Iterator[str]:
+        """Tell of a value that is not that of the function on plain arrays."""
+        if isinstance(self.call, _Slope):
+            return
+        try:
+            expected = _plain(flatten(self.call.plain())[0])
+        except Exception:  # it is written for tensors: there is nothing to compare with
+            return
+        found = _plain(flatten(self.value)[0])
+        points = self.call.points
+        epsilon = _epsilon([*points, *found])
+        share = sum(float(np.sum(np.abs(g * x))) for g, x in zip(gradients, points, strict=True))
+        slack = 1e3 * epsilon * share if math.isfinite(share) else 0.0  # values may be rounded otherwise
+        if len(found) != len(expected) or not all(map(partial(_is_same, epsilon, slack), found, expected)):
+            texts = (", ".join(map(shown, each)) for each in (found, expected))
+            yield "The value with tensors is {}, and the function gives {} for plain arrays.".format(*texts)
 
     def _look_for_kink(self, primitive: Primitive, note: Note, metadata: Mapping[str, Any]) -> None:
         """Remember an operation that has another slope, or a jump, close to its arguments."""
@@ -382,6 +444,12 @@ class _Check:
             how = "on" if distance == 0 else f"{distance:.1g} away from"
             text = f"The arguments of {note.operation} are {how} a point where its slope or its value jumps."
             self._near[key] = distance, Reason("kink", text, *key, note.values())
+
+
+def _is_same(epsilon: float, slack: float, found: Any, expected: Any) -> bool:
+    if found.dtype.kind not in "biufc" or found.shape != expected.shape:
+        return bool(found.shape == expected.shape)
+    return np.allclose(found, expected, rtol=math.sqrt(epsilon), atol=slack, equal_nan=True)
 
 
 def _kind(x: Any) -> str:
@@ -403,16 +471,24 @@ _STEPS = 9
 _SMALLER = 4
 
 
-def _extrapolated(moved: Callable[[float], float], step: float) -> tuple[float, float]:
-    """Return the derivative at 0 by central differences, extrapolated to step 0, and its estimated error."""
+def _extrapolated(moved: Callable[[float], float], step: float, epsilon: float = 2.0**-52) -> tuple[float, float]:
+    """Return the derivative at 0 by central differences, extrapolated to step 0, and its estimated error.
+
+    Args:
+        moved: the function.
+        step: the largest one.
+        epsilon: how far its values may be rounded, in relation to their size.
+    """
     best, error = math.nan, math.inf
     rows: list[list[float]] = []
     for _ in range(_STEPS):
-        row = [(moved(step) - moved(-step)) / (2 * step)]
+        ahead, behind = moved(step), moved(-step)
+        rounding = 2 * epsilon * max(abs(ahead), abs(behind)) / step
+        row = [(ahead - behind) / (2 * step)]
         for place, coarser in enumerate(rows[-1] if rows else []):
             factor = float(_SMALLER) ** (2 * place + 2)  # the error of differences is a series of even powers
             row.append((factor * row[place] - coarser) / (factor - 1))
-            spread = max(abs(row[-1] - row[-2]), abs(row[-1] - coarser))
+            spread = max(abs(row[-1] - row[-2]), abs(row[-1] - coarser)) + rounding
             if spread <= error:
                 best, error = row[-1], spread
         rows.append(row)

@@ -310,9 +310,9 @@ class RerunError(FgradError, RuntimeError):
         super().__init__(
             f"{name}, which is under checkpoint, does something else when it is run again for the backward pass: it "
             "gives another result, or uses other values.\n"
-            "Pass what changes from call to call as an argument, such as a loop's variable that the function closes "
-            "over, and what it hands to other threads; let it keep nothing between its runs, such as values in a "
-            "cache, or a count."
+            "Pass what changes from call to call as an argument, such as the variable of a script's loop or an "
+            "object's attribute, and what it hands to other threads; let it keep nothing between its runs, such as "
+            "values in a cache, or a count."
         )
 
 
@@ -1009,6 +1009,30 @@ _VALUE_REMEDIES = {
     "storing it in a variable": "Return the value from the function, and assign what comes back.",
 }
 """What to write instead, by what was asked for."""
+
+
+class LeakedTensorError(FgradError, RuntimeError):
+    """A tensor is used after the end of what it belongs to: of a `vmap`, or of a recording.
+
+        >>> import numpy as np, fgrad as fg
+        >>> kept = []
+        >>> squares = fg.vmap(lambda x: kept.append(x * x) or x)(np.array([1.0, 2.0]))
+        >>> kept[0] + 1
+        Traceback (most recent call last):
+        fgrad.errors.LeakedTensorError: ...
+
+    Return it from the function, beside its other results:
+
+        >>> squares, x = fg.vmap(lambda x: (x * x, x))(np.array([1.0, 2.0]))
+        >>> squares + 1
+        Tensor([2., 5.])
+    """
+
+    def __init__(self, owner: str, line: str) -> None:
+        super().__init__(
+            f"this tensor belongs to {owner} that has ended, and outside of it there is no value for it.\n  at {line}\n"
+            "Return it from the function, and use what comes back."
+        )
 
 
 class AxisError(FgradError, ValueError):

@@ -45,6 +45,7 @@ class RecordTrace(Trace):
 
     differentiates = True  # the graph may be, later
     is_program = True
+    belongs_to = "a recording"
 
     def __init__(self) -> None:
         super().__init__()
@@ -145,6 +146,11 @@ class _Reads(VariableWatch):
         super().__init__(cast(Any, trace))
         self.names: dict[Variable, Name] = {}
         self._found: dict[Variable, Any] = {}
+        self._assigned: set[Variable] = set()
+
+    @override
+    def assigns(self, variable: Variable) -> None:
+        self._assigned.add(variable)
 
     def read(self, variable: Variable, value: Any) -> Any:
         found = value
@@ -152,7 +158,7 @@ class _Reads(VariableWatch):
             found = found.unbox()
         if variable not in self.names:
             self.names[variable], self._found[variable] = Name(value), found
-        if found is not self._found[variable]:  # each assignment makes a new array
+        if variable in self._assigned or found is not self._found[variable]:
             raise errors.RecordedAssignmentError(
                 f"variable {variable.name!r} is assigned in a function that is being recorded, and a graph holds no "
                 f"assignments.\n  noticed at {errors.users_line()}\n"

@@ -17,7 +17,7 @@ from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.core.trace import running
 from fgrad.core.tree import flatten, unflatten
 from fgrad.ops.tracing import example_of
-from fgrad.rules.closures import Given, Uses, copied, followers, give, given_now, values_of
+from fgrad.rules.closures import Given, Uses, bound_now, copied, followers, give, given_now, globals_now, values_of
 from fgrad.rules.randomness import RandomStates
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule, settled, tangents_of, traces_of_variables
 from fgrad.transforms.calls import Transformed, name_of
@@ -66,6 +66,7 @@ class _Segment:
 
     def __init__(self, function: Any, leaves: Leaves, treedef: Any) -> None:
         self._function, self._treedef = function, treedef
+        self._bound, self._globals = bound_now(function), globals_now(function)
         self._places = list(map(_is_followed, leaves))
         self._around = given_now()
         self.random = RandomStates(function, leaves)
@@ -123,13 +124,22 @@ class _Segment:
         variables = dict(zip(self._variables, rest[count + len(self._tensors) :], strict=True))
         with give(self._around, tensors, variables) as given, self.random.again():
             args, keywords = self._call(rest[:count])
-            returned, treedef = flatten(self._function(*args, **keywords))
+            returned, treedef = flatten(self._bound(*args, **keywords))
             results = self._results_among(returned) if treedef == self._out_treedef else None
-            if results is None or (self._needed & given.unused and not self._is_looked_at(given)):
+            if (
+                results is None
+                or self._knows_others()
+                or (self._needed & given.unused and not self._is_looked_at(given))
+            ):
                 raise errors.RerunError(name_of(self._function))
         if not any(trace.is_map for trace in followers(results)):  # examples may lie along other axes than they did
             self._check(results)
         return results
+
+    def _knows_others(self) -> bool:
+        """Return whether something that the function knows by name is another than it was."""
+        now = globals_now(self._function)
+        return any(now.get(name) is not x and not _is_equal(now.get(name), x) for name, x in self._globals.items())
 
     def _check(self, results: Leaves) -> None:
         """Refuse another result than that of the first run, whose derivative would belong to something else."""
@@ -177,6 +187,10 @@ def _may_depend(leaf: Any) -> bool:
     return type(leaf) in BOXES or (is_number(leaf) and np.asarray(leaf).dtype.kind in "fc")
 
 
+def _is_equal(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and isinstance(a, (int, float, complex, str, np.generic)) and bool(a == b or a != a)
+
+
 _Digest = tuple[tuple[int, ...], "np.dtype[Any]", float, float]
 _WEIGHTS = np.linspace(0.5, 1.5, 1 << 14)
 
@@ -212,8 +226,9 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
     The gradient is the same to the last bit; the memory is that of one run of the function, at the cost
     of a second one. Whatever the function uses, arguments or not, is differentiated. It must do the same
     when it runs again: NumPy's random numbers are the same ones, those of generators that it is seen to use too; do not
-    assign to variables, and do not write into arguments or into what it closes over. What leaves it otherwise
-    than as a result, such as what it appends to a list outside, is a constant.
+    assign to variables, and do not write into arguments or into what it closes over. Names that it closes over mean
+    what they did at the call, such as the variable of a loop around it; where one of its module has got another value,
+    it raises. What leaves it otherwise than as a result, such as what it appends to a list outside, is a constant.
 
     Args:
         function: takes and returns numbers, arrays or containers of them.

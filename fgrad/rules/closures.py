@@ -12,10 +12,14 @@ changed meanwhile, so other threads may use the same tensors.
 
 from __future__ import annotations
 
+import dis
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
+import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
@@ -133,6 +137,45 @@ def copied(leaf: Any) -> Any:
     if type(leaf) is not Tensor:
         return leaf
     return tell_of_copy(box(copied(leaf.value), leaf.tracing, leaf.mark))
+
+
+# What a function closes over, at one time
+
+
+def _own_cell(cell: CellType) -> CellType:
+    try:
+        return CellType(cell.cell_contents)
+    except ValueError:  # nothing is in it yet
+        return cell
+
+
+def bound_now(function: Any) -> Any:
+    """Return the function with cells of its own, so that what it closes over is not bound to something else later."""
+    if type(function) is not FunctionType or not function.__closure__:
+        return function
+    cells = tuple(map(_own_cell, function.__closure__))
+    own = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, cells)
+    own.__kwdefaults__ = function.__kwdefaults__
+    own.__qualname__, own.__dict__ = function.__qualname__, function.__dict__
+    return own
+
+
+def globals_now(function: Any) -> dict[str, Any]:
+    """Return the numbers, arrays and texts that a function knows by name, which a loop of a script may change."""
+    if type(function) is not FunctionType:
+        return {}
+    known = function.__globals__
+    return {name: known[name] for name in _global_names(function.__code__) if isinstance(known.get(name), _PLAIN)}
+
+
+@functools.lru_cache(maxsize=256)
+def _global_names(code: CodeType) -> frozenset[str]:
+    """Return the names that code looks up in its module, that of functions in it included."""
+    own = {each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"}
+    return frozenset(own).union(*(_global_names(each) for each in code.co_consts if type(each) is CodeType))
+
+
+_PLAIN = (int, float, complex, str, tuple, np.ndarray, np.generic, Tensor)
 
 
 # What is seen

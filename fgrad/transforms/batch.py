@@ -43,6 +43,7 @@ class BatchTrace(Trace):
         return box(value, self, None)
 
     is_map = True
+    belongs_to = "a vmap"
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
@@ -63,7 +64,7 @@ class BatchTrace(Trace):
 
     @override
     def shape_of(self, tensor: Any) -> tuple[int, ...]:
-        return tensor.value.shape[1:]  # type: ignore[no-any-return]
+        return self.renewed(tensor).value.shape[1:]  # type: ignore[no-any-return]
 
     @override
     def concrete(self, tensor: Tensor, how: str) -> Any:

@@ -203,7 +203,7 @@ along_last(special.i1e, lambda x: scaled_derivative("ive", 1, x), **_REAL)
 along_last(special.k0e, lambda x: scaled_derivative("kve", 0, x), **_REAL)
 along_last(special.k1e, lambda x: scaled_derivative("kve", 1, x), **_REAL)
 
-# Any order, which is a constant
+# Any order, which is a constant; SciPy truncates those of `yn` and `kn`
 _ORDER: dict[str, Any] = {"constants": "v", "leading": (1.5,), "domain": _POSITIVE}
 _WHOLE: dict[str, Any] = {"constants": "n", "leading": (2,), "domain": _POSITIVE, "complex": False}
 along_last(special.jv,       lambda v, z: _half_difference(special.jv, v, z), **_ORDER)
@@ -212,8 +212,8 @@ along_last(special.iv,       lambda v, z: _half_sum(special.iv, v, z), **_ORDER)
 along_last(special.kv,       lambda v, z: -_half_sum(special.kv, v, z), **_ORDER)
 along_last(special.hankel1,  lambda v, z: _half_difference(special.hankel1, v, z), **_ORDER)
 along_last(special.hankel2,  lambda v, z: _half_difference(special.hankel2, v, z), **_ORDER)
-along_last(special.yn,       lambda n, x: _second_kind(special.yn, n, x), **_WHOLE)
-along_last(special.kn,       lambda n, x: -_half_sum(special.kn, n, x), **_WHOLE)
+along_last(special.yn,       lambda n, x: _second_kind(special.yn, np.trunc(n), x), **_WHOLE)
+along_last(special.kn,       lambda n, x: -_half_sum(special.kn, np.trunc(n), x), **_WHOLE)
 along_last(special.kve,      lambda v, z: scaled_derivative("kve", v, z), **_ORDER)
 along_last(special.hankel1e, lambda v, z: scaled_derivative("hankel1e", v, z), **_ORDER)
 along_last(special.hankel2e, lambda v, z: scaled_derivative("hankel2e", v, z), **_ORDER)

@@ -117,10 +117,12 @@ def _rc_slopes(ans: Any, x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _rg_slope(x: Any, y: Any, z: Any) -> Any:
-    """Return the derivative of R_G along `x`."""
+    """Return the derivative of R_G along `x`; where the others are 0 the integral is half the root of `x`."""
     is_zero = np.equal(x, 0)
-    weighed = np.where(is_zero, 0, x * special.elliprd(y, z, np.where(is_zero, 1, x)))
-    return (special.elliprf(x, y, z) - weighed / 3) / 4
+    is_root = np.logical_and(np.equal(y, 0), np.equal(z, 0)) & ~is_zero
+    positive, y = np.where(is_zero, 1, x), np.where(is_root, 1, y)
+    weighed = np.where(is_zero, 0, x * special.elliprd(y, z, positive))
+    return np.where(is_root, 1 / np.sqrt(positive), special.elliprf(x, y, z) - weighed / 3) / 4
 
 
 def _rj_slope(ans: Any, x: Any, y: Any, z: Any, p: Any) -> Any:
@@ -132,11 +134,17 @@ def _rj_slope(ans: Any, x: Any, y: Any, z: Any, p: Any) -> Any:
     )
 
 
+def _rj_weighed(ans: Any, x: Any, y: Any, z: Any, p: Any) -> Any:
+    """Return `x` times the derivative of R_J along it, which at 0 is infinite and grows more slowly than 1 / x."""
+    is_zero = np.equal(x, 0)
+    return np.where(is_zero, 0, x * _rj_slope(ans, np.where(is_zero, 1, x), y, z, p))
+
+
 def _rj_slope_of_p(ans: Any, x: Any, y: Any, z: Any, p: Any) -> Any:
     """Return the derivative of R_J along `p`; of a principal value by homogeneity, from the others."""
     is_principal = _is_principal(p)
     integral = _integral(x, y, z, np.where(is_principal, 1, p), powers=(0.5, 0.5, 0.5, 2.0))
-    others = x * _rj_slope(ans, x, y, z, p) + y * _rj_slope(ans, y, x, z, p) + z * _rj_slope(ans, z, x, y, p)
+    others = _rj_weighed(ans, x, y, z, p) + _rj_weighed(ans, y, x, z, p) + _rj_weighed(ans, z, x, y, p)
     return np.where(is_principal, (1.5 * ans + others) / -np.where(is_principal, p, 1), -1.5 * integral)
 
 

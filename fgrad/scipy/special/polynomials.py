@@ -34,11 +34,15 @@ def _gegenbauer_slope(n: Any, alpha: Any, x: Any) -> Any:
 
 
 def _legendre_slope(n: Any, x: Any) -> Any:
-    return _gegenbauer_slope(n, 0.5, x)
+    """Return the derivative of P, which is the same for the degrees n and -1 - n."""
+    return _gegenbauer_slope(np.where(np.less(n, 0), np.subtract(-1, n), n), 0.5, x)
 
 
 def _chebyu_slope(n: Any, x: Any) -> Any:
-    return _gegenbauer_slope(n, 1.0, x)
+    """Return the derivative of U, which changes its sign between the degrees n and -2 - n."""
+    is_below = np.less(n, -1)
+    slope = _gegenbauer_slope(np.where(is_below, np.subtract(-2, n), np.where(np.equal(n, -1), 0, n)), 1.0, x)
+    return np.where(is_below, -slope, slope)
 
 
 def _chebyt_slope(n: Any, x: Any) -> Any:
@@ -66,7 +70,7 @@ def _genlaguerre_slope(n: Any, alpha: Any, x: Any) -> Any:
 
 
 def _hermite_slope(function: Any, n: Any, x: Any) -> Any:
-    return n * function(np.maximum(np.subtract(n, 1), 0), x)
+    return np.where(np.less(n, 0), np.nan, n * function(np.maximum(np.subtract(n, 1), 0), x))
 
 
 def _polynomial(name: str, slope: Any, constants: str = "n", leading: tuple[Any, ...] = (3,), **facts: Any) -> None:
