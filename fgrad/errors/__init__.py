@@ -311,8 +311,8 @@ class RerunError(FgradError, RuntimeError):
             f"{name}, which is under checkpoint, does something else when it is run again for the backward pass: it "
             "gives another result, or uses other values.\n"
             "Pass what changes from call to call as an argument, such as the variable of a script's loop or an "
-            "object's attribute, and what it hands to other threads; let it keep nothing between its runs, such as values in a "
-            "cache, or a count."
+            "object's attribute, and what it hands to other threads; let it keep nothing between its runs, such as "
+            "values in a cache, or a count."
         )
 
 
