@@ -84,10 +84,10 @@ def holds_tensors(x: Any) -> bool:
 def as_array(x: Any, dtype: Any = None) -> Any:
     """Return `x` as something with a shape; nested lists with tensors inside are stacked."""
     if type(x) not in BOXES:
-        if type(x) is np.ndarray:
-            x = collected(x)
-        elif not hasattr(x, "shape"):
+        if not hasattr(x, "shape"):
             x = FUNCTIONS[np.stack](x) if holds_tensors(x) else np.asarray(x)
+        if is_of_objects(x):
+            x = as_operand(x)
     return x if dtype is None or x.dtype == dtype else METHODS["astype"](x, dtype)
 
 
