@@ -3,6 +3,7 @@
 import functools
 import importlib
 import math
+import re
 import sys
 import types
 import warnings
@@ -841,3 +842,17 @@ def test_svg_by_graphviz_itself():
         importlib.import_module("graphviz")
         drawn = trace(np.sin)(X)._repr_svg_()
     assert drawn is None or "<svg" in drawn
+
+
+def test_a_result_whose_form_depends_on_the_values():
+    def gradient(p):
+        return fg.grad(lambda p: np.real(np.sum(np.roots(p) ** 2)))(p)
+
+    point = np.array([1.0, -3.0, 2.0])
+    for f in (np.roots, gradient):
+        graph = trace(f)(point)
+        other = np.array([2.0, -8.0, 6.0])
+        np.testing.assert_allclose(graph(other), f(other))
+        for text, values in {"[1]": [0.0, 1.0, -5.0], "[0]": [0.0, 0.0, 3.0], "complex128": [1.0, 0.0, 1.0]}.items():
+            with pytest.raises(errors.GraphInputError, match="^roots gives .*" + re.escape(text)):
+                graph(np.array(values))
