@@ -1184,7 +1184,10 @@ def test_a_tape_that_is_asked_to_watch_inside_a_transform_that_started_later(inn
 
     with fg.GradientTape() as tape:
         slope = D[inner](cube)(fg.constant(2.0))
-    # Where there was a batch, all of its examples were watched, and the slope is that of one.
+    if inner == "vmap_of_grad":  # what was watched is gone with the batch
+        with pytest.raises(errors.LeakedTensorError):
+            tape.gradient(slope, watched[-1])
+        return
     assert np.sum(tape.gradient(slope, watched[-1])).item() == pytest.approx(12.0, rel=1e-14)
 
 

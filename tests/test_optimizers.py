@@ -1302,3 +1302,24 @@ def test_averages_refuse():
     with pytest.raises(TypeError, match="variable 'n' has dtype int64"):
         average.apply([fg.Variable(1.0), fg.Variable(1, name="n")])
     assert average.variables() == []
+
+
+@pytest.mark.parametrize("power", [-0.5, 0.0])
+@pytest.mark.parametrize("beta", [0.0, 0.5])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_ftrl_rests_where_its_learning_rate_is_zero(power, beta, dtype):
+    class Ending(fg.optimizers.schedules.Schedule):
+        def value(self, step):
+            return np.maximum(0.1 - 0.05 * step, 0.0)
+
+    w = fg.Variable(np.array([1.0, 2.0], dtype))
+    optimizer = Ftrl(Ending(), learning_rate_power=power, beta=beta, l1_regularization_strength=0.01)
+    values = []
+    with np.errstate(all="raise"):
+        for _ in range(5):
+            optimizer.minimize(lambda: np.sum(w * w))
+            values.append(w.numpy())
+    assert w.dtype == dtype
+    assert np.isfinite(values).all()
+    assert (values[0] != values[1]).all()
+    assert values[1].tolist() == values[2].tolist() == values[4].tolist()

@@ -3,6 +3,7 @@
 import functools
 import importlib
 import math
+import re
 import sys
 import types
 import warnings
@@ -502,7 +503,9 @@ def test_an_error_in_the_function_leaves_nothing_open():
 
     with pytest.raises(RuntimeError, match="mine"):
         trace(f)(X)
-    assert (kept[0] + 1).tolist() == (X + 1).tolist()
+    with pytest.raises(errors.LeakedTensorError, match="belongs to a recording that has ended"):
+        kept[0] + 1
+    assert (fg.constant(X) + 1).tolist() == (X + 1).tolist()
 
 
 # Derivatives and batches of graphs, and graphs of them
@@ -852,3 +855,17 @@ def test_svg_by_graphviz_itself():
         importlib.import_module("graphviz")
         drawn = trace(np.sin)(X)._repr_svg_()
     assert drawn is None or "<svg" in drawn
+
+
+def test_a_result_whose_form_depends_on_the_values():
+    def gradient(p):
+        return fg.grad(lambda p: np.real(np.sum(np.roots(p) ** 2)))(p)
+
+    point = np.array([1.0, -3.0, 2.0])
+    for f in (np.roots, gradient):
+        graph = trace(f)(point)
+        other = np.array([2.0, -8.0, 6.0])
+        np.testing.assert_allclose(graph(other), f(other))
+        for text, values in {"[1]": [0.0, 1.0, -5.0], "[0]": [0.0, 0.0, 3.0], "complex128": [1.0, 0.0, 1.0]}.items():
+            with pytest.raises(errors.GraphInputError, match="^roots gives .*" + re.escape(text)):
+                graph(np.array(values))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad import errors
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.indexing import ARRAY
@@ -58,14 +59,26 @@ class Equation:
     direct: bool = False
 
     def run(self, values: Mapping[Name, Any]) -> Iterator[tuple[Name, Any]]:
-        """Return the names that it binds with their values."""
+        """Return the names that it binds with their values.
+
+        Raises:
+            GraphInputError: a value has another form than the program was written for, such as fewer roots.
+        """
         inputs = [values[each] if type(each) is Name else each for each in self.inputs]
         if self.quiet:
             with np.errstate(all="ignore"):
                 ans = self._computed(inputs)
         else:
             ans = self._computed(inputs)
-        return zip(self.outputs, ans if type(ans) is tuple else (ans,), strict=True)
+        answers = ans if type(ans) is tuple else (ans,)
+        for name, each in zip(self.outputs, answers, strict=True):
+            if each.shape != name.shape or not np.can_cast(each.dtype, name.dtype, "same_kind"):
+                raise errors.GraphInputError(
+                    f"{self.primitive.name} gives {kind_of(each)} for these values, and {kind_of(name)} for those with "
+                    "which the graph was recorded, for which alone the rest of it was written.\n"
+                    "Record a graph for values of this kind, or call the function itself."
+                )
+        return zip(self.outputs, answers, strict=True)
 
     def _computed(self, inputs: list[Any]) -> Any:
         if self.direct:

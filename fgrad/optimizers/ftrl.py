@@ -22,7 +22,8 @@ class Ftrl(Optimizer):
         a = b
 
     where `shrunk` moves a number towards 0 by a distance, so that many elements become exactly 0.
-    Parameters are computed anew in each step, so weight decay is refused.
+    Parameters are computed anew in each step, so weight decay is refused. A step with a learning rate of 0 changes
+    nothing.
 
     Args:
         learning_rate: the size of the first steps.
@@ -89,10 +90,14 @@ class Ftrl(Optimizer):
 
     def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         total = slots["accum"] + square(gradient)
-        before = slots["accum"] ** -self.learning_rate_power / hyper.learning_rate
-        now = total**-self.learning_rate_power / hyper.learning_rate
+        rests = hyper.learning_rate == 0  # as schedules that end do; the formula divides by it
+        rate = hyper.learning_rate + rests
+        before = slots["accum"] ** -self.learning_rate_power / rate
+        now = total**-self.learning_rate_power / rate
         shrinkage = 2 * hyper.l2_shrinkage_regularization_strength * param
         linear = slots["linear"] + gradient + shrinkage - (now - before) * param
-        divisor = now + 2 * hyper.l2_regularization_strength + hyper.beta / hyper.learning_rate
+        divisor = now + 2 * hyper.l2_regularization_strength + hyper.beta / rate
         divisor = np.where(divisor == 0, 1, divisor)  # while all gradients were 0 there is nothing to divide
-        return shrunk(-linear, hyper.l1_regularization_strength) / divisor, {"accum": total, "linear": linear}
+        found = shrunk(-linear, hyper.l1_regularization_strength) / divisor
+        kept = {name: np.where(rests, slots[name], new) for name, new in (("accum", total), ("linear", linear))}
+        return np.where(rests, param, found), kept
