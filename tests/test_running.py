@@ -319,7 +319,7 @@ def test_what_is_not_finite_can_be_admitted():
         ((quadratic, {}, 5), errors.NoVariablesError, "params is empty"),
         ((quadratic, [fg.Variable(1.0), 2.0], 5), errors.StructureError, "and it holds both"),
         ((lambda p: p * A, 1.0, 5), errors.NonScalarError, r"returned shape \(2,\)"),
-        ((lambda p: p * 1j, 1.0, 5), errors.OutputError, "must be real to be minimized"),
+        ((lambda p: p * 1j, 1.0, 5), errors.NonScalarError, "needs a function with a real number as its result"),
         ((lambda p: p, 3, 5), errors.DtypeError, "parameter params has dtype int64"),
     ],
 )

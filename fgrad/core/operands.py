@@ -98,7 +98,8 @@ def as_array(x: Any, dtype: Any = None) -> Any:
         if not hasattr(x, "shape"):
             x = FUNCTIONS[np.stack](x) if holds_tensors(x) else np.asarray(x)
         if is_of_objects(x):
-            x = as_operand(x)
+            x = collected(x)
+            x = _as_floats(x) if is_of_objects(x) and all(isinstance(each, Number) for each in x.flat) else x
     return x if dtype is None or x.dtype == dtype else METHODS["astype"](x, dtype)
 
 

@@ -70,7 +70,9 @@ NUMBERS = (int, float, complex)
 
 def _log_of_base(ans: Any, x: Any) -> Any:
     """Return the logarithm of what a power is taken of, and 0 where the power is 0, which it stays."""
-    return log(x) if type(x) in (int, float) and x > 0 else np.log(np.where(np.equal(ans, 0), 1, x))
+    if type(x) in (int, float) and x > 0:
+        return log(x)
+    return np.log(np.where(np.equal(ans, 0), 1, ans.dtype.type(x) if type(x) in NUMBERS else x))
 
 
 def _squared(x: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.operands import as_array, holds_tensors
 from fgrad.core.primitive import BOXES, METHODS
 from fgrad.core.reverse import conform
 from fgrad.core.tensor import Tensor, apply, settle
@@ -418,7 +418,7 @@ def _blocks(arrays: Any) -> list[Any]:
 @answers(np.broadcast_arrays)
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     """Repeat arrays to the shape that they broadcast to."""
-    arrays = [as_array(x) for x in args]
+    arrays = [as_array(x) if holds_tensors(x) else np.asarray(x) for x in args]  # others may hold any objects
     shape = np.broadcast_shapes(*(x.shape for x in arrays))
     return tuple((broadcast_to if type(x) in BOXES else np.broadcast_to)(x, shape) for x in arrays)
 

@@ -169,7 +169,7 @@ def _run_vmap(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], in
             f"value from {name_of(function)}?"
         )
     check_numbers(function, results)
-    axes = _axes_of(unflatten(out_treedef, results), out_axes, "out_axes")
+    axes = _axes_of(unflatten(out_treedef, [0.0] * len(results)), out_axes, "out_axes")
     placed = [_placed(function, trace, leaf, axis) for leaf, axis in zip(results, axes, strict=True)]
     return unflatten(out_treedef, owned(placed, leaves))
 
