@@ -1152,6 +1152,12 @@ def norm_of_an_array_of_numbers(x):
 
 
 @program(V3)
+def array_of_nested_comprehensions(x):
+    products = np.array([[v * w for v in x if v > -2.0] for w in x])
+    return np.sum(np.array([np.sin(v) for v in x]) @ products)
+
+
+@program(V3)
 def reductions_of_arrays_of_numbers(x):
     y = np.array([x[0] ** 2, x[1], x[0] * x[2]])
     return np.max(y) + 2 * np.min(y) * y.sum() + np.prod(y) + np.sum(y**2)

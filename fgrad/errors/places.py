@@ -205,6 +205,9 @@ def _call(instructions: list[dis.Instruction], index: int) -> Step:
         if instructions[place].opname in ("LOAD_ATTR", "LOAD_METHOD"):
             mentions.append(str(instructions[place].argval))
         wanted -= dis.stack_effect(instructions[place].opcode, instructions[place].arg, jump=False)
+        if instructions[place].opname == "END_FOR":  # of a comprehension, whose body leaves nothing on the stack
+            place = _start_of_loop(instructions, place)
+            wanted -= 1
         place -= 1
     while place >= 0 and instructions[place].opname == "PUSH_NULL":
         place -= 1
@@ -217,3 +220,9 @@ def _call(instructions: list[dis.Instruction], index: int) -> Step:
         is_global = origin.opname in ("LOAD_GLOBAL", "LOAD_NAME")
         return Step("call", (origin.argval, *names), is_global, tuple(mentions))
     return Step("call", ("", *names), False, tuple(mentions))
+
+
+def _start_of_loop(instructions: list[dis.Instruction], end: int) -> int:
+    """Return where the loop begins that ends at an instruction."""
+    starts = (place for place in range(end) if instructions[place].opname == "FOR_ITER")
+    return next((place for place in starts if instructions[place].argval == instructions[end].offset), end)

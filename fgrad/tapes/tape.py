@@ -102,8 +102,11 @@ class GradientTape:
         """Begin with an empty record."""
         trace = ReverseTrace(self._persistent)
         trace.holder = weakref.ref(self)
-        self._trace, self._watch = trace, VariableWatch(trace, self._watch_accessed)
-        self._record, self._used, self._outline, self._watched = [], False, None, {}
+        # In an order in which an interrupt leaves a tape that starts again when it is entered.
+        self._watch = VariableWatch(trace, self._watch_accessed)
+        self._trace = trace
+        self._record, self._outline, self._watched = [], None, {}
+        self._used = False
 
     def _resume(self) -> None:
         trace = _trace(self)
