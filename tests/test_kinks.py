@@ -101,7 +101,35 @@ TABLE = [
         (f"norm {p!r} of a matrix of 0", lambda x, p=p: np.linalg.norm(x.reshape(2, 2), p), [0.0] * 4, [0.0] * 4, None)
         for p in ("fro", "nuc", 1, -1, 2, -2, INF, -INF)
     ),
-    ("norm of 0, twice", np.linalg.norm, [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]),
+    # The second derivative grows beyond all bounds around a length of 0, and its square is smooth.
+    ("norm of 0, twice", np.linalg.norm, [0.0, 0.0], [0.0, 0.0], [INF, INF]),
+    ("norm**2 of 0", lambda x: np.linalg.norm(x) ** 2, [0.0, 0.0], [0.0, 0.0], [2.0, 2.0]),
+    (
+        "norm of rows, squared",
+        lambda x: np.linalg.norm(x.reshape(2, 2), axis=1) ** 2,
+        [0.0, 0, 3, 4],
+        [0.0, 0, 6, 8],
+        [2.0] * 4,
+    ),
+    (
+        "square of a matrix norm",
+        lambda x: np.square(np.linalg.norm(x.reshape(1, 2))),
+        [0.0, 0.0],
+        [0.0, 0.0],
+        [2.0, 2.0],
+    ),
+    ("hypot(x, 0)**2 at 0", lambda x: np.hypot(x, 0.0) ** 2, [0.0, 3.0], [0.0, 6.0], [2.0, 2.0]),
+    ("abs(x)**2 at 0", lambda x: np.abs(x) ** 2, [0.0, -3.0], [0.0, -6.0], [2.0, 2.0]),
+    ("abs(1j x)**2 at 0", lambda x: abs(1j * x) ** 2, [0.0, -3.0], [0.0, -6.0], [2.0, 2.0]),
+    ("power spectrum of equal ones", lambda x: np.abs(np.fft.fft(x)) ** 2, [1.0] * 4, [8.0] * 4, [8.0] * 4),
+    ("std**2 with a weight", lambda x: np.std(x * [1.0, -1.0]) ** 2, [1.0, -1.0], [0.0, 0.0], [1.0, 1.0]),
+    ("var with a weight", lambda x: np.var(x * [1.0, -1.0]), [1.0, -1.0], [0.0, 0.0], [1.0, 1.0]),
+    ("nanstd**2", lambda x: np.nanstd(x * [1.0, -1.0, 1.0]) ** 2, [1.0, -1.0, NAN], [0.0] * 3, [1.0, 1.0, 0.0]),
+    ("cos(norm) at 0", lambda x: np.cos(np.linalg.norm(x)), [0.0, 0.0], [0.0, 0.0], [NAN, NAN]),
+    ("cos(hypot) at 0", lambda x: np.cos(np.hypot(x, 0.0)), [0.0, 1.0], [0.0, -np.sin(1)], [NAN, -np.cos(1)]),
+    ("cos(abs(1j x)) at 0", lambda x: np.cos(np.abs(1j * x)), [0.0, 1.0], [0.0, -np.sin(1)], [NAN, -np.cos(1)]),
+    ("hypot(x, 0) at 0", lambda x: np.hypot(x, 0.0), [0.0, 1.0], [0.0, 1.0], [INF, 0.0]),
+    ("where hides norm", lambda x: np.where(x > 0, np.linalg.norm(x), 0.0), [0.0], [0.0], [0.0]),
     ("norm 0.5 with a 0", lambda x: np.linalg.norm(x, 0.5), [0.0, 4.0], [0.0, 1.0], [0.0, 0.0]),
     ("norm inf of equal ones", lambda x: np.linalg.norm(x, INF), [1.0, -1.0], [0.5, -0.5], [0.0, 0.0]),
     ("norm 2 of equal ones", lambda x: np.linalg.norm(x.reshape(2, 2), 2), [1.0, 0, 0, 1], [0.5, 0, 0, 0.5], None),
@@ -180,6 +208,74 @@ def test_a_weight_of_zero_means_not_used():
         for jacobian in (tape.jacobian(y, t), fg.jacrev(f)(x)):
             assert jacobian.numpy()[0, 1] == 0.0
             assert jacobian.numpy()[1].tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.cbrt(x**3),
+        lambda x: np.log(x**2),
+        lambda x: np.sqrt(np.abs(x)),
+        lambda x: np.arcsin(1 - x**2),
+        lambda x: np.arccosh(1 + x**2),
+        lambda x: (x**4) ** 0.25,
+        lambda x: np.sqrt(x**2) * np.sqrt(x**2),
+        lambda x: fnp.stack([x * x, x * x]) @ np.log(fnp.stack([x * x, x * x])),
+    ],
+)
+def test_zero_times_infinity_is_nan_in_both_modes(f):
+    """Without a mask nothing says that the zero means "not used": some of these have a derivative, others have not."""
+    with np.errstate(all="ignore"):
+        for found in (fg.grad(f)(0.0), fg.jacfwd(f)(0.0), fg.jvp(f, (0.0,), (1.0,))[1], fg.jacrev(f)(0.0)):
+            assert np.isnan(found)
+
+
+@pytest.mark.parametrize(
+    ("f", "second"),
+    [
+        (lambda x: np.where(x > 0, x * np.log(x), 0.0), 0.0),
+        (lambda x: np.maximum(np.sqrt(x), 1.0), 0.0),
+        (lambda x: np.where(x > 0, np.sqrt(x), x**2), 2.0),
+        (lambda x: np.sqrt(fnp.stack([1.0, x]))[0] + x**2, 2.0),
+    ],
+)
+def test_what_is_masked_is_zero_in_all_orders_of_modes(f, second):
+    with np.errstate(all="ignore"):
+        for outer in (fg.jacfwd, fg.jacrev):
+            for inner in (fg.jacfwd, fg.jacrev):
+                assert outer(inner(f))(0.0) == second
+
+
+def test_the_square_that_a_length_knows_is_that_of_what_it_was():
+    """Also where its argument, or the length itself, is written to before it is squared."""
+
+    def overwritten(x):
+        y = x * 1.0
+        r = np.abs(y)
+        y[0] = 7.0
+        return np.sum(r**2)
+
+    def written(x):
+        r = np.abs(x)
+        r[0] = 5.0
+        return np.sum(r**2)
+
+    x = np.array([0.0, -3.0])
+    np.testing.assert_array_equal(fg.hessian(overwritten)(x), [[2.0, 0.0], [0.0, 2.0]])
+    assert fg.value_and_grad(overwritten)(x)[0] == overwritten(x) == 9.0
+    np.testing.assert_array_equal(fg.hessian(written)(x), [[0.0, 0.0], [0.0, 2.0]])
+    assert fg.value_and_grad(written)(x)[0] == written(x) == 34.0
+
+
+def test_the_square_of_a_length_is_what_numpy_makes_it():
+    x = np.random.default_rng(0).normal(size=(50, 3))
+    for f in (
+        lambda x: np.linalg.norm(x, axis=1) ** 2,
+        lambda x: np.hypot(x[:, 0], x[:, 1]) ** 2,
+        lambda x: np.abs(x[:, 0] + 1j * x[:, 1]) ** 2,
+        lambda x: np.std(x, axis=0) ** 2,
+    ):
+        np.testing.assert_allclose(fg.vjp(f, x)[0], f(x), rtol=2e-16)
 
 
 def test_an_honest_nan_stays():

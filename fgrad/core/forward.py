@@ -9,14 +9,26 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import Tensor, apply, box, boxed
 from fgrad.core.trace import Call, Trace, attention, through_observers
 
 
 class ForwardTrace(Trace):
-    """Carries with every value its tangent: the derivative along one direction of the inputs."""
+    """Carries with every value its tangent: the derivative along one direction of the inputs.
+
+    Args:
+        guarded: tangents of inputs may hold exact zeros that mean "does not move".
+
+    Attributes:
+        guarded: exact zeros of tangents win over infinite slopes; so it is after a mask, as in a pass back.
+    """
 
     differentiates = True
+
+    def __init__(self, guarded: bool = False) -> None:
+        super().__init__()
+        self.guarded = guarded
 
     def root(self, value: Any, tangent: Any) -> Tensor:
         """Return `value` as an input of this trace that moves along `tangent`."""
@@ -29,15 +41,20 @@ class ForwardTrace(Trace):
         ans = apply(primitive, values, metadata)
         if primitive.jvp is None:
             return boxed(ans)
-        tangents = [arg.mark if ours else ZERO for arg, ours in zip(args, active, strict=True)]
+        tangents: list[Any] = [arg.mark if ours else ZERO for arg, ours in zip(args, active, strict=True)]
+        handed, jvp = tangents, primitive.jvp
+        if self.guarded and primitive.guards_tangents:
+            handed = [t if t is ZERO else Guarded(t) for t in tangents]
         if attention:
-            jvp = primitive.jvp
             run = through_observers(
-                "push", primitive, tangents, values, ans, go_on=lambda: jvp(tangents, ans, *values, **metadata)
+                "push", primitive, tangents, values, ans, go_on=lambda: jvp(handed, ans, *values, **metadata)
             )
             tangent = run()
         else:
-            tangent = primitive.jvp(tangents, ans, *values, **metadata)
+            tangent = jvp(handed, ans, *values, **metadata)
+        if not self.guarded:
+            joins_constants = primitive.parted is not None and any(t is ZERO for t in tangents)
+            self.guarded = primitive.masks or primitive.fills or joins_constants
         return tuple(map(self.moving, ans, tangent)) if type(ans) is tuple else self.moving(ans, tangent)
 
     def moving(self, value: Any, tangent: Any) -> Tensor:
@@ -52,4 +69,5 @@ class ForwardTrace(Trace):
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
+        self.guarded = True  # what the user's rule has masked is not known
         return call.followed(self, leaves)

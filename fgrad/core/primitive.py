@@ -63,7 +63,10 @@ class Primitive:
         broadcasts: arguments are broadcast against each other, so cotangents are summed back.
         scales: the pullback is `ct * slope` or `ct / slope`, element by element, or a sum of such products, where the
             slope may be infinite; after a mask the cotangent comes as `Guarded`, and its exact zeros win.
+        guards_tangents: the forward rule multiplies likewise, and takes tangents as `Guarded`.
         masks: the pullback puts exact zeros in place of what the operation did not use.
+        fills: the tangent has exact zeros where the result holds what does not move.
+        answer: what is called in place of `apply` where the ufunc, or the operator, is called on tensors.
         samples: calls for the generic tests (see `fgrad.testing`).
         kind: what reports say of it: "comparison", "rounding", "position" or "conversion" of what has the derivative
             0, "choice" of one of the arguments, "product"; "guard" and "part" are no operations of the user's.
@@ -84,7 +87,10 @@ class Primitive:
     parted: Rule | None = None
     broadcasts: bool = False
     scales: bool = False
+    guards_tangents: bool = False
     masks: bool = False
+    fills: bool = False
+    answer: Callable[..., Any] | None = None
     samples: tuple[Any, ...] = ()
     kind: str = ""
     selects: bool = False

@@ -133,7 +133,7 @@ class ReverseTrace(Trace):
                 return self._recorded(primitive, args, (a, b), ans, metadata)
             x = a = snapshot(x, self.copies)
         result = new_tensor()
-        result.value, result.tracing, result.memory = ans, self, None
+        result.value, result.tracing, result.memory, result.squared = ans, self, None, None
         key = result.mark = next(self._keys)
         handed = (
             _own_handles((result, x, y)[: count + 1]) if self.persistent else (ans, a, b) if count == 2 else (ans, a)
@@ -415,6 +415,15 @@ class Guarded:
     dtype = property(lambda self: self.cotangent.dtype)
     ndim = property(lambda self: self.cotangent.ndim)
     T = property(lambda self: Guarded(self.cotangent.T))
+
+
+def may_hold_zeros(derivative: Any) -> bool:
+    """Return whether a first tangent or cotangent may hold exact zeros, which mean "not used"."""
+    while type(derivative) is Tensor:
+        if derivative.tracing.is_program:
+            return True
+        derivative = derivative.unbox()
+    return derivative is not ZERO and not np.all(derivative)
 
 
 def conform(cotangent: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:

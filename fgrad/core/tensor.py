@@ -217,7 +217,8 @@ def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
 
 def _unary(ufunc: np.ufunc) -> Callable[[Any], Tensor]:
     def operator(self: Any) -> Any:
-        return apply(UFUNCS[ufunc], (self,))
+        primitive = UFUNCS[ufunc]
+        return primitive.answer(self) if primitive.answer else apply(primitive, (self,))
 
     return operator
 
@@ -290,8 +291,8 @@ class TensorLike:
     # NumPy's protocols
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
-        if method == "__call__" and not keywords and ufunc in UFUNCS:
-            return apply(UFUNCS[ufunc], inputs)
+        if method == "__call__" and not keywords and (primitive := UFUNCS.get(ufunc)):
+            return primitive.answer(*inputs) if primitive.answer else apply(primitive, inputs)
         return ABOVE.call_ufunc(ufunc, method, inputs, keywords)
 
     def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -522,15 +523,18 @@ class Tensor(TensorLike):
         (2,)
     """
 
-    __slots__ = ("value", "tracing", "mark", "memory", "__weakref__")
+    __slots__ = ("value", "tracing", "mark", "memory", "squared", "__weakref__")
 
     value: Any
     mark: Any
     memory: Any
     """What is known of views: of whom this is one, or who are views of this; None before the first (`views.py`)."""
+    squared: Callable[[], Any] | None
+    """Of a length alone: computes its square, which has derivatives also where the length is 0 and has none."""
 
     def __init__(self, value: Any, dtype: npt.DTypeLike | None = None) -> None:
-        self.value, self.tracing, self.mark, self.memory = np.array(value, dtype)[()], UNTRACED, None, None
+        self.value, self.tracing, self.mark = np.array(value, dtype)[()], UNTRACED, None
+        self.memory, self.squared = None, None
 
     def unbox(self) -> Any:
         return (self.tracing.renewed(self) if self.tracing.outdated else self).value
@@ -538,6 +542,7 @@ class Tensor(TensorLike):
     def become(self, other: Tensor) -> None:
         """Make this handle stand for another value; what was computed before is untouched."""
         self.value, self.tracing, self.mark = other.value, other.tracing, other.mark
+        self.squared = None
 
     def __setitem__(self, key: Any, value: Any) -> None:
         METHODS["__setitem__"](self, key, value)
@@ -582,14 +587,14 @@ new_tensor = functools.partial(object.__new__, Tensor)
 def box(value: Any, trace: Trace, mark: Any) -> Tensor:
     """Return a Tensor over `value`, which is not copied."""
     tensor = new_tensor()
-    tensor.value, tensor.tracing, tensor.mark, tensor.memory = value, trace, mark, None
+    tensor.value, tensor.tracing, tensor.mark, tensor.memory, tensor.squared = value, trace, mark, None, None
     return tensor
 
 
 def own_handle(x: Tensor) -> Tensor:
     """Return another handle on what a tensor stands for: what is written into one is not in the other."""
     handle = new_tensor()
-    handle.value, handle.tracing, handle.mark, handle.memory = x.value, x.tracing, x.mark, None
+    handle.value, handle.tracing, handle.mark, handle.memory, handle.squared = x.value, x.tracing, x.mark, None, None
     return tell_of_copy(handle) if attention else handle
 
 

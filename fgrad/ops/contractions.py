@@ -40,7 +40,7 @@ def multilinear(
     """
 
     def forward(tangents: Sequence[Any], ans: Any, *args: Any, **metadata: Any) -> Any:
-        return _sum_over_tangents(primitive, tangents, args, metadata, None)
+        return _sum_over_tangents(primitive, tangents, args, metadata)
 
     primitive = Primitive(
         name or implementation.__name__,
@@ -49,6 +49,7 @@ def multilinear(
         forward,
         broadcasts=broadcasts,
         scales=True,
+        guards_tangents=True,
         samples=samples,
     )
     _guarded[primitive] = register(_guarded_twin(primitive))
@@ -57,15 +58,18 @@ def multilinear(
 
 @np.errstate(all="ignore")
 def _sum_over_tangents(
-    primitive: Primitive, tangents: Sequence[Any], args: Any, metadata: Mapping[str, Any], guard: int | None
+    primitive: Primitive, tangents: Sequence[Any], args: Any, metadata: Mapping[str, Any], guard: int | None = None
 ) -> Any:
-    """Return the sum of the operation with each tangent in place of its argument; without `guard` its zeros win."""
+    """Return the sum of the operation with each tangent in place of its argument; zeros of the one at `guard` win."""
     total: Any = ZERO
     for place, t in enumerate(tangents):
         if t is not ZERO:
             moved = [*args]
             moved[place] = t
-            part = _guarded_by(place if guard is None else guard, primitive, moved, metadata)
+            if guard is None:
+                part = contract(primitive, moved, metadata)
+            else:
+                part = _guarded_by(guard, primitive, moved, metadata)
             total = part if total is ZERO else total + part
     return total
 

@@ -35,10 +35,6 @@ def _negate(ct: Any) -> Any:
     return -ct
 
 
-def _conjugate(x: Any) -> Any:
-    return np.conjugate(x) if x.dtype.kind == "c" else x
-
-
 def _share(ct: Any, chosen: Any, tie: Any) -> Any:
     """Give the cotangent to what was chosen, half of it at a tie, and exact zeros to the rest."""
     return np.where(chosen, ct, np.where(tie, ct * 0.5, 0))
@@ -47,17 +43,6 @@ def _share(ct: Any, chosen: Any, tie: Any) -> Any:
 def _multiples(ans: Any, x: Any, y: Any) -> Any:
     """Return how often `y` was taken off `x`: a whole number, although x / y may be rounded up to the next."""
     return np.rint((x - ans) / y)
-
-
-def _unless_zero(x: Any) -> Any:
-    """Return a divisor that turns 0 / 0 into 0: the subgradient of least norm."""
-    return np.where(np.equal(x, 0), 1, x)
-
-
-def _over_square(x: Any, r: Any) -> Any:
-    """Return x / r**2, also where the square would be 0 or infinity; and 0 where r is 0."""
-    r = _unless_zero(r)
-    return x / r / r
 
 
 def _finite_below(x: Any) -> Any:
@@ -167,11 +152,6 @@ elementwise(np.minimum,      lambda ans, x, y: lambda ct: _share(ct, x < y, x ==
 elementwise(np.power,        lambda ans, x, y: lambda ct: ct * _power_slope(x, y),
                              lambda ans, x, y: lambda ct: ct * (ans * _log_of_base(ans, x)),
                              domain=(0.3, 2))
-elementwise(np.arctan2,      lambda ans, y, x: lambda ct: ct * _over_square(x, np.hypot(x, y)),
-                             lambda ans, y, x: lambda ct: ct * -_over_square(y, np.hypot(x, y)),
-                             complex=False)
-elementwise(np.hypot,        lambda ans, x, y: lambda ct: ct * (x / _unless_zero(ans)),
-                             lambda ans, x, y: lambda ct: ct * (y / _unless_zero(ans)), complex=False)
 elementwise(np.logaddexp,    lambda ans, x, y: lambda ct: ct * np.exp(x - _finite_below(ans)),
                              lambda ans, x, y: lambda ct: ct * np.exp(y - _finite_below(ans)), complex=False)
 elementwise(np.logaddexp2,   lambda ans, x, y: lambda ct: ct * np.exp2(x - _finite_below(ans)),
@@ -235,35 +215,13 @@ for _kind, _ufuncs in {
         UFUNCS[_ufunc].kind = _kind
 
 
-# Functions of complex numbers that have no complex derivative: the rules follow from
-# dz -> a dz + b conj(dz), whose transpose takes ct to a ct + conj(b ct).
-
-
-def _unit_slope(ans: Any, x: Any) -> Any:
-    """Return the reverse rule of z / |z|, and None for real numbers, where it is constant."""
-    if x.dtype.kind != "c":
-        return None
-    return lambda ct: (ct - np.conjugate(ct * ans * ans)) / (2 * _unless_zero(np.absolute(x)))
-
-
-def _unit_tangent(tangents: Any, ans: Any, x: Any) -> Any:
-    if x.dtype.kind != "c":
-        return ZERO
-    (t,) = tangents
-    return (t - ans * ans * np.conjugate(t)) / (2 * _unless_zero(np.absolute(x)))
+# Parts of complex numbers
 
 
 def _imaginary_part(ans: Any, x: Any) -> Any:
     return (lambda ct: ct * -1j) if x.dtype.kind == "c" else None
 
 
-elementwise(np.sign, _unit_slope, jvp=_unit_tangent, scales=False)
-elementwise(
-    np.absolute,
-    lambda ans, x: lambda ct: ct * _conjugate(np.sign(x)),
-    jvp=lambda tangents, ans, x: np.real(tangents[0] * _conjugate(np.sign(x))),
-    name="abs",
-)
 elementwise(np.conjugate, lambda ans, x: lambda ct: np.conjugate(ct), scales=False)
 
 _real = elementwise(np.real, lambda ans, x: identity, jvp=lambda tangents, ans, x: np.real(tangents[0]), scales=False)

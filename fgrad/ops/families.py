@@ -25,7 +25,6 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS, METHODS, PRIMITIVES, UFUNC_FORMS, UFUNCS, ZERO, Primitive, Rule
-from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import ABOVE, apply
 from fgrad.ops.batching import Batch, elementwise_batch, joining_batch
 
@@ -170,7 +169,7 @@ def elementwise(
         for rule, t in zip(rules, tangents, strict=True):
             if t is not ZERO and rule is not None:
                 with np.errstate(all="ignore"):
-                    part = rule(ans, *args)(Guarded(t) if scales else t)
+                    part = rule(ans, *args)(t)
                 total = part if total is ZERO else total + part
         return total
 
@@ -183,6 +182,7 @@ def elementwise(
         jvp=jvp or forward,
         broadcasts=len(rules) > 1,
         scales=scales,
+        guards_tangents=scales and jvp is None,
         masks=masks,
         samples=tuple(sample(*each, domain=domain, complex=complex, leading=leading) for each in shapes),
     )

@@ -199,6 +199,7 @@ _scatter: Primitive = register(
         lambda tangents, ans, values, *arrays, template, shape: apply(
             _scatter, (tangents[0], *arrays), {"template": template, "shape": shape}
         ),
+        fills=True,
         samples=tuple(
             sample(np.empty(shape)[key].shape, constants=tuple(_parted(key)[1]), template=_parted(key)[0], shape=shape)
             for shape, key in _KEYS
@@ -305,6 +306,7 @@ _replace: Primitive = register(
         _First(_replaced_rule, _value_rule),
         _replaced_tangent,
         masks=True,
+        fills=True,
         gathers=True,
         samples=(
             *_samples(lambda shape, key: (shape, np.empty(shape)[key].shape)),

@@ -10,6 +10,7 @@ import numpy as np
 
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.ops import elementwise as elementwise
+from fgrad.ops import lengths as lengths
 from fgrad.ops import reductions as reductions
 
 

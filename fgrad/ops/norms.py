@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.operands import as_array
-from fgrad.core.primitive import PRIMITIVES
 from fgrad.core.tensor import apply
 from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.ops.families import constant_in_pieces, plain_axis, sample
 from fgrad.ops.inverses import inverse
+from fgrad.ops.lengths import length
 from fgrad.ops.matrices import as_matrices, rounding, stacked_batch
 from fgrad.ops.tracing import answers_traced
 
@@ -28,19 +28,6 @@ def _as_numbers(x: Any) -> Any:
     """Return `x` as an array or tensor of numbers that a root can be taken of."""
     x = as_array(x)
     return x if x.dtype.kind in "fcO" else x.astype(float)
-
-
-def _root(x: Any) -> Any:
-    """Return square roots whose derivative at 0 is 0."""
-    return apply(PRIMITIVES["root"], (x,))
-
-
-def _squares(x: Any) -> Any:
-    return np.square(x) if x.dtype.kind != "c" else np.square(np.real(x)) + np.square(np.imag(x))
-
-
-def _euclidean(x: Any, axis: Axis, keepdims: Any) -> Any:
-    return _root(np.sum(_squares(x), axis=axis, keepdims=keepdims))
 
 
 def _of_order(x: Any, order: float, axis: Axis, keepdims: Any) -> Any:
@@ -64,7 +51,7 @@ def _of_order(x: Any, order: float, axis: Axis, keepdims: Any) -> Any:
 
 def _vector_norm(x: Any, order: Any, axis: Axis, keepdims: Any) -> Any:
     if order is None or order == 2:
-        return _euclidean(x, axis, keepdims)
+        return length(x, axis, keepdims)
     if isinstance(order, str):
         raise ValueError(f"Invalid norm order '{order}' for vectors")
     if order == np.inf:
@@ -99,7 +86,7 @@ def _matrix_norm(x: Any, order: Any, axis: tuple[int, int], keepdims: bool) -> A
     if axes[0] == axes[1]:
         raise ValueError("Duplicate axes given.")
     if order in (None, "fro", "f"):
-        return _euclidean(x, axes, keepdims)
+        return length(x, axes, keepdims)
     kept = tuple(1 if each in axes else size for each, size in enumerate(x.shape))
     x = np.moveaxis(x, axes, (-2, -1))
     if order in (2, -2, "nuc"):
@@ -118,7 +105,7 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
     x = _as_numbers(x)
     if axis is None:
         if ord is None:
-            return _euclidean(x, None, keepdims)
+            return length(x, None, keepdims)
         axis = tuple(range(x.ndim))
     else:
         try:

@@ -287,6 +287,7 @@ _diagonal_matrix = linear(
     name="diagonal_matrix",
     batch=trailing_batch,
 )
+_diagonal_matrix.fills = True
 
 
 def _back_on_diagonal(shape: tuple[int, int], offset: int) -> Callable[[Any], Any]:

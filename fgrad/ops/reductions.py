@@ -16,8 +16,9 @@ from fgrad.core.operands import as_array
 from fgrad.core.primitive import BOXES, METHODS, UFUNC_FORMS, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import index_of_extremum_batch, reduction_batch
-from fgrad.ops.families import answers, constant_in_pieces, elementwise, linear, plain_axis, register, sample, scale
+from fgrad.ops.families import answers, constant_in_pieces, linear, plain_axis, register, sample, scale
 from fgrad.ops.indexing import written
+from fgrad.ops.lengths import divided, length, squared
 from fgrad.ops.shaping import repeat
 from fgrad.ops.tracing import answers_traced, example_of
 
@@ -194,16 +195,6 @@ _logsumexp = _reducing(
 )
 
 
-# The standard deviation has a kink where all elements are equal; the derivative there is 0.
-_root = elementwise(
-    lambda x: np.sqrt(x),
-    lambda ans, x: lambda ct: ct * np.where(ans == 0, 0, 0.5 / np.where(ans == 0, 1, ans)),
-    name="root",
-    domain=(0.2, 2),
-    complex=False,
-)
-
-
 def _reduction(primitive: Primitive) -> Callable[..., Any]:
     """Make the NumPy function of a reduction from its primitive: `dtype`, `initial` and `where` too."""
 
@@ -363,12 +354,6 @@ def mean(
     return result if out is None else written("np.mean", out, result)
 
 
-def divided(total: Any, number: Any) -> Any:
-    """Return a total divided by how many elements went into it, in the dtype of the total."""
-    result = np.true_divide(total, number)
-    return result.astype(total.dtype) if total.dtype.kind in "fc" and result.dtype != total.dtype else result
-
-
 def _mean_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     dtype = _SUMMED_AS.get(x.dtype.char)
     total = _total(x, axis=axis, dtype=dtype, keepdims=keepdims) / _count(x.shape, axis)
@@ -408,15 +393,23 @@ def var(
     correction: float | None = None,
 ) -> Any:
     """Return the variance along axes, by the deviations from the mean or from what is given as such."""
+    deviation, axis, number = _spread(a, axis, dtype, ddof, keepdims, where, mean, correction)
+    result = divided(sum(squared(deviation), axis, keepdims=keepdims, where=where), number)
+    return result if out is None else written("np.var", out, result)
+
+
+def _spread(
+    a: Any, axis: Axis, dtype: Any, ddof: float, keepdims: bool, where: Any, mean: Any, correction: float | None
+) -> tuple[Any, Axis, Any]:
+    """Return deviations from the mean, the axes, and by what the sum of their squares is divided."""
     a, axis = _prepared(a, dtype), plain_axis(axis)
     ddof = degrees(ddof, correction)
     center = _given(mean)
     deviation = a - (_mean_of(a, axis, keepdims=True, where=where) if center is None else center)
     number = _chosen(a, axis, keepdims, where)
     if number <= ddof if where is True else np.any(example_of(number) <= ddof):
-        warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=2)
-    result = divided(sum(squared(deviation), axis, keepdims=keepdims, where=where), np.maximum(number - ddof, 0))
-    return result if out is None else written("np.var", out, result)
+        warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=3)
+    return deviation, axis, np.maximum(number - ddof, 0)
 
 
 _mean_of = mean
@@ -435,11 +428,6 @@ def degrees(ddof: float, correction: float | None) -> float:
     return correction  # type: ignore[return-value]
 
 
-def squared(x: Any) -> Any:
-    """Return the squares of absolute values."""
-    return np.real(x * np.conjugate(x)) if x.dtype.kind == "c" else np.square(x)
-
-
 @answers(np.std)
 def std(
     a: Any,
@@ -448,16 +436,15 @@ def std(
     out: Any = None,
     ddof: float = 0,
     keepdims: bool = False,
-    **others: Any,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: float | None = None,
 ) -> Any:
     """Return the standard deviation along axes; its derivative is 0 where all elements are equal."""
-    result = root(var(a, axis, dtype, None, ddof, keepdims, **others))
+    deviation, axis, number = _spread(a, axis, dtype, ddof, True, where, mean, correction)
+    result = length(deviation if where is True else masked(deviation, where, 0), axis, keepdims, number)
     return result if out is None else written("np.std", out, result)
-
-
-def root(x: Any) -> Any:
-    """Return the square root; its derivative at 0 is 0."""
-    return apply(_root, (x,))
 
 
 @answers_traced(np.count_nonzero)

@@ -16,8 +16,9 @@ from fgrad.core.primitive import BOXES
 from fgrad.ops import reductions
 from fgrad.ops.families import answers, plain_axis
 from fgrad.ops.indexing import written
+from fgrad.ops.lengths import divided, length, squared
 from fgrad.ops.quantiles import fitted_weights
-from fgrad.ops.reductions import degrees, divided, root, squared
+from fgrad.ops.reductions import degrees
 from fgrad.ops.tracing import answers_traced, example_of, run
 
 Axis = Any
@@ -114,13 +115,20 @@ def nanvar(
     correction: Any = np._NoValue,
 ) -> Any:
     """Return the variance along axes of what is not NaN."""
-    a = as_array(a)
-    axis, ddof = plain_axis(axis), degrees(ddof, correction)
+    a, axis, ddof = as_array(a), plain_axis(axis), degrees(ddof, correction)
     options = _options(axis=axis, keepdims=keepdims, where=where)
     if a.dtype.kind not in "fc":
         return np.var(a, dtype=dtype, ddof=ddof, **options, **_options(mean=mean))
+    kept = options.get("keepdims", False)
+    deviation, number = _spread(a, axis, dtype, ddof, kept, options.get("where", True), mean)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        result = divided(reductions.sum(squared(deviation), **options), number)
+    return np.where(number <= 0, np.nan, result)
+
+
+def _spread(a: Any, axis: Axis, dtype: Any, ddof: float, kept: bool, mask: Any, mean: Any) -> tuple[Any, Any]:
+    """Return deviations from the mean, 0 for what is NaN, and by what the sum of their squares is divided."""
     a = _checked_dtype(a, dtype)
-    kept, mask = options.get("keepdims", False), options.get("where", True)
     missing = np.isnan(a)
     with np.errstate(invalid="ignore", divide="ignore"):
         if mean is np._NoValue:
@@ -128,16 +136,34 @@ def nanvar(
             mean = divided(total, _numbers(a, axis, True, mask))
         deviation = np.where(missing, 0, a - mean)
         number = _numbers(a, axis, kept, mask) - ddof
-        result = divided(reductions.sum(squared(deviation), **options), number)
     if np.any(example_of(number) <= 0):
-        warnings.warn("Degrees of freedom <= 0 for slice.", RuntimeWarning, stacklevel=3)
-    return np.where(number <= 0, np.nan, result)
+        warnings.warn("Degrees of freedom <= 0 for slice.", RuntimeWarning, stacklevel=4)
+    return deviation, number
 
 
 @answers_traced(np.nanstd)
-def nanstd(*args: Any, **keywords: Any) -> Any:
-    """Return the standard deviation along axes of what is not NaN; 0 where all elements are equal."""
-    return root(nanvar(*args, **keywords))
+def nanstd(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: Any = np._NoValue,
+    *,
+    where: Any = np._NoValue,
+    mean: Any = np._NoValue,
+    correction: Any = np._NoValue,
+) -> Any:
+    """Return the standard deviation along axes of what is not NaN; its derivative is 0 where these are equal."""
+    a, axis, ddof = as_array(a), plain_axis(axis), degrees(ddof, correction)
+    options = _options(axis=axis, keepdims=keepdims, where=where)
+    if a.dtype.kind not in "fc":
+        return np.std(a, dtype=dtype, ddof=ddof, **options, **_options(mean=mean))
+    mask = options.get("where", True)
+    deviation, number = _spread(a, axis, dtype, ddof, True, mask, mean)
+    deviation = deviation if mask is True else reductions.masked(deviation, mask, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return length(deviation, axis, options.get("keepdims", False), np.where(number <= 0, np.nan, number))
 
 
 @answers(np.nan_to_num)

@@ -17,6 +17,7 @@ from typing_extensions import override
 from fgrad import errors
 from fgrad.core.forward import ForwardTrace
 from fgrad.core.primitive import BOXES, Primitive
+from fgrad.core.reverse import may_hold_zeros
 from fgrad.core.tensor import boxed, settle
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, leaves_and_nones, tree_map
@@ -106,7 +107,7 @@ class ForwardAccumulator:
                 "Use a second ForwardAccumulator for a second derivative."
             )
         if self._trace is None or self._watch is None:
-            self._trace = _HeldTrace()
+            self._trace = _HeldTrace(any(may_hold_zeros(tangent) for _, tangent in self._tangents.values()))
             self._trace.holder = weakref.ref(self)
             self._watch = VariableWatch(self._trace, all_trainable=False)
             weakref.finalize(self, _release, self._trace, self._watch, self._tangents).atexit = False

@@ -17,7 +17,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.operands import is_of_objects
 from fgrad.core.primitive import BOXES, ZERO
-from fgrad.core.reverse import Entry, ReverseTrace, pull_back
+from fgrad.core.reverse import Entry, ReverseTrace, may_hold_zeros, pull_back
 from fgrad.core.tensor import Tensor, box, boxed, renewed, settle
 from fgrad.core.trace import Trace, attention, running, stood_in, tell_of_copy
 from fgrad.core.tree import flatten, leaves_and_nones, paths, tree_map, unflatten
@@ -32,7 +32,6 @@ from fgrad.transforms.linearization import (
     gradient_at_edge,
     make_seed,
     match_seeds,
-    may_hold_zeros,
 )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.forward import ForwardTrace
+from fgrad.core.reverse import may_hold_zeros
 from fgrad.core.tensor import Tensor, boxed, own_handle, settle
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.transforms.calls import Transformed, name_of
@@ -94,5 +95,6 @@ def _moving(function: Any, trace: ForwardTrace, path: str, leaf: Any, tangent: A
         raise errors.TangentError(
             f"tangents{path} has dtype {tangent.dtype}, which does not fit primals{path} of dtype {primal.dtype}."
         )
+    trace.guarded = trace.guarded or may_hold_zeros(tangent)
     primal, tangent = (own_handle(x) if type(x) is Tensor else x for x in (primal, tangent))
     return trace.root(primal, tangent if tangent.dtype == primal.dtype else tangent.astype(primal.dtype))

@@ -22,7 +22,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.operands import collected
 from fgrad.core.primitive import ZERO
-from fgrad.core.reverse import ReverseTrace, pull_back
+from fgrad.core.reverse import ReverseTrace, may_hold_zeros, pull_back
 from fgrad.core.tensor import Tensor, boxed, own_handle, settle
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, paths, unflatten
@@ -117,11 +117,6 @@ def make_seed(seed: Any, value: Any, what: str) -> Any:
     if type(seed) is np.ndarray:
         seed = seed.copy()  # which may come out as a gradient, and the user may write to
     return conjugate(seed if seed.shape == value.shape else np.broadcast_to(seed, value.shape))
-
-
-def may_hold_zeros(cotangent: Any) -> bool:
-    """Return whether a first cotangent may hold exact zeros, which mean "not used"."""
-    return cotangent is not ZERO and (type(cotangent) is Tensor or not np.all(cotangent))
 
 
 def match_seeds(seeds: Any, results: Any, what: str) -> list[Any]:

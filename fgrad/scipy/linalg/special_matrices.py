@@ -75,6 +75,7 @@ _diagonals = linear(
     name="by_diagonals",
     batch=trailing_batch,
 )
+_diagonals.fills = True
 
 
 def _by_diagonals(values: Any, columns: int) -> Any:

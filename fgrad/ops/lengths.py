@@ -1,0 +1,197 @@
+"""Lengths: `abs`, `hypot`, norms and standard deviations, and what is measured by them: `sign`, `arctan2`.
+
+Where a length is 0 it has a kink. The derivative that is chosen there, 0, has no derivative in its turn: the second
+one is infinite or NaN. The square of a length is smooth, and people write `norm(x)**2`: so a length knows its square.
+
+    along(ct, x, r)     ct * x / r, where r is the length of x, or of what x is a part of
+    length(x, axis)     the square root of the sum, or mean, of squares along axes
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import fgrad.ops.elementwise  # noqa: F401  # its squares are given an answer here
+from fgrad.core.primitive import UFUNCS, ZERO, Primitive
+from fgrad.core.reverse import Guarded
+from fgrad.core.tensor import NOTHING, Tensor, apply, own_handle
+from fgrad.ops.batching import elementwise_batch
+from fgrad.ops.families import elementwise, register, sample, scale
+
+
+def unless_zero(x: Any) -> Any:
+    """Return a divisor that turns 0 / 0 into 0: the subgradient of least norm."""
+    return np.where(np.equal(x, 0), 1, x)
+
+
+def _conjugate(x: Any) -> Any:
+    return np.conjugate(x) if x.dtype.kind == "c" else x
+
+
+def along(ct: Any, x: Any, r: Any) -> Any:
+    """Return ct * x / r, where r is the length of x or of what x is a part of; 0 where r is 0."""
+    return ct * apply(_along, (1.0, x, r)) if type(ct) is Guarded else apply(_along, (ct, x, r))
+
+
+_along = elementwise(
+    lambda ct, x, r: ct * np.where(np.equal(r, 0), 0, x / unless_zero(r)),
+    lambda ans, ct, x, r: lambda tangent: along(tangent, x, r),
+    lambda ans, ct, x, r: lambda tangent: scale(tangent, ct / r),  # infinite, or NaN, where r is 0
+    lambda ans, ct, x, r: lambda tangent: tangent * -(ans / unless_zero(r)),
+    name="along",
+    domain=((-2, 2), (-2, 2), (0.5, 2)),
+    scales=False,
+)
+_along.kind = "guard"
+
+
+# The square that a length knows
+
+
+def of_square(length: Any, square: Primitive, args: Sequence[Any], metadata: Mapping[str, Any] = NOTHING) -> Any:
+    """Let a tensor that is a length know its square, an operation on the same arguments; return the tensor."""
+    if type(length) is Tensor and length.tracing.level:
+        handles = [own_handle(x) if type(x) is Tensor else x for x in args]
+        length.squared = functools.partial(apply, square, handles, metadata)
+    return length
+
+
+def _knows(ufunc: np.ufunc, square: Primitive) -> None:
+    """Let the results of a ufunc know their squares."""
+    primitive = UFUNCS[ufunc]
+    primitive.answer = lambda *args: of_square(apply(primitive, args), square, args)
+
+
+def _squared(x: Any) -> Any:
+    square = x.squared if type(x) is Tensor else None
+    return apply(UFUNCS[np.square], (x,)) if square is None else square()
+
+
+UFUNCS[np.square].answer = _squared
+
+
+# Of numbers. The functions of complex numbers have no complex derivative: the rules follow from
+# dz -> a dz + b conj(dz), whose transpose takes ct to a ct + conj(b ct).
+
+
+def _along_number(ct: Any, x: Any, r: Any) -> Any:
+    """Return a cotangent or tangent times the slope of r = |x|."""
+    return ct * np.sign(x) if x.dtype.kind != "c" else along(ct, np.conjugate(x), r)
+
+
+elementwise(
+    np.absolute,
+    lambda ans, x: lambda ct: _along_number(ct, x, ans),
+    jvp=lambda tangents, ans, x: np.real(_along_number(tangents[0], x, ans)),
+    name="abs",
+).guards_tangents = True
+_knows(
+    np.absolute,
+    elementwise(
+        lambda x: np.square(np.absolute(x)),
+        lambda ans, x: lambda ct: ct * (2 * _conjugate(x)),
+        jvp=lambda tangents, ans, x: np.real(tangents[0] * (2 * _conjugate(x))),
+        name="abs_squared",
+    ),
+)
+
+
+def _unit_slope(ans: Any, x: Any) -> Any:
+    """Return the reverse rule of z / |z|, and None for real numbers, where it is constant."""
+    if x.dtype.kind != "c":
+        return None
+    return lambda ct: (ct - np.conjugate(ct * ans * ans)) / (2 * np.absolute(x))
+
+
+def _unit_tangent(tangents: Any, ans: Any, x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return ZERO
+    (t,) = tangents
+    return (t - ans * ans * np.conjugate(t)) / (2 * np.absolute(x))
+
+
+elementwise(np.sign, _unit_slope, jvp=_unit_tangent, scales=False)
+
+
+# Of pairs
+
+
+def _turned(ct: Any, x: Any, r: Any) -> Any:
+    """Return ct * x / r**2, also where the square would be 0 or infinity; and 0 where r is 0."""
+    return along(ct, x, r) / unless_zero(r)
+
+
+# fmt: off
+elementwise(np.arctan2,      lambda ans, y, x: lambda ct: _turned(ct, x, np.hypot(x, y)),
+                             lambda ans, y, x: lambda ct: -_turned(ct, y, np.hypot(x, y)), complex=False)
+elementwise(np.hypot,        lambda ans, x, y: lambda ct: along(ct, x, ans),
+                             lambda ans, x, y: lambda ct: along(ct, y, ans), complex=False)
+_knows(np.hypot, elementwise(lambda x, y: np.square(np.hypot(x, y)),
+                             lambda ans, x, y: lambda ct: ct * (2 * x),
+                             lambda ans, x, y: lambda ct: ct * (2 * y), name="hypot_squared", complex=False))
+# fmt: on
+
+
+# Of vectors. Axes are kept, and counted from the end; the sum of squares is divided by `count`.
+
+
+def squared(x: Any) -> Any:
+    """Return the squares of absolute values."""
+    return np.real(x * np.conjugate(x)) if x.dtype.kind == "c" else np.square(x)
+
+
+def divided(total: Any, number: Any) -> Any:
+    """Return a total divided by how many elements went into it, in the dtype of the total."""
+    result = np.true_divide(total, number)
+    return result.astype(total.dtype) if total.dtype.kind in "fc" and result.dtype != total.dtype else result
+
+
+def _length_value(x: Any, count: Any, axis: tuple[int, ...]) -> Any:
+    return np.sqrt(divided(np.add.reduce(squared(x), axis=axis, keepdims=True), count))
+
+
+def _total(x: Any, axis: tuple[int, ...]) -> Any:
+    return np.real(np.add.reduce(x, axis=axis, keepdims=True))
+
+
+def _of_vectors(name: str, value: Any, rule: Any, jvp: Any) -> Primitive:
+    samples = (
+        sample((3,), constants=(1,), axis=(-1,)),
+        sample((2, 3), constants=(3,), axis=(-1,)),
+        sample((2, 3, 2), constants=(np.full((1, 3, 1), 2.0),), axis=(-3, -1)),
+    )
+    primitive = Primitive(
+        name, value, (rule, None), jvp, broadcasts=True, scales=True, guards_tangents=True, samples=samples
+    )
+    primitive.batch = elementwise_batch(primitive)
+    return register(primitive)
+
+
+_length = _of_vectors(
+    "length",
+    _length_value,
+    lambda ans, x, count, axis: lambda ct: along(ct, _conjugate(x), ans) / count,
+    lambda tangents, ans, x, count, axis: _total(along(tangents[0], _conjugate(x), ans), axis) / count,
+)
+_length_squared = _of_vectors(
+    "length_squared",
+    lambda x, count, axis: np.square(_length_value(x, count, axis)),
+    lambda ans, x, count, axis: lambda ct: ct * (2 * _conjugate(x) / count),
+    lambda tangents, ans, x, count, axis: _total(tangents[0] * (2 * _conjugate(x) / count), axis),
+)
+
+
+def length(x: Any, axis: Any, keepdims: bool = False, count: Any = 1) -> Any:
+    """Return the square roots of the sums of squares along axes, divided by `count`, whose shape keeps the axes."""
+    axes = np.lib.array_utils.normalize_axis_tuple(range(x.ndim) if axis is None else axis, x.ndim)
+    metadata = {"axis": tuple(a - x.ndim for a in axes)}
+    shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes)
+    result: Any = np.reshape(apply(_length, (x, count), metadata), shape)
+    if type(result) is Tensor and result.tracing.level:
+        handle = own_handle(x) if type(x) is Tensor else x
+        result.squared = lambda: np.reshape(apply(_length_squared, (handle, count), metadata), shape)
+    return result
