@@ -8,14 +8,15 @@ Every result is compared with the one by hand before it is timed. Candidates tak
 fastest rounds. Memory is the peak of one derivative, measured apart from the times. autograd and jax are measured too
 where they are installed; long loops in Python are not compiled.
 
-`--against` runs another checkout of fgrad in turns with this one, round by round, each in a process of its own, so that
-what else the machine does meets both. `--compare` sets two files beside each other: of the ratios to by hand, since the
-files may come from different hours.
+`--against` runs another checkout of fgrad in turns with the one that is imported here, round by round, each in a process
+of its own, so that what else the machine does meets both. `--compare` sets two files beside each other: the ratios to by
+hand, since the files may come from different hours.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
 import os
@@ -38,7 +39,7 @@ from kinds import KINDS, SIZES, Kind, Library
 
 HAND, OURS = "by hand", "fgrad"
 BATCH_SECONDS = 0.005
-LONGEST = 0.5
+LONGEST = 1.0
 """Seconds that one candidate may take in all its rounds together, once it has had three."""
 
 Seconds = dict[str, list[float]]
@@ -211,13 +212,18 @@ class Worker:
         self.process.__exit__(None, None, None)  # closes the pipes, which ends the process, and waits
 
 
+def checkout_in_use() -> Path:
+    """Return the folder from which fgrad is imported."""
+    return Path(importlib.import_module("fgrad").__file__ or "").parents[1]
+
+
 def serve() -> None:
     """Answer questions from the standard input: `[name, size, count]`, with the seconds of one call.
 
     With a count of 0, the result is compared with the one by hand; the answer is how many calls make a batch.
     """
     fgrad = kinds.fgrad()
-    print(json.dumps(str(Path(sys.modules["fgrad"].__file__ or "").parents[1])), flush=True)
+    print(json.dumps(str(checkout_in_use())), flush=True)
     row, candidate = None, None
     for line in sys.stdin:
         name, size, count = json.loads(line)
@@ -229,7 +235,7 @@ def serve() -> None:
 
 def run_against(other: Path, rounds: int, only: str) -> None:
     """Print fgrad's time here over its time in another checkout, row by row."""
-    with Worker(Path(__file__).parents[1]) as now, Worker(other) as then:
+    with Worker(checkout_in_use()) as now, Worker(other) as then:
         report_turns({"now": now, "then": then}, rounds, only)
 
 
