@@ -8,9 +8,9 @@ Every result is compared with the one by hand before it is timed. Candidates tak
 fastest rounds. Memory is the peak of one derivative, measured apart from the times. autograd and jax are measured too
 where they are installed; long loops in Python are not compiled.
 
-`--against` runs another checkout of fgrad in turns with the one that is imported here, round by round, each in a process
-of its own, so that what else the machine does meets both. `--compare` sets two files beside each other: the ratios to by
-hand, since the files may come from different hours.
+`--against` runs another checkout of fgrad in turns with the one that is imported here, round by round, each in a
+process of its own, so that what else the machine does meets both. `--compare` sets two files beside each other: the
+ratios to by hand, since the files may come from different hours.
 """
 
 from __future__ import annotations
