@@ -1,0 +1,10 @@
+"""Seventeen kinds of program in three sizes, each with its derivative written by hand beside it."""
+
+from . import elementwise, likelihoods, matrices, networks, simulations
+from .kind import SIZES, Kind, compare
+from .libraries import Library, fgrad, installed_peers
+
+MODULES = (networks, matrices, likelihoods, elementwise, simulations)
+KINDS = {kind.name: kind for module in MODULES for kind in module.KINDS}
+
+__all__ = ["KINDS", "MODULES", "SIZES", "Kind", "Library", "compare", "fgrad", "installed_peers"]

@@ -1,0 +1,176 @@
+"""What the kinds of program ask of a library that differentiates, and the libraries that can do it.
+
+A program is written once, in NumPy's names. A library says which module has these names, and how it takes gradients.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+class Library:
+    """A library that differentiates functions which are written in NumPy's names.
+
+    Attributes:
+        name: the head of its column.
+        compiles: whether a program is compiled as a whole, loops unrolled.
+        numpy: the module with NumPy's functions.
+        special: the module with SciPy's special functions.
+        linalg: the module with SciPy's linear algebra.
+        norm: SciPy's normal distribution.
+        convolve: NumPy's `convolve`, mode "full".
+    """
+
+    name: str
+    compiles = False
+    numpy: Any
+    special: Any
+    linalg: Any
+    norm: Any
+    convolve: Callable[[Any, Any], Any]
+
+    def prepare(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return arguments as the library's arrays."""
+        return args
+
+    def finish(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what runs a function to its end, compiled where the library compiles."""
+        return function
+
+    def value_and_grad(self, function: Callable[..., Any], argnums: Any) -> Callable[..., Any]:
+        """Return what computes a number and its gradient."""
+        raise NotImplementedError
+
+    def grad(self, function: Callable[..., Any], argnums: Any = 0) -> Callable[..., Any]:
+        """Return what computes the gradient of a number."""
+        raise NotImplementedError
+
+    def hessian(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what computes the matrix of second derivatives."""
+        raise NotImplementedError
+
+    def jacobian(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what computes the matrix of first derivatives."""
+        raise NotImplementedError
+
+    def pullback(self, function: Callable[..., Any], x: Any) -> tuple[Any, Callable[[Any], Any]]:
+        """Return a value, and what takes weights of it back to `x`."""
+        raise NotImplementedError
+
+    def gradient_and_product(self, function: Callable[..., Any], x: Any, v: Any) -> tuple[Any, Any]:
+        """Return the gradient at `x`, and the product of the Hessian with `v`."""
+        raise NotImplementedError
+
+
+class Fgrad(Library):
+    """fgrad: programs run on NumPy itself."""
+
+    name = "fgrad"
+    numpy = np
+
+    def __init__(self) -> None:
+        fg = importlib.import_module("fgrad")
+        self.special = importlib.import_module("fgrad.scipy.special")
+        self.linalg = importlib.import_module("fgrad.scipy.linalg")
+        self.norm = importlib.import_module("fgrad.scipy.stats").norm
+        self.convolve = np.convolve
+        self.jvp, self.vjp = fg.jvp, fg.vjp
+        self.grad, self.value_and_grad = fg.grad, fg.value_and_grad
+        self.hessian, self.jacobian = fg.hessian, fg.jacobian
+
+    def pullback(self, function: Callable[..., Any], x: Any) -> tuple[Any, Callable[[Any], Any]]:
+        value, pull = self.vjp(function, x)
+        return value, lambda weights: pull(weights)[0]
+
+    def gradient_and_product(self, function: Callable[..., Any], x: Any, v: Any) -> tuple[Any, Any]:
+        return self.jvp(self.grad(function), (x,), (v,))
+
+
+class Autograd(Library):
+    """HIPS Autograd."""
+
+    name = "autograd"
+
+    def __init__(self) -> None:
+        self.autograd = importlib.import_module("autograd")
+        self.numpy = importlib.import_module("autograd.numpy")
+        self.special = importlib.import_module("autograd.scipy.special")
+        self.linalg = importlib.import_module("autograd.scipy.linalg")
+        self.norm = importlib.import_module("autograd.scipy.stats").norm
+        self.convolve = importlib.import_module("autograd.scipy.signal").convolve
+        self.hessian, self.jacobian = self.autograd.hessian, self.autograd.jacobian
+
+    def grad(self, function: Callable[..., Any], argnums: Any = 0) -> Callable[..., Any]:
+        return self.autograd.grad(function, argnums)
+
+    def value_and_grad(self, function: Callable[..., Any], argnums: Any) -> Callable[..., Any]:
+        return self.autograd.value_and_grad(function, argnums)
+
+    def pullback(self, function: Callable[..., Any], x: Any) -> tuple[Any, Callable[[Any], Any]]:
+        pull, value = self.autograd.make_vjp(function)(x)
+        return value, pull
+
+    def gradient_and_product(self, function: Callable[..., Any], x: Any, v: Any) -> tuple[Any, Any]:
+        pull, gradient = self.autograd.make_vjp(self.grad(function))(x)
+        return gradient, pull(v)
+
+
+class Jax(Library):
+    """JAX, operation by operation."""
+
+    name = "jax"
+
+    def __init__(self) -> None:
+        self.jax = importlib.import_module("jax")
+        self.jax.config.update("jax_enable_x64", True)
+        self.numpy = importlib.import_module("jax.numpy")
+        self.special = importlib.import_module("jax.scipy.special")
+        self.linalg = importlib.import_module("jax.scipy.linalg")
+        self.norm = importlib.import_module("jax.scipy.stats").norm
+        self.convolve = self.numpy.convolve
+        self.grad, self.value_and_grad = self.jax.grad, self.jax.value_and_grad
+        self.hessian, self.jacobian = self.jax.hessian, self.jax.jacrev
+
+    def prepare(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return self.jax.tree.map(self.numpy.asarray, args)
+
+    def finish(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args: self.jax.block_until_ready(function(*args))
+
+    def pullback(self, function: Callable[..., Any], x: Any) -> tuple[Any, Callable[[Any], Any]]:
+        value, pull = self.jax.vjp(function, x)
+        return value, lambda weights: pull(weights)[0]
+
+    def gradient_and_product(self, function: Callable[..., Any], x: Any, v: Any) -> tuple[Any, Any]:
+        return self.jax.jvp(self.grad(function), (x,), (v,))
+
+
+class CompiledJax(Jax):
+    """JAX with `jit` around the derivative; compiling is not timed."""
+
+    name = "jax.jit"
+    compiles = True
+
+    def finish(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return super().finish(self.jax.jit(function))
+
+
+PEERS = {"autograd": (Autograd,), "jax": (Jax, CompiledJax)}
+"""By the package they need."""
+
+
+@functools.cache
+def fgrad() -> Library:
+    """Return fgrad."""
+    return Fgrad()
+
+
+def installed_peers() -> list[Library]:
+    """Return the other libraries that are installed."""
+    return [kind() for package, kinds in PEERS.items() if importlib.util.find_spec(package) for kind in kinds]

@@ -1,0 +1,284 @@
+"""Measure seventeen kinds of program in three sizes, as ratios to derivatives written by hand in NumPy.
+
+    python benchmarks/programs.py [--rounds N] [--only NAME] [--json FILE]
+    python benchmarks/programs.py --against PATH [--rounds N] [--only NAME]
+    python benchmarks/programs.py --compare BEFORE.json AFTER.json
+
+Every result is compared with the one by hand before it is timed. Candidates take turns, and ratios are those of the
+fastest rounds. Memory is the peak of one derivative, measured apart from the times. autograd and jax are measured too
+where they are installed; long loops in Python are not compiled.
+
+`--against` runs another checkout of fgrad in turns with the one that is imported here, round by round, each in a
+process of its own, so that what else the machine does meets both. `--compare` sets two files beside each other: the
+ratios to by hand, since the files may come from different hours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")  # read when NumPy is imported
+
+import kinds
+import numpy as np
+from kinds import KINDS, SIZES, Kind, Library
+
+HAND, OURS = "by hand", "fgrad"
+BATCH_SECONDS = 0.005
+LONGEST = 1.0
+"""Seconds that one candidate may take in all its rounds together, once it has had three."""
+
+Seconds = dict[str, list[float]]
+"""By candidate, what a call took in each round."""
+
+
+def repeats(candidate: Callable[[], Any]) -> int:
+    """Return how many calls make a batch that a clock can tell."""
+    candidate()
+    return max(1, round(BATCH_SECONDS / batch(candidate, 1)))
+
+
+def batch(candidate: Callable[[], Any], count: int) -> float:
+    """Return the seconds of one call, in a batch of them."""
+    start = time.perf_counter()
+    for _ in range(count):
+        candidate()
+    return (time.perf_counter() - start) / count
+
+
+def measure(candidates: dict[str, Callable[[], Any]], rounds: int) -> Seconds:
+    """Return the seconds that one call takes, by candidate and round; slow ones have fewer rounds."""
+    counts = {name: repeats(candidate) for name, candidate in candidates.items()}
+    seconds: Seconds = {name: [] for name in candidates}
+    for turn in range(rounds):
+        for name, candidate in candidates.items():
+            if turn < 3 or sum(seconds[name]) * counts[name] < LONGEST:
+                seconds[name].append(batch(candidate, counts[name]))
+    return seconds
+
+
+def peak(candidate: Callable[[], Any]) -> int:
+    """Return the most bytes that a call holds at once."""
+    tracemalloc.start()
+    try:
+        candidate()
+        start = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        candidate()
+        return tracemalloc.get_traced_memory()[1] - start
+    finally:
+        tracemalloc.stop()
+
+
+def rows(only: str) -> Iterator[tuple[Kind, str]]:
+    """Yield the kinds whose name contains a text, in each size."""
+    for name, kind in KINDS.items():
+        if only.lower() in name.lower():
+            for size in SIZES:
+                yield kind, size
+
+
+def checked_candidates(kind: Kind, size: str, libraries: list[Library]) -> dict[str, Callable[[], Any]]:
+    """Return what computes a derivative, by name, after comparing all with the one by hand."""
+    args = kind.arguments(size)
+    candidates: dict[str, Callable[[], Any]] = {HAND: lambda: kind.by_hand(*args)}
+    for library in libraries:
+        if kind.suits(library, size):
+            try:
+                kind.check(library, args)
+            except Exception as error:
+                if library.name == OURS:
+                    raise
+                print(f"  {library.name} is left out: {type(error).__name__}: {str(error).strip().splitlines()[0]}")
+                continue
+            candidates[library.name] = kind.candidate(library, args)
+    return candidates
+
+
+def ratio(seconds: Seconds, name: str, reference: str = HAND) -> float:
+    """Return how many times the reference a candidate takes."""
+    return min(seconds[name]) / min(seconds[reference])
+
+
+def geometric_mean(values: list[float]) -> float:
+    """Return the geometric mean."""
+    return math.exp(statistics.fmean(map(math.log, values)))
+
+
+def label(kind: Kind, size: str) -> str:
+    """Return the name of a row."""
+    return f"{kind.name}, {size}"
+
+
+# The table
+
+
+def run_table(rounds: int, only: str) -> dict[str, Any]:
+    """Measure all rows, print them, and return the raw figures."""
+    libraries = [kinds.fgrad(), *kinds.installed_peers()]
+    names = [library.name for library in libraries]
+    print(f"Python {platform.python_version()}, NumPy {np.__version__}, {os.cpu_count()} cores; by hand, and over that")
+    print(f"{'':40}{'by hand':>11}" + "".join(f"{name:>10}" for name in names) + f"{'memory':>10}")
+    figures: dict[str, Any] = {}
+    for kind, size in rows(only):
+        candidates = checked_candidates(kind, size, libraries)
+        seconds = measure(candidates, rounds)
+        memory = {name: peak(candidates[name]) for name in (HAND, OURS)}
+        figures[label(kind, size)] = {"seconds": seconds, "peak": memory}
+        cells = [f"{ratio(seconds, name):8.2f} x" if name in seconds else f"{'':10}" for name in names]
+        times = f"{min(seconds[HAND]) * 1e6:8.0f} us" + "".join(cells)
+        print(f"{label(kind, size):40}{times}{memory[OURS] / memory[HAND]:8.2f} x", flush=True)
+    report_means(figures, names)
+    return figures
+
+
+def report_means(figures: dict[str, Any], names: list[str]) -> None:
+    """Print each candidate's geometric mean, and where fgrad is slowest."""
+    print("\ngeometric means of the ratios to by hand")
+    for name in names:
+        ratios = [ratio(row["seconds"], name) for row in figures.values() if name in row["seconds"]]
+        shared = [ratio(row["seconds"], OURS) for row in figures.values() if name in row["seconds"]]
+        if ratios:
+            beside = "" if name == OURS else f"; fgrad over the same rows {geometric_mean(shared):.2f} x"
+            print(f"    {name:12}{geometric_mean(ratios):8.2f} x over {len(ratios)} rows{beside}")
+    memory = [row["peak"][OURS] / row["peak"][HAND] for row in figures.values()]
+    print(f"    {'memory':12}{geometric_mean(memory):8.2f} x over {len(memory)} rows")
+    print("\nfurthest behind")
+    for name in sorted(figures, key=lambda name: -ratio(figures[name]["seconds"], OURS))[:3]:
+        print(f"    {name:40}{ratio(figures[name]['seconds'], OURS):8.2f} x")
+
+
+def compare_files(before: Path, after: Path) -> None:
+    """Print the ratios after over before, each of fgrad's time over the time by hand, and of its memory."""
+    olds, news = (json.loads(path.read_text()) for path in (before, after))
+    changes = []
+    print(f"{'':40}{'before':>10}{'after':>10}{'after/before':>15}{'memory':>10}")
+    for name in olds:
+        if name in news:
+            old, new = (ratio(each[name]["seconds"], OURS) for each in (olds, news))
+            memory = news[name]["peak"][OURS] / olds[name]["peak"][OURS]
+            changes.append(new / old)
+            print(f"{name:40}{old:8.2f} x{new:8.2f} x{new / old:15.3f}{memory:10.3f}")
+    print(f"{'geometric mean':60}{geometric_mean(changes):15.3f}")
+
+
+# Two checkouts in turns
+
+
+class Worker:
+    """A process that runs rows with the fgrad of one checkout."""
+
+    def __init__(self, checkout: Path) -> None:
+        if not (checkout / "fgrad" / "__init__.py").is_file():
+            raise SystemExit(f"{checkout} is not a checkout of fgrad: it has no folder fgrad")
+        environment = {**os.environ, "PYTHONPATH": str(checkout)}
+        command = [sys.executable, __file__, "--serve"]
+        self.process = subprocess.Popen(
+            command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        if Path(self.ask()).resolve() != checkout.resolve():
+            self.__exit__()
+            raise SystemExit(f"fgrad is not imported from {checkout}, although that is first on the path")
+
+    def ask(self, *question: Any) -> Any:
+        """Send a question, if there is one, and wait for the answer."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        if question:
+            print(json.dumps(question), file=self.process.stdin, flush=True)
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"the process that runs {question} has ended")
+        return json.loads(answer)
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.process.__exit__(None, None, None)  # closes the pipes, which ends the process, and waits
+
+
+def checkout_in_use() -> Path:
+    """Return the folder from which fgrad is imported."""
+    return Path(importlib.import_module("fgrad").__file__ or "").parents[1]
+
+
+def serve() -> None:
+    """Answer questions from the standard input: `[name, size, count]`, with the seconds of one call.
+
+    With a count of 0, the result is compared with the one by hand; the answer is how many calls make a batch.
+    """
+    fgrad = kinds.fgrad()
+    print(json.dumps(str(checkout_in_use())), flush=True)
+    row, candidate = None, None
+    for line in sys.stdin:
+        name, size, count = json.loads(line)
+        if row != (name, size):
+            row, candidate = (name, size), checked_candidates(KINDS[name], size, [fgrad])[OURS]
+        assert candidate is not None
+        print(json.dumps(batch(candidate, count) if count else repeats(candidate)), flush=True)
+
+
+def run_against(other: Path, rounds: int, only: str) -> None:
+    """Print fgrad's time here over its time in another checkout, row by row."""
+    with Worker(checkout_in_use()) as now, Worker(other) as then:
+        report_turns({"now": now, "then": then}, rounds, only)
+
+
+def report_turns(workers: dict[str, Worker], rounds: int, only: str) -> None:
+    """Let two workers take turns, and print a line for each row."""
+    changes = []
+    print(f"{'':40}{'then':>12}{'now':>12}{'now/then':>10}{'median':>10}")
+    for kind, size in rows(only):
+        count = min([worker.ask(kind.name, size, 0) for worker in workers.values()])
+        seconds: Seconds = {name: [] for name in workers}
+        for _ in range(rounds):
+            for name, worker in workers.items():
+                seconds[name].append(worker.ask(kind.name, size, count))
+        changes.append(ratio(seconds, "now", "then"))
+        middle = statistics.median(now / then for now, then in zip(seconds["now"], seconds["then"], strict=True))
+        times = "".join(f"{min(seconds[name]) * 1e6:9.0f} us" for name in ("then", "now"))
+        print(f"{label(kind, size):40}{times}{changes[-1]:10.3f}{middle:10.3f}", flush=True)
+    print(f"{'geometric mean':64}{geometric_mean(changes):10.3f}")
+
+
+def main() -> None:
+    """Do what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=10, help="how often each candidate takes its turn")
+    parser.add_argument("--only", metavar="NAME", default="", help="only kinds whose name contains this")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the raw figures")
+    parser.add_argument("--compare", nargs=2, metavar=("BEFORE", "AFTER"), type=Path, help="two such files")
+    parser.add_argument("--against", metavar="PATH", type=Path, help="another checkout of fgrad, measured in turns")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    choice = parser.parse_args()
+    if not choice.compare and not any(rows(choice.only)):
+        parser.error(f"no kind's name contains {choice.only!r}; there are " + "; ".join(KINDS))
+    if choice.serve:
+        serve()
+    elif choice.compare:
+        compare_files(*choice.compare)
+    elif choice.against:
+        run_against(choice.against, choice.rounds, choice.only)
+    else:
+        figures = run_table(choice.rounds, choice.only)
+        if choice.json:
+            choice.json.write_text(json.dumps(figures, indent=1))
+
+
+if __name__ == "__main__":
+    main()
