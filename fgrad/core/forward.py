@@ -36,12 +36,15 @@ class ForwardTrace(Trace):
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        active = [type(arg) is Tensor and arg.tracing is self for arg in args]
-        values = [arg.value if ours else arg for arg, ours in zip(args, active, strict=True)]
+        values: list[Any] = []
+        tangents: list[Any] = []
+        for arg in args:
+            ours = type(arg) is Tensor and arg.tracing is self
+            values.append(arg.value if ours else arg)
+            tangents.append(arg.mark if ours else ZERO)
         ans = apply(primitive, values, metadata)
         if primitive.jvp is None:
             return boxed(ans)
-        tangents: list[Any] = [arg.mark if ours else ZERO for arg, ours in zip(args, active, strict=True)]
         handed, jvp = tangents, primitive.jvp
         if self.guarded and primitive.guards_tangents:
             handed = [t if t is ZERO else Guarded(t) for t in tangents]

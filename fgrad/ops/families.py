@@ -15,10 +15,11 @@ mentions and nothing else, so what stays in memory can be read off the line.
 
 from __future__ import annotations
 
+import functools
+import operator
 from cmath import isfinite
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from operator import index
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,6 +27,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS, METHODS, PRIMITIVES, UFUNC_FORMS, UFUNCS, ZERO, Primitive, Rule
 from fgrad.core.tensor import ABOVE, apply
+from fgrad.core.trace import attention
 from fgrad.ops.batching import Batch, elementwise_batch, joining_batch
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -128,7 +130,7 @@ def plain_axis(axis: Any) -> Any:
     """Return an axis, or a tuple of them, as Python integers; NumPy's integers and tensors are taken too."""
     if axis is None or type(axis) is int:
         return axis
-    return tuple(map(index, axis)) if np.iterable(axis) else index(axis)
+    return tuple(map(operator.index, axis)) if np.iterable(axis) else operator.index(axis)
 
 
 def identity(ct: Any) -> Any:
@@ -164,14 +166,17 @@ def elementwise(
         leading: arguments of the samples that stand before the arrays and are not differentiated.
     """
 
+    def total(tangents: Sequence[Any], ans: Any, args: Any) -> Any:
+        parts = [
+            rule(ans, *args)(t) for rule, t in zip(rules, tangents, strict=True) if not (t is ZERO or rule is None)
+        ]
+        return functools.reduce(operator.add, parts) if parts else ZERO
+
     def forward(tangents: Sequence[Any], ans: Any, *args: Any) -> Any:
-        total: Any = ZERO
-        for rule, t in zip(rules, tangents, strict=True):
-            if t is not ZERO and rule is not None:
-                with np.errstate(all="ignore"):
-                    part = rule(ans, *args)(t)
-                total = part if total is ZERO else total + part
-        return total
+        if not scales:
+            return total(tangents, ans, args)
+        with np.errstate(all="ignore"):  # which takes longer than a product of short arrays
+            return total(tangents, ans, args)
 
     if shapes is None:
         shapes = SHAPES[len(rules) - len(leading)]
@@ -287,6 +292,8 @@ _scale.kind = "guard"
 
 def scale(cotangent: Any, slope: Any) -> Any:
     """Return the product of a cotangent or tangent with a slope; where the former is 0, exactly 0."""
+    if type(cotangent) is np.ndarray and type(slope) is np.ndarray and not attention:
+        return _scaled(cotangent, slope)  # to which `apply` would come, after some time
     return apply(_scale, (cotangent, slope))
 
 

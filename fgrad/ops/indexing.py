@@ -29,6 +29,8 @@ ARRAY = object()
 def _parted(key: Any) -> tuple[Any, list[Any]]:
     """Part a key into template and arrays."""
     items = key if type(key) is tuple else (key,)
+    if all([_is_plain(item) for item in items]):  # noqa: C419  # a generator takes twice the time
+        return items, []
     template: list[Any] = []
     arrays = []
     for item in items:
@@ -41,6 +43,17 @@ def _parted(key: Any) -> tuple[Any, list[Any]]:
         else:  # NumPy refuses what is no index
             template.append(_plain_slice(item) if isinstance(item, slice) else item)
     return tuple(template), arrays
+
+
+_BOUNDS = {int, type(None)}
+
+
+def _is_plain(item: Any) -> bool:
+    """Return whether an item of a key is an integer, a slice between integers, `None` or `...`."""
+    kind = type(item)
+    if kind is slice:
+        return type(item.start) in _BOUNDS and type(item.stop) in _BOUNDS and type(item.step) in _BOUNDS
+    return kind in _BOUNDS or item is Ellipsis
 
 
 def _index_array(item: Any) -> Any:
@@ -139,7 +152,7 @@ class _Part(NamedTuple):
 _index: Primitive = register(
     Primitive(
         "index",
-        lambda x, *arrays, template: x[_joined(template, arrays)],
+        lambda x, *arrays, template: x[_joined(template, arrays) if arrays else template],
         _First(_index_rule),
         lambda tangents, ans, x, *arrays, template: apply(_index, (tangents[0], *arrays), {"template": template}),
         masks=True,

@@ -58,6 +58,8 @@ def _check_chunk_size(chunk_size: int | None) -> None:
 
 def _parts(whole: Any, leaves: Sequence[Any], axis: int) -> list[Any]:
     """Return the stretches of an axis that belong to each of several arrays."""
+    if len(leaves) == 1:
+        return [whole]
     ends = list(itertools.accumulate(leaf.size for leaf in leaves))
     return np.split(whole, ends[:-1], axis)
 
