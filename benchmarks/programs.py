@@ -6,7 +6,7 @@
 
 Every result is compared with the one by hand before it is timed. Candidates take turns, and ratios are those of the
 fastest rounds. Memory is the peak of one derivative, measured apart from the times. autograd and jax are measured too
-where they are installed; long loops in Python are not compiled.
+where they are installed; JAX is not asked for long loops in Python.
 
 `--against` runs another checkout of fgrad in turns with the one that is imported here, round by round, each in a
 process of its own, so that what else the machine does meets both. `--compare` sets two files beside each other: the
@@ -32,6 +32,7 @@ from typing import Any
 
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")  # read when NumPy is imported
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
 
 import kinds
 import numpy as np
