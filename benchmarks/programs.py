@@ -6,7 +6,7 @@
 
 Every result is compared with the one by hand before it is timed. Candidates take turns, and ratios are those of the
 fastest rounds. Memory is the peak of one derivative, measured apart from the times. autograd and jax are measured too
-where they are installed; long loops in Python are not compiled.
+where they are installed; JAX is not asked for long loops in Python.
 
 `--against` runs another checkout of fgrad in turns with the one that is imported here, round by round, each in a
 process of its own, so that what else the machine does meets both. `--compare` sets two files beside each other: the
@@ -32,12 +32,16 @@ from typing import Any
 
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")  # read when NumPy is imported
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
 
 import kinds
 import numpy as np
 from kinds import KINDS, SIZES, Kind, Library
 
 HAND, OURS = "by hand", "fgrad"
+CLOCK = time.process_time if time.get_clock_info("process_time").resolution < 1e-6 else time.perf_counter
+"""Where it is fine enough, the time of this process: what others take of the cores does not count."""
+
 BATCH_SECONDS = 0.005
 LONGEST = 1.0
 """Seconds that one candidate may take in all its rounds together, once it has had three."""
@@ -49,15 +53,15 @@ Seconds = dict[str, list[float]]
 def repeats(candidate: Callable[[], Any]) -> int:
     """Return how many calls make a batch that a clock can tell."""
     candidate()
-    return max(1, round(BATCH_SECONDS / batch(candidate, 1)))
+    return max(1, round(BATCH_SECONDS / max(batch(candidate, 1), 1e-9)))
 
 
 def batch(candidate: Callable[[], Any], count: int) -> float:
     """Return the seconds of one call, in a batch of them."""
-    start = time.perf_counter()
+    start = CLOCK()
     for _ in range(count):
         candidate()
-    return (time.perf_counter() - start) / count
+    return (CLOCK() - start) / count
 
 
 def measure(candidates: dict[str, Callable[[], Any]], rounds: int) -> Seconds:
@@ -240,20 +244,22 @@ def run_against(other: Path, rounds: int, only: str) -> None:
 
 
 def report_turns(workers: dict[str, Worker], rounds: int, only: str) -> None:
-    """Let two workers take turns, and print a line for each row."""
+    """Let two workers take turns, and print a line for each row: now over then, of the fastest and by median."""
     changes = []
-    print(f"{'':40}{'then':>12}{'now':>12}{'now/then':>10}{'median':>10}")
+    print(f"{'':40}{'then':>12}{'now':>12}{'fastest':>10}{'median':>10}")
     for kind, size in rows(only):
         count = min([worker.ask(kind.name, size, 0) for worker in workers.values()])
         seconds: Seconds = {name: [] for name in workers}
         for _ in range(rounds):
             for name, worker in workers.items():
                 seconds[name].append(worker.ask(kind.name, size, count))
-        changes.append(ratio(seconds, "now", "then"))
+        fastest = ratio(seconds, "now", "then")
         middle = statistics.median(now / then for now, then in zip(seconds["now"], seconds["then"], strict=True))
+        changes.append((fastest, middle))
         times = "".join(f"{min(seconds[name]) * 1e6:9.0f} us" for name in ("then", "now"))
-        print(f"{label(kind, size):40}{times}{changes[-1]:10.3f}{middle:10.3f}", flush=True)
-    print(f"{'geometric mean':64}{geometric_mean(changes):10.3f}")
+        print(f"{label(kind, size):40}{times}{fastest:10.3f}{middle:10.3f}", flush=True)
+    means = [geometric_mean(list(each)) for each in zip(*changes, strict=True)]
+    print(f"{'geometric mean':64}" + "".join(f"{mean:10.3f}" for mean in means))
 
 
 def main() -> None:

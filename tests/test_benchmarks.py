@@ -57,6 +57,18 @@ def test_another_shape_dtype_or_number_of_arrays_is_different(expected):
         kinds.compare(np.zeros(2), expected, 1e-8)
 
 
+@pytest.mark.parametrize(
+    ("compiles", "is_slow", "expected"),
+    [(False, False, kinds.SIZES), (False, True, ("small",)), (True, True, ("small", "medium"))],
+)
+def test_long_loops_are_asked_of_those_that_take_no_minutes(compiles, is_slow, expected):
+    library = kinds.Library()
+    library.compiles, library.is_slow_by_step = compiles, is_slow
+    chain, options = kinds.KINDS["chain of single numbers"], kinds.KINDS["Black-Scholes"]
+    assert tuple(size for size in kinds.SIZES if chain.suits(library, size)) == expected
+    assert all(options.suits(library, size) for size in kinds.SIZES)
+
+
 def test_the_table_and_its_figures(capsys, tmp_path, monkeypatch):
     figures = tmp_path / "figures.json"
     monkeypatch.setattr(sys, "argv", ["programs.py", "--only", "logistic", "--rounds", "1", "--json", str(figures)])

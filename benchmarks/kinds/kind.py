@@ -41,7 +41,10 @@ class Kind:
 
     def suits(self, library: Library, size: str) -> bool:
         """Return whether a library is asked for this size."""
-        return not library.compiles or SIZES.index(size) < self.compiled
+        if library.compiles:
+            return SIZES.index(size) < self.compiled
+        has_long_loop = self.compiled < len(SIZES)
+        return size == "small" or not (library.is_slow_by_step and has_long_loop)
 
     def candidate(self, library: Library, args: tuple[Any, ...]) -> Callable[[], Any]:
         """Return what computes the derivative once."""

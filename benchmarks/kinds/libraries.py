@@ -20,6 +20,7 @@ class Library:
     Attributes:
         name: the head of its column.
         compiles: whether a program is compiled as a whole, loops unrolled.
+        is_slow_by_step: whether a long loop in Python takes minutes.
         numpy: the module with NumPy's functions.
         special: the module with SciPy's special functions.
         linalg: the module with SciPy's linear algebra.
@@ -29,6 +30,7 @@ class Library:
 
     name: str
     compiles = False
+    is_slow_by_step = False
     numpy: Any
     special: Any
     linalg: Any
@@ -125,6 +127,7 @@ class Jax(Library):
     """JAX, operation by operation."""
 
     name = "jax"
+    is_slow_by_step = True
 
     def __init__(self) -> None:
         self.jax = importlib.import_module("jax")
