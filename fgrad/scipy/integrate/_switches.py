@@ -43,7 +43,8 @@ MOST_SWITCHES = 20
 """So many places at which something is decided are looked at, on one path each."""
 
 REMEDY = (
-    "Let an event end the solution there, and solve on from its time and state. Where the place is meant to stay, take "
+    "Let an event end the solution there, and solve on from its time and state; where only the times in t_span are "
+    "differentiated by, derivative='adjoint' needs no more. Where the place is meant to stay, take "
     "fg.stop_gradient of what it depends on."
 )
 """What to write where a right-hand side has a step that moves."""
@@ -188,7 +189,7 @@ class Switches:
         ways = self._ways(points, leaves)
         switches = [i for i in np.flatnonzero(ways[1:] != ways[:-1]) if self._line(*ways[i : i + 2]) not in _told()]
         for number in switches[:MOST_SWITCHES]:
-            path, before = _Path(points, number), 0.0
+            path, before = _Path(points, int(number)), 0.0
             for _ in range(MOST_SWITCHES):
                 before, behind = self._switch(path, before, leaves)
                 if self._is_missing(path, before, behind, leaves, known):
@@ -311,7 +312,7 @@ def _nudged(x: Array, rng: np.random.Generator) -> Array:
 
 def _told() -> set[Place]:
     """Return the lines of which the user has been warned since the outermost transform began."""
-    return set() if running.call is None else running.call[2]  # type: ignore[no-any-return]
+    return set() if running.call is None else running.call[2]
 
 
 def _warn(name: str, place: Place, remedy: str) -> None:
@@ -325,7 +326,9 @@ def _warn(name: str, place: Place, remedy: str) -> None:
     )
 
 
-def warn_of_steps_along(name: str, field: Callable[..., Any], leaves: Sequence[Any], steps: Callable[..., Any]) -> None:
+def warn_of_steps_along(
+    name: str, field: Callable[..., Any], leaves: Sequence[Any], steps: Callable[..., Any], times_move: bool = False
+) -> None:
     """Warn of a step of a right-hand side, along a solution, whose place moves.
 
     Args:
@@ -333,13 +336,14 @@ def warn_of_steps_along(name: str, field: Callable[..., Any], leaves: Sequence[A
         field: takes a time, a state and inputs.
         leaves: the first state, times, and the inputs; they may be traced.
         steps: from plain leaves to times of the solution, and the states then.
+        times_move: these times do, with what is differentiated, so that a place that stays moves in relation to them.
     """
     start, _, *inputs = leaves
     moving = tuple(map(is_moving, inputs))
     state_moves = is_moving(start) or any(moving)
-    if not state_moves or is_looked_at(leaves):
+    if not (state_moves or times_move) or is_looked_at(leaves):
         return
-    switches = Switches(name, field, (False, state_moves, *moving), REMEDY)
+    switches = Switches(name, field, (times_move, state_moves, *moving), REMEDY)
 
     def of_one(leaves: Sequence[Any]) -> Sequence[Any]:
         switches.warn(list(steps(leaves)), leaves[2:])

@@ -72,7 +72,7 @@ class Steps:
             leaves: the first state, the times (N + 1 of them), and the inputs of the right-hand side.
         """
         name = name_of(self.function)
-        warn_of_steps_along(name, self.field, leaves, lambda plain: (plain[1], self._solve(plain)[0]))
+        warn_of_steps_along(name, self.field, leaves, lambda plain: (plain[1], self._solve(plain)[0]), self.times_move)
         return apply_rule(self._rule(), leaves)
 
     def _rule(self) -> Rule:
