@@ -128,6 +128,23 @@ def test_break_points_of_integrals_of_arrays_backwards_in_batches_and_outside():
     np.testing.assert_allclose(fg.vmap(fg.grad(lambda a: between(a, 0.0, 1.0)))(points), -points, rtol=1e-12)
 
 
+def test_several_break_points():
+    """In a list and as an array; one that is missing is told of."""
+
+    def pulse(a, points):
+        return quad(lambda x: np.where((x > a) & (x < 2 * a), x, 0.0), 0.0, 1.0, points=points(a))[0]
+
+    slope, messages = told(fg.grad(pulse), A, lambda a: [a, 2 * a])
+    assert (slope.item(), messages) == (pytest.approx(3 * A), [])
+    assert len(told(fg.grad(pulse), A, lambda a: [a])[1]) == 1
+
+    def counted(knots):
+        return quad(lambda x: np.searchsorted(knots, x) * 1.0, 0.0, 1.0, points=knots)[0]
+
+    np.testing.assert_allclose(fg.jacobian(counted)(np.array([0.2, 0.5])), [-1.0, -1.0], rtol=1e-12)
+    assert fg.grad(over(lambda x, a: a * x, points=[]))(A).item() == pytest.approx(0.5)
+
+
 def test_the_interval_may_be_parted_instead():
     def above(a):
         return quad(lambda x: np.where(x > a, x, 0.0), 0.0, a)[0] + quad(lambda x: x, a, 1.0)[0]
