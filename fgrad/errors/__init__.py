@@ -746,6 +746,34 @@ class DetachedWarning(NoGradientWarning):
     """
 
 
+class MovingStepWarning(NoGradientWarning):
+    """A function that is integrated jumps, at a place that moves with what is differentiated.
+
+    The derivative lacks what the move of the jump contributes, here `-threshold`:
+
+        >>> import warnings, numpy as np, fgrad as fg
+        >>> from fgrad.scipy.integrate import quad
+        >>> def above(threshold):
+        ...     return quad(lambda x: np.where(x > threshold, x, 0.0), 0.0, 1.0)[0]
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     fg.grad(above)(0.5)
+        Tensor(0.)
+        >>> caught[0].category.__name__
+        'MovingStepWarning'
+
+    Name the place, or part the interval there. A differential equation is parted by an event that
+    ends the solution:
+
+        >>> def above(threshold):
+        ...     return quad(lambda x: np.where(x > threshold, x, 0.0), 0.0, 1.0, points=[threshold])[0]
+        >>> fg.grad(above)(0.5)
+        Tensor(-0.5)
+
+    Where the place is meant to stay, say so: `x > fg.stop_gradient(threshold)`.
+    """
+
+
 class StructureError(FgradError, TypeError):
     """A container was expected in another form, such as a list in place of an array.
 

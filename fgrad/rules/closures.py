@@ -108,10 +108,10 @@ class Closure:
 
     def _add_what_is_used(self, args: tuple[Any, ...]) -> None:
         args = tree_map(copied, args)  # which differ from the same tensors where the function closes over them
-        uses = Uses(flatten(args)[0])
-        with uses.looking():
+        uses, touches = Uses(flatten(args)[0]), Touches()
+        with uses.looking(), observed_by(touches):
             results = flatten(self._function(*args))[0]
-            traces = followers([*results, *uses.reads.values()])
+            traces = list(dict.fromkeys([*followers([*results, *uses.reads.values()]), *touches.traces]))
         if not traces:
             return
         known = set(map(id, self._tensors))
@@ -276,6 +276,28 @@ class Uses(Observer, VariableWatch):
         for layer in _layers(x):
             if layer.tracing.level < self.trace.rank:
                 self._known[id(layer)] = layer
+
+
+class Touches(Observer):
+    """Notes with which tensors from outside something is computed, whatever comes of it.
+
+    In forward mode a function that only compares a traced value returns a plain number, and depends on it all the same.
+
+    Attributes:
+        traces: those for derivatives that have run before and follow such tensors.
+    """
+
+    def __init__(self) -> None:
+        self._rank = Trace().rank
+        self.traces: dict[Trace, None] = {}
+
+    @override
+    def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
+        if primitive.vjps is not None or primitive.parted is not None:  # else it is meant to be a constant
+            for trace in followers([arg for arg in args if type(arg) is Tensor]):
+                if trace.differentiates and trace.rank < self._rank:
+                    self.traces[trace] = None
+        return go_on(args)
 
 
 # What is given

@@ -120,6 +120,8 @@ class _Inverse:
         if self._matrix is not None and _is_singular(example_of(self._matrix)):
             raise _singular(equation)
         x, *leaves = values_of([self._x, *self._leaves])
+        if self._matrix is None and _has_empty_row(lambda x: equation.residuals(x, leaves), x):
+            raise _singular(equation)
         matrix = None if self._matrix is None else values_of([self._matrix])[0]
         left = equation.residuals(x, leaves)
         step = example_of(_Inverse(equation, x, leaves, matrix).times(left))
@@ -190,6 +192,12 @@ def _is_singular(matrix: Any) -> bool:
             return bool(matrix.size)
         matrix = matrix / largest
     return bool(matrix.size and not np.all(np.linalg.cond(matrix) * np.finfo(matrix.dtype).eps < 1))
+
+
+def _has_empty_row(residuals: Callable[[Any], Any], x: Any) -> bool:
+    """Return whether a residual depends on no unknown, such as one that is constant but for jumps."""
+    direction = np.random.default_rng(0).standard_normal(x.shape).astype(x.dtype)
+    return not np.all(example_of(jvp(residuals, (x,), (direction,))[1]))
 
 
 def _singular(equation: Equation) -> errors.SingularEquationError:

@@ -90,6 +90,10 @@ class Track:
         found = np.searchsorted(direction * self.steps[1:], direction * times)
         return np.minimum(found, len(self.steps) - 2)
 
+    def points(self) -> tuple[Array, Array]:
+        """Return the times at which the steps begin and end, and the states then."""
+        return self.steps, self.at(self.steps[:, None], self.step_of(self.steps))[:, 0]
+
     def reaches(self, times: Array) -> bool:
         """Return whether the solution is known at some times."""
         low, high = sorted((self.steps[0], self.steps[-1]))

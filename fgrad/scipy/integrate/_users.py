@@ -23,8 +23,9 @@ from fgrad import errors
 from fgrad.core.operands import collected
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, settle, settled
+from fgrad.core.trace import observed_by
 from fgrad.core.tree import flatten, tree_map, unflatten
-from fgrad.rules.closures import Closure, followers
+from fgrad.rules.closures import Closure, Touches, followers
 from fgrad.rules.closures import values_of as concrete_values_of
 from fgrad.scipy.integrate._twins import Twin
 from fgrad.transforms.calls import name_of
@@ -132,25 +133,27 @@ class UsersFunctions:
         )
 
     def _run(self, solve: Function, leaves: Sequence[Any], inputs: Sequence[Any]) -> Any:
-        with self.given(inputs) as args:
+        touches = Touches()
+        with self.given(inputs) as args, observed_by(touches):
             twins = [Twin(function) for function in self.functions]
             if any(twin.function is not own for twin, own in zip(twins, self.functions, strict=True)):
                 try:
-                    found = solve([self._plain(twin.function, args) for twin in twins], leaves)
+                    found = solve([self._plain(twin.function, args, touches) for twin in twins], leaves)
                     if all(twin.is_up_to_date() for twin in twins):
                         return found
                 except _Used:
                     raise
                 except Exception:  # if the twin is not to blame, the function itself will raise it again
                     pass
-            return solve([self._plain(function, args) for function in self.functions], leaves)
+            return solve([self._plain(function, args, touches) for function in self.functions], leaves)
 
-    def _plain(self, function: Function, args: tuple[Any, ...]) -> Function:
+    def _plain(self, function: Function, args: tuple[Any, ...], touches: Touches) -> Function:
         def run(*own: Any) -> Any:
             result = collected(function(*own, *args))
-            if type(result) is np.ndarray or not has_tensors(result):
+            is_plain = type(result) is np.ndarray or not has_tensors(result)
+            if is_plain and not touches.traces:
                 return result
-            if is_followed(result):
+            if touches.traces or is_followed(result):
                 raise _Used(self, (tuple(np.array(x) if isinstance(x, np.ndarray) else x for x in own), args))
             return plain(result)
 

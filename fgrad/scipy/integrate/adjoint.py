@@ -34,6 +34,7 @@ from fgrad.scipy.integrate._forms import is_moving, real_form
 from fgrad.scipy.integrate._points import Points, first_that_works, pulled, pushed
 from fgrad.scipy.integrate._records import Record, recording
 from fgrad.scipy.integrate._stages import EXPLICIT
+from fgrad.scipy.integrate._switches import warn_of_steps_along
 from fgrad.scipy.integrate._users import for_each_example, values_of
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import jacobian
@@ -171,6 +172,8 @@ class Trajectory:
 
     def states(self, leaves: Leaves) -> Any:
         """Return the states at all times, of shape (M + 1, n)."""
+        system = self._system
+        warn_of_steps_along(name_of(system.function), system.field, leaves, lambda plain: system.track(plain).points())
         return apply_rule(self._rule(), leaves)[0]
 
     def _rule(self) -> Rule:

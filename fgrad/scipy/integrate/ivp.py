@@ -39,8 +39,8 @@ def solve_ivp(
     and variables that `fun` uses besides; in both modes, to any order. Under `vmap` every example has steps
     of its own; where examples have fewer steps than others, their last time and state are repeated.
 
-    If `fun` jumps, the time of a jump that depends on the state has a derivative, too, which is not in this; let
-    an event end the solution there, and start another one.
+    If `fun` jumps, the time of a jump that depends on the state or on what is differentiated has a derivative, too,
+    which is not in this; let an event end the solution there, and start another one.
 
     Args:
         fun: `fun(t, y, *args)` returns the slope, as a vector or a list.
@@ -66,6 +66,9 @@ def solve_ivp(
             differentiated.
         ShapeError: a ValueError; examples under `vmap` have different numbers of events.
         ClosureError: a TypeError; a traced value gets into `fun` on a way that cannot be followed.
+
+    Warns:
+        MovingStepWarning: `fun` jumps at a time that depends on what is differentiated.
 
     Example:
         >>> import numpy as np, fgrad as fg

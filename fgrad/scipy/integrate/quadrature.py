@@ -39,8 +39,10 @@ from fgrad.scipy.integrate._points import (
     pulled,
     pushed,
 )
+from fgrad.scipy.integrate._switches import Switches, is_looked_at
 from fgrad.scipy.integrate._users import UsersFunctions, for_each_example, values_of
 from fgrad.transforms.calls import name_of
+from fgrad.transforms.reverse import stop_gradient
 
 SCIPYS: Any = scipy.integrate
 """SciPy's own functions, whose types are narrower than what they take."""
@@ -50,6 +52,12 @@ TOLERANCE = 1.49e-8
 
 ROUNDING = "The occurrence of roundoff error is detected"
 """So begins what SciPy says if an integral is as exact as the numbers allow, and not as exact as was asked for."""
+
+REMEDY = (
+    "Name the place, points=[place], which quad and quad_vec differentiate by; or integrate up to it, and on from it. "
+    "Where the place is meant to stay, take fg.stop_gradient of what it depends on."
+)
+"""What to write where an integrand has a step that moves."""
 
 
 def quad(
@@ -79,7 +87,7 @@ def quad(
         func: `func(x, *args)` returns a number.
         a, b: the limits; infinite ones are constants.
         args: extra arguments, containers of arrays too.
-        points: places that need care; they are not differentiated by, since the integral does not depend on them.
+        points: places that need care. If the integrand jumps at one that is differentiated by, the jump moves with it.
         epsabs, epsrel, limit, full_output, complex_func: SciPy's.
         weight, wvar, wopts, maxp1, limlst: SciPy's, for integrals that are not differentiated.
 
@@ -94,6 +102,9 @@ def quad(
             is to be differentiated.
         ClosureError: a TypeError; a traced value gets into `func` on a way that cannot be followed.
 
+    Warns:
+        MovingStepWarning: `func` jumps at a place that depends on what is differentiated, and is not in `points`.
+
     Example:
         >>> import numpy as np, fgrad as fg
         >>> def bell(width):
@@ -102,13 +113,15 @@ def quad(
         (Tensor(3.5449077), Tensor(1.77245385))
         >>> fg.grad(lambda b: quad(np.exp, 0.0, b)[0])(1.0)
         Tensor(2.71828183)
+        >>> def above(threshold):                       # (1 - threshold^2) / 2
+        ...     return quad(lambda x: np.where(x > threshold, x, 0.0), 0.0, 1.0, points=[threshold])[0]
+        >>> fg.grad(above)(0.25)
+        Tensor(-0.25)
     """
     options = {"epsabs": epsabs, "epsrel": epsrel, "limit": limit, "complex_func": complex_func}
-    if points is not None:
-        options["points"] = values_of([array_of(points)])[0]
     weighed = {"weight": weight, "wvar": wvar, "wopts": wopts, "maxp1": maxp1, "limlst": limlst}
     args = args if isinstance(args, tuple) else (args,)
-    return _Call(func, a, b, args, {**options, **weighed}, SCIPYS.quad).result(bool(full_output))
+    return _Call(func, (a, b), points, args, {**options, **weighed}, SCIPYS.quad).result(bool(full_output))
 
 
 def quad_vec(
@@ -132,7 +145,7 @@ def quad_vec(
     Args:
         f: `f(x, *args)` returns an array.
         a, b, args: as for `quad`.
-        points: places that need care.
+        points: places that need care, as for `quad`.
         epsabs, epsrel, norm, cache_size, limit, workers, quadrature, full_output: SciPy's.
 
     Returns:
@@ -150,10 +163,8 @@ def quad_vec(
     """
     options = {"epsabs": epsabs, "epsrel": epsrel, "norm": norm, "cache_size": cache_size, "limit": limit}
     options = {**options, "workers": workers, "quadrature": quadrature}
-    if points is not None:
-        options["points"] = values_of([array_of(points)])[0]
     args = args if isinstance(args, tuple) else (args,)
-    return _Call(f, a, b, args, options, SCIPYS.quad_vec).result(full_output)
+    return _Call(f, (a, b), points, args, options, SCIPYS.quad_vec).result(full_output)
 
 
 def dblquad(
@@ -232,7 +243,28 @@ def fixed_quad(func: Callable[..., Any], a: Any, b: Any, args: Any = (), n: int 
         raise ValueError("Gaussian quadrature is only available for finite limits.")
     nodes, weights = roots_legendre(n)
     x = (b - a) * (np.real(nodes) + 1) / 2.0 + a
+    _warn_of_steps_at(x, func, args)
     return (b - a) / 2.0 * np.sum(weights * func(x, *args), axis=-1), None
+
+
+def _warn_of_steps_at(x: Any, function: Callable[..., Any], args: Any) -> None:
+    """Warn of a step between nodes that moves in relation to them."""
+    users = UsersFunctions([function], args)
+    nodes = array_of(x)
+    users.run(lambda functions, leaves: [np.asarray(functions[0](leaves[0]))], [nodes])
+    leaves = [nodes, *users.inputs()]
+    if any(map(is_moving, leaves)) and not is_looked_at(leaves):
+
+        def integrand(x: Any, *inputs: Any) -> Any:
+            return array_of(users.call(0, inputs, np.reshape(x, (1,))))
+
+        switches = Switches(name_of(function), integrand, tuple(map(is_moving, leaves)), REMEDY)
+
+        def of_one(leaves: Leaves) -> Leaves:
+            switches.warn(leaves[:1], leaves[1:])
+            return []
+
+        for_each_example(of_one, values_of(leaves))
 
 
 def _reported(part: Any, name: str) -> Any:
@@ -250,19 +282,25 @@ class _Call:
 
     Args:
         function: the user's.
-        a, b: the limits.
+        limits: the first and the last one.
+        points: break points, or None.
         args: extra arguments.
         options: SciPy's.
         scipys: SciPy's function.
     """
 
-    def __init__(self, function: Any, a: Any, b: Any, args: Any, options: dict[str, Any], scipys: Any) -> None:
+    def __init__(
+        self, function: Any, limits: Sequence[Any], points: Any, args: Any, options: dict[str, Any], scipys: Any
+    ) -> None:
         self._function, self._options, self._scipys = function, options, scipys
-        self._has_tensors = any(type(leaf) in BOXES for leaf in flatten((a, b, args))[0])
+        self._has_points = points is not None
+        self._has_tensors = any(type(leaf) in BOXES for leaf in flatten((limits, points, args))[0])
         self._is_python = callable(function)
         self._users = UsersFunctions([function] if self._is_python else [], args)
-        self._leaves = [array_of(a), array_of(b)]
+        breaks = array_of(points if self._has_points else [])
+        self._leaves = [*map(array_of, limits), *(breaks[i] for i in range(len(breaks)))]
         self._found: list[Any] = []
+        self._visited: list[float] = []
         self._reached = 0.0  # the relative precision, where rounding has bounded it
 
     def result(self, full_output: bool) -> Any:
@@ -279,6 +317,7 @@ class _Call:
             self._of_values,
             {**self._options, "epsrel": max(self._options["epsrel"], self._reached)},
             tuple(map(is_moving, limits)),
+            self._visited,
         )
         for_each_example(integral.remember, values_of([value, *limits, *inputs]))
         estimate, name = settle(estimate), self._scipys.__name__
@@ -298,16 +337,28 @@ class _Call:
         """Let SciPy integrate plain functions between plain limits."""
         functions = functions or [self._function]
         if not self._is_traced():
-            self._found = [self._scipys(functions[0], *map(_limit, leaves), **self._options)]
+            self._found = [
+                self._scipys(functions[0], *map(_limit, leaves[:2]), **self._options, **self._points(leaves))
+            ]
             return []
         self._check_is_supported()
         self._found.append(self._integrated(functions[0], leaves))
         value, estimate = self._found[-1][:2]
         return [np.array(len(self._found) - 1), np.asarray(value)[()], np.asarray(estimate)[()]]
 
-    def _integrated(self, function: Any, limits: Sequence[Any]) -> Any:
+    def _points(self, leaves: Sequence[Any]) -> dict[str, Any]:
+        """Return the break points as SciPy takes them."""
+        return {"points": np.array(leaves[2:])} if self._has_points else {}
+
+    def _integrated(self, function: Any, leaves: Sequence[Any]) -> Any:
         """Return what SciPy finds in full, if it finds the integral."""
-        found = self._scipys(function, *map(_limit, limits), **{**self._options, "full_output": True})
+
+        def visiting(x: Any) -> Any:
+            self._visited.append(x)
+            return function(x)
+
+        options = {**self._options, **self._points(leaves), "full_output": True}
+        found = self._scipys(visiting if self._is_python else function, *map(_limit, leaves[:2]), **options)
         for message in _complaints(found):
             if not message.startswith(ROUNDING):
                 raise _not_found(f"the integral of {name_of(self._function)}", message)
@@ -317,9 +368,9 @@ class _Call:
 
     def _of_values(self, leaves: Leaves) -> Any:
         """Return the integral for other plain limits and inputs."""
-        first, last, *inputs = leaves
+        count = len(self._leaves)
         return self._users.run_plainly(
-            lambda functions, limits: self._integrated(functions[0], limits)[0], [first, last], inputs
+            lambda functions, own: self._integrated(functions[0], own)[0], leaves[:count], leaves[count:]
         )
 
     def _check_is_supported(self) -> None:
@@ -365,14 +416,15 @@ def _not_found(what: str, message: str) -> errors.ConvergenceError:
 
 @dataclass
 class _Integral:
-    """An integral as a function of its limits and of the inputs of the integrand, which are its leaves.
+    """An integral as a function of its limits, its break points and the inputs of the integrand, which are its leaves.
 
     Attributes:
         function: the user's, for messages.
         integrand: from a number and inputs to an array, traced.
         of_values: from plain leaves to the integral.
         options: SciPy's.
-        moving: which of the limits are differentiated by.
+        moving: which of the limits and break points are differentiated by.
+        visited: where SciPy has called the integrand.
         known: integrals by what they were computed for.
     """
 
@@ -381,6 +433,7 @@ class _Integral:
     of_values: Callable[[Leaves], Any]
     options: dict[str, Any]
     moving: tuple[bool, ...]
+    visited: list[float]
     known: dict[bytes, Any] = field(default_factory=dict)
 
     def remember(self, leaves: Leaves) -> Leaves:
@@ -390,7 +443,22 @@ class _Integral:
 
     def value(self, leaves: Leaves) -> Any:
         """Return the integral, traced."""
+        moving = (False, *map(is_moving, leaves[len(self.moving) :]))
+        if is_looked_at(leaves):
+            for x in self.visited[:1]:
+                self.integrand(x, *leaves[len(self.moving) :])  # which shows what it decides by the inputs
+        elif any(moving):
+            switches = Switches(name_of(self.function), self.integrand, moving, REMEDY)
+            for_each_example(lambda leaves: self._warn_of_steps(switches, leaves), values_of(leaves))
         return apply_rule(self._rule(), leaves)[0]
+
+    def _warn_of_steps(self, switches: Switches, leaves: Leaves) -> Leaves:
+        count = len(self.moving)
+        low, high = sorted(leaves[:2])
+        x = np.unique(self.visited)
+        known = [point for point, moves in zip(leaves[2:count], self.moving[2:], strict=True) if moves]
+        switches.warn([x[(low <= x) & (x <= high)]], leaves[count:], known)
+        return []
 
     def _rule(self) -> Rule:
         rule = Rule(self.function, self._call, lambda leaves: self._linearize(rule, leaves))
@@ -413,19 +481,30 @@ class _Integral:
         return apply_rule(rule, leaves), pull, push  # which is followed by the traces below
 
     def _at_limits(self, leaves: Leaves) -> list[Any]:
-        """Return how the integral changes with each of its limits; None if that is not asked for."""
-        limits, inputs, slopes = leaves[:2], leaves[2:], []
-        for limit, moving, sign in zip(limits, self.moving, (-1.0, 1.0), strict=True):
+        """Return how the integral changes with each of its limits and break points; None if that is not asked for."""
+        count = len(self.moving)
+        limits, points, inputs, slopes = leaves[:2], leaves[2:count], leaves[count:], []
+        for limit, moving, sign in zip(limits, self.moving[:2], (-1.0, 1.0), strict=True):
             ends = moving and np.isfinite(example_of(limit)).any()
             slopes.append(sign * self.integrand(limit, *inputs) if ends else None)
+        for point, moving in zip(points, self.moving[2:], strict=True):
+            slopes.append(self._at_break(point, limits, inputs) if moving else None)
         return slopes
+
+    def _at_break(self, point: Any, limits: Leaves, inputs: Leaves) -> Any:
+        """Return how the integral changes with a break point: by the jump of the integrand."""
+        place, low, high = map(stop_gradient, (point, *limits))
+        span = np.abs(high - low)
+        aside = 2.0**-50 * np.maximum(np.abs(place), np.where(np.isfinite(span), span, 1.0))
+        jump = self.integrand(point - aside, *inputs) - self.integrand(point + aside, *inputs)
+        return np.where((low < place) & (place < high), jump, np.where((high < place) & (place < low), -jump, 0.0))
 
     def _pull(self, leaves: Leaves, cotangent: Any) -> Leaves:
         of_limits = [
             None if slope is None else np.sum(np.real(np.conjugate(cotangent) * slope))
             for slope in self._at_limits(leaves)
         ]
-        inputs = leaves[2:]
+        inputs = leaves[len(self.moving) :]
         places = [place for place, each in enumerate(inputs) if each.dtype.kind in "fc"]
         of_inputs: list[Any] = [None] * len(inputs)
         if places:
@@ -442,14 +521,15 @@ class _Integral:
         return [*of_limits, *of_inputs]
 
     def _push(self, leaves: Leaves, tangents: Leaves) -> Any:
-        inputs, of_inputs = leaves[2:], tangents[2:]
+        ends = len(self.moving)
+        inputs, of_inputs = leaves[ends:], tangents[ends:]
         count = len(inputs)
 
         def integrand(x: Any, *everything: Any) -> Any:
             return pushed(lambda *own: self.integrand(x, *own), everything[:count], everything[count:])
 
         moved = self._derived(integrand).value([*leaves, *of_inputs]) if count else 0.0
-        for slope, tangent in zip(self._at_limits(leaves), tangents[:2], strict=True):
+        for slope, tangent in zip(self._at_limits(leaves), tangents[:ends], strict=True):
             moved = moved if slope is None else moved + slope * tangent
         return moved
 
@@ -461,7 +541,8 @@ class _Integral:
 
     def _of_derivative(self, leaves: Leaves) -> Any:
         """Return the integral for plain limits and inputs, from the integrand as it is traced."""
-        first, last, *inputs = leaves
+        first, last, *points = leaves[: len(self.moving)]
+        inputs = leaves[len(self.moving) :]
         # In single precision the integrand would not be smooth enough for the usual tolerances.
         inputs = [floating(x) if x.dtype.kind in "fc" else x for x in inputs]
 
@@ -472,11 +553,12 @@ class _Integral:
             return np.zeros_like(integrand(first))
         low, high = min(first, last), max(first, last)
         value = first_that_works(
-            lambda: self._by_cubature(inputs, low, high), lambda: self._by_quad_vec(integrand, low, high)
+            lambda: self._by_cubature(inputs, low, high, points),
+            lambda: self._by_quad_vec(integrand, low, high, points),
         )
         return value if first < last else -value
 
-    def _by_cubature(self, inputs: Leaves, low: Any, high: Any) -> Any:
+    def _by_cubature(self, inputs: Leaves, low: Any, high: Any, points: Leaves) -> Any:
         """Return an integral between plain limits, with the integrand computed for all points of an interval at once.
 
         Raises:
@@ -502,16 +584,17 @@ class _Integral:
             [high],
             rtol=self.options["epsrel"],
             atol=self.options["epsabs"],
-            points=[[point] for point in self.options.get("points", ())],
+            points=[[point] for point in points],
             max_subdivisions=FEW_INTERVALS,
         )
         if found.status != "converged":
             raise NotTogether
         return found.estimate[..., 0] + 1j * found.estimate[..., 1] if is_complex else found.estimate
 
-    def _by_quad_vec(self, integrand: Callable[..., Any], low: Any, high: Any) -> Any:
+    def _by_quad_vec(self, integrand: Callable[..., Any], low: Any, high: Any, points: Leaves) -> Any:
         """Return an integral between plain limits."""
-        options = {name: self.options[name] for name in ("epsabs", "epsrel", "points") if name in self.options}
+        options = {name: self.options[name] for name in ("epsabs", "epsrel")}
+        options = {**options, "points": np.array(points)} if points else options
         limit = max(self.options["limit"], MANY_INTERVALS)
         value, _, information = SCIPYS.quad_vec(integrand, low, high, limit=limit, full_output=True, **options)
         if information.status not in (_CONVERGED, _ROUNDED):

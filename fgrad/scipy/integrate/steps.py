@@ -34,7 +34,9 @@ from fgrad.scipy.integrate._stages import (
     transitions,
     transposed,
 )
+from fgrad.scipy.integrate._switches import warn_of_steps_along
 from fgrad.scipy.integrate._users import for_each_example, values_of
+from fgrad.transforms.calls import name_of
 
 LARGEST_MATRIX = 32
 """For systems of more equations, products with Jacobians are cheaper than Jacobians."""
@@ -69,6 +71,8 @@ class Steps:
         Args:
             leaves: the first state, the times (N + 1 of them), and the inputs of the right-hand side.
         """
+        name = name_of(self.function)
+        warn_of_steps_along(name, self.field, leaves, lambda plain: (plain[1], self._solve(plain)[0]), self.times_move)
         return apply_rule(self._rule(), leaves)
 
     def _rule(self) -> Rule:

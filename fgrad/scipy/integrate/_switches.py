@@ -1,0 +1,352 @@
+"""Steps of an integrand or of a right-hand side whose places move with what is differentiated.
+
+    switches = Switches(name, function, moving, remedy)
+    switches.warn(points, leaves)      warns of a step between points at which a solver has called the function
+
+In the integral of f over [0, 1] with f = 1 for x > a, else 0, the derivative of f by a is 0 at every x, and that of the
+integral is -1: the place of the step moves. No derivative of f tells this. But to have a step that moves, f must decide
+something by an operation that has no derivative - a comparison, a rounding, a position - of what depends on a.
+`SwitchTrace` follows what depends on it, and keeps what is decided. Where two neighbouring points decide differently,
+bisection finds the place, and values next to it tell a step from a kink, which needs no word.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from fgrad import errors
+from fgrad.core.primitive import Primitive
+from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, settle
+from fgrad.core.trace import Call, Trace, running
+from fgrad.errors.places import depth_of_user
+from fgrad.ops.tracing import example_of
+from fgrad.rules.closures import followers
+from fgrad.scipy.integrate._forms import is_moving
+from fgrad.scipy.integrate._points import first_that_works, in_groups, in_one_batch
+from fgrad.scipy.integrate._users import for_each_example, values_of
+from fgrad.transforms.cuts import STOP
+
+Array = Any
+Place = tuple[str, int]
+Way = tuple[tuple[Place, Any], ...]
+"""What a run of a function has decided: for each decision its line and its outcome."""
+
+MOST_POINTS = 1000
+MOST_SWITCHES = 20
+"""So many places at which something is decided are looked at, on one path each."""
+
+REMEDY = (
+    "Let an event end the solution there, and solve on from its time and state; where only the times in t_span are "
+    "differentiated by, derivative='adjoint' needs no more. Where the place is meant to stay, take "
+    "fg.stop_gradient of what it depends on."
+)
+"""What to write where a right-hand side has a step that moves."""
+
+_EPSILON = 2.0**-52
+_CLOSE, _NEAR = 2.0**16, 2.0**32
+"""Distances from a place, in units of the rounding of numbers there."""
+
+_NUDGE = 1e-7
+_SMALLEST = 1e-9
+"""A step that is smaller, compared with the values beside it, counts as rounding."""
+
+DECISIONS: Mapping[str, Callable[..., Any]] = {
+    "sign": lambda x: np.sign(x.real),
+    "heaviside": lambda x, _: np.sign(x),
+    "copysign": lambda _, y: np.signbit(y),
+    "remainder": np.floor_divide,
+    "divmod": np.floor_divide,
+    "fmod": lambda x, y: np.trunc(x / y),
+    "modf": np.trunc,
+    "arctan2": lambda y, x: np.signbit(y) & (x < 0),
+    "interp": lambda x, _, knots: np.searchsorted(knots, x),
+}
+"""What operations decide that have a derivative besides."""
+
+
+class SwitchTrace(Trace):
+    """Follows what depends on some arrays, and keeps what is decided by it.
+
+    Attributes:
+        decided: the line and the outcome of each decision; under a batch that runs around, of all its examples.
+    """
+
+    differentiates = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.decided: list[tuple[Place, Any]] = []
+
+    def root(self, value: Any) -> Tensor:
+        """Return a value as one that is followed."""
+        return box(value, self, None)
+
+    def _inside(self, x: Any) -> Any:
+        return x.value if type(x) is Tensor and x.tracing is self else x
+
+    def _result(self, value: Any) -> Any:
+        return self.root(value) if value.dtype.kind in "fc" else boxed(value)
+
+    def decide(self, outcome: Any) -> None:
+        """Keep an outcome."""
+        self.decided.append((errors.users_place(), outcome))
+
+    @override
+    def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+        inside = [self._inside(arg) for arg in args]
+        result = apply(primitive, inside, metadata)
+        if primitive.name == STOP:
+            return boxed(result)
+        if primitive.name in DECISIONS:
+            self.decide(DECISIONS[primitive.name](*inside))
+        elif type(result) is tuple:
+            return tuple(map(self._result, result))
+        elif primitive.kind == "rounding" or primitive.jvp is None or result.dtype.kind not in "fc":
+            self.decide(result)
+            return boxed(result)
+        return tuple(map(self._result, result)) if type(result) is tuple else self._result(result)
+
+    @override
+    def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
+        return list(map(self._result, apply_call(call, list(map(self._inside, leaves)))))
+
+    @override
+    def concrete(self, tensor: Any, how: str) -> Any:
+        if how == "int()":
+            self.decide(np.floor(tensor.value))
+        elif how == "bool()":
+            self.decide(tensor.value != 0)
+        return tensor.value
+
+
+class _Path:
+    """The way from one point to another in a straight line, from 0 to 1.
+
+    Attributes:
+        rounding: how exactly places on it are known.
+    """
+
+    def __init__(self, points: Sequence[Array], number: int) -> None:
+        self._begin = [part[number] for part in points]
+        self._moves = [part[number + 1] - part[number] for part in points]
+        pairs = zip(points, self._moves, strict=True)
+        sizes = [np.max(np.abs(part[number : number + 2]), initial=0.0) for part, _ in pairs]
+        ratios = [size / np.max(np.abs(move)) for size, move in zip(sizes, self._moves, strict=True) if move.any()]
+        self.rounding = _EPSILON * float(min(ratios))
+
+    def at(self, *places: float) -> list[Array]:
+        """Return the parts of points on the path, along their first axes."""
+        pairs = zip(self._begin, self._moves, strict=True)
+        return [np.stack([begin + place * move for place in places]) for begin, move in pairs]
+
+
+@dataclass
+class Switches:
+    """A function that a solver calls, and the places at which it decides otherwise.
+
+    Attributes:
+        name: of the user's function.
+        function: takes the parts of a point, and leaves; returns an array.
+        moving: which of the parts and leaves depend on what is differentiated.
+        remedy: what to write where a step moves.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    moving: Sequence[bool]
+    remedy: str
+    _numbers: dict[Way, int] = field(default_factory=dict)
+    _known: list[Way] = field(default_factory=list)
+
+    def warn(self, points: Sequence[Array], leaves: Sequence[Any], known: Sequence[float] = ()) -> None:
+        """Warn the user of the first step whose place moves.
+
+        Args:
+            points: the parts of all points, along their first axes; neighbours come one after the other.
+            leaves: plain arrays.
+            known: places, as first parts of points, whose moves are in the derivative.
+        """
+        count = len(points[0])
+        if count > MOST_POINTS:
+            points = [part[np.linspace(0, count - 1, MOST_POINTS).astype(int)] for part in points]
+        if count < 2 or not any(self.moving):
+            return
+        with np.errstate(all="ignore"):
+            place = self._first_step(points, leaves, known)
+            self.function(*(part[-1] for part in points), *leaves)  # it may keep a state, as the end leaves it
+        if place is not None:
+            _warn(self.name, place, self.remedy)
+
+    def _first_step(self, points: Sequence[Array], leaves: Sequence[Any], known: Sequence[float]) -> Place | None:
+        """Return the user's line that decides on the first step whose place moves."""
+        ways = self._ways(points, leaves)
+        switches = [i for i in np.flatnonzero(ways[1:] != ways[:-1]) if self._line(*ways[i : i + 2]) not in _told()]
+        for number in switches[:MOST_SWITCHES]:
+            path, before = _Path(points, int(number)), 0.0
+            for _ in range(MOST_SWITCHES):
+                before, behind = self._switch(path, before, leaves)
+                if self._is_missing(path, before, behind, leaves, known):
+                    return self._line(*self._ways(path.at(before, behind), leaves))
+                before = behind
+                if len(set(self._ways(path.at(behind, 1.0), leaves))) == 1:
+                    break
+        return None
+
+    # What is decided
+
+    def _ways(self, points: Sequence[Array], leaves: Sequence[Any]) -> Array:
+        """Return numbers of what the function decides at points; equal numbers mean the same."""
+
+        def together(*points: Any) -> Any:
+            return np.array([self._number(way) for way in self._decided(points, leaves)])
+
+        def one_by_one() -> Any:
+            return np.concatenate([together(*(part[i : i + 1] for part in points)) for i in range(len(points[0]))])
+
+        everything = [np.arange(len(points[0]))]
+        return first_that_works(lambda: in_groups(together, points, everything)[0], one_by_one)
+
+    def _number(self, way: Way) -> int:
+        if way not in self._numbers:
+            self._numbers[way] = len(self._known)
+            self._known.append(way)
+        return self._numbers[way]
+
+    def _decided(self, points: Sequence[Array], leaves: Sequence[Any]) -> list[Way]:
+        """Return what the function decides at points which can go together."""
+        decided: list[tuple[Place, Any]] = []
+
+        def run(*point: Any) -> Any:
+            trace = SwitchTrace()
+            with trace:
+                pairs = zip((*point, *leaves), self.moving, strict=True)
+                self.function(*(trace.root(x) if moves else x for x, moves in pairs))
+            decided[:] = trace.decided
+            return np.zeros(())
+
+        in_one_batch(run, points)
+        count = len(points[0])
+        rows = [(place, _rows(outcome, count)) for place, outcome in decided]
+        return [tuple((place, row[i].tobytes()) for place, row in rows) for i in range(count)]
+
+    def _line(self, first: int, last: int) -> Place:
+        """Return the line of the first decision that differs between two ways."""
+        pairs = zip_longest(*(self._known[number] for number in (first, last)), fillvalue=(("", 0), b""))
+        return next(a[0] if a[0][0] else b[0] for a, b in pairs if a != b)
+
+    # Where it changes, and how
+
+    def _switch(self, path: _Path, before: float, leaves: Sequence[Any]) -> tuple[float, float]:
+        """Return places on both sides of one at which the function decides otherwise than at a place before."""
+        behind, (way,) = 1.0, self._ways(path.at(before), leaves)
+        while behind - before > path.rounding:
+            middle = (before + behind) / 2
+            if not before < middle < behind:
+                break
+            if self._ways(path.at(middle), leaves)[0] == way:
+                before = middle
+            else:
+                behind = middle
+        return before, behind
+
+    def _is_missing(
+        self, path: _Path, before: float, behind: float, leaves: Sequence[Any], known: Sequence[float]
+    ) -> bool:
+        """Return whether there is a step that moves, and that the derivative does not contain."""
+        at = path.at(before)[0][0]
+        if any(abs(at - place) <= _SMALLEST * abs(place) for place in known):
+            return False
+        return self._is_step(path, before, behind, leaves) and self._is_moving(path, before, behind, leaves)
+
+    def _is_step(self, path: _Path, before: float, behind: float, leaves: Sequence[Any]) -> bool:
+        """Return whether the function's values jump: those of a kink come together where the places do."""
+        near = path.rounding * _NEAR
+        points = path.at(before - near, before, behind, behind + near)
+        far_before, left, right, far_behind = (
+            np.asarray(settle(self.function(*(part[i] for part in points), *leaves))) for i in range(4)
+        )
+        jump, size = _largest(right - left), max(_largest(left), _largest(right))
+        around = max(_largest(left - far_before), _largest(far_behind - right))
+        return jump > _SMALLEST * size and not (np.isfinite(around) and jump < around / 4)
+
+    def _is_moving(self, path: _Path, before: float, behind: float, leaves: Sequence[Any]) -> bool:
+        """Return whether the place moves along with what is followed."""
+        rng, close = np.random.default_rng(0), path.rounding * _CLOSE
+        points, count = path.at(before - close, behind + close), len(path.at(0.0))
+        moved = [_nudged(x, rng) if moves else x for x, moves in zip((*points, *leaves), self.moving, strict=True)]
+        here = self._ways(points, leaves)
+        return bool((self._ways(moved[:count], moved[count:]) != here).any())
+
+
+def is_looked_at(leaves: Sequence[Any]) -> bool:
+    """Return whether a search for steps has called what is computed with leaves."""
+    return any(isinstance(trace, SwitchTrace) for trace in followers(leaves))
+
+
+def _rows(outcome: Any, count: int) -> Array:
+    """Return an outcome for each of several points, of which a batch may hold them all."""
+    outcome = settle(outcome)
+    if type(outcome) is Tensor:
+        return example_of(outcome.value)
+    return [np.asarray(outcome)] * count
+
+
+def _largest(x: Array) -> float:
+    return float(np.max(np.abs(x), initial=0.0))
+
+
+def _nudged(x: Array, rng: np.random.Generator) -> Array:
+    """Return numbers that are a little larger or smaller; integers as they are."""
+    if x.dtype.kind not in "fc":
+        return x
+    by = _NUDGE * rng.uniform(0.5, 1.0, x.shape) * rng.choice([-1.0, 1.0], x.shape)
+    return x + by * np.where(x == 0, 1.0, np.abs(x))
+
+
+def _told() -> set[Place]:
+    """Return the lines of which the user has been warned since the outermost transform began."""
+    return set() if running.call is None else running.call[2]
+
+
+def _warn(name: str, place: Place, remedy: str) -> None:
+    """Warn the user of a step, once a line."""
+    _told().add(place)
+    warnings.warn(
+        f"a part of the derivative may be missing: {name} jumps where the outcome changes at {errors.line_at(place)}\n"
+        f"and the place of that jump depends on what is differentiated.\n{remedy}",
+        errors.MovingStepWarning,
+        stacklevel=depth_of_user(),
+    )
+
+
+def warn_of_steps_along(
+    name: str, field: Callable[..., Any], leaves: Sequence[Any], steps: Callable[..., Any], times_move: bool = False
+) -> None:
+    """Warn of a step of a right-hand side, along a solution, whose place moves.
+
+    Args:
+        name: of the user's function.
+        field: takes a time, a state and inputs.
+        leaves: the first state, times, and the inputs; they may be traced.
+        steps: from plain leaves to times of the solution, and the states then.
+        times_move: these times do, with what is differentiated, so that a place that stays moves in relation to them.
+    """
+    start, _, *inputs = leaves
+    moving = tuple(map(is_moving, inputs))
+    state_moves = is_moving(start) or any(moving)
+    if not (state_moves or times_move) or is_looked_at(leaves):
+        return
+    switches = Switches(name, field, (times_move, state_moves, *moving), REMEDY)
+
+    def of_one(leaves: Sequence[Any]) -> Sequence[Any]:
+        switches.warn(list(steps(leaves)), leaves[2:])
+        return []
+
+    for_each_example(of_one, values_of(leaves))
