@@ -8,6 +8,7 @@ CONSTANTS                   arguments without a closed form
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -1031,3 +1032,20 @@ def test_principal_values_where_an_argument_is_zero(point):
     with np.errstate(all="ignore"):
         check_grads(lambda p: special.elliprj(*point, p), (-1.3,))
         check_grads(lambda p: special.elliprj(*(np.array(x) for x in point), p), (np.array([-0.4, -2.0]),))
+
+
+@pytest.mark.parametrize("alpha", [-0.3, 0.7, 1.0, 1.5, 2.0])
+@pytest.mark.parametrize("x", [-0.6, 0.3, 1.7])
+def test_gegenbauer_polynomials_of_the_degree_minus_one(alpha, x):
+    """They are 0 for all x, as mpmath has it; SciPy's of the degree below, which the derivative is made of, are NaN."""
+    for degree in (-1, -1.0):
+        derivatives = [functools.partial(special.eval_gegenbauer, degree, alpha)]
+        for order in range(3):
+            exact = mp.diff(lambda t: mp.gegenbauer(-1, alpha, t), x, order)
+            assert float(derivatives[-1](x)) == float(exact) == 0
+            derivatives.append(fg.grad(derivatives[-1]))
+
+
+def test_gegenbauer_polynomials_of_the_degree_minus_one_where_scipy_has_none():
+    assert np.isnan(special.eval_gegenbauer(-1.0, 0.5, 0.3))
+    assert np.isnan(fg.grad(lambda x: special.eval_gegenbauer(-1.0, 0.5, x))(0.3))

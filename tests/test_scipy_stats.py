@@ -615,6 +615,22 @@ def test_what_is_not_differentiated_is_scipys_own():
         stats.norm._pdf(1.0)
 
 
+@pytest.mark.parametrize("scale", [1e-160, 1e-155, 1e155, 1e160, 1e300])
+@pytest.mark.parametrize("name", [name for name in CONTINUOUS if name not in table.NO_MOMENTS])
+def test_moments_of_a_scale_whose_square_leaves_the_range_of_numbers(name, scale):
+    method, shapes = getattr(stats, name), [float(each[2]) for each in table.CONTINUOUS[name][0][1:]]
+    mean, variance = getattr(scipy.stats, name).stats(*shapes, moments="mv")
+    for moment, value, slope, bend in (
+        (method.mean, mean * scale, mean, 0.0),
+        (method.std, np.sqrt(variance) * scale, np.sqrt(variance), 0.0),
+        (method.var, variance * scale * scale, 2 * variance * scale, 2 * variance),
+    ):
+        of_scale = functools.partial(lambda moment, scale: moment(*shapes, scale=scale), moment)
+        first = fg.value_and_grad(of_scale)
+        np.testing.assert_allclose([float(each) for each in first(scale)], [value, slope], rtol=1e-9, atol=1e-318)
+        np.testing.assert_allclose(float(fg.grad(fg.grad(of_scale))(scale)), bend, rtol=1e-9)
+
+
 def test_frozen_distributions():
     frozen = stats.t(3.0, loc=1.0)
     assert repr(frozen) == "fgrad.scipy.stats.t(3.0, loc=1.0)"

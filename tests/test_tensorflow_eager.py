@@ -14,6 +14,7 @@ import fgrad.compat.tensorflow as tf
 import fgrad.compat.tensorflow.compat.v1 as v1
 import fgrad.compat.tensorflow.contrib.eager as tfe
 from fgrad import errors
+from fgrad.compat.tensorflow import variables
 
 
 def plain(x):
@@ -319,6 +320,89 @@ def test_decay_eagerly_is_a_function():
 # Names
 
 
+def test_loops():
+    x, w = tf.constant(3.0), tf.Variable(2.0)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        i, y = tf.while_loop(lambda i, y: i < 4, lambda i, y: (i + 1, y * x * w), (0, 1.0))
+        first = tape.gradient(y, x)
+    assert (plain(i), plain(y), plain(tape.gradient(y, [x, w])), plain(tape.gradient(first, x))) == (
+        4, 1296, [1728, 2592], 1728
+    )  # fmt: skip
+    assert i.dtype == np.int32
+    assert plain(tf.while_loop(lambda i: i < 100, lambda i: 2 * i, [1], maximum_iterations=3)) == [8]
+    assert plain(v1.while_loop(lambda i: i < 100, lambda i: 2 * i, [1], return_same_structure=False)) == 128
+    with pytest.raises(TypeError, match="body must return what it takes"):
+        tf.while_loop(lambda i: i < 3, lambda i: (i, i), [0])
+    with pytest.raises(ValueError, match="loop_vars is empty"):
+        tf.while_loop(lambda: True, list, [])
+
+
+def test_parts_of_variables_are_assigned():
+    v = tf.Variable([1.0, 2.0, 3.0])
+    assert type(v[0]) is fg.Tensor
+    assert v[0].assign(9.0) is v
+    assert plain(v[1:].assign_add([10.0, 20.0])) == [9, 12, 23]
+    assert plain(v[1:3].assign_sub(2)) == [9, 10, 21]
+    held = v[0]
+    matrix = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
+    assert plain(matrix[:, 0].assign(v[1:])) == [[10, 2], [21, 4]]
+    assert plain(matrix[..., 1, None].assign(0.0)) == [[10, 0], [21, 0]]
+    v[0].assign(-1.0)
+    assert plain(held) == 9
+    for key, value, error, match in (
+        (0, [1.0, 2.0], ValueError, r"the part \[0\] of variable 'Variable.*' has shape \(\)"),
+        (slice(1), np.ones((1, 1)), ValueError, "what is assigned to it has shape"),
+        (0, 1j, TypeError, "cannot hold complex128"),
+        (5, 1.0, IndexError, "out of bounds"),
+    ):
+        with pytest.raises(error, match=match):
+            v[key].assign(value)
+    assert plain(v) == [-1, 10, 21]
+    with pytest.raises(AttributeError, match="only an fg.Variable can be assigned to"):
+        (v[0] + 1).assign(1.0)
+    with pytest.raises(AttributeError):
+        v[1:][0].assign(1.0)
+
+
+def test_a_part_that_is_assigned_under_a_tape():
+    v = tf.Variable([1.0, 2.0])
+    with tf.GradientTape(persistent=True) as tape:
+        first = v[0]
+        y = first * v[1] ** 2
+        v[0].assign(first * 10.0)
+        z = tf.reduce_sum(v[:1] * first)
+    assert (plain(tape.gradient(y, v)), plain(tape.gradient(y, first))) == ([4, 4], 4)
+    assert plain(tape.gradient(z, v)) == [11, 0]  # both reads, each with its value
+    assert plain(v) == [10, 2]
+
+
+def test_a_part_of_a_variable_keeps_nothing():
+    v = tf.Variable([1.0, 2.0])
+    before = len(variables._slices)
+    for _ in range(10):
+        v[0].assign_add(v[1])
+    assert len(variables._slices) == before
+
+
+def test_layers():
+    images = np.cos(np.arange(2 * 4 * 4 * 3)).reshape(2, 4, 4, 3).astype(np.float32)
+    with tf.GradientTape() as tape:
+        y = tf.layers.conv2d(images, 5, 3, padding="same", kernel_initializer=tf.ones_initializer())
+        y = tf.layers.batch_normalization(y, training=True)
+        y = tf.layers.max_pooling2d(tf.layers.average_pooling2d(y, 2, 1), 2, 1)
+        y = tf.layers.flatten(tf.layers.dropout(y, training=False))
+        loss = tf.reduce_sum(tf.layers.dense(y, 1) ** 2)
+    assert y.shape == (2, 20)
+    names = ["kernel", "bias", "gamma", "beta", "kernel", "bias"]
+    variables = tape.watched_variables()
+    assert [each.name.rpartition("/")[2] for each in variables] == [f"{name}:0" for name in names]
+    gradients = tape.gradient(loss, variables)
+    assert [each.shape for each in gradients] == [each.shape for each in variables]
+    dropped = tf.layers.dropout(tf.ones([1000]), 0.5, training=True)
+    assert set(plain(dropped)) == {0, 2}
+
+
 def test_names_that_are_missing():
     for module, name, text in (
         (tf, "keras", "a model is a function of variables, and fg.optimizers trains it"),
@@ -327,7 +411,7 @@ def test_names_that_are_missing():
         (tf, "optimizers", "tf.train.AdamOptimizer"),
         (tf, "zzz", r"`dir\(\)` of the module lists what there is"),
         (tf.train, "Checkpoint", "fg.save"),
-        (tf.layers, "conv2d", "there is tf.nn.conv2d"),
+        (tf.layers, "conv2d_transpose", "is a function of variables|lists what there is|did you mean"),
         (tf.nn, "square", "there is tf"),
         (tf.contrib, "layers", "a layer is a function of variables"),
         (v1, "keras", "a model is a function"),

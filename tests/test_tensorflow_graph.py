@@ -8,6 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+import fgrad as fg
 import fgrad.compat.tensorflow as tf2
 import fgrad.compat.tensorflow1 as tf
 from fgrad import errors
@@ -384,6 +385,183 @@ def test_results_of_branches():
         tf.cond(pred, lambda: x, lambda: [x])
     with pytest.raises(TypeError, match="false_fn must have a return value"):
         tf.cond(pred, lambda: x, lambda: None)
+
+
+# Loops
+
+
+def powers(x, w, turns, count=None):
+    """Return the number of turns and `(x * w) ** turns`, in a loop that counts its turns in a variable."""
+
+    def body(i, y):
+        with tf.control_dependencies([] if count is None else [count.assign_add(1.0)]):
+            return i + 1, y * x * w
+
+    return tf.while_loop(lambda i, y: i < turns, body, (0, 1.0))
+
+
+def test_derivatives_pass_through_the_turns_that_were_taken():
+    x, turns = tf.placeholder(tf.float32, []), tf.placeholder(tf.int32, [])
+    w, (count,) = tf.Variable(2.0), counts("count")
+    i, y = powers(x, w, turns, count)
+    assert (i.dtype, i.shape, y.dtype, y.shape) == (np.int32, (), np.float32, ())
+    first = tf.gradients(y, [x, w])
+    second = tf.gradients(first[0], [x, w])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert plain(session.run([i, y, first, second], {x: 3.0, turns: 4})) == [4, 1296, [1728, 2592], [1728, 3456]]
+        assert plain(session.run([i, y, first, second], {x: 3.0, turns: 0})) == [0, 1, [0, 0], [0, 0]]
+        assert plain(session.run(count)) == 4
+
+
+def test_a_limit_of_turns():
+    limit = tf.placeholder(tf.int32, [])
+    doubled = [tf.while_loop(lambda i: i < 100, lambda i: 2 * i, [1], maximum_iterations=each) for each in (3, limit)]
+    assert plain(run(doubled, {limit: 0})) == [8, 1]
+
+
+def test_what_was_made_before_a_loop_is_computed_once_and_in_a_body_in_every_turn():
+    before, inside, never = counts("before", "inside", "never")
+    step = before.assign_add(1.0)
+
+    def body(i, total):
+        never.assign_add(1.0)
+        return i + 1, total + step + inside.assign_add(1.0) * inside
+
+    total = tf.while_loop(lambda i, _: i < 3, body, (0, 0.0))[1]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert plain(session.run([total, tf.gradients(total, inside)[0]])) == [3 + 1 + 4 + 9, 2 * (1 + 2 + 3)]
+        assert plain(session.run([before, inside, never])) == [1, 3, 0]
+
+
+def test_loops_within_loops_and_branches():
+    x, n, pred = tf.placeholder(tf.float32, []), tf.placeholder(tf.int32, []), tf.placeholder(tf.bool, [])
+
+    def outer(i, total):
+        return i + 1, total + tf.while_loop(lambda j, y: j < i, lambda j, y: [j + 1, y * x], [0, 1.0])[1]
+
+    nested = tf.while_loop(lambda i, total: i < n, outer, [0, 0.0])[1]
+    branch = tf.while_loop(
+        lambda i, a: i < n, lambda i, a: (i + 1, tf.cond(tf.equal(i % 2, 0), lambda: a * x, lambda: a + x)), (0, 1.0)
+    )[1]
+    (count,) = counts("turns")
+    chosen = tf.cond(pred, lambda: powers(x, 1.0, n, count)[1], lambda: x)
+    found = [each for y in (nested, branch, chosen) for each in (y, tf.gradients(y, x)[0])]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        # 1 + x + x^2 + x^3, ((x + x) x) + x, x^4 or x
+        assert plain(session.run(found, {x: 2.0, n: 4, pred: True})) == [15, 17, 10, 9, 16, 32]
+        assert plain(session.run(found, {x: 2.0, n: 4, pred: False})) == [15, 17, 10, 9, 2, 1]
+        assert plain(session.run(count)) == 4
+
+
+def test_derivatives_inside_of_a_body():
+    """They are those of one turn: what it begins with is given. Those of the whole loop see them."""
+    x = tf.placeholder(tf.float32, [])
+    w = tf.Variable(5.0)
+
+    def descend(i, z):
+        return i + 1, z - 0.25 * tf.gradients((z - x) ** 2, z)[0]
+
+    z = tf.while_loop(lambda i, z: i < 3, descend, [0, 0.0])[1]
+    assert plain(run([z, tf.gradients(z, x)], {x: 2.0})) == [1.75, [0.875]]
+
+    def by_variable(i, total):
+        return i + 1, total + tf.gradients(total * w * w, w)[0]
+
+    total = tf.while_loop(lambda i, t: i < 2, by_variable, [0, x])[1]
+    assert plain(run([total, tf.gradients(total, [x, w])], {x: 1.0})) == [121, [121, 44]]  # x (1 + 2w)^2
+
+    def same(i, y, held):
+        return i + 1, y + tf.gradients(y * x * held, held)[0], held
+
+    # y and held begin as the same tensor
+    y = tf.while_loop(lambda i, y, held: i < 1, same, [0, x, x])[1]
+    assert plain(run([y, tf.gradients(y, x)], {x: 3.0})) == [12, [7]]
+    optimizer = tf.train.GradientDescentOptimizer(0.25)
+
+    def train(i):
+        with tf.control_dependencies([optimizer.minimize((w - 1.0) ** 2)]):
+            return i + 1
+
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert plain(session.run(tf.while_loop(lambda i: i < 3, train, [0]))) == 3
+        assert plain(session.run(w)) == 1.5
+    with pytest.raises(TypeError, match="outside of the loop in which its derivative is asked for"):
+        tf.while_loop(lambda i, z: i < 3, lambda i, z: [i + 1, tf.gradients(z * x, x)[0]], [0, 1.0])
+
+
+def test_values_that_are_fed_before_a_loop():
+    x = tf.placeholder(tf.float32, [])
+    middle = x * x
+    y = powers(middle, 1.0, 2)[1]
+    assert plain(run([y, tf.gradients(y, [x, middle])], {x: 3.0, middle: 5.0})) == [25, [60, 10]]
+
+
+def test_containers_and_shapes_of_loops():
+    x = tf.placeholder(tf.float32, [])
+    start = {"i": 0, "pair": (tf.constant([1.0]), x)}
+    changing = {"i": [], "pair": (tf.TensorShape([None]), [])}
+
+    def body(held):
+        rows, factor = held["pair"]
+        return {"i": held["i"] + 1, "pair": (tf.concat([rows, rows[-1:] * factor], 0), factor)}
+
+    found = tf.while_loop(lambda held: held["i"] < 3, body, [start], [changing], return_same_structure=True)
+    assert found[0]["pair"][0].shape.as_list() == [None]
+    rows, gradient = run([found, tf.gradients(found[0]["pair"][0], x)], {x: 2.0})
+    assert plain(rows) == [{"i": 3, "pair": ([1, 2, 4, 8], 2)}]
+    assert plain(gradient) == [1 + 4 + 12]
+    with pytest.raises(ValueError, match="begins with shape .1,., and the body returns shape .2,."):
+        tf.while_loop(lambda held: held["i"] < 3, body, [start])
+    unknown = tf.placeholder(tf.float32)
+    grown = tf.while_loop(lambda v: tf.size(v) < 3, lambda v: v + unknown, [tf.ones([2])])
+    with pytest.raises(ValueError, match="say so with shape_invariants"):
+        run(grown, {unknown: np.ones((2, 2))})
+    with pytest.raises(TypeError, match="shape_invariants must be nested as loop_vars"):
+        tf.while_loop(lambda v: True, lambda v: v, [x], [[], []])
+    with pytest.raises(ValueError, match="shape_invariants has"):
+        tf.while_loop(lambda v: True, lambda v: v, [x], [tf.TensorShape([2])])
+
+
+def test_derivatives_that_a_loop_holds_back():
+    x = tf.placeholder(tf.float32, [])
+    y = tf.while_loop(lambda y: y < 10.0, lambda y: y * x, [x], back_prop=False)
+    assert tf.gradients(y, x) == [None]
+    assert plain(run(tf.gradients(y + x, x), {x: 3.0})) == [1]
+
+
+@pytest.mark.parametrize(
+    ("match", "error", "program"),
+    [
+        ("begins with dtype int32, and the body returns float32", TypeError,
+         lambda: tf.while_loop(lambda i: i < 3, lambda i: tf.cast(i, tf.float32), [0])),
+        ("body must return what it takes", TypeError, lambda: tf.while_loop(lambda i: i < 3, lambda i: [i, i], [0])),
+        ("cond must return one truth value", TypeError, lambda: tf.while_loop(lambda i: i + 1, lambda i: i, [0])),
+        ("loop_vars is empty", ValueError, lambda: tf.while_loop(lambda: True, list, [])),
+        ("is inside of a loop, and has no value for", TypeError, lambda: leaked() + 1),
+        ("is inside of a loop, and has no value for", TypeError, lambda: leaked(lambda x: tf.Variable(x).initializer)),
+        ("is inside of a loop, where it has another value in every turn", TypeError, lambda: run(leaked())),
+        ("is inside of a loop, where it has another value in every turn", TypeError, lambda: run([], {leaked(): 1})),
+    ],
+)  # fmt: skip
+def test_mistakes_with_loops(match, error, program):
+    with pytest.raises(error, match=match):
+        program()
+
+
+def leaked(made=lambda x: x * 2.0):
+    """Return what a body has made, from outside of it."""
+    kept = []
+
+    def body(x):
+        kept.append(made(x))
+        return x + 1.0
+
+    tf.while_loop(lambda x: x < 3.0, body, [0.0])
+    return kept[0]
 
 
 def test_shapes_of_shared_variables():
@@ -954,6 +1132,13 @@ def test_parts_of_variables_are_assigned():
         assert plain(session.run([v[0], tf.gradients(v[0] * v[2], v)])) == [20, [[6, 0, 20]]]
     with pytest.raises(TypeError, match="has no value before a session runs it"):
         v[tf.constant(0)].assign(1.0)
+    w = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
+    with tf.Session() as session:
+        session.run(w.initializer)
+        assert plain(session.run(w[0].assign_add([10.0, 20.0]))) == [[11, 22], [3, 4]]
+        assert plain(session.run(w[:, 1].assign_sub(1.0))) == [[11, 21], [3, 3]]
+        with pytest.raises(ValueError, match=r"the part \[0\] of variable .* has shape \(2,\)"):
+            session.run(w[0].assign([1.0, 2.0, 3.0]))
 
 
 def network(x, name=None):
@@ -982,6 +1167,110 @@ def test_dense_layers():
         tf.layers.dense(x, 4, name="dense")
 
 
+IMAGES = np.cos(np.arange(3 * 5 * 4 * 2) * 0.7).reshape(3, 5, 4, 2)
+
+
+@pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
+def test_layers_for_images(data_format):
+    is_last = data_format == "channels_last"
+    images = IMAGES if is_last else np.moveaxis(IMAGES, 3, 1)
+    x = tf.placeholder(tf.float32, [None, *images.shape[1:]])
+    options = {"data_format": data_format}
+    bias = tf.constant_initializer(0.5)
+    y = tf.layers.conv2d(x, 6, [3, 2], 2, "same", activation=tf.nn.relu, bias_initializer=bias, **options)
+    largest, mean = (
+        pool(x, [2, 3], 2, "valid", **options) for pool in (tf.layers.max_pooling2d, tf.layers.average_pooling2d)
+    )
+    flat = tf.layers.flatten(x, **options)
+    assert y.shape.as_list() == ([None, 3, 2, 6] if is_last else [None, 6, 3, 2])
+    assert flat.shape.as_list() == [None, 40]
+    kernel, offset = tf.global_variables()
+    assert [(each.name, tuple(each.shape)) for each in (kernel, offset)] == [
+        ("conv2d/kernel:0", (3, 2, 2, 6)), ("conv2d/bias:0", (6,))
+    ]  # fmt: skip
+    expected = tf.nn.relu(tf.nn.conv2d(IMAGES.astype(np.float32), kernel, 2, "SAME") + 0.5)
+    found = run(
+        [y, expected, largest, mean, flat, tf.gradients(y, kernel), tf.gradients(expected, kernel)], {x: images}
+    )
+    y, expected, largest, mean = (found[0], found[1], found[2], found[3])
+    if not is_last:
+        y, largest, mean = (np.moveaxis(each, 1, 3) for each in (y, largest, mean))
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+    windows = np.stack([IMAGES[:, i : i + 3 : 2, j : j + 1] for i in range(2) for j in range(3)])
+    np.testing.assert_allclose(largest, windows.max(0), rtol=1e-6)
+    np.testing.assert_allclose(mean, windows.mean(0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found[4], IMAGES.reshape(3, -1), rtol=1e-6)
+    np.testing.assert_allclose(found[5], found[6], rtol=1e-5, atol=1e-5)
+
+
+def test_mistakes_with_layers():
+    x = tf.placeholder(tf.float32, [None, 5, 5, None])
+    with pytest.raises(ValueError, match="last dimension of the inputs of `conv2d` must be defined"):
+        tf.layers.conv2d(x, 2, 3)
+    with pytest.raises(ValueError, match="size of axis 3 of the inputs of `batch_normalization` must be defined"):
+        tf.layers.batch_normalization(x, 3)
+    with pytest.raises(ValueError, match="use 'channels_last' or 'channels_first'"):
+        tf.layers.max_pooling2d(x, 2, 2, data_format="NHWC")
+    with pytest.raises(ValueError, match="filters without gaps only"):
+        tf.layers.conv2d(tf.ones([1, 5, 5, 2]), 2, 3, dilation_rate=2)
+
+
+def normalized(x, axes, mean=None, variance=None):
+    mean = x.mean(axes, keepdims=True) if mean is None else mean
+    variance = x.var(axes, keepdims=True) if variance is None else variance
+    return (x - mean) / np.sqrt(variance + 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("data", "axis", "correction"),
+    [
+        (IMAGES[0, 0], -1, 1.0),
+        (IMAGES, -1, 60 / 59),  # of images, the averages follow the unbiased variance
+        (IMAGES, 1, 24 / 23),
+        (IMAGES, 2, 1.0),
+        (IMAGES[0], 1, 1.0),
+    ],
+)
+def test_batch_normalization(data, axis, correction):
+    x, training = tf.placeholder(tf.float32, data.shape), tf.placeholder(tf.bool, [])
+    y = tf.layers.batch_normalization(x, axis, momentum=0.9, training=training)
+    always = tf.layers.batch_normalization(x, axis, training=True, scale=False, center=False)
+    axes = tuple(each for each in range(data.ndim) if each != axis % data.ndim)
+    slope = tf.gradients(tf.reduce_sum(y * np.sin(data).astype(np.float32)), x)[0]
+    updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+    assert [each.name.rpartition("/")[2] for each in tf.global_variables()] == [
+        "gamma:0", "beta:0", "moving_mean:0", "moving_variance:0", "moving_mean:0", "moving_variance:0"
+    ]  # fmt: skip
+    assert len(tf.trainable_variables()) == 2
+    assert y.shape == data.shape
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        still = session.run([y, slope], {x: data, training: False})
+        np.testing.assert_allclose(still[0], data / np.sqrt(1.001), rtol=1e-5)
+        np.testing.assert_allclose(still[1], np.sin(data) / np.sqrt(1.001), rtol=1e-5, atol=1e-6)
+        session.run(updates[:2], {x: data, training: False})
+        assert set(session.run(tf.global_variables()[2]).tolist()) == {0.0}
+        moved = session.run([y, slope, always, updates], {x: data, training: True})
+        np.testing.assert_allclose(moved[0], normalized(data, axes), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(moved[2], moved[0], rtol=1e-5, atol=1e-6)
+        exact = fg.grad(lambda x: np.sum(normalized(x, axes) * np.sin(data)))(data)
+        np.testing.assert_allclose(moved[1], exact, rtol=2e-3, atol=2e-4)
+        mean, variance = session.run(tf.global_variables()[2:4])
+        np.testing.assert_allclose(mean, 0.1 * data.mean(axes), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(variance, 0.9 + 0.1 * data.var(axes) * correction, rtol=1e-5)
+
+
+def test_dropout_where_one_trains():
+    x, training = tf.placeholder(tf.float32, [None]), tf.placeholder(tf.bool, [])
+    y = tf.layers.dropout(x, 0.25, seed=3, training=training)
+    data = np.ones(4000)
+    kept, gradient = run([y, tf.gradients(y, x)[0]], {x: data, training: True})
+    assert set(kept.tolist()) == {0.0, np.float32(4 / 3)}
+    assert 2800 < np.count_nonzero(kept) < 3200
+    np.testing.assert_array_equal(gradient, kept)
+    assert plain(run([y, tf.layers.dropout(x)], {x: [1.0, 2.0], training: False})) == [[1, 2], [1, 2]]
+
+
 def trained(session, step, count):
     for _ in range(count):
         session.run(step)
@@ -1003,8 +1292,47 @@ def test_a_saver_goes_on_where_it_was(tmp_path):
         assert trained(session, step, 2) == expected
         for number in (4, 5):
             saver.save(session, tmp_path / "model", number)
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["model-4.safetensors", "model-5.safetensors"]
+    names = sorted(each.name for each in tmp_path.iterdir())
+    assert names == ["checkpoint", "model-4.safetensors", "model-5.safetensors"]
     assert saver.last_checkpoints == [str(tmp_path / "model-4"), str(tmp_path / "model-5")]
+
+
+def test_the_last_checkpoint(tmp_path, monkeypatch):
+    v = tf.Variable(1.0, name="v")
+    assert tf.train.latest_checkpoint(tmp_path) is None
+    with tf.Session() as session:
+        session.run(v.initializer)
+        saver = tf.train.Saver(max_to_keep=2)
+        paths = []
+        for number in (1, 2, 3):
+            session.run(v.assign(number))
+            paths.append(saver.save(session, tmp_path / "model", number))
+        state = tf.train.get_checkpoint_state(str(tmp_path))
+        assert tf.train.latest_checkpoint(str(tmp_path)) == state.model_checkpoint_path == paths[2]
+        assert state.all_model_checkpoint_paths == saver.last_checkpoints == paths[1:]
+        assert [tf.train.checkpoint_exists(each) for each in paths] == [False, True, True]
+        assert (tmp_path / "checkpoint").read_text().splitlines()[0] == f'model_checkpoint_path: "{paths[2]}"'
+        session.run(v.assign(0.0))
+        saver.restore(session, tf.train.latest_checkpoint(tmp_path))
+        assert plain(session.run(v)) == 3
+
+        resumed = tf.train.Saver(max_to_keep=2)
+        resumed.recover_last_checkpoints([*paths, tmp_path / "gone"])
+        other = resumed.save(session, tmp_path / "model", 4, latest_filename="other")
+        assert [tf.train.checkpoint_exists(each) for each in (*paths, other)] == [False, False, True, True]
+        assert tf.train.latest_checkpoint(tmp_path, "other") == other
+        resumed.save(session, tmp_path / "aside", write_state=False)
+        assert tf.train.latest_checkpoint(tmp_path, "other") == other
+
+        monkeypatch.chdir(tmp_path)  # paths that are not absolute are those of the folder, wherever it is moved
+        (tmp_path / 'über "uns"').mkdir()
+        saver.save(session, 'über "uns"/model')
+        (tmp_path / 'über "uns"').rename(tmp_path / "moved")
+        assert tf.train.latest_checkpoint("moved") == "moved/model"
+        (tmp_path / "moved/model.safetensors").unlink()
+        assert tf.train.latest_checkpoint("moved") is None
+        with pytest.raises(ValueError, match="latest_checkpoint has found no checkpoint"):
+            saver.restore(session, tf.train.latest_checkpoint("moved"))
 
 
 def test_a_saver_of_some_variables(tmp_path):

@@ -325,6 +325,39 @@ row("linalg.diag_part", lambda x: np.diagonal(x, -1, axis1=1, axis2=2), CUBE, ca
 row("linalg.diag_part", lambda x: np.diagonal(x, axis1=1, axis2=2), CUBE)
 row("linalg.set_diag", lambda x, d: np.where(np.eye(2, 3) > 0, d[:, None], x), X, V[:2])
 row("linalg.set_diag", lambda x, d: np.where(np.eye(3, 2) > 0, d, x), X.T, V[:2])
+row(
+    "linalg.diag",
+    lambda d: np.diag(d[0, 1:], 1) + np.diag(d[1]) + np.diag(d[2, :-1], -1),
+    M[:3, :3],
+    call=lambda f, x: f(x, k=(-1, 1)),
+)
+row(
+    "linalg.diag",
+    lambda d: np.diag(d[0, :-1], 1) + np.diag(d[1]) + np.diag(d[2, 1:], -1),
+    M[:3, :3],
+    call=lambda f, x: f(x, k=(-1, 1), align="LEFT_RIGHT"),
+)
+row(
+    "linalg.diag",
+    lambda x: np.pad(np.diag(x, -1), ((0, 0), (0, 1))),
+    V[:2],
+    call=lambda f, x: f(x, k=-1, num_rows=3, num_cols=4),
+)
+row(
+    "linalg.diag_part",
+    lambda x: np.stack(
+        [np.stack([np.r_[7.0, np.diag(each, 1)], np.diag(each), np.r_[np.diag(each, -1), 7.0]]) for each in x]
+    ),
+    CUBE[:, :3, :3],
+    call=lambda f, x: f(x, k=(-1, 1), padding_value=7.0),
+)
+row(
+    "linalg.set_diag",
+    lambda x, d: np.where(np.eye(3, k=1) > 0, np.r_[0, d][None, :], x),
+    M[:3, :3],
+    V[:2],
+    call=lambda f, x, d: f(x, d, k=1),
+)
 row("linalg.band_part", lambda x: np.tril(np.triu(x, -1)), M, call=lambda f, x: f(x, 1, 0))
 row("linalg.band_part", np.triu, M, call=lambda f, x: f(x, 0, -1))
 row("linalg.trace", np.trace, M)

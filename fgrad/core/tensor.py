@@ -144,6 +144,7 @@ class Above:
         find_ufunc: enters the rule of a ufunc of another library, and returns whether there is one.
         reasons: says why a gradient is None: `reasons(tape, target, sources)` is a text, perhaps empty.
         scale: the product of a cotangent with a slope in which exact zeros of the cotangent win over infinities.
+        attribute_of: what else a tensor answers for: `attribute_of(tensor, name)`; None is nothing.
         contract: what is linear in each argument, with one that is `Guarded`, whose exact zeros win over infinities:
             `contract(primitive, args)`.
     """
@@ -154,6 +155,7 @@ class Above:
     find_ufunc: Callable[[np.ufunc], bool]
     reasons: Callable[..., str]
     scale: Callable[..., Any]
+    attribute_of: Callable[..., Any]
     contract: Callable[..., Any]
 
 
@@ -164,6 +166,7 @@ ABOVE = Above(
     find_ufunc=lambda ufunc: False,
     reasons=lambda tape, target, sources: "",
     scale=lambda cotangent, slope: cotangent * slope,
+    attribute_of=lambda x, name: None,
     contract=lambda primitive, args: NotImplemented,
 )
 
@@ -360,6 +363,8 @@ class TensorLike:
         if name in UFUNCS_OF_OBJECTS and not self.shape:
             return functools.partial(getattr(np, name), self)
         if name.startswith("_") or not hasattr(np.ndarray, name):
+            if (found := ABOVE.attribute_of(self, name)) is not None:
+                return found
             raise hints.missing_attribute(self, name)
         member, value = getattr(np.ndarray, name), settle(self)
         if name in METHODS:

@@ -122,7 +122,7 @@ class Variable(TensorLike):
         name: str | None = None,
         dtype: npt.DTypeLike | None = None,
     ) -> None:
-        self._value = np.array(_plain(initial_value), dtype)
+        self._value = np.array(plain_value(initial_value), dtype)
         if self._value.dtype == object:
             raise errors.DtypeError(
                 f"a variable holds numbers, and its initial value is {initial_value!r:.100} of type "
@@ -167,7 +167,7 @@ class Variable(TensorLike):
             >>> Variable([1.0, 2.0], name="w").assign([3, 4])
             Variable([3., 4.], name='w')
         """
-        new = np.asarray(_plain(value))
+        new = np.asarray(plain_value(value))
         if new.shape != self.shape:
             raise errors.ShapeError(
                 f"variable {self.name!r} has shape {self.shape}, and the value to assign has shape {new.shape}.\n"
@@ -188,13 +188,13 @@ class Variable(TensorLike):
 
     def assign_add(self, delta: Any) -> Variable:
         """Add to the value in place; see `assign`."""
-        delta = _plain(delta)
+        delta = plain_value(delta)
         with self.lock:
             return self.assign(self._value + delta)
 
     def assign_sub(self, delta: Any) -> Variable:
         """Subtract from the value in place; see `assign`."""
-        delta = _plain(delta)
+        delta = plain_value(delta)
         with self.lock:
             return self.assign(self._value - delta)
 
@@ -240,8 +240,8 @@ class Variable(TensorLike):
 BOXES.add(Variable)
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Return the array inside of all layers; a batch or a recorded value has none to store."""
     if isinstance(value, Variable):
         return value._value
-    return value._concrete("storing it in a variable") if type(value) is Tensor else value
+    return value._concrete("storing it in a variable") if isinstance(value, TensorLike) else value

@@ -16,7 +16,7 @@ import functools
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,6 +120,7 @@ class Graph:
         self.name_scope = ""
         self.controls: tuple[Node, ...] = ()
         self.guards: tuple[Guard, ...] = ()
+        self.frame: Frame | None = None
         self._taken: set[str] = set()
 
     def as_default(self) -> contextlib.AbstractContextManager[Graph]:
@@ -148,26 +149,31 @@ class Graph:
 
     @contextlib.contextmanager
     def control_dependencies(self, nodes: Sequence[Any] | None) -> Iterator[None]:
-        """Return a context in which new nodes wait for others; None waits for nothing, and is in no branch."""
-        previous = self.controls, self.guards
-        if nodes is None:
-            self.controls, self.guards = (), ()
-        else:
-            self.controls = (*self.controls, *(self.node(each) for each in nodes))
-        try:
+        """Return a context in which new nodes wait for others; None waits for nothing, in no branch and no loop."""
+        waiting = () if nodes is None else (*self.controls, *(self.node(each) for each in nodes))
+        with self._where(waiting, () if nodes is None else self.guards, None if nodes is None else self.frame):
             yield
-        finally:
-            self.controls, self.guards = previous
 
     @contextlib.contextmanager
     def guarded(self, pred: Node, truth: bool) -> Iterator[None]:
         """Return a context in which new nodes are run only where a condition has a value."""
-        previous = self.controls, self.guards
-        self.controls, self.guards = (*self.controls, pred), (*self.guards, (pred, truth))
+        with self._where((*self.controls, pred), (*self.guards, (pred, truth)), self.frame):
+            yield
+
+    @contextlib.contextmanager
+    def within(self, frame: Frame | None) -> Iterator[None]:
+        """Return a context in which new nodes belong to a loop, and wait for nothing; None is outside of loops."""
+        with self._where((), (), frame):
+            yield
+
+    @contextlib.contextmanager
+    def _where(self, controls: tuple[Node, ...], guards: tuple[Guard, ...], frame: Frame | None) -> Iterator[None]:
+        previous = self.controls, self.guards, self.frame
+        self.controls, self.guards, self.frame = controls, guards, frame
         try:
             yield
         finally:
-            self.controls, self.guards = previous
+            self.controls, self.guards, self.frame = previous
 
     def node(self, fetch: Any) -> Node:
         """Return the node that a tensor, a variable, an operation or a name stands for.
@@ -292,6 +298,23 @@ class Symbol:
 Guard = tuple["Node", bool]
 
 
+class Frame:
+    """The inside of a loop: the nodes that are made while it is open are computed anew in every turn.
+
+    Attributes:
+        outer: the frame of the loop around this one.
+        variables: the nodes that stand for what changes from turn to turn, those of the loops around it included.
+    """
+
+    def __init__(self, outer: Frame | None) -> None:
+        self.outer = outer
+        self.variables: list[GraphTensor] = [] if outer is None else list(outer.variables)
+
+    def is_within(self, frame: Frame | None) -> bool:
+        """Return whether this frame is another one, or inside of it."""
+        return frame is None or frame is self or (self.outer is not None and self.outer.is_within(frame))
+
+
 class Node:
     """A deferred call: what it is called, what it waits for, and how it is computed in a run.
 
@@ -300,12 +323,17 @@ class Node:
         inputs: the nodes whose values it takes.
         controls: the nodes that must have run before.
         guards: conditions, with the values that they must have for the node to be run.
+        frame: the loop inside of which it is computed; None if there is none.
         differentiable: whether derivatives pass from its value to its inputs.
+        reads: the variables that are read where it is computed.
+        inside: the nodes that are computed where it is, because it is a loop.
     """
 
     graph: Graph
     _name: str
     differentiable = True
+    reads: Collection[Any] = ()
+    inside: Sequence[Node] = ()
 
     def __init__(self, graph: Graph, name: str, inputs: Sequence[Node], controls: Sequence[Node] = ()) -> None:
         for each in inputs:
@@ -316,6 +344,13 @@ class Node:
                 )
         self.graph, self._name = graph, graph.unique_name(name)
         self.inputs, self.controls, self.guards = list(inputs), [*graph.controls, *controls], graph.guards
+        self.frame = graph.frame
+        for each in (*self.inputs, *self.controls):
+            if each.frame is not None and not (self.frame and self.frame.is_within(each.frame)):
+                raise errors.SymbolicTensorError(
+                    f"{each._name!r} is inside of a loop, and has no value for {self._name!r} outside of it.\n"
+                    "Make it one of the loop's variables: return it from the body of tf.while_loop."
+                )
         self.number = len(graph.nodes)
         self.line = errors.users_line()
         graph.nodes[self._name] = self
@@ -413,7 +448,7 @@ def effect_of(tensor: GraphTensor, name: str) -> Operation:
     """Return an operation that computes a tensor and gives None; it bears the tensor's name."""
     effect: Operation | None = tensor.__dict__.get("_effect_node")
     if effect is None:
-        with tensor.graph.control_dependencies(None):
+        with tensor.graph.within(tensor.frame):
             effect = Operation(tensor._name + "_op", lambda run: None, [tensor], tensor.graph)
         effect._name = name
         tensor.__dict__["_effect_node"] = effect

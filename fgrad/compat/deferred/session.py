@@ -14,7 +14,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import another
-from fgrad.compat.deferred.graph import Graph, GraphTensor, Node, Symbol, default_graph
+from fgrad.compat.deferred.graph import Frame, Graph, GraphTensor, Node, Symbol, default_graph
 from fgrad.compat.deferred.state import GraphVariable, uninitialized
 from fgrad.compat.deferred.symbolic import Derivative
 from fgrad.core.primitive import BOXES
@@ -72,8 +72,8 @@ class Session:
         if None in leaves_and_nones(fetches):
             raise errors.FetchError("Fetch argument None has invalid type: fetch tensors, variables and operations.")
         leaves, treedef = flatten(fetches)
-        nodes = [self.graph.node(leaf) for leaf in leaves]
-        feeds = {self.graph.node(key): value for key, value in (feed_dict or {}).items()}
+        nodes = [self._outside(leaf) for leaf in leaves]
+        feeds = {self._outside(key): value for key, value in (feed_dict or {}).items()}
         feeds = {node: _fed(node, value) for node, value in feeds.items()}
         run = Run(self, self._plan(nodes, feeds), feeds)
         values = run.evaluate()
@@ -81,6 +81,16 @@ class Session:
             if isinstance(node, GraphTensor):
                 raise errors.InvalidArgumentError(f"{node.name!r} has no value: it is in a branch that was not taken.")
         return unflatten(treedef, [_plain(values[node]) for node in nodes])
+
+    def _outside(self, fetch: Any) -> Node:
+        """Return the node that something stands for, which must not be inside of a loop."""
+        node = self.graph.node(fetch)
+        if node.frame is not None:
+            raise errors.FetchError(
+                f"{node.name!r} is inside of a loop, where it has another value in every turn: it cannot be fetched or "
+                "fed.\nMake it one of the loop's variables, and fetch what tf.while_loop returns."
+            )
+        return node
 
     def _plan(self, nodes: list[Node], feeds: Iterable[Node]) -> Plan:
         """Return what a run has to do; it is the same for the same fetches and fed tensors."""
@@ -151,48 +161,54 @@ class InteractiveSession(Session):
 
 
 class Plan:
-    """What the fetches of a run need, given what is fed.
+    """What the fetches of a run need, given what is fed; or those of one turn of a loop.
 
     Attributes:
         order: the nodes to evaluate, in order.
+        captured: the nodes outside of the loop whose values a turn needs.
         sources: the graph tensors and variables of which derivatives are taken.
         recorded: the derivatives at which another derivative looks.
     """
 
-    def __init__(self, fetches: Iterable[Node], feeds: frozenset[Node]) -> None:
+    def __init__(self, fetches: Iterable[Node], feeds: frozenset[Node], frame: Frame | None = None) -> None:
         kept: set[Node] = set()
         while True:
-            needed = _needed(fetches, feeds - kept)
-            derivatives = [node for node in needed if isinstance(node, Derivative)]
+            needed = _needed(fetches, feeds - kept, frame)
+            computed = [each for node in needed if node.frame is frame for each in (node, *node.inside)]
+            derivatives = [node for node in computed if isinstance(node, Derivative)]
             # Derivatives pass through a tensor whose value is fed, so what it was computed from is needed.
             passed = {fed for each in derivatives for fed in feeds if each.passes_through(fed)}
             if passed <= kept:
                 break
             kept |= passed
-        self.order = sorted(needed, key=lambda node: node.number)
+        self.order = sorted((node for node in needed if node.frame is frame), key=lambda node: node.number)
+        self.captured = sorted((node for node in needed if node.frame is not frame), key=lambda node: node.number)
+        self.inside = computed
         self.kept = kept
         self.sources = {source for each in derivatives for source in (*each.sources, *each.stops)}
-        self.recorded = {each for each in derivatives if any(each in other.between for other in derivatives)}
+        # Whether one looks at a derivative inside of a loop from outside is not known where the loop is made.
+        is_seen = [frame is not None or any(each in other.between for other in derivatives) for each in derivatives]
+        self.recorded = {each for each, seen in zip(derivatives, is_seen, strict=True) if seen}
         self.has_derivatives = bool(derivatives)
         self.has_branches = any(node.guards for node in self.order)
 
 
-def _needed(fetches: Iterable[Node], feeds: Iterable[Node]) -> set[Node]:
-    """Return all nodes that fetches depend on; a fed node depends on none."""
+def _needed(fetches: Iterable[Node], feeds: Iterable[Node], frame: Frame | None) -> set[Node]:
+    """Return all nodes that fetches depend on; a fed node depends on none, nor does one outside of the frame."""
     needed: set[Node] = set()
     open_nodes = list(fetches)
     while open_nodes:
         node = open_nodes.pop()
         if node not in needed:
             needed.add(node)
-            if node not in feeds:
+            if node not in feeds and node.frame is frame:
                 open_nodes += node.inputs
                 open_nodes += node.controls
     return needed
 
 
 class Run:
-    """One run of a session.
+    """One run of a session, or one turn of a loop in a run.
 
     Attributes:
         session: whose variables are read and assigned.
@@ -201,11 +217,11 @@ class Run:
         tape: on which derivatives are taken.
     """
 
-    def __init__(self, session: Session, plan: Plan, feeds: dict[Node, Tensor]) -> None:
+    def __init__(self, session: Session, plan: Plan, feeds: dict[Node, Tensor], outer: Run | None = None) -> None:
         self.session, self._plan, self._feeds = session, plan, feeds
-        self.values: dict[Node, Any] = {}
+        self.values: dict[Node, Any] = {} if outer is None else {each: outer.values[each] for each in plan.captured}
         self.skipped: set[Node] = set()
-        self.tape = GradientTape(persistent=True, watch_accessed_variables=False)
+        self.tape: GradientTape = outer.tape if outer else GradientTape(True, watch_accessed_variables=False)
 
     def evaluate(self) -> dict[Node, Any]:
         """Return the values of all nodes of the plan."""
@@ -214,13 +230,22 @@ class Run:
             if self._plan.has_derivatives:
                 block.enter_context(self.tape)
                 self.tape.watch([held for held in map(self._held, self._plan.sources) if held is not None])
-            for node in self._plan.order:
-                if self._plan.has_branches and node not in self._feeds and node.is_skipped(self):
-                    self.skipped.add(node)
-                    self.values[node] = None
-                else:
-                    self.values[node] = self._value(node)
+            self._evaluate_in_order()
         return self.values
+
+    def turn(self, plan: Plan, feeds: dict[Node, Tensor]) -> dict[Node, Any]:
+        """Return the values of all nodes of a plan for one turn of a loop."""
+        inner = Run(self.session, plan, feeds, self)
+        inner._evaluate_in_order()
+        return inner.values
+
+    def _evaluate_in_order(self) -> None:
+        for node in self._plan.order:
+            if self._plan.has_branches and node not in self._feeds and node.is_skipped(self):
+                self.skipped.add(node)
+                self.values[node] = None
+            else:
+                self.values[node] = self._value(node)
 
     def _value(self, node: Node) -> Any:
         fed = self._feeds.get(node)
@@ -246,7 +271,8 @@ class Run:
         """Return a value as a tensor that is no other node's, so that watching it watches this node alone."""
         if type(value) is not Tensor:
             return boxed(value)
-        return another(value) if any(value is self.values.get(each) for each in node.inputs) else value
+        is_shared = node in self._feeds or any(value is self.values.get(each) for each in node.inputs)
+        return another(value) if is_shared else value
 
     def _held(self, source: Any) -> Variable | None:
         """Return the variable to watch for a source, if it is one with a value."""

@@ -117,8 +117,8 @@ class GraphVariable(Symbol):
         return self.shape
 
     def read_value(self) -> Read:
-        """Return the value as a tensor, read after what the open control dependencies name."""
-        return Read(self, "ReadVariableOp") if self.graph.controls else self._read
+        """Return the value as a tensor, read after what the open control dependencies name, in a loop in every turn."""
+        return Read(self, "ReadVariableOp") if self.graph.controls or self.graph.frame else self._read
 
     value = read_value
 
@@ -148,33 +148,64 @@ class GraphVariable(Symbol):
 
     def __getitem__(self, key: Any) -> Any:
         part = super().__getitem__(key)
-        part.assign = functools.partial(self._assign_at, key)
+        part.assign = functools.partial(self._assign_at, key, lambda old, new: new)
+        part.assign_add = functools.partial(self._assign_at, key, np.add)
+        part.assign_sub = functools.partial(self._assign_at, key, np.subtract)
         return part
 
-    def _assign_at(self, key: Any, value: Any, name: str | None = None) -> Assignment:
-        """Return a tensor whose evaluation replaces a part; its value is that of the whole variable."""
+    def _assign_at(
+        self, key: Any, combine: Callable[[Any, Any], Any], value: Any, name: str | None = None
+    ) -> Assignment:
+        """Return a tensor whose evaluation changes a part; its value is that of the whole variable."""
         if holds_symbol(key if isinstance(key, tuple) else (key,)):
             raise errors.SymbolicTensorError(
                 f"a part of {self.name!r} is assigned at {key!r}, which has no value before a session runs it.\n"
                 "Use tf.where, or tf.scatter_nd_add, which take tensors as indices."
             )
 
-        def combine(old: Any, new: Any) -> Any:
-            changed = np.array(old)
-            changed[key] = new
-            return changed
+        def changed(old: Any, new: Any) -> Any:
+            return with_part(old, key, combine, new, self.name)
 
-        return Assignment(self, name or "strided_slice_assign", name, combine, value)
+        return Assignment(self, name or "strided_slice_assign", name, changed, value)
 
     def __repr__(self) -> str:
         return f"<Variable {self.name!r} shape={self.shape} dtype={self.dtype}>"
+
+
+def with_part(old: Any, key: Any, combine: Callable[[Any, Any], Any], new: Any, name: str) -> Any:
+    """Return the values of a variable with a part of them combined with others.
+
+    Raises:
+        ShapeError: a ValueError; they cannot be broadcast to the part.
+        DtypeError: a TypeError; the variable cannot hold them.
+    """
+    changed, new = np.array(old), np.asarray(new)
+    if not np.can_cast(new.dtype, changed.dtype, "same_kind"):
+        raise errors.DtypeError(
+            f"variable {name!r} has dtype {changed.dtype}, and cannot hold {new.dtype} in a part; use tf.cast."
+        )
+    if not _fits(new.shape, changed[key].shape):
+        raise errors.ShapeError(
+            f"the part [{key}] of variable {name!r} has shape {changed[key].shape}, and what is assigned to it has "
+            f"shape {new.shape}.\nReshape it, or choose a part of its shape."
+        )
+    changed[key] = combine(changed[key], new)
+    return changed
+
+
+def _fits(shape: tuple[int, ...], part: tuple[int, ...]) -> bool:
+    """Return whether an array of a shape can be broadcast to a part."""
+    try:
+        return np.broadcast_shapes(shape, part) == part
+    except ValueError:
+        return False
 
 
 class Read(GraphTensor):
     """The value of a variable at one point of a run."""
 
     def __init__(self, variable: GraphVariable, name: str, inputs: Sequence[Node] = ()) -> None:
-        self.variable = variable
+        self.variable, self.reads = variable, (variable,)
         super().__init__(variable.graph, name, inputs)
 
     def compute(self, run: Any) -> Any:

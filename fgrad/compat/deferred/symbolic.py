@@ -17,7 +17,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.compat.deferred.graph import GraphTensor, Node, Symbol, as_node, operation
-from fgrad.compat.deferred.state import GraphVariable, Read, as_symbol
+from fgrad.compat.deferred.state import GraphVariable, as_symbol
 from fgrad.tapes.tape import GradientTape, gradients_on
 from fgrad.transforms.linearization import UnconnectedGradients, check_unconnected
 
@@ -59,23 +59,26 @@ def _passes(node: Node, stops: Sequence[Any]) -> bool:
 
 def _is_among(sources: Sequence[Any], node: Node) -> bool:
     """Return whether a node is one of some sources; every read of a variable is the variable."""
-    return node in sources or (isinstance(node, Read) and node.variable in sources)
+    return node in sources or any(variable in sources for variable in node.reads)
 
 
 class Derivative(Node):
     """Derivatives of targets with respect to sources, as a list; its items are graph tensors."""
 
     def __init__(self, name: str, targets: Sequence[Any], sources: Sequence[Any], stops: Sequence[Any], weights: Any):
-        self.targets, self.sources, self.stops = targets, sources, stops
+        frame = targets[0].graph.frame
+        given = [each for each in (frame.variables if frame else ()) if each not in sources and has_derivative(each)]
+        # In a loop a derivative looks at one turn: what the turn begins with is given.
+        self.targets, self.sources, self.stops = targets, sources, [*stops, *given]
         self.between = Paths(targets, sources, stops).between
         self._weights = weights
         weighing = [weight for weight in weights or () if weight is not None]
-        taken = [source for source in (*sources, *stops) if isinstance(source, Node)]
+        taken = [source for source in (*sources, *self.stops) if isinstance(source, Node)]
         super().__init__(targets[0].graph, name, [*targets, *weighing, *taken])
 
     def passes_through(self, node: Node) -> bool:
         """Return whether a derivative goes on from a node to a source before it."""
-        is_read_source = isinstance(node, Read) and node.variable in self.sources
+        is_read_source = any(variable in self.sources for variable in node.reads)
         return node in self.between and (is_read_source or not self.between.isdisjoint(node.inputs))
 
     def compute(self, run: Any) -> Any:
@@ -164,7 +167,12 @@ def gradients(
 
 
 def _has_gradient(source: Any, paths: Paths) -> bool:
-    return paths.connected(source) and (source.dtype is None or source.dtype.kind in _NUMBERS)
+    return paths.connected(source) and has_derivative(source)
+
+
+def has_derivative(x: Any) -> bool:
+    """Return whether derivatives by a graph tensor or variable are possible: its numbers are no integers."""
+    return x.dtype is None or x.dtype.kind in _NUMBERS
 
 
 @operation("zeros_like")
@@ -195,7 +203,15 @@ def _as_source(x: Any, what: str) -> Any:
     """Return a node or graph variable; the default read of a variable stands for the variable."""
     if not isinstance(x, Symbol):
         raise errors.SourceError(f"{what} must be graph tensors or variables, and holds {x!r}.")
-    return x if isinstance(x, GraphVariable) else as_node(x)
+    if isinstance(x, GraphVariable):
+        return x
+    node = as_node(x)
+    if node.frame is not node.graph.frame:
+        raise errors.SourceError(
+            f"{what} holds {x!r}, which is outside of the loop in which its derivative is asked for.\n"
+            "Take derivatives behind the loop, or inside of it by what the body is given or makes, or by variables."
+        )
+    return node
 
 
 def hessians(ys: Any, xs: Any, name: str = "hessians") -> list[Any]:

@@ -123,6 +123,7 @@ from fgrad.compat.tensorflow.graphs import get_default_session as get_default_se
 from fgrad.compat.tensorflow.graphs import no_op as no_op
 from fgrad.compat.tensorflow.graphs import placeholder as placeholder
 from fgrad.compat.tensorflow.graphs import placeholder_with_default as placeholder_with_default
+from fgrad.compat.tensorflow.graphs import while_loop as while_loop
 from fgrad.compat.tensorflow.initializers import constant_initializer as constant_initializer
 from fgrad.compat.tensorflow.initializers import glorot_normal_initializer as glorot_normal_initializer
 from fgrad.compat.tensorflow.initializers import glorot_uniform_initializer as glorot_uniform_initializer

@@ -1,8 +1,19 @@
-"""`tf.train.Saver`: the variables of a session in files that `fgrad.save` writes."""
+"""`tf.train.Saver`: the variables of a session in files that `fgrad.save` writes.
+
+Beside the files lies one named "checkpoint", as TensorFlow writes it, which says what the last one is:
+
+Saver                        writes and reads files
+latest_checkpoint(folder)    the path of the last one
+get_checkpoint_state         that of all that are kept; update_checkpoint_state changes it
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from fgrad import errors, saving
@@ -10,6 +21,83 @@ from fgrad.compat.deferred.graph import default_graph
 from fgrad.compat.deferred.state import GraphVariable
 
 _ENDING = ".safetensors"
+_STATE = "checkpoint"
+_LINE = re.compile(r"^\s*(\w+)\s*:\s*(\"(?:[^\"\\]|\\.)*\")\s*$", re.MULTILINE)
+
+
+@dataclass
+class CheckpointState:
+    """What the file "checkpoint" of a folder says.
+
+    Args:
+        model_checkpoint_path: the last checkpoint.
+        all_model_checkpoint_paths: all that are kept, the oldest first.
+    """
+
+    model_checkpoint_path: str = ""
+    all_model_checkpoint_paths: list[str] = field(default_factory=list)
+
+
+def checkpoint_exists(checkpoint_prefix: Any) -> bool:
+    """Return whether there is a checkpoint that `Saver.restore` would read."""
+    return os.path.exists(f"{os.fspath(checkpoint_prefix)}{_ENDING}")
+
+
+def update_checkpoint_state(
+    save_dir: Any,
+    model_checkpoint_path: Any,
+    all_model_checkpoint_paths: Sequence[Any] | None = None,
+    latest_filename: str | None = None,
+) -> None:
+    """Write which checkpoints a folder has.
+
+    Args:
+        save_dir: the folder.
+        model_checkpoint_path: the last checkpoint.
+        all_model_checkpoint_paths: all that are kept, the oldest first.
+        latest_filename: of the file, by default "checkpoint".
+    """
+    last = os.fspath(model_checkpoint_path)
+    paths = [each for each in map(os.fspath, all_model_checkpoint_paths or ()) if each != last]
+    lines = [("model_checkpoint_path", last), *(("all_model_checkpoint_paths", each) for each in (*paths, last))]
+    text = "".join(f"{key}: {json.dumps(_relative(path, save_dir), ensure_ascii=False)}\n" for key, path in lines)
+    name = os.path.join(save_dir, latest_filename or _STATE)
+    with open(name + ".new", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(name + ".new", name)  # whoever reads it meanwhile finds the old one or the new one
+
+
+def _relative(path: str, folder: Any) -> str:
+    """Return a path as the file has it: one that is not absolute is seen from the folder, which may be moved."""
+    return path if os.path.isabs(path) else os.path.relpath(path, folder or ".")
+
+
+def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None) -> CheckpointState | None:
+    """Return which checkpoints a folder has, or None if no file says so.
+
+    Args:
+        checkpoint_dir: the folder.
+        latest_filename: of the file, by default "checkpoint".
+    """
+    try:
+        with open(os.path.join(checkpoint_dir, latest_filename or _STATE), encoding="utf-8") as file:
+            found = [(key, os.path.join(checkpoint_dir, json.loads(path))) for key, path in _LINE.findall(file.read())]
+    except FileNotFoundError:
+        return None
+    kept = [path for key, path in found if key == "all_model_checkpoint_paths"]
+    last = [path for key, path in found if key == "model_checkpoint_path"]
+    return CheckpointState(last[-1], kept) if last else None
+
+
+def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -> str | None:
+    """Return the path of the last checkpoint in a folder, for `Saver.restore`; None if there is none.
+
+    Args:
+        checkpoint_dir: the folder.
+        latest_filename: of the file that says so, by default "checkpoint".
+    """
+    state = get_checkpoint_state(checkpoint_dir, latest_filename)
+    return state.model_checkpoint_path if state and checkpoint_exists(state.model_checkpoint_path) else None
 
 
 class Saver:
@@ -50,13 +138,24 @@ class Saver:
         self._max_to_keep = max_to_keep
         self.last_checkpoints: list[str] = []
 
-    def save(self, sess: Any, save_path: str, global_step: Any = None, **options: Any) -> str:
-        """Write a file.
+    def save(
+        self,
+        sess: Any,
+        save_path: Any,
+        global_step: Any = None,
+        latest_filename: str | None = None,
+        *,
+        write_state: bool = True,
+        **options: Any,
+    ) -> str:
+        """Write a file, and in the file "checkpoint" beside it that it is the last one.
 
         Args:
             sess: the session whose values are written.
             save_path: of the file, to which ".safetensors" is added.
             global_step: a number or variable to add to the name.
+            latest_filename: of the file that says which is the last one, by default "checkpoint".
+            write_state: whether to write that, and to remove files when there are too many.
             options: TensorFlow's on its other files, without effect.
 
         Returns:
@@ -70,8 +169,18 @@ class Saver:
         path = str(save_path) if global_step is None else f"{save_path}-{int(global_step)}"
         values = {name: sess.variable(variable).numpy() for name, variable in self._variables.items()}
         saving.save(path + _ENDING, {"variables": values, "optimizers": self._optimizers(sess)})
-        self._keep(path)
+        if write_state:
+            self._keep(path)
+            update_checkpoint_state(os.path.dirname(path), path, self.last_checkpoints, latest_filename)
         return path
+
+    def recover_last_checkpoints(self, checkpoint_paths: Sequence[Any]) -> None:
+        """Let this saver count checkpoints that an earlier one has written among those that it keeps.
+
+        Args:
+            checkpoint_paths: the checkpoints, the oldest first; those that are not there any more are passed over.
+        """
+        self.last_checkpoints = [os.fspath(each) for each in checkpoint_paths if checkpoint_exists(each)]
 
     def _optimizers(self, sess: Any) -> dict[str, Any]:
         """Return what the optimizers of a session remember, by the order in which the graph has them."""
@@ -86,7 +195,7 @@ class Saver:
                 os.remove(oldest)
         self.last_checkpoints = kept
 
-    def restore(self, sess: Any, save_path: str) -> None:
+    def restore(self, sess: Any, save_path: Any) -> None:
         """Give variables the values in a file; they need not be initialized before.
 
         Args:
@@ -94,9 +203,14 @@ class Saver:
             save_path: what `save` returned.
 
         Raises:
-            LoadError: a ValueError; the file lacks a variable, or has it in another shape. Nothing has changed then.
+            LoadError: a ValueError; the file lacks a variable, or has it in another shape, or there is no path.
+                Nothing has changed then.
             OSError: there is no such file.
         """
+        if save_path is None:
+            raise errors.LoadError(
+                "save_path is None: tf.train.latest_checkpoint has found no checkpoint in its folder; save one first."
+            )
         held = saving.load(str(save_path) + _ENDING)
         values = held["variables"]
         for name, variable in self._variables.items():

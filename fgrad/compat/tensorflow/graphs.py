@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import functools
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -23,8 +24,10 @@ from fgrad.compat.deferred.graph import (
     TensorShape,
     default_graph,
 )
+from fgrad.compat.deferred.loops import as_list, loop
 from fgrad.compat.deferred.state import as_symbol
-from fgrad.core.tree import tree_map
+from fgrad.compat.tensorflow.arguments import is_deferred, is_version_1
+from fgrad.core.tree import flatten, tree_map, unflatten
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Placeholder:
@@ -151,6 +154,86 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], nam
     if isinstance(pred, Symbol) or mode.is_deferring():
         return branches(pred, true_fn, false_fn, name)
     return true_fn() if pred else false_fn()
+
+
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    shape_invariants: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    *,
+    name: str | None = None,
+    maximum_iterations: Any = None,
+    return_same_structure: bool | None = None,
+) -> Any:
+    """Call a function on variables for as long as a condition holds.
+
+    Derivatives pass through the turns that were taken. Eagerly it is Python's `while`. In a graph both functions are
+    called once, and a run computes what they have made anew in every turn; what was made before is computed once. A
+    body that takes derivatives takes them of one turn: what the turn begins with is given.
+
+    Args:
+        cond: a function of the variables that returns a truth value.
+        body: a function of the variables that returns the next ones.
+        loop_vars: what the variables begin with: a list or tuple, also with containers in it.
+        shape_invariants: in a graph, the shapes of variables that change theirs, nested as `loop_vars`, with None for
+            the sizes that change.
+        parallel_iterations, swap_memory: without effect.
+        back_prop: in a graph, whether derivatives pass; eagerly without effect, as in TensorFlow.
+        name: of the nodes.
+        maximum_iterations: the largest number of turns.
+        return_same_structure: whether one variable comes back in a list, too. By default True, and False in
+            TensorFlow 1's namespace.
+
+    Returns:
+        The variables as the last turn has left them, in a list or tuple as `loop_vars`.
+
+    Raises:
+        StructureError: a TypeError; the body returns something else than the variables.
+        DtypeError: a TypeError; in a graph, the body returns another dtype for one.
+        ShapeError: a ValueError; in a graph, the body returns another shape for one.
+
+    Example:
+        >>> import fgrad.compat.tensorflow as tf
+        >>> x = tf.constant(3.0)
+        >>> with tf.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     _, power = tf.while_loop(lambda i, y: i < 4, lambda i, y: [i + 1, x * y], [0, 1.0])
+        >>> power, tape.gradient(power, x)
+        (Tensor(81., dtype=float32), Tensor(108., dtype=float32))
+    """
+    first = as_list(loop_vars)
+    if not first:
+        raise errors.ParameterError("loop_vars is empty: a loop needs a variable, on which its condition depends.")
+    if is_deferred(*flatten(first)[0]) or isinstance(maximum_iterations, Symbol):
+        found = loop(cond, body, first, shape_invariants, maximum_iterations, back_prop, name)
+    else:
+        found = _turned(cond, body, tree_map(convert, first), maximum_iterations)
+    if not isinstance(loop_vars, (list, tuple)) or (len(first) == 1 and _is_unpacked(return_same_structure)):
+        return found[0]
+    return found if isinstance(loop_vars, list) else unflatten(flatten(loop_vars)[1], flatten(found)[0])
+
+
+def _is_unpacked(return_same_structure: bool | None) -> bool:
+    return is_version_1() if return_same_structure is None else not return_same_structure
+
+
+def _turned(cond: Any, body: Any, variables: list[Any], maximum_iterations: Any) -> list[Any]:
+    """Return the variables behind a loop that runs now."""
+    structure = flatten(variables)[1]
+    limit = math.inf if maximum_iterations is None else int(maximum_iterations)
+    turns = 0
+    while turns < limit and cond(*variables):
+        leaves, found = flatten(as_list(body(*variables)))
+        if found != structure:
+            raise errors.StructureError(f"body must return what it takes, {structure}, and returns {found}.")
+        pairs = zip(leaves, flatten(variables)[0], strict=True)
+        variables = unflatten(structure, [convert(leaf, hint=held.dtype) for leaf, held in pairs])
+        turns += 1
+    return variables
 
 
 class Tensor(abc.ABC):  # noqa: B024

@@ -20,7 +20,6 @@ from fgrad.compat.tensorflow.arguments import (
     axes,
     chosen,
     convert,
-    on_diagonal,
     operands,
     several,
     turned,
@@ -28,7 +27,6 @@ from fgrad.compat.tensorflow.arguments import (
 )
 from fgrad.compat.tensorflow.arrays import diag as _tensor_diag
 from fgrad.compat.tensorflow.arrays import eye as eye
-from fgrad.compat.tensorflow.arrays import pad
 from fgrad.compat.tensorflow.arrays import transpose as transpose
 from fgrad.compat.tensorflow.formulas import euclidean_norm
 from fgrad.compat.tensorflow.math import einsum as einsum
@@ -89,43 +87,159 @@ def adjoint(matrix: Any) -> Any:
 tensor_diag = _tensor_diag
 
 
-@operation("MatrixDiag")
-def diag(diagonal: Any, k: int = 0, padding_value: Any = 0) -> Any:
-    """Return matrices with the last axis of a tensor on a diagonal.
+class _Band:
+    """Diagonals of a matrix next to each other, which lie in the rows of another array, the highest one first.
 
     Args:
-        diagonal: the elements of the diagonals.
-        k: which diagonal it is: 0 the main one, those above it are positive.
+        k: which diagonal: 0 the main one, those above it are positive; or the lowest and the highest one.
+        align: where a diagonal that is shorter than the longest one lies in its row: those above the main diagonal
+            as the first word says, those below as the second one.
+        rows, columns: the sizes of the matrix.
+
+    Attributes:
+        lowest, highest: the diagonals.
+        length: of the longest one.
+    """
+
+    def __init__(self, k: Any, align: str, rows: int, columns: int) -> None:
+        self.lowest, self.highest = diagonals = _limits(k)
+        self.rows, self.columns = rows, columns
+        self._above, self._below = _alignment(align)
+        if not all(-rows < each < columns or each == 0 for each in diagonals):
+            raise errors.InvalidArgumentError(f"k is {k}, and a matrix of {rows} x {columns} has no such diagonal.")
+        self.length = int(np.max(self._lengths(np.arange(self.lowest, self.highest + 1))))
+
+    def _lengths(self, diagonal: Any) -> Any:
+        return np.minimum(self.rows + np.minimum(diagonal, 0), self.columns - np.maximum(diagonal, 0))
+
+    def _starts(self, diagonal: Any) -> Any:
+        """Return where in its row each diagonal begins."""
+        is_left = ((diagonal >= 0) & (self._above == "LEFT")) | ((diagonal <= 0) & (self._below == "LEFT"))
+        return np.where(is_left, 0, self.length - self._lengths(diagonal))
+
+    def gathered(self, matrices: Any, padding: Any) -> Any:
+        """Return the diagonals of matrices; a single one without an axis for it."""
+        diagonal = np.arange(self.highest, self.lowest - 1, -1)[:, None]
+        along = np.arange(self.length) - self._starts(diagonal)
+        is_inside = (along >= 0) & (along < self._lengths(diagonal))
+        along = np.where(is_inside, along, 0)
+        found = matrices[..., along + np.maximum(-diagonal, 0), along + np.maximum(diagonal, 0)]
+        found = found if np.all(is_inside) else np.where(is_inside, found, padding)
+        return found[..., 0, :] if self.lowest == self.highest else found
+
+    def scattered(self, values: Any, others: Any) -> Any:
+        """Return matrices with diagonals in them, and other values elsewhere."""
+        if self.lowest == self.highest:
+            values = values[..., None, :]
+        wanted = (self.highest - self.lowest + 1, self.length)
+        if values.shape[-2:] != wanted:
+            raise errors.InvalidArgumentError(
+                f"the diagonals from {self.lowest} to {self.highest} of matrices of {self.rows} x {self.columns} are "
+                f"an array of {wanted}, and the diagonals given have shape {values.shape}."
+            )
+        row, column = np.indices((self.rows, self.columns), sparse=True)
+        diagonal = column - row
+        is_inside = (diagonal >= self.lowest) & (diagonal <= self.highest)
+        place = np.where(is_inside, self.highest - diagonal, 0)
+        along = np.where(is_inside, np.minimum(row, column) + self._starts(diagonal), 0)
+        return np.where(is_inside, values[..., place, along], others)
+
+
+def _main_diagonal(x: Any) -> Any:
+    return _Band(0, "RIGHT_LEFT", *x.shape[-2:]).gathered(x, 0)
+
+
+def _limits(k: Any) -> tuple[int, int]:
+    """Return the lowest and the highest diagonal."""
+    each = [int(i) for i in k] if np.iterable(k) else [int(k)]
+    if len(each) not in (1, 2) or each[0] > each[-1]:
+        raise errors.InvalidArgumentError(f"k is {k}; use one diagonal, or the lowest and the highest one.")
+    return each[0], each[-1]
+
+
+def _alignment(align: str) -> tuple[str, str]:
+    above, _, below = align.partition("_")
+    if not {above, below} <= {"LEFT", "RIGHT"}:
+        raise errors.ParameterError(
+            f"align is {align!r}; use 'RIGHT_LEFT', 'LEFT_RIGHT', 'LEFT_LEFT' or 'RIGHT_RIGHT'."
+        )
+    return above, below
+
+
+@operation("MatrixDiag")
+def diag(
+    diagonal: Any,
+    k: Any = 0,
+    padding_value: Any = 0,
+    num_rows: int = -1,
+    num_cols: int = -1,
+    align: str = "RIGHT_LEFT",
+) -> Any:
+    """Return matrices with given diagonals.
+
+    Args:
+        diagonal: the diagonals along the last axis; if `k` is a band of several, the axis before it has one row for
+            each, the highest first.
+        k: which diagonal: 0 the main one, those above it are positive; or the lowest and the highest of a band.
         padding_value: the value of all other elements.
+        num_rows, num_cols: the sizes of the matrices, by default the smallest; where neither is given they are square.
+        align: where a diagonal that is shorter than the longest one lies in its row: 'RIGHT_LEFT' is at the end for
+            those above the main one, and at the beginning for those below.
+
+    Raises:
+        InvalidArgumentError: a ValueError; the diagonals do not fit into the matrices.
+        ParameterError: a ValueError; `align` is unknown.
+
+    Example:
+        >>> import fgrad.compat.tensorflow as tf
+        >>> tf.linalg.diag([[0.0, 8.0, 9.0], [1.0, 2.0, 3.0], [4.0, 5.0, 0.0]], k=(-1, 1))
+        Tensor([[1., 8., 0.],
+                [4., 2., 9.],
+                [0., 5., 3.]], dtype=float32)
     """
     x = convert(diagonal)
-    size = x.shape[-1]
-    matrices = pad(on_diagonal(x), [(0, 0)] * (x.ndim - 1) + [(max(-k, 0), max(k, 0)), (max(k, 0), max(-k, 0))])
-    return np.where(np.eye(size + abs(k), k=k, dtype=np.bool_), matrices, convert(padding_value, hint=x.dtype))
+    lowest, highest = _limits(k)
+    least = x.shape[-1] - min(highest, 0), x.shape[-1] + max(lowest, 0)
+    given = int(num_rows), int(num_cols)
+    smallest = (max(least), max(least)) if given == (-1, -1) else least
+    rows, columns = (size if wish == -1 else wish for size, wish in zip(smallest, given, strict=True))
+    return _Band(k, align, rows, columns).scattered(x, convert(padding_value, hint=x.dtype))
 
 
 @operation("MatrixDiagPart")
-def diag_part(input: Any, k: int = 0) -> Any:
-    """Return the diagonals of matrices: the main ones, or those `k` above them."""
-    return _diagonal(convert(input), k)
+def diag_part(input: Any, k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT") -> Any:
+    """Return diagonals of matrices; see `diag`.
 
+    Args:
+        input: matrices.
+        k: which diagonal, or the lowest and the highest of a band.
+        padding_value: what fills the rows of shorter diagonals.
+        align: where these lie in their rows.
 
-def _diagonal(x: Any, k: int = 0) -> Any:
-    below, above = max(-k, 0), max(k, 0)
-    places = np.arange(min(x.shape[-2] - below, x.shape[-1] - above))
-    return x[..., places + below, places + above]
+    Raises:
+        InvalidArgumentError: a ValueError; there is no such diagonal.
+        ParameterError: a ValueError; `align` is unknown.
+    """
+    x = convert(input)
+    return _Band(k, align, *x.shape[-2:]).gathered(x, convert(padding_value, hint=x.dtype))
 
 
 @operation("MatrixSetDiag")
-def set_diag(input: Any, diagonal: Any) -> Any:
-    """Return matrices with other values on their diagonals."""
+def set_diag(input: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT") -> Any:
+    """Return matrices with other values on diagonals; see `diag`.
+
+    Args:
+        input: matrices.
+        diagonal: the values, as `diag_part` returns them.
+        k: which diagonal, or the lowest and the highest of a band.
+        align: where shorter diagonals lie in their rows.
+
+    Raises:
+        InvalidArgumentError: a ValueError; the values do not fit, or there is no such diagonal.
+        ParameterError: a ValueError; `align` is unknown.
+    """
     x, values = operands(input, diagonal)
-    rows, columns = x.shape[-2:]
-    missing = max(rows, columns) - min(rows, columns)
-    if missing:
-        values = np.concatenate([values, np.zeros((*values.shape[:-1], missing), values.dtype)], axis=-1)
-    values = values[..., :, None] if rows > columns else values[..., None, :]
-    return np.where(np.eye(rows, columns, dtype=np.bool_), values, x)
+    return _Band(k, align, *x.shape[-2:]).scattered(values, x)
 
 
 @operation("MatrixBandPart")
@@ -146,7 +260,7 @@ def band_part(input: Any, num_lower: Any, num_upper: Any) -> Any:
 @operation("Trace")
 def trace(x: Any) -> Any:
     """Return the sum of the diagonal."""
-    return np.sum(_diagonal(convert(x)), axis=-1)
+    return np.sum(_main_diagonal(convert(x)), axis=-1)
 
 
 # Sizes
@@ -339,7 +453,7 @@ def slogdet(input: Any, name: str | None = None) -> tuple[Any, ...]:
 @operation("logdet")
 def logdet(matrix: Any) -> Any:
     """Return the logarithms of the determinants of positive definite matrices."""
-    return 2 * np.sum(np.log(np.real(_diagonal(_factor(convert(matrix))))), axis=-1)
+    return 2 * np.sum(np.log(np.real(_main_diagonal(_factor(convert(matrix))))), axis=-1)
 
 
 def eigh(tensor: Any, name: str | None = None) -> tuple[Any, ...]:

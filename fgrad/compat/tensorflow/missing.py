@@ -33,7 +33,6 @@ _INSTEAD = {
     "SparseTensor": "fgrad's tensors are dense",
     "IndexedSlices": "gradients of tf.gather are dense here, of the variable's own shape",
     "ragged": "a list of tensors is a container that gradients follow",
-    "while_loop": "Python's while works eagerly, on values",
     "map_fn": "fg.vmap(function)(rows), or tf.stack([function(row) for row in rows])",
     "vectorized_map": "fg.vmap(function)(rows)",
     "scan": "a Python loop",

@@ -27,7 +27,12 @@ from fgrad.compat.deferred.graph import (
 from fgrad.compat.deferred.state import GraphVariable, as_symbol
 from fgrad.compat.deferred.symbolic import gradients
 from fgrad.compat.tensorflow.arrays import zeros_like
+from fgrad.compat.tensorflow.checkpoints import CheckpointState as CheckpointState
 from fgrad.compat.tensorflow.checkpoints import Saver as Saver
+from fgrad.compat.tensorflow.checkpoints import checkpoint_exists as checkpoint_exists
+from fgrad.compat.tensorflow.checkpoints import get_checkpoint_state as get_checkpoint_state
+from fgrad.compat.tensorflow.checkpoints import latest_checkpoint as latest_checkpoint
+from fgrad.compat.tensorflow.checkpoints import update_checkpoint_state as update_checkpoint_state
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.compat.tensorflow.variables import GraphKeys, Variable, trainable_variables
 from fgrad.core.primitive import BOXES

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +15,14 @@ from fgrad import errors
 from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import as_dtype, convert
 from fgrad.compat.deferred.graph import TensorShape, default_graph
-from fgrad.compat.deferred.state import GraphVariable
+from fgrad.compat.deferred.state import GraphVariable, with_part
 from fgrad.compat.tensorflow.arrays import convert_to_tensor
 from fgrad.compat.tensorflow.initializers import GlorotUniform, Zeros
 from fgrad.compat.tensorflow.math import scatter_nd
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor
+from fgrad.core.tensor import ABOVE, Tensor
 from fgrad.core.variable import Variable as NativeVariable
+from fgrad.core.variable import plain_value
 
 _unnamed = itertools.count()
 
@@ -81,6 +83,9 @@ class Variable(NativeVariable, metaclass=_VariableType):
         """Subtract from the value in place."""
         return super().assign_sub(delta)  # type: ignore[return-value]
 
+    def __getitem__(self, key: Any) -> Any:
+        return _note_slice(super().__getitem__(key), self, key)
+
     def initialized_value(self) -> Tensor:
         """Return the value: an eager variable has one from the start."""
         return self.value()
@@ -96,6 +101,77 @@ class Variable(NativeVariable, metaclass=_VariableType):
         return _restored(type(self), self._value, self.trainable, self.name)
 
 
+class VariableSlice:
+    """The place of a part in an eager variable, through which the part can be assigned: `v[0].assign(1.0)`.
+
+    What `v[0]` returns is a tensor; its attributes `assign`, `assign_add` and `assign_sub` are those of this class.
+
+    Args:
+        variable: the variable.
+        key: the index of the part.
+
+    Example:
+        >>> import fgrad.compat.tensorflow as tf
+        >>> v = tf.Variable([1.0, 2.0, 3.0], name="v")
+        >>> v[0].assign(9.0)
+        Variable([9., 2., 3.], name='v:0', dtype=float32)
+        >>> v[1:].assign_add([10.0, 20.0])
+        Variable([ 9., 12., 23.], name='v:0', dtype=float32)
+    """
+
+    def __init__(self, variable: Variable, key: Any) -> None:
+        self._variable, self._key = variable, key
+
+    def assign(self, value: Any, name: Any = None) -> Variable:
+        """Replace the part of the variable.
+
+        Args:
+            value: a number, array or tensor that can be broadcast to the part's shape.
+            name: without effect.
+
+        Returns:
+            The variable.
+
+        Raises:
+            ShapeError: a ValueError; it cannot be broadcast.
+            DtypeError: a TypeError; a dtype that cannot be cast without loss of kind, such as float to int.
+        """
+        return self._put(lambda old, new: new, value)
+
+    def assign_add(self, delta: Any, name: Any = None) -> Variable:
+        """Add to the part of the variable; see `assign`."""
+        return self._put(np.add, delta)
+
+    def assign_sub(self, delta: Any, name: Any = None) -> Variable:
+        """Subtract from the part of the variable; see `assign`."""
+        return self._put(np.subtract, delta)
+
+    def _put(self, combine: Callable[[Any, Any], Any], value: Any) -> Variable:
+        variable = self._variable
+        with variable.lock:
+            return variable.assign(with_part(variable.numpy(), self._key, combine, plain_value(value), variable.name))
+
+
+_WRITERS = {"assign", "assign_add", "assign_sub"}
+# By their ids: tensors have no hash, and no attributes of one's own.
+_slices: dict[int, tuple[weakref.ref[Tensor], VariableSlice]] = {}
+
+
+def _note_slice(part: Tensor, variable: Variable, key: Any) -> Tensor:
+    number = id(part)
+    _slices[number] = weakref.ref(part, lambda _: _slices.pop(number, None)), VariableSlice(variable, key)
+    return part
+
+
+def _writer_of(x: Any, name: str) -> Any:
+    """Return how to assign to the variable of which a tensor is a part, if it is one."""
+    if name not in _WRITERS or id(x) not in _slices:
+        return None
+    part, place = _slices[id(x)]
+    return getattr(place, name) if part() is x else None
+
+
+ABOVE.attribute_of = _writer_of
 BOXES.add(Variable)
 
 

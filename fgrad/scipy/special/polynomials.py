@@ -28,9 +28,14 @@ def _unless_constant(n: Any, lower: Any, slope: Any) -> Any:
 
 
 def _gegenbauer_slope(n: Any, alpha: Any, x: Any) -> Any:
-    return _unless_constant(
-        n, lambda lower: special.eval_gegenbauer(lower, alpha + 1, x), lambda found: 2 * alpha * found
+    # At -1 the polynomial is 0 for all x, and for the degree below, as a floating-point number, SciPy has NaN.
+    vanishes = np.equal(n, -1)
+    slope = _unless_constant(
+        np.where(vanishes, 0, n),
+        lambda lower: special.eval_gegenbauer(lower, alpha + 1, x),
+        lambda found: 2 * alpha * found,
     )
+    return np.where(vanishes, 0.0 * special.eval_gegenbauer(np.where(vanishes, n, 0), alpha, x), slope)
 
 
 def _legendre_slope(n: Any, x: Any) -> Any:

@@ -30,6 +30,12 @@ def constant_where_infinite(x: Any) -> Any:
     return np.where(np.isinf(x), np.where(np.greater(x, 0), np.inf, -np.inf), x)
 
 
+def _times(moment: Any, scale: Any) -> Any:
+    """Return a moment of the standard form times the scale; where there is none, because it is infinite, a constant."""
+    infinite = np.isinf(moment)
+    return np.where(infinite, np.inf * np.where(scale > 0, 1.0, np.nan), np.where(infinite, 1.0, moment) * scale)
+
+
 def all_positive(*shapes: Any) -> Any:
     """Return where all parameters are positive."""
     return functools.reduce(np.logical_and, (np.greater(shape, 0) for shape in shapes), np.True_)
@@ -145,7 +151,7 @@ class Located(Distribution):
             Tensor(6.)
         """
         shapes, loc, scale = self._parameters(args, kwds)
-        return constant_where_infinite(self._formula("var")(*shapes) * scale * scale + 0.0 * loc)
+        return _times(_times(self._formula("var")(*shapes), scale), scale) + 0.0 * loc
 
     @differentiated
     def std(self, *args: Any, **kwds: Any) -> Any:
@@ -166,7 +172,9 @@ class Located(Distribution):
             >>> fg.grad(lambda scale: stats.expon.std(scale=scale))(3.0)
             Tensor(1.)
         """
-        return np.sqrt(self.var(*args, **kwds))
+        shapes, loc, scale = self._parameters(args, kwds)
+        # The square of the scale may overflow where the scale itself does not.
+        return _times(np.sqrt(self._formula("var")(*shapes)), scale) + 0.0 * loc
 
     @differentiated
     def entropy(self, *args: Any, **kwds: Any) -> Any:

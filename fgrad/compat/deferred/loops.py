@@ -1,0 +1,172 @@
+"""Loops of a graph: what is made inside of a body runs as often as a run of a session turns.
+
+    loop(cond, body, loop_vars, ...)    what the loop's variables are at the end
+
+The condition and the body are called once, on nodes that stand for the loop's variables; what they make is
+in a `Frame` of its own. A run computes these nodes anew in every turn, on the tape of the run, so that
+derivatives pass through the turns that were taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fgrad import errors
+from fgrad.compat.deferred import mode
+from fgrad.compat.deferred.convert import another
+from fgrad.compat.deferred.graph import Frame, Graph, GraphTensor, Node, TensorShape, default_graph
+from fgrad.compat.deferred.session import Plan
+from fgrad.compat.deferred.state import as_symbol
+from fgrad.core.tree import flatten, unflatten
+from fgrad.transforms.reverse import stop_gradient
+
+
+class LoopVariable(GraphTensor):
+    """What changes from turn to turn: its value is what the turn before has left."""
+
+    def __init__(self, graph: Graph, shape: TensorShape, dtype: Any) -> None:
+        self._static = (None if shape.ndims is None else shape.as_list(), dtype)
+        super().__init__(graph, "LoopVariable", ())
+
+    def check(self, x: Any) -> None:
+        """Raise unless a graph tensor or a value can be that of this variable."""
+        if None not in (x.dtype, self.dtype) and x.dtype != self.dtype:
+            raise errors.DtypeError(
+                f"a variable of tf.while_loop begins with dtype {self.dtype}, and the body returns {x.dtype} for it.\n"
+                "Use tf.cast, in the body or on what the loop begins with."
+            )
+        if not _may_be(x.shape, self.shape):
+            raise errors.ShapeError(
+                f"a variable of tf.while_loop begins with shape {self.shape}, and the body returns shape {x.shape} for "
+                "it.\nWhere it is to change, say so with shape_invariants, with None for what changes."
+            )
+
+
+def _may_be(shape: Any, wanted: TensorShape) -> bool:
+    """Return whether an array of a shape, as far as it is known, may fit."""
+    if wanted.ndims is None or getattr(shape, "ndims", 0) is None:
+        return True
+    pairs = zip(shape, wanted, strict=False)
+    return len(shape) == len(wanted) and all(None in pair or pair[0] == pair[1] for pair in pairs)
+
+
+class Loop(Node):
+    """The turns of a loop; its value is a list of what the loop's variables are at the end."""
+
+    def __init__(self, initial: Sequence[Any], shapes: Sequence[TensorShape], limit: Any, name: str) -> None:
+        graph = initial[0].graph
+        self._initial, self._limit = initial, limit
+        self._frame = Frame(graph.frame)
+        with graph.within(self._frame):
+            self.variables = [LoopVariable(graph, shape, x.dtype) for x, shape in zip(initial, shapes, strict=True)]
+        self._frame.variables += self.variables
+        self._title = name
+
+    def close(self, condition: GraphTensor, results: Sequence[Any], differentiable: bool) -> None:
+        """Make the node, when it is known what is inside."""
+        fed = frozenset(self.variables)
+        self._condition, self._results, self.differentiable = condition, results, differentiable
+        self._test, self._turn = (Plan(nodes, fed, self._frame) for nodes in ([condition], results))
+        self.inside = [*self._test.inside, *self._turn.inside]
+        self.reads = {variable for node in self.inside for variable in node.reads}
+        limit = [] if self._limit is None else [self._limit]
+        needed = [*self._initial, *limit, *self._test.captured, *self._turn.captured]
+        super().__init__(condition.graph, self._title, list(dict.fromkeys(needed)))
+
+    def compute(self, run: Any) -> list[Any]:
+        values = [run.values[node] for node in self._initial]
+        limit = math.inf if self._limit is None else int(run.values[self._limit])
+        turns = 0
+        while turns < limit and run.turn(self._test, self._fed(values))[self._condition]:
+            found = run.turn(self._turn, self._fed(values))
+            values = [found[node] for node in self._results]
+            turns += 1
+        return values
+
+    def _fed(self, values: Sequence[Any]) -> dict[LoopVariable, Any]:
+        for variable, value in zip(self.variables, values, strict=True):
+            variable.check(value)
+        return dict(zip(self.variables, values, strict=True))
+
+
+class LoopResult(GraphTensor):
+    """What one variable of a loop is at the end."""
+
+    def __init__(self, loop: Loop, place: int) -> None:
+        self._place, self._loop = place, loop
+        self._static = loop.variables[place].facts()
+        super().__init__(loop.graph, f"{loop.name}/exit", [loop])
+
+    def compute(self, run: Any) -> Any:
+        value = run.values[self._loop][self._place]
+        self._loop.variables[self._place].check(value)
+        return another(value if self._loop.differentiable else stop_gradient(value))
+
+
+def loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Sequence[Any],
+    shape_invariants: Any,
+    maximum_iterations: Any,
+    differentiable: bool,
+    name: str | None,
+) -> list[Any]:
+    """Return what variables are after a body has been called on them for as long as a condition holds.
+
+    Raises:
+        StructureError: a TypeError; the body returns something else than the variables.
+        DtypeError: a TypeError; it returns another dtype for one.
+        ShapeError: a ValueError; it returns another shape for one.
+    """
+    leaves, treedef = flatten(list(loop_vars))
+    initial = [as_symbol(leaf) for leaf in leaves]
+    graph = next((each.graph for each in initial), default_graph())
+    limit = None if maximum_iterations is None else as_symbol(maximum_iterations, None, graph)
+    node = Loop(initial, _shapes(initial, treedef, shape_invariants), limit, name or "while")
+    arguments = unflatten(treedef, node.variables)
+    with mode.block(graph), graph.scope(node._title), graph.within(node._frame):
+        condition = _truth(cond(*arguments))
+        results = _returned(body(*arguments), node.variables, treedef)
+    node.close(condition, results, differentiable)
+    return unflatten(treedef, [LoopResult(node, place) for place in range(len(leaves))])  # type: ignore[no-any-return]
+
+
+def _shapes(initial: Sequence[Any], treedef: Any, invariants: Any) -> list[TensorShape]:
+    if invariants is None:
+        return [each.shape for each in initial]
+    try:
+        shapes = [TensorShape(shape) for shape in treedef.flatten_up_to(list(invariants))]
+    except (ValueError, TypeError):
+        raise errors.StructureError(
+            "shape_invariants must be nested as loop_vars is, with a shape for each of them."
+        ) from None
+    for each, shape in zip(initial, shapes, strict=True):
+        if not _may_be(each.shape, shape):
+            raise errors.ShapeError(f"shape_invariants has {shape} for {each!r}, whose shape is {each.shape}.")
+    return shapes
+
+
+def _truth(value: Any) -> GraphTensor:
+    condition: GraphTensor = as_symbol(value)
+    if condition.dtype is not None and (condition.dtype.kind != "b" or condition.shape not in ((), None)):
+        raise errors.StructureError(f"cond must return one truth value, and returns {condition!r}; use tf.reduce_all.")
+    return condition
+
+
+def _returned(results: Any, variables: Sequence[LoopVariable], treedef: Any) -> list[Any]:
+    """Return the nodes that a body returns."""
+    leaves, found = flatten(as_list(results))
+    if found != treedef:
+        raise errors.StructureError(f"body must return what it takes, {treedef}, and returns {found}.")
+    nodes = [as_symbol(leaf, variable.dtype) for leaf, variable in zip(leaves, variables, strict=True)]
+    for node, variable in zip(nodes, variables, strict=True):
+        variable.check(node)
+    return nodes
+
+
+def as_list(results: Any) -> list[Any]:
+    """Return the variables of a loop as a list; one may stand alone."""
+    return list(results) if isinstance(results, (list, tuple)) else [results]
