@@ -8,6 +8,7 @@ PRIMITIVES["sin"]          every primitive by name; the generic tests loop over 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -77,6 +78,7 @@ class Primitive:
             memory; given for operations whose results are views.
         gathers: pullbacks take a cotangent as it is while it is put together, a `Gathered`.
         is_ufunc: the implementation is a ufunc, which answers tensors by itself.
+        compute: the implementation; of a ufunc that is an operator, this, which takes a tenth of the time for numbers.
     """
 
     name: str
@@ -98,6 +100,17 @@ class Primitive:
     view: Callable[..., Any] | None = None
     gathers: bool = False
     is_ufunc: bool = field(init=False)
+    compute: Callable[..., Any] = field(init=False)
 
     def __post_init__(self) -> None:
         self.is_ufunc = isinstance(self.implementation, np.ufunc)
+        self.compute = _OPERATORS.get(self.implementation, self.implementation)
+
+
+_OPERATORS: dict[Any, Callable[..., Any]] = {
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.true_divide: operator.truediv,
+    np.negative: operator.neg,
+}

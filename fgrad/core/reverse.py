@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+import sys
 from cmath import isfinite
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import FunctionType
@@ -27,6 +28,7 @@ from fgrad.core.trace import Call, Trace, attention, recorded
 
 Pullback = Callable[[Any], Any]
 _ARRAY = np.ndarray
+_PLAIN = {_ARRAY, np.float64}
 Form = tuple[tuple[int, ...], "np.dtype[Any]"]
 """The shape and dtype of a primal, into which a cotangent is brought."""
 
@@ -115,7 +117,12 @@ class ReverseTrace(Trace):
         follows_x = follows_y = False
         a = x if kind_x is not Tensor else x.value if (follows_x := x.tracing is self) else own_handle(x)
         b = y if kind_y is not Tensor else y.value if (follows_y := y.tracing is self) else own_handle(y)
-        ans = primitive.implementation(a, b)
+        if (kind_a := type(a)) is _ARRAY and (kind_y is float or kind_y is _ARRAY):
+            ans = primitive.implementation(a, b)
+        elif kind_a is Tensor or type(b) is Tensor:
+            ans = apply(primitive, (a, b))
+        else:
+            ans = primitive.compute(a, b)
         rules: Any = primitive.vjps
         if rules is None or type(ans) is tuple:
             return self._recorded(primitive, (x, y), (a, b), ans, metadata)
@@ -149,10 +156,7 @@ class ReverseTrace(Trace):
 
     def _of_one(self, primitive: Primitive, x: Any, metadata: Mapping[str, Any]) -> Any:
         a = x.value
-        if primitive.is_ufunc:  # which finds its own way to `apply` when the value is a tensor
-            ans = primitive.implementation(a)
-        else:
-            ans = apply(primitive, (a,), metadata) if type(a) is Tensor else primitive.implementation(a, **metadata)
+        ans = apply(primitive, (a,), metadata) if type(a) is Tensor else primitive.compute(a, **metadata)
         rules: Any = primitive.vjps
         if rules is None or type(ans) is tuple:
             return self._recorded(primitive, (x,), (a,), ans, metadata)
@@ -171,7 +175,7 @@ class ReverseTrace(Trace):
 
     def _of_any(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         values = [self._inside(arg) if type(arg) is Tensor else arg for arg in args]
-        ans = primitive.implementation(*values) if primitive.is_ufunc else apply(primitive, values, metadata)
+        ans = apply(primitive, values, metadata)
         return self._recorded(primitive, args, values, ans, metadata)
 
     def _inside(self, tensor: Tensor) -> Any:
@@ -375,7 +379,8 @@ def pull_back(
         if prior is None or prior is ZERO:
             cotangents[parent] = passed
         elif passed is not ZERO:
-            cotangents[parent] = prior + passed
+            cotangents[parent] = None  # so that nobody else refers to it
+            cotangents[parent] = _added(prior, passed)
     for key, cotangent in cotangents.items():
         if type(cotangent) is Gathered:
             cotangents[key] = cotangent.finished()
@@ -383,12 +388,39 @@ def pull_back(
     return cotangents
 
 
+def _added(prior: Any, passed: Any) -> Any:
+    """Return a sum of cotangents: in the memory of the first where it is large, and nobody else refers to it."""
+    if type(prior) is _ARRAY and prior.nbytes >= _LONG and sys.getrefcount(prior) <= _ALONE:
+        flags = prior.flags
+        if flags.owndata and flags.writeable and prior.shape == passed.shape and prior.dtype == passed.dtype:
+            prior += passed
+            return prior
+    return prior + passed
+
+
+_LONG = 1 << 14
+"""From how many bytes on a new array costs more than to look who refers to an old one."""
+
+
+def _references_of_one_owner() -> int:
+    """Return how many references `_added` counts where its caller alone refers to an array."""
+
+    def count(prior: Any) -> int:
+        return sys.getrefcount(prior)
+
+    array = np.empty(1)
+    return count(array)
+
+
+_ALONE = _references_of_one_owner()
+
+
 def _pulled_by(pullback: Pullback, cotangent: Any) -> Any:
     """Return what a pullback that scales passes on, where exact zeros of the cotangent win over infinities."""
-    if type(cotangent) is _ARRAY and type(pullback) is FunctionType:
+    if type(cotangent) in _PLAIN and type(pullback) is FunctionType:
         passed = pullback(cotangent)
         # Mostly there are none. A sum of squares sees them anywhere, and costs less than a look at each element.
-        if type(passed) is _ARRAY and isfinite(np.vdot(passed, passed)):
+        if (kind := type(passed)) in _PLAIN and isfinite(np.vdot(passed, passed) if kind is _ARRAY else passed):
             return passed
     return pullback(Guarded(cotangent))
 

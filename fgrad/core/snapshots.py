@@ -26,7 +26,7 @@ LARGE = 1 << 20
 """Bytes above which an array is not copied."""
 _SMALL = 1 << 15
 """Bytes up to which it takes less time to copy an array again than to see whether it is the same."""
-_WIDTH = 1 << 12
+_WIDTH = 1 << 10
 
 
 Copies = dict[int, tuple["weakref.ref[Any]", "weakref.ref[Any]"]]
@@ -72,17 +72,17 @@ class Checked:
 
 
 def fingerprint(array: Any) -> tuple[int, ...]:
-    """Return numbers that tell an array from what it is after a write: sums of its bits with random weights.
+    """Return numbers that tell an array from what it is after a write: of its bits, laid out as a matrix of words.
 
-    Elements that trade places are told, too; that two different arrays have the same numbers is as likely as that two
-    random numbers of 64 bits are equal.
+    They are the sums of its rows, and of its columns, with random weights. So elements that trade places are told, too:
+    a write that is not has to leave the sums of all rows and of all columns as they were.
     """
     bits = _bits(array)
     rest = bits.size % (8 * _WIDTH)
     blocks = bits[: bits.size - rest].view(np.uint64).reshape(-1, _WIDTH)
     weights = _weights(max(_WIDTH, len(blocks)))
-    rows = blocks @ weights[:_WIDTH]
-    return int(rows @ weights[: len(rows)]), hash(bits[bits.size - rest :].tobytes())
+    rows, columns = np.add.reduce(blocks, axis=1), np.add.reduce(blocks, axis=0)
+    return int(rows @ weights[: len(rows)]), int(columns @ weights[:_WIDTH]), hash(bits[bits.size - rest :].tobytes())
 
 
 @functools.lru_cache(maxsize=4)

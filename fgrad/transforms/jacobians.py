@@ -42,6 +42,8 @@ def unit_directions(leaves: Sequence[Any]) -> list[Any]:
 def along_all(function: Callable[[list[Any]], Any], directions: list[Any], chunk_size: int | None) -> Any:
     """Run a function of directions on all of them, a chunk at a time, and return results side by side."""
     total = len(directions[0])
+    if total == 1:
+        return tree_map(lambda row: row[None], function([each[0] for each in directions]))
     if chunk_size is None or chunk_size >= total:
         return vmap(function)(directions)
     chunks = [
