@@ -4,6 +4,8 @@
 #   make test     the whole suite
 #   make test-pythons
 #                 what depends on Python itself, on each other Python of this machine
+#   make fuzz     random programs that look for wrong answers, for five minutes; SECONDS=60 SEED=3 FAMILY=scipy,numpy
+#                 limits them, and COUNT=1 in place of SECONDS runs the one case that a seed says
 #   make lint     style, types, and the size of the core
 #   make bench    the speed ratios
 #   make docs     the documentation, in build/docs
@@ -18,7 +20,7 @@ DEMO_READY = .venv/demo-ready
 READY = .venv/ready
 INSTALL = $(BIN)/python -m pip install --quiet --no-compile --editable
 
-.PHONY: demo test test-pythons lint bench docs clean
+.PHONY: demo test test-pythons fuzz lint bench docs clean
 
 demo: $(DEMO_READY)
 	$(BIN)/python examples/digits.py
@@ -28,6 +30,10 @@ test: $(READY)
 
 test-pythons:
 	$(PYTHON) tools/pythons.py
+
+fuzz: $(READY)
+	PYTHONPATH=tools $(BIN)/python -m fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(FAMILY),--family $(FAMILY)) $(if $(COUNT),--count $(COUNT))
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1167,3 +1167,49 @@ def test_what_is_written_after_a_call_is_not_in_its_derivative(persistent):
 def test_a_function_of_math_in_a_checkpoint_is_warned_of():
     with pytest.warns(errors.DetachedWarning, match="a part of the derivative may be missing: math.exp"):
         fg.grad(lambda x: fg.checkpoint(lambda y: math.exp(y) * y)(x))(2.0)
+
+
+# A tape inside of the function, under a tape that records its passes
+
+
+def by_tape(x):
+    """Return the cosine, as a gradient by a tape that watches the argument itself."""
+    with fg.GradientTape() as tape:
+        tape.watch(x)
+        y = np.sin(x)
+    return tape.gradient(y, x)
+
+
+def by_persistent_tape(x):
+    with fg.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = np.sin(x)
+    return tape.gradient(y, x)
+
+
+def by_two_tapes(x):
+    with fg.GradientTape() as outer, fg.GradientTape() as inner:
+        outer.watch(x)
+        inner.watch(x)
+        y = np.cos(x) + 0.0 * x
+    inner.gradient(y, x)
+    return y
+
+
+def by_accumulator(x):
+    with fg.ForwardAccumulator(x, np.ones_like(x)) as accumulator:
+        y = np.sin(x)
+    return accumulator.jvp(y)
+
+
+@pytest.mark.parametrize("inner", [by_tape, by_persistent_tape, by_two_tapes, by_accumulator])
+def test_a_persistent_tape_sees_arguments_that_the_function_watches(inner):
+    cosine = fg.custom_gradient(lambda x: (inner(x), lambda dy: -dy * np.sin(x)))
+    for x in (fg.constant(0.7), fg.constant([0.7, -0.3])):
+        with fg.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y = cosine(x)
+            first = tape.gradient(y, x)
+        np.testing.assert_allclose(first, -np.sin(x))
+        np.testing.assert_allclose(tape.gradient(first, x), -np.cos(x))
+        np.testing.assert_allclose(tape.gradient(y, x), -np.sin(x))

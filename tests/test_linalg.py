@@ -779,3 +779,45 @@ def test_qr_of_dependent_columns_has_no_derivative():
         fg.grad(lambda a: np.sum(np.linalg.qr(a)[1]))(a)
     with pytest.raises(errors.NoDerivativeError, match="are not independent"):
         fg.jvp(lambda a: np.linalg.qr(a)[1], (a,), (a,))
+
+
+# Pullbacks are linear where the cotangent is 0, too
+
+A_MATRIX, A_VECTOR = np.array([[2.0, 0.3, -0.4], [0.1, 2.5, 0.6], [-0.2, 0.4, 3.0]]), np.array([0.5, -1.2, 0.7])
+TRANSPOSED = [
+    ("solve, in the matrix", lambda a: np.linalg.solve(a, A_VECTOR), (A_MATRIX,)),
+    ("solve, in the vector", lambda b: np.linalg.solve(A_MATRIX, b), (A_VECTOR,)),
+    ("solve, in both", np.linalg.solve, (A_MATRIX, A_VECTOR)),
+    ("solve, in stacks", np.linalg.solve, (np.stack([A_MATRIX, A_MATRIX.T]), A_MATRIX)),
+    ("inv", np.linalg.inv, (A_MATRIX,)),
+    ("cholesky", lambda a: np.linalg.cholesky(a @ a.T), (A_MATRIX,)),
+    ("the gradient of det", fg.grad(np.linalg.det), (A_MATRIX,)),
+    ("lstsq", lambda a, b: np.linalg.lstsq(a, b)[0], (A_MATRIX[:, :2], A_VECTOR)),
+]
+
+
+@pytest.mark.parametrize(("f", "points"), [pytest.param(f, points, id=name) for name, f, points in TRANSPOSED])
+def test_linearize_agrees_with_forward_mode(f, points):
+    tangents = [np.cos(np.arange(x.size)).reshape(x.shape) for x in points]
+    value, expected = fg.jvp(f, points, tangents)
+    np.testing.assert_allclose(fg.linearize(f, *points)[1](*tangents), expected, rtol=1e-12)
+
+    pullback = fg.vjp(f, *points)[1]
+    transposed = fg.vjp(pullback, np.zeros_like(value))[1]
+    np.testing.assert_allclose(transposed(tuple(tangents))[0], expected, rtol=1e-12)
+    direction = np.sin(np.arange(value.size)).reshape(value.shape)
+    moved = fg.jvp(pullback, (np.zeros_like(value),), (direction,))[1]
+    for found, wanted in zip(moved, pullback(direction), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_a_masked_matrix_that_is_singular_still_gets_exact_zeros():
+    stack = np.stack([A_MATRIX, np.diag([1.0, 0.0, 2.0])])
+
+    def f(a):
+        return np.where(np.array([True, False]), np.linalg.slogdet(a)[1], 0.0)
+
+    with np.errstate(all="ignore"):
+        gradient = fg.grad(lambda a: np.sum(f(a)))(stack)
+    np.testing.assert_allclose(gradient[0], np.linalg.inv(A_MATRIX).T)
+    assert np.all(np.asarray(gradient[1]) == 0.0)

@@ -194,7 +194,8 @@ def where_used(pullback: Callable[[Any], Any]) -> Callable[[Any], Any]:
             return pullback(ct)
         is_used = np.any(ct.cotangent != 0, axis=(-2, -1), keepdims=True)
         pulled = pullback(ct.cotangent)
-        return np.where(is_used, pulled, np.zeros((), pulled.dtype))
+        # Finite numbers stay as they are: they are 0 anyhow, and the mask would cut their derivative by the cotangent.
+        return np.where(is_used | np.isfinite(pulled), pulled, np.zeros((), pulled.dtype))
 
     return pull
 

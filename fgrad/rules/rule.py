@@ -159,6 +159,7 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
     with reads, observed_by(uses):
         results, pull, push = rule.linearize(leaves if sees_run else lower)
         results = [settled(x) for x in results]
+    leaves = [_layer_of(trace, leaf) if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
     variables: Variables = reads.variables() if reads_variables else ()
     if not variables and not any(ours):
         return apply_rule(rule, leaves, trace.rank) if _is_differentiated(leaves) else list(results)
@@ -173,6 +174,13 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
     if _is_persistent(trace) and not sees_run:
         call.pull_seen = _seen(rule, trace, leaves, pull)
     return _attached(call, trace, [*leaves, *read], results, large)
+
+
+def _layer_of(trace: Trace, leaf: Any) -> Any:
+    """Return a leaf as its trace knows it: a tape that has watched it in the function put a layer on top."""
+    while leaf.tracing is not trace:
+        leaf = leaf.value
+    return leaf
 
 
 def _is_persistent(trace: Any) -> bool:
