@@ -185,3 +185,34 @@ def test_new_tensors_can_be_written_to():
         x[0] = 7.0
         x[1] += 1.0
         assert set(x[0].tolist()) == {7.0}
+
+
+@pytest.mark.parametrize("order", ["C", "F", "A", "K"])
+@pytest.mark.parametrize("part", [lambda x: x, np.transpose, lambda x: x[:, ::2], lambda x: x.T[::2]])
+def test_copies_lie_in_memory_as_numpys_do(order, part):
+    """So that what is raveled is a view of them, or is not, as in a plain run; the method has another default."""
+
+    def f(x):
+        copies = part(x).copy(order), np.copy(part(x), order), part(x).copy(), np.copy(part(x))
+        for number, copy in enumerate(copies):
+            np.ravel(copy)[1] += number + 1
+            np.ravel(copy, "F")[1] += number + 10
+            np.ravel(copy.T)[0] += number + 20
+        return np.stack(copies)
+
+    x = np.arange(6.0).reshape(2, 3)
+    for found in (fg.vjp(f, x)[0], fg.jvp(f, (x,), (x,))[0], fg.vmap(f)(np.stack([x, x]))[1], f(fg.constant(x))):
+        np.testing.assert_array_equal(found, f(x.copy()))
+
+
+@pytest.mark.parametrize("write", [lambda v, x: v.__setitem__(..., x), lambda v, x: v.fill(x[0, 0])])
+def test_what_is_written_to_an_array_that_all_examples_share_lies_in_memory_as_in_one(write):
+    def f(x):
+        v = np.zeros_like(x)
+        write(v, x)
+        r = v.ravel()
+        r *= 0.5
+        return v
+
+    x = np.arange(1.0, 9).reshape(2, 2, 2)
+    np.testing.assert_array_equal(fg.vmap(f)(x), [f(each) for each in x])

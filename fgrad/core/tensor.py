@@ -502,7 +502,7 @@ class TensorLike:
     swapaxes = _method(np.swapaxes)
     squeeze = _method(np.squeeze)
     ravel = _method(np.ravel)
-    copy = _method(np.copy)
+    copy = _member("copy")
     take = _method(np.take)
     dot = _method(np.dot)
     clip = _method(np.clip)

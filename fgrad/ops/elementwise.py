@@ -28,7 +28,7 @@ from fgrad.ops.families import (
     sample,
 )
 from fgrad.ops.indexing import values_of, written
-from fgrad.ops.shaping import promoted
+from fgrad.ops.shaping import flattened, promoted
 
 
 def _negate(ct: Any) -> Any:
@@ -451,11 +451,24 @@ if hasattr(np, "astype"):
 
 @answers(np.copy)
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
-    """Return a tensor of its own with the same value."""
+    """Return a tensor of its own with the same value, which lies in memory as NumPy's copy would."""
     value = boxed(settle(a))
-    if not np.shape(a) or layout(value).flags.forc:
+    array = layout(value)
+    flags = array[(0,) * (array.ndim - len(value.shape))].flags if array.size and value.shape else array.flags
+    if order == "A":
+        order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
+    if not value.shape or {"C": flags.c_contiguous, "F": flags.f_contiguous, "K": flags.forc}[order]:
         return own_handle(value)
-    return astype(value, value.dtype)  # in memory without gaps
+    if order == "K":
+        return astype(value, value.dtype)  # in memory without gaps
+    flat = flattened(value, order)
+    return np.reshape(flat, value.shape) if order == "C" else np.transpose(np.reshape(flat, value.shape[::-1]))
+
+
+@answers_member("copy")
+def copied(x: Any, order: str = "C") -> Any:
+    """Return what the method of arrays does, whose order is another one than that of `np.copy`."""
+    return copy(x, order)
 
 
 @answers(np.round, np.around)
