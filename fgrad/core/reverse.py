@@ -29,6 +29,8 @@ from fgrad.core.trace import Call, Trace, attention, recorded
 Pullback = Callable[[Any], Any]
 _ARRAY = np.ndarray
 _PLAIN = {_ARRAY, np.float64}
+_REALS = {np.float64, np.float32, float, int}
+"""Numbers of which Python's operators make what NumPy's functions make; beside complex ones of Python's they do not."""
 Form = tuple[tuple[int, ...], "np.dtype[Any]"]
 """The shape and dtype of a primal, into which a cotangent is brought."""
 
@@ -119,10 +121,10 @@ class ReverseTrace(Trace):
         b = y if kind_y is not Tensor else y.value if (follows_y := y.tracing is self) else own_handle(y)
         if (kind_a := type(a)) is _ARRAY and (kind_y is float or kind_y is _ARRAY):
             ans = primitive.implementation(a, b)
-        elif kind_a is Tensor or type(b) is Tensor:
-            ans = apply(primitive, (a, b))
-        else:
+        elif kind_a in _REALS and type(b) in _REALS:
             ans = primitive.compute(a, b)
+        else:
+            ans = apply(primitive, (a, b))
         rules: Any = primitive.vjps
         if rules is None or type(ans) is tuple:
             return self._recorded(primitive, (x, y), (a, b), ans, metadata)

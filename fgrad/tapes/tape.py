@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import errors
+from fgrad.core import garbage
 from fgrad.core.operands import is_of_objects
 from fgrad.core.primitive import BOXES, ZERO
 from fgrad.core.reverse import Entry, ReverseTrace, may_hold_zeros, pull_back
@@ -109,6 +110,7 @@ class GradientTape:
 
     def _resume(self) -> None:
         trace = _trace(self)
+        garbage.seldom(id(trace), trace)
         trace.record, self._record = self._record, []
         trace.__enter__()
         _watch(self).__enter__()
@@ -120,6 +122,7 @@ class GradientTape:
             self._record, trace.record = trace.record, []
         trace.copies.clear()
         _watch(self).__exit__()
+        garbage.usual(id(trace))
 
     def answers_for(self, trace: Trace) -> bool:
         """Return whether this tape can still give gradients of what a trace has recorded."""

@@ -12,12 +12,14 @@ import difflib
 import functools
 import inspect
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from fgrad import errors
+from fgrad.core import garbage
 from fgrad.core.trace import running
 from fgrad.errors.places import without_library
 
@@ -27,15 +29,27 @@ Selection = int | str | Sequence[int] | Sequence[str] | None
 
 
 class Transformed:
-    """A function that runs `run(function, args, keywords, **options)` when it is called."""
+    """A function that runs `run(function, args, keywords, **options)` when it is called.
 
-    def __init__(self, run: Callable[..., Any], function: Callable[..., Any], options: dict[str, Any]) -> None:
+    Args:
+        run: what the transform does in one call.
+        function: the user's.
+        options: of the transform.
+        is_kept: whether somebody gets to see it, so that it is to look like `function`, which takes time.
+    """
+
+    def __init__(
+        self, run: Callable[..., Any], function: Callable[..., Any], options: dict[str, Any], is_kept: bool = True
+    ) -> None:
         if not callable(function):
             raise errors.NotCallableError(
                 f"{_name(run)} takes a function, not {function!r} of type {type(function).__name__}.\n"
                 + _instead_of_function(_name(run), function)
             )
-        functools.update_wrapper(self, function, updated=())
+        if is_kept:
+            functools.update_wrapper(self, function, updated=())
+        else:
+            self.__name__ = name_of(function)
         self._run, self._function, self._options = run, function, options
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
@@ -44,6 +58,8 @@ class Transformed:
             return self.__get__(args[0], type(args[0]))(*args[1:], **keywords)
         state = running.state()
         before = state[0]
+        if before is None:
+            garbage.seldom(threading.get_ident())
         try:
             running.call = self, before, set() if before is None else before[2]
             return self._run(self._function, args, keywords, **self._options)
@@ -54,6 +70,8 @@ class Transformed:
             raise
         finally:
             running.call = before
+            if before is None:
+                garbage.usual(threading.get_ident())
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None or not hasattr(self._function, "__get__"):
@@ -91,6 +109,7 @@ def one_call(function: Callable[..., Any], *args: Any) -> Any:
     """Let what a function does, such as a pass over a tape, warn once of a line, as one call of a transform does."""
     state = running.state()
     try:
+        garbage.seldom(threading.get_ident())
         running.call = state[0] or (None, None, set())
         return function(*args)
     except BaseException:
@@ -98,6 +117,8 @@ def one_call(function: Callable[..., Any], *args: Any) -> Any:
         raise
     finally:
         running.call = state[0]
+        if state[0] is None:
+            garbage.usual(threading.get_ident())
 
 
 def _instead_of_function(name: str, given: Any) -> str:

@@ -42,7 +42,8 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     """
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise errors.TangentError("jvp takes primals and tangents each in a tuple: jvp(f, (x,), (t,)).")
-    return Transformed(_run_jvp, function, {"tangents": tangents, "has_aux": has_aux})(*primals)
+    options = {"tangents": tangents, "has_aux": has_aux}
+    return Transformed(_run_jvp, function, options, is_kept=False)(*primals)
 
 
 def _run_jvp(
@@ -56,8 +57,8 @@ def _run_jvp(
         )
     trace = ForwardTrace()
     inputs = [
-        _moving(function, trace, path, leaf, tangent)
-        for path, leaf, tangent in zip(paths(primals), leaves, tangent_leaves, strict=True)
+        _moving(function, trace, lambda place=place: paths(primals)[place], leaf, tangent)  # type: ignore[misc]
+        for place, (leaf, tangent) in enumerate(zip(leaves, tangent_leaves, strict=True))
     ]
     result, outputs, out_treedef, aux = run(trace, function, lambda: (unflatten(treedef, inputs), {}), has_aux=has_aux)
     check_result(function, result, outputs)
@@ -75,25 +76,26 @@ def _is_of(leaf: Any, trace: ForwardTrace) -> bool:
     return type(leaf) is Tensor and leaf.tracing is trace
 
 
-def _moving(function: Any, trace: ForwardTrace, path: str, leaf: Any, tangent: Any) -> Any:
-    """Return a primal as an input of the trace, after a look at its tangent."""
+def _moving(function: Any, trace: ForwardTrace, path: Callable[[], str], leaf: Any, tangent: Any) -> Any:
+    """Return a primal as an input of the trace, after a look at its tangent; `path` says how messages call it."""
     primal = differentiable(leaf)
     if primal is None:
         if not is_number(leaf):
             return leaf
         raise errors.IntegerInputError(
-            f"jvp of {name_of(function)}: primals{path} is an integer or boolean, which has no tangent.\n"
+            f"jvp of {name_of(function)}: primals{path()} is an integer or boolean, which has no tangent.\n"
             "Pass a floating-point number, or fix the argument with a lambda."
         )
     tangent = settle(tangent)
     tangent = tangent if type(tangent) is Tensor else np.asarray(tangent)
     if tangent.shape != primal.shape:
         raise errors.TangentError(
-            f"tangents{path} has shape {tangent.shape}, and primals{path} has shape {primal.shape}; they must be equal."
+            f"tangents{path()} has shape {tangent.shape}, and primals{path()} has shape {primal.shape}; "
+            "they must be equal."
         )
     if not np.can_cast(tangent.dtype, primal.dtype, "same_kind"):
         raise errors.TangentError(
-            f"tangents{path} has dtype {tangent.dtype}, which does not fit primals{path} of dtype {primal.dtype}."
+            f"tangents{path()} has dtype {tangent.dtype}, which does not fit primals{path()} of dtype {primal.dtype}."
         )
     trace.guarded = trace.guarded or may_hold_zeros(tangent)
     primal, tangent = (own_handle(x) if type(x) is Tensor else x for x in (primal, tangent))

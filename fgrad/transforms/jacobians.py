@@ -6,7 +6,6 @@ A Jacobian is the pullback of every unit cotangent (reverse) or the pushforward 
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, overload
@@ -15,9 +14,9 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.reverse import ReverseTrace
-from fgrad.core.tensor import Tensor
+from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.core.tree import flatten, tree_map, unflatten
-from fgrad.transforms.batch import vmap
+from fgrad.transforms.batch import _run_vmap
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, select
 from fgrad.transforms.cuts import warn_of_losses
 from fgrad.transforms.forward import jvp
@@ -30,6 +29,8 @@ P = ParamSpec("P")
 def unit_directions(leaves: Sequence[Any]) -> list[Any]:
     """Return for each array all directions of all arrays, along a new first axis: ones and zeros."""
     total = sum(leaf.size for leaf in leaves)
+    if len(leaves) == 1:
+        return [np.eye(total, dtype=leaves[0].dtype).reshape(total, *leaves[0].shape)]
     directions, start = [], 0
     for leaf in leaves:
         units = np.zeros((total, leaf.size), leaf.dtype)
@@ -44,11 +45,11 @@ def along_all(function: Callable[[list[Any]], Any], directions: list[Any], chunk
     total = len(directions[0])
     if total == 1:
         return tree_map(lambda row: row[None], function([each[0] for each in directions]))
+    on_all = Transformed(_run_vmap, function, {"in_axes": 0, "out_axes": 0}, is_kept=False)
     if chunk_size is None or chunk_size >= total:
-        return vmap(function)(directions)
+        return on_all(directions)
     chunks = [
-        vmap(function)([each[start : start + chunk_size] for each in directions])
-        for start in range(0, total, chunk_size)
+        on_all([each[start : start + chunk_size] for each in directions]) for start in range(0, total, chunk_size)
     ]
     return tree_map(lambda *parts: np.concatenate(parts), *chunks)
 
@@ -120,7 +121,6 @@ def _by_pushforward(
             'use jacrev, or jacobian(mode="reverse").'
         )
 
-    @functools.wraps(function)
     def of_chosen(*values: Any) -> Any:
         new_args, new_keywords = list(args), dict(keywords)
         for place, value in zip(places, values, strict=True):
@@ -130,14 +130,17 @@ def _by_pushforward(
                 new_keywords[place] = value
         return function(*new_args, **new_keywords)
 
+    of_chosen.__name__ = name_of(function)
+
     def push(tangents: list[Any]) -> Any:
         return jvp(of_chosen, chosen, unflatten(treedef, tangents))[1]
 
-    leaves, out_treedef = flatten(along_all(push, unit_directions(inputs), chunk_size))
+    leaves, out_treedef = flatten(tree_map(settle, along_all(push, unit_directions(inputs), chunk_size)))
     jacobians: list[list[Any]] = [[] for _ in places]
     for columns in leaves:
         parts = _parts(np.moveaxis(columns, 0, -1), inputs, -1)
-        blocks = [np.reshape(b, (*columns.shape[1:], *leaf.shape)) for b, leaf in zip(parts, inputs, strict=True)]
+        shapes = [(*columns.shape[1:], *leaf.shape) for leaf in inputs]
+        blocks = [boxed(np.reshape(part, shape)) for part, shape in zip(parts, shapes, strict=True)]
         for own, block in zip(jacobians, unflatten(treedef, blocks), strict=True):
             own.append(block)
     return [unflatten(out_treedef, own) for own in jacobians]
@@ -263,7 +266,8 @@ def _run_hessian(
     places, keywords = select(function, argnums, args, keywords)
     chosen = [args[p] if isinstance(p, int) else keywords[p] for p in places]
     refuse_integers("hessian", function, {p: Input(ReverseTrace(), x) for p, x in zip(places, chosen, strict=True)})
-    slopes = Transformed(_run_jacobian, function, {"argnums": argnums, "mode": "reverse", "chunk_size": chunk_size})
+    options = {"argnums": argnums, "mode": "reverse", "chunk_size": chunk_size}
+    slopes = Transformed(_run_jacobian, function, options, is_kept=False)
     return _run_jacobian(slopes, args, keywords, argnums, "forward", chunk_size)
 
 

@@ -355,7 +355,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
         >>> pullback(np.array([1.0, 10.0]))
         (Tensor([ 3., 40.]), Tensor([ 1., 20.]))
     """
-    transformed = Transformed(_run_vjp, function, {"has_aux": has_aux})
+    transformed = Transformed(_run_vjp, function, {"has_aux": has_aux}, is_kept=False)
     if not primals:
         raise errors.ParameterError(
             "vjp takes the point together with the function: value, pullback = vjp(f, x).\n"
