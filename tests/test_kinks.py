@@ -103,6 +103,7 @@ TABLE = [
     ),
     # The second derivative grows beyond all bounds around a length of 0, and its square is smooth.
     ("norm of 0, twice", np.linalg.norm, [0.0, 0.0], [0.0, 0.0], [INF, INF]),
+    ("norm 3 of 0, twice", lambda x: np.linalg.norm(x, 3), [0.0, 0.0], [0.0, 0.0], [INF, INF]),
     ("norm**2 of 0", lambda x: np.linalg.norm(x) ** 2, [0.0, 0.0], [0.0, 0.0], [2.0, 2.0]),
     (
         "norm of rows, squared",

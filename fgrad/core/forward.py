@@ -13,6 +13,9 @@ from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import Tensor, apply, box, boxed
 from fgrad.core.trace import Call, Trace, attention, through_observers
 
+_PLAIN = {np.ndarray, float, int}
+"""What `apply` would hand to the implementation as it is, after some time."""
+
 
 class ForwardTrace(Trace):
     """Carries with every value its tangent: the derivative along one direction of the inputs.
@@ -38,11 +41,17 @@ class ForwardTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         values: list[Any] = []
         tangents: list[Any] = []
+        is_plain = not attention
         for arg in args:
-            ours = type(arg) is Tensor and arg.tracing is self
-            values.append(arg.value if ours else arg)
-            tangents.append(arg.mark if ours else ZERO)
-        ans = apply(primitive, values, metadata)
+            if type(arg) is Tensor and arg.tracing is self:
+                value = arg.value
+                tangents.append(arg.mark)
+            else:
+                value = arg
+                tangents.append(ZERO)
+            values.append(value)
+            is_plain = is_plain and type(value) in _PLAIN
+        ans = primitive.implementation(*values, **metadata) if is_plain else apply(primitive, values, metadata)
         if primitive.jvp is None:
             return boxed(ans)
         handed, jvp = tangents, primitive.jvp
@@ -64,10 +73,10 @@ class ForwardTrace(Trace):
         """Box a value with its tangent, in the form of the value."""
         if tangent is ZERO or value.dtype.kind not in "fc":
             return boxed(value)  # type: ignore[no-any-return]
-        if tangent.dtype is not value.dtype:
-            tangent = tangent.astype(value.dtype)
-        if tangent.shape != value.shape:
-            tangent = np.broadcast_to(tangent, value.shape)
+        if tangent.dtype is not (dtype := value.dtype):
+            tangent = tangent.astype(dtype)
+        if tangent.shape != (shape := value.shape):
+            tangent = np.broadcast_to(tangent, shape)
         return self.root(value, tangent)
 
     @override

@@ -45,7 +45,9 @@ def _of_order(x: Any, order: float, axis: Axis, keepdims: Any) -> Any:
     total = np.sum(powers, axis=axis, keepdims=keepdims)
     is_regular = (total != 0) & (total != np.inf)
     root = np.where(is_regular, total, 1) ** (1 / order)
-    at_edge = np.where((total == 0) == (order > 0), np.zeros((), root.dtype), np.array(np.inf, root.dtype))
+    # Another norm that is 0 there has second derivatives that are as little 0 as those of this one.
+    zero = length(x, axis, keepdims) if order >= 1 else np.zeros((), root.dtype)
+    at_edge = np.where((total == 0) == (order > 0), zero, np.array(np.inf, root.dtype))
     return np.where(is_regular, root, at_edge)
 
 
