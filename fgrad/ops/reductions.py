@@ -14,8 +14,9 @@ import numpy as np
 
 from fgrad.core.operands import as_array
 from fgrad.core.primitive import BOXES, METHODS, UFUNC_FORMS, Primitive
-from fgrad.core.tensor import apply
+from fgrad.core.tensor import Tensor, apply, settle
 from fgrad.ops.batching import index_of_extremum_batch, reduction_batch
+from fgrad.ops.elementwise import share, share_in
 from fgrad.ops.families import answers, constant_in_pieces, linear, plain_axis, register, sample, scale
 from fgrad.ops.indexing import written
 from fgrad.ops.lengths import divided, length, squared
@@ -66,31 +67,64 @@ _sum = linear(
     _sum_rule,
     *_SAMPLES,
     sample((0, 3), axis=0),
+    sample((300, 2), axis=-1),
+    sample((100, 3, 2), axis=2, keepdims=True),
     name="sum",
     batch=reduction_batch,
 )
 
+_SHORT, _MANY = 128, 512
+"""Up to how many elements a row is summed as well by a product as by NumPy, and in how many it takes less time."""
 
-def _number_of(chosen: Any, axis: Axis, keepdims: bool, dtype: Any) -> Any:
-    """Return among how many equal elements a derivative is shared; where all are NaN, among none."""
-    return np.maximum(_total(chosen, axis=axis, dtype=dtype, keepdims=keepdims), 1)
+
+def _summed(t: Any, axis: Axis, keepdims: bool) -> Any:
+    """Return the sum of a tangent; of short rows it is their product with ones, in a tenth of the time.
+
+    The value of a sum is NumPy's to the last bit, so that equal rows of an array have equal sums, and ties stay ties.
+    """
+    if (
+        type(t) is np.ndarray
+        and t.ndim > 1
+        and (axis == -1 or axis == t.ndim - 1)
+        and 1 < t.shape[-1] <= _SHORT
+        and t.size > _MANY
+        and t.dtype.char in "fdFD"
+        and t.flags.c_contiguous
+    ):
+        totals = t.reshape(-1, t.shape[-1]) @ np.ones(t.shape[-1], t.dtype)
+        return totals.reshape((*t.shape[:-1], 1) if keepdims else t.shape[:-1])
+    return apply(_sum, (t,), {"axis": axis, "keepdims": keepdims})
+
+
+_sum.jvp = lambda tangents, ans, x, axis=None, keepdims=False: _summed(tangents[0], axis, keepdims)
+
+
+def _extrema(ans: Any, x: Any, axis: Axis) -> tuple[Any, Any]:
+    """Return where the extremum stands, and among how many equal elements a derivative is shared; None: nowhere.
+
+    NaN is equal to nothing. So if as many elements were chosen as there are extrema that are numbers, there is one for
+    each of these.
+    """
+    kept = ans.reshape(_kept(x.shape, axis))
+    chosen, numbers = settle(np.equal(x, kept)), settle(np.equal(kept, kept))
+    if type(chosen) is not Tensor and np.count_nonzero(chosen) == np.count_nonzero(numbers):
+        return chosen, None
+    return chosen, np.maximum(_total(chosen, axis=axis, dtype=x.dtype, keepdims=True), 1)
 
 
 def _extremum_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
-    kept = _kept(x.shape, axis)
-
     def pullback(ct: Any) -> Any:
-        chosen = x == ans.reshape(kept)
-        return np.where(chosen, ct.reshape(kept) / _number_of(chosen, axis, True, ct.dtype), 0)
+        chosen, number = _extrema(ans, x, axis)
+        ct = ct.reshape(_kept(x.shape, axis))
+        return np.where(chosen, ct if number is None else ct / number, 0)
 
     return pullback
 
 
 def _extremum_tangent(tangents: Any, ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    (t,) = tangents
-    chosen = x == ans.reshape(_kept(x.shape, axis))
-    total = _total(np.where(chosen, t, 0), axis=axis, keepdims=keepdims)
-    return total / _number_of(chosen, axis, keepdims, t.dtype)
+    chosen, number = _extrema(ans, x, axis)
+    total = _summed(np.where(chosen, tangents[0], 0), axis, keepdims)
+    return total if number is None else total / number.reshape(ans.shape)
 
 
 _REAL_SAMPLES = tuple(sample(*s.shapes, complex=False, **s.metadata) for s in _SAMPLES)
@@ -157,29 +191,22 @@ _prod = _reducing(
 
 def _logsumexp_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     largest = np.maximum.reduce(x, axis=axis, keepdims=True)
-    total = _total(np.exp(x - _shift(largest)), axis=axis, keepdims=True)
+    total = _total(share_in(x, largest), axis=axis, keepdims=True)
     # The largest element adds 1 to the total; where it is minus infinity, the total is 0, and of no account.
     result = np.log(np.maximum(total, 1)) + largest
     return result if keepdims else result.squeeze(axis)[()]
 
 
-def _shift(largest: Any) -> Any:
-    """Return what to subtract before exponentials: the largest element, or where that is infinite a number."""
-    lowest, highest = _LIMITS[largest.dtype.char]
-    return np.minimum(np.maximum(largest, lowest), highest)
-
-
-_LIMITS = {char: (np.array(np.finfo(char).min), np.array(np.finfo(char).max)) for char in "efdg"}
-"""As arrays, which a ufunc takes faster than NumPy's scalars."""
-
-
-def _softmax(x: Any, ans: Any, kept: tuple[int, ...]) -> Any:
-    return np.exp(x - _shift(ans).reshape(kept))
-
-
 def _logsumexp_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
-    kept = _kept(x.shape, axis)
-    return lambda ct: ct.reshape(kept) * _softmax(x, ans, kept)
+    def pullback(ct: Any) -> Any:
+        kept = _kept(x.shape, axis)
+        return ct.reshape(kept) * share(x, ans.reshape(kept))
+
+    return pullback
+
+
+def _logsumexp_tangent(tangents: Any, ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    return _summed(tangents[0] * share(x, ans.reshape(_kept(x.shape, axis))), axis, keepdims)
 
 
 _logsumexp = _reducing(
@@ -187,9 +214,7 @@ _logsumexp = _reducing(
         "logsumexp",
         _logsumexp_value,
         (_logsumexp_rule,),
-        lambda tangents, ans, x, axis=None, keepdims=False: _total(
-            tangents[0] * _softmax(x, ans, _kept(x.shape, axis)), axis=axis, keepdims=keepdims
-        ),
+        _logsumexp_tangent,
         samples=_REAL_SAMPLES,
     )
 )
