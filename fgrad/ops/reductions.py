@@ -20,7 +20,7 @@ from fgrad.ops.elementwise import share, share_in
 from fgrad.ops.families import answers, constant_in_pieces, linear, plain_axis, register, sample, scale
 from fgrad.ops.indexing import written
 from fgrad.ops.lengths import divided, length, squared
-from fgrad.ops.shaping import repeat
+from fgrad.ops.shaping import repeat, reshaped
 from fgrad.ops.tracing import answers_traced, example_of
 
 Axis = Any
@@ -59,7 +59,7 @@ def _count(shape: tuple[int, ...], axis: Axis) -> int:
 def _sum_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
     shape = x.shape
     kept = _kept(shape, axis)
-    return lambda ct: repeat(ct.reshape(kept), shape)
+    return lambda ct: repeat(reshaped(ct, kept), shape)
 
 
 _sum = linear(
@@ -105,7 +105,7 @@ def _extrema(ans: Any, x: Any, axis: Axis) -> tuple[Any, Any]:
     NaN is equal to nothing. So if as many elements were chosen as there are extrema that are numbers, there is one for
     each of these.
     """
-    kept = ans.reshape(_kept(x.shape, axis))
+    kept = reshaped(ans, _kept(x.shape, axis))
     chosen, numbers = settle(np.equal(x, kept)), settle(np.equal(kept, kept))
     if type(chosen) is not Tensor and np.count_nonzero(chosen) == np.count_nonzero(numbers):
         return chosen, None
@@ -115,7 +115,7 @@ def _extrema(ans: Any, x: Any, axis: Axis) -> tuple[Any, Any]:
 def _extremum_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
     def pullback(ct: Any) -> Any:
         chosen, number = _extrema(ans, x, axis)
-        ct = ct.reshape(_kept(x.shape, axis))
+        ct = reshaped(ct, _kept(x.shape, axis))
         return np.where(chosen, ct if number is None else ct / number, 0)
 
     return pullback
@@ -124,7 +124,7 @@ def _extremum_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) 
 def _extremum_tangent(tangents: Any, ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     chosen, number = _extrema(ans, x, axis)
     total = _summed(np.where(chosen, tangents[0], 0), axis, keepdims)
-    return total if number is None else total / number.reshape(ans.shape)
+    return total if number is None else total / reshaped(number, ans.shape)
 
 
 _REAL_SAMPLES = tuple(sample(*s.shapes, complex=False, **s.metadata) for s in _SAMPLES)
@@ -170,7 +170,7 @@ def _products_of_others(x: Any, axis: Axis) -> Any:
 
 def _prod_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
     kept = _kept(x.shape, axis)
-    return lambda ct: ct.reshape(kept) * _products_of_others(x, axis)
+    return lambda ct: reshaped(ct, kept) * _products_of_others(x, axis)
 
 
 def _prod_tangent(tangents: Any, ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
@@ -200,13 +200,13 @@ def _logsumexp_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
 def _logsumexp_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
     def pullback(ct: Any) -> Any:
         kept = _kept(x.shape, axis)
-        return ct.reshape(kept) * share(x, ans.reshape(kept))
+        return reshaped(ct, kept) * share(x, reshaped(ans, kept))
 
     return pullback
 
 
 def _logsumexp_tangent(tangents: Any, ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    return _summed(tangents[0] * share(x, ans.reshape(_kept(x.shape, axis))), axis, keepdims)
+    return _summed(tangents[0] * share(x, reshaped(ans, _kept(x.shape, axis))), axis, keepdims)
 
 
 _logsumexp = _reducing(
@@ -236,7 +236,7 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
         if where is not True:
             a = masked(a, where, _neutral(primitive.name, initial))
         axis = plain_axis(axis)
-        if not a.size and initial is not None and primitive.name in ("max", "min"):
+        if initial is not None and not a.size and primitive.name in ("max", "min"):
             shape = np.add.reduce(np.zeros(a.shape), axis=axis, keepdims=keepdims).shape
             result = np.broadcast_to(as_array(initial, a.dtype), shape)  # there is nothing else to choose
         else:
@@ -289,6 +289,7 @@ def _prepared(a: Any, dtype: Any) -> Any:
 
 sum = _reduction(_sum)
 prod = _reduction(_prod)
+_largest, _smallest = _reduction(_max), _reduction(_min)
 answers(np.sum)(sum)
 answers(np.prod)(prod)
 
@@ -310,7 +311,7 @@ def max(
     a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
 ) -> Any:
     """Return the largest element along axes; equal ones share the derivative."""
-    return _reduction(_max)(a, axis, None, out, keepdims, initial, where)
+    return _largest(a, axis, None, out, keepdims, initial, where)
 
 
 @answers(np.min, np.amin)
@@ -318,7 +319,7 @@ def min(
     a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
 ) -> Any:
     """Return the smallest element along axes; equal ones share the derivative."""
-    return _reduction(_min)(a, axis, None, out, keepdims, initial, where)
+    return _smallest(a, axis, None, out, keepdims, initial, where)
 
 
 def logsumexp(a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
@@ -391,7 +392,7 @@ _SUMMED_AS: dict[str, Any] = {"e": np.float32, **dict.fromkeys("?bBhHiIlLqQ", np
 
 def _mean_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
     shape, kept, count = x.shape, _kept(x.shape, axis), _count(x.shape, axis)
-    return lambda ct: repeat((ct / count).reshape(kept), shape)
+    return lambda ct: repeat(reshaped(ct / count, kept), shape)
 
 
 _mean = linear(_mean_value, _mean_rule, *_SAMPLES, name="mean", batch=reduction_batch)
