@@ -197,10 +197,17 @@ def _logsumexp_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     return result if keepdims else result.squeeze(axis)[()]
 
 
+def _product_with_new(ct: Any, slope: Any) -> Any:
+    """Return the product of a cotangent with a slope that was just computed, in the memory of the latter."""
+    if type(slope) is np.ndarray and type(ct) is np.ndarray and ct.dtype is slope.dtype:
+        return np.multiply(ct, slope, out=slope)
+    return ct * slope
+
+
 def _logsumexp_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
     def pullback(ct: Any) -> Any:
         kept = _kept(x.shape, axis)
-        return reshaped(ct, kept) * share(x, reshaped(ans, kept))
+        return _product_with_new(reshaped(ct, kept), share(x, reshaped(ans, kept)))
 
     return pullback
 

@@ -30,12 +30,13 @@ _SAMPLES = (
 
 def _softmax_value(x: Any, axis: Any) -> Any:
     powers = np.exp(x - np.max(x, axis=axis, keepdims=True))
-    return np.divide(powers, _total(powers, axis=axis, keepdims=True), out=_memory(powers))
+    total = _total(powers, axis=axis, keepdims=True)
+    return np.divide(powers, total, out=_memory(powers, total))
 
 
-def _memory(array: Any) -> Any:
-    """Return what a result may be written into: an array that nobody else has; a number is none."""
-    return array if type(array) is np.ndarray else None
+def _memory(array: Any, other: Any) -> Any:
+    """Return what is combined from two may be written into: an array that nobody else has; a number is none."""
+    return array if type(array) is np.ndarray and array.dtype is other.dtype else None
 
 
 def _sum_of_products(x: Any, y: Any, axis: Any) -> Any:
@@ -55,7 +56,7 @@ def _log_softmax_value(x: Any, axis: Any) -> Any:
     shifted = x - np.where(np.isfinite(largest), largest, 0)
     with np.errstate(divide="ignore"):  # the logarithm of 0 is minus infinity, as it should be
         logarithm = np.log(_total(np.exp(shifted), axis=axis, keepdims=True))
-    return np.subtract(shifted, logarithm, out=_memory(shifted))
+    return np.subtract(shifted, logarithm, out=_memory(shifted, logarithm))
 
 
 def _log_softmax_rule(ans: Any, x: Any, axis: Any) -> Callable[[Any], Any]:
