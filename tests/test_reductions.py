@@ -8,8 +8,9 @@ import pytest
 
 import fgrad as fg
 from fgrad.core.forward import ForwardTrace
-from fgrad.ops import shaping
+from fgrad.ops import rows, shaping
 from fgrad.ops.reductions import logsumexp
+from fgrad.ops.rows import reduced
 from fgrad.ops.shares import log_softmax, softmax
 from fgrad.testing import check_grads
 
@@ -85,6 +86,43 @@ def test_extrema_keep_the_dtype(kind):
             assert g(x).dtype == kind
             assert fg.jvp(g, (x,), (x,))[1].dtype == kind
             assert fg.jvp(lambda x, f=f: f(x, axis=1), (x,), (x,))[1].dtype == kind
+
+
+# Short rows
+
+
+@pytest.mark.parametrize("kind", "fd")
+@pytest.mark.parametrize("length", [2, 3, 5, 7, 8, 9, 10, 15, 16, 20, 32, 33])
+def test_short_rows_are_reduced_as_numpy_does_to_the_last_bit(kind, length):
+    """Numbers of many sizes, so that the order of additions shows; rows of -0.0, of infinities and with nan."""
+    for count in (1, 64 * length - 1, 64 * length, 4096, 4097, 9000):
+        x = (RNG.normal(size=(count, length)) * 10.0 ** RNG.integers(-3, 3, (count, length))).astype(kind)
+        x[0], x[count // 2], x[-1, 0] = -0.0, np.inf, np.nan
+        for ufunc in (np.add, np.maximum, np.minimum):
+            for keepdims in (False, True):
+                found, expected = reduced(ufunc, x, -1, keepdims), ufunc.reduce(x, -1, keepdims=keepdims)
+                np.testing.assert_array_equal(found, expected, strict=True)
+            np.testing.assert_array_equal(np.signbit(reduced(np.add, x, 1, False)), np.signbit(np.add.reduce(x, 1)))
+
+
+def test_short_rows_are_reduced_by_columns(monkeypatch):
+    """Of a contiguous array of many rows; all else is NumPy's."""
+    lengths = []
+    combined = rows._combined
+    monkeypatch.setattr(rows, "_combined", lambda ufunc, each: lengths.append(len(each)) or combined(ufunc, each))
+    x = RNG.normal(size=(100, 10, 3))
+    for f in (np.sum, np.mean, np.max, np.min, logsumexp, softmax, log_softmax):
+        lengths.clear()
+        fg.vjp(lambda x, f=f: f(x, axis=2), x)
+        assert set(lengths) == {3}
+    lengths.clear()
+    for f in (np.sum, np.mean, np.max, np.min):
+        for other in (x.astype("g"), x[:2], x + 1j):
+            fg.vjp(lambda x, f=f: f(x, axis=2), other)
+        fg.vjp(lambda x, f=f: f(x[::2], axis=2), x)
+        for axis in (0, 1, None, (1, 2)):
+            fg.vjp(lambda x, f=f, axis=axis: f(x, axis=axis), x)
+    assert not lengths
 
 
 # Sums of tangents

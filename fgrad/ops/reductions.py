@@ -20,6 +20,7 @@ from fgrad.ops.elementwise import share, share_in
 from fgrad.ops.families import answers, constant_in_pieces, linear, plain_axis, register, sample, scale
 from fgrad.ops.indexing import written
 from fgrad.ops.lengths import divided, length, squared
+from fgrad.ops.rows import reduced
 from fgrad.ops.shaping import repeat, reshaped
 from fgrad.ops.tracing import answers_traced, example_of
 
@@ -63,7 +64,7 @@ def _sum_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Ca
 
 
 _sum = linear(
-    lambda x, axis=None, keepdims=False: np.add.reduce(x, axis=axis, keepdims=keepdims),
+    lambda x, axis=None, keepdims=False: reduced(np.add, x, axis, keepdims),
     _sum_rule,
     *_SAMPLES,
     sample((0, 3), axis=0),
@@ -140,7 +141,7 @@ def _extremum(name: str, ufunc: np.ufunc) -> Primitive:
     return _reducing(
         Primitive(
             name,
-            lambda x, axis=None, keepdims=False: ufunc.reduce(x, axis=axis, keepdims=keepdims),
+            lambda x, axis=None, keepdims=False: reduced(ufunc, x, axis, keepdims),
             (_extremum_rule,),
             _extremum_tangent,
             masks=True,
@@ -190,8 +191,8 @@ _prod = _reducing(
 
 
 def _logsumexp_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    largest = np.maximum.reduce(x, axis=axis, keepdims=True)
-    total = _total(share_in(x, largest), axis=axis, keepdims=True)
+    largest = reduced(np.maximum, x, axis, True)
+    total = reduced(np.add, share_in(x, largest), axis, True)
     # The largest element adds 1 to the total; where it is minus infinity, the total is 0, and of no account.
     result = np.log(np.maximum(total, 1)) + largest
     return result if keepdims else result.squeeze(axis)[()]
@@ -389,7 +390,8 @@ def mean(
 
 def _mean_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     dtype = _SUMMED_AS.get(x.dtype.char)
-    total = _total(x, axis=axis, dtype=dtype, keepdims=keepdims) / _count(x.shape, axis)
+    total = _total(x, axis=axis, dtype=dtype, keepdims=keepdims) if dtype else reduced(np.add, x, axis, keepdims)
+    total = total / _count(x.shape, axis)
     return total.astype(x.dtype) if dtype is np.float32 else total
 
 

@@ -15,6 +15,7 @@ from fgrad.core.primitive import Primitive, Rule
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import reduction_batch
 from fgrad.ops.families import plain_axis, register, sample
+from fgrad.ops.rows import reduced
 
 _total: Any = np.add.reduce
 
@@ -29,8 +30,8 @@ _SAMPLES = (
 
 
 def _softmax_value(x: Any, axis: Any) -> Any:
-    powers = np.exp(x - np.max(x, axis=axis, keepdims=True))
-    total = _total(powers, axis=axis, keepdims=True)
+    powers = np.exp(x - reduced(np.maximum, x, axis, True))
+    total = reduced(np.add, powers, axis, True)
     return np.divide(powers, total, out=_memory(powers, total))
 
 
@@ -52,10 +53,10 @@ def _softmax_slope(t: Any, ans: Any, axis: Any) -> Any:
 
 
 def _log_softmax_value(x: Any, axis: Any) -> Any:
-    largest = np.max(x, axis=axis, keepdims=True)
+    largest = reduced(np.maximum, x, axis, True)
     shifted = x - np.where(np.isfinite(largest), largest, 0)
     with np.errstate(divide="ignore"):  # the logarithm of 0 is minus infinity, as it should be
-        logarithm = np.log(_total(np.exp(shifted), axis=axis, keepdims=True))
+        logarithm = np.log(reduced(np.add, np.exp(shifted), axis, True))
     return np.subtract(shifted, logarithm, out=_memory(shifted, logarithm))
 
 
