@@ -34,8 +34,9 @@ def reduced(ufunc: np.ufunc, x: Any, axis: Any, keepdims: bool) -> Any:
 
 def _is_of_short_rows(ufunc: np.ufunc, x: Any, axis: Any) -> bool:
     return (
-        axis is not None
-        and type(x) is np.ndarray
+        type(x) is np.ndarray
+        and x.size >= 4 * _ROWS_FOR_EACH  # which small arrays are not
+        and axis is not None
         and x.ndim > 1
         and (axis == -1 or axis == x.ndim - 1)
         and 1 < (length := x.shape[-1]) <= _LONGEST.get(ufunc, 0)
