@@ -10,6 +10,7 @@ import pytest
 import fgrad as fg
 import fgrad.numpy as fnp
 from fgrad.ops.reductions import logsumexp
+from fgrad.ops.shares import log_softmax, softmax
 
 INF, NAN = np.inf, np.nan
 THREE, LEVELS = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 6.0])
@@ -93,6 +94,44 @@ TABLE = [
     ("nan_to_num", np.nan_to_num, [NAN, INF, 2.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]),
     ("logsumexp of -inf", logsumexp, [-INF, -INF], [0.0, 0.0], None),
     ("logaddexp of -inf", lambda x: np.logaddexp(x, x), [-INF], [0.0], None),
+    ("logaddexp of -inf and a number", lambda x: np.logaddexp(x, 0.0), [-INF, 0.0], [0.0, 0.5], [0.0, 0.25]),
+    ("logaddexp of inf", lambda x: np.logaddexp(x, 0.0), [INF, 0.0], [1.0, 0.5], [0.0, 0.25]),
+    ("logaddexp2 of inf", lambda x: np.logaddexp2(0.0, x), [INF, 0.0], [1.0, 0.5], [0.0, np.log(2) / 4]),
+    ("logsumexp of inf", logsumexp, [INF, 0.0], [1.0, 0.0], [0.0, 0.0]),
+    (
+        "logsumexp of -inf in a row",
+        lambda x: logsumexp(x.reshape(2, 2), 1),
+        [-INF, 1.0, -INF, -INF],
+        [0, 1, 0, 0],
+        None,
+    ),
+    # As many elements are chosen as there are rows, and yet one row has none and one has two.
+    (
+        "max of a row with nan and one with a tie",
+        lambda x: np.max(x.reshape(2, 2), 1),
+        [NAN, 1, 2, 2],
+        [0, 0, 0.5, 0.5],
+        None,
+    ),
+    (
+        "nanmin of a nan and of a tie",
+        lambda x: np.nanmin(x.reshape(2, 2), 1),
+        [NAN, 1, 2, 2],
+        [0, 1, 0.5, 0.5],
+        [0.0] * 4,
+    ),
+    (
+        "min along rows, one with a tie",
+        lambda x: np.min(x.reshape(2, 2), 1),
+        [1.0, 3, 2, 2],
+        [1.0, 0, 0.5, 0.5],
+        [0.0] * 4,
+    ),
+    ("max of equal infinities", np.max, [INF, INF, 1.0], [0.5, 0.5, 0.0], [0.0] * 3),
+    ("max hides log", lambda x: np.max(np.log(x.reshape(2, 1) * [1.0, 1.0]), 0), [0.0, 2.0], [0.0, 1.0], [0.0, -0.5]),
+    ("maximum of nan", lambda x: np.maximum(x, 0.0), [NAN, 1.0], [0.0, 1.0], [0.0, 0.0]),
+    ("softmax with -inf", lambda x: softmax(x) * [1.0, 2.0, 4.0], [-INF, 1.0, 1.0], [0.0, -0.5, 0.5], None),
+    ("log_softmax with -inf", lambda x: log_softmax(x)[1:], [-INF, 1.0, 1.0], [0.0, 0.0, 0.0], None),
     *(
         (f"norm {p!r} of 0", lambda x, p=p: np.linalg.norm(x, p), [0.0, 0.0], [0.0, 0.0], None)
         for p in (None, 1, 2, 3, 1.5, 0.5, -1, INF, -INF, 0)

@@ -7,6 +7,7 @@ Formulas that are not school calculus name their source.
 
 from __future__ import annotations
 
+from cmath import isfinite
 from math import log, pi
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from fgrad.core.operands import as_array
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.tensor import Tensor, apply, boxed, own_handle, settle
+from fgrad.core.trace import attention
 from fgrad.core.views import layout, view
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import (
@@ -35,8 +37,11 @@ def _negate(ct: Any) -> Any:
     return -ct
 
 
-def _share(ct: Any, chosen: Any, tie: Any) -> Any:
+def _halved(ct: Any, chosen: Any, tie: Any) -> Any:
     """Give the cotangent to what was chosen, half of it at a tie, and exact zeros to the rest."""
+    chosen, tie = settle(chosen), settle(tie)
+    if type(tie) is not Tensor and not np.count_nonzero(tie):
+        return np.where(chosen, ct, 0)
     return np.where(chosen, ct, np.where(tie, ct * 0.5, 0))
 
 
@@ -45,8 +50,44 @@ def _multiples(ans: Any, x: Any, y: Any) -> Any:
     return np.rint((x - ans) / y)
 
 
-def _finite_below(x: Any) -> Any:
-    return np.where(x == -np.inf, 0, x)
+def share_in(x: Any, total: Any, power: np.ufunc = np.exp) -> Any:
+    """Return exp(x - total) of plain arrays; where both are infinite, which they are together, 0 below and 1 above."""
+    # A sum of squares sees infinity and NaN anywhere, and costs less than a look at each element.
+    if not isfinite(np.vdot(total, total)):
+        lowest, highest = _LIMITS[total.dtype.char]
+        x, total = np.minimum(x, highest), np.minimum(np.maximum(total, lowest), highest)
+    difference = np.subtract(x, total)
+    return power(difference, out=difference) if type(difference) is np.ndarray else power(difference)
+
+
+_LIMITS = {char: (np.array(np.finfo(char).min), np.array(np.finfo(char).max)) for char in "efdg"}
+"""As arrays, which a ufunc takes faster than NumPy's scalars."""
+
+_share = elementwise(
+    share_in,
+    lambda ans, x, total: lambda ct: ct * ans,
+    lambda ans, x, total: lambda ct: ct * -ans,
+    name="share",
+    complex=False,
+)
+_share_of_2 = elementwise(
+    lambda x, total: share_in(x, total, np.exp2),
+    lambda ans, x, total: lambda ct: ct * (ans * log(2)),
+    lambda ans, x, total: lambda ct: ct * (ans * -log(2)),
+    name="share_of_2",
+    complex=False,
+)
+
+
+def share(x: Any, total: Any) -> Any:
+    """Return which part of a sum of exponentials an element is, from its logarithm and that of the sum."""
+    if type(x) is np.ndarray and type(total) is np.ndarray and not attention:
+        return share_in(x, total)  # to which `apply` would come, after some time
+    return apply(_share, (x, total))
+
+
+def _share_2(x: Any, total: Any) -> Any:
+    return apply(_share_of_2, (x, total))
 
 
 NUMBERS = (int, float, complex)
@@ -143,30 +184,30 @@ elementwise(np.rad2deg,      lambda ans, x: lambda ct: ct * (180 / pi), scales=F
 elementwise(np.degrees,      lambda ans, x: lambda ct: ct * (180 / pi), scales=False, complex=False)
 
 # Two arguments
-elementwise(np.maximum,      lambda ans, x, y: lambda ct: _share(ct, x > y, x == y),
-                             lambda ans, x, y: lambda ct: _share(ct, y > x, x == y),
+elementwise(np.maximum,      lambda ans, x, y: lambda ct: _halved(ct, x > y, x == y),
+                             lambda ans, x, y: lambda ct: _halved(ct, y > x, x == y),
                              scales=False, masks=True)
-elementwise(np.minimum,      lambda ans, x, y: lambda ct: _share(ct, x < y, x == y),
-                             lambda ans, x, y: lambda ct: _share(ct, y < x, x == y),
+elementwise(np.minimum,      lambda ans, x, y: lambda ct: _halved(ct, x < y, x == y),
+                             lambda ans, x, y: lambda ct: _halved(ct, y < x, x == y),
                              scales=False, masks=True)
 elementwise(np.power,        lambda ans, x, y: lambda ct: ct * _power_slope(x, y),
                              lambda ans, x, y: lambda ct: ct * (ans * _log_of_base(ans, x)),
                              domain=(0.3, 2))
-elementwise(np.logaddexp,    lambda ans, x, y: lambda ct: ct * np.exp(x - _finite_below(ans)),
-                             lambda ans, x, y: lambda ct: ct * np.exp(y - _finite_below(ans)), complex=False)
-elementwise(np.logaddexp2,   lambda ans, x, y: lambda ct: ct * np.exp2(x - _finite_below(ans)),
-                             lambda ans, x, y: lambda ct: ct * np.exp2(y - _finite_below(ans)), complex=False)
+elementwise(np.logaddexp,    lambda ans, x, y: lambda ct: ct * share(x, ans),
+                             lambda ans, x, y: lambda ct: ct * share(y, ans), complex=False)
+elementwise(np.logaddexp2,   lambda ans, x, y: lambda ct: ct * _share_2(x, ans),
+                             lambda ans, x, y: lambda ct: ct * _share_2(y, ans), complex=False)
 elementwise(np.remainder,    lambda ans, x, y: identity,
                              lambda ans, x, y: lambda ct: ct * -_multiples(ans, x, y), complex=False,
                              scales=False, shapes=(((3,), ()), ((2, 3), (3,))))
 elementwise(np.fmod,         lambda ans, x, y: identity,
                              lambda ans, x, y: lambda ct: ct * -_multiples(ans, x, y), complex=False,
                              scales=False, shapes=(((3,), ()), ((2, 3), (3,))))
-elementwise(np.fmax,         lambda ans, x, y: lambda ct: _share(ct, (x > y) | np.isnan(y), x == y),
-                             lambda ans, x, y: lambda ct: _share(ct, (y > x) | np.isnan(x), x == y),
+elementwise(np.fmax,         lambda ans, x, y: lambda ct: _halved(ct, (x > y) | np.isnan(y), x == y),
+                             lambda ans, x, y: lambda ct: _halved(ct, (y > x) | np.isnan(x), x == y),
                              scales=False, masks=True)
-elementwise(np.fmin,         lambda ans, x, y: lambda ct: _share(ct, (x < y) | np.isnan(y), x == y),
-                             lambda ans, x, y: lambda ct: _share(ct, (y < x) | np.isnan(x), x == y),
+elementwise(np.fmin,         lambda ans, x, y: lambda ct: _halved(ct, (x < y) | np.isnan(y), x == y),
+                             lambda ans, x, y: lambda ct: _halved(ct, (y < x) | np.isnan(x), x == y),
                              scales=False, masks=True)
 elementwise(np.copysign,     lambda ans, x, y: lambda ct: ct * np.where(np.signbit(y), -np.sign(x), np.sign(x)),
                              None, complex=False)

@@ -14,13 +14,14 @@ from fgrad.core.operands import as_array, holds_tensors
 from fgrad.core.primitive import BOXES, METHODS
 from fgrad.core.reverse import conform
 from fgrad.core.tensor import Tensor, apply, settle
+from fgrad.core.trace import attention
 from fgrad.core.views import layout, origin, seen, view
 from fgrad.ops.batching import aligned
 from fgrad.ops.families import answers, jointly_linear, linear, plain_axis, sample
 from fgrad.ops.indexing import sliced, traced, values_of, written
 
 _reshape = linear(
-    lambda x, shape, order="C": np.reshape(x, shape, order=order),
+    lambda x, shape, order="C": x.reshape(shape, order=order),
     lambda ans, x, shape, order="C": _reshape_back(x.shape, order),
     sample((2, 3), shape=(3, 2)),
     sample((2, 3), shape=(-1,)),
@@ -51,7 +52,14 @@ _reshape.batch = _batched_reshape
 
 
 def _reshape_back(shape: tuple[int, ...], order: Any) -> Callable[[Any], Any]:
+    if order == "C":
+        return lambda ct: reshaped(ct, shape)
     return lambda ct: np.reshape(ct, shape, order=order)
+
+
+def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+    """Reshape what a rule works with: nobody writes to it, so no one need know that the result is a view of it."""
+    return apply(_reshape, (x,), {"shape": shape}) if type(x) is Tensor else x.reshape(shape)
 
 
 @answers(np.reshape)
@@ -67,18 +75,30 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
     if order == "F":  # the same in C order of what is turned round, so that it can be a view
         return transpose(reshape(transpose(a), shape[::-1]))
     result = apply(_reshape, (a,), {"shape": shape, "order": order})
-    array = layout(a)
-    lead = array.ndim - len(a.shape)
-    if np.may_share_memory(array, _reshaped(array, lead, shape)):
+    if _is_one_block(a) or _stays_in_place(layout(a), a.ndim, shape):
         return seen(result, a, _reshape, {"shape": result.shape, "order": order})
     return result
 
 
-def _reshaped(x: Any, lead: int, shape: tuple[int, ...], order: str = "C") -> Any:
+def _is_one_block(a: Tensor) -> bool:
+    """Return whether a tensor that is no view holds an array without gaps, which is what most of them do."""
+    if attention or type(a.memory) is tuple:
+        return False
+    array = a.value
+    while type(array) is Tensor:
+        array = array.value
+    return type(array) is np.ndarray and array.flags.c_contiguous
+
+
+def _stays_in_place(array: Any, ndim: int, shape: tuple[int, ...]) -> bool:
+    return np.may_share_memory(array, _reshaped_view(array, array.ndim - ndim, shape))
+
+
+def _reshaped_view(x: Any, lead: int, shape: tuple[int, ...], order: str = "C") -> Any:
     return np.reshape(x, (*x.shape[:lead], *shape))
 
 
-_reshape.view = _reshaped
+_reshape.view = _reshaped_view
 
 
 @answers(np.ravel)

@@ -11,7 +11,6 @@ import numpy as np
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import elementwise_batch
-from fgrad.transforms.reverse import stop_gradient
 
 
 def nonnegative_part(x: Any) -> Any:
@@ -44,18 +43,6 @@ def root(x: Any) -> Any:
     """Return the square root, with the derivative 0 at 0."""
     positive = x > 0
     return np.where(positive, np.sqrt(np.where(positive, x, 1)), x)
-
-
-def log_softmax(x: Any, axis: int) -> Any:
-    """Return the logarithm of the softmax along an axis."""
-    shifted = x - stop_gradient(np.max(x, axis=axis, keepdims=True))
-    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
-
-
-def softmax(x: Any, axis: int) -> Any:
-    """Return exponentials divided by their sum along an axis."""
-    exponentials = np.exp(x - stop_gradient(np.max(x, axis=axis, keepdims=True)))
-    return exponentials / np.sum(exponentials, axis=axis, keepdims=True)
 
 
 def _from_standard_library(function: Callable[[float], float], slope: Callable[[Any], Any], name: str) -> Primitive:

@@ -32,8 +32,6 @@ from fgrad.compat.tensorflow.arguments import (
     with_unknown_size,
 )
 from fgrad.compat.tensorflow.formulas import error_function, logistic, minus_abs, nonnegative_part
-from fgrad.compat.tensorflow.formulas import log_softmax as _log_softmax
-from fgrad.compat.tensorflow.formulas import softmax as _softmax
 from fgrad.compat.tensorflow.math import l2_normalize as l2_normalize
 from fgrad.compat.tensorflow.math import log_sigmoid as log_sigmoid
 from fgrad.compat.tensorflow.math import reduce_mean as _reduce_mean
@@ -44,6 +42,7 @@ from fgrad.compat.tensorflow.math import tanh as tanh
 from fgrad.compat.tensorflow.math import top_k as top_k
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.tensor import boxed
+from fgrad.ops import shares
 from fgrad.transforms.reverse import stop_gradient
 
 # Activations
@@ -124,13 +123,13 @@ def softmax(logits: Any, axis: Any = None, dim: Any = None) -> Any:
         axis: along which they sum to 1.
         dim: the old name of `axis`.
     """
-    return _softmax(convert(logits), _last(chosen("axis", axis, "dim", dim)))
+    return shares.softmax(convert(logits), _last(chosen("axis", axis, "dim", dim)))
 
 
 @operation()
 def log_softmax(logits: Any, axis: Any = None, dim: Any = None) -> Any:
     """Return the logarithm of `softmax`, without overflow; `dim` is the old name of `axis`."""
-    return _log_softmax(convert(logits), _last(chosen("axis", axis, "dim", dim)))
+    return shares.log_softmax(convert(logits), _last(chosen("axis", axis, "dim", dim)))
 
 
 def _last(axis: Any) -> int:
@@ -466,7 +465,7 @@ def softmax_cross_entropy_with_logits_v2(
 @operation("SoftmaxCrossEntropyWithLogits")
 def _cross_entropy(labels: Any, logits: Any, axis: int) -> Any:
     logits, labels = operands(logits, labels)
-    return -np.sum(labels * _log_softmax(logits, axis), axis=axis)
+    return -np.sum(labels * shares.log_softmax(logits, axis), axis=axis)
 
 
 def sparse_softmax_cross_entropy_with_logits(
@@ -496,7 +495,7 @@ def _sparse_cross_entropy(labels: Any, logits: Any) -> Any:
         raise errors.ShapeError(f"labels of shape {numbers.shape} do not fit logits of shape {logits.shape}.")
     check_within(numbers, logits.shape[-1], "labels")
     is_label = numbers[..., None] == np.arange(logits.shape[-1])
-    return -np.sum(np.where(is_label, _log_softmax(logits, -1), 0), axis=-1)
+    return -np.sum(np.where(is_label, shares.log_softmax(logits, -1), 0), axis=-1)
 
 
 def sigmoid_cross_entropy_with_logits(

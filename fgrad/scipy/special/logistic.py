@@ -13,6 +13,7 @@ import numpy as np
 from scipy import special
 
 from fgrad.core.operands import as_array
+from fgrad.ops import shares
 from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.ops.reductions import logsumexp as log_of_sum
 from fgrad.scipy._plain import differentiates
@@ -90,9 +91,7 @@ def softmax(x: Any, axis: Any = None) -> Any:
         >>> fg.grad(lambda x: softmax(x)[0])(np.array([0.0, 0.0]))
         Tensor([ 0.25, -0.25])
     """
-    x = as_array(x)
-    powers = np.exp(x - stop_gradient_of(np.max(x, axis=axis, keepdims=True)))
-    return powers / np.sum(powers, axis=axis, keepdims=True)
+    return shares.softmax(as_array(x), axis)
 
 
 @differentiates(special.log_softmax)
@@ -111,7 +110,4 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
         >>> fg.grad(lambda x: log_softmax(x)[0])(np.array([0.0, 1000.0]))
         Tensor([ 1., -1.])
     """
-    x = as_array(x)
-    largest = stop_gradient_of(np.max(x, axis=axis, keepdims=True))
-    shifted = x - np.where(np.isfinite(largest), largest, 0)
-    return shifted - log_of_sum(shifted, axis, keepdims=True)
+    return shares.log_softmax(as_array(x), axis)

@@ -1,0 +1,95 @@
+"""The shares of elements in a sum of exponentials, and their logarithms.
+
+softmax(x, axis)        exp(x) / sum(exp(x))
+log_softmax(x, axis)    x - log(sum(exp(x)))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.primitive import Primitive, Rule
+from fgrad.core.tensor import apply
+from fgrad.ops.batching import reduction_batch
+from fgrad.ops.families import plain_axis, register, sample
+from fgrad.ops.rows import reduced
+
+_total: Any = np.add.reduce
+
+_SAMPLES = (
+    sample((3,), axis=None),
+    sample((2, 3), axis=0),
+    sample((2, 3), axis=-1),
+    sample((2, 3), axis=None),
+    sample((2, 3, 2), axis=(0, -1)),
+    sample((2, 0), axis=0),
+)
+
+
+def _softmax_value(x: Any, axis: Any) -> Any:
+    powers = np.exp(x - reduced(np.maximum, x, axis, True))
+    total = reduced(np.add, powers, axis, True)
+    return np.divide(powers, total, out=_memory(powers, total))
+
+
+def _memory(array: Any, other: Any) -> Any:
+    """Return what is combined from two may be written into: an array that nobody else has; a number is none."""
+    return array if type(array) is np.ndarray and array.dtype is other.dtype else None
+
+
+def _sum_of_products(x: Any, y: Any, axis: Any) -> Any:
+    """Return the sums of products along axes, which stay with size 1."""
+    if axis == -1 and type(x) is np.ndarray and type(y) is np.ndarray and x.dtype.kind == "f":
+        return np.vecdot(x, y)[..., None]
+    return _total(x * y, axis=axis, keepdims=True)
+
+
+def _softmax_slope(t: Any, ans: Any, axis: Any) -> Any:
+    """Return the product of the Jacobian, which is its own transpose, with a tangent or cotangent."""
+    return ans * (t - _sum_of_products(ans, t, axis))
+
+
+def _log_softmax_value(x: Any, axis: Any) -> Any:
+    largest = reduced(np.maximum, x, axis, True)
+    shifted = x - np.where(np.isfinite(largest), largest, 0)
+    with np.errstate(divide="ignore"):  # the logarithm of 0 is minus infinity, as it should be
+        logarithm = np.log(reduced(np.add, np.exp(shifted), axis, True))
+    return np.subtract(shifted, logarithm, out=_memory(shifted, logarithm))
+
+
+def _log_softmax_rule(ans: Any, x: Any, axis: Any) -> Callable[[Any], Any]:
+    return lambda ct: ct - np.exp(ans) * _total(ct, axis=axis, keepdims=True)
+
+
+def _along_axes(name: str, value: Callable[..., Any], rule: Rule, jvp: Rule) -> Primitive:
+    """Declare a function with a result for each element, computed from all along the same axes."""
+    primitive = Primitive(name, value, (rule,), jvp, samples=_SAMPLES)
+    primitive.batch = reduction_batch(primitive)
+    return register(primitive)
+
+
+_softmax = _along_axes(
+    "softmax",
+    _softmax_value,
+    lambda ans, x, axis: lambda ct: _softmax_slope(ct, ans, axis),
+    lambda tangents, ans, x, axis: _softmax_slope(tangents[0], ans, axis),
+)
+_log_softmax = _along_axes(
+    "log_softmax",
+    _log_softmax_value,
+    _log_softmax_rule,
+    lambda tangents, ans, x, axis: tangents[0] - _sum_of_products(np.exp(ans), tangents[0], axis),
+)
+
+
+def softmax(x: Any, axis: Any = None) -> Any:
+    """Return the share of each element in the sum of exponentials along axes."""
+    return apply(_softmax, (x,), {"axis": plain_axis(axis)})
+
+
+def log_softmax(x: Any, axis: Any = None) -> Any:
+    """Return the logarithm of `softmax`, accurate where that is 0 or 1."""
+    return apply(_log_softmax, (x,), {"axis": plain_axis(axis)})
