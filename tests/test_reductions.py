@@ -241,3 +241,21 @@ def test_rules_reshape_without_views(monkeypatch):
     for f in (lambda x: np.sum(x, axis=1) ** 2, lambda x: np.mean(x, axis=0) ** 2, lambda x: np.max(x, axis=1) ** 2):
         fg.jvp(fg.grad(lambda x, f=f: np.sum(f(x))), (X,), (X,))
     assert not count
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((20, 900, 3), (1,)), ((9000, 2), (0,)), ((300, 40, 5), (0, 1)), ((40, 20, 30), (0,)), ((5, 6), (0,))],
+)
+def test_what_undoes_a_broadcast_is_a_sum(shape, axes, dtype):
+    """Of many short rows it is a product with ones, in blocks; infinities and NaN stay in their columns."""
+    x = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    small = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+    tolerance = 1e-4 if dtype == np.float32 else 1e-12
+    for weights in (x, np.where(np.arange(x.size).reshape(shape) == 7, np.inf, x), np.where(x == x.flat[3], np.nan, x)):
+        found = fg.vjp(lambda y: np.broadcast_to(x, shape) + y, np.zeros(small, dtype))[1](weights.astype(dtype))[0]
+        assert found.dtype == dtype
+        with np.errstate(invalid="ignore"):
+            expected = np.add.reduce(weights, axis=axes, keepdims=True)
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)

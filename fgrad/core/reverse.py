@@ -23,6 +23,7 @@ from fgrad import errors
 from fgrad.core.gathering import Gathered, finished
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.snapshots import LARGE, Checked, Copies, captures, snapshot
+from fgrad.core.sums import summed
 from fgrad.core.tensor import ABOVE, Tensor, apply, box, boxed, new_tensor, own_handle
 from fgrad.core.trace import Call, Trace, attention, recorded
 
@@ -496,10 +497,10 @@ def conform(cotangent: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any
         sizes = cotangent.shape
         new = len(sizes) - len(shape)
         if new:
-            cotangent = np.add.reduce(cotangent, axis=0 if new == 1 else tuple(range(new)))
+            cotangent = summed(cotangent, tuple(range(new)), False)
         if sizes[new:] != shape:
             repeated = tuple(axis for axis, size in enumerate(shape) if sizes[new + axis] != size)
-            cotangent = np.add.reduce(cotangent, axis=repeated, keepdims=True)
+            cotangent = summed(cotangent, repeated, True)
     if cotangent.dtype is not dtype:
         cotangent = (cotangent.real if dtype.kind == "f" else cotangent).astype(dtype)
     return cotangent

@@ -265,8 +265,8 @@ def jointly_linear(
 
 def _scaled(cotangent: Any, slope: Any) -> Any:
     product = cotangent * slope
-    # A sum sees infinity and NaN anywhere, and costs less than a look at each element.
-    if not isfinite(np.add.reduce(product, axis=None)):
+    # A sum of squares sees infinity and NaN anywhere, and costs less than a look at each element.
+    if not isfinite(np.vdot(product, product)):
         product = np.where(cotangent == 0, np.zeros((), product.dtype), product)[()]
     return product
 
