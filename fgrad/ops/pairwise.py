@@ -1,0 +1,209 @@
+"""How plain arrays are contracted: which matrix products an `einsum` is, found once and kept.
+
+    contracted(x, y, subscripts="ij,jk->ik")    the sum of products, as `np.einsum`
+
+NumPy's own loop goes through all labels at once and multiplies number by number. Two operands that share a summed label
+are a matrix product, for which BLAS is there; more than two are taken two at a time. NumPy's loop is left what is no
+product of matrices (outer products, sums of one operand), what is too small, and dtypes that BLAS does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Shape = tuple[int, ...]
+Run = Callable[..., Any]
+
+_BLAS = "fdFD"
+_LEAST_OF_ALL = 512
+"""Multiplications below which NumPy's loop has ended before a matrix product is set up."""
+_LEAST_OF_A_MATRIX = 24
+"""The same for each of many products: of shorter ones, NumPy's loop makes more in a time."""
+_UNLIMITED = 2**62
+
+
+class Step(NamedTuple):
+    """One contraction of a path.
+
+    Attributes:
+        places: of the operands that it takes from the list; its result goes to the end.
+        run: computes it.
+    """
+
+    places: tuple[int, ...]
+    run: Run
+
+
+def contracted(*operands: Any, subscripts: str, optimize: Any = False) -> Any:
+    """Return the sum of products that subscripts, with an arrow and without an ellipsis, describe."""
+    if len(operands) > 1 and all(type(x) is np.ndarray and x.dtype.char in _BLAS for x in operands):
+        steps = _steps(subscripts, tuple(x.shape for x in operands), optimize)
+        if steps:
+            return _run(steps, operands)
+    return np.einsum(subscripts, *operands, optimize=_as_asked(optimize))
+
+
+def _as_asked(optimize: Any) -> Any:
+    """Return a path as the list that NumPy wants."""
+    return [*optimize] if isinstance(optimize, tuple) and "einsum_path" in optimize else optimize
+
+
+def _run(steps: Sequence[Step], operands: Sequence[Any]) -> Any:
+    dtype = operands[0].dtype
+    if any(x.dtype is not dtype for x in operands):
+        dtype = np.result_type(*operands)  # that of the first two might be less than that of the result
+        operands = [x.astype(dtype, copy=False) for x in operands]
+    if len(operands) == 2:
+        return steps[0].run(*operands)
+    left = [*operands]
+    for step in steps:
+        result = step.run(*(left[place] for place in step.places))
+        for place in sorted(step.places, reverse=True):
+            del left[place]
+        left.append(result)
+    return left[0]
+
+
+@lru_cache(maxsize=4096)
+def _steps(subscripts: str, shapes: tuple[Shape, ...], optimize: Any) -> tuple[Step, ...]:
+    """Return the contractions of two operands each that come to the same, or none where NumPy's loop is best."""
+    inputs, output = subscripts.split("->")
+    terms = inputs.split(",")
+    sizes = _sizes(terms, shapes)
+    if sizes is None or prod(sizes.values()) < _LEAST_OF_ALL or len({*output} & {*sizes}) < len(output):
+        return ()
+    if len(terms) == 2 and optimize in (False, True):
+        product = _matrix_product(terms, shapes, output)
+        return (Step((0, 1), product),) if product else ()
+    path = _path(subscripts, shapes, optimize)
+    return tuple(_along(path, terms, list(shapes), output)) if len(path) > 1 or len(terms) == 2 else ()
+
+
+def _sizes(terms: Sequence[str], shapes: Sequence[Shape]) -> dict[str, int] | None:
+    """Return the sizes of labels; None where there are no elements, or shapes of which NumPy says what is wrong."""
+    sizes: dict[str, int] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        if len(term) != len(shape) or len({*zip(term, shape, strict=True)}) != len({*term}):
+            return None
+        for label, size in zip(term, shape, strict=True):
+            known = sizes.get(label, 1)
+            if size == 0 or (size != known and 1 not in (size, known)):
+                return None
+            sizes[label] = max(size, known)
+    return sizes
+
+
+# Paths
+
+
+def _path(subscripts: str, shapes: Sequence[Shape], optimize: Any) -> list[tuple[int, ...]]:
+    """Return the places of the operands of each contraction.
+
+    A user who asks for a path gets the one with the fewest multiplications; else no result on the way is larger than
+    the largest array that there is anyway.
+    """
+    if optimize is True or isinstance(optimize, str):
+        optimize = ("greedy" if optimize is True else optimize, _UNLIMITED)
+    shown = [np.broadcast_to(0.0, shape) for shape in shapes]
+    path, _ = np.einsum_path(subscripts, *shown, optimize=_as_asked(optimize) or True)
+    return [tuple(places) for places in path[1:]]
+
+
+def _along(path: Sequence[tuple[int, ...]], terms: list[str], shapes: list[Shape], output: str) -> list[Step]:
+    """Return the steps of a path; each result keeps the labels that are needed afterwards."""
+    steps = []
+    for places in path:
+        taken, shapes_taken = [terms[place] for place in places], [shapes[place] for place in places]
+        for place in sorted(places, reverse=True):
+            del terms[place], shapes[place]
+        needed = {*output}.union(*terms)
+        kept = "".join(label for label in dict.fromkeys("".join(taken)) if label in needed) if terms else output
+        product = _matrix_product(taken, shapes_taken, kept) if len(taken) == 2 else None
+        steps.append(Step(places, product or _numpys_loop(",".join(taken) + "->" + kept)))
+        found = _sizes(taken, shapes_taken) or {}
+        terms.append(kept)
+        shapes.append(tuple(found[label] for label in kept))
+    return steps
+
+
+def _numpys_loop(subscripts: str) -> Run:
+    return lambda *operands: np.einsum(subscripts, *operands)
+
+
+# A matrix product
+
+
+class Side(NamedTuple):
+    """How an operand becomes a matrix, or a stack of them.
+
+    Attributes:
+        own: subscripts that take diagonals and sums of the operand alone; empty where there are none.
+        order: of the axes.
+        shape: of the stack of matrices.
+    """
+
+    own: str
+    order: tuple[int, ...]
+    shape: Shape
+
+
+def _as_matrices(x: Any, side: Side) -> Any:
+    x = np.einsum(side.own, x) if side.own else x
+    x = x.transpose(side.order).reshape(side.shape)
+    # BLAS steps over rows or over columns, not both; NumPy would multiply number by number instead.
+    return x if x.itemsize in x.strides[-2:] else np.ascontiguousarray(x)
+
+
+def _matrix_product(terms: Sequence[str], shapes: Sequence[Shape], output: str) -> Run | None:
+    """Return a function that contracts two operands by a product of matrices; None where there is none that pays."""
+    sizes = _sizes(terms, shapes) or {}
+    x_labels, y_labels = _own_labels(terms, shapes, output, sizes)
+    batch = [label for label in output if label in x_labels and label in y_labels]
+    rows = [label for label in output if label in x_labels and label not in y_labels]
+    columns = [label for label in output if label in y_labels and label not in x_labels]
+    if rows and columns and output.index(columns[0]) < output.index(rows[0]):
+        turned = _matrix_product(terms[::-1], shapes[::-1], output)
+        return turned and (lambda x, y: turned(y, x))
+    larger = max(x_labels, y_labels, key=len)  # which is better not moved
+    summed = [label for label in larger if label in x_labels and label in y_labels and label not in output]
+    m, k, n = (prod(sizes[label] for label in labels) for labels in (rows, summed, columns))
+    if not summed or m * k * n < _LEAST_OF_A_MATRIX:
+        return None
+    stack = tuple(sizes[label] for label in batch)
+    left = _side(terms[0], x_labels, [*batch, *rows, *summed], (*stack, m, k))
+    right = _side(terms[1], y_labels, [*batch, *summed, *columns], (*stack, k, n))
+    found = [*batch, *rows, *columns]
+    shape, order = tuple(sizes[label] for label in found), tuple(found.index(label) for label in output)
+
+    def product(x: Any, y: Any) -> Any:
+        result = np.matmul(_as_matrices(x, left), _as_matrices(y, right)).reshape(shape).transpose(order)
+        return result if result.flags.c_contiguous else result.copy()
+
+    return product
+
+
+def _own_labels(terms: Sequence[str], shapes: Sequence[Shape], output: str, sizes: dict[str, int]) -> tuple[str, str]:
+    """Return the labels of each operand that take part in the product.
+
+    Along an axis of size 1 that meets a longer one, and one that is summed and that no other operand has, an operand is
+    summed beforehand; of an axis that it has twice it gives the diagonal.
+    """
+    long = [
+        "".join(label for label in dict.fromkeys(term) if sizes[label] == dict(zip(term, shape, strict=True))[label])
+        for term, shape in zip(terms, shapes, strict=True)
+    ]
+    x_labels, y_labels = (
+        "".join(label for label in labels if label in other or label in output)
+        for labels, other in zip(long, long[::-1], strict=True)
+    )
+    return x_labels, y_labels
+
+
+def _side(term: str, labels: str, order: Sequence[str], shape: Shape) -> Side:
+    own = "" if term == labels else f"{term}->{labels}"
+    return Side(own, tuple(labels.index(label) for label in order), shape)
