@@ -1,6 +1,8 @@
 """`einsum` by products of matrices: the values and dtypes of NumPy's loop, derivatives, and that BLAS is what runs."""
 
+import sys
 import tracemalloc
+import types
 
 import numpy as np
 import pytest
@@ -204,6 +206,32 @@ def test_a_path_in_lists():
     np.testing.assert_allclose(
         fg.vmap(lambda x: np.einsum("ij,jk,kl->il", x, b, c, optimize=path))(a[None])[0], a @ b @ c
     )
+
+
+def test_paths_by_opt_einsum(monkeypatch):
+    """Where it is installed, it is asked for paths: once for given shapes, with the limit that holds without it."""
+    asked = []
+
+    def contract_path(subscripts, *shapes, **keywords):
+        asked.append((subscripts, *shapes, keywords))
+        return [(2, 1), (1, 0)], None
+
+    finder = types.SimpleNamespace(contract_path=contract_path)
+    monkeypatch.setitem(sys.modules, "opt_einsum", finder)
+    pairwise._opt_einsum.cache_clear()
+    pairwise._steps.cache_clear()
+    try:
+        a, b, c = _arrays((9, 4), (4, 8), (8, 11))
+        for _ in range(2):
+            for optimize in (False, True, "dp", ("greedy", 50)):
+                found = pairwise.contracted(a, b, c, subscripts="ij,jk,kl->il", optimize=optimize)
+                np.testing.assert_allclose(found, a @ b @ c)
+    finally:
+        pairwise._opt_einsum.cache_clear()
+        pairwise._steps.cache_clear()
+    call = "ij,jk,kl->il", (9, 4), (4, 8), (8, 11)
+    wanted = ("auto", 99), ("auto", 2**62), ("dp", 2**62), ("greedy", 50)
+    assert asked == [(*call, {"shapes": True, "optimize": name, "memory_limit": most}) for name, most in wanted]
 
 
 # matmul and its kin

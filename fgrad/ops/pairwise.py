@@ -9,6 +9,7 @@ product of matrices (outer products, sums of one operand), what is too small, an
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
@@ -71,17 +72,18 @@ def _run(steps: Sequence[Step], operands: Sequence[Any]) -> Any:
 
 @lru_cache(maxsize=4096)
 def _steps(subscripts: str, shapes: tuple[Shape, ...], optimize: Any) -> tuple[Step, ...]:
-    """Return the contractions of two operands each that come to the same, or none where NumPy's loop is best."""
+    """Return the contractions that come to the same; none where NumPy says what is wrong, or nothing is to be done."""
     inputs, output = subscripts.split("->")
     terms = inputs.split(",")
     sizes = _sizes(terms, shapes)
-    if sizes is None or prod(sizes.values()) < _LEAST_OF_ALL or len({*output} & {*sizes}) < len(output):
+    if sizes is None or len({*output} & {*sizes}) < len(output):
         return ()
-    if len(terms) == 2 and optimize in (False, True):
-        product = _matrix_product(terms, shapes, output)
-        return (Step((0, 1), product),) if product else ()
-    path = _path(subscripts, shapes, optimize)
-    return tuple(_along(path, terms, list(shapes), output)) if len(path) > 1 or len(terms) == 2 else ()
+    at_once = [tuple(range(len(terms)))]
+    is_small = prod(sizes.values()) < _LEAST_OF_ALL
+    if (is_small or len(terms) == 2) and isinstance(optimize, bool):
+        return tuple(_along(at_once, terms, list(shapes), output))
+    path = _path(subscripts, shapes, optimize)  # which also says what is wrong with what was asked for
+    return tuple(_along(at_once if is_small else path, terms, list(shapes), output))
 
 
 def _sizes(terms: Sequence[str], shapes: Sequence[Shape]) -> dict[str, int] | None:
@@ -101,17 +103,45 @@ def _sizes(terms: Sequence[str], shapes: Sequence[Shape]) -> dict[str, int] | No
 # Paths
 
 
-def _path(subscripts: str, shapes: Sequence[Shape], optimize: Any) -> list[tuple[int, ...]]:
+def _path(subscripts: str, shapes: Sequence[Shape], optimize: Any) -> Sequence[tuple[int, ...]]:
     """Return the places of the operands of each contraction.
 
     A user who asks for a path gets the one with the fewest multiplications; else no result on the way is larger than
     the largest array that there is anyway.
     """
-    if optimize is True or isinstance(optimize, str):
-        optimize = ("greedy" if optimize is True else optimize, _UNLIMITED)
-    shown = [np.broadcast_to(0.0, shape) for shape in shapes]
-    path, _ = np.einsum_path(subscripts, *shown, optimize=_as_asked(optimize) or True)
+    if isinstance(optimize, tuple) and "einsum_path" in optimize:
+        return _numpys_path(subscripts, shapes, [*optimize])
+    finder = _opt_einsum()
+    if not isinstance(optimize, tuple):
+        named = optimize if isinstance(optimize, str) else "auto" if finder else "greedy"
+        largest = max(prod(shape) for shape in (*shapes, _shape_of(subscripts, shapes)))
+        optimize = named, _UNLIMITED if optimize else largest
+    if finder is None or len(optimize) != 2:
+        return _numpys_path(subscripts, shapes, optimize)
+    named, limit = optimize
+    path, _ = finder.contract_path(subscripts, *shapes, shapes=True, optimize=named, memory_limit=limit)
+    return [tuple(places) for places in path]
+
+
+def _shape_of(subscripts: str, shapes: Sequence[Shape]) -> Shape:
+    """Return the shape of the result."""
+    inputs, output = subscripts.split("->")
+    sizes = _sizes(inputs.split(","), shapes) or {}
+    return tuple(sizes[label] for label in output)
+
+
+def _numpys_path(subscripts: str, shapes: Sequence[Shape], optimize: Any) -> Sequence[tuple[int, ...]]:
+    path, _ = np.einsum_path(subscripts, *(np.broadcast_to(0.0, shape) for shape in shapes), optimize=optimize)
     return [tuple(places) for places in path[1:]]
+
+
+@lru_cache(maxsize=1)
+def _opt_einsum() -> Any:
+    """Return the library that finds better paths, where it is installed."""
+    try:
+        return importlib.import_module("opt_einsum")
+    except ImportError:
+        return None
 
 
 def _along(path: Sequence[tuple[int, ...]], terms: list[str], shapes: list[Shape], output: str) -> list[Step]:
@@ -172,7 +202,7 @@ def _matrix_product(terms: Sequence[str], shapes: Sequence[Shape], output: str) 
     larger = max(x_labels, y_labels, key=len)  # which is better not moved
     summed = [label for label in larger if label in x_labels and label in y_labels and label not in output]
     m, k, n = (prod(sizes[label] for label in labels) for labels in (rows, summed, columns))
-    if not summed or m * k * n < _LEAST_OF_A_MATRIX:
+    if not summed or m * k * n < _LEAST_OF_A_MATRIX or prod(sizes.values()) < _LEAST_OF_ALL:
         return None
     stack = tuple(sizes[label] for label in batch)
     left = _side(terms[0], x_labels, [*batch, *rows, *summed], (*stack, m, k))
