@@ -326,3 +326,16 @@ def test_more_axes_than_letters():
     x = np.ones((1,) * 27)
     with pytest.raises(errors.ParameterError, match="Reshape the arrays"):
         fg.vjp(lambda x: np.tensordot(x, x, 0), x)
+
+
+def test_arrays_of_another_byte_order_and_off_their_alignment():
+    x, y = _arrays((20, 20), (20, 20))
+    swapped = x.astype(">f8")
+    packed = np.zeros(20 * 20, np.dtype([("byte", "i1"), ("number", "f8")]))
+    packed["number"] = x.ravel()
+    for each in (swapped, packed["number"].reshape(20, 20)):
+        for operands in ((each, each), (each, y), (y, each)):
+            found = pairwise.contracted(*operands, subscripts="ij,kj->ik")
+            expected = np.einsum("ij,kj->ik", *operands)
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)  # sums that cancel

@@ -42,11 +42,18 @@ class Step(NamedTuple):
 
 def contracted(*operands: Any, subscripts: str, optimize: Any = False) -> Any:
     """Return the sum of products that subscripts, with an arrow and without an ellipsis, describe."""
-    if len(operands) > 1 and all(type(x) is np.ndarray and x.dtype.char in _BLAS for x in operands):
-        steps = _steps(subscripts, tuple(x.shape for x in operands), optimize)
+    if len(operands) > 1 and _are_for_blas(operands):
+        steps = _steps(subscripts, tuple([x.shape for x in operands]), optimize)
         if steps:
             return _run(steps, operands)
     return np.einsum(subscripts, *operands, optimize=_as_asked(optimize))
+
+
+def _are_for_blas(operands: Sequence[Any]) -> bool:
+    for x in operands:  # noqa: SIM110  # all() takes three times as long
+        if type(x) is not np.ndarray or x.dtype.char not in _BLAS:
+            return False
+    return True
 
 
 def _as_asked(optimize: Any) -> Any:
@@ -56,9 +63,10 @@ def _as_asked(optimize: Any) -> Any:
 
 def _run(steps: Sequence[Step], operands: Sequence[Any]) -> Any:
     dtype = operands[0].dtype
-    if any(x.dtype is not dtype for x in operands):
-        dtype = np.result_type(*operands)  # that of the first two might be less than that of the result
-        operands = [x.astype(dtype, copy=False) for x in operands]
+    for x in operands:
+        if x.dtype is not dtype:
+            operands = _alike(operands)
+            break
     if len(operands) == 2:
         return steps[0].run(*operands)
     left = [*operands]
@@ -70,9 +78,15 @@ def _run(steps: Sequence[Step], operands: Sequence[Any]) -> Any:
     return left[0]
 
 
+def _alike(operands: Sequence[Any]) -> Sequence[Any]:
+    """Return operands of the dtype of the result, which that of the first two, or of a sum of one, may not be."""
+    dtype = np.result_type(*operands)
+    return [x.astype(dtype, copy=False) for x in operands]
+
+
 @lru_cache(maxsize=4096)
 def _steps(subscripts: str, shapes: tuple[Shape, ...], optimize: Any) -> tuple[Step, ...]:
-    """Return the contractions that come to the same; none where NumPy says what is wrong, or nothing is to be done."""
+    """Return the contractions that come to the same; none for NumPy's loop over all, or where it says what is wrong."""
     inputs, output = subscripts.split("->")
     terms = inputs.split(",")
     sizes = _sizes(terms, shapes)
@@ -80,6 +94,8 @@ def _steps(subscripts: str, shapes: tuple[Shape, ...], optimize: Any) -> tuple[S
         return ()
     at_once = [tuple(range(len(terms)))]
     is_small = prod(sizes.values()) < _LEAST_OF_ALL
+    if is_small and optimize is False:
+        return ()
     if (is_small or len(terms) == 2) and isinstance(optimize, bool):
         return tuple(_along(at_once, terms, list(shapes), output))
     path = _path(subscripts, shapes, optimize)  # which also says what is wrong with what was asked for

@@ -237,10 +237,16 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
 
 
 def _concatenate_rule(ans: Any, *arrays: Any, axis: int) -> Callable[[Any], list[Any]]:
-    before = (slice(None),) * (axis % ans.ndim)
-    ends = list(itertools.accumulate(x.shape[axis] for x in arrays))
-    places = [(*before, slice(start, end)) for start, end in zip([0, *ends], ends, strict=False)]
+    places = _places(axis % ans.ndim, tuple([x.shape[axis] for x in arrays]))
     return lambda ct: [ct[place] for place in places]
+
+
+@functools.lru_cache(maxsize=4096)
+def _places(axis: int, sizes: tuple[int, ...]) -> list[tuple[slice, ...]]:
+    """Return the keys of parts that have these sizes along an axis."""
+    ends = list(itertools.accumulate(sizes))
+    before = (slice(None),) * axis
+    return [(*before, slice(start, end)) for start, end in zip([0, *ends], ends, strict=False)]
 
 
 _concatenate = jointly_linear(
