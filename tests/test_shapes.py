@@ -338,3 +338,39 @@ def test_one_infinite_element_stays_where_numpy_has_it_when_padding_oddly(mode, 
     x = np.array([1.0, 2.0, special, 4.0])
     found = fg.vjp(lambda x: np.pad(x, width, mode, reflect_type="odd"), x)[0]
     np.testing.assert_array_equal(found, np.pad(x, width, mode, reflect_type="odd"))
+
+
+SPLITS = [
+    ([3, 1], 0), ([4, 2, 3], 0), ([-1, 2], 0), ([2, 9], 0), ([0, 0, 5], 0), ([5, 5, 1], -1), ((2, 4), 1),
+    (np.array([1, 4]), 0), (np.int64(3), 1), (3, -1), (2.0, 0), ([], 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("places", "axis"), SPLITS, ids=str)
+@pytest.mark.parametrize("function", [np.split, np.array_split])
+def test_parts_are_numpys_also_where_they_overlap(function, places, axis):
+    x = np.arange(36.0).reshape(6, 6)
+    expected = function(x, places, axis)
+    found = function(fg.constant(x), places, axis)
+    assert len(found) == len(expected)
+    for part, wanted in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(part, wanted)
+
+    def loss(x):
+        return sum((i + 1.0) * np.sum(part**2) for i, part in enumerate(function(x, places, axis)))
+
+    weights = np.zeros((6, 6))
+    for i, part in enumerate(function(weights, places, axis)):
+        part += i + 1.0
+    np.testing.assert_array_equal(fg.grad(loss)(x), 2.0 * weights * x)
+    np.testing.assert_array_equal(fg.jacfwd(loss)(x), 2.0 * weights * x)
+    np.testing.assert_array_equal(fg.vmap(fg.grad(loss))(x[None])[0], 2.0 * weights * x)
+
+
+def test_what_is_written_into_parts_that_overlap_shows_in_the_whole():
+    def f(x):
+        y = x * 1.0
+        np.split(y, [3, 1])[2][0] = 7.0
+        return np.sum(y**2)
+
+    np.testing.assert_array_equal(fg.grad(f)(np.arange(5.0)), [0.0, 0.0, 4.0, 6.0, 8.0])

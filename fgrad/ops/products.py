@@ -7,8 +7,12 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.operands import as_array
+from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.reverse import Guarded
+from fgrad.core.tensor import apply
+from fgrad.ops.batching import aligned
 from fgrad.ops.elementwise import astype
-from fgrad.ops.families import answers, answers_form, plain_axis
+from fgrad.ops.families import answers, answers_form, plain_axis, register, sample
 from fgrad.ops.rearranging import axis_index
 from fgrad.ops.shaping import reshape
 
@@ -93,29 +97,86 @@ def kron(a: Any, b: Any) -> Any:
     return reshape(np.multiply(left, right), tuple(m * n for m, n in zip(a_shape, b_shape, strict=True)))
 
 
+_NEXT = [1, 2, 0]
+_FEW = 300
+"""Elements of which it takes less time to move all than to compute with each of three."""
+
+
+def _crossed(a: Any, b: Any) -> Any:
+    """Return the cross products of vectors of three elements, which lie along the last axes."""
+    if max(a.size, b.size) > _FEW:
+        return _by_parts(a, b)
+    turned = a * np.take(b, _NEXT, -1) - np.take(a, _NEXT, -1) * b
+    return np.take(turned, _NEXT, -1)
+
+
+def _by_parts(a: Any, b: Any) -> Any:
+    a1, a2, a3 = a[..., 0], a[..., 1], a[..., 2]
+    b1, b2, b3 = b[..., 0], b[..., 1], b[..., 2]
+    return np.stack((a2 * b3 - a3 * b2, a3 * b1 - a1 * b3, a1 * b2 - a2 * b1), -1)
+
+
+@np.errstate(all="ignore")
+def _of_vectors(a: Any, b: Any) -> Any:
+    """Return cross products, of which one argument may be `Guarded`: then each product of numbers is told so."""
+    return _by_parts(a, b) if Guarded in (type(a), type(b)) else apply(_cross, (a, b))
+
+
+def _cross_tangent(tangents: Any, ans: Any, a: Any, b: Any) -> Any:
+    ta, tb = tangents
+    if ta is ZERO or tb is ZERO:
+        return _of_vectors(a, tb) if ta is ZERO else _of_vectors(ta, b)
+    return _of_vectors(ta, b) + _of_vectors(a, tb)
+
+
+_cross: Primitive = register(
+    Primitive(
+        "cross",
+        _crossed,
+        (lambda ans, a, b: lambda ct: _of_vectors(b, ct), lambda ans, a, b: lambda ct: _of_vectors(ct, a)),
+        _cross_tangent,
+        lambda values, mapped, size, metadata: apply(_cross, aligned(values, mapped)),
+        broadcasts=True,
+        scales=True,
+        guards_tangents=True,
+        samples=(
+            sample((3,), (3,)),
+            sample((2, 3), (3,)),
+            sample((4, 1, 3), (2, 3)),
+            sample((0, 3), (3,)),
+            sample((3,), (102, 3)),
+        ),
+    )
+)
+
+
 @answers(np.cross)
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
     """Return the vectors at right angles to two others, of three elements each."""
     if axis is not None:
         axisa = axisb = axisc = axis
-    a, b = as_array(a), as_array(b)
-    a = np.moveaxis(a, axis_index(plain_axis(axisa), a.ndim, "axisa"), -1)
-    b = np.moveaxis(b, axis_index(plain_axis(axisb), b.ndim, "axisb"), -1)
-    if a.shape[-1] != 3 or b.shape[-1] != 3:
-        np.cross(np.zeros(a.shape[-1]), np.zeros(b.shape[-1]))  # NumPy's checks, messages and warnings
-    a1, a2, a3 = _parts(a)
-    b1, b2, b3 = _parts(b)
-    third = a1 * b2 - a2 * b1
-    if a.shape[-1] == 2 and b.shape[-1] == 2:  # of vectors in the plane, what is not 0
-        return third
-    parts = np.broadcast_arrays(a2 * b3 - a3 * b2, a3 * b1 - a1 * b3, third)
-    return np.moveaxis(np.stack(parts, axis=-1), -1, plain_axis(axisc))
+    a, b = _with_axis_last(a, axisa, "axisa"), _with_axis_last(b, axisb, "axisb")
+    sizes = a.shape[-1], b.shape[-1]
+    if sizes != (3, 3):
+        np.cross(np.zeros(sizes[0]), np.zeros(sizes[1]))  # NumPy's checks, messages and warnings
+        a, b = _in_space(a), _in_space(b)
+    product = apply(_cross, (a, b))
+    if sizes == (2, 2):  # of vectors in the plane, what is not 0
+        return product[..., 2]
+    return product if axisc == -1 else np.moveaxis(product, -1, plain_axis(axisc))
 
 
-def _parts(vectors: Any) -> tuple[Any, Any, Any]:
-    """Return the elements of vectors, with 0 for a third one that is missing."""
-    third = vectors[..., 2] if vectors.shape[-1] == 3 else np.zeros((), vectors.dtype)
-    return vectors[..., 0], vectors[..., 1], third
+def _with_axis_last(vectors: Any, axis: Any, name: str) -> Any:
+    vectors = as_array(vectors)
+    axis = axis_index(plain_axis(axis), vectors.ndim, name)
+    return vectors if axis == vectors.ndim - 1 else np.moveaxis(vectors, axis, -1)
+
+
+def _in_space(vectors: Any) -> Any:
+    """Return vectors in the plane with 0 for the third element."""
+    if vectors.shape[-1] == 3:
+        return vectors
+    return np.concatenate([vectors, np.zeros((*vectors.shape[:-1], 1), vectors.dtype)], axis=-1)
 
 
 @answers(np.einsum_path)

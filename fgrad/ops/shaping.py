@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from math import prod as prod_of
@@ -256,10 +257,16 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
 
 
 def _concatenate_rule(ans: Any, *arrays: Any, axis: int) -> Callable[[Any], list[Any]]:
-    before = (slice(None),) * (axis % ans.ndim)
-    ends = list(itertools.accumulate(x.shape[axis] for x in arrays))
-    places = [(*before, slice(start, end)) for start, end in zip([0, *ends], ends, strict=False)]
+    places = _places(axis % ans.ndim, tuple([x.shape[axis] for x in arrays]))
     return lambda ct: [ct[place] for place in places]
+
+
+@functools.lru_cache(maxsize=4096)
+def _places(axis: int, sizes: tuple[int, ...]) -> list[tuple[slice, ...]]:
+    """Return the keys of parts that have these sizes along an axis."""
+    ends = list(itertools.accumulate(sizes))
+    before = (slice(None),) * axis
+    return [(*before, slice(start, end)) for start, end in zip([0, *ends], ends, strict=False)]
 
 
 _concatenate = jointly_linear(
@@ -443,8 +450,29 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     return tuple((broadcast_to if type(x) in BOXES else np.broadcast_to)(x, shape) for x in arrays)
 
 
+@functools.lru_cache(maxsize=4096)
+def _cuts(
+    function: Any, shape: tuple[int, ...], sections: Any, axis: int
+) -> tuple[tuple[tuple[slice, ...], ...], bool]:
+    """Return the keys of the parts into which NumPy's `split` or `array_split` cuts, and whether they overlap."""
+    function(np.broadcast_to(0, shape), sections, axis)  # NumPy's checks and messages
+    numbers = np.arange(shape[axis])
+    parts = function(numbers, sections)
+    before, keys, start = (slice(None),) * (axis % len(shape)), [], 0
+    for part in parts:
+        start = int(part[0]) if len(part) else start
+        keys.append((*before, slice(start, start + len(part))))
+        start += len(part)
+    return tuple(keys), not np.array_equal(np.concatenate(parts), numbers)
+
+
+def _parts(x: Any, sections: Any, axis: int) -> tuple[Any, ...]:
+    keys, _ = _cuts(np.split, x.shape, sections, axis)
+    return tuple([x[key] for key in keys])
+
+
 _split = linear(
-    lambda x, sections, axis: tuple(np.split(x, sections, axis)),
+    _parts,
     lambda ans, x, sections, axis: lambda cts: np.concatenate(list(cts), axis),
     sample((6,), sections=3, axis=0),
     sample((2, 5), sections=(1, 3), axis=-1),
@@ -464,12 +492,15 @@ def _parting(function: Any) -> None:
     """Let `split` or `array_split` be the primitive, with the places where NumPy would cut."""
 
     def part(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-        ary = as_array(ary)
-        sizes = [each.shape[axis] for each in function(np.broadcast_to(0, ary.shape), indices_or_sections, axis)]
-        ends = np.cumsum(sizes).tolist()
-        pieces = apply(_split, (ary,), {"sections": tuple(ends[:-1]), "axis": axis})
-        before = (slice(None),) * (axis % len(ary.shape))
-        keys = [(*before, slice(start, end)) for start, end in zip([0, *ends], ends, strict=False)]
+        ary, sections = as_array(ary), indices_or_sections
+        if type(sections) is not int:
+            sections = values_of(sections, f"np.{function.__name__}").tolist()
+            sections = tuple(sections) if type(sections) is list else sections
+        keys, overlap = _cuts(function, ary.shape, sections, plain_axis(axis))
+        if overlap:
+            return [ary[key] for key in keys]
+        ends = tuple([key[-1].stop for key in keys[:-1]])
+        pieces = apply(_split, (ary,), {"sections": ends, "axis": plain_axis(axis)})
         return [sliced(piece, ary, key) for piece, key in zip(pieces, keys, strict=True)]
 
     part.__name__ = function.__name__
