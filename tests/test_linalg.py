@@ -13,6 +13,7 @@ import fgrad.numpy as fnp
 from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS
 from fgrad.core.tensor import Tensor
+from fgrad.ops import factorizations
 from fgrad.scipy import linalg as fsl
 from fgrad.testing import check_grads
 
@@ -692,6 +693,51 @@ def test_large_triangles_are_treated_by_halves():
     t = rng.standard_normal((130, 130))
     tangent = fg.jvp(lambda x: np.sum(c * L.cholesky(x)), (x,), (t,))[1]
     np.testing.assert_allclose(tangent, np.sum(gradient * t), rtol=1e-9)
+
+
+def derivatives_of_cholesky(x, c, t):
+    """Compute the gradient of a weighed factor, its own derivative along `t`, and that of a pass back twice."""
+    gradient = fg.grad(lambda x: np.sum(np.real(c * L.cholesky(x)) ** 4))
+    second = fg.grad(lambda x: np.sum(np.real(gradient(x) * t)))(x)
+    return [gradient(x).numpy(), fg.jvp(gradient, (x,), (t,))[1].numpy(), second.numpy()]
+
+
+@pytest.mark.parametrize("size", [1, 5, 64, 65, 130, 200])
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_the_factor_is_pulled_back_alike_with_and_without_scipy(monkeypatch, size, is_complex):
+    rng = np.random.default_rng(size)
+    x, t, c = rng.standard_normal((3, size, size)) + (1j * rng.standard_normal((3, size, size)) if is_complex else 0)
+    x, t = x @ x.conj().T + size * np.eye(size), t + t.conj().T
+    with_scipy = derivatives_of_cholesky(x, c, t)
+    monkeypatch.setattr(factorizations, "lapack", lambda name, char: None)
+    for one, other in zip(with_scipy, derivatives_of_cholesky(x, c, t), strict=True):
+        assert not np.any(np.triu(one, 1))
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11 * np.max(np.abs(other)))
+
+
+def test_the_factor_is_pulled_back_without_an_inverse(monkeypatch):
+    x = np.diag(np.arange(1.0, 101.0))
+    pullbacks = [fg.vjp(L.cholesky, part) for part in (P, x, x.astype(np.float32), x + 0j)]
+    for name in ("inv", "solve"):
+        monkeypatch.setattr(L, name, None)
+    for value, pullback in pullbacks:
+        (found,) = pullback(value)
+        assert found.dtype == value.dtype
+
+
+def test_factors_of_stacks_are_pulled_back_as_single_ones():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((3, 70, 70))
+    x = x @ x.mT + 70 * np.eye(70)
+    c = rng.standard_normal((70, 70))
+    gradient = fg.grad(lambda x: np.sum(c * L.cholesky(x)))
+    expected = np.stack([gradient(each) for each in x])
+    np.testing.assert_allclose(gradient(x), expected, rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(fg.vmap(gradient)(x), expected, rtol=1e-10, atol=1e-13)
+    _, pullback = fg.vjp(L.cholesky, x[0])
+    np.testing.assert_allclose(
+        fg.vmap(lambda c: pullback(c)[0])(x), np.stack([pullback(c)[0] for c in x]), rtol=1e-10, atol=1e-13
+    )
 
 
 def test_ranks_have_no_derivative_and_can_be_batched():

@@ -21,13 +21,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgWarning
 
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
-from fgrad.ops.matrices import conjugated, stacked_batch, transposed
-from fgrad.scipy.linalg._arguments import fixed, in_stacks, lapack
+from fgrad.ops.lapack import fixed, in_stacks, lapack, scipys
+from fgrad.ops.matrices import conjugated, stacked_batch, transposed, where_used
 
 # One matrix, by LAPACK
 
@@ -88,11 +87,12 @@ def _matrix_rule(ans: Any, a: Any, b: Any, *factors: Any, method: str, of_transp
         left, right = (ans, moved) if of_transpose else (moved, ans)
         return _of_triangle(-left @ transposed(right), method)
 
-    return pullback
+    return where_used(pullback)
 
 
 def _side_rule(ans: Any, a: Any, b: Any, *factors: Any, method: str, of_transpose: bool) -> Callable[[Any], Any]:
-    return lambda ct: apply(_solve, (a, ct, *factors), {"method": method, "of_transpose": not of_transpose})
+    options = {"method": method, "of_transpose": not of_transpose}
+    return where_used(lambda ct: apply(_solve, (a, ct, *factors), options))
 
 
 def _solve_tangent(tangents: Any, ans: Any, a: Any, b: Any, *factors: Any, method: str, of_transpose: bool) -> Any:
@@ -112,6 +112,7 @@ _solve = register(
         (_matrix_rule, _side_rule, None, None),
         _solve_tangent,
         broadcasts=True,
+        scales=True,
         samples=(
             sample((3, 3), (3, 2), domain=(0.5, 2), method="lower", of_transpose=False),
             sample((2, 2, 2), (2, 1), domain=(0.5, 2), method="upper", of_transpose=False),
@@ -130,7 +131,7 @@ _solve.batch = stacked_batch(_solve)
 def _warn_of_condition(reciprocal: Any, dtype: Any) -> None:
     if not reciprocal >= np.finfo(dtype).eps:
         message = f"An ill-conditioned matrix detected: rcond = {reciprocal}."
-        warnings.warn(message, LinAlgWarning, stacklevel=2)
+        warnings.warn(message, scipys().LinAlgWarning, stacklevel=2)
 
 
 def _norm(a: Any) -> Any:
