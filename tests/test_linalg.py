@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import fgrad.numpy as fnp
 from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS
 from fgrad.core.tensor import Tensor
-from fgrad.ops import factorizations
+from fgrad.ops import equations, factorizations, solving
 from fgrad.scipy import linalg as fsl
 from fgrad.testing import check_grads
 
@@ -653,20 +654,81 @@ def test_a_persistent_tape_gives_gradients_after_it_has_closed():
         np.testing.assert_allclose(tape.gradient(loss, x), expected, rtol=1e-12)
 
 
-def test_solve_factors_each_matrix_once(monkeypatch):
+def counted_calls(monkeypatch):
+    """Return a list that gets the name of each function of LAPACK that is used, and "solve" for NumPy's."""
     calls = []
-    solve = L.solve
+    lapack, solve = solving.lapack, L.solve
 
-    def counted(a, b):
-        calls.append(type(a))
+    def counted_lapack(name, char):
+        calls.append(name)
+        return lapack(name, char)
+
+    def counted_solve(a, b):
+        calls.append("solve")
         return solve(a, b)
 
+    monkeypatch.setattr(solving, "lapack", counted_lapack)
+    monkeypatch.setattr(L, "solve", counted_solve)
+    return calls, solve
+
+
+SINGLE = S.astype(np.float32), B.astype(np.float32)
+
+
+@pytest.mark.parametrize(("a", "b"), [(S, B), (S, V), (CS, CB), SINGLE])
+def test_solve_factors_a_matrix_once_for_all_passes(monkeypatch, a, b):
+    calls, solve = counted_calls(monkeypatch)
+    value, pullback = fg.vjp(lambda a, b: solve(a, b), a, b)
+    first, second = pullback(value), pullback(value)
+    assert calls == ["getrf", *["getrs"] * 5]
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one, other)
+    calls.clear()
+    tangent = fg.jvp(lambda b: solve(a, b), (b,), (b,))[1]
+    assert calls == ["getrf", *["getrs"] * 2]
+    assert tangent.dtype == value.dtype
+    np.testing.assert_allclose(tangent, value, rtol=1e-5)
+
+
+def test_stacks_and_many_sides_are_solved_for_both_arguments_at_once(monkeypatch):
+    calls, solve = counted_calls(monkeypatch)
     gradient = fg.gradients_function(lambda a, b: solve(a, b))
-    expected = gradient(S, B)
-    monkeypatch.setattr(L, "solve", counted)
-    for found, wanted in zip(gradient(S, B), expected, strict=True):
-        np.testing.assert_array_equal(found, wanted)
-    assert calls == [np.ndarray, np.ndarray]
+    for a, b in ((SS, SS), (np.diag(np.arange(1.0, 41.0)), np.ones((40, 40)))):
+        calls.clear()
+        gradient(a, b)
+        assert calls == ["solve", "solve"]  # forward, and back for both
+
+
+def test_solve_is_the_same_without_scipy(monkeypatch):
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((40, 40)) + 40 * np.eye(40), rng.standard_normal(40)
+
+    def derivatives():
+        gradient = fg.gradients_function(lambda a, b: np.sum(L.solve(a, b) ** 3))
+        hessian = fg.hvp(lambda a: np.sum(L.solve(a, b) ** 3))(a, a)
+        return [*gradient(a, b), hessian, fg.jvp(lambda a: L.solve(a, b), (a,), (a,))[1]]
+
+    with_scipy = derivatives()
+    monkeypatch.setattr(equations, "lapack", lambda name, char: None)
+    for one, other in zip(with_scipy, derivatives(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-15)
+
+
+def test_solve_of_a_nearly_singular_matrix_warns_of_nothing():
+    a = np.diag([1.0, 1e-20])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = fg.grad(lambda b: np.sum(L.solve(a, b)))(np.ones(2))
+    np.testing.assert_allclose(found, [1, 1e20])
+
+
+def test_numbers_of_two_kinds_are_solved_as_numpy_does():
+    for a, b in ((S, CB), (CS, B), (S.astype(np.float32), B), (S, np.array([1, 2, 3]))):
+        value, pullback = fg.vjp(lambda a, b=b: L.solve(a, b), a)
+        expected = L.solve(a, b)
+        assert value.dtype == expected.dtype
+        np.testing.assert_allclose(value, expected, rtol=1e-5)
+        assert pullback(value)[0].dtype == a.dtype
 
 
 def test_factorizations_of_repeated_use_are_not_computed_again(monkeypatch):

@@ -32,7 +32,7 @@ def scipys() -> Any:
 @functools.cache
 def lapack(name: str, char: str) -> Any:
     """Return a function of LAPACK for a dtype, by the letter that NumPy has for it; None without SciPy."""
-    return scipys() and scipys().get_lapack_funcs((name,), dtype=np.dtype(char))[0]
+    return None if scipys() is None else scipys().get_lapack_funcs((name,), dtype=np.dtype(char))[0]
 
 
 def in_stacks(function: Callable[..., Any], *arrays: Any) -> Any:
