@@ -14,6 +14,7 @@ import fgrad as fg
 import fgrad.numpy as fnp
 from fgrad import errors
 from fgrad.core.tensor import Tensor
+from fgrad.ops.lengths import product_into
 from fgrad.testing import check_grads
 
 RNG = np.random.default_rng(2)
@@ -472,3 +473,21 @@ def test_a_variance_takes_the_memory_of_one_array_besides_its_gradient():
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < (arrays + 0.1) * x.nbytes
+
+
+def test_a_product_is_written_only_where_it_fits():
+    for size, own in (
+        ((2, 1), (2, 3)),
+        ((2, 3), (2, 3)),
+        ((2, 3), (2, 1)),
+        ((2, 0), (2, 1)),
+        ((1, 3), (2, 1)),
+        ((3,), (2, 3)),
+    ):
+        ct, fresh = np.full(size, 2.0), np.full(own, 3.0)
+        expected = ct * fresh
+        found = product_into(ct, fresh)
+        np.testing.assert_array_equal(found, expected)
+        assert (found is fresh) == (expected.shape == own and len(size) == len(own))
+    single = np.ones((2, 3), np.float32)
+    assert product_into(np.ones((2, 3)), single).dtype == np.float64

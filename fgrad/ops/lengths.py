@@ -11,7 +11,6 @@ one is infinite or NaN. The square of a length is smooth, and people write `norm
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,8 +34,8 @@ def product_into(ct: Any, fresh: Any) -> Any:
     """Return the product of a cotangent with an array that nobody else has, which it overwrites where it fits."""
     if not (type(ct) is np.ndarray and type(fresh) is np.ndarray and ct.dtype == fresh.dtype and ct.ndim == fresh.ndim):
         return ct * fresh
-    is_larger = any(map(operator.gt, ct.shape, fresh.shape))
-    return ct * fresh if is_larger else np.multiply(ct, fresh, out=fresh)
+    fits = all(size in (1, own) for size, own in zip(ct.shape, fresh.shape, strict=True))
+    return np.multiply(ct, fresh, out=fresh if fits else None)
 
 
 def along(ct: Any, x: Any, r: Any) -> Any:
