@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import fgrad.numpy as fnp
 from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS
 from fgrad.core.tensor import Tensor
+from fgrad.ops import equations, factorizations, solving
 from fgrad.scipy import linalg as fsl
 from fgrad.testing import check_grads
 
@@ -652,20 +654,81 @@ def test_a_persistent_tape_gives_gradients_after_it_has_closed():
         np.testing.assert_allclose(tape.gradient(loss, x), expected, rtol=1e-12)
 
 
-def test_solve_factors_each_matrix_once(monkeypatch):
+def counted_calls(monkeypatch):
+    """Return a list that gets the name of each function of LAPACK that is used, and "solve" for NumPy's."""
     calls = []
-    solve = L.solve
+    lapack, solve = solving.lapack, L.solve
 
-    def counted(a, b):
-        calls.append(type(a))
+    def counted_lapack(name, char):
+        calls.append(name)
+        return lapack(name, char)
+
+    def counted_solve(a, b):
+        calls.append("solve")
         return solve(a, b)
 
+    monkeypatch.setattr(solving, "lapack", counted_lapack)
+    monkeypatch.setattr(L, "solve", counted_solve)
+    return calls, solve
+
+
+SINGLE = S.astype(np.float32), B.astype(np.float32)
+
+
+@pytest.mark.parametrize(("a", "b"), [(S, B), (S, V), (CS, CB), SINGLE])
+def test_solve_factors_a_matrix_once_for_all_passes(monkeypatch, a, b):
+    calls, solve = counted_calls(monkeypatch)
+    value, pullback = fg.vjp(lambda a, b: solve(a, b), a, b)
+    first, second = pullback(value), pullback(value)
+    assert calls == ["getrf", *["getrs"] * 5]
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one, other)
+    calls.clear()
+    tangent = fg.jvp(lambda b: solve(a, b), (b,), (b,))[1]
+    assert calls == ["getrf", *["getrs"] * 2]
+    assert tangent.dtype == value.dtype
+    np.testing.assert_allclose(tangent, value, rtol=1e-5)
+
+
+def test_stacks_and_many_sides_are_solved_for_both_arguments_at_once(monkeypatch):
+    calls, solve = counted_calls(monkeypatch)
     gradient = fg.gradients_function(lambda a, b: solve(a, b))
-    expected = gradient(S, B)
-    monkeypatch.setattr(L, "solve", counted)
-    for found, wanted in zip(gradient(S, B), expected, strict=True):
-        np.testing.assert_array_equal(found, wanted)
-    assert calls == [np.ndarray, np.ndarray]
+    for a, b in ((SS, SS), (np.diag(np.arange(1.0, 41.0)), np.ones((40, 40)))):
+        calls.clear()
+        gradient(a, b)
+        assert calls == ["solve", "solve"]  # forward, and back for both
+
+
+def test_solve_is_the_same_without_scipy(monkeypatch):
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((40, 40)) + 40 * np.eye(40), rng.standard_normal(40)
+
+    def derivatives():
+        gradient = fg.gradients_function(lambda a, b: np.sum(L.solve(a, b) ** 3))
+        hessian = fg.hvp(lambda a: np.sum(L.solve(a, b) ** 3))(a, a)
+        return [*gradient(a, b), hessian, fg.jvp(lambda a: L.solve(a, b), (a,), (a,))[1]]
+
+    with_scipy = derivatives()
+    monkeypatch.setattr(equations, "lapack", lambda name, char: None)
+    for one, other in zip(with_scipy, derivatives(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-15)
+
+
+def test_solve_of_a_nearly_singular_matrix_warns_of_nothing():
+    a = np.diag([1.0, 1e-20])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = fg.grad(lambda b: np.sum(L.solve(a, b)))(np.ones(2))
+    np.testing.assert_allclose(found, [1, 1e20])
+
+
+def test_numbers_of_two_kinds_are_solved_as_numpy_does():
+    for a, b in ((S, CB), (CS, B), (S.astype(np.float32), B), (S, np.array([1, 2, 3]))):
+        value, pullback = fg.vjp(lambda a, b=b: L.solve(a, b), a)
+        expected = L.solve(a, b)
+        assert value.dtype == expected.dtype
+        np.testing.assert_allclose(value, expected, rtol=1e-5)
+        assert pullback(value)[0].dtype == a.dtype
 
 
 def test_factorizations_of_repeated_use_are_not_computed_again(monkeypatch):
@@ -692,6 +755,51 @@ def test_large_triangles_are_treated_by_halves():
     t = rng.standard_normal((130, 130))
     tangent = fg.jvp(lambda x: np.sum(c * L.cholesky(x)), (x,), (t,))[1]
     np.testing.assert_allclose(tangent, np.sum(gradient * t), rtol=1e-9)
+
+
+def derivatives_of_cholesky(x, c, t):
+    """Compute the gradient of a weighed factor, its own derivative along `t`, and that of a pass back twice."""
+    gradient = fg.grad(lambda x: np.sum(np.real(c * L.cholesky(x)) ** 4))
+    second = fg.grad(lambda x: np.sum(np.real(gradient(x) * t)))(x)
+    return [gradient(x).numpy(), fg.jvp(gradient, (x,), (t,))[1].numpy(), second.numpy()]
+
+
+@pytest.mark.parametrize("size", [1, 5, 64, 65, 130, 200])
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_the_factor_is_pulled_back_alike_with_and_without_scipy(monkeypatch, size, is_complex):
+    rng = np.random.default_rng(size)
+    x, t, c = rng.standard_normal((3, size, size)) + (1j * rng.standard_normal((3, size, size)) if is_complex else 0)
+    x, t = x @ x.conj().T + size * np.eye(size), t + t.conj().T
+    with_scipy = derivatives_of_cholesky(x, c, t)
+    monkeypatch.setattr(factorizations, "lapack", lambda name, char: None)
+    for one, other in zip(with_scipy, derivatives_of_cholesky(x, c, t), strict=True):
+        assert not np.any(np.triu(one, 1))
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11 * np.max(np.abs(other)))
+
+
+def test_the_factor_is_pulled_back_without_an_inverse(monkeypatch):
+    x = np.diag(np.arange(1.0, 101.0))
+    pullbacks = [fg.vjp(L.cholesky, part) for part in (P, x, x.astype(np.float32), x + 0j)]
+    for name in ("inv", "solve"):
+        monkeypatch.setattr(L, name, None)
+    for value, pullback in pullbacks:
+        (found,) = pullback(value)
+        assert found.dtype == value.dtype
+
+
+def test_factors_of_stacks_are_pulled_back_as_single_ones():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((3, 70, 70))
+    x = x @ x.mT + 70 * np.eye(70)
+    c = rng.standard_normal((70, 70))
+    gradient = fg.grad(lambda x: np.sum(c * L.cholesky(x)))
+    expected = np.stack([gradient(each) for each in x])
+    np.testing.assert_allclose(gradient(x), expected, rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(fg.vmap(gradient)(x), expected, rtol=1e-10, atol=1e-13)
+    _, pullback = fg.vjp(L.cholesky, x[0])
+    np.testing.assert_allclose(
+        fg.vmap(lambda c: pullback(c)[0])(x), np.stack([pullback(c)[0] for c in x]), rtol=1e-10, atol=1e-13
+    )
 
 
 def test_ranks_have_no_derivative_and_can_be_batched():

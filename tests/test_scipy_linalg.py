@@ -17,7 +17,9 @@ import fgrad as fg
 import fgrad.scipy.linalg
 from fgrad import errors
 from fgrad.core.tensor import Tensor
-from fgrad.scipy.linalg import _arguments, _solving, functions, matrix_equations
+from fgrad.ops import lapack as lapacks
+from fgrad.ops import solving
+from fgrad.scipy.linalg import functions, matrix_equations
 from fgrad.testing import check_grads
 
 L = fgrad.scipy.linalg
@@ -702,9 +704,9 @@ def counted(monkeypatch):
 
     def lapack(name, char):
         found[name] += 1
-        return _arguments.lapack(name, char)
+        return lapacks.lapack(name, char)
 
-    for module in (_solving, matrix_equations):
+    for module in (solving, matrix_equations):
         monkeypatch.setattr(module, "lapack", lapack)
     return found
 

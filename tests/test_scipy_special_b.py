@@ -771,6 +771,29 @@ def test_a_third_derivative_without_a_pole():
     np.testing.assert_allclose(nth(special.ellipk, np.array(0.0), 3), 675 * np.pi / 2304, rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("f", "density"),
+    [
+        (special.erf, "error_density"),
+        (special.erfc, "complement_density"),
+        (special.ndtr, "normal_density"),
+        (lambda x: special.owens_t(x, 0.5), "normal_density"),
+    ],
+)
+def test_the_density_in_a_slope_is_one_operation(f, density):
+    x = np.linspace(-2, 2, 5)
+    gradient = fg.grad(lambda x: np.sum(f(x)))
+    counts = fg.trace(gradient)(x).counts()
+    assert counts[density] == 1
+    assert "exp" not in counts
+    single = gradient(x.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, gradient(x), rtol=1e-5, atol=1e-7)
+    kept = x.copy()
+    check_grads(f, (x,), order=3)
+    np.testing.assert_array_equal(x, kept)
+
+
 @pytest.mark.parametrize("name", ["y0", "k1", "ellipe", "exp1", "spence"])
 def test_what_a_mask_leaves_out_counts_for_nothing(name):
     function = getattr(special, name)

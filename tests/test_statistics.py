@@ -4,6 +4,8 @@ Rows are calls on NumPy's own module; `check_call` of `test_sorting.py` compares
 second order in both modes, single precision and batches with NumPy, finite differences and a loop.
 """
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from test_sorting import C, M, V, Z, check_batch, check_call, check_single, check_value, compare, named
@@ -12,6 +14,7 @@ import fgrad as fg
 import fgrad.numpy as fnp
 from fgrad import errors
 from fgrad.core.tensor import Tensor
+from fgrad.ops.lengths import product_into
 from fgrad.testing import check_grads
 
 RNG = np.random.default_rng(2)
@@ -391,3 +394,100 @@ def test_weights_of_a_wrong_shape_are_refused_for_empty_arrays_too():
     for call in (f, lambda x: fg.vjp(f, x)):
         with pytest.raises(ValueError, match="Shape of weights must be consistent"):
             call(np.zeros((0, 3)))
+
+
+# What is recorded
+
+
+SPREADS = [
+    ("var", np.var, {}),
+    ("var of columns", np.var, {"axis": 0, "ddof": 1}),
+    ("var of rows, kept", np.var, {"axis": -1, "keepdims": True, "correction": 1.5}),
+    ("std", np.std, {}),
+    ("std of columns", np.std, {"axis": 0, "ddof": 1}),
+    ("std over two axes, kept", np.std, {"axis": (0, 1), "keepdims": True}),
+]
+
+
+@pytest.mark.parametrize(("name", "f", "options"), SPREADS, ids=[row[0] for row in SPREADS])
+@pytest.mark.parametrize("char", "efdFD")
+def test_a_variance_is_one_operation_with_numpys_value(name, f, options, char):
+    x = np.random.default_rng(0).normal(size=(300, 70)).astype(char)
+    assert len(fg.trace(lambda x: f(x, **options))(x).equations) == 1
+    value = fg.vjp(lambda x: f(x, **options), x)[0]
+    expected = np.asarray(f(x, **options))
+    assert value.dtype == expected.dtype
+    # NumPy adds up the squares of half precision in single precision, and those of complex numbers in another order.
+    np.testing.assert_allclose(value, expected, rtol=0 if char in "fd" else 4 * np.finfo(char).eps)
+
+
+def spread_by_formula(x, is_root, axis=None, keepdims=False, ddof=0, correction=0):
+    deviation = x - np.mean(x, axis=axis, keepdims=True)
+    total = np.sum(np.real(deviation * np.conj(deviation)), axis=axis, keepdims=keepdims)
+    variance = total / (x.size / total.size - ddof - correction)
+    return np.sqrt(variance) if is_root else variance
+
+
+@pytest.mark.parametrize(("name", "f", "options"), SPREADS, ids=[row[0] for row in SPREADS])
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_derivatives_of_a_variance_are_those_of_its_formula(name, f, options, is_complex):
+    rng = np.random.default_rng(1)
+    x, t = rng.normal(size=(2, 6, 4)) + (1j * rng.normal(size=(2, 6, 4)) if is_complex else 0)
+
+    def derivatives(h):
+        gradient = fg.grad(lambda x: np.sum(h(x) ** 3))
+        return [
+            *(gradient(x), fg.jvp(h, (x,), (t,))[1], fg.jvp(gradient, (x,), (t,))[1]),
+            *(fg.grad(lambda x: np.sum(np.real(gradient(x) * t)))(x), fg.vmap(gradient)(np.stack([x, t]))),
+            fg.grad(lambda x: np.sum(h(x[::-1, ::2]) ** 3))(x),
+        ]
+
+    expected = derivatives(lambda x: spread_by_formula(x, f is np.std, **options))
+    for found, wanted in zip(derivatives(lambda x: f(x, **options)), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_equal_elements_have_no_spread_and_its_square_is_smooth():
+    x = np.full((3, 4), 2.5, np.float32)
+    np.testing.assert_array_equal(fg.grad(np.std)(x), np.zeros((3, 4)))
+    product = fg.hvp(lambda x: np.std(x) ** 2)(x, np.eye(3, 4, dtype=np.float32))
+    np.testing.assert_allclose(product, fg.hvp(np.var)(x, np.eye(3, 4, dtype=np.float32)), rtol=1e-6)
+    assert product.dtype == np.float32
+
+
+def test_what_a_mask_leaves_out_of_a_variance_gets_zero():
+    x = np.array([[1.0, np.inf], [1.0, 3.0], [np.nan, 0.0]])
+    for f in (np.var, np.std):
+        with np.errstate(invalid="ignore"):
+            found = fg.grad(lambda x, f=f: np.sum(np.where([False, True, False], f(x, axis=1), 0.0)))(x)
+        np.testing.assert_allclose(found, fg.grad(lambda y, f=f: f(y))(x[1]) * np.array([[0.0], [1.0], [0.0]]))
+
+
+def test_a_variance_takes_the_memory_of_one_array_besides_its_gradient():
+    x = np.random.default_rng(0).normal(size=200_000)
+    for f, arrays in ((np.var, 1), (np.linalg.norm, 1), (np.std, 2)):
+        gradient = fg.grad(f)
+        gradient(x)
+        tracemalloc.start()
+        gradient(x)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < (arrays + 0.1) * x.nbytes
+
+
+def test_a_product_is_written_only_where_it_fits():
+    for size, own in (
+        ((2, 1), (2, 3)),
+        ((2, 3), (2, 3)),
+        ((2, 3), (2, 1)),
+        ((2, 0), (2, 1)),
+        ((1, 3), (2, 1)),
+        ((3,), (2, 3)),
+    ):
+        ct, fresh = np.full(size, 2.0), np.full(own, 3.0)
+        expected = ct * fresh
+        found = product_into(ct, fresh)
+        np.testing.assert_array_equal(found, expected)
+        assert (found is fresh) == (expected.shape == own and len(size) == len(own))
+    single = np.ones((2, 3), np.float32)
+    assert product_into(np.ones((2, 3)), single).dtype == np.float64

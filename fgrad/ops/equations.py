@@ -1,7 +1,8 @@
 """Equations: `solve`, `pinv`, `lstsq`, `tensorsolve`, `tensorinv`.
 
-A factorization that NumPy does not hand out cannot be used again: the reverse rule of `solve` factors
-the transposed matrix once, for both arguments; that of `pinv` needs nothing but products.
+With SciPy `solve` factors a matrix once, for the value and for derivatives of every order. A factorization that NumPy
+does not hand out cannot be used again: without SciPy, and in stacks, the reverse rule factors the transposed matrix
+once, for both arguments. That of `pinv` needs nothing but products.
 
 Sources: M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
 differentiation" (2008), https://doi.org/10.1007/978-3-540-68942-3_4, section 2.3, for `solve`; G. Golub and
@@ -23,6 +24,7 @@ from fgrad.core.primitive import BOXES, ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned, ndim_of
 from fgrad.ops.families import plain_axis, register, sample
+from fgrad.ops.lapack import lapack
 from fgrad.ops.matrices import (
     adjoint,
     as_matrices,
@@ -35,6 +37,7 @@ from fgrad.ops.matrices import (
     transposed,
     where_used,
 )
+from fgrad.ops.solving import by_factors
 from fgrad.ops.tracing import answers_traced, example_of
 
 # Solving
@@ -83,6 +86,10 @@ def _batched_solve(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
 _solve.batch = _batched_solve
 
 
+_SMALL = 32
+"""Up to this size a matrix is solved in less time than it takes to join it with its right-hand sides."""
+
+
 def _joined_solve(joined: Any, columns: int) -> Any:
     return np.linalg.solve(joined[..., :columns], joined[..., columns:])
 
@@ -112,6 +119,18 @@ _solve_both = register(
 _solve_both.batch = stacked_batch(_solve_both)
 
 
+def _is_factored(a: Any, b: Any) -> bool:
+    """Return whether the factors of a matrix are kept.
+
+    LAPACK takes one at a time, where NumPy has loops for stacks. With factors each argument's rule solves for itself;
+    to solve for both at once saves more than to factor once, where there are many right-hand sides.
+    """
+    if a.dtype != b.dtype or a.dtype.char not in "fdFD" or not a.size or example_of(a).ndim > 2:
+        return False
+    is_better_joined = type(a) in BOXES and type(b) in BOXES and b.shape[-1] * 3 > a.shape[-1] > _SMALL
+    return not is_better_joined and lapack("getrf", a.dtype.char) is not None
+
+
 @answers_traced(np.linalg.solve)
 def solve(a: Any, b: Any) -> Any:
     """Return the `x` with `a @ x = b`; stacks are broadcast, and a `b` with one axis is a vector."""
@@ -119,7 +138,9 @@ def solve(a: Any, b: Any) -> Any:
     if a.ndim < 2 or b.ndim == 0 or {*a.shape[-2:]} != {b.shape[-2 if b.ndim > 1 else 0]}:
         np.linalg.solve(np.zeros(a.shape), np.zeros(b.shape))  # NumPy's error
     columns = b[:, None] if b.ndim == 1 else b
-    if type(a) in BOXES and type(columns) in BOXES:
+    if _is_factored(a, columns):
+        x = by_factors(a, columns, warns=False)
+    elif type(a) in BOXES and type(columns) in BOXES:
         stack = np.broadcast_shapes(a.shape[:-2], columns.shape[:-2])
         sides = [np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (a, columns)]
         joined = np.concatenate(sides, axis=-1)

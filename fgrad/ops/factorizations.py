@@ -30,6 +30,7 @@ from fgrad import errors
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
+from fgrad.ops.lapack import lapack
 from fgrad.ops.matrices import (
     CHOICE,
     adjoint,
@@ -53,12 +54,15 @@ from fgrad.ops.matrices import (
     unless_split,
     where_used,
 )
+from fgrad.ops.solving import by_triangle
 from fgrad.ops.tracing import answers_traced, example_of
 
 # Cholesky and QR
 
-_SMALL = 48
+_SMALL = 64
 """Triangles up to this size are treated as a whole: smaller products are no faster."""
+_SMALL_FOLLOWED = 128
+"""The same where each operation is recorded in its turn."""
 
 
 def _quarters(x: Any) -> tuple[Any, Any, Any]:
@@ -68,6 +72,11 @@ def _quarters(x: Any) -> tuple[Any, Any, Any]:
 
 
 def _of_quarters(upper: Any, corner: Any, lower: Any) -> Any:
+    if type(upper) is np.ndarray:  # written into place, where to join twice would copy twice
+        half, size = upper.shape[-1], upper.shape[-1] + lower.shape[-1]
+        whole = np.zeros((*corner.shape[:-2], size, size), corner.dtype)
+        whole[..., :half, :half], whole[..., half:, :half], whole[..., half:, half:] = upper, corner, lower
+        return whole
     empty = np.zeros_like(transposed(corner))
     top, bottom = np.concatenate([upper, empty], axis=-1), np.concatenate([corner, lower], axis=-1)
     return np.concatenate([top, bottom], axis=-2)
@@ -84,7 +93,23 @@ def _inverse_of_lower(x: Any) -> Any:
 
 def _half_triangle(x: Any) -> Any:
     """Return the lower triangle with half of the real diagonal."""
-    return np.tril(x, -1) + on_diagonal(0.5 * real(diagonal(x)).astype(x.dtype))
+    if type(x) is not np.ndarray:
+        return np.tril(x, -1) + on_diagonal(0.5 * real(diagonal(x)).astype(x.dtype))
+    triangle = np.tril(x)
+    middle = np.einsum("...ii->...i", triangle)
+    middle[...] = real(middle) * 0.5
+    return triangle
+
+
+def _product_with_inverse(factor: Any) -> Callable[[Any], Any]:
+    """Return the product of the transposed inverse of lower triangular matrices with what is on its right.
+
+    LAPACK solves the equation of one matrix; for each matrix of a stack to call it takes longer than NumPy's `inv`.
+    """
+    if example_of(factor).ndim == 2 and lapack("trtrs", factor.dtype.char):
+        return lambda x: by_triangle(factor, x, "lower", of_transpose=True)
+    inverse = transposed(_inverse_of_lower(factor))
+    return lambda x: inverse @ x
 
 
 def _cholesky_back(factor: Any, ct: Any) -> Any:
@@ -93,15 +118,16 @@ def _cholesky_back(factor: Any, ct: Any) -> Any:
     By halves, as Murray's blocked algorithm (section 4): a sixth of the products of the formula for the
     whole, which is what is done with small matrices.
     """
-    if factor.shape[-1] <= _SMALL:
-        inner = _half_triangle(transposed(factor) @ np.tril(ct))
-        inverse = np.linalg.inv(factor)
-        return _half_triangle(transposed(inverse) @ (inner + adjoint(inner)) @ conjugated(inverse))
+    is_plain = type(factor) is np.ndarray and type(ct) is np.ndarray
+    if factor.shape[-1] <= (_SMALL if is_plain else _SMALL_FOLLOWED):
+        product, half = _product_with_inverse(factor), _half_triangle(transposed(factor) @ np.tril(ct))
+        return _half_triangle(product(adjoint(product(half + adjoint(half)))))
     (l_upper, l_corner, l_lower), (upper, corner, lower) = _quarters(factor), _quarters(ct)
     lower = _cholesky_back(l_lower, lower)
-    corner = (corner - (lower + adjoint(lower)) @ conjugated(l_corner)) @ conjugated(_inverse_of_lower(l_upper))
-    upper = _cholesky_back(l_upper, upper - adjoint(corner) @ conjugated(l_corner))
-    return _of_quarters(upper, corner, lower)
+    corner = corner - (lower + adjoint(lower)) @ conjugated(l_corner)
+    turned = _product_with_inverse(l_upper)(adjoint(corner))
+    upper = _cholesky_back(l_upper, upper - turned @ conjugated(l_corner))
+    return _of_quarters(upper, adjoint(turned), lower)
 
 
 def _cholesky_tangent(tangents: Any, ans: Any, a: Any) -> Any:

@@ -4,6 +4,7 @@ Where a length is 0 it has a kink. The derivative that is chosen there, 0, has n
 one is infinite or NaN. The square of a length is smooth, and people write `norm(x)**2`: so a length knows its square.
 
     along(ct, x, r)     ct * x / r, where r is the length of x, or of what x is a part of
+    product_into(ct, y) ct * y in the memory of y
     length(x, axis)     the square root of the sum, or mean, of squares along axes
 """
 
@@ -21,6 +22,7 @@ from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import NOTHING, Tensor, apply, own_handle
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import elementwise, register, sample, scale
+from fgrad.ops.matrices import conjugated
 
 
 def unless_zero(x: Any) -> Any:
@@ -28,8 +30,12 @@ def unless_zero(x: Any) -> Any:
     return np.where(np.equal(x, 0), 1, x)
 
 
-def _conjugate(x: Any) -> Any:
-    return np.conjugate(x) if x.dtype.kind == "c" else x
+def product_into(ct: Any, fresh: Any) -> Any:
+    """Return the product of a cotangent with an array that nobody else has, which it overwrites where it fits."""
+    if not (type(ct) is np.ndarray and type(fresh) is np.ndarray and ct.dtype == fresh.dtype and ct.ndim == fresh.ndim):
+        return ct * fresh
+    fits = all(size in (1, own) for size, own in zip(ct.shape, fresh.shape, strict=True))
+    return np.multiply(ct, fresh, out=fresh if fits else None)
 
 
 def along(ct: Any, x: Any, r: Any) -> Any:
@@ -38,7 +44,7 @@ def along(ct: Any, x: Any, r: Any) -> Any:
 
 
 _along = elementwise(
-    lambda ct, x, r: ct * np.where(np.equal(r, 0), 0, x / unless_zero(r)),
+    lambda ct, x, r: product_into(ct, x / np.where(np.equal(r, 0), np.inf, r)),
     lambda ans, ct, x, r: lambda tangent: along(tangent, x, r),
     lambda ans, ct, x, r: lambda tangent: scale(tangent, ct / r),  # infinite, or NaN, where r is 0
     lambda ans, ct, x, r: lambda tangent: tangent * -(ans / unless_zero(r)),
@@ -93,8 +99,8 @@ _knows(
     np.absolute,
     elementwise(
         lambda x: np.square(np.absolute(x)),
-        lambda ans, x: lambda ct: ct * (2 * _conjugate(x)),
-        jvp=lambda tangents, ans, x: np.real(tangents[0] * (2 * _conjugate(x))),
+        lambda ans, x: lambda ct: ct * (2 * conjugated(x)),
+        jvp=lambda tangents, ans, x: np.real(tangents[0] * (2 * conjugated(x))),
         name="abs_squared",
     ),
 )
@@ -174,14 +180,14 @@ def _of_vectors(name: str, value: Any, rule: Any, jvp: Any) -> Primitive:
 _length = _of_vectors(
     "length",
     _length_value,
-    lambda ans, x, count, axis: lambda ct: along(ct, _conjugate(x), ans) / count,
-    lambda tangents, ans, x, count, axis: _total(along(tangents[0], _conjugate(x), ans), axis) / count,
+    lambda ans, x, count, axis: lambda ct: along(ct, conjugated(x), ans * count),
+    lambda tangents, ans, x, count, axis: _total(along(tangents[0], conjugated(x), ans), axis) / count,
 )
 _length_squared = _of_vectors(
     "length_squared",
     lambda x, count, axis: np.square(_length_value(x, count, axis)),
-    lambda ans, x, count, axis: lambda ct: ct * (2 * _conjugate(x) / count),
-    lambda tangents, ans, x, count, axis: _total(tangents[0] * (2 * _conjugate(x) / count), axis),
+    lambda ans, x, count, axis: lambda ct: ct * (2 * conjugated(x) / count),
+    lambda tangents, ans, x, count, axis: _total(tangents[0] * (2 * conjugated(x) / count), axis),
 )
 
 

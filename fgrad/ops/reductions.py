@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import builtins
 import warnings
 from collections.abc import Callable
 from math import prod as prod_of
@@ -14,12 +15,14 @@ import numpy as np
 
 from fgrad.core.operands import as_array
 from fgrad.core.primitive import BOXES, METHODS, UFUNC_FORMS, Primitive
+from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import Tensor, apply, settle
 from fgrad.ops.batching import index_of_extremum_batch, reduction_batch
 from fgrad.ops.elementwise import share, share_in
 from fgrad.ops.families import answers, constant_in_pieces, linear, plain_axis, register, sample, scale
 from fgrad.ops.indexing import written
-from fgrad.ops.lengths import divided, length, squared
+from fgrad.ops.lengths import along, divided, length, of_square, product_into, squared
+from fgrad.ops.matrices import conjugated
 from fgrad.ops.rows import reduced
 from fgrad.ops.shaping import repeat, reshaped
 from fgrad.ops.tracing import answers_traced, example_of
@@ -414,6 +417,50 @@ def _chosen(a: Any, axis: Axis, keepdims: bool, where: Any) -> Any:
     return _total(np.broadcast_to(where, a.shape), axis=axis, dtype=np.intp, keepdims=keepdims)
 
 
+# Variances and standard deviations. Deviations from the mean add up to 0, so the mean adds nothing to the derivatives.
+
+
+def _variance_value(x: Any, number: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    deviation = x - _mean_value(x, axis, keepdims=True)
+    in_place = type(deviation) is np.ndarray and deviation.dtype.kind == "f"
+    squares = np.square(deviation, out=deviation) if in_place else squared(deviation)
+    return divided(_total(squares, axis=axis, keepdims=keepdims), number)
+
+
+def _along_deviation(ct: Any, x: Any, ans: Any, number: float, axis: Axis) -> Any:
+    """Return the derivative of the variance times a cotangent or tangent; axes are kept."""
+    deviation, factor = conjugated(x - _mean_of(x, axis, keepdims=True)), 2 / number if number else np.inf
+    return product_into(Guarded(ct.cotangent * factor) if type(ct) is Guarded else ct * factor, deviation)
+
+
+def _along_unit_deviation(ct: Any, x: Any, ans: Any, number: Any, axis: Axis) -> Any:
+    """Return the same of the standard deviation, which is 0 where all elements are equal."""
+    return along(ct, conjugated(x - _mean_of(x, axis, keepdims=True)), ans * number)
+
+
+def _of_deviations(name: str, value: Callable[..., Any], product: Callable[..., Any]) -> Primitive:
+    """Declare a function of the deviations from the mean, by the product of a derivative with its slope."""
+
+    def rule(ans: Any, x: Any, number: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
+        kept = _kept(x.shape, axis)
+        return lambda ct: product(ct.reshape(kept), x, ans.reshape(kept), number, axis)
+
+    def forward(tangents: Any, ans: Any, x: Any, number: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+        moved = product(tangents[0], x, ans.reshape(_kept(x.shape, axis)), number, axis)
+        return np.real(_total(moved, axis=axis, keepdims=keepdims))
+
+    samples = tuple(sample(*each.shapes, number=2, **each.metadata) for each in _SAMPLES[1:])
+    return _reducing(Primitive(name, value, (rule,), forward, scales=True, guards_tangents=True, samples=samples))
+
+
+_variance = _of_deviations("variance", _variance_value, _along_deviation)
+_deviation = _of_deviations(
+    "standard_deviation",
+    lambda x, number, axis=None, keepdims=False: np.sqrt(_variance_value(x, number, axis, keepdims)),
+    _along_unit_deviation,
+)
+
+
 @answers(np.var)
 def var(
     a: Any,
@@ -428,23 +475,32 @@ def var(
     correction: float | None = None,
 ) -> Any:
     """Return the variance along axes, by the deviations from the mean or from what is given as such."""
-    deviation, axis, number = _spread(a, axis, dtype, ddof, keepdims, where, mean, correction)
-    result = divided(sum(squared(deviation), axis, keepdims=keepdims, where=where), number)
+    a, axis, number = _spread_in(a, axis, dtype, ddof, keepdims, where, correction)
+    if where is True and _given(mean) is None:
+        result = apply(_variance, (a,), {"number": number, "axis": axis, "keepdims": keepdims})
+    else:
+        deviation = _from_center(a, axis, where, mean)
+        result = divided(sum(squared(deviation), axis, keepdims=keepdims, where=where), number)
     return result if out is None else written("np.var", out, result)
 
 
-def _spread(
-    a: Any, axis: Axis, dtype: Any, ddof: float, keepdims: bool, where: Any, mean: Any, correction: float | None
+def _from_center(a: Any, axis: Axis, where: Any, mean: Any) -> Any:
+    """Return deviations from the mean, or from what is given as such."""
+    center = _given(mean)
+    return a - (_mean_of(a, axis, keepdims=True, where=where) if center is None else center)
+
+
+def _spread_in(
+    a: Any, axis: Axis, dtype: Any, ddof: float, keepdims: bool, where: Any, correction: float | None
 ) -> tuple[Any, Axis, Any]:
-    """Return deviations from the mean, the axes, and by what the sum of their squares is divided."""
+    """Return an array, the axes, and by what the sum of squared deviations from its mean is divided."""
     a, axis = _prepared(a, dtype), plain_axis(axis)
     ddof = degrees(ddof, correction)
-    center = _given(mean)
-    deviation = a - (_mean_of(a, axis, keepdims=True, where=where) if center is None else center)
     number = _chosen(a, axis, keepdims, where)
     if number <= ddof if where is True else np.any(example_of(number) <= ddof):
         warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=3)
-    return deviation, axis, np.maximum(number - ddof, 0)
+    left = number - ddof
+    return a, axis, float(builtins.max(left, 0)) if where is True else np.maximum(left, 0)
 
 
 _mean_of = mean
@@ -477,8 +533,13 @@ def std(
     correction: float | None = None,
 ) -> Any:
     """Return the standard deviation along axes; its derivative is 0 where all elements are equal."""
-    deviation, axis, number = _spread(a, axis, dtype, ddof, True, where, mean, correction)
-    result = length(deviation if where is True else masked(deviation, where, 0), axis, keepdims, number)
+    a, axis, number = _spread_in(a, axis, dtype, ddof, True, where, correction)
+    if where is True and _given(mean) is None:
+        metadata = {"number": number, "axis": axis, "keepdims": keepdims}
+        result = of_square(apply(_deviation, (a,), metadata), _variance, (a,), metadata)
+    else:
+        deviation = _from_center(a, axis, where, mean)
+        result = length(deviation if where is True else masked(deviation, where, 0), axis, keepdims, number)
     return result if out is None else written("np.std", out, result)
 
 

@@ -1,9 +1,7 @@
-"""What the functions of this package share: their arguments, stacks of matrices, and facts that have no derivative.
+"""What the functions of this package share: their arguments, and the rules of NumPy's operations.
 
 numbers(a, b)                arrays or tensors of the one dtype that LAPACK takes for all of them
 as_columns(b)                a vector as a matrix with one column
-in_stacks(f, a, b)           a function of single matrices, called for each of a stack
-fixed("lu", f)               the operation without a derivative that computes `f`, such as a factorization
 rules_of("eigh")             the rules of an operation of NumPy, for SciPy's implementation of it
 refused(f, why, instead)     the function of SciPy that has no derivative, and says why
 scipys_error(f, ...)         let SciPy itself say what is wrong with a call
@@ -11,7 +9,6 @@ scipys_error(f, ...)         let SciPy itself say what is wrong with a call
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -21,10 +18,8 @@ import scipy.linalg
 
 from fgrad import errors
 from fgrad.core.operands import as_array
-from fgrad.core.primitive import PRIMITIVES, Primitive
-from fgrad.core.tensor import apply, settle
+from fgrad.core.primitive import PRIMITIVES
 from fgrad.ops.elementwise import astype
-from fgrad.ops.matrices import stacked_batch
 from fgrad.ops.tracing import example_of
 from fgrad.scipy._plain import differentiates
 
@@ -135,51 +130,6 @@ def fits(a: Any, b: Any) -> bool:
     return is_square(a) and rows_of(b) == a.shape[-1]
 
 
-def in_stacks(function: Callable[..., Any], *arrays: Any) -> Any:
-    """Call a function of matrices for each of a stack; stacks are broadcast.
-
-    Args:
-        function: takes and returns plain matrices, or a tuple of them.
-        arrays: plain; the last two axes are those of the matrices.
-    """
-    if all(x.ndim == 2 for x in arrays):
-        return function(*arrays)
-    stack = np.broadcast_shapes(*(x.shape[:-2] for x in arrays))
-    if 0 in stack:
-        result = function(*(np.eye(*x.shape[-2:], dtype=x.dtype) for x in arrays))
-        return _for_all(lambda x: np.zeros((*stack, *x.shape), x.dtype), result)
-    wide = [np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in arrays]
-    results = [function(*(x[index] for x in wide)) for index in np.ndindex(*stack)]
-    if type(results[0]) is tuple:
-        return tuple(_joined(each, stack) for each in zip(*results, strict=True))
-    return _joined(results, stack)
-
-
-def _joined(results: Any, stack: tuple[int, ...]) -> Any:
-    joined = np.stack(results)
-    return joined.reshape((*stack, *joined.shape[1:]))
-
-
-def _for_all(function: Callable[[Any], Any], result: Any) -> Any:
-    return tuple(map(function, result)) if type(result) is tuple else function(result)
-
-
-def fixed(name: str, implementation: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the operation that computes facts about matrices through which no derivative flows.
-
-    Args:
-        name: as graphs show it.
-        implementation: takes and returns stacks of matrices, or a tuple of them.
-    """
-    primitive = Primitive(name, implementation)
-    primitive.batch = stacked_batch(primitive)
-
-    def compute(*arrays: Any, **metadata: Any) -> Any:
-        return _for_all(settle, apply(primitive, arrays, metadata))
-
-    return compute
-
-
 def rules_of(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return the reverse rule and the forward rule of an operation on one array."""
     primitive = PRIMITIVES[name]
@@ -187,9 +137,3 @@ def rules_of(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     assert reverse is not None
     assert primitive.jvp is not None
     return reverse, primitive.jvp
-
-
-@functools.cache
-def lapack(name: str, char: str) -> Any:
-    """Return a function of LAPACK for a dtype, by the letter that NumPy has for it."""
-    return SCIPY.get_lapack_funcs((name,), dtype=np.dtype(char))[0]

@@ -16,10 +16,11 @@ import scipy.linalg
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
+from fgrad.ops.lapack import in_stacks
 from fgrad.ops.matrices import conjugated, real, stacked_batch
 from fgrad.ops.tracing import example_of
 from fgrad.scipy._plain import differentiates
-from fgrad.scipy.linalg._arguments import Array, as_columns, in_stacks, numbers, rows_of, scipys_error
+from fgrad.scipy.linalg._arguments import Array, as_columns, numbers, rows_of, scipys_error
 
 
 @functools.cache

@@ -26,6 +26,7 @@ from fgrad.ops.matrices import (
     stacked_batch,
     transposed,
 )
+from fgrad.ops.solving import by_cholesky, by_factors, by_triangle, conjugating
 from fgrad.ops.tracing import example_of
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import (
@@ -40,7 +41,6 @@ from fgrad.scipy.linalg._arguments import (
     rules_of,
     scipys_error,
 )
-from fgrad.scipy.linalg._solving import by_cholesky, by_factors, by_triangle, conjugating
 from fgrad.scipy.linalg.banded import by_diagonals
 
 # Matrices of a structure

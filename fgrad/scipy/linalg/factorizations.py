@@ -24,6 +24,7 @@ from fgrad import errors
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
+from fgrad.ops.lapack import fixed, in_stacks, lapack
 from fgrad.ops.matrices import (
     adjoint,
     conjugated,
@@ -35,18 +36,7 @@ from fgrad.ops.matrices import (
 )
 from fgrad.ops.tracing import example_of
 from fgrad.scipy._plain import differentiates
-from fgrad.scipy.linalg._arguments import (
-    SCIPY,
-    Array,
-    as_columns,
-    fits,
-    fixed,
-    in_stacks,
-    is_square,
-    lapack,
-    numbers,
-    scipys_error,
-)
+from fgrad.scipy.linalg._arguments import SCIPY, Array, as_columns, fits, is_square, numbers, scipys_error
 from fgrad.scipy.linalg.equations import triangular_solution
 
 # Cholesky

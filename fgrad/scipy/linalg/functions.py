@@ -27,22 +27,21 @@ from fgrad.core.operands import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
+from fgrad.ops.lapack import fixed, in_stacks
 from fgrad.ops.matrices import stacked_batch, transposed
+from fgrad.ops.solving import by_factors
 from fgrad.ops.tracing import example_of
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import (
     SCIPY,
     Array,
     check_finite_values,
-    fixed,
-    in_stacks,
     is_square,
     lapack_dtype,
     of_dtype,
     refused,
     scipys_error,
 )
-from fgrad.scipy.linalg._solving import by_factors
 from fgrad.scipy.linalg.matrix_equations import sylvester_solution
 
 # Twice the size

@@ -27,19 +27,11 @@ import scipy.linalg
 from fgrad import errors
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
+from fgrad.ops.lapack import fixed, in_stacks, lapack
 from fgrad.ops.matrices import adjoint, conjugated, stacked_batch, transposed
+from fgrad.ops.solving import by_factors
 from fgrad.scipy._plain import differentiates
-from fgrad.scipy.linalg._arguments import (
-    Array,
-    fixed,
-    in_stacks,
-    is_square,
-    lapack,
-    numbers,
-    of_dtype,
-    scipys_error,
-)
-from fgrad.scipy.linalg._solving import by_factors
+from fgrad.scipy.linalg._arguments import Array, is_square, numbers, of_dtype, scipys_error
 
 
 def _beside(*parts: Any) -> Any:

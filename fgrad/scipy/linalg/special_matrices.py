@@ -22,18 +22,11 @@ from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import trailing_batch
 from fgrad.ops.families import linear, register, sample
+from fgrad.ops.lapack import in_stacks
 from fgrad.ops.matrices import stacked_batch, transposed
 from fgrad.ops.tracing import example_of
 from fgrad.scipy._plain import differentiates
-from fgrad.scipy.linalg._arguments import (
-    Array,
-    as_columns,
-    check_finite_values,
-    in_stacks,
-    of_dtype,
-    rows_of,
-    scipys_error,
-)
+from fgrad.scipy.linalg._arguments import Array, as_columns, check_finite_values, of_dtype, rows_of, scipys_error
 
 # Numbers along diagonals
 

@@ -18,10 +18,11 @@ from fgrad import errors
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
+from fgrad.ops.lapack import in_stacks
 from fgrad.ops.matrices import adjoint, conjugated, hermitian_from, stacked_batch, transposed
+from fgrad.ops.solving import by_factors
 from fgrad.scipy._plain import differentiates
-from fgrad.scipy.linalg._arguments import SCIPY, Array, in_stacks, is_square, numbers, refused, rules_of, scipys_error
-from fgrad.scipy.linalg._solving import by_factors
+from fgrad.scipy.linalg._arguments import SCIPY, Array, is_square, numbers, refused, rules_of, scipys_error
 from fgrad.scipy.linalg.equations import triangular_solution
 from fgrad.scipy.linalg.matrix_equations import sylvester_solution
 

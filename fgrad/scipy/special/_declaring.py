@@ -2,6 +2,7 @@
 
 declare(special.gammaln, rule)     one reverse rule for each argument, all written for arrays of one dtype
 helper(f, rule)                    a function that only rules use, computed in double precision
+density(name, power, factor)       the one that is factor * exp(power * x * x)
 refuse(special.ncfdtridfd, ...)    no argument has a derivative in closed form: an error that says so
 whole_number(f, "k")               the rule of an argument that SciPy takes as a whole number
 by_quadrature(f, "a", call)        the rule of a shape, with the call in `fgrad.scipy.stats` that differentiates it
@@ -60,6 +61,21 @@ def helper(function: Callable[..., Any], *rules: Rule | None, **facts: Any) -> H
 
     call.__name__, call.__doc__ = primitive.name, function.__doc__
     return call
+
+
+def density(name: str, power: float, factor: float) -> Helper:
+    """Declare factor * exp(power * x * x), the slope of its integrals: one operation, in one array.
+
+    It is computed in the dtype of its argument.
+    """
+
+    def value(x: Any) -> Any:
+        result = x * x
+        out = result if type(result) is np.ndarray else None
+        return np.multiply(np.exp(np.multiply(result, power, out=out), out=out), factor, out=out)
+
+    primitive = elementwise(value, lambda ans, x: lambda ct: ct * (ans * (2 * power * x)), name=name)
+    return lambda x: apply(primitive, (x,))
 
 
 def in_double_precision(function: Callable[..., Any]) -> Callable[..., Any]:

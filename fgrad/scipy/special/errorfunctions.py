@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from fgrad.scipy.special._declaring import Helper, declare, helper, whole_number
+from fgrad.scipy.special._declaring import Helper, declare, density, helper, whole_number
 
 FAR = 8.0
 """From this modulus on the series is accurate."""
@@ -64,8 +64,10 @@ faddeeva: Helper = helper(_faddeeva,
     lambda ans, n, z: lambda ct: ct * faddeeva(n + 1, z),
     name="faddeeva", leading=(1,), complex=True)
 
-declare(special.erf,      lambda ans, z: lambda ct: ct * (np.exp(-z * z) * (2 / sqrt(pi))), complex=True)
-declare(special.erfc,     lambda ans, z: lambda ct: ct * (np.exp(-z * z) * (-2 / sqrt(pi))), complex=True)
+error_density: Helper = density("error_density", -1.0, 2 / sqrt(pi))
+complement_density: Helper = density("complement_density", -1.0, -2 / sqrt(pi))
+declare(special.erf,      lambda ans, z: lambda ct: ct * error_density(z), complex=True)
+declare(special.erfc,     lambda ans, z: lambda ct: ct * complement_density(z), complex=True)
 declare(special.erfcx,    lambda ans, z: lambda ct: ct * erfcx_slope(z), complex=True)
 declare(special.erfi,     lambda ans, z: lambda ct: ct * (np.exp(z * z) * (2 / sqrt(pi))), domain=(-1, 1), complex=True)
 declare(special.erfinv,   lambda ans, y: lambda ct: ct * (np.exp(ans * ans) * (sqrt(pi) / 2)), domain=(-0.9, 0.9))

@@ -13,13 +13,10 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from fgrad.scipy.special._declaring import Helper, declare, helper
+from fgrad.scipy.special._declaring import Helper, declare, density, helper
 from fgrad.scipy.special.errorfunctions import erfcx_slope
 
-
-def normal_density(x: Any) -> Any:
-    """Return the density of the normal distribution."""
-    return np.exp(x * x * -0.5) * (1 / sqrt(2 * pi))
+normal_density: Helper = density("normal_density", -0.5, 1 / sqrt(2 * pi))
 
 
 def _inverse_density(x: Any) -> Any:

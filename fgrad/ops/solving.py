@@ -21,13 +21,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgWarning
 
 from fgrad.core.primitive import ZERO, Primitive
-from fgrad.core.tensor import apply
+from fgrad.core.tensor import apply, boxed
 from fgrad.ops.families import register, sample
-from fgrad.ops.matrices import conjugated, stacked_batch, transposed
-from fgrad.scipy.linalg._arguments import fixed, in_stacks, lapack
+from fgrad.ops.lapack import fixed, in_stacks, lapack, scipys
+from fgrad.ops.matrices import conjugated, stacked_batch, transposed, where_used
 
 # One matrix, by LAPACK
 
@@ -88,11 +87,12 @@ def _matrix_rule(ans: Any, a: Any, b: Any, *factors: Any, method: str, of_transp
         left, right = (ans, moved) if of_transpose else (moved, ans)
         return _of_triangle(-left @ transposed(right), method)
 
-    return pullback
+    return where_used(pullback)
 
 
 def _side_rule(ans: Any, a: Any, b: Any, *factors: Any, method: str, of_transpose: bool) -> Callable[[Any], Any]:
-    return lambda ct: apply(_solve, (a, ct, *factors), {"method": method, "of_transpose": not of_transpose})
+    options = {"method": method, "of_transpose": not of_transpose}
+    return where_used(lambda ct: apply(_solve, (a, ct, *factors), options))
 
 
 def _solve_tangent(tangents: Any, ans: Any, a: Any, b: Any, *factors: Any, method: str, of_transpose: bool) -> Any:
@@ -112,6 +112,7 @@ _solve = register(
         (_matrix_rule, _side_rule, None, None),
         _solve_tangent,
         broadcasts=True,
+        scales=True,
         samples=(
             sample((3, 3), (3, 2), domain=(0.5, 2), method="lower", of_transpose=False),
             sample((2, 2, 2), (2, 1), domain=(0.5, 2), method="upper", of_transpose=False),
@@ -130,7 +131,7 @@ _solve.batch = stacked_batch(_solve)
 def _warn_of_condition(reciprocal: Any, dtype: Any) -> None:
     if not reciprocal >= np.finfo(dtype).eps:
         message = f"An ill-conditioned matrix detected: rcond = {reciprocal}."
-        warnings.warn(message, LinAlgWarning, stacklevel=2)
+        warnings.warn(message, scipys().LinAlgWarning, stacklevel=2)
 
 
 def _norm(a: Any) -> Any:
@@ -142,11 +143,14 @@ def _refuse_singular(info: int) -> None:
         raise np.linalg.LinAlgError("A singular matrix detected.")
 
 
-def _lu(a: Any) -> tuple[Any, Any]:
+def _lu(a: Any, warns: bool) -> tuple[Any, Any]:
     """Return the factors of LU in one matrix, and the rows exchanged with each, counted from 0, as a column."""
     lu, pivots, info = lapack("getrf", a.dtype.char)(a)
+    if not warns and info > 0:
+        raise np.linalg.LinAlgError("Singular matrix")
     _refuse_singular(info)
-    _warn_of_condition(lapack("gecon", a.dtype.char)(lu, _norm(a))[0], a.dtype)
+    if warns:
+        _warn_of_condition(lapack("gecon", a.dtype.char)(lu, _norm(a))[0], a.dtype)
     return lu, pivots[:, None]
 
 
@@ -162,12 +166,19 @@ def _no_factor(a: Any) -> bool:
     return not a.shape[-1]
 
 
-def _lu_of(a: Any) -> tuple[Any, Any]:
-    return (a, np.zeros((*a.shape[:-1], 1), np.int32)) if _no_factor(a) else in_stacks(_lu, a)
+def _lu_of(a: Any, warns: bool) -> tuple[Any, Any]:
+    if _no_factor(a):
+        return a, np.zeros((*a.shape[:-1], 1), np.int32)
+    return in_stacks(functools.partial(_lu, warns=warns), a)  # type: ignore[no-any-return]
 
 
 _lu_factors = fixed("lu_factors", _lu_of)
 _cholesky_factor = fixed("cholesky_factor", lambda a: a if _no_factor(a) else in_stacks(_cholesky, a))
+
+
+def _held(factor: Any) -> Any:
+    """Return a factor as a tensor: nobody has the array to write to, so no pullback needs a copy or a fingerprint."""
+    return boxed(factor) if type(factor) is np.ndarray else factor
 
 
 # What the other files use
@@ -182,13 +193,14 @@ def by_triangle(a: Any, b: Any, triangle: str, of_transpose: bool = False) -> An
     return apply(_solve, (a, b), {"method": triangle, "of_transpose": of_transpose})
 
 
-def by_factors(a: Any, b: Any, of_transpose: bool = False) -> Any:
-    """Return the `x` with `a @ x = b`.
+def by_factors(a: Any, b: Any, of_transpose: bool = False, warns: bool = True) -> Any:
+    """Return the `x` with `a @ x = b`; as SciPy does, warn of an `a` that is singular to rounding, or as NumPy do not.
 
     Raises:
         LinAlgError: a ValueError; `a` is singular.
     """
-    return apply(_solve, (a, b, *_lu_factors(a)), {"method": "lu", "of_transpose": of_transpose})
+    factors = map(_held, _lu_factors(a, warns=warns))
+    return apply(_solve, (a, b, *factors), {"method": "lu", "of_transpose": of_transpose})
 
 
 def by_cholesky(a: Any, b: Any, of_transpose: bool = False) -> Any:
@@ -197,7 +209,7 @@ def by_cholesky(a: Any, b: Any, of_transpose: bool = False) -> Any:
     Raises:
         LinAlgError: a ValueError; `a` is not positive definite.
     """
-    return apply(_solve, (a, b, _cholesky_factor(a)), {"method": "cholesky", "of_transpose": of_transpose})
+    return apply(_solve, (a, b, _held(_cholesky_factor(a))), {"method": "cholesky", "of_transpose": of_transpose})
 
 
 def conjugating(solver: Callable[..., Any], a: Any, b: Any, *args: Any) -> Any:

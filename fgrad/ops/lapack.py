@@ -1,0 +1,80 @@
+"""Single matrices by LAPACK, where SciPy is installed, and what calls it for stacks of matrices.
+
+NumPy hands out no factors, and solves triangular equations as if they were any others. SciPy is imported when a
+function of LAPACK is first asked for.
+
+    lapack("trtrs", "d")         a function of LAPACK for a dtype; None without SciPy
+    in_stacks(f, a, b)           a function of single matrices, called for each of a stack
+    fixed("lu", f)               the operation without a derivative that computes `f`, such as a factorization
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.primitive import Primitive
+from fgrad.core.tensor import apply, settle
+from fgrad.ops.matrices import stacked_batch
+
+
+@functools.cache
+def scipys() -> Any:
+    """Return the module `scipy.linalg`, or None where SciPy is not installed."""
+    return importlib.import_module("scipy.linalg") if importlib.util.find_spec("scipy") else None
+
+
+@functools.cache
+def lapack(name: str, char: str) -> Any:
+    """Return a function of LAPACK for a dtype, by the letter that NumPy has for it; None without SciPy."""
+    return None if scipys() is None else scipys().get_lapack_funcs((name,), dtype=np.dtype(char))[0]
+
+
+def in_stacks(function: Callable[..., Any], *arrays: Any) -> Any:
+    """Call a function of matrices for each of a stack; stacks are broadcast.
+
+    Args:
+        function: takes and returns plain matrices, or a tuple of them.
+        arrays: plain; the last two axes are those of the matrices.
+    """
+    if all(x.ndim == 2 for x in arrays):
+        return function(*arrays)
+    stack = np.broadcast_shapes(*(x.shape[:-2] for x in arrays))
+    if 0 in stack:
+        result = function(*(np.eye(*x.shape[-2:], dtype=x.dtype) for x in arrays))
+        return _for_all(lambda x: np.zeros((*stack, *x.shape), x.dtype), result)
+    wide = [np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in arrays]
+    results = [function(*(x[index] for x in wide)) for index in np.ndindex(*stack)]
+    if type(results[0]) is tuple:
+        return tuple(_joined(each, stack) for each in zip(*results, strict=True))
+    return _joined(results, stack)
+
+
+def _joined(results: Any, stack: tuple[int, ...]) -> Any:
+    joined = np.stack(results)
+    return joined.reshape((*stack, *joined.shape[1:]))
+
+
+def _for_all(function: Callable[[Any], Any], result: Any) -> Any:
+    return tuple(map(function, result)) if type(result) is tuple else function(result)
+
+
+def fixed(name: str, implementation: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the operation that computes facts about matrices through which no derivative flows.
+
+    Args:
+        name: as graphs show it.
+        implementation: takes and returns stacks of matrices, or a tuple of them.
+    """
+    primitive = Primitive(name, implementation)
+    primitive.batch = stacked_batch(primitive)
+
+    def compute(*arrays: Any, **metadata: Any) -> Any:
+        return _for_all(settle, apply(primitive, arrays, metadata))
+
+    return compute
