@@ -352,7 +352,7 @@ class Located(Distribution):
         formula = self._tail_formula(method)
         shapes, loc, scale = self._parameters(args, keywords)
         y = self._standardized(self._distance(x, loc), scale)
-        if self._is_inside(y, shapes):
+        if is_finite(scale) and self._is_inside(y, shapes):
             found = formula(y, *shapes)
             if is_finite(found):
                 return found
@@ -644,7 +644,11 @@ class Discrete(Located):
         return count_of(x, name, self.full_name) if counts else super()._number(name, x)
 
     def _standardized(self, distance: Any, scale: Any) -> Any:
-        return np.floor(distance)
+        return np.floor(self._count(distance, scale))
+
+    def _count(self, distance: Any, scale: Any) -> Any:
+        """Return the count; NaN where a parameter is not allowed, which then the scale is."""
+        return distance if type(scale) is float else distance * scale
 
     def _is_inside(self, k: Any, shapes: list[Any]) -> bool:
         low, high = self._outside(k, shapes, "")
@@ -704,10 +708,10 @@ class Discrete(Located):
         return self._probability("pmf", k, args, kwds, 0.0)
 
     def _probability(self, name: str, k: Any, args: Any, keywords: dict[str, Any], outside: float) -> Any:
-        shapes, loc, _ = self._parameters(args, keywords)
-        k = self._distance(k, loc)
+        shapes, loc, scale = self._parameters(args, keywords)
+        k = self._count(self._distance(k, loc), scale)
         start, end = self._ends(shapes)
         none = (k < start) | (k > end) | np.isinf(k) | ((np.floor(k) != k) & ~np.isnan(k))
-        if is_everywhere(np.logical_not(none)):
+        if is_finite(scale) and is_everywhere(np.logical_not(none)):
             return self.formulas[name](k, *shapes)
         return np.where(none, outside, self.formulas[name](np.where(none, start, k), *shapes))
