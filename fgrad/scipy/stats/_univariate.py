@@ -114,7 +114,11 @@ class Located(Distribution):
 
     def _given(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[list[Any], Any, Any]:
         """Return the shape parameters, location and scale in double precision."""
-        values = [*map(self._number, self.parameter_names, self._bound(args, keywords)), 1.0]
+        values = [
+            x if type(x) is float else self._number(name, x)
+            for name, x in zip(self.parameter_names, self._bound(args, keywords), strict=True)
+        ]
+        values.append(1.0)  # the scale of those that have none
         count = len(self.shape_names)
         return values[:count], values[count], values[count + 1]
 
@@ -144,7 +148,7 @@ class Located(Distribution):
 
     def _number(self, name: str, x: Any) -> Any:
         """Return an argument in double precision."""
-        return x if type(x) is float else in_double(x, self.full_name)
+        return in_double(x, self.full_name)
 
     def _distance(self, x: Any, loc: Any) -> Any:
         """Return the argument, counted from the location."""
@@ -460,11 +464,11 @@ class Continuous(Located):
         """Return the logarithm of the density, and whether it is known to be finite everywhere."""
         shapes, loc, scale = self._given(args, keywords)
         distance = self._distance(x, loc)
-        regular = all(map(is_finite, shapes)) and self._allows(shapes) and self._is_between(distance, scale)
-        if self.density and regular:
+        regular = is_positive(scale) and (not shapes or (all(map(is_finite, shapes)) and self._allows(shapes)))
+        if self.density and regular and self._is_between(distance, scale):
             with np.errstate(all="ignore"):
                 found = apply(self.density, (distance, scale, *shapes))
-                if is_finite(found):  # so the scale is positive, too
+                if is_finite(found):
                     return found, True
         shapes, scale = self._or_nan(shapes, scale)
         return self._masked_log_density(distance / scale, scale, shapes), False
