@@ -10,7 +10,7 @@ from helpers import along, plain
 
 import fgrad as fg
 from fgrad import errors
-from fgrad.scipy import interpolate, optimize
+from fgrad.scipy import interpolate, optimize, stats
 from fgrad.scipy.integrate import dblquad, fixed_quad, odeint, quad, quad_vec, solve_ivp
 
 A = 0.3
@@ -53,6 +53,9 @@ STEPS = {
     "copysign": lambda x, a: np.copysign(x, x - a),
     "phase": lambda x, a: np.arctan2(x - a, -1.0),
     "sum of a kink and a step": lambda x, a: np.abs(x - a) + np.where(x > 2 * a, 1.0, 0.0),
+    "where a density begins": lambda x, a: stats.expon.pdf(x, a),
+    "where a density ends": lambda x, a: stats.uniform.pdf(x, -1.0, 1.0 + a),
+    "where a density with shapes ends": lambda x, a: stats.beta.pdf(x, 1.0, 1.0, 0.0, a),
 }
 
 

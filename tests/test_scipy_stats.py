@@ -1,6 +1,7 @@
 """The distributions of `fgrad.scipy.stats`: their table, and what a table does not show."""
 
 import functools
+import inspect
 import pickle
 import re
 
@@ -16,6 +17,7 @@ from mpmath import mp
 import fgrad as fg
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.core.tensor import Tensor
+from fgrad.core.trace import Observer, observed_by
 from fgrad.scipy import stats
 from fgrad.scipy.stats._laws import BETA, F_RATIO, GAMMA, STUDENT, VONMISES
 from fgrad.testing import check_grads
@@ -416,6 +418,168 @@ def test_entropy_of_many_degrees_of_freedom_does_not_cancel():
         np.testing.assert_allclose(float(slope), float(mp.diff(expected, mp.mpf(10) ** 6)), rtol=1e-9)
 
 
+# Where no mask is needed
+
+
+class Operations(Observer):
+    """Collects the names of all operations on tensors."""
+
+    def __init__(self):
+        self.names = []
+
+    def operation(self, primitive, metadata, args, go_on):
+        if any(type(x) is Tensor for x in args):
+            self.names.append(primitive.name)
+        return go_on(args)
+
+
+def operations(f, *args):
+    """Return the names of the operations of a function whose arguments are followed by a trace."""
+    seen = []
+
+    def watched(*args):
+        watch = Operations()
+        with observed_by(watch):
+            result = f(*args)
+        seen.extend(watch.names)
+        return result
+
+    fg.vjp(watched, *args)
+    return seen
+
+
+COMPARISONS = {"greater", "less", "greater_equal", "stop_gradient"}
+FAST = [name for name in CONTINUOUS if getattr(stats, name).density] + ["vonmises"]
+
+
+def test_the_commonest_densities_have_derivatives_in_closed_form():
+    common = {"norm", "expon", "gamma", "beta", "t", "laplace", "logistic", "lognorm", "uniform"}
+    assert common <= set(FAST)
+    assert {stats.norm.density.name, stats.t.density.name} == {"norm_log_density", "t_log_density"}
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_a_log_density_is_one_operation(name):
+    """Besides the distance from the location, and comparisons with the ends of the support."""
+    x, *shapes = table.CONTINUOUS[name][0]
+    names = operations(getattr(stats, name).logpdf, x, *shapes, np.zeros(4), np.ones(4))
+    counted = [each for each in names if each not in COMPARISONS]
+    assert counted[-1] == f"{name}_log_density"
+    assert set(counted[:-1]) <= {"subtract", "multiply"}
+    names = operations(getattr(stats, name).pdf, x, *shapes)
+    assert [each for each in names if each not in COMPARISONS][-2:] == [f"{name}_log_density", "exp"]
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [("cdf", ["ndtr"]), ("sf", ["negative", "ndtr"]), ("logcdf", ["log_ndtr"]), ("logsf", ["negative", "log_ndtr"])],
+)
+def test_tails_inside_of_the_support_have_no_masks(method, expected):
+    x = np.array([-1.0, 0.3])
+    assert operations(getattr(stats.norm, method), x, 0.5, 2.0) == ["subtract", "divide", *expected]
+    assert "where" in operations(getattr(stats.norm, method), np.array([np.inf, 0.3]), 0.5, 2.0)
+    assert "where" in operations(getattr(stats.norm, method), x, 0.5, np.array([2.0, -1.0]))
+
+
+def test_probabilities_of_counts_have_no_masks():
+    assert "where" not in operations(lambda mu: stats.poisson.logpmf([0, 3, 2], mu), 1.3)
+    assert "where" not in operations(lambda p: stats.binom.logpmf([0, 3, 2], 4, p), 0.3)
+    assert "where" in operations(lambda mu: stats.poisson.logpmf([0, 1.5, 2], mu), 1.3)
+    assert "where" in operations(lambda p: stats.binom.logpmf([0, 3, 2], 4, p), 1.3)
+
+
+@pytest.mark.parametrize("method", OUTSIDE)
+@pytest.mark.parametrize("name", [*CONTINUOUS, "vonmises"])
+def test_what_needs_no_mask_is_the_same_beside_what_does(name, method):
+    """To second order; an infinite number among the others lets all go the other way."""
+    f = getattr(getattr(stats, name), method)
+    arguments = [np.append(x, x[:1]) for x in (*table.CONTINUOUS[name][0], table.LOC * 1e-3, table.SCALE)]
+    if name in ("beta", "uniform"):
+        arguments[-1] = np.ones(5)
+        arguments[-2] = np.zeros(5)
+    mixed = [arguments[0].copy(), *arguments[1:]]
+    mixed[0][-1] = np.nan
+
+    def derivatives(*args):
+        def slopes(*args):
+            return fg.jvp(f, args, [np.ones(x.shape) for x in args])[1]
+
+        value, pullback = fg.vjp(f, *args)
+        return [value, *pullback(np.ones(5)), *fg.gradients_function(slopes)(*args)]
+
+    for ours, other in zip(derivatives(*arguments), derivatives(*mixed), strict=True):
+        np.testing.assert_allclose(ours.numpy()[:4], other.numpy()[:4], rtol=2e-9, atol=1e-11)
+
+
+def test_a_recorded_program_holds_outside_of_the_support_and_for_wrong_parameters():
+    for f, inside, outside in (
+        (stats.expon.logpdf, 1.0, -1.0),
+        (stats.uniform.pdf, 0.5, 2.0),
+        (stats.beta.cdf, 0.5, 2.0),
+        (stats.norm.logpdf, 0.5, np.inf),
+    ):
+        shapes = (1.5, 2.5) if f.__self__ is stats.beta else ()
+        graph = fg.trace(lambda x, f=f, shapes=shapes: f(x, *shapes))(inside)
+        np.testing.assert_equal(float(graph(outside)), f(outside, *shapes))
+    graph = fg.trace(lambda scale: stats.norm.logpdf(0.3, scale=scale))(1.0)
+    assert np.isnan(float(graph(-1.0)))
+
+
+def test_single_examples_of_a_batch_may_need_masks():
+    x, scale = np.array([0.5, -0.5, 2.0]), np.array([1.0, 1.0, -1.0])
+    for f in (stats.expon.logpdf, stats.expon.pdf, stats.uniform.sf, stats.norm.logcdf):
+        gradient = fg.value_and_grad(lambda x, scale, f=f: f(x, 0.0, scale), argnums=(0, 1))
+        found = fg.tree_leaves(fg.vmap(gradient)(x, scale))
+        each = [fg.tree_leaves(gradient(*args)) for args in zip(x, scale, strict=True)]
+        np.testing.assert_array_equal([leaf.numpy() for leaf in found], np.transpose(each))
+
+
+def test_an_overflowing_log_density_has_the_derivative_zero():
+    for x, scale in ((1e200, 1.0), (1.0, 1e-200), (-1e170, 1e-100)):
+        value, gradient = gradients_in_both_modes(stats.norm.logpdf, (x, 0.0, scale))
+        assert value == -np.inf
+        np.testing.assert_array_equal(gradient, 0)
+
+
+def test_plain_numbers_beside_a_traced_shape_divide_as_numpys():
+    """Python's numbers raise where they are divided by zero."""
+    for distribution in (stats.gamma, stats.lognorm, stats.invgamma):
+        for method in OUTSIDE:
+            f = getattr(distribution, method)
+            value, _ = fg.jvp(lambda a, f=f: f(1.3, a, scale=0.0), (1.5,), (1.0,))
+            assert np.isnan(float(value))
+            value, slope = fg.jvp(lambda a, f=f: f(1e-320, a, scale=1e10), (1.5,), (1.0,))
+            np.testing.assert_array_equal([float(value), float(slope)], [f(0.0, 1.5), 0.0])
+
+
+def test_no_derivative_is_lost_where_vonmises_is_uniform():
+    """Its score in `kappa` is the cosine there."""
+    x = np.array([0.4, 0.6, -2.0])
+    slopes = fg.jvp(lambda kappa: stats.vonmises.logpdf(x, kappa), (0.0,), (1.0,))[1]
+    np.testing.assert_allclose(slopes.numpy(), np.cos(x), rtol=1e-14)
+    second = fg.grad(fg.grad(lambda kappa: np.sum(stats.vonmises.logpdf(x, kappa))))(0.5)
+    assert np.isfinite(float(second))
+
+
+def test_parameters_are_not_bound_at_each_call(monkeypatch):
+    frozen = [stats.norm(0.3, scale=2.0), stats.gamma(2.0, scale=1.5)]
+
+    def forbidden(*args, **keywords):
+        raise AssertionError("bound a signature")
+
+    monkeypatch.setattr(inspect.Signature, "bind", forbidden)
+    assert fg.grad(frozen[0].logpdf)(0.3) == 0
+    assert fg.grad(frozen[1].logpdf)(1.5) == 0
+    assert fg.grad(lambda x: stats.gamma.logpdf(x, a=2.0, scale=1.5))(1.5) == 0
+    assert fg.grad(lambda x: stats.gamma.logpdf(x, 2.0, 0.0, 1.5))(1.5) == 0
+
+
+def test_infinite_numbers_give_no_warning():
+    with np.errstate(all="raise"):
+        for f in (stats.norm.logpdf, stats.logistic.pdf, stats.gumbel_r.logpdf):
+            assert float(fg.jvp(f, (np.inf,), (1.0,))[1]) == 0
+
+
 # Counts
 
 
@@ -527,7 +691,7 @@ def test_scipy_answers_where_nothing_is_traced(monkeypatch):
     def forbidden(*args, **keywords):
         raise AssertionError("used a formula")
 
-    monkeypatch.setitem(stats.norm.formulas, "logpdf", forbidden)
+    monkeypatch.setattr(stats.norm.density, "implementation", forbidden)
     x = np.array([0.3, 1.2], np.float32)
     plain = stats.norm.logpdf(x, loc=1, scale=2)
     assert type(plain) is np.ndarray

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from math import prod
 from typing import Any
 
 import numpy as np
 
+_total: Any = np.add.reduce
 _MANY = 1 << 14
 _SHORT = 32
 """Up to which length NumPy takes several times as long to add rows as BLAS does to multiply them with ones."""
@@ -23,7 +26,7 @@ def summed(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
             total = _sum_of_rows(x.reshape(-1, length, rest))
             kept = (1,) * len(axes) if keepdims else ()
             return total.reshape((*x.shape[:first], *kept, *x.shape[last + 1 :]))
-    return np.add.reduce(x, axis=axes, keepdims=keepdims)
+    return _total(x, axis=axes, keepdims=keepdims)
 
 
 def _sum_of_rows(x: Any) -> Any:
@@ -32,4 +35,4 @@ def _sum_of_rows(x: Any) -> Any:
     step = _BLOCK // rest
     ones = np.ones(min(step, length), x.dtype)
     parts = [x[:, start : start + step] for start in range(0, length, step)]
-    return sum([ones[: part.shape[1]] @ part for part in parts[1:]], ones[: parts[0].shape[1]] @ parts[0])
+    return functools.reduce(operator.add, [ones[: part.shape[1]] @ part for part in parts])

@@ -3,6 +3,7 @@
 answers_traced(np.median)    the decorated function answers where a trace follows an argument;
                              elsewhere NumPy's own function does, with its speed, warnings and errors
 run(f, answer, ...)          the same choice for one call
+is_plainly_traced(arguments) whether that choice is clear without a closer look
 example_of(x)                the plain array, for checks and warnings alone
 """
 
@@ -47,7 +48,7 @@ def answers_traced(function: Any) -> Callable[[F], F]:
 
 def run(function: Any, answer: Any, args: Any, keywords: dict[str, Any]) -> Any:
     """Call the answer if something is traced; else the function itself, on arrays that it cannot change."""
-    if _is_plainly_traced((*args, *keywords.values())):
+    if is_plainly_traced((*args, *keywords.values())):
         return answer(*args, **keywords)
     leaves, treedef = flatten((args, keywords))
     settled = [settle(leaf) for leaf in leaves]
@@ -61,7 +62,7 @@ def run(function: Any, answer: Any, args: Any, keywords: dict[str, Any]) -> Any:
     return boxed_leaves(result) if any(ours) else result
 
 
-def _is_plainly_traced(arguments: Any) -> bool:
+def is_plainly_traced(arguments: Any) -> bool:
     """Return whether there are tensors, all followed by running traces, and otherwise numbers and the like alone."""
     found = False
     for argument in arguments:

@@ -5,6 +5,7 @@ Frozen              a distribution with its parameters: `norm(loc, scale)`
 @differentiated     a method that answers where something is traced
 real_array(x, ...)  an argument as an array; in_double(x, ...) in double precision, in which SciPy computes
 count_of(k, ...)    an argument that counts something, and has no derivative
+is_everywhere(x)    whether a condition is known to hold for all elements; also is_finite(x), is_positive(x)
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -20,11 +22,13 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.operands import as_array
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import apply
+from fgrad.core.tensor import Tensor, apply, settle
 from fgrad.ops.batching import elementwise_batch
-from fgrad.ops.tracing import run
+from fgrad.ops.tracing import is_plainly_traced, run
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_DOUBLE = np.dtype(np.float64)
 
 
 def differentiated(answer: F) -> F:
@@ -32,6 +36,8 @@ def differentiated(answer: F) -> F:
 
     @functools.wraps(answer)
     def choose(self: Any, *args: Any, **keywords: Any) -> Any:
+        if is_plainly_traced((*args, *keywords.values())):
+            return answer(self, *args, **keywords)
         scipys = self.scipys_method(answer.__name__)
         return run(scipys, functools.partial(answer, self), args, keywords)
 
@@ -52,6 +58,8 @@ def real_array(x: Any, name: str) -> Any:
 
 def in_double(x: Any, name: str) -> Any:
     """Return an argument in double precision, in which SciPy computes."""
+    if getattr(x, "dtype", None) is _DOUBLE:
+        return x
     x = real_array(x, name)
     return x if x.dtype == np.float64 else x.astype(np.float64)
 
@@ -80,6 +88,35 @@ _COUNT = Primitive(
     lambda tangents, ans, x, argument, name: _refuse_count(ans, x, argument, name),
 )
 _COUNT.batch = elementwise_batch(_COUNT)
+
+
+def _values_of(x: Any) -> Any:
+    """Return the plain array in a tensor, under `vmap` of all examples; None where it stands for other values, too."""
+    value = settle(x)
+    while type(value) is Tensor:
+        if value.tracing.is_program:
+            return None
+        value = value.unbox()
+    return value
+
+
+def is_everywhere(condition: Any) -> bool:
+    """Return whether a condition is known to hold for all elements, so that no mask is needed."""
+    value = _values_of(condition)
+    return value is not None and bool(value.all() if type(value) is np.ndarray else value)
+
+
+def is_positive(x: Any) -> bool:
+    """Return whether all elements are known to be positive."""
+    value = _values_of(x)
+    return value is not None and bool((value > 0).all() if type(value) is np.ndarray else value > 0)
+
+
+def is_finite(x: Any) -> bool:
+    """Return whether all elements are known to be finite, and none so large that its square is not."""
+    value = _values_of(x)
+    # A sum of squares sees infinity and NaN anywhere, and costs less than a look at each element.
+    return value is not None and isfinite(np.vdot(value, value) if type(value) is np.ndarray else value)
 
 
 class Distribution:
@@ -147,9 +184,9 @@ class Distribution:
 
         return lambda *args, **keywords: run(method, refuse, args, keywords)
 
-    def parameters_of(self, method: str, args: Sequence[Any], kwds: Mapping[str, Any]) -> dict[str, Any]:
-        """Return by name those parameters of a frozen distribution that a method takes."""
-        return self.signature.bind(*args, **kwds).arguments
+    def parameters_of(self, method: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return those parameters of a frozen distribution that a method takes."""
+        return parameters
 
 
 class Frozen:
@@ -170,7 +207,7 @@ class Frozen:
     """
 
     def __init__(self, dist: Distribution, args: tuple[Any, ...], kwds: dict[str, Any]) -> None:
-        dist.signature.bind(*args, **kwds)
+        self.parameters = dist.signature.bind(*args, **kwds).arguments
         self.dist, self.args, self.kwds = dist, args, kwds
 
     def __repr__(self) -> str:
@@ -179,13 +216,13 @@ class Frozen:
 
     def __getattr__(self, name: str) -> Any:
         """Return a method of the distribution, which gets the parameters after its own argument."""
-        if name.startswith("_") or name in ("dist", "args", "kwds"):
+        if name.startswith("_") or name in ("dist", "args", "kwds", "parameters"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         method = getattr(self.dist, name)
         if not callable(method):
             return method
         if hasattr(type(self.dist), name):
-            parameters = self.dist.parameters_of(name, self.args, self.kwds)
+            parameters = self.dist.parameters_of(name, self.parameters)
             return lambda *first, **keywords: method(*first, **parameters, **keywords)
 
         def of_scipys(args: Any, kwds: Any, first: Any, keywords: Any) -> Any:

@@ -41,7 +41,8 @@ def above(limit: float, parameter: Any, formula: Callable[[Any], Any], otherwise
 # fmt: off
 norm = Continuous(
     stats.norm,
-    logpdf=lambda x: -x * x / 2 - HALF_LOG_TWO_PI,
+    logpdf=lambda x: x * x * -0.5 - HALF_LOG_TWO_PI,
+    fall=lambda x: x,
     cdf=special.ndtr,        logcdf=special.log_ndtr,
     sf=lambda x: special.ndtr(-x),
     logsf=lambda x: special.log_ndtr(-x),
@@ -54,6 +55,7 @@ norm = Continuous(
 expon = Continuous(
     stats.expon,
     logpdf=lambda x: -x,
+    fall=lambda x: 1.0,
     cdf=lambda x: -np.expm1(-x),
     sf=lambda x: np.exp(-x), logsf=lambda x: -x,
     ppf=lambda q: -np.log1p(-q), isf=lambda q: -np.log(q),
@@ -65,6 +67,7 @@ expon = Continuous(
 uniform = Continuous(
     stats.uniform,
     logpdf=lambda x: 0.0 * x,
+    fall=lambda x: 0.0,
     cdf=lambda x: x,         sf=lambda x: 1 - x,
     ppf=lambda q: q,         isf=lambda q: 1 - q,
     mean=constant(0.5),      var=constant(1 / 12),
@@ -75,6 +78,7 @@ uniform = Continuous(
 laplace = Continuous(
     stats.laplace,
     logpdf=lambda x: -np.abs(x) - log(2),
+    fall=np.sign,
     cdf=lambda x: _laplace_cdf(x),        logcdf=lambda x: _laplace_logcdf(x),
     sf=lambda x: _laplace_cdf(-x),        logsf=lambda x: _laplace_logcdf(-x),
     ppf=lambda q: _laplace_ppf(q),        isf=lambda q: -_laplace_ppf(q),
@@ -86,6 +90,7 @@ laplace = Continuous(
 logistic = Continuous(
     stats.logistic,
     logpdf=lambda x: special.log_expit(x) + special.log_expit(-x),
+    fall=lambda x: special.expit(x) - special.expit(-x),
     cdf=special.expit,       logcdf=special.log_expit,
     sf=lambda x: special.expit(-x),
     logsf=lambda x: special.log_expit(-x),
@@ -109,6 +114,7 @@ cauchy = Continuous(
 gumbel_r = Continuous(
     stats.gumbel_r,
     logpdf=lambda x: -x - np.exp(-x),
+    fall=lambda x: -np.expm1(-x),
     cdf=lambda x: flat_exp(-np.exp(-x)),
     logcdf=lambda x: -np.exp(-x),
     sf=lambda x: -np.expm1(-np.exp(-x)),
@@ -120,7 +126,8 @@ gumbel_r = Continuous(
 
 halfnorm = Continuous(
     stats.halfnorm,
-    logpdf=lambda x: log(2 / pi) / 2 - x * x / 2,
+    logpdf=lambda x: x * x * -0.5 + log(2 / pi) / 2,
+    fall=lambda x: x,
     cdf=lambda x: special.erf(x / sqrt(2)),
     sf=lambda x: 2 * special.ndtr(-x),
     logsf=lambda x: log(2) + special.log_ndtr(-x),
@@ -133,6 +140,8 @@ halfnorm = Continuous(
 lognorm = Continuous(
     stats.lognorm,
     logpdf=lambda x, s: -(np.log(x) / s) ** 2 / 2 - np.log(s * x) - HALF_LOG_TWO_PI,
+    fall=lambda x, s: (np.log(x) / (s * s) + 1) / x,
+    scores=(lambda x, s: ((np.log(x) / s) ** 2 - 1) / s,),
     open_density=True,       open_tails=True,
     cdf=lambda x, s: special.ndtr(np.log(x) / s),
     logcdf=lambda x, s: special.log_ndtr(np.log(x) / s),
@@ -149,6 +158,8 @@ lognorm = Continuous(
 weibull_min = Continuous(
     stats.weibull_min,
     logpdf=lambda x, c: np.log(c) + special.xlogy(c - 1, x) - x**c,
+    fall=lambda x, c: (c * x**c - (c - 1)) / x,
+    scores=(lambda x, c: 1 / c + (1 - x**c) * np.log(x),),
     open_tails=True,
     cdf=lambda x, c: -np.expm1(-(x**c)),
     sf=lambda x, c: np.exp(-(x**c)),
@@ -163,6 +174,8 @@ weibull_min = Continuous(
 pareto = Continuous(
     stats.pareto,
     logpdf=lambda x, b: np.log(b) - (b + 1) * np.log(x),
+    fall=lambda x, b: (b + 1) / x,
+    scores=(lambda x, b: 1 / b - np.log(x),),
     inside=1.5,
     cdf=lambda x, b: -np.expm1(-b * np.log(x)),
     sf=lambda x, b: np.exp(-b * np.log(x)),
@@ -177,6 +190,8 @@ pareto = Continuous(
 gamma = Continuous(
     stats.gamma,
     logpdf=lambda x, a: special.xlogy(a - 1, x) - x - special.gammaln(a),
+    fall=lambda x, a: (1 - a) / x + 1,
+    scores=(lambda x, a: np.log(x) - special.digamma(a),),
     cdf=GAMMA.cdf,           sf=GAMMA.sf,
     ppf=GAMMA.ppf,           isf=GAMMA.isf,
     mean=lambda a: a,        var=lambda a: a,
@@ -187,6 +202,8 @@ gamma = Continuous(
 chi2 = Continuous(
     stats.chi2,
     logpdf=lambda x, df: special.xlogy(df / 2 - 1, x) - x / 2 - special.gammaln(df / 2) - df * (log(2) / 2),
+    fall=lambda x, df: (1 - df / 2) / x + 0.5,
+    scores=(lambda x, df: (np.log(x / 2) - special.digamma(df / 2)) / 2,),
     cdf=lambda x, df: GAMMA.cdf(x / 2, df / 2),      sf=lambda x, df: GAMMA.sf(x / 2, df / 2),
     ppf=lambda q, df: 2 * GAMMA.ppf(q, df / 2),      isf=lambda q, df: 2 * GAMMA.isf(q, df / 2),
     mean=lambda df: df,      var=lambda df: 2 * df,
@@ -197,6 +214,8 @@ chi2 = Continuous(
 invgamma = Continuous(
     stats.invgamma,
     logpdf=lambda x, a: -(a + 1) * np.log(x) - special.gammaln(a) - 1 / x,
+    fall=lambda x, a: (a + 1 - 1 / x) / x,
+    scores=(lambda x, a: -np.log(x) - special.digamma(a),),
     open_density=True,       open_tails=True,
     cdf=lambda x, a: GAMMA.sf(1 / x, a),             sf=lambda x, a: GAMMA.cdf(1 / x, a),
     ppf=lambda q, a: 1 / GAMMA.isf(q, a),            isf=lambda q, a: 1 / GAMMA.ppf(q, a),
@@ -209,6 +228,8 @@ invgamma = Continuous(
 beta = Continuous(
     stats.beta,
     logpdf=lambda x, a, b: special.xlogy(a - 1, x) + special.xlog1py(b - 1, -x) - special.betaln(a, b),
+    fall=lambda x, a, b: (b - 1) / (1 - x) - (a - 1) / x,
+    scores=BETA.scores_at,
     cdf=BETA.cdf,            sf=BETA.sf,
     ppf=BETA.ppf,            isf=BETA.isf,
     mean=lambda a, b: a / (a + b),
@@ -223,6 +244,8 @@ f = Continuous(
         dfd / 2 * np.log(dfd) + dfn / 2 * np.log(dfn) + special.xlogy(dfn / 2 - 1, x)
         - (dfn + dfd) / 2 * np.log(dfd + dfn * x) - special.betaln(dfn / 2, dfd / 2)
     ),
+    fall=lambda x, dfn, dfd: (dfn + dfd) / 2 * dfn / (dfn * x + dfd) - (dfn / 2 - 1) / x,
+    scores=F_RATIO.scores_at,
     cdf=F_RATIO.cdf,         sf=F_RATIO.sf,
     ppf=F_RATIO.ppf,         isf=F_RATIO.isf,
     mean=lambda dfn, dfd: above(2, dfd, lambda dfd: dfd / (dfd - 2)) + 0.0 * dfn,
@@ -234,6 +257,8 @@ f = Continuous(
 t = Continuous(
     stats.t,
     logpdf=lambda x, df: _normal_at_infinity(norm.formulas["logpdf"], STUDENT.log_density, x, df),
+    fall=lambda x, df: (df + 1) * x / (x * x + df),
+    scores=STUDENT.scores_at,
     cdf=lambda x, df: _normal_at_infinity(norm.formulas["cdf"], STUDENT.cdf, x, df),
     sf=lambda x, df: _normal_at_infinity(norm.formulas["sf"], STUDENT.sf, x, df),
     ppf=lambda q, df: _normal_at_infinity(norm.formulas["ppf"], STUDENT.ppf, q, df),
@@ -266,6 +291,8 @@ truncnorm = Continuous(
 vonmises = Continuous(
     stats.vonmises,
     logpdf=lambda x, kappa: kappa * special.cosm1(x) - log(2 * pi) - np.log(special.i0e(kappa)),
+    fall=lambda x, kappa: kappa * np.sin(x),
+    scores=VONMISES.scores_at,
     allowed=lambda kappa: np.greater_equal(kappa, 0),
     cdf=VONMISES.cdf,        sf=VONMISES.sf,
     ppf=VONMISES.ppf,        isf=VONMISES.isf,

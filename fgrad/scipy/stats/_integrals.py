@@ -104,6 +104,14 @@ class Law:
         self._tail = self._elementwise("tail", self._tail_value, self._tail_in, both)
         self._inverse = self._elementwise("inverse", self._inverse_value, self._inverse_in, both)
 
+    @property
+    def scores_at(self) -> tuple[Callable[..., Any], ...]:
+        """The scores as functions of `x` and the parameters."""
+        return tuple(map(self._score_at, self.scores))
+
+    def _score_at(self, score: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda x, *parameters: score(self.coordinates(x), *parameters)
+
     def cdf(self, x: Any, *parameters: Any) -> Any:
         """Return the integral of the density up to `x`."""
         return apply(self._tail, (x, *parameters), {"above": False})

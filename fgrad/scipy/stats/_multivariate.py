@@ -7,7 +7,7 @@ the derivative along symmetric changes. SciPy's own checks and messages come fro
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import log, pi
 from typing import Any
 
@@ -37,10 +37,10 @@ class Multivariate(Distribution):
         parameters = [x for x in signature.parameters.values() if x.name not in ("self", "seed", "kwds")]
         super().__init__(scipys, name, inspect.Signature(parameters))
 
-    def parameters_of(self, method: str, args: Sequence[Any], kwds: Mapping[str, Any]) -> dict[str, Any]:
+    def parameters_of(self, method: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return by name those parameters of a frozen distribution that a method takes."""
         taken = inspect.signature(getattr(type(self), method)).parameters
-        return {name: x for name, x in super().parameters_of(method, args, kwds).items() if name in taken}
+        return {name: x for name, x in parameters.items() if name in taken}
 
     def scipys_method(self, name: str) -> Any:
         """Return the method of SciPy's distribution, which wants numbers where it gets arrays without axes."""

@@ -5,7 +5,8 @@
 
 A formula bears the name of SciPy's method, and takes the standardized argument and the shape parameters. It is
 ordinary code, so every order of derivative follows. It is called inside the support and for parameters that are
-allowed, or NaN; elsewhere masks put exact zeros into the derivatives.
+allowed, or NaN; elsewhere masks put exact zeros into the derivatives. Mostly nothing is elsewhere, which the values
+tell in less time than masks take: then the formula alone is computed.
 """
 
 from __future__ import annotations
@@ -18,8 +19,18 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.tensor import apply
 from fgrad.ops.elementwise import stop_gradient_of
-from fgrad.scipy.stats._base import Distribution, count_of, differentiated, in_double
+from fgrad.scipy.stats._base import (
+    Distribution,
+    count_of,
+    differentiated,
+    in_double,
+    is_everywhere,
+    is_finite,
+    is_positive,
+)
+from fgrad.scipy.stats._densities import log_density
 from fgrad.scipy.stats._integrals import flat_exp
 
 Formula = Callable[..., Any]
@@ -75,8 +86,11 @@ class Located(Distribution):
             + [inspect.Parameter(name, kind, default=default) for name, default in self.defaults.items()]
         )
         super().__init__(scipys, scipys.name, signature)
+        self.parameter_names = list(signature.parameters)
+        self.default_values = list(self.defaults.values())
         self.allowed = allowed
         self.ends = (scipys.a, scipys.b) if support is None else support
+        self.unbounded = self.ends == (-np.inf, np.inf)
         self.formulas = formulas
 
     def _formula(self, name: str) -> Formula:
@@ -85,26 +99,65 @@ class Located(Distribution):
             raise errors.MissingRuleError(f"{self.full_name}.{name}", errors.users_line())
         return self.formulas[name]
 
-    def _parameters(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[list[Any], Any, Any]:
-        """Return the shape parameters, location and scale in double precision; NaN where one is not allowed."""
-        bound = self.signature.bind(*args, **keywords)
+    def _bound(self, args: Sequence[Any], keywords: dict[str, Any]) -> Sequence[Any]:
+        """Return all parameters: the shapes, the location and the scale."""
+        names, count = self.parameter_names, len(args)
+        if keywords:
+            values = self.defaults | dict(zip(names, args, strict=False)) | keywords
+            if values.keys() == self.signature.parameters.keys() and keywords.keys().isdisjoint(names[:count]):
+                return [values[name] for name in names]
+        elif len(self.shape_names) <= count <= len(names):
+            return [*args, *self.default_values[count - len(self.shape_names) :]]
+        bound = self.signature.bind(*args, **keywords)  # which says what does not fit
         bound.apply_defaults()
-        values = {name: self._number(name, x) for name, x in bound.arguments.items()}
-        shapes = [values[name] for name in self.shape_names]
-        loc, scale = values["loc"], values.get("scale", 1.0)
+        return list(bound.arguments.values())
+
+    def _given(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[list[Any], Any, Any]:
+        """Return the shape parameters, location and scale in double precision."""
+        values = [
+            x if type(x) is float else self._number(name, x)
+            for name, x in zip(self.parameter_names, self._bound(args, keywords), strict=True)
+        ]
+        values.append(1.0)  # the scale of those that have none
+        count = len(self.shape_names)
+        return values[:count], values[count], values[count + 1]
+
+    def _where_allowed(self, shapes: list[Any]) -> Any:
         # Of the values alone, so that no derivative of a parameter is computed for the sake of a condition.
-        allowed = np.logical_and(self.allowed(*map(stop_gradient_of, shapes)), np.greater(stop_gradient_of(scale), 0))
+        return self.allowed(*map(stop_gradient_of, shapes))
+
+    def _allows(self, shapes: list[Any]) -> bool:
+        """Return whether all shape parameters are known to be allowed."""
+        if self.allowed is all_positive:
+            return all(map(is_positive, shapes))
+        return is_everywhere(self._where_allowed(shapes))
+
+    def _or_nan(self, shapes: list[Any], scale: Any) -> tuple[list[Any], Any]:
+        """Return the shape parameters and the scale, as NaN where one of them is not allowed."""
+        if is_positive(scale) and self._allows(shapes):
+            return shapes, scale
+        allowed = np.logical_and(self._where_allowed(shapes), np.greater(stop_gradient_of(scale), 0))
         one = np.where(allowed, 1.0, np.nan)
-        return [shape * one for shape in shapes], loc, scale * one
+        return [shape * one for shape in shapes], scale * one
+
+    def _parameters(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[list[Any], Any, Any]:
+        """Return the shape parameters, location and scale; NaN where one is not allowed."""
+        shapes, loc, scale = self._given(args, keywords)
+        shapes, scale = self._or_nan(shapes, scale)
+        return shapes, loc, scale
 
     def _number(self, name: str, x: Any) -> Any:
         """Return an argument in double precision."""
         return in_double(x, self.full_name)
 
-    def _standardized(self, x: Any, args: Any, keywords: dict[str, Any]) -> tuple[Any, list[Any], Any]:
-        """Return the argument of the standard form, the shape parameters and the scale."""
-        shapes, loc, scale = self._parameters(args, keywords)
-        return (self._number(self.argument, x) - loc) / scale, shapes, scale
+    def _distance(self, x: Any, loc: Any) -> Any:
+        """Return the argument, counted from the location."""
+        x = self._number(self.argument, x)
+        return x if type(loc) is float and loc == 0 else x - loc
+
+    def _standardized(self, distance: Any, scale: Any) -> Any:
+        """Return the argument of the tails of the standard form."""
+        return distance / scale
 
     def _ends(self, shapes: list[Any]) -> tuple[Any, Any]:
         return self.ends(*shapes) if callable(self.ends) else self.ends
@@ -220,8 +273,7 @@ class Located(Distribution):
             >>> fg.grad(lambda a: stats.gamma.cdf(1.0, a))(1.0)
             Tensor(-0.43172971)
         """
-        low, high, y, shapes = self._tails(x, args, kwds, "cdf")
-        return np.where(low, 0.0, np.where(high, 1.0, self._formula("cdf")(y, *shapes)))
+        return self._tail("cdf", x, args, kwds, below=0.0, above=1.0)
 
     @differentiated
     def sf(self, x: Any, *args: Any, **kwds: Any) -> Any:
@@ -244,8 +296,7 @@ class Located(Distribution):
             >>> fg.grad(lambda scale: stats.expon.sf(1.0, scale=scale))(1.0)
             Tensor(0.36787944)
         """
-        low, high, y, shapes = self._tails(x, args, kwds, "sf")
-        return np.where(low, 1.0, np.where(high, 0.0, self._formula("sf")(y, *shapes)))
+        return self._tail("sf", x, args, kwds, below=1.0, above=0.0)
 
     @differentiated
     def logcdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
@@ -268,9 +319,7 @@ class Located(Distribution):
             >>> fg.grad(lambda x: stats.norm.logcdf(x))(-100.0)
             Tensor(100.009998)
         """
-        low, high, y, shapes = self._tails(x, args, kwds, "logcdf")
-        formula = self.formulas.get("logcdf") or self._log_of("cdf", "sf")
-        return np.where(low, -np.inf, np.where(high, 0.0, constant_where_infinite(formula(y, *shapes))))
+        return self._tail("logcdf", x, args, kwds, below=-np.inf, above=0.0)
 
     @differentiated
     def logsf(self, x: Any, *args: Any, **kwds: Any) -> Any:
@@ -293,16 +342,40 @@ class Located(Distribution):
             >>> fg.grad(lambda x: stats.norm.logsf(x))(-100.0)
             Tensor(-0.)
         """
-        low, high, y, shapes = self._tails(x, args, kwds, "logsf")
-        formula = self.formulas.get("logsf") or self._log_of("sf", "cdf")
-        return np.where(low, 0.0, np.where(high, -np.inf, constant_where_infinite(formula(y, *shapes))))
+        return self._tail("logsf", x, args, kwds, below=0.0, above=-np.inf)
 
-    def _log_of(self, name: str, complement: str) -> Formula:
-        of, other = self._formula(name), self._formula(complement)
+    def _tail_formula(self, method: str) -> Formula:
+        if method in self.formulas or not method.startswith("log"):
+            return self._formula(method)
+        tail, complement = ("cdf", "sf") if method == "logcdf" else ("sf", "cdf")
+        of, other = self._formula(tail), self._formula(complement)
         return lambda y, *shapes: log_of_complement(of(y, *shapes), other(y, *shapes))
 
-    def _tails(self, x: Any, args: Any, keywords: dict[str, Any], method: str) -> tuple[Any, Any, Any, list[Any]]:
-        """Return where a tail has all or nothing, the standardized argument, a safe one there, and the shapes."""
+    def _tail(self, method: str, x: Any, args: Any, keywords: dict[str, Any], below: float, above: float) -> Any:
+        """Return the probability in a tail, or its logarithm, and what it is before and after the support."""
+        formula = self._tail_formula(method)
+        shapes, loc, scale = self._parameters(args, keywords)
+        y = self._standardized(self._distance(x, loc), scale)
+        if is_finite(scale) and self._is_inside(y, shapes):
+            found = formula(y, *shapes)
+            if is_finite(found):
+                return found
+        low, high = self._outside(y, shapes, method)
+        found = formula(self._safe(np.logical_or(low, high), y, shapes), *shapes)
+        if method.startswith("log"):
+            found = constant_where_infinite(found)
+        return np.where(low, below, np.where(high, above, found))
+
+    def _is_inside(self, y: Any, shapes: list[Any]) -> bool:
+        """Return whether standardized numbers are known to be where the formulas hold without masks."""
+        raise NotImplementedError(type(self).__name__)
+
+    def _outside(self, y: Any, shapes: list[Any], method: str) -> tuple[Any, Any]:
+        """Return where a tail has all or nothing: before and after the support."""
+        raise NotImplementedError(type(self).__name__)
+
+    def _safe(self, outside: Any, y: Any, shapes: list[Any]) -> Any:
+        """Return standardized numbers, and where they are outside of the support others that are in it."""
         raise NotImplementedError(type(self).__name__)
 
 
@@ -321,6 +394,8 @@ class Continuous(Located):
         open_density: the density is 0 at the ends of the support.
         open_tails: the formulas of `cdf` and `sf` do not hold at the ends of the support.
         inside: a number in the support, or a function of the shape parameters.
+        fall, scores: the derivatives of `-logpdf` in the argument and of `logpdf` in the shape parameters,
+            by which it is one operation; without them it is the operations of which it is composed.
         formulas: of the standard form, by the names of SciPy's methods.
 
     Example:
@@ -342,9 +417,13 @@ class Continuous(Located):
         open_density: bool = False,
         open_tails: bool = False,
         inside: float | Formula = 0.5,
+        fall: Formula | None = None,
+        scores: tuple[Formula, ...] = (),
         **formulas: Formula,
     ) -> None:
         super().__init__(scipys, allowed, support, logpdf=logpdf, **formulas)
+        between = (3.3, 4.0) if scipys.a == 1 else (0.5, 1.5)
+        self.density = fall and log_density(scipys.name, logpdf, fall, scores, between)
         self.open_density = open_density
         self.open_tails = open_tails
         self.inside = inside
@@ -363,13 +442,42 @@ class Continuous(Located):
             return np.equal(y, np.inf)
         return np.greater_equal(y, end) if is_open else np.greater(y, end)
 
-    def _tails(self, x: Any, args: Any, keywords: dict[str, Any], method: str) -> tuple[Any, Any, Any, list[Any]]:
-        y, shapes, _ = self._standardized(x, args, keywords)
+    def _is_inside(self, y: Any, shapes: list[Any]) -> bool:
+        return is_finite(y) and self._is_between(y, 1.0)
+
+    def _is_between(self, distance: Any, scale: Any) -> bool:
+        """Return whether distances from the location are known to be in the support, and not at an end of it."""
+        if self.unbounded or callable(self.ends):
+            return self.unbounded
+        # Compared are the tensors, not their values: who looks for jumps is to see where they are.
+        start, end = (limit if limit == 0 or np.isinf(limit) else limit * scale for limit in self.ends)
+        after = self.ends[0] == -np.inf or is_everywhere(np.greater(distance, start))
+        return after and (self.ends[1] == np.inf or is_everywhere(np.less(distance, end)))
+
+    def _outside(self, y: Any, shapes: list[Any], method: str) -> tuple[Any, Any]:
         start, end = self._ends(shapes)
         # At an end the derivative is the density there, unless the logarithm of 0 is wanted.
         low = self._before(y, start, self.open_tails or method == "logcdf")
-        high = self._after(y, end, self.open_tails or method == "logsf")
-        return low, high, self._safe(np.logical_or(low, high), y, shapes), shapes
+        return low, self._after(y, end, self.open_tails or method == "logsf")
+
+    def _log_density(self, x: Any, args: Any, keywords: dict[str, Any]) -> tuple[Any, bool]:
+        """Return the logarithm of the density, and whether it is known to be finite everywhere."""
+        shapes, loc, scale = self._given(args, keywords)
+        distance = self._distance(x, loc)
+        regular = is_positive(scale) and (not shapes or (all(map(is_finite, shapes)) and self._allows(shapes)))
+        if self.density and regular and self._is_between(distance, scale):
+            with np.errstate(all="ignore"):
+                found = apply(self.density, (distance, scale, *shapes))
+                if is_finite(found):
+                    return found, True
+        shapes, scale = self._or_nan(shapes, scale)
+        return self._masked_log_density(distance / scale, scale, shapes), False
+
+    def _masked_log_density(self, y: Any, scale: Any, shapes: list[Any]) -> Any:
+        start, end = self._ends(shapes)
+        outside = np.logical_or(self._before(y, start, self.open_density), self._after(y, end, self.open_density))
+        inner = self.formulas["logpdf"](self._safe(outside, y, shapes), *shapes)
+        return np.where(outside, -np.inf, constant_where_infinite(inner - np.log(scale)))
 
     @differentiated
     def logpdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
@@ -392,11 +500,7 @@ class Continuous(Located):
             >>> fg.grad(stats.norm.logpdf)(3.0, loc=1.0, scale=2.0)
             Tensor(-0.5)
         """
-        y, shapes, scale = self._standardized(x, args, kwds)
-        start, end = self._ends(shapes)
-        outside = np.logical_or(self._before(y, start, self.open_density), self._after(y, end, self.open_density))
-        inner = self.formulas["logpdf"](self._safe(outside, y, shapes), *shapes)
-        return np.where(outside, -np.inf, constant_where_infinite(inner - np.log(scale)))
+        return self._log_density(x, args, kwds)[0]
 
     @differentiated
     def pdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
@@ -419,7 +523,8 @@ class Continuous(Located):
             >>> fg.grad(stats.expon.pdf)(0.0)
             Tensor(-1.)
         """
-        return flat_exp(self.logpdf(x, *args, **kwds))
+        logarithm, finite = self._log_density(x, args, kwds)
+        return np.exp(logarithm) if finite else flat_exp(logarithm)
 
     @differentiated
     def ppf(self, q: Any, *args: Any, **kwds: Any) -> Any:
@@ -542,11 +647,23 @@ class Discrete(Located):
         counts = name in ("k", "loc", *self.counts)
         return count_of(x, name, self.full_name) if counts else super()._number(name, x)
 
-    def _tails(self, x: Any, args: Any, keywords: dict[str, Any], method: str) -> tuple[Any, Any, Any, list[Any]]:
-        k, shapes, _ = self._standardized(x, args, keywords)
+    def _standardized(self, distance: Any, scale: Any) -> Any:
+        return np.floor(self._count(distance, scale))
+
+    def _count(self, distance: Any, scale: Any) -> Any:
+        """Return the count; NaN where a parameter is not allowed, which then the scale is."""
+        return distance if type(scale) is float else distance * scale
+
+    def _is_inside(self, k: Any, shapes: list[Any]) -> bool:
+        low, high = self._outside(k, shapes, "")
+        return is_finite(k) and is_everywhere(np.logical_not(np.logical_or(low, high)))
+
+    def _outside(self, k: Any, shapes: list[Any], method: str) -> tuple[Any, Any]:
         start, end = self._ends(shapes)
-        low, high = np.less(k, start), np.greater_equal(k, end)
-        return low, high, np.floor(np.where(np.logical_or(low, high), start, k)), shapes
+        return np.less(k, start), np.greater_equal(k, end)
+
+    def _safe(self, outside: Any, k: Any, shapes: list[Any]) -> Any:
+        return np.where(outside, self._ends(shapes)[0], k)
 
     @differentiated
     def logpmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
@@ -595,7 +712,10 @@ class Discrete(Located):
         return self._probability("pmf", k, args, kwds, 0.0)
 
     def _probability(self, name: str, k: Any, args: Any, keywords: dict[str, Any], outside: float) -> Any:
-        k, shapes, _ = self._standardized(k, args, keywords)
+        shapes, loc, scale = self._parameters(args, keywords)
+        k = self._count(self._distance(k, loc), scale)
         start, end = self._ends(shapes)
         none = (k < start) | (k > end) | np.isinf(k) | ((np.floor(k) != k) & ~np.isnan(k))
+        if is_finite(scale) and is_everywhere(np.logical_not(none)):
+            return self.formulas[name](k, *shapes)
         return np.where(none, outside, self.formulas[name](np.where(none, start, k), *shapes))
