@@ -141,9 +141,7 @@ class ReverseTrace(Trace):
         result = new_tensor()
         result.value, result.tracing, result.memory, result.squared = ans, self, None, None
         key = result.mark = next(self._keys)
-        r, p, q = ans, a, b
-        if self.persistent:
-            r, p, q = _own_handles((result, x, y))
+        r, p, q = _own_handles((result, x, y)) if self.persistent else (ans, a, b)
         if follows_x:
             rule = rules[0]
             pullback = (None if rule is None else rule(r, p, q)) or Cut(errors.users_place())
@@ -395,7 +393,8 @@ def _added(prior: Any, passed: Any) -> Any:
     """Return a sum of cotangents: in the memory of the first where it is large, and nobody else refers to it."""
     if type(prior) is _ARRAY and prior.nbytes >= _LONG and sys.getrefcount(prior) <= _ALONE:
         flags = prior.flags
-        if flags.owndata and flags.writeable and prior.shape == passed.shape and prior.dtype == passed.dtype:
+        alike = type(passed) is _ARRAY and prior.shape == passed.shape and prior.dtype == passed.dtype
+        if alike and flags.owndata and flags.writeable:
             prior += passed
             return prior
     return prior + passed

@@ -56,8 +56,8 @@ _solve = register(
         "solve",
         np.linalg.solve,
         (
-            lambda ans, a, b: where_used(lambda ct: -np.linalg.solve(transposed(a), ct) @ transposed(ans)),
-            lambda ans, a, b: where_used(lambda ct: np.linalg.solve(transposed(a), ct)),
+            lambda ans, a, b: where_used(lambda ct: -np.linalg.solve(transposed(a), ct) @ transposed(ans), a),
+            lambda ans, a, b: where_used(lambda ct: np.linalg.solve(transposed(a), ct), a),
         ),
         _solve_tangent,
         broadcasts=True,
@@ -99,7 +99,7 @@ def _joined_solve_rule(ans: Any, joined: Any, columns: int) -> Callable[[Any], A
         moved = np.linalg.solve(transposed(joined[..., :columns]), ct)
         return np.concatenate([-moved @ transposed(ans), moved], axis=-1)
 
-    return where_used(pullback)
+    return where_used(pullback, joined)
 
 
 # When a matrix and its right-hand side both have a derivative, they go in side by side, so that one
@@ -190,7 +190,7 @@ def _pinv_rule(ans: Any, a: Any, cutoff: Any, hermitian: bool) -> Callable[[Any]
         left, right = _product(turned, p, p_t), _product(p_t, p, turned)
         return left - _product(a_c, p, left) + right - _product(right, p, a_c) - _product(p_t, ct, p_t)
 
-    return where_used(pullback)
+    return where_used(pullback, a)
 
 
 def _pinv_tangent(tangents: Any, ans: Any, a: Any, cutoff: Any, hermitian: bool) -> Any:

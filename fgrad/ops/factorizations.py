@@ -139,7 +139,7 @@ _cholesky = register(
     Primitive(
         "cholesky",
         np.linalg.cholesky,
-        (lambda ans, a: where_used(lambda ct: _cholesky_back(ans, ct)),),
+        (lambda ans, a: where_used(lambda ct: _cholesky_back(ans, ct), a),),
         _cholesky_tangent,
         scales=True,
         samples=(sample((1, 1), domain=(0.5, 2)), sample((2, 1, 1), domain=(0.5, 2))),

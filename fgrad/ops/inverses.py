@@ -102,7 +102,7 @@ def _cofactors_of(a: Any, *directions: Any, det: Any = None) -> Any:
 def _cofactors_rule(argnum: int, ans: Any, a: Any, *directions: Any) -> Callable[[Any], Any]:
     """The form is symmetric in all directions, and the cotangent is one more, or takes the place of one."""
     others = tuple(t for place, t in enumerate(directions, 1) if place != argnum)
-    return where_used(lambda ct: cofactors(a, ct, *others))
+    return where_used(lambda ct: cofactors(a, ct, *others), a)
 
 
 def _cofactors_tangent(tangents: Any, ans: Any, a: Any, *directions: Any) -> Any:
@@ -217,7 +217,7 @@ def _inverse(a: Any, strict: bool) -> Any:
 
 
 def _inverse_rule(ans: Any, a: Any, strict: bool) -> Callable[[Any], Any]:
-    return where_used(lambda ct: -transposed(ans) @ ct @ transposed(ans))
+    return where_used(lambda ct: -transposed(ans) @ ct @ transposed(ans), a)
 
 
 _inv = register(

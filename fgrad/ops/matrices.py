@@ -3,7 +3,7 @@
     transposed(x), adjoint(x)       the last two axes exchanged; and the conjugate
     hermitian_from(x, "L")          the matrix that NumPy reads from one triangle
     to_triangle(ct, "L")            its transpose: the cotangent of that triangle
-    where_used(pullback)            the pullback that gives exactly 0 to matrices of which nothing is used
+    where_used(pullback, a)         the pullback that gives exactly 0 to matrices of which nothing is used
     inverse_gaps(values)            1 / (b - a) for all pairs; 0 for pairs that are equal to rounding
     require_invariance(part, ...)   refuse a loss that depends on a choice NumPy made
     refuse_mixture(flags, ...)      refuse a loss that uses repeated values along with their vectors
@@ -183,8 +183,8 @@ def mixed(inner: Any, equal: Any) -> Any:
     return equal & ~np.eye(inner.shape[-1], dtype=np.bool_) & beyond
 
 
-def where_used(pullback: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return the pullback of an operation on matrices by which one of which a mask uses nothing gets exactly 0.
+def where_used(pullback: Callable[[Any], Any], a: Any) -> Callable[[Any], Any]:
+    """Return the pullback of an operation on matrices `a` by which one of which a mask uses nothing gets exactly 0.
 
     Its own products and quotients cannot tell which of their infinities are used. The primitive is said to scale.
     """
@@ -194,10 +194,15 @@ def where_used(pullback: Callable[[Any], Any]) -> Callable[[Any], Any]:
             return pullback(ct)
         is_used = np.any(ct.cotangent != 0, axis=(-2, -1), keepdims=True)
         pulled = pullback(ct.cotangent)
-        # Finite numbers stay as they are: they are 0 anyhow, and the mask would cut their derivative by the cotangent.
-        return np.where(is_used | np.isfinite(pulled), pulled, np.zeros((), pulled.dtype))
+        # Where all is finite it is 0 anyhow, and the mask would cut its derivative by the cotangent.
+        is_finite = _are_finite(pulled) & _are_finite(a)
+        return np.where(is_used | is_finite, pulled, np.zeros((), pulled.dtype))
 
     return pull
+
+
+def _are_finite(matrices: Any) -> Any:
+    return np.all(np.isfinite(matrices), axis=(-2, -1), keepdims=True)
 
 
 def cotangent_of(cts: Any, place: int) -> Any:

@@ -87,12 +87,12 @@ def _matrix_rule(ans: Any, a: Any, b: Any, *factors: Any, method: str, of_transp
         left, right = (ans, moved) if of_transpose else (moved, ans)
         return _of_triangle(-left @ transposed(right), method)
 
-    return where_used(pullback)
+    return where_used(pullback, a)
 
 
 def _side_rule(ans: Any, a: Any, b: Any, *factors: Any, method: str, of_transpose: bool) -> Callable[[Any], Any]:
     options = {"method": method, "of_transpose": not of_transpose}
-    return where_used(lambda ct: apply(_solve, (a, ct, *factors), options))
+    return where_used(lambda ct: apply(_solve, (a, ct, *factors), options), a)
 
 
 def _solve_tangent(tangents: Any, ans: Any, a: Any, b: Any, *factors: Any, method: str, of_transpose: bool) -> Any:
