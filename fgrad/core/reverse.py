@@ -120,7 +120,7 @@ class ReverseTrace(Trace):
         follows_x = follows_y = False
         a = x if kind_x is not Tensor else x.value if (follows_x := x.tracing is self) else own_handle(x)
         b = y if kind_y is not Tensor else y.value if (follows_y := y.tracing is self) else own_handle(y)
-        if (kind_a := type(a)) is _ARRAY and (kind_y is float or kind_y is _ARRAY):
+        if (kind_a := type(a)) is _ARRAY and type(b) is not Tensor:
             ans = primitive.implementation(a, b)
         elif kind_a in _REALS and type(b) in _REALS:
             ans = primitive.compute(a, b)
@@ -146,12 +146,12 @@ class ReverseTrace(Trace):
             rule = rules[0]
             pullback = (None if rule is None else rule(r, p, q)) or Cut(errors.users_place())
             # Beside a number of Python's, an array keeps its shape; to compare shapes takes as long as to box it.
-            fits = ans.dtype is a.dtype and (kind_y is float or ans.shape == a.shape)
+            fits = ans.dtype is a.dtype and (kind_y is float or not primitive.broadcasts or ans.shape == a.shape)
             self.record.append((key, True, x.mark, pullback, None if fits else (a.shape, a.dtype), primitive))
         if follows_y:
             rule = rules[1]
             pullback = (None if rule is None else rule(r, p, q)) or Cut(errors.users_place())
-            fits = ans.dtype is b.dtype and (kind_x is float or ans.shape == b.shape)
+            fits = ans.dtype is b.dtype and (kind_x is float or not primitive.broadcasts or ans.shape == b.shape)
             self.record.append((key, not follows_x, y.mark, pullback, None if fits else (b.shape, b.dtype), primitive))
         return result
 
@@ -380,8 +380,11 @@ def pull_back(
         if prior is None or prior is ZERO:
             cotangents[parent] = passed
         elif passed is not ZERO:
-            cotangents[parent] = None  # so that nobody else refers to it
-            cotangents[parent] = _added(prior, passed)
+            if type(prior) is _ARRAY and prior.nbytes >= _LONG:
+                cotangents[parent] = None  # so that nobody else refers to it
+                cotangents[parent] = _added(prior, passed)
+            else:
+                cotangents[parent] = prior + passed
     for key, cotangent in cotangents.items():
         if type(cotangent) is Gathered:
             cotangents[key] = cotangent.finished()
@@ -390,8 +393,8 @@ def pull_back(
 
 
 def _added(prior: Any, passed: Any) -> Any:
-    """Return a sum of cotangents: in the memory of the first where it is large, and nobody else refers to it."""
-    if type(prior) is _ARRAY and prior.nbytes >= _LONG and sys.getrefcount(prior) <= _ALONE:
+    """Return a sum of long cotangents: in the memory of the first, where nobody else refers to it."""
+    if sys.getrefcount(prior) <= _ALONE:
         flags = prior.flags
         alike = type(passed) is _ARRAY and prior.shape == passed.shape and prior.dtype == passed.dtype
         if alike and flags.owndata and flags.writeable:
