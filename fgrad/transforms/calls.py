@@ -198,8 +198,11 @@ def select(
     """
     if selection is None:
         return list(range(len(args))), keywords
-    if type(selection) is int and 0 <= selection < len(args):  # what is asked for most often
+    # What is asked for most often
+    if type(selection) is int and 0 <= selection < len(args):
         return [selection], keywords
+    if type(selection) is tuple and all([type(each) is int and 0 <= each < len(args) for each in selection]):  # noqa: C419
+        return list(selection), keywords
     chosen: list[int | str] = [selection] if isinstance(selection, (int, str, np.integer)) else list(selection)
     if len({isinstance(each, str) for each in chosen}) > 1:
         raise errors.ParameterError(f"params must be all names or all positions; got {chosen!r}.")

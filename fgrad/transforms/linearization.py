@@ -192,17 +192,15 @@ class Input:
 
     def is_traced(self) -> bool:
         """Return whether there is a leaf to differentiate."""
-        return any(key is not None for key in self.keys)
+        return self.keys.count(None) < len(self.keys)
 
     def gradients(self, cotangents: dict[int, Any], unconnected: str) -> Any:
         """Return a container of gradients, with None for leaves that have none."""
-        return unflatten(
-            self._treedef,
-            [
-                None if key is None else gradient_at_edge(cotangents.get(key), self.primals[place], unconnected)
-                for place, key in enumerate(self.keys)
-            ],
-        )
+        found = [
+            None if key is None else gradient_at_edge(cotangents.get(key), primal, unconnected)
+            for key, primal in zip(self.keys, self.primals, strict=True)
+        ]
+        return unflatten(self._treedef, found)
 
 
 def _explain_lists(error: TypeError, function: Any, inputs: dict[Place, Input]) -> None:
@@ -366,6 +364,8 @@ _DEPARTURES = {*DEPARTURES, "storing it in a variable"}
 def refuse_integers(transform: str, function: Any, inputs: dict[Place, Input]) -> None:
     """Raise if an argument to differentiate holds integers or booleans, or no number at all."""
     for place, traced in inputs.items():
+        if traced.keys and None not in traced.keys:  # as it should be
+            continue
         if not traced.is_traced() and (traced.leaves or traced.tree is None):
             what = _described(traced.leaves[0]) if traced.leaves else "None"
             if not traced.leaves or not is_number(traced.leaves[0]):
