@@ -49,16 +49,17 @@ def derivative(f: Callable[[float], Any]) -> tuple[float, float]:
     return slope, error
 
 
-def compare(what: str, found: Any, f: Callable[[float], Any]) -> None:
+def compare(what: str, found: Any, f: Callable[[float], Any], precision: float = 1e-8) -> None:
     """Compare a derivative with that of a plain function at 0.
 
-    The error of the differences is estimated from a few numbers, and may be some times as large.
+    The error of the differences is estimated from a few numbers, and may be some times as large. `precision` is how
+    exact the derivative is to be.
 
     Raises:
         WrongError: it is another one.
         UndecidedError: it cannot be told.
     """
     slope, error = derivative(f)
-    allowed = 50 * error + 1e-8 * abs(slope) + 1e-11 * abs(float(f(0.0)))
+    allowed = 50 * error + precision * abs(slope) + 1e-11 * abs(float(f(0.0)))
     if not abs(float(found) - slope) <= allowed:
         raise WrongError(f"{what} is {float(found)!r}; differences say {slope!r}, with an error of {error:.1e}")

@@ -145,8 +145,17 @@ def sqrt(x: Number) -> Number:
 
 
 def tanh(x: Number) -> Number:
-    """Return a hyperbolic tangent."""
-    return 1.0 - 2.0 / (exp(x * 2.0) + 1.0)
+    """Return a hyperbolic tangent, whose slope 1 - tanh(x)**2 loses digits near 0 here, as everywhere."""
+    of = library(x.real)
+
+    def coefficients() -> Iterator[Any]:
+        known = [of.tanh(x.real)]
+        for k in itertools.count():
+            yield known[k]
+            product = sum(known[i] * known[k - i] for i in range(k + 1))
+            known.append(((1.0 if k == 0 else 0.0) - product) / (k + 1))
+
+    return composed(coefficients(), x)
 
 
 def total(xs: Sequence[Number]) -> Number:

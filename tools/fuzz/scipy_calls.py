@@ -22,6 +22,10 @@ from fuzz import mpmath_judge
 from fuzz.case import REFUSED, RIGHT, UNDECIDED, WRONG, Outcome, UndecidedError, WrongError
 from fuzz.differences import compare
 
+NOT_COMPARABLE = ("scipy.special.ncfdtrinc",)
+"""Of which SciPy's values have four digits, so that their differences say nothing of derivatives with twelve."""
+BY_STEPS = ("fgrad.scipy.integrate.solve_ivp", "fgrad.scipy.integrate.odeint")
+"""What is as exact as the tolerance of a solver; second derivatives are less so."""
 ELEMENT_BY_ELEMENT = ("special", "stats")
 """Areas whose points are elements that have nothing to do with each other: they can be mixed."""
 
@@ -33,7 +37,7 @@ def calls() -> list[tuple[str, str, int, Call]]:
         (area, row.names[0], number, call)
         for area, rows in scipy_tables.AREAS.items()
         for row in rows
-        if row.kind in (DIFFERENTIABLE, IN_PIECES)
+        if row.kind in (DIFFERENTIABLE, IN_PIECES) and row.names[0] not in NOT_COMPARABLE
         for number, call in enumerate(row.calls)
     ]
 
@@ -211,7 +215,8 @@ def check_curvature(draw: Draw) -> None:
 
     xs = draw.along(0.0, 1)
     first = guarded(lambda h: slope(*draw.along(h, 1)))
-    compare("the second derivative, forward over forward", fg.jvp(slope, xs, draw.directions[1])[1], first)
+    precision = 1e-6 if draw.name in BY_STEPS else 1e-8
+    compare("the second derivative, forward over forward", fg.jvp(slope, xs, draw.directions[1])[1], first, precision)
     gradients = fg.grad(slope, argnums=tuple(range(len(xs))))(*xs)
     product = sum(np.sum(np.real(np.conj(c) * v)) for c, v in zip(gradients, draw.directions[1], strict=True))
-    compare("the second derivative, reverse over forward", product, first)
+    compare("the second derivative, reverse over forward", product, first, precision)

@@ -66,7 +66,9 @@ def drawn(rng: np.random.Generator, depth: int | None = None) -> Program:
         new = f"f{place}"
         text += "\n" + stage.source.format(f=name, g=new, v=f"np.array({v})", u=f"np.array({u})")
         judge, name, work, order = stage.judge(judge, v, u), new, work * stage.work, order + stage.order
-    x = rng.uniform(0.1, 1.2, 3).round(2) * rng.choice([-1, 1], 3)  # 0 is where sizes and sines tie
+    # Ties have derivatives by choice, and so has 0, where sizes and sines tie.
+    sizes = rng.permutation(np.linspace(0.1, 1.2, 3)) + rng.uniform(-0.2, 0.2, 3).round(2).clip(min=0.0)
+    x = sizes.round(2) * rng.choice([-1, 1], 3)
     return Program(text, name, judge, x.tolist())
 
 
