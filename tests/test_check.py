@@ -1,6 +1,7 @@
 """`check`: what it says of right and of wrong derivatives, at kinks, and where something is left out."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import fgrad as fg
 from fgrad import errors
 from fgrad.debugging.check import _extrapolated
+from fgrad.scipy.integrate import quad
 
 
 @fg.custom_gradient
@@ -348,3 +350,21 @@ def test_the_error_of_the_differences_is_honest():
         for x in rng.uniform(0.1, 5.0, 20):
             value, error = _extrapolated(lambda step: float(f(x + step)), 0.05 * abs(x))
             assert abs(value - slope(x)) <= 10 * error + 1e-9 * abs(slope(x))
+
+
+def test_a_step_that_moves_under_an_integral_is_a_problem():
+    """Differences are as zero as the derivative: SciPy's value does not move by so little. Other warnings arrive."""
+
+    def above(threshold):
+        warnings.warn("of the function", UserWarning, stacklevel=1)
+        return quad(lambda x: np.where(x > threshold, x, 0.0), 0.0, 1.0)[0]
+
+    with pytest.warns(UserWarning, match="of the function") as told:
+        report = fg.check(above, 0.3)
+    assert not any(isinstance(each.message, errors.MovingStepWarning) for each in told)
+    assert not report.ok
+    assert "A part of the derivative may be missing" in report.verdict()
+    assert "x > threshold" in report.verdict()
+    assert "points=[place]" in report.verdict()
+    parted = fg.check(lambda t: quad(lambda x: np.where(x > t, x, 0.0), 0.0, 1.0, points=[t])[0], 0.3)
+    assert not parted.problems

@@ -307,6 +307,36 @@ def test_the_square_that_a_length_knows_is_that_of_what_it_was():
     assert fg.value_and_grad(written)(x)[0] == written(x) == 34.0
 
 
+def test_what_is_overwritten_before_a_length_is_squared_is_not_in_the_square():
+    """Neither a plain array beside a tensor, nor a variable that is assigned to."""
+
+    def buffered(x):
+        buffer = np.array([4.0, 4.0])
+        r = np.hypot(x, buffer)
+        buffer[:] = 0.0
+        return np.sum(r**2)
+
+    x = np.array([3.0, 3.0])
+    value, gradient = fg.value_and_grad(buffered)(x)
+    assert value == buffered(x) == 50.0
+    np.testing.assert_allclose(gradient, [6.0, 6.0], rtol=1e-15)
+
+    v = fg.Variable([3.0, -4.0])
+    for measure, gradient in ((np.abs, [6.0, -8.0]), (np.linalg.norm, [6.0, -8.0]), (np.std, [3.5, -3.5])):
+
+        def assigned(measure=measure):
+            v.assign([3.0, -4.0])
+            with fg.GradientTape() as tape:
+                r = measure(v)
+                v.assign([0.0, 1.0])
+                square = np.sum(r**2)
+            return square, tape.gradient(square, v)
+
+        square, found = assigned()
+        assert square == np.sum(measure(np.array([3.0, -4.0])) ** 2)
+        np.testing.assert_allclose(found, gradient, rtol=1e-15)
+
+
 def test_the_square_of_a_length_is_what_numpy_makes_it():
     x = np.random.default_rng(0).normal(size=(50, 3))
     for f in (

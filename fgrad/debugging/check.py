@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -176,7 +177,19 @@ def check(
             "Pass the function itself and then its arguments: check(f, x), not check(f(x))."
         )
     with raising_nothing(), np.errstate(all="ignore"):
-        return _Check(_Call(function, args, keywords, argnums)).report(order)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", errors.MovingStepWarning)
+            report = _Check(_Call(function, args, keywords, argnums)).report(order)
+        return replace(report, problems=(*report.problems, *_moving_steps(told)))
+
+
+def _moving_steps(told: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
+    """Return the steps that solvers have told of, which differences may be too short to meet; pass on what else was."""
+    steps = dict.fromkeys(str(each.message) for each in told if isinstance(each.message, errors.MovingStepWarning))
+    for each in told:
+        if not isinstance(each.message, errors.MovingStepWarning):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno, source=each.source)
+    return tuple(step[:1].upper() + step[1:] for step in steps)
 
 
 class _Call:

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 import fgrad.ops.elementwise  # noqa: F401  # its squares are given an answer here
-from fgrad.core.primitive import UFUNCS, ZERO, Primitive
+from fgrad.core.operands import as_array
+from fgrad.core.primitive import BOXES, UFUNCS, ZERO, Primitive
 from fgrad.core.reverse import Guarded
-from fgrad.core.tensor import NOTHING, Tensor, apply, own_handle
+from fgrad.core.tensor import NOTHING, Tensor, apply, own_handle, settle
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import elementwise, register, sample, scale
 from fgrad.ops.matrices import conjugated
@@ -59,11 +60,21 @@ _along.kind = "guard"
 
 
 def of_square(length: Any, square: Primitive, args: Sequence[Any], metadata: Mapping[str, Any] = NOTHING) -> Any:
-    """Let a tensor that is a length know its square, an operation on the same arguments; return the tensor."""
+    """Let a tensor that is a length know its square, an operation on the same arguments; return the tensor.
+
+    Beside plain arrays it does not: they may be overwritten before the square is taken.
+    """
     if type(length) is Tensor and length.tracing.level:
-        handles = [own_handle(x) if type(x) is Tensor else x for x in args]
-        length.squared = functools.partial(apply, square, handles, metadata)
+        held = [_as_now(x) for x in args]
+        if not any(type(x) is np.ndarray for x in held):
+            length.squared = functools.partial(apply, square, held, metadata)
     return length
+
+
+def _as_now(x: Any) -> Any:
+    """Return what stays as it is, whatever the user writes into a tensor or assigns to a variable."""
+    x = settle(x) if type(x) in BOXES else as_array(x)[()]
+    return own_handle(x) if type(x) is Tensor else x
 
 
 def _knows(ufunc: np.ufunc, square: Primitive) -> None:
@@ -197,7 +208,6 @@ def length(x: Any, axis: Any, keepdims: bool = False, count: Any = 1) -> Any:
     metadata = {"axis": tuple(a - x.ndim for a in axes)}
     shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes)
     result: Any = np.reshape(apply(_length, (x, count), metadata), shape)
-    if type(result) is Tensor and result.tracing.level:
-        handle = own_handle(x) if type(x) is Tensor else x
-        result.squared = lambda: np.reshape(apply(_length_squared, (handle, count), metadata), shape)
+    if type(result) is Tensor and result.tracing.level and type(held := _as_now(x)) is Tensor:
+        result.squared = lambda: np.reshape(apply(_length_squared, (held, count), metadata), shape)
     return result
