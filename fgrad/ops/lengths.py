@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 import fgrad.ops.elementwise  # noqa: F401  # its squares are given an answer here
-from fgrad.core.operands import as_array
 from fgrad.core.primitive import BOXES, UFUNCS, ZERO, Primitive
 from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import NOTHING, Tensor, apply, own_handle, settle
@@ -62,18 +61,18 @@ _along.kind = "guard"
 def of_square(length: Any, square: Primitive, args: Sequence[Any], metadata: Mapping[str, Any] = NOTHING) -> Any:
     """Let a tensor that is a length know its square, an operation on the same arguments; return the tensor.
 
-    Beside plain arrays it does not: they may be overwritten before the square is taken.
+    Beside plain arrays and columns it does not: they may be overwritten before the square is taken.
     """
     if type(length) is Tensor and length.tracing.level:
         held = [_as_now(x) for x in args]
-        if not any(type(x) is np.ndarray for x in held):
+        if all(type(x) is Tensor or isinstance(x, (int, float, complex, np.generic)) for x in held):
             length.squared = functools.partial(apply, square, held, metadata)
     return length
 
 
 def _as_now(x: Any) -> Any:
     """Return what stays as it is, whatever the user writes into a tensor or assigns to a variable."""
-    x = settle(x) if type(x) in BOXES else as_array(x)[()]
+    x = settle(x) if type(x) in BOXES else x
     return own_handle(x) if type(x) is Tensor else x
 
 
