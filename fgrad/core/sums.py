@@ -19,9 +19,8 @@ _BLOCK = 1 << 15
 
 def summed(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Return the sum over axes, which are given in order; of many short rows as a product with ones."""
-    if (
-        type(x) is np.ndarray and x.size >= _MANY and x.flags.c_contiguous and x.dtype.char in "fd"
-    ):  # complex infinities times 1 are not themselves
+    # Not of complex numbers: an infinity times 1 is not itself among them.
+    if type(x) is np.ndarray and x.size >= _MANY and x.flags.c_contiguous and x.dtype.char in "fd":
         first, last = axes[0], axes[-1]
         length, rest = prod(x.shape[first : last + 1]), prod(x.shape[last + 1 :])
         if last - first + 1 == len(axes) and 1 < rest <= _SHORT and length >= _SHORT:

@@ -459,6 +459,11 @@ _deviation = _of_deviations(
     lambda x, number, axis=None, keepdims=False: np.sqrt(_variance_value(x, number, axis, keepdims)),
     _along_unit_deviation,
 )
+_deviation_squared = _of_deviations(
+    "standard_deviation_squared",
+    lambda x, number, axis=None, keepdims=False: np.square(np.sqrt(_variance_value(x, number, axis, keepdims))),
+    _along_deviation,
+)
 
 
 @answers(np.var)
@@ -536,7 +541,7 @@ def std(
     a, axis, number = _spread_in(a, axis, dtype, ddof, True, where, correction)
     if where is True and _given(mean) is None:
         metadata = {"number": number, "axis": axis, "keepdims": keepdims}
-        result = of_square(apply(_deviation, (a,), metadata), _variance, (a,), metadata)
+        result = of_square(apply(_deviation, (a,), metadata), _deviation_squared, (a,), metadata)
     else:
         deviation = _from_center(a, axis, where, mean)
         result = length(deviation if where is True else masked(deviation, where, 0), axis, keepdims, number)
