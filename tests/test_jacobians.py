@@ -232,3 +232,11 @@ def test_bad_input(jac):
 def test_bad_mode():
     with pytest.raises(errors.ParameterError, match='mode must be "auto", "forward" or "reverse", and it is \'both\''):
         fg.jacobian(bent, mode="both")(X)
+
+
+def test_errors_inside_of_a_hessian_name_the_users_function():
+    def energy(z):
+        return np.abs(z) ** 2
+
+    with pytest.raises(ValueError, match="Jacobian of energy by complex arguments"):
+        fg.hessian(energy)(1.0 + 2.0j)

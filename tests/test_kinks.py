@@ -286,6 +286,51 @@ def test_what_is_masked_is_zero_in_all_orders_of_modes(f, second):
                 assert outer(inner(f))(0.0) == second
 
 
+@fg.custom_jvp
+def positive_part(x):
+    return np.maximum(x, 0.0)
+
+
+positive_part.defjvp(lambda primals, tangents: (positive_part(primals[0]), np.where(primals[0] > 0, tangents[0], 0.0)))
+
+
+def filled(x):
+    whole = np.zeros_like(x, shape=(2,))
+    whole[0] = x
+    return whole
+
+
+@pytest.mark.parametrize(
+    ("inner", "at", "expected"),
+    [
+        (lambda x: np.where(x > 0, x, 0.0), 0.0, 0.0),
+        (positive_part, 0.0, 0.0),
+        (filled, 4.0, 0.25),
+        (lambda x: np.concatenate([[0.0], np.reshape(x, 1)]), 4.0, 0.25),
+        (lambda x: np.diag(np.stack([x, x])), 4.0, 0.5),
+    ],
+)
+def test_what_does_not_move_has_no_slope_however_infinite(inner, at, expected):
+    """Zeros that a mask, a constant or a rule has put into a tangent win over the slope of the root at 0."""
+
+    def f(x):
+        return np.sum(np.sqrt(inner(x)))
+
+    x = fg.constant(at)
+    with np.errstate(all="ignore"):
+        with fg.ForwardAccumulator(x, np.array(1.0)) as accumulator:
+            y = f(x)
+        for found in (fg.jvp(f, (at,), (1.0,))[1], fg.jacfwd(f)(at), fg.grad(f)(at), accumulator.jvp(y)):
+            assert found == expected
+
+
+def test_a_direction_of_zeros_moves_nothing():
+    x = fg.constant([0.0, 4.0])
+    with np.errstate(all="ignore"), fg.ForwardAccumulator(x, np.array([0.0, 1.0])) as accumulator:
+        y = np.sqrt(x)
+    assert accumulator.jvp(y).tolist() == [0.0, 0.25]
+
+
 def test_the_square_that_a_length_knows_is_that_of_what_it_was():
     """Also where its argument, or the length itself, is written to before it is squared."""
 

@@ -12,6 +12,7 @@ import pytest
 import fgrad as fg
 from fgrad import errors
 from fgrad.core import snapshots
+from fgrad.core.reverse import _added
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -544,3 +545,34 @@ def test_a_view_of_a_traced_tensor_after_a_write_inside_of_transforms():
         return np.sum(3 * first**2) + np.sum(np.sin(second) * second) + np.sum(second**2)
 
     np.testing.assert_allclose(fg.grad(f)(X), fg.grad(same)(X))
+
+
+def test_a_long_cotangent_that_others_refer_to_is_not_added_to():
+    """The cotangent of a sum goes to both of its arguments as it is; what else comes to one is not the other's."""
+    x, z, weights = np.linspace(1.0, 2.0, 4096), np.zeros(4096), np.linspace(-1.0, 1.0, 4096)
+
+    def f(x, z):
+        squares = x * x
+        return np.sum((x + z) * weights) + np.sum(squares)
+
+    for _ in range(2):
+        of_x, of_z = fg.grad(f, argnums=(0, 1))(x, z)
+        np.testing.assert_allclose(of_x, weights + 2 * x)
+        np.testing.assert_array_equal(of_z, weights)
+    tensors = fg.constant(x), fg.constant(z)
+    with fg.GradientTape(persistent=True) as tape:
+        tape.watch(tensors)
+        y = f(*tensors)
+    for _ in range(2):
+        np.testing.assert_array_equal(tape.gradient(y, tensors)[1], weights)
+
+
+def test_a_long_cotangent_is_added_to_in_place_where_nobody_else_refers_to_it():
+    one, other = np.ones(4096), np.ones(4096)
+    assert _added(one, other) is one
+    assert one[0] == 2.0
+    held = [one]
+    assert _added(one, other) is not one
+    assert held[0][0] == 2.0
+    view = np.ones(8192)[:4096]
+    assert _added(view, other) is not view
