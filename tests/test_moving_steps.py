@@ -367,3 +367,12 @@ def test_steps_outside_of_solvers_have_the_derivative_zero(mode):
     for kind in ("previous", "nearest"):
         knots = np.array([1.0, 2.0, 3.0])
         assert mode(lambda a: a * interpolate.interp1d(np.stack([0.0, a, 1.0]), knots, kind=kind)(0.5))(A).item() == 2.0
+
+
+def test_a_single_break_point_needs_no_list():
+    def above(threshold):
+        return quad(lambda x: np.where(x > threshold, x, 0.0), 0.0, 1.0, points=threshold)[0]
+
+    np.testing.assert_allclose(above(0.3), 0.455, rtol=1e-12)
+    np.testing.assert_allclose(fg.grad(above)(0.3), -0.3, rtol=1e-12)
+    np.testing.assert_allclose(fg.jacfwd(above)(0.3), -0.3, rtol=1e-12)

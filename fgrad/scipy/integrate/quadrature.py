@@ -297,7 +297,7 @@ class _Call:
         self._has_tensors = any(type(leaf) in BOXES for leaf in flatten((limits, points, args))[0])
         self._is_python = callable(function)
         self._users = UsersFunctions([function] if self._is_python else [], args)
-        breaks = array_of(points if self._has_points else [])
+        breaks = np.reshape(array_of(points if self._has_points else []), -1)  # SciPy takes a single one, too
         self._leaves = [*map(array_of, limits), *(breaks[i] for i in range(len(breaks)))]
         self._found: list[Any] = []
         self._visited: list[float] = []
