@@ -64,7 +64,15 @@ class Equation:
         Raises:
             GraphInputError: a value has another form than the program was written for, such as fewer roots.
         """
-        inputs = [values[each] if type(each) is Name else each for each in self.inputs]
+        answers = self.computed([values[each] if type(each) is Name else each for each in self.inputs])
+        return zip(self.outputs, answers, strict=True)
+
+    def computed(self, inputs: list[Any]) -> tuple[Any, ...]:
+        """Return the results for other inputs.
+
+        Raises:
+            GraphInputError: a result has another form than the program was written for, such as fewer roots.
+        """
         if self.quiet:
             with np.errstate(all="ignore"):
                 ans = self._computed(inputs)
@@ -72,13 +80,16 @@ class Equation:
             ans = self._computed(inputs)
         answers = ans if type(ans) is tuple else (ans,)
         for name, each in zip(self.outputs, answers, strict=True):
-            if each.shape != name.shape or not np.can_cast(each.dtype, name.dtype, "same_kind"):
-                raise errors.GraphInputError(
-                    f"{self.primitive.name} gives {kind_of(each)} for these values, and {kind_of(name)} for those with "
-                    "which the graph was recorded, for which alone the rest of it was written.\n"
-                    "Record a graph for values of this kind, or call the function itself."
-                )
-        return zip(self.outputs, answers, strict=True)
+            self._check(name, each)
+        return answers
+
+    def _check(self, name: Name, found: Any) -> None:
+        if found.shape != name.shape or not np.can_cast(found.dtype, name.dtype, "same_kind"):
+            raise errors.GraphInputError(
+                f"{self.primitive.name} gives {kind_of(found)} for these values, and {kind_of(name)} for those with "
+                "which the graph was recorded, for which alone the rest of it was written.\n"
+                "Record a graph for values of this kind, or call the function itself."
+            )
 
     def _computed(self, inputs: list[Any]) -> Any:
         if self.direct:

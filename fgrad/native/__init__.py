@@ -1,0 +1,1 @@
+"""Recorded programs as native code: what `fgrad.compile` stands on."""

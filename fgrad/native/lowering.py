@@ -1,0 +1,283 @@
+"""From equations of NumPy's to nodes: what each primitive is made of.
+
+    lowered(graph)            the nodes of a graph's outputs
+    @lowers("sum")            says how a primitive is lowered: `rule(program, out, *arguments, **metadata)` returns a
+                              node, a tuple of them, or None where NumPy is to run it after all
+
+Arguments are nodes, and Python's numbers as they stand in the equation. `out` is the name of the result, with its shape
+and dtype.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad.graphs.equations import Equation, Name
+from fgrad.native.nodes import (
+    Given,
+    Literal,
+    Moved,
+    Node,
+    Nodes,
+    Part,
+    Place,
+    Pointwise,
+    Reduced,
+    Reshaped,
+    Shape,
+    Stepped,
+    Term,
+)
+from fgrad.native.scalars import FLOATS_ONLY, OPERATIONS, is_native
+
+LOWERINGS: dict[str, Callable[..., Any]] = {}
+"""How primitives are lowered, by name."""
+
+COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
+PREDICATES = {"isnan", "isfinite", "isinf", "signbit"}
+LOGICAL = {"logical_and", "logical_or", "logical_xor", "logical_not"}
+
+
+def lowers(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register how primitives are lowered."""
+
+    def register(rule: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            LOWERINGS[name] = rule
+        return rule
+
+    return register
+
+
+class Program(Nodes):
+    """The nodes of a graph.
+
+    Attributes:
+        inputs: the nodes of the graph's inputs and variables, by name.
+        constants: the arrays behind the other given nodes.
+        failures: nodes of truth values, of shape (), that say that a run is void, and has to be done by NumPy.
+        refused: equations that NumPy runs, by their place, with the reason.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: dict[Name, Node] = {}
+        self.inputs: dict[Name, Given] = {}
+        self.constants: dict[Given, Any] = {}
+        self.failures: list[Node] = []
+        self.refused: dict[int, str] = {}
+        self.weak: set[Node] = set()
+        self._arrays: dict[Any, Given] = {}
+
+    # What rules are made of
+
+    def node(self, x: Any, dtype: Any = None) -> Node:
+        """Return an argument as a node; a number of Python's gets a dtype."""
+        return x if isinstance(x, Node) else self.add(Literal(x, np.result_type(x) if dtype is None else dtype))
+
+    def cast(self, x: Any, dtype: Any) -> Node:
+        """Return an array in another dtype."""
+        dtype = np.dtype(dtype)
+        if not isinstance(x, Node):
+            return self.add(Literal(x, dtype))
+        if x.dtype == dtype:
+            return x
+        if isinstance(x, Literal):
+            return self.add(Literal(x.value.astype(dtype), dtype))
+        if isinstance(x, Moved) and _repeats_number(x):
+            return self.repeat(self.cast(x.arguments[0], dtype), x.shape)
+        return self.add(Pointwise("cast", x.shape, dtype, [x]))
+
+    def pointwise(self, operation: str, *arguments: Any, dtype: Any = None) -> Node:
+        """Return an operation on arrays of one dtype, which are broadcast; `dtype` is that of the result."""
+        nodes = [self.node(x) for x in arguments]
+        shape = np.broadcast_shapes(*[x.shape for x in nodes])
+        spread = [self._spread(x, shape) for x in nodes]
+        return self.add(Pointwise(operation, shape, nodes[-1].dtype if dtype is None else dtype, spread))
+
+    def _spread(self, x: Node, shape: Shape) -> Node:
+        while isinstance(x, Moved) and _repeats_number(x):
+            x = x.arguments[0]
+        return x if x.shape == () else self.repeat(x, shape)
+
+    def repeat(self, x: Node, shape: Shape) -> Node:
+        """Broadcast an array."""
+        if x.shape == shape:
+            return x
+        lead = len(shape) - len(x.shape)
+        places = [Place(0, () if size == 1 else (Term(lead + axis, 1),)) for axis, size in enumerate(x.shape)]
+        return self.add(Moved(x, tuple(shape), places))
+
+    def permuted(self, x: Node, axes: Sequence[int]) -> Node:
+        """Put axes into another order."""
+        if list(axes) == list(range(len(axes))):
+            return x
+        where = {axis: place for place, axis in enumerate(axes)}
+        shape = tuple(x.shape[axis] for axis in axes)
+        return self.add(Moved(x, shape, [Place(0, (Term(where[axis], 1),)) for axis in range(len(x.shape))]))
+
+    def reshaped(self, x: Node, shape: Sequence[int]) -> Node:
+        """Return an array under another shape; axes of size 1 come and go without a copy."""
+        shape = tuple(shape)
+        if shape == x.shape:
+            return x
+        if isinstance(x, Moved) and _repeats_number(x):
+            return self.repeat(x.arguments[0], shape)
+        own = [axis for axis, size in enumerate(x.shape) if size != 1]
+        new = [axis for axis, size in enumerate(shape) if size != 1]
+        if [x.shape[axis] for axis in own] == [shape[axis] for axis in new]:
+            where = dict(zip(own, new, strict=True))
+            places = [Place(0, (Term(where[axis], 1),) if axis in where else ()) for axis in range(len(x.shape))]
+            return self.add(Moved(x, shape, places))
+        if isinstance(x, Reshaped):
+            return self.reshaped(x.arguments[0], shape)
+        return self.add(Reshaped(x, shape))
+
+    def reduced(self, kind: str, x: Node, axis: Any, keepdims: bool, dtype: Any) -> Node:
+        """Reduce along axes."""
+        axes = axes_of(x.shape, axis)
+        if not axes and kind in ("sum", "prod", "max", "min", "any", "all"):
+            return x
+        done = self.add(Reduced(kind, x, axes, dtype))
+        kept = tuple(1 if place in axes else size for place, size in enumerate(x.shape))
+        return self.reshaped(done, kept) if keepdims else done
+
+    def array(self, value: Any) -> Node:
+        """Return the node of an array that is known."""
+        value = np.asarray(value)
+        if value.size and is_native(value.dtype) and _is_one_number(value):
+            return self.repeat(self.add(Literal(value.flat[0], value.dtype)), value.shape)
+        key = value.shape, value.dtype.str, value.tobytes() if value.size < 1024 else id(value)
+        if key not in self._arrays:
+            self._arrays[key] = given = Given(value.shape, value.dtype)
+            self.constants[given] = value
+            self.add(given)
+        return self._arrays[key]
+
+    def zeros(self, shape: Shape, dtype: Any) -> Node:
+        """Return zeros."""
+        return self.repeat(self.add(Literal(0, dtype)), shape)
+
+    # Equations
+
+    def lower(self, equation: Equation) -> None:
+        """Add the nodes of an equation."""
+        arguments = [self._argument(x) for x in equation.inputs]
+        results = self._results(equation, arguments)
+        for name, node in zip(equation.outputs, results, strict=True):
+            assert node.shape == name.shape, (equation, node.shape)
+            self.names[name] = node
+
+    def _argument(self, x: Any) -> Any:
+        if type(x) is Name:
+            return self.names[x]
+        return self.array(x) if isinstance(x, (np.ndarray, np.generic)) else x
+
+    def _results(self, equation: Equation, arguments: list[Any]) -> Sequence[Node]:
+        name = equation.primitive.name
+        kinds = [x.dtype for x in (*arguments, *equation.outputs) if hasattr(x, "dtype")]
+        reason = ""
+        if equation.direct:
+            reason = "a function with a derivative of its own, which runs as a whole"
+        elif not all(map(is_native, kinds)):
+            odd = next(each for each in kinds if not is_native(each))
+            reason = f"{odd} has no native code"
+        else:
+            found = self._by_rule(name, equation, arguments)
+            if found is not None:
+                return found
+            reason = f"{name} has no native code" + ("" if name not in LOWERINGS else " for these arguments")
+        self.refused[self.equation] = reason
+        return self._step(equation, arguments)
+
+    def _by_rule(self, name: str, equation: Equation, arguments: list[Any]) -> Sequence[Node] | None:
+        out = equation.outputs[0]
+        rule = LOWERINGS.get(name)
+        found = rule(self, out, *arguments, **equation.metadata) if rule else None
+        if found is None and name in OPERATIONS and len(equation.outputs) == 1 and not equation.metadata:
+            found = self._operation(name, out, arguments)
+        if found is None:
+            return None
+        if isinstance(found, tuple):
+            return found
+        return [self.cast(found, out.dtype)]
+
+    def _operation(self, name: str, out: Name, arguments: list[Any]) -> Node | None:
+        """Return an elementwise operation, in the dtype in which NumPy computes it."""
+        if name in COMPARISONS | PREDICATES:
+            dtype = self._common_dtype(arguments)
+            if name in PREDICATES and dtype.kind in "biu":
+                return self.repeat(self.add(Literal(name == "isfinite", np.bool_)), out.shape)
+        else:
+            dtype = np.dtype(np.bool_) if name in LOGICAL else out.dtype
+        if name in FLOATS_ONLY and dtype.kind != "f":
+            return None
+        if dtype.kind == "b" and name not in _OF_TRUTHS:
+            return None
+        if not is_native(dtype):
+            return None
+        return self.pointwise(name, *[self.cast(x, dtype) for x in arguments], dtype=out.dtype)
+
+    def _common_dtype(self, arguments: Iterable[Any]) -> np.dtype[Any]:
+        weighed = [_WEAK[x.dtype.kind] if x in self.weak else x.dtype if isinstance(x, Node) else x for x in arguments]
+        return np.result_type(*weighed)
+
+    def _step(self, equation: Equation, arguments: list[Any]) -> Sequence[Node]:
+        """Let NumPy run an equation."""
+        places = [x if isinstance(x, Node) else None for x in arguments]
+        step = Stepped((equation, places), [x for x in places if x is not None])
+        self.add(step)
+        parts = [Part(step, place, name.shape, name.dtype) for place, name in enumerate(equation.outputs)]
+        return [self.add(part) for part in parts]
+
+
+_WEAK: dict[str, Any] = {"f": 1.0, "i": 1, "b": True}
+_OF_TRUTHS = LOGICAL | COMPARISONS | {
+    "add", "multiply", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "fmax", "fmin",
+}  # fmt: skip
+
+
+def _repeats_number(x: Moved) -> bool:
+    """Return whether an array is one number everywhere."""
+    return x.arguments[0].shape == () and not x.bounds
+
+
+def _is_one_number(value: Any) -> bool:
+    """Return whether all elements of an array are the same, bit for bit."""
+    if value.size == 1:
+        return True
+    bits = np.ascontiguousarray(value).reshape(-1).view(f"u{value.dtype.itemsize}")
+    return bool((bits == bits[0]).all())
+
+
+def axes_of(shape: Shape, axis: Any) -> tuple[int, ...]:
+    """Return axes as numbers from 0 on."""
+    if axis is None:
+        return tuple(range(len(shape)))
+    return tuple(each % len(shape) for each in (axis if isinstance(axis, tuple) else (axis,)))
+
+
+def count_of(shape: Shape, axis: Any) -> int:
+    """Return how many elements lie along axes."""
+    return math.prod(shape[each] for each in axes_of(shape, axis))
+
+
+def lowered(graph: Any) -> Program:
+    """Return the nodes of a graph."""
+    program = Program()
+    for name in (*graph.inputs, *graph.variables):
+        given = Given(name.shape, name.dtype)
+        program.add(given)
+        program.names[name] = program.inputs[name] = given
+        if getattr(name, "weak", False):
+            program.weak.add(given)
+    for name, value in graph.constants.items():
+        program.names[name] = program.array(value)
+    for place, equation in enumerate(graph.equations):
+        program.equation = place
+        program.lower(equation)
+    return program

@@ -1,0 +1,141 @@
+"""The compiler: LLVM's language in, functions of the machine out. The one place that knows llvmlite.
+
+Machine.this()            the compiler of this machine
+machine.compiled(text)    a module that is loaded; its functions go when it does
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import platform
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from fgrad import errors
+
+VECTOR_FUNCTIONS = {
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf", "erfc", "exp", "exp2",
+    "expm1", "hypot", "log", "log10", "log1p", "log2", "pow", "sin", "sinh", "tan", "tanh",
+}  # fmt: skip
+"""What glibc's libmvec has for several numbers at once."""
+
+_LARGE = 600
+"""Lines of a function beyond which the compiler's dearer passes are left out."""
+
+
+class Module:
+    """Native code in memory, as long as this lives."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+
+    def address(self, name: str) -> int:
+        """Return where a function begins."""
+        return int(self._engine.get_function_address(name))
+
+    def close(self) -> None:
+        """Free the code."""
+        self._engine.close()
+
+
+class Machine:
+    """A compiler for one kind of processor.
+
+    Attributes:
+        vectors: by the bits of a number, how many of them the widest registers hold.
+        has_vector_functions: whether libmvec is there.
+    """
+
+    def __init__(self) -> None:
+        self._llvm = _llvmlite()
+        self._llvm.initialize_native_target()
+        self._llvm.initialize_native_asmprinter()
+        self._lock = threading.Lock()
+        self._cpu = self._llvm.get_host_cpu_name()
+        self._features = self._llvm.get_host_cpu_features().flatten()
+        self.triple = self._llvm.get_default_triple()
+        width = 512 if "+avx512f" in self._features else 256 if "+avx2" in self._features else 128
+        self.vectors = {64: width // 64, 32: width // 32}
+        self._width = width
+        self.has_vector_functions = platform.machine() == "x86_64" and width > 128 and self._loads("libmvec.so.1")
+
+    def _loads(self, library: str) -> bool:
+        try:
+            self._llvm.load_library_permanently(library)
+        except RuntimeError:
+            return False
+        return True
+
+    @staticmethod
+    @functools.cache
+    def this() -> Machine:
+        """Return the compiler of this machine.
+
+        Raises:
+            MissingExtraError: llvmlite is not installed.
+        """
+        return Machine()
+
+    def declarations(self, used: Mapping[str, tuple[str, ...]]) -> str:
+        """Return what says which functions of libraries are called, and what computes several numbers at once."""
+        lines, vectors, groups = [], [], []
+        for name, (result, *kinds) in used.items():
+            group = ""
+            plain = name.removesuffix("f") if result == "float" else name
+            if self.has_vector_functions and plain in VECTOR_FUNCTIONS and result in ("double", "float"):
+                count = self.vectors[64 if result == "double" else 32]
+                letter = {512: "e", 256: "d"}[self._width]
+                vector = f"_ZGV{letter}N{count}{'v' * len(kinds)}_{name}"
+                mapping = f"_ZGV_LLVM_N{count}{'v' * len(kinds)}_{name}({vector})"
+                group = f" #{len(groups) + 2}"
+                groups.append(f'attributes{group} = {{ "vector-function-abi-variant"="{mapping}" {_PURE} }}')
+                vectors.append(f"ptr @{vector}")
+                lines.append(
+                    f"declare <{count} x {result}> @{vector}({', '.join([f'<{count} x {result}>'] * len(kinds))})"
+                )
+            pure = "" if name.startswith("llvm.") else group or " #1"
+            lines.append(f"declare {result} @{name}({', '.join(kinds)}){pure}")
+        if vectors:
+            kept = f"[{len(vectors)} x ptr] [{', '.join(vectors)}]"
+            lines.append(f'@llvm.compiler.used = appending global {kept}, section "llvm.metadata"')
+        return "\n".join(lines + groups)
+
+    def attributes(self) -> str:
+        """Return the attributes of the functions that are compiled, and of those of libraries."""
+        own = f'"target-cpu"="{self._cpu}" "target-features"="{self._features}" "prefer-vector-width"="{self._width}"'
+        return f"attributes #0 = {{ nounwind {own} }}\nattributes #1 = {{ {_PURE} }}"
+
+    def compiled(self, text: str) -> Module:
+        """Compile a module, and load it."""
+        llvm = self._llvm
+        whole = f'target triple = "{self.triple}"\n{text}\n{self.attributes()}\n'
+        with self._lock:
+            module = llvm.parse_assembly(whole)
+            module.verify()
+            is_large = text.count("\n") > _LARGE
+            target = llvm.Target.from_triple(self.triple).create_target_machine(
+                cpu=self._cpu, features=self._features, opt=2, jit=True
+            )
+            options = llvm.create_pipeline_tuning_options(speed_level=2)
+            options.loop_vectorization = True
+            options.slp_vectorization = not is_large
+            builder = llvm.create_pass_builder(target, options)
+            builder.getModulePassManager().run(module, builder)
+            engine = llvm.create_mcjit_compiler(module, target)
+            engine.finalize_object()
+        return Module(engine)
+
+
+_PURE = "nounwind willreturn memory(none)"
+
+
+def _llvmlite() -> Any:
+    try:
+        return importlib.import_module("llvmlite.binding")
+    except ImportError as error:
+        raise errors.MissingExtraError(
+            "fgrad.compile needs llvmlite, which is not installed.\nInstall it: pip install 'fgrad[compile]'."
+        ) from error

@@ -1,0 +1,282 @@
+"""What a program is made of when it is turned round: for each array, what its value at an index is.
+
+    Given, Literal              an array that is handed in, one number
+    Pointwise                   an operation element by element, on arrays of one shape
+    Moved                       another array's elements at other indices: slices, transposes, broadcasts, padding
+    Reshaped                    another array's memory under another shape
+    Gathered                    elements at indices that are computed
+    Reduced, Running            sums along axes and their kin, cumulative sums
+    Joined, Scattered           arrays beside each other, values added at computed indices
+    Called, Stepped, Part       a routine of a library, an operation that NumPy runs, one of its results
+
+Slices, scatters of slices, transposes and broadcasts are arithmetic of indices here, and vanish when loops are made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Shape = tuple[int, ...]
+DType = Any
+
+
+class Term(NamedTuple):
+    """`coefficient * index[axis]`."""
+
+    axis: int
+    coefficient: int
+
+
+class Place(NamedTuple):
+    """Where an element lies along one axis: `offset` and a sum of terms, divided by `divisor` without remainder."""
+
+    offset: int
+    terms: tuple[Term, ...]
+    divisor: int = 1
+
+
+class Bound(NamedTuple):
+    """An index along an axis is one of `start + step * k`, for k from 0 to `count - 1`."""
+
+    axis: int
+    start: int
+    step: int
+    count: int
+
+
+class Node:
+    """An array of the program.
+
+    Attributes:
+        shape, dtype: of the array.
+        arguments: the arrays of which it is made.
+        number: in the order in which nodes were made, so arguments come first.
+        equation: the place in the graph of the equation that it is for, -1 for none.
+    """
+
+    __slots__ = ("shape", "dtype", "arguments", "number", "equation")
+
+    def __init__(self, shape: Shape, dtype: DType, arguments: Sequence[Node] = ()) -> None:
+        self.shape, self.dtype, self.arguments = shape, np.dtype(dtype), tuple(arguments)
+        self.number, self.equation = -1, -1
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    def key(self) -> Any:
+        """Return what two nodes with the same value have in common, besides their arguments; None: nothing."""
+        return None
+
+
+class Given(Node):
+    """An array that is handed to the program: an argument, a variable's value, a constant."""
+
+    __slots__ = ()
+
+
+class Literal(Node):
+    """One number, of shape ()."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any, dtype: DType) -> None:
+        super().__init__((), dtype)
+        self.value = np.asarray(value, dtype)[()]
+
+    def key(self) -> Any:
+        """Return its bits: 0.0 is not -0.0."""
+        return self.value.tobytes()
+
+
+class Pointwise(Node):
+    """An operation element by element; its arguments have its shape, or are single numbers."""
+
+    __slots__ = ("operation",)
+
+    def __init__(self, operation: str, shape: Shape, dtype: DType, arguments: Sequence[Node]) -> None:
+        super().__init__(shape, dtype, arguments)
+        self.operation = operation
+
+    def key(self) -> Any:
+        """Return the operation."""
+        return self.operation
+
+
+class Moved(Node):
+    """Elements of another array: `source[places]` where all bounds hold, and the second argument elsewhere.
+
+    The latter is a number, or an array of the shape of the result.
+    """
+
+    __slots__ = ("places", "bounds")
+
+    def __init__(
+        self,
+        source: Node,
+        shape: Shape,
+        places: Sequence[Place],
+        bounds: Sequence[Bound] = (),
+        fill: Node | None = None,
+    ) -> None:
+        super().__init__(shape, source.dtype, (source,) if fill is None else (source, fill))
+        self.places, self.bounds = tuple(places), tuple(bounds)
+
+    def key(self) -> Any:
+        """Return the places."""
+        return self.places, self.bounds
+
+
+class Reshaped(Node):
+    """The memory of another array under another shape, in C order."""
+
+    __slots__ = ()
+
+    def __init__(self, source: Node, shape: Shape) -> None:
+        super().__init__(shape, source.dtype, (source,))
+
+    def key(self) -> Any:
+        """Return nothing more than the shape."""
+        return ()
+
+
+class Gathered(Node):
+    """`source[i, j, ..., rest]`, where i, j, ... are arrays of integers of one shape, which comes first.
+
+    The integers are in range: who lowers says so by a `Checked` array.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, source: Node, indices: Sequence[Node]) -> None:
+        shape = (*indices[0].shape, *source.shape[len(indices) :])
+        super().__init__(shape, source.dtype, (source, *indices))
+
+    def key(self) -> Any:
+        """Return nothing more."""
+        return ()
+
+
+class Reduced(Node):
+    """What is left of an array along axes, which vanish: "sum", "prod", "max", "min", "any", "all", "argmax"..."""
+
+    __slots__ = ("kind", "axes")
+
+    def __init__(self, kind: str, source: Node, axes: Sequence[int], dtype: DType) -> None:
+        shape = tuple(size for axis, size in enumerate(source.shape) if axis not in axes)
+        super().__init__(shape, dtype, (source,))
+        self.kind, self.axes = kind, frozenset(axes)
+
+    def key(self) -> Any:
+        """Return the kind and the axes."""
+        return self.kind, self.axes
+
+
+class Running(Node):
+    """Cumulative sums or products along the last axis."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: str, source: Node) -> None:
+        super().__init__(source.shape, source.dtype, (source,))
+        self.kind = kind
+
+    def key(self) -> Any:
+        """Return the kind."""
+        return self.kind
+
+
+class Joined(Node):
+    """Arrays beside each other along an axis."""
+
+    __slots__ = ("axis",)
+
+    def __init__(self, parts: Sequence[Node], axis: int) -> None:
+        shape = list(parts[0].shape)
+        shape[axis] = sum(part.shape[axis] for part in parts)
+        super().__init__(tuple(shape), parts[0].dtype, parts)
+        self.axis = axis
+
+    def key(self) -> Any:
+        """Return the axis."""
+        return self.axis
+
+
+class Scattered(Node):
+    """Zeros to which values are added at `[i, j, ..., rest]`; indices as those of `Gathered`."""
+
+    __slots__ = ()
+
+    def __init__(self, values: Node, indices: Sequence[Node], shape: Shape) -> None:
+        super().__init__(shape, values.dtype, (values, *indices))
+
+    def key(self) -> Any:
+        """Return nothing more than the shape."""
+        return ()
+
+
+class Called(Node):
+    """What a native routine computes from whole arrays."""
+
+    __slots__ = ("routine", "options")
+
+    def __init__(self, routine: str, shape: Shape, dtype: DType, arguments: Sequence[Node], options: Any = ()) -> None:
+        super().__init__(shape, dtype, arguments)
+        self.routine, self.options = routine, options
+
+    def key(self) -> Any:
+        """Return the routine."""
+        return self.routine, self.options
+
+
+class Stepped(Node):
+    """An equation that NumPy runs; its results are `Part`s."""
+
+    __slots__ = ("step",)
+
+    def __init__(self, step: Any, arguments: Sequence[Node]) -> None:
+        super().__init__((), np.float64, arguments)
+        self.step = step
+
+
+class Part(Node):
+    """One of the results of an equation that NumPy runs."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, step: Stepped, place: int, shape: Shape, dtype: DType) -> None:
+        super().__init__(shape, dtype, (step,))
+        self.place = place
+
+
+@dataclass
+class Nodes:
+    """Makes nodes, each once: what is computed twice in the graph is one node here.
+
+    Attributes:
+        all: the nodes in the order in which they were made.
+        equation: the place of the equation for which nodes are made now.
+    """
+
+    def __post_init__(self) -> None:
+        self.all: list[Node] = []
+        self.equation = -1
+        self._known: dict[Any, Node] = {}
+
+    def add(self, node: Node) -> Node:
+        """Return a node, or the one that has the same value."""
+        own = node.key()
+        if own is not None:
+            key = type(node), own, node.shape, node.dtype.num, tuple([argument.number for argument in node.arguments])
+            known = self._known.setdefault(key, node)
+            if known is not node:
+                return known
+        node.number, node.equation = len(self.all), self.equation
+        self.all.append(node)
+        return node

@@ -1,0 +1,317 @@
+"""Which arrays exist, and in which loops they are made.
+
+    planned(program, outputs)      the nests of loops, routines and steps, in the order in which they run
+
+An array that nobody has to see is computed where it is used. What is stored: results, the operands of routines and of
+NumPy's steps, what a reduction leaves, and what is dear to compute again. Arrays of the same index space that need
+nothing from each other but elements at the same index are made in one nest of loops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from fgrad.native.nodes import (
+    Called,
+    Gathered,
+    Given,
+    Joined,
+    Literal,
+    Moved,
+    Node,
+    Part,
+    Pointwise,
+    Reduced,
+    Reshaped,
+    Running,
+    Scattered,
+    Shape,
+    Stepped,
+)
+from fgrad.native.scalars import CHEAP
+
+WRITTEN = (Reduced, Running, Joined, Scattered, Called, Stepped, Part)
+"""What is always stored, and whose elements are there only when all of them are."""
+
+_DEAR = 16
+_WORTH_STORING = 6
+_MOST_CONTEXTS = 8
+
+
+@dataclass(eq=False)
+class Write:
+    """What one nest of loops does for one array.
+
+    Attributes:
+        target: the array.
+        value: what is computed at each index of the space.
+        offset: where the space begins in the array, along `axis`; for arrays that are joined.
+        fills: the value is stored as it is, as a beginning to which others are added.
+    """
+
+    target: Node
+    value: Node
+    axis: int = 0
+    offset: int = 0
+    fills: bool = False
+
+    @property
+    def space(self) -> Shape:
+        """The sizes of the loops."""
+        return self.value.shape
+
+
+@dataclass(eq=False)
+class Nest:
+    """Loops over one index space, and the arrays that are written in them."""
+
+    writes: list[Write] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Plan:
+    """What runs, in order.
+
+    Attributes:
+        items: nests, routines (`Called`) and steps (`Stepped`).
+        stored: the arrays that exist, besides those that are given.
+    """
+
+    items: list[Nest | Called | Stepped]
+    stored: set[Node]
+
+
+def memory_of(node: Node) -> Node:
+    """Return the array in whose memory a node lies."""
+    while isinstance(node, Reshaped):
+        node = node.arguments[0]
+    return node
+
+
+def squeezed(shape: Shape) -> Shape:
+    """Return a shape without the axes of size 1."""
+    return tuple([size for size in shape if size != 1])
+
+
+def planned(nodes: Sequence[Node], outputs: Iterable[Node]) -> Plan:
+    """Return what runs to compute outputs."""
+    outputs = list(outputs)
+    needed = _needed(nodes, outputs)
+    stored = _stored(needed, outputs)
+    return Plan(_items(needed, stored), stored)
+
+
+def _needed(nodes: Sequence[Node], outputs: list[Node]) -> list[Node]:
+    """Return the nodes on which outputs depend, arguments first."""
+    used = set(outputs)
+    for node in reversed(nodes):
+        if node in used:
+            used.update(node.arguments)
+    return [node for node in nodes if node in used]
+
+
+# Which arrays exist
+
+
+def _stored(needed: list[Node], outputs: list[Node]) -> set[Node]:
+    stored = {memory_of(node) for node in outputs}
+    for node in needed:
+        if isinstance(node, WRITTEN):
+            stored.add(node)
+        if isinstance(node, (Called, Stepped)):
+            stored.update(map(memory_of, node.arguments))
+        elif isinstance(node, Reshaped):
+            stored.add(memory_of(node))
+        elif isinstance(node, Gathered):
+            stored.add(memory_of(node.arguments[0]))
+    stored = {node for node in stored if not isinstance(node, Given)}
+    return _with_dear_ones(needed, stored)
+
+
+def _own_cost(node: Node) -> int:
+    if isinstance(node, Pointwise):
+        return 1 if node.operation in CHEAP else _DEAR
+    return 1 if isinstance(node, Moved) and node.bounds else 0
+
+
+def _costs(needed: list[Node], stored: set[Node]) -> dict[Node, int]:
+    """Return what an element costs, where nothing but the stored arrays is there."""
+    costs: dict[Node, int] = {}
+    for node in needed:
+        if isinstance(node, (Given, Literal, Reshaped)) or node in stored:
+            costs[node] = 0 if isinstance(node, (Given, Literal, Reshaped, *WRITTEN)) else _own_cost(node)
+        else:
+            costs[node] = _own_cost(node)
+        if not isinstance(node, (*WRITTEN, Reshaped)):
+            costs[node] += sum([0 if each in stored else costs[each] for each in node.arguments])
+        costs[node] = min(costs[node], 1 << 20)
+    return costs
+
+
+_Context = tuple[int, Shape, int]
+
+
+def _with_dear_ones(needed: list[Node], stored: set[Node]) -> set[Node]:
+    """Add what is used in several nests, or at several indices, and is dear to compute again."""
+    levels = _rough_levels(needed)
+    costs = _costs(needed, stored)
+    contexts: dict[Node, set[_Context]] = {node: set() for node in needed}
+    signatures: dict[object, int] = {}
+
+    def spread(node: Node) -> None:
+        """Tell the arguments of a node where it is computed."""
+        if isinstance(node, (Called, Stepped, Part, Given, Literal, Reshaped)):
+            return
+        for place, argument in enumerate(node.arguments):
+            if isinstance(argument, (Given, Literal)) or argument in stored:
+                continue
+            if node in stored:
+                space = argument.shape if isinstance(node, WRITTEN) else node.shape
+                at: Iterable[_Context] = [(levels[node], squeezed(space), 0)]
+            else:
+                at = contexts[node]
+            step: object = None
+            if isinstance(node, Moved):
+                step = node.places, node.bounds, node.shape
+            elif isinstance(node, (Gathered, Scattered)) and place:
+                step = place, node.number
+            for level, space, signature in at:
+                if step is not None:
+                    signature = signatures.setdefault((signature, step), len(signatures) + 1)
+                contexts[argument].add((level, space, signature))
+
+    for node in reversed(needed):
+        if node not in stored and not isinstance(node, (Given, Literal, Reshaped)):
+            again = min(len(contexts[node]), _MOST_CONTEXTS) - 1
+            if costs[node] * again > _WORTH_STORING or (costs[node] >= _DEAR and _is_repeated(node, contexts[node])):
+                stored.add(node)
+            elif len(contexts[node]) > _MOST_CONTEXTS:
+                contexts[node] = set(list(contexts[node])[:_MOST_CONTEXTS])
+        spread(node)
+    return stored
+
+
+def _is_repeated(node: Node, contexts: set[_Context]) -> bool:
+    """Return whether an array is smaller than a space in which it is computed."""
+    return any(math.prod(space) > node.size for _, space, _ in contexts)
+
+
+def _rough_levels(needed: list[Node]) -> dict[Node, int]:
+    """Return how many reductions and the like each node waits for."""
+    levels: dict[Node, int] = {}
+    for node in needed:
+        waits = [levels[each] + isinstance(memory_of(each), WRITTEN) for each in node.arguments]
+        levels[node] = max(waits, default=0)
+    return levels
+
+
+# In which loops they are made
+
+
+class _Levels:
+    """When things can be computed: at level 0, at level 1, ...
+
+    Attributes:
+        done: by stored node, the level at which it is written.
+        pulled: by any other node, the first level at which its elements can be computed in a nest over its own shape.
+        latest: by any other node, the last level of what is stored and needed for it; -1 if there is nothing.
+    """
+
+    def __init__(self, stored: set[Node]) -> None:
+        self._stored = stored
+        self.done: dict[Node, int] = {}
+        self.pulled: dict[Node, int] = {}
+        self.latest: dict[Node, int] = {}
+
+    def last(self, node: Node) -> int:
+        """Return the last level of what a node needs."""
+        node = memory_of(node)
+        return self.done[node] if node in self._stored else self.latest[node]
+
+    def at(self, node: Node, space: Shape) -> int:
+        """Return the first level at which a nest over a space can compute a node's elements at its own index."""
+        if isinstance(node, (Given, Literal)):
+            return 0
+        if isinstance(node, Reshaped) or squeezed(node.shape) != squeezed(space):
+            return self.last(node) + 1
+        if node in self._stored:
+            return self.done[node] + isinstance(node, WRITTEN)
+        return self.pulled[node]
+
+    def note(self, node: Node) -> None:
+        """Find the level of a node, whose arguments are known."""
+        if isinstance(node, (Given, Literal)):
+            self.latest[node] = -1
+            self.pulled[node] = 0
+            if node in self._stored:
+                self.done[node] = 0
+            return
+        if isinstance(node, Reshaped):
+            return
+        if isinstance(node, (Called, Stepped)):
+            level = max([self.last(each) + 1 for each in node.arguments], default=0)
+        elif isinstance(node, Part):
+            level = self.done[node.arguments[0]]
+        else:
+            level = max(self._levels_of_arguments(node), default=0)
+        if node in self._stored:
+            self.done[node] = level
+        else:
+            self.pulled[node] = level
+            self.latest[node] = max([self.last(each) for each in node.arguments], default=-1)
+
+    def _levels_of_arguments(self, node: Node) -> list[int]:
+        if isinstance(node, Moved):
+            return [self.last(each) + 1 for each in node.arguments]
+        if isinstance(node, Gathered):
+            return [self.last(each) + 1 for each in node.arguments]
+        if isinstance(node, Scattered):
+            return [
+                self.at(node.arguments[0], node.arguments[0].shape),
+                *[self.last(x) + 1 for x in node.arguments[1:]],
+            ]
+        if isinstance(node, (Reduced, Running)):
+            return [self.at(node.arguments[0], node.arguments[0].shape)]
+        if isinstance(node, Joined):
+            return [self.at(each, each.shape) for each in node.arguments]
+        return [self.at(each, node.shape) for each in node.arguments]
+
+
+def _items(needed: list[Node], stored: set[Node]) -> list[Nest | Called | Stepped]:
+    levels = _Levels(stored)
+    found: dict[int, list[Nest | Called | Stepped]] = {}
+    nests: dict[tuple[int, Shape], Nest] = {}
+
+    def write(level: int, each: Write) -> None:
+        key = level, squeezed(each.space)
+        if key not in nests:
+            nests[key] = Nest()
+            found.setdefault(level, []).append(nests[key])
+        nests[key].writes.append(each)
+
+    for node in needed:
+        levels.note(node)
+        if node not in stored or isinstance(node, Part):
+            continue
+        level = levels.done[node]
+        if isinstance(node, (Called, Stepped)):
+            found.setdefault(level, []).append(node)
+        elif isinstance(node, Joined):
+            for each in _parts(node):
+                write(levels.at(each.value, each.space), each)
+        elif isinstance(node, (Reduced, Running, Scattered)):
+            write(level, Write(node, node.arguments[0]))
+        else:
+            write(level, Write(node, node))
+    order = [each for level in sorted(found) for each in found[level]]
+    return order
+
+
+def _parts(node: Joined) -> list[Write]:
+    writes, offset = [], 0
+    for part in node.arguments:
+        writes.append(Write(node, part, node.axis, offset))
+        offset += part.shape[node.axis]
+    return writes

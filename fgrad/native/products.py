@@ -1,0 +1,1 @@
+"""How products of matrices, and what is solved with them, are lowered."""

@@ -1,0 +1,149 @@
+"""Native items that follow each other, as one function in LLVM's language."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad.native import emission
+from fgrad.native.nodes import Called, Given, Literal, Moved, Node
+from fgrad.native.plan import Nest, Plan, Write, memory_of
+from fgrad.native.routines import ROUTINES
+
+_ALIGNMENT = 64
+_DATA = object.__basicsize__
+"""Where the object of an array holds the address of its elements."""
+
+Lines = Callable[[list[str]], list[str]]
+
+
+class Segment:
+    """One function that runs items, and the arrays that it takes.
+
+    Args:
+        name: of the function.
+        items: nests and routines.
+        plan: says which arrays are stored.
+        known: arrays that do not change, by node.
+
+    Attributes:
+        touches: the arrays that it reads or writes.
+        needs: the arrays that it reads and that come from elsewhere.
+        makes: the arrays that it writes and that others read; known when it is finished.
+        arena: how many bytes it needs besides; known when it is finished.
+        used: the functions of libraries that it calls.
+    """
+
+    def __init__(self, name: str, items: Sequence[Nest | Called], plan: Plan, known: Mapping[Node, Any]) -> None:
+        self.name, self._plan, self._known = name, plan, known
+        self.used: dict[str, tuple[str, ...]] = {}
+        self._made = dict.fromkeys(node for item in items for node in _written(item))
+        items = [each for item in items for each in _with_fills(item)]
+        self._functions: list[str] = []
+        self._calls: list[tuple[Lines, list[Node]]] = []
+        for place, item in enumerate(items):
+            function, lines, order = self._item(f"{name}_{place}", item)
+            self._functions.append(function)
+            self._calls.append((lines, order))
+        self.touches = dict.fromkeys(node for _, order in self._calls for node in order)
+        self.needs = [node for node in self.touches if node not in self._made and node not in known]
+        self.makes: list[Node] = []
+        self.arena = 0
+
+    def finished(self, wanted: set[Node]) -> str:
+        """Return the function and what it calls, in LLVM's language, where others read the arrays `wanted`."""
+        self.makes = [node for node in self._made if node in wanted]
+        offsets, self.arena = _places([order for _, order in self._calls], self._made.keys() - wanted)
+        return "\n".join([*self._functions, self._function(offsets)])
+
+    def _item(self, name: str, item: Nest | Called) -> tuple[str, Lines, list[Node]]:
+        """Return the function of an item, what calls it with the memory of arrays, and these."""
+        order: dict[Node, str] = {}
+
+        def pointer(node: Node) -> str | None:
+            root = memory_of(node)
+            if root not in self._plan.stored and not isinstance(root, Given):
+                return None
+            return order.setdefault(root, f"%p{len(order)}")
+
+        if isinstance(item, Called):
+            body, used = ROUTINES[item.routine](item, pointer)
+        else:
+            body, used = emission.nest_function(item, pointer)
+        self.used.update(used)
+        taken = ", ".join(f"ptr noalias {each}" for each in order.values())
+        function = f"define internal void @{name}({taken}) noinline #0 {{\n{body}\n}}"
+        return function, lambda names: [f"call void @{name}({', '.join(f'ptr {x}' for x in names)})"], list(order)
+
+    def _function(self, offsets: dict[Node, int]) -> str:
+        """Return the function of the segment, which takes the objects of arrays, and the arena."""
+        objects = [*self.needs, *self.makes]
+        lines, memory = [], {}
+        for place, node in enumerate(objects):
+            lines += [
+                f"%o{place} = getelementptr i8, ptr %a{place}, i64 {_DATA}",
+                f"%d{place} = load ptr, ptr %o{place}",
+            ]
+            memory[node] = f"%d{place}"
+        for place, (node, offset) in enumerate(offsets.items()):
+            lines.append(f"%r{place} = getelementptr i8, ptr %arena, i64 {offset}")
+            memory[node] = f"%r{place}"
+        for node, array in self._known.items():
+            memory[node] = f"inttoptr (i64 {array.ctypes.data} to ptr)"
+        for call, order in self._calls:
+            lines += call([memory[node] for node in order])
+        taken = ", ".join([*(f"ptr %a{place}" for place in range(len(objects))), "ptr %arena"])
+        body = "\n".join(f"  {line}" for line in [*lines, "ret void"])
+        return f"define void @{self.name}({taken}) #0 {{\nentry:\n{body}\n}}"
+
+
+def _with_fills(item: Nest | Called) -> Iterable[Nest | Called]:
+    """Yield an item behind what fills arrays into which it adds; without loops, the latter is all."""
+    if isinstance(item, Called):
+        yield item
+        return
+    for write in item.writes:
+        start = emission.begins_with(write)
+        if start is not None and write.target.size:
+            value = Moved(Literal(start, write.target.dtype), write.target.shape, ())
+            yield Nest([Write(write.target, value, fills=True)])
+    if 0 not in item.writes[0].space:
+        yield item
+
+
+def _written(item: Nest | Called) -> Iterable[Node]:
+    return [item] if isinstance(item, Called) else [write.target for write in item.writes]
+
+
+def _places(touched: list[list[Node]], temporary: Iterable[Node]) -> tuple[dict[Node, int], int]:
+    """Return a place in an arena for each temporary array, and its size: arrays that live apart in time may share.
+
+    Args:
+        touched: the arrays that each item reads and writes, in order.
+        temporary: those that want a place.
+    """
+    wanted = set(temporary)
+    lives: dict[Node, list[int]] = {}
+    for time, nodes in enumerate(touched):
+        for node in nodes:
+            if node in wanted:
+                lives.setdefault(node, [time, time])[1] = time
+    offsets: dict[Node, int] = {}
+    taken: list[tuple[int, int, int, int]] = []
+    for node in sorted(lives, key=lambda node: -_bytes(node)):
+        begin, end = lives[node]
+        offset = 0
+        for start, stop, first, last in sorted(taken):
+            if first <= end and begin <= last and start < offset + _bytes(node) and offset < stop:
+                offset = stop
+        offsets[node] = offset
+        taken.append((offset, offset + _bytes(node), begin, end))
+    return offsets, max((stop for _, stop, _, _ in taken), default=0)
+
+
+def _bytes(node: Node) -> int:
+    size = math.prod(node.shape) * np.dtype(node.dtype).itemsize
+    return max(-(-size // _ALIGNMENT) * _ALIGNMENT, _ALIGNMENT)
