@@ -183,7 +183,7 @@ class Values:
 
     def _bounded(self, bound: Bound, along: Affine) -> tuple[str, Affine]:
         """Return whether an index keeps within a bound, and one that does, which is the same if so."""
-        start, step, count = bound.start, bound.step, bound.count
+        start, step, count = bound.start, bound.step, bound.number
         if step < 0:
             start, step = start + step * (count - 1), -step
         if count == 0:
@@ -237,9 +237,8 @@ def accumulated(code: Code, kind: str, scalar: Scalar, total: str, value: str) -
     """Emit one step of a sum, product, ...; the order in which numbers are added is the compiler's to choose."""
     if kind in ("sum", "prod"):
         name = "add" if kind == "sum" else "mul"
-        return code.do(
-            f"{'f' + name + ' reassoc contract' if scalar.is_float else name} {scalar.type} {total}, {value}"
-        )
+        name = f"f{name} reassoc contract" if scalar.is_float else name
+        return code.do(f"{name} {scalar.type} {total}, {value}")
     if kind in ("any", "all"):
         return code.do(f"{'or' if kind == 'any' else 'and'} i1 {total}, {value}")
     if scalar.is_float:

@@ -44,13 +44,13 @@ class Executable:
         roots = [*self._results, *([self._failed] if self._failed else [])]
         plan = planned(self.program.all, roots)
         self._inputs = [self.program.inputs[name] for name in (*graph.inputs, *graph.variables)]
-        known = {node: np.ascontiguousarray(array) for node, array in self.program.constants.items()}
+        known: dict[Node, Any] = {node: np.ascontiguousarray(array) for node, array in self.program.constants.items()}
         self._known = known
         segments, wanted, self.stages = _parted(plan, known, roots)
         self._module = _compiled(segments, wanted)
-        shapes = {memory_of(node): node.shape for node in self._results}
+        forms = {memory_of(node): node.shape for node in self._results}
         for stage in self.stages:
-            stage.prepare(self._module, shapes)
+            stage.prepare(self._module, forms)
 
     def run(self, arrays: Sequence[Array]) -> list[Array] | None:
         """Return the results for arrays that fit the inputs; None where NumPy has to run the graph."""
@@ -92,13 +92,13 @@ class Native:
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
 
-    def prepare(self, module: Module | None, shapes: dict[Node, Any]) -> None:
+    def prepare(self, module: Module | None, forms: dict[Node, Any]) -> None:
         """Find the function."""
         assert module is not None
         segment = self.segment
         kinds = [ctypes.py_object] * (len(segment.needs) + len(segment.makes))
         self._function = ctypes.CFUNCTYPE(None, *kinds, ctypes.c_void_p)(module.address(segment.name))
-        self._made = [(node, shapes.get(node, node.shape), node.dtype) for node in segment.makes]
+        self._made = [(node, forms.get(node, node.shape), node.dtype) for node in segment.makes]
         self._arenas: list[Any] = []
 
     def run(self, values: Values) -> None:
@@ -119,7 +119,7 @@ class Step:
         self.equation, self._arguments = node.step
         self._parts = parts
 
-    def prepare(self, module: Module | None, shapes: dict[Node, Any]) -> None:
+    def prepare(self, module: Module | None, forms: dict[Node, Any]) -> None:
         """Do nothing: it is Python."""
 
     def run(self, values: Values) -> None:

@@ -81,7 +81,9 @@ class Machine:
 
     def declarations(self, used: Mapping[str, tuple[str, ...]]) -> str:
         """Return what says which functions of libraries are called, and what computes several numbers at once."""
-        lines, vectors, groups = [], [], []
+        lines: list[str] = []
+        vectors: list[str] = []
+        groups: list[str] = []
         for name, (result, *kinds) in used.items():
             group = ""
             plain = name.removesuffix("f") if result == "float" else name

@@ -41,12 +41,12 @@ class Place(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """An index along an axis is one of `start + step * k`, for k from 0 to `count - 1`."""
+    """An index along an axis is one of `start + step * k`, for k from 0 to `number - 1`."""
 
     axis: int
     start: int
     step: int
-    count: int
+    number: int
 
 
 class Node:

@@ -444,16 +444,16 @@ OPERATIONS.update(
 
 FLOATS_ONLY = {
     "divide", "fmod", "remainder", "floor_divide", "heaviside", "scale", "share", "share_of_2", "logaddexp",
-    "logaddexp2", "expit", "xlogy", "xlog1py", "deg2rad", "radians", "rad2deg", "degrees", "reciprocal", "sqrt", "floor",
-    "ceil", "trunc", "rint", "copysign", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
+    "logaddexp2", "expit", "xlogy", "xlog1py", "deg2rad", "radians", "rad2deg", "degrees", "reciprocal", "sqrt",
+    "floor", "ceil", "trunc", "rint", "copysign", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
     "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh", "arctan2", "hypot", "cbrt",
     "power", "erf", "erfc", "fabs",
 }  # fmt: skip
 """What other numbers do not have, or what they do otherwise."""
 
 CHEAP = {
-    "add", "subtract", "multiply", "negative", "positive", "abs", "fabs", "square", "maximum", "minimum", "cast", "select",
-    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "scale", "bitwise_and", "bitwise_or",
+    "add", "subtract", "multiply", "negative", "positive", "abs", "fabs", "square", "maximum", "minimum", "cast",
+    "select", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "scale", "bitwise_and", "bitwise_or",
     "bitwise_xor", "logical_and", "logical_or", "logical_not", "invert", "isnan", "isfinite", "isinf", "copysign",
 }  # fmt: skip
 """What takes a cycle or two."""

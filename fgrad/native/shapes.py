@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,7 @@ def put_into(program: Program, values: Node, template: tuple[Any, ...], shape: S
             sign = 1 if step > 0 else -1
             if view[first] != 1:
                 places[first] = Place(-sign * start, (Term(axis, sign),), abs(step))
-    bounds = [each for each in bounds if (each.start, each.step, each.count) != (0, 1, shape[each.axis])]
+    bounds = [each for each in bounds if (each.start, each.step, each.number) != (0, 1, shape[each.axis])]
     return program.add(Moved(values, shape, places, bounds, fill if bounds else None))
 
 
@@ -146,4 +147,4 @@ def _split(program: Program, out: Any, x: Node, sections: Any, axis: int) -> tup
     cuts = [size // sections * k for k in range(1, sections)] if isinstance(sections, int) else list(sections)
     ends = [0, *cuts, size]
     lead = (slice(None),) * axis
-    return tuple(sliced(program, x, (*lead, slice(a, b))) for a, b in zip(ends[:-1], ends[1:], strict=True))
+    return tuple(sliced(program, x, (*lead, slice(a, b))) for a, b in pairwise(ends))
