@@ -445,7 +445,8 @@ OPERATIONS.update(
 FLOATS_ONLY = {
     "divide", "fmod", "remainder", "floor_divide", "heaviside", "scale", "share", "share_of_2", "logaddexp",
     "logaddexp2", "expit", "xlogy", "xlog1py", "deg2rad", "radians", "rad2deg", "degrees", "reciprocal", "sqrt",
-    "floor", "ceil", "trunc", "rint", "copysign", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
+    "floor", "ceil", "trunc", "rint", "copysign", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos",
+    "tan",
     "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh", "arctan2", "hypot", "cbrt",
     "power", "erf", "erfc", "fabs",
 }  # fmt: skip
@@ -453,7 +454,8 @@ FLOATS_ONLY = {
 
 CHEAP = {
     "add", "subtract", "multiply", "negative", "positive", "abs", "fabs", "square", "maximum", "minimum", "cast",
-    "select", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "scale", "bitwise_and", "bitwise_or",
+    "select", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "scale", "bitwise_and",
+    "bitwise_or",
     "bitwise_xor", "logical_and", "logical_or", "logical_not", "invert", "isnan", "isfinite", "isinf", "copysign",
 }  # fmt: skip
 """What takes a cycle or two."""
