@@ -10,7 +10,7 @@ import bisect
 import itertools
 import threading
 import weakref
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,13 @@ class VariableWatch:
         self.trace = trace
         self.all_trainable = all_trainable
         self.chosen: dict[Variable, int] = {}
+
+    records: ClassVar[bool] = False
+    """Whether assignments are handed to `writes`, and are not carried out."""
+
+    def writes(self, variable: Any, value: Any) -> None:
+        """Take an assignment down."""
+        raise NotImplementedError
 
     def __enter__(self) -> VariableWatch:
         if not running.watches:  # nearly always
@@ -80,6 +87,11 @@ class VariableWatch:
 def open_watches() -> list[VariableWatch]:
     """Return the watches that are open in this thread, those of earlier traces first."""
     return [watch for each in running.watches if (watch := each()) is not None]
+
+
+def recording() -> VariableWatch | None:
+    """Return what takes assignments down in this thread, None if they are carried out."""
+    return next((watch for watch in open_watches() if watch.records), None) if running.watches else None
 
 
 def watch_of(trace: ReverseTrace) -> VariableWatch | None:
@@ -167,7 +179,36 @@ class Variable(TensorLike):
             >>> Variable([1.0, 2.0], name="w").assign([3, 4])
             Variable([3., 4.], name='w')
         """
+        if (recorder := recording()) is not None:
+            recorder.writes(self, value)
+            return self
         new = np.asarray(plain_value(value))
+        self.check_fits(new)
+        new = np.array(new, self.dtype)  # a new array: what was computed before keeps the old one
+        with self.lock:  # whoever computes with the value and then assigns holds it all the while
+            self._value = new
+            for watch in open_watches():
+                watch.assigns(self)
+        return self
+
+    def assign_add(self, delta: Any) -> Variable:
+        """Add to the value in place; see `assign`."""
+        if recording() is not None:
+            return self.assign(self + delta)
+        delta = plain_value(delta)
+        with self.lock:
+            return self.assign(self._value + delta)
+
+    def assign_sub(self, delta: Any) -> Variable:
+        """Subtract from the value in place; see `assign`."""
+        if recording() is not None:
+            return self.assign(self - delta)
+        delta = plain_value(delta)
+        with self.lock:
+            return self.assign(self._value - delta)
+
+    def check_fits(self, new: Any) -> None:
+        """Raise if an array or tensor cannot be assigned."""
         if new.shape != self.shape:
             raise errors.ShapeError(
                 f"variable {self.name!r} has shape {self.shape}, and the value to assign has shape {new.shape}.\n"
@@ -179,24 +220,6 @@ class Variable(TensorLike):
                 "Make the variable of that dtype (Variable(2.0) instead of Variable(2)), or convert the value with "
                 f".astype({str(self.dtype)!r}) if rounding it is what you want."
             )
-        new = np.array(new, self.dtype)  # a new array: what was computed before keeps the old one
-        with self.lock:  # whoever computes with the value and then assigns holds it all the while
-            self._value = new
-            for watch in open_watches():
-                watch.assigns(self)
-        return self
-
-    def assign_add(self, delta: Any) -> Variable:
-        """Add to the value in place; see `assign`."""
-        delta = plain_value(delta)
-        with self.lock:
-            return self.assign(self._value + delta)
-
-    def assign_sub(self, delta: Any) -> Variable:
-        """Subtract from the value in place; see `assign`."""
-        delta = plain_value(delta)
-        with self.lock:
-            return self.assign(self._value - delta)
 
     @property
     def shape(self) -> tuple[int, ...]:

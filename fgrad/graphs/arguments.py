@@ -12,7 +12,7 @@ from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, settle
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, paths, unflatten
-from fgrad.graphs.equations import Name, kind_of
+from fgrad.graphs.equations import Name, in_pythons_way, kind_of
 from fgrad.transforms.calls import Place, name_of, place_name
 from fgrad.transforms.linearization import differentiable
 
@@ -30,7 +30,8 @@ class Arguments:
         leaves, self.treedef = flatten((args, keywords))
         self.values = [_array_of(leaf) for leaf in leaves]
         self.leaves: list[Any] = [
-            leaf if value is None else Name(value) for leaf, value in zip(leaves, self.values, strict=True)
+            leaf if value is None else Name(value, is_weak=type(leaf) in (float, complex))
+            for leaf, value in zip(leaves, self.values, strict=True)
         ]
         self.places = _places(args, keywords)
         self.labels = [(place, path) for place, tree in self.places.items() for path in paths(tree)]
@@ -72,6 +73,8 @@ class Arguments:
         if type(leaf) in (int, float, complex) and np.result_type(name.dtype, leaf) == name.dtype:
             leaf = np.asarray(leaf, name.dtype)[()]
         value = _array_of(settle(leaf))
+        if name.is_weak and value is not None and kind_of(value) == kind_of(name):
+            return in_pythons_way(value)
         if value is None:
             problem = f"is {leaf!r}, of type {type(leaf).__name__}", f"with an array, {kind_of(name)}"
         elif value.shape != name.shape:

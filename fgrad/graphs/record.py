@@ -22,17 +22,21 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import NOTHING, Tensor, apply, apply_call, box, settle
+from fgrad.core.tensor import NOTHING, Tensor, apply, apply_call, box, boxed, settle
 from fgrad.core.trace import Call, Trace
 from fgrad.core.tree import unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.graphs.arguments import Arguments
-from fgrad.graphs.equations import Equation, Name, is_short
+from fgrad.graphs.equations import Equation, Name, in_pythons_way, is_short
 from fgrad.graphs.graph import Graph
 from fgrad.transforms.calls import Transformed
-from fgrad.transforms.running import run
+from fgrad.transforms.running import call_users, run
 
 P = ParamSpec("P")
+
+_PYTHONS = {int, float, complex, bool}
+_OPERATORS = {"add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "negative", "positive", "abs"}
+"""What gives numbers of Python's for numbers of Python's, which take the dtype of the array that they meet."""
 
 
 class RecordTrace(Trace):
@@ -55,15 +59,24 @@ class RecordTrace(Trace):
 
     def root(self, value: Any) -> Tensor:
         """Return a new name in a box with an example of what it stands for."""
-        value = value if hasattr(value, "dtype") else np.asarray(value)[()]
-        return box(value, self, Name(value))
+        is_weak = type(value) in _PYTHONS
+        value = np.asarray(value)[()] if is_weak or not hasattr(value, "dtype") else value
+        return box(value, self, Name(value, is_weak))
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         if primitive.selects and any(self.follows(arg) and arg.dtype == np.bool_ for arg in args[1:]):
             raise errors.ConcretizationError("indexing with a mask", errors.users_line())
-        ans = apply(primitive, [arg.value if self.follows(arg) else arg for arg in args], metadata)
+        examples = [self._example(arg) for arg in args]
+        ans = apply(primitive, examples, metadata)
+        if primitive.name in _OPERATORS and all(type(each) in _PYTHONS for each in examples):
+            ans = in_pythons_way(ans)
         return self._written(primitive, args, metadata, ans)
+
+    def _example(self, arg: Any) -> Any:
+        if not self.follows(arg):
+            return arg
+        return in_pythons_way(arg.value) if arg.mark.is_weak else arg.value
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
@@ -172,6 +185,53 @@ class _Reads(VariableWatch):
                 settle(variable)  # which raises if it has been assigned since it was read
         finally:
             super().__exit__(kind, *exception)
+
+
+class Assignments(_Reads):
+    """Makes what is assigned to variables results of the graph; the variables themselves are left alone."""
+
+    records = True
+
+    def __init__(self, trace: RecordTrace) -> None:
+        super().__init__(trace)
+        self.values: dict[Variable, Any] = {}
+
+    @override
+    def writes(self, variable: Variable, value: Any) -> None:
+        value = self._of_this_recording(value)
+        new = value if type(value) is Tensor else np.asarray(value)
+        variable.check_fits(new)
+        self.values[variable] = new if new.dtype == variable.dtype else new.astype(variable.dtype)
+
+    def _of_this_recording(self, value: Any) -> Any:
+        """Return a value as this recording knows it, without what other traces keep for it."""
+        value = settle(value)
+        while type(value) is Tensor and value.tracing is not self.trace:
+            value = settle(value.value)
+        return value
+
+    @override
+    def read(self, variable: Variable, value: Any) -> Any:
+        found = super().read(variable, value)
+        new = self.values.get(variable)
+        return found if new is None else boxed(new)
+
+
+def recorded(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Graph, tuple[Variable, ...]]:
+    """Record a function that may assign to variables.
+
+    Returns:
+        A graph of `(result, [new values of variables])`, and these variables.
+    """
+    arguments = Arguments(function, args, keywords)
+    trace = RecordTrace()
+    state = Assignments(trace)
+
+    def with_state(*args: Any, **keywords: Any) -> Any:
+        return call_users(function, args, keywords), list(state.values.values())
+
+    _, results, treedef, _ = run(trace, with_state, lambda: arguments.traced(trace), state)
+    return Graph(arguments, state.names, trace, unflatten(treedef, results)), tuple(state.values)
 
 
 def _run_trace(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Graph:

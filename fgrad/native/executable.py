@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.graphs.equations import Name
+from fgrad.graphs.equations import Name, in_pythons_way
 from fgrad.native import products, reductions, shapes  # noqa: F401  # they say how primitives are lowered
 from fgrad.native.lowering import Program, lowered
 from fgrad.native.machine import Machine, Module
@@ -128,7 +128,8 @@ class Step:
         inputs = []
         for each in self.equation.inputs:
             node = next(given)
-            inputs.append(each if node is None else _under(values[memory_of(node)], node.shape)[()])
+            value = each if node is None else _under(values[memory_of(node)], node.shape)[()]
+            inputs.append(in_pythons_way(value) if type(each) is Name and each.is_weak else value)
         found = self.equation.computed(inputs)
         for part in self._parts:
             values[part] = _own_array(found[part.place], part, inputs)

@@ -70,7 +70,6 @@ class Program(Nodes):
         self.constants: dict[Given, Any] = {}
         self.failures: list[Node] = []
         self.refused: dict[int, str] = {}
-        self.weak: set[Node] = set()
         self._arrays: dict[Any, Given] = {}
 
     # What rules are made of
@@ -199,17 +198,18 @@ class Program(Nodes):
         rule = LOWERINGS.get(name)
         found = rule(self, out, *arguments, **equation.metadata) if rule else None
         if found is None and name in OPERATIONS and len(equation.outputs) == 1 and not equation.metadata:
-            found = self._operation(name, out, arguments)
+            found = self._operation(name, equation, arguments)
         if found is None:
             return None
         if isinstance(found, tuple):
             return found
         return [self.cast(found, out.dtype)]
 
-    def _operation(self, name: str, out: Name, arguments: list[Any]) -> Node | None:
+    def _operation(self, name: str, equation: Equation, arguments: list[Any]) -> Node | None:
         """Return an elementwise operation, in the dtype in which NumPy computes it."""
+        out = equation.outputs[0]
         if name in COMPARISONS | PREDICATES:
-            dtype = self._common_dtype(arguments)
+            dtype = np.result_type(*[_promoted(x) for x in equation.inputs])
             if name in PREDICATES and dtype.kind in "biu":
                 return self.repeat(self.add(Literal(name == "isfinite", np.bool_)), out.shape)
         else:
@@ -222,10 +222,6 @@ class Program(Nodes):
             return None
         return self.pointwise(name, *[self.cast(x, dtype) for x in arguments], dtype=out.dtype)
 
-    def _common_dtype(self, arguments: Iterable[Any]) -> np.dtype[Any]:
-        weighed = [_WEAK[x.dtype.kind] if x in self.weak else x.dtype if isinstance(x, Node) else x for x in arguments]
-        return np.result_type(*weighed)
-
     def _step(self, equation: Equation, arguments: list[Any]) -> Sequence[Node]:
         """Let NumPy run an equation."""
         places = [x if isinstance(x, Node) else None for x in arguments]
@@ -235,7 +231,13 @@ class Program(Nodes):
         return [self.add(part) for part in parts]
 
 
-_WEAK: dict[str, Any] = {"f": 1.0, "i": 1, "b": True}
+def _promoted(x: Any) -> Any:
+    """Return what NumPy asks for the dtype of an operation: a dtype, or a number of Python's, which follows others."""
+    if type(x) is Name and x.is_weak:
+        return {"f": 1.0, "i": 1, "b": True}[x.dtype.kind]
+    return x.dtype if hasattr(x, "dtype") else x
+
+
 _OF_TRUTHS = LOGICAL | COMPARISONS | {
     "add", "multiply", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "fmax", "fmin",
 }  # fmt: skip
@@ -273,8 +275,6 @@ def lowered(graph: Any) -> Program:
         given = Given(name.shape, name.dtype)
         program.add(given)
         program.names[name] = program.inputs[name] = given
-        if getattr(name, "weak", False):
-            program.weak.add(given)
     for name, value in graph.constants.items():
         program.names[name] = program.array(value)
     for place, equation in enumerate(graph.equations):
