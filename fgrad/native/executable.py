@@ -1,7 +1,7 @@
-"""A graph that runs as native code, with NumPy where there is none.
+"""A recorded program that runs as native code, with NumPy where there is none.
 
-Executable(graph)        compiles
-executable.run(arrays)   takes the graph's inputs and variables, returns its results
+Executable(block)        compiles
+executable.run(arrays)   takes what goes into the block, returns its results
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.graphs.equations import Name, in_pythons_way
+from fgrad.graphs.graph import Block
 from fgrad.native import products, reductions, shapes  # noqa: F401  # they say how primitives are lowered
 from fgrad.native.lowering import Program, lowered
 from fgrad.native.machine import Machine, Module
@@ -28,22 +29,21 @@ class Executable:
     """The program of a graph, compiled.
 
     Args:
-        graph: what is compiled.
+        block: what is compiled.
 
     Attributes:
         program: the graph as nodes.
         stages: what runs, in order.
     """
 
-    def __init__(self, graph: Any) -> None:
-        self.graph = graph
-        self.program = lowered(graph)
-        self._results = [self.program.names[each] for each in graph.outputs if type(each) is Name]
+    def __init__(self, block: Block) -> None:
+        self.program = lowered(block)
+        self._results = [self.program.names[each] for each in block.outputs if type(each) is Name]
         self._shared = _shared(self._results)
         self._failed = _any_failure(self.program)
         roots = [*self._results, *([self._failed] if self._failed else [])]
         plan = planned(self.program.all, roots)
-        self._inputs = [self.program.inputs[name] for name in (*graph.inputs, *graph.variables)]
+        self._inputs = [self.program.inputs[name] for name in block.inputs]
         known: dict[Node, Any] = {node: np.ascontiguousarray(array) for node, array in self.program.constants.items()}
         self._known = known
         segments, wanted, self.stages = _parted(plan, known, roots)
@@ -53,7 +53,10 @@ class Executable:
             stage.prepare(self._module, forms)
 
     def run(self, arrays: Sequence[Array]) -> list[Array] | None:
-        """Return the results for arrays that fit the inputs; None where NumPy has to run the graph."""
+        """Return the results that are no constants, for arrays in C order that fit the inputs.
+
+        None is returned where NumPy has to run the block.
+        """
         values: Values = dict(zip(self._inputs, arrays, strict=True))
         values.update(self._known)
         for stage in self.stages:
@@ -103,7 +106,10 @@ class Native:
 
     def run(self, values: Values) -> None:
         """Run the function on new arrays."""
-        arena = self._arenas.pop() if self._arenas else np.empty(self.segment.arena + 64, np.uint8)
+        try:
+            arena = self._arenas.pop()
+        except IndexError:  # all are in use by other threads
+            arena = np.empty(self.segment.arena + 64, np.uint8)
         made = [np.empty(shape, dtype) for _, shape, dtype in self._made]
         start = -(-arena.ctypes.data // 64) * 64
         self._function(*[values[node] for node in self.segment.needs], *made, start)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.graphs.equations import Equation, Name
+from fgrad.graphs.graph import Block
 from fgrad.native.nodes import (
     Given,
     Literal,
@@ -268,16 +269,16 @@ def count_of(shape: Shape, axis: Any) -> int:
     return math.prod(shape[each] for each in axes_of(shape, axis))
 
 
-def lowered(graph: Any) -> Program:
-    """Return the nodes of a graph."""
+def lowered(block: Block) -> Program:
+    """Return the nodes of a program."""
     program = Program()
-    for name in (*graph.inputs, *graph.variables):
+    for name in block.inputs:
         given = Given(name.shape, name.dtype)
         program.add(given)
         program.names[name] = program.inputs[name] = given
-    for name, value in graph.constants.items():
+    for name, value in block.constants.items():
         program.names[name] = program.array(value)
-    for place, equation in enumerate(graph.equations):
+    for place, equation in enumerate(block.equations):
         program.equation = place
         program.lower(equation)
     return program
