@@ -35,7 +35,18 @@ from fgrad.transforms.running import call_users, run
 P = ParamSpec("P")
 
 _PYTHONS = {int, float, complex, bool}
-_OPERATORS = {"add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "negative", "positive", "abs"}
+_OPERATORS = {
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "floor_divide",
+    "remainder",
+    "power",
+    "negative",
+    "positive",
+    "abs",
+}
 """What gives numbers of Python's for numbers of Python's, which take the dtype of the array that they meet."""
 
 
