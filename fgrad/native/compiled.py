@@ -108,8 +108,8 @@ class _Programs:
     def _warn(self) -> None:
         warnings.warn(
             f"{name_of(self._function)} was compiled for the {self.count}th time: its arguments keep changing in "
-            "shape, dtype, structure, or in what is no array.\nPass integers that change as arrays, np.asarray(n), and pad "
-            "arrays to a few sizes.",
+            "shape, dtype, structure, or in what is no array.\nPass integers that change as arrays, np.asarray(n), "
+            "and pad arrays to a few sizes.",
             errors.CompileWarning,
             stacklevel=depth_of_user(),
         )
@@ -146,7 +146,8 @@ def _fixed(function: Any, static: Any, args: tuple[Any, ...], keywords: dict[str
     """Return which leaves are part of the program because the user says so."""
     names = set() if static in ((), None) else set(select(function, static, args, keywords)[0])
     fixed: list[bool] = []
-    for place, tree in {**dict(enumerate(args)), **{name: keywords[name] for name in sorted(keywords)}}.items():
+    places: list[tuple[Any, Any]] = [*enumerate(args), *((name, keywords[name]) for name in sorted(keywords))]
+    for place, tree in places:
         fixed += [place in names] * len(flatten(tree)[0])
     return fixed
 

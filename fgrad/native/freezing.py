@@ -78,7 +78,7 @@ class _Same:
         if isinstance(one, (tuple, list)):
             return len(one) == len(other) and all(map(self.values, one, other))
         if isinstance(one, (int, float, complex, str)):
-            return one == other or one != one
+            return bool(one == other or one != one)
         return True  # what cannot be compared, such as functions and settings
 
 

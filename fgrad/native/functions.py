@@ -46,7 +46,7 @@ class Function:
 
     def __init__(self, block: Block, name: str) -> None:
         self.block, self.__name__ = block, name
-        self._outputs = [x if type(x) is Name else np.asarray(x) for x in block.outputs]
+        self._outputs: list[Any] = [x if type(x) is Name else np.asarray(x) for x in block.outputs]
         self.has_derivative = tuple(each.dtype.kind in "fc" for each in self._outputs)
         self._lock = threading.RLock()
         self._executable: Executable | None = None
@@ -257,9 +257,13 @@ class _NativeRule(Rule):
         return _rule(self.name, found)
 
 
+def _nothing(leaves: Leaves) -> Any:
+    raise NotImplementedError  # `followed` knows by which leaves to linearize
+
+
 def _rule(name: str, found: Callable[[Leaves], Function]) -> _NativeRule:
     def compute(leaves: Leaves) -> Leaves:
         return found(leaves)(leaves)
 
     compute.__name__ = name
-    return _NativeRule(compute, compute, lambda leaves: (compute(leaves), None, None), found=found)
+    return _NativeRule(compute, compute, _nothing, found=found)
