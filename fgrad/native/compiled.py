@@ -208,6 +208,7 @@ class _Program:
         self._is_number = is_number
         numbers = [settle(x) for x, own in zip(self.graph.outputs, is_number, strict=True) if own]
         self.function = Function(_block(self.graph, numbers), self.name)
+        self._is_single = self.graph.paths == ["[0]"]
         self._is_plain = not self._variables and not self.assigned and all(is_number)
 
     def run(self, arrays: Sequence[Any]) -> Any:
@@ -215,7 +216,7 @@ class _Program:
         if not self._is_plain:
             return self(arrays)
         found = [_tensor(each) for each in self.function.run(arrays)]
-        return unflatten(self.graph.treedef, found)[0]
+        return found[0] if self._is_single else unflatten(self.graph.treedef, found)[0]
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Run the program, and assign what is to be assigned."""

@@ -64,10 +64,13 @@ class Function:
 
     def run(self, leaves: Leaves) -> list[Any]:
         """Return the results for arrays that nothing follows."""
-        pairs = zip(leaves, self.block.inputs, strict=True)
-        found = self.executable().run([np.ascontiguousarray(x, name.dtype).reshape(name.shape) for x, name in pairs])
+        found = self.executable().run(
+            [x if type(x) is np.ndarray else _array(x, name) for x, name in zip(leaves, self.block.inputs, strict=True)]
+        )
         if found is None:
             return [np.array(x) for x in self.eager(leaves)]  # which may lie in the memory of leaves
+        if len(found) == len(self._outputs):
+            return found
         rest = iter(found)
         return [next(rest) if type(each) is Name else each.copy() for each in self._outputs]
 
@@ -182,6 +185,11 @@ class Function:
         """Record a function of the leaves, and of more arrays."""
         names = zip(examples, self.block.inputs, strict=True)
         return _recorded(function, [*(np.asarray(x).item() if name.is_weak else x for x, name in names), *others])
+
+
+def _array(x: Any, name: Name) -> Any:
+    """Return a number, or what is like an array, as an array of the form that the program knows."""
+    return np.ascontiguousarray(x, name.dtype).reshape(name.shape)
 
 
 def _recorded(function: Callable[..., Any], leaves: Leaves) -> Block:

@@ -16,6 +16,10 @@ from fgrad.native.routines import ROUTINES
 _ALIGNMENT = 64
 _DATA = object.__basicsize__
 """Where the object of an array holds the address of its elements."""
+_FLAGS = _DATA + 48
+"""Where it holds the flags that say how its elements lie."""
+_IN_ORDER = 0x101
+"""The flags of an array whose elements lie in C order, and where the processor wants numbers of their size."""
 
 Lines = Callable[[list[str]], list[str]]
 
@@ -81,7 +85,7 @@ class Segment:
     def _function(self, offsets: dict[Node, int]) -> str:
         """Return the function of the segment, which takes the objects of arrays, and the arena."""
         objects = [*self.needs, *self.makes]
-        lines, memory = [], {}
+        lines, memory = _in_order(len(self.needs)), {}
         for place, node in enumerate(objects):
             lines += [
                 f"%o{place} = getelementptr i8, ptr %a{place}, i64 {_DATA}",
@@ -96,8 +100,28 @@ class Segment:
         for call, order in self._calls:
             lines += call([memory[node] for node in order])
         taken = ", ".join([*(f"ptr %a{place}" for place in range(len(objects))), "ptr %arena"])
-        body = "\n".join(f"  {line}" for line in [*lines, "ret void"])
-        return f"define void @{self.name}({taken}) #0 {{\nentry:\n{body}\n}}"
+        body = "\n".join(f"  {line}" for line in [*lines, "ret i32 0"])
+        return f"define i32 @{self.name}({taken}) #0 {{\nentry:\n{body}\n}}"
+
+
+def _in_order(count: int) -> list[str]:
+    """Return what gives 1 back unless the first arrays all lie in memory as they should."""
+    if not count:
+        return []
+    lines, total = [], str(_IN_ORDER)
+    for place in range(count):
+        lines.append(f"%f{place} = getelementptr i8, ptr %a{place}, i64 {_FLAGS}")
+        lines.append(f"%g{place} = load i32, ptr %f{place}")
+        lines.append(f"%h{place} = and i32 %g{place}, {total}")
+        total = f"%h{place}"
+    return [
+        *lines,
+        f"%fits = icmp eq i32 {total}, {_IN_ORDER}",
+        "br i1 %fits, label %run, label %refuse",
+        "refuse:",
+        "ret i32 1",
+        "run:",
+    ]
 
 
 def _with_fills(item: Nest | Called) -> Iterable[Nest | Called]:
