@@ -9,7 +9,7 @@ what is still to be computed lies on a list, and not on Python's stack.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from fgrad.native.indices import ZERO, Affine, Index, in_code, interval, placed,
 from fgrad.native.nodes import (
     Bound,
     Gathered,
+    Given,
     Literal,
     Moved,
     Node,
@@ -27,10 +28,33 @@ from fgrad.native.nodes import (
     Scattered,
     Shape,
 )
-from fgrad.native.plan import Nest, Write, squeezed
+from fgrad.native.plan import Nest, Write, memory_of, squeezed
 from fgrad.native.scalars import OPERATIONS, Code, Scalar, convert, literal, scalar_of, select
 
 Key = tuple[Node, Index]
+
+
+class Pointers:
+    """The memory that a function is handed: a name for each array, and for each place in it where an index begins.
+
+    Functions that differ in nothing but these places are one.
+
+    Attributes:
+        order: the arrays and the number of elements before the place, by which the function's parameters are named.
+    """
+
+    def __init__(self, stored: Set[Node]) -> None:
+        self._stored = stored
+        self.order: dict[tuple[Node, int], str] = {}
+
+    def has(self, node: Node) -> bool:
+        """Return whether an array exists."""
+        root = memory_of(node)
+        return root in self._stored or isinstance(root, Given)
+
+    def at(self, node: Node, offset: int = 0) -> str:
+        """Return the name of an array's memory, from an element on."""
+        return self.order.setdefault((memory_of(node), offset), f"%p{len(self.order)}")
 
 
 class Values:
@@ -38,11 +62,11 @@ class Values:
 
     Args:
         code: where instructions go.
-        pointers: the names of the memory of the arrays that exist.
+        pointers: the memory of the arrays that exist.
         ranges: what the variables of the loops run through, ends included.
     """
 
-    def __init__(self, code: Code, pointers: Callable[[Node], str | None], ranges: dict[str, tuple[int, int]]) -> None:
+    def __init__(self, code: Code, pointers: Pointers, ranges: dict[str, tuple[int, int]]) -> None:
         self.code, self.pointers, self.ranges = code, pointers, ranges
         self.own: set[Node] = set()
         self._known: dict[Key, str] = {}
@@ -68,7 +92,7 @@ class Values:
 
     def _is_stored(self, node: Node) -> bool:
         """Return whether an element is to be read from memory, and not computed in this nest."""
-        return node not in self.own and self.pointers(node) is not None
+        return node not in self.own and self.pointers.has(node)
 
     def _needed(self, node: Node, index: Index) -> list[Key]:
         if isinstance(node, Literal) or self._is_stored(node):
@@ -129,7 +153,8 @@ class Values:
         for size, each in zip(reversed(node.shape), reversed(index), strict=True):
             flat = plus(flat, each, stride)
             stride *= size
-        pointer = self.pointers(node)
+        pointer = self.pointers.at(node, max(flat.constant, 0))
+        flat = Affine(min(flat.constant, 0), flat.terms)
         kind = scalar_of(node.dtype)
         return self.code.do(f"getelementptr inbounds {kind.stored}, ptr {pointer}, i64 {self._sum(flat)}")
 
@@ -269,7 +294,7 @@ class Loop:
 class _Body:
     """The body of a nest: all writes at one index."""
 
-    def __init__(self, nest: Nest, pointers: Callable[[Node], str | None], sizes: Shape) -> None:
+    def __init__(self, nest: Nest, pointers: Pointers, sizes: Shape) -> None:
         self.code, self.loop, self.sizes = Code(), Loop(), sizes
         self.values = Values(self.code, pointers, {f"%v{k}": (0, size - 1) for k, size in enumerate(sizes)})
         self.values.own = {write.target for write in nest.writes if write.target is write.value}
@@ -376,7 +401,7 @@ def begins_with(write: Write) -> Any:
     return None
 
 
-def nest_function(nest: Nest, pointers: Callable[[Node], str | None]) -> tuple[str, dict[str, tuple[str, ...]]]:
+def nest_function(nest: Nest, pointers: Pointers) -> tuple[str, dict[str, tuple[str, ...]]]:
     """Return the body of a function that runs a nest, and the functions of libraries that it calls."""
     sizes = squeezed(nest.writes[0].space)
     body = _Body(nest, pointers, sizes)

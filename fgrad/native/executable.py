@@ -189,12 +189,13 @@ def _parted(
     wanted = {memory_of(node) for node in roots}
     segments: dict[str, Segment] = {}
     stages: list[Native | Step] = []
+    functions: dict[str, str] = {}
     for run in _runs(plan):
         if isinstance(run, Stepped):
             stages.append(Step(run, parts.get(run, [])))
             wanted.update(map(memory_of, run.arguments))
             continue
-        segment = Segment(f"segment{len(segments)}", run, plan, known)
+        segment = Segment(f"segment{len(segments)}", run, plan, known, functions)
         segments[segment.name] = segment
         wanted.update(segment.needs)
         stages.append(Native(segment))
