@@ -795,6 +795,53 @@ def test_moments_of_a_scale_whose_square_leaves_the_range_of_numbers(name, scale
         np.testing.assert_allclose(float(fg.grad(fg.grad(of_scale))(scale)), bend, rtol=1e-9)
 
 
+LOGARITHMS = {
+    "gamma.logpdf": ((2.5,), lambda y, a: (a - 1) * mp.log(y) - y),
+    "beta.logpdf": ((2.2, 3.3), lambda y, a, b: (a - 1) * mp.log(y) + (b - 1) * mp.log(1 - y)),
+    "chi2.logpdf": ((3.5,), lambda y, df: (df / 2 - 1) * mp.log(y) - y / 2),
+    "f.logpdf": ((4.5, 6.5), lambda y, n, m: (n / 2 - 1) * mp.log(y) - (n + m) / 2 * mp.log(m + n * y)),
+    "lognorm.logpdf": ((0.7,), lambda y, s: -((mp.log(y) / s) ** 2) / 2 - mp.log(y)),
+    "weibull_min.logpdf": ((1.7,), lambda y, c: (c - 1) * mp.log(y) - y**c),
+    "invgamma.logpdf": ((2.5,), lambda y, a: -(a + 1) * mp.log(y) - 1 / y),
+    "expon.logcdf": ((), lambda y: mp.log(-mp.expm1(-y))),
+    "uniform.logcdf": ((), mp.log),
+    "halfnorm.logcdf": ((), lambda y: mp.log(mp.erf(y / mp.sqrt(2)))),
+}
+"""By method: shape parameters, and the function of the standardized argument, but for what does not depend on it."""
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e300])
+@pytest.mark.parametrize("method", LOGARITHMS)
+def test_second_derivatives_in_a_scale_whose_square_leaves_the_range_of_numbers(method, scale):
+    shapes, function = LOGARITHMS[method]
+    f = functools.reduce(getattr, method.split("."), stats)
+    ends = 1 if method.endswith("pdf") else 0  # the density is that of the standard form, over the scale
+
+    def by_factor(v):
+        return f(0.6 * scale, *shapes, scale=v * scale)
+
+    expected = float(mp.diff(lambda v: function(mp.mpf(0.6) / v, *shapes) - ends * mp.log(v), mp.mpf(1.25), 2))
+    for second in (fg.hessian(by_factor), fg.grad(fg.grad(by_factor)), fg.jacfwd(fg.jacfwd(by_factor))):
+        np.testing.assert_allclose(float(second(1.25)), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e160])
+@pytest.mark.parametrize("name", table.CONTINUOUS)
+def test_second_derivatives_do_not_depend_on_the_unit(name, scale):
+    x, *shapes = (float(each[1]) for each in table.CONTINUOUS[name][0])
+    places = tuple(range(2 + len(shapes)))
+
+    def bends(method, unit):
+        def of_multiples(u, v, *shapes):
+            return getattr(getattr(stats, name), method)(u * unit, *shapes, scale=v * unit)
+
+        return np.array(fg.hessian(of_multiples, argnums=places)(1.2 * x, 1.2, *shapes), float)
+
+    for method in ("logpdf", "cdf", "sf", "logcdf", "logsf"):
+        expected = bends(method, 1.0)
+        np.testing.assert_allclose(bends(method, scale), expected, rtol=1e-9, atol=1e-12 * np.max(np.abs(expected)))
+
+
 def test_frozen_distributions():
     frozen = stats.t(3.0, loc=1.0)
     assert repr(frozen) == "fgrad.scipy.stats.t(3.0, loc=1.0)"
