@@ -418,6 +418,69 @@ def test_entropy_of_many_degrees_of_freedom_does_not_cancel():
         np.testing.assert_allclose(float(slope), float(mp.diff(expected, mp.mpf(10) ** 6)), rtol=1e-9)
 
 
+def below_gamma(x, a):
+    return mp.log(mp.gammainc(a, 0, x, regularized=True))
+
+
+def above_gamma(x, a):
+    return mp.log(mp.gammainc(a, x, regularized=True))
+
+
+@pytest.mark.parametrize(
+    ("method", "args", "expected"),
+    [
+        ("gamma.logcdf", (1e-200, 2.5), below_gamma),
+        ("gamma.logcdf", (1e-126, 2.5), below_gamma),  # where the tail has not all of its digits
+        ("gamma.logcdf", (1.0, 300.0), below_gamma),
+        ("gamma.logcdf", (9e5, 1e6), below_gamma),
+        ("gamma.logsf", (800.0, 2.5), above_gamma),
+        ("gamma.logsf", (1e5, 0.3), above_gamma),
+        ("gamma.logsf", (1.5e4, 1e4), above_gamma),
+        ("chi2.logcdf", (1e-250, 3.0), lambda x, df: below_gamma(x / 2, df / 2)),
+        ("chi2.logsf", (2000.0, 3.0), lambda x, df: above_gamma(x / 2, df / 2)),
+        ("invgamma.logcdf", (1e-3, 2.5), lambda x, a: above_gamma(1 / x, a)),
+        ("invgamma.logsf", (1e200, 2.5), lambda x, a: below_gamma(1 / x, a)),
+        ("weibull_min.logcdf", (1e-200, 2.5), lambda x, c: mp.log(-mp.expm1(-(x**c)))),
+        ("gumbel_r.logsf", (800.0,), lambda x: mp.log(-mp.expm1(-mp.exp(-x)))),
+    ],
+)
+def test_slopes_of_tails_without_digits(method, args, expected):
+    """The values are SciPy's, -inf; the slopes are those of the logarithm, which is finite."""
+    f = functools.reduce(getattr, method.split("."), stats)
+    x, shapes = args[0], args[1:]
+
+    def of_units(u, *shapes):
+        return f(u * x, *shapes)
+
+    def exactly(u, *shapes):
+        return expected(u * mp.mpf(x), *shapes)
+
+    point = (1.0, *shapes)
+    with mp.workdps(200 if method == "gumbel_r.logsf" else 30), np.errstate(all="ignore"):
+        value, gradient = gradients_in_both_modes(of_units, point)
+        orders = [tuple(map(int, row)) for row in np.eye(len(point))]
+        slopes = [float(mp.diff(exactly, tuple(map(mp.mpf, point)), order)) for order in orders]
+        bends = fg.hessian(of_units, argnums=tuple(range(len(point))))(*point)
+        second = [float(mp.diff(exactly, tuple(map(mp.mpf, point)), tuple(2 * n for n in order))) for order in orders]
+    assert value == functools.reduce(getattr, method.split("."), scipy.stats)(*args)
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-12)
+    size = max(map(abs, slopes))
+    np.testing.assert_allclose([float(bends[i][i]) for i in range(len(point))], second, rtol=1e-9, atol=1e-12 * size)
+
+
+def test_slopes_far_out_beside_others_and_outside():
+    x, a = np.array([-1.0, 1e-200, 0.7, 5.0, 900.0, np.inf]), np.array([2.5, 2.5, 1.3, 2.5, 2.5, 2.5])
+    for f, far in ((stats.gamma.logcdf, 1), (stats.gamma.logsf, 4)):
+        with np.errstate(all="ignore"):
+            gradients = fg.grad(lambda x, a, f=f: np.sum(f(x, a)), argnums=(0, 1))(x, a)
+            each = [fg.grad(f, argnums=(0, 1))(*args) for args in zip(x, a, strict=True)]
+        np.testing.assert_array_equal(np.transpose([gradient.numpy() for gradient in gradients]), np.array(each, float))
+        assert all(np.isfinite(float(g)) for pair in each for g in pair)
+        assert np.all(np.array(each[far], float) != 0)
+        batched = fg.vmap(fg.grad(f, argnums=(0, 1)))(x, a)
+        np.testing.assert_allclose(np.transpose([g.numpy() for g in batched]), np.array(each, float), rtol=1e-13)
+
+
 # Where no mask is needed
 
 

@@ -21,7 +21,7 @@ from fgrad.scipy.stats._gammas import (
     stirling_rest,
 )
 from fgrad.scipy.stats._integrals import flat_exp
-from fgrad.scipy.stats._laws import BETA, F_RATIO, GAMMA, STUDENT, VONMISES
+from fgrad.scipy.stats._laws import BETA, F_RATIO, GAMMA, STUDENT, VONMISES, far_above_gamma, far_below_gamma
 from fgrad.scipy.stats._univariate import Continuous
 
 EULER = 0.5772156649015329
@@ -117,7 +117,7 @@ gumbel_r = Continuous(
     fall=lambda x: -np.expm1(-x),
     cdf=lambda x: flat_exp(-np.exp(-x)),
     logcdf=lambda x: -np.exp(-x),
-    sf=lambda x: -np.expm1(-np.exp(-x)),
+    sf=lambda x: -np.expm1(-np.exp(-x)), far_logsf=lambda x: -x,
     ppf=lambda q: -np.log(-np.log(q)), isf=lambda q: -np.log(-np.log1p(-q)),
     mean=constant(EULER),    var=constant(pi * pi / 6),
     entropy=constant(EULER + 1),
@@ -163,7 +163,7 @@ weibull_min = Continuous(
     open_tails=True,
     cdf=lambda x, c: -np.expm1(-(x**c)),
     sf=lambda x, c: np.exp(-(x**c)),
-    logsf=lambda x, c: -(x**c),
+    logsf=lambda x, c: -(x**c), far_logcdf=lambda x, c: c * np.log(x),
     ppf=lambda q, c: (-np.log1p(-q)) ** (1 / c), isf=lambda q, c: (-np.log(q)) ** (1 / c),
     mean=lambda c: special.gamma(1 + 1 / c),
     var=lambda c: special.gamma(1 + 2 / c) - special.gamma(1 + 1 / c) ** 2,
@@ -193,6 +193,7 @@ gamma = Continuous(
     fall=lambda x, a: (1 - a) / x + 1,
     scores=(lambda x, a: np.log(x) - special.digamma(a),),
     cdf=GAMMA.cdf,           sf=GAMMA.sf,
+    far_logcdf=far_below_gamma, far_logsf=far_above_gamma,
     ppf=GAMMA.ppf,           isf=GAMMA.isf,
     mean=lambda a: a,        var=lambda a: a,
     entropy=lambda a: _gamma_entropy(a),
@@ -205,6 +206,8 @@ chi2 = Continuous(
     fall=lambda x, df: (1 - df / 2) / x + 0.5,
     scores=(lambda x, df: (np.log(x / 2) - special.digamma(df / 2)) / 2,),
     cdf=lambda x, df: GAMMA.cdf(x / 2, df / 2),      sf=lambda x, df: GAMMA.sf(x / 2, df / 2),
+    far_logcdf=lambda x, df: far_below_gamma(x / 2, df / 2),
+    far_logsf=lambda x, df: far_above_gamma(x / 2, df / 2),
     ppf=lambda q, df: 2 * GAMMA.ppf(q, df / 2),      isf=lambda q, df: 2 * GAMMA.isf(q, df / 2),
     mean=lambda df: df,      var=lambda df: 2 * df,
     entropy=lambda df: _gamma_entropy(df / 2) + log(2),
@@ -218,6 +221,8 @@ invgamma = Continuous(
     scores=(lambda x, a: -np.log(x) - special.digamma(a),),
     open_density=True,       open_tails=True,
     cdf=lambda x, a: GAMMA.sf(1 / x, a),             sf=lambda x, a: GAMMA.cdf(1 / x, a),
+    far_logcdf=lambda x, a: far_above_gamma(1 / x, a),
+    far_logsf=lambda x, a: far_below_gamma(1 / x, a),
     ppf=lambda q, a: 1 / GAMMA.isf(q, a),            isf=lambda q, a: 1 / GAMMA.ppf(q, a),
     mean=lambda a: above(1, a, lambda a: 1 / (a - 1)),
     var=lambda a: above(2, a, lambda a: 1 / ((a - 1) ** 2 * (a - 2))),

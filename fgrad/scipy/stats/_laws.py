@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
+from fgrad.core.operands import as_array
+from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.ops.families import sample
 from fgrad.scipy.stats._gammas import (
     HALF_LOG_TWO_PI,
@@ -83,6 +85,38 @@ def _gamma_stretch(place: int, x: Any, a: Any) -> tuple[Any, Any]:
     s = length * NODES
     weights = -direction * length * WEIGHTS * np.exp(_gamma_log_density(x, a) + np.log(x) - fall(s))
     return np.log(x) + direction * s, np.where(np.isfinite(x) & (x > 0), weights, 0.0)
+
+
+def _far_log_gamma(x: Any, a: Any, direction: float) -> Any:
+    """Return the logarithm of the probability far below `a`, or with direction 1 far above it, however small that is.
+
+    It is ordinary code: an integral over the same nodes, with the density at `x` as a factor.
+    """
+    x, a = (np.minimum if direction < 0 else np.maximum)(x, a)[..., None], as_array(a)[..., None]
+
+    def fall(s: Any, x: Any, a: Any) -> Any:
+        return x * np.expm1(direction * s) - direction * a * s
+
+    at_x, at_a = stop_gradient_of(x), stop_gradient_of(a)  # how far the nodes go is no matter of derivatives
+    length = reach(
+        lambda s: fall(s, at_x, at_a),
+        lambda s: direction * (at_x * np.exp(direction * s) - at_a),
+        0.0,
+        (FALL + at_x) / at_a if direction < 0 else np.minimum(np.sqrt(2 * FALL / at_x), np.log(2 * FALL / at_x + 2)),
+    )
+    s = length * NODES
+    total = np.sum(length * WEIGHTS * np.exp(-fall(s, x, a)), axis=-1)
+    return (_gamma_log_density(x, a) + np.log(x))[..., 0] + np.log(total)
+
+
+def far_below_gamma(x: Any, a: Any) -> Any:
+    """Return the logarithm of the gamma distribution's function where that itself is 0 in double precision."""
+    return _far_log_gamma(x, a, -1.0)
+
+
+def far_above_gamma(x: Any, a: Any) -> Any:
+    """Return the logarithm of the gamma distribution's survival function where that itself is 0."""
+    return _far_log_gamma(x, a, 1.0)
 
 
 GAMMA = Law(
