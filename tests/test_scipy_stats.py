@@ -426,6 +426,14 @@ def above_gamma(x, a):
     return mp.log(mp.gammainc(a, x, regularized=True))
 
 
+def below_beta(x, a, b):
+    return mp.log(beta_below(x, a, b))
+
+
+def above_student(x, df):
+    return mp.log(beta_below(df / (df + x * x), df / 2, mp.mpf(1) / 2) / 2)
+
+
 @pytest.mark.parametrize(
     ("method", "args", "expected"),
     [
@@ -440,6 +448,14 @@ def above_gamma(x, a):
         ("chi2.logsf", (2000.0, 3.0), lambda x, df: above_gamma(x / 2, df / 2)),
         ("invgamma.logcdf", (1e-3, 2.5), lambda x, a: above_gamma(1 / x, a)),
         ("invgamma.logsf", (1e200, 2.5), lambda x, a: below_gamma(1 / x, a)),
+        ("beta.logcdf", (1e-200, 2.5, 3.0), below_beta),
+        ("beta.logcdf", (0.3, 2000.0, 700.0), below_beta),
+        ("beta.logsf", (1 - 2.0**-50, 3.0, 30.0), lambda x, a, b: below_beta(1 - x, b, a)),
+        ("f.logcdf", (1e-250, 3.0, 4.0), lambda x, n, m: below_beta(n * x / (n * x + m), n / 2, m / 2)),
+        ("f.logsf", (1e200, 3.0, 4.0), lambda x, n, m: below_beta(m / (n * x + m), m / 2, n / 2)),
+        ("t.logcdf", (-1e100, 4.0), above_student),
+        ("t.logsf", (1e200, 4.0), above_student),
+        ("t.logsf", (100.0, 500.0), above_student),
         ("weibull_min.logcdf", (1e-200, 2.5), lambda x, c: mp.log(-mp.expm1(-(x**c)))),
         ("gumbel_r.logsf", (800.0,), lambda x: mp.log(-mp.expm1(-mp.exp(-x)))),
     ],
@@ -468,13 +484,34 @@ def test_slopes_of_tails_without_digits(method, args, expected):
     np.testing.assert_allclose([float(bends[i][i]) for i in range(len(point))], second, rtol=1e-9, atol=1e-12 * size)
 
 
+@pytest.mark.parametrize(
+    ("method", "counts", "parameter", "expected"),
+    [
+        ("poisson.logcdf", (2,), 900.0, lambda mu: above_gamma(mu, 3)),
+        ("poisson.logsf", (300,), 1.5, lambda mu: below_gamma(mu, 301)),
+        ("binom.logcdf", (3, 5000), 0.4, lambda p: below_beta(1 - p, mp.mpf(4997), mp.mpf(4))),
+        ("binom.logsf", (400, 500), 0.01, lambda p: below_beta(p, mp.mpf(401), mp.mpf(100))),
+        ("nbinom.logcdf", (3, 200.0), 0.02, lambda p: below_beta(p, mp.mpf(200), mp.mpf(4))),
+        ("nbinom.logsf", (1200, 2.0), 0.8, lambda p: below_beta(1 - p, mp.mpf(1201), mp.mpf(2))),
+    ],
+)
+def test_slopes_of_tails_of_counts_without_digits(method, counts, parameter, expected):
+    f = functools.partial(functools.reduce(getattr, method.split("."), stats), *counts)
+    value, slope = fg.value_and_grad(f)(parameter)
+    assert value == functools.reduce(getattr, method.split("."), scipy.stats)(*counts, parameter)
+    assert value < -700
+    np.testing.assert_allclose(float(slope), float(mp.diff(expected, mp.mpf(parameter))), rtol=1e-12)
+    bend = float(mp.diff(expected, mp.mpf(parameter), 2))
+    np.testing.assert_allclose(float(fg.hessian(f)(parameter)), bend, rtol=1e-9)
+
+
 def test_slopes_far_out_beside_others_and_outside():
     x, a = np.array([-1.0, 1e-200, 0.7, 5.0, 900.0, np.inf]), np.array([2.5, 2.5, 1.3, 2.5, 2.5, 2.5])
     for f, far in ((stats.gamma.logcdf, 1), (stats.gamma.logsf, 4)):
         with np.errstate(all="ignore"):
             gradients = fg.grad(lambda x, a, f=f: np.sum(f(x, a)), argnums=(0, 1))(x, a)
             each = [fg.grad(f, argnums=(0, 1))(*args) for args in zip(x, a, strict=True)]
-        np.testing.assert_array_equal(np.transpose([gradient.numpy() for gradient in gradients]), np.array(each, float))
+        np.testing.assert_allclose(np.transpose(gradients), np.array(each, float), rtol=1e-13)
         assert all(np.isfinite(float(g)) for pair in each for g in pair)
         assert np.all(np.array(each[far], float) != 0)
         batched = fg.vmap(fg.grad(f, argnums=(0, 1)))(x, a)

@@ -21,7 +21,21 @@ from fgrad.scipy.stats._gammas import (
     stirling_rest,
 )
 from fgrad.scipy.stats._integrals import flat_exp
-from fgrad.scipy.stats._laws import BETA, F_RATIO, GAMMA, STUDENT, VONMISES, far_above_gamma, far_below_gamma
+from fgrad.scipy.stats._laws import (
+    BETA,
+    F_RATIO,
+    GAMMA,
+    STUDENT,
+    VONMISES,
+    far_above_beta,
+    far_above_f,
+    far_above_gamma,
+    far_above_student,
+    far_below_beta,
+    far_below_f,
+    far_below_gamma,
+    far_below_student,
+)
 from fgrad.scipy.stats._univariate import Continuous
 
 EULER = 0.5772156649015329
@@ -236,6 +250,7 @@ beta = Continuous(
     fall=lambda x, a, b: (b - 1) / (1 - x) - (a - 1) / x,
     scores=BETA.scores_at,
     cdf=BETA.cdf,            sf=BETA.sf,
+    far_logcdf=far_below_beta, far_logsf=far_above_beta,
     ppf=BETA.ppf,            isf=BETA.isf,
     mean=lambda a, b: a / (a + b),
     var=lambda a, b: a * b / ((a + b) ** 2 * (a + b + 1)),
@@ -252,6 +267,7 @@ f = Continuous(
     fall=lambda x, dfn, dfd: (dfn + dfd) / 2 * dfn / (dfn * x + dfd) - (dfn / 2 - 1) / x,
     scores=F_RATIO.scores_at,
     cdf=F_RATIO.cdf,         sf=F_RATIO.sf,
+    far_logcdf=far_below_f,  far_logsf=far_above_f,
     ppf=F_RATIO.ppf,         isf=F_RATIO.isf,
     mean=lambda dfn, dfd: above(2, dfd, lambda dfd: dfd / (dfd - 2)) + 0.0 * dfn,
     var=lambda dfn, dfd: above(4, dfd, lambda dfd: _f_variance(dfn, dfd)),
@@ -266,6 +282,8 @@ t = Continuous(
     scores=STUDENT.scores_at,
     cdf=lambda x, df: _normal_at_infinity(norm.formulas["cdf"], STUDENT.cdf, x, df),
     sf=lambda x, df: _normal_at_infinity(norm.formulas["sf"], STUDENT.sf, x, df),
+    far_logcdf=lambda x, df: _normal_at_infinity(norm.formulas["logcdf"], far_below_student, x, df),
+    far_logsf=lambda x, df: _normal_at_infinity(norm.formulas["logsf"], far_above_student, x, df),
     ppf=lambda q, df: _normal_at_infinity(norm.formulas["ppf"], STUDENT.ppf, q, df),
     isf=lambda q, df: _normal_at_infinity(norm.formulas["isf"], STUDENT.isf, q, df),
     mean=lambda df: above(1, df, lambda df: 0.0 * np.where(np.isinf(df), 0.0, df)),

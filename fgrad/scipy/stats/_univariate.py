@@ -626,8 +626,8 @@ class Discrete(Located):
 
     Counts are whole numbers, between which the probabilities are not defined; so a count has no derivative, and
     one that is differentiated raises an error. Between whole numbers the probability is 0 as SciPy's, and so are
-    its derivatives, and those of the logarithm of a tail that is -inf. With a parameter that is not allowed
-    everything is NaN.
+    its derivatives, and those of the logarithm of a tail that is -inf, unless there is a formula of the far tail. With
+    a parameter that is not allowed everything is NaN.
 
     Args:
         scipys: SciPy's own, which answers where nothing is traced.
