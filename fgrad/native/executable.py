@@ -60,7 +60,8 @@ class Executable:
         (stage,) = self.stages
         if not isinstance(stage, Native) or not set(stage.needs) <= set(self._inputs):
             return None
-        taken = [self._inputs.index(node) for node in stage.needs]
+        places: dict[Node, int] = {node: place for place, node in enumerate(self._inputs)}
+        taken = [places[node] for node in stage.needs]
         return stage.called, taken, [stage.segment.makes.index(memory_of(node)) for node in self._results]
 
     def run(self, arrays: Sequence[Array]) -> list[Array] | None:

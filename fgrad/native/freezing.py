@@ -74,7 +74,7 @@ class _Same:
         if type(one) is not type(other):
             return False
         if isinstance(one, (np.ndarray, np.generic)):
-            return one.shape == other.shape and one.dtype == other.dtype and one.tobytes() == other.tobytes()
+            return bool(one.shape == other.shape and one.dtype == other.dtype and one.tobytes() == other.tobytes())
         if isinstance(one, (tuple, list)):
             return len(one) == len(other) and all(map(self.values, one, other))
         if isinstance(one, (int, float, complex, str)):
