@@ -52,12 +52,14 @@ class Values:
     Attributes:
         own: the arrays that the nest writes, whose elements are computed and not read.
         cuts: by variable, where an array begins or ends within its range: parted there, the loop needs not ask.
+        steps: for each element that is read or written, how far it moves in memory with each variable.
     """
 
     def __init__(self, code: Code, pointers: Pointers, ranges: dict[str, tuple[int, int]]) -> None:
         self.code, self.pointers, self.ranges = code, pointers, ranges
         self.own: set[Node] = set()
         self.cuts: dict[str, set[int]] = {}
+        self.steps: list[dict[str, int]] = []
         self._known: dict[Key, str] = {}
         self._sums: dict[Affine, str] = {}
         self._moves: dict[Key, tuple[str, Index]] = {}
@@ -142,6 +144,7 @@ class Values:
         for size, each in zip(reversed(node.shape), reversed(index), strict=True):
             flat = plus(flat, each, stride)
             stride *= size
+        self.steps.append(dict(flat.terms))
         pointer = self.pointers.at(node, max(flat.constant, 0))
         flat = Affine(min(flat.constant, 0), flat.terms)
         kind = scalar_of(node.dtype)

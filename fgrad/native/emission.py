@@ -9,7 +9,7 @@ are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -80,14 +80,23 @@ class _Body:
         nest: what is written.
         pointers: the memory of arrays.
         code: where instructions go.
-        box: what the loops run through.
+        box: what the loops run through, by axis of the space.
+        order: the axes, from the outermost loop to the innermost.
         tag: in the names of variables and labels.
         is_part: whether other loops run through other parts of the space.
         is_flat: whether one loop runs through all elements as they lie in memory.
     """
 
     def __init__(
-        self, nest: Nest, pointers: Pointers, code: Code, box: Box, tag: str, is_part: bool, is_flat: bool
+        self,
+        nest: Nest,
+        pointers: Pointers,
+        code: Code,
+        box: Box,
+        order: Sequence[int],
+        tag: str,
+        is_part: bool,
+        is_flat: bool,
     ) -> None:
         self.code, self.box, self._is_part, self.is_flat = code, box, is_part, is_flat
         self.loop = Loop()
@@ -95,7 +104,8 @@ class _Body:
         ranges = {name: (start, stop - 1) for name, (start, stop) in zip(self.names, box, strict=True)}
         self.values = Values(code, pointers, ranges)
         self.values.own = {write.target for write in nest.writes if write.target is write.value}
-        self.inner = self.names[-1] if box else ""
+        self.loops = [(self.names[axis], box[axis]) for axis in order]
+        self.inner = self.loops[-1][0] if box else ""
         for write in nest.writes:
             self._write(write)
 
@@ -202,8 +212,7 @@ def nest_function(nest: Nest, pointers: Pointers) -> tuple[str, dict[str, tuple[
     code = Code()
     bodies = _bodies(nest, pointers, code)
     lines, label = ["entry:"], "entry"
-    is_flat = bool(bodies) and bodies[0][0].is_flat
-    for number, (target, start) in enumerate(_beginnings(nest, len(bodies) > 1, is_flat)):
+    for number, (target, start) in enumerate(_beginnings(nest, [body for body, _ in bodies])):
         fill, label = _fill(target, start, pointers, f"f{number}_", label)
         lines += fill
     for body, inner in bodies:
@@ -227,16 +236,42 @@ def _bodies(nest: Nest, pointers: Pointers, code: Code) -> list[tuple[_Body, lis
     can_be_cut = not any(isinstance(write.target, Running) or _chooses(write.target) for write in nest.writes)
     found: list[tuple[_Body, list[str]]] = []
     is_whole = True
+    order = list(range(len(sizes)))
+    is_settled = not can_be_cut or len(sizes) < 2
     while waiting:
         box = waiting.pop(0)
         code.lines = []
-        body = _Body(nest, pointers, code, box, f"{len(found)}_", not is_whole, is_flat)
+        body = _Body(nest, pointers, code, box, order, f"{len(found)}_", not is_whole, is_flat)
+        if not is_settled:
+            better, is_settled = _order(body, sizes), True
+            if better != order:
+                order = better
+                waiting.insert(0, box)
+                continue
         parts = _cut(box, body) if can_be_cut else [box]
         if len(parts) > 1 and len(parts) + len(waiting) + len(found) <= _MOST_PARTS:
             waiting, is_whole = parts + waiting, False
         else:
             found.append((body, code.lines))
     return found
+
+
+def _order(body: _Body, sizes: Shape) -> list[int]:
+    """Return the axes with that one last along which most elements are neighbours in memory."""
+    costs = []
+    for name, size in zip(body.names, sizes, strict=True):
+        steps = [abs(each.get(name, 0)) for each in body.values.steps]
+        cost = sum(_FAR if step > 1 else step for step in steps) + 1
+        costs.append(cost if size >= _SHORT else cost * _FAR)
+    axes = list(range(len(sizes)))
+    best = min(axes, key=lambda axis: (costs[axis], -axis))
+    if costs[best] > 0.7 * costs[-1]:
+        return axes
+    return [*(axis for axis in axes if axis != best), best]
+
+
+_FAR, _SHORT = 6, 8
+"""What a step over memory costs beside one to a neighbour; a loop of fewer turns is no good innermost one."""
 
 
 def _cut(box: Box, body: _Body) -> list[Box]:
@@ -300,17 +335,25 @@ def _keeps_order(node: Moved) -> bool:
     )
 
 
-def _beginnings(nest: Nest, is_parted: bool, is_flat: bool) -> Iterator[tuple[Node, Any]]:
+def _beginnings(nest: Nest, bodies: Sequence[_Body]) -> Iterator[tuple[Node, Any]]:
     """Yield the arrays to which the loops add, and with what these are filled before."""
     for write in nest.writes:
         target = write.target
         if isinstance(target, Scattered):
             yield target, 0
-        elif isinstance(target, Reduced) and not _chooses(target):
-            sizes = [axis for axis, size in enumerate(write.space) if size != 1]
-            gone = [axis for axis in sizes if axis in target.axes]
-            if 0 in write.space or (gone and (is_parted or (gone != sizes[-1:] and not is_flat))):
-                yield target, identity(target.kind, target.dtype)
+        elif isinstance(target, Reduced) and not _chooses(target) and not _is_stored_whole(write, bodies):
+            yield target, identity(target.kind, target.dtype)
+
+
+def _is_stored_whole(write: Write, bodies: Sequence[_Body]) -> bool:
+    """Return whether each element of a reduction is stored once, and not added to."""
+    if len(bodies) != 1:
+        return False
+    (body,) = bodies
+    sizes = [axis for axis, size in enumerate(write.space) if size != 1]
+    assert isinstance(write.target, Reduced)
+    gone = [axis for axis in sizes if axis in write.target.axes]
+    return body.is_flat or not gone or [body.names[sizes.index(axis)] for axis in gone] == [body.inner]
 
 
 def _fill(target: Node, start: Any, pointers: Pointers, tag: str, before: str) -> tuple[list[str], str]:
@@ -338,11 +381,11 @@ def _loops(body: _Body, inner: list[str], behind: list[str], before: str) -> tup
     if not body.box:
         return [*inner, *behind], before
     lines: list[str] = []
-    tags = [name.removeprefix("%v") for name in body.names]
+    tags = [name.removeprefix("%v") for name, _ in body.loops]
     outside = before
     for k, tag in enumerate(tags):
         latch = f"loop{tag}" if tag == tags[-1] else f"exit{tags[k + 1]}"
-        start = body.box[k][0]
+        start = body.loops[k][1][0]
         lines += [
             f"  br label %loop{tag}",
             f"loop{tag}:",
@@ -352,7 +395,7 @@ def _loops(body: _Body, inner: list[str], behind: list[str], before: str) -> tup
     for name, kind, start_value, end in body.loop.carried:
         lines.append(f"  {name} = phi {kind} [ {start_value}, %{outside} ], [ {end}, %loop{tags[-1]} ]")
     lines += inner
-    for tag, (_, stop) in zip(tags[::-1], body.box[::-1], strict=True):
+    for tag, (_, (_, stop)) in zip(tags[::-1], body.loops[::-1], strict=True):
         lines += [
             f"  %n{tag} = add nuw nsw i64 %v{tag}, 1",
             f"  %c{tag} = icmp eq i64 %n{tag}, {stop}",
