@@ -10,7 +10,6 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, settle
-from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.graphs.equations import Name, in_pythons_way, kind_of
 from fgrad.transforms.calls import Place, name_of, place_name
@@ -42,9 +41,10 @@ class Arguments:
         names = [(place_name(self.function, place), path) for place, path in self.labels]
         return [(name[1:-1] if name[0] == "'" else f"argument {name}") + path for name, path in names]
 
-    def traced(self, trace: Trace) -> Any:
+    def traced(self, trace: Any) -> Any:
         """Return the call with tensors of the trace in place of the inputs, and forget the examples."""
-        pairs = zip(self.leaves, self.values, strict=True)
+        pairs = list(zip(self.leaves, self.values, strict=True))
+        trace.given.update((name, value) for name, value in pairs if value is not None)
         traced = unflatten(self.treedef, [leaf if value is None else box(value, trace, leaf) for leaf, value in pairs])
         self.values, self.places = [], {}
         return traced
