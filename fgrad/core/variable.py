@@ -10,6 +10,7 @@ import bisect
 import itertools
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -126,6 +127,8 @@ class Variable(TensorLike):
 
     __hash__ = object.__hash__  # type: ignore[assignment]  # by identity: a variable is a thing, not a value
     tracing = UNTRACED
+    is_weak: ClassVar[bool] = False
+    """Whether the value is a number of Python's, which takes the dtype of the array that it meets."""
 
     def __init__(
         self,
@@ -260,7 +263,40 @@ class Variable(TensorLike):
         return self._value
 
 
-BOXES.add(Variable)
+class Cell(Variable):
+    """State of an object, which a recording reads and assigns like a variable.
+
+    Args:
+        read: returns the state, an array or a number.
+        write: takes another one.
+        name: for messages.
+    """
+
+    def __init__(self, read: Callable[[], Any], write: Callable[[Any], None], name: str) -> None:
+        self._read, self._write = read, write
+        self._seen: tuple[Any, Any] = (None, None)
+        self.trainable, self.name, self.number = False, name, creation_number()
+        self.lock = threading.RLock()
+
+    @property
+    def _value(self) -> Any:
+        state = self._read()
+        if self._seen[0] is not state:  # so that a value that stays the same is the same array
+            self._seen = state, np.asarray(state)
+        return self._seen[1]
+
+    @_value.setter
+    def _value(self, new: Any) -> None:
+        self._write(new)
+
+
+class Counter(Cell):
+    """State that is a number of Python's."""
+
+    is_weak = True
+
+
+BOXES.update({Variable, Cell, Counter})
 
 
 def plain_value(value: Any) -> Any:

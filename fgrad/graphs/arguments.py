@@ -22,14 +22,17 @@ class Arguments:
     Args:
         function: the user's function.
         args, keywords: the recorded call.
+        integers: whether Python's integers are inputs, too.
     """
 
-    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], integers: bool = False
+    ) -> None:
         self.function = function
         leaves, self.treedef = flatten((args, keywords))
-        self.values = [_array_of(leaf) for leaf in leaves]
+        self.values = [np.int64(leaf) if integers and type(leaf) is int else _array_of(leaf) for leaf in leaves]
         self.leaves: list[Any] = [
-            leaf if value is None else Name(value, is_weak=type(leaf) in (float, complex))
+            leaf if value is None else Name(value, is_weak=type(leaf) in (int, float, complex))
             for leaf, value in zip(leaves, self.values, strict=True)
         ]
         self.places = _places(args, keywords)

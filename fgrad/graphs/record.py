@@ -220,7 +220,7 @@ class _Reads(VariableWatch):
         while type(found) is Tensor:
             found = found.unbox()
         if variable not in self.names:
-            self.names[variable], self._found[variable] = Name(value), found
+            self.names[variable], self._found[variable] = Name(value, variable.is_weak), found
             cast(Any, self.trace).given[self.names[variable]] = value
         if variable in self._assigned or found is not self._found[variable]:
             raise errors.RecordedAssignmentError(
@@ -268,13 +268,20 @@ class Assignments(_Reads):
         return found if new is None else boxed(new)
 
 
-def recorded(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Graph, tuple[Variable, ...]]:
+def recorded(
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], integers: bool = False
+) -> tuple[Graph, tuple[Variable, ...]]:
     """Record a function that may assign to variables.
+
+    Args:
+        function: the user's.
+        args, keywords: the recorded call.
+        integers: whether Python's integers among the arguments are inputs.
 
     Returns:
         A graph of `(result, [new values of variables])`, and these variables.
     """
-    arguments = Arguments(function, args, keywords)
+    arguments = Arguments(function, args, keywords, integers)
     trace = RecordTrace()
     state = Assignments(trace)
 

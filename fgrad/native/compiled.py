@@ -86,24 +86,39 @@ class _Programs:
         self._function, self._static = function, static
         self.known: OrderedDict[Hashable, _Program] = OrderedDict()
         self.count = 0
+        self._with_integers_fixed: set[Hashable] = set()
         self._lock = threading.RLock()
 
     def for_call(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[_Program, list[Any]]:
         """Return the program for arguments, and those of their leaves that go into it."""
         form = _Form(self._function, self._static, args, keywords)
+        if form.key in self._with_integers_fixed:
+            form = _Form(self._function, self._static, args, keywords, fixes_integers=True)
         program = self.known.get(form.key)
-        return self._added(form) if program is None else program, form.inputs
+        if program is None:
+            program, form = self._added(form, args, keywords)
+        return program, form.inputs
 
-    def _added(self, form: _Form) -> _Program:
+    def _added(self, form: _Form, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[_Program, _Form]:
         with self._lock:
             if form.key not in self.known:
-                self.known[form.key] = _Program(self._function, form)
+                try:
+                    program = _Program(self._function, form)
+                except Exception:
+                    if int not in map(type, form.inputs):
+                        raise
+                    # An integer may be what a loop counts to, or an axis: then it is part of the program.
+                    fixed = _Form(self._function, self._static, args, keywords, fixes_integers=True)
+                    program = _Program(self._function, fixed)
+                    self._with_integers_fixed.add(form.key)
+                    form = fixed
+                self.known[form.key] = program
                 self.count += 1
                 if len(self.known) > _MOST_PROGRAMS:
                     self.known.popitem(last=False)
                 if self.count % _MANY == 0:
                     self._warn()
-            return self.known[form.key]
+            return self.known[form.key], form
 
     def _warn(self) -> None:
         warnings.warn(
@@ -123,10 +138,19 @@ class _Form:
         inputs: the leaves that go into the program.
     """
 
-    def __init__(self, function: Any, static: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        function: Any,
+        static: Any,
+        args: tuple[Any, ...],
+        keywords: dict[str, Any],
+        fixes_integers: bool = False,
+    ) -> None:
         self.leaves, self.treedef = flatten((args, keywords))
         fixed = _fixed(function, static, args, keywords)
         kinds = [None if is_fixed else _kind(leaf) for leaf, is_fixed in zip(self.leaves, fixed, strict=True)]
+        if fixes_integers:
+            kinds = [None if kind is int else kind for kind in kinds]
         self.is_input = [kind is not None for kind in kinds]
         self.inputs = [leaf for leaf, own in zip(self.leaves, self.is_input, strict=True) if own]
         if not keywords and all(type(x) is np.ndarray for x in args) and all(self.is_input):
@@ -154,7 +178,7 @@ def _fixed(function: Any, static: Any, args: tuple[Any, ...], keywords: dict[str
 
 def _kind(leaf: Any) -> Any:
     """Return what programs depend on, of a leaf that goes into them; None if it is part of the program itself."""
-    if isinstance(leaf, (float, complex)) and not isinstance(leaf, np.generic):
+    if type(leaf) in (float, complex) or (type(leaf) is int and abs(leaf) < 1 << 62):
         return type(leaf)
     if type(leaf) in BOXES and type(leaf) is not Tensor:
         return None  # a variable, which is read when the program runs
@@ -200,7 +224,7 @@ class _Program:
 
         flat.__name__ = self.name = name_of(function)
         examples = tuple(map(_example, form.inputs))
-        self.graph, self.assigned = recorded(flat, examples, {})
+        self.graph, self.assigned = recorded(flat, examples, {}, integers=True)
         check_repeats(flat, examples, self.graph, self.assigned)
         self._variables = list(self.graph.variables.values())
         is_number = [type(x) is Name or hasattr(x, "dtype") for x in self.graph.outputs]
@@ -233,7 +257,7 @@ def _block(graph: Graph, outputs: Sequence[Any]) -> Block:
 
 
 def _example(leaf: Any) -> Any:
-    return leaf if type(leaf) in (float, complex) else example_of(leaf)
+    return leaf if type(leaf) in (int, float, complex) else example_of(leaf)
 
 
 def _tensor(value: Any) -> Any:
@@ -266,8 +290,9 @@ def compile(function: Any = None, *, static: Any = ()) -> Any:
     and what is solved with them, call the libraries; the rest is left to NumPy. Further calls run the code alone, none
     of the function's Python.
 
-    Arrays, tensors and Python's floating-point and complex numbers go into the program. All else is part of it: there
-    is a program for each combination of shapes, dtypes, structure, and values of what is no array. Variables are read
+    Arrays, tensors and Python's numbers go into the program. All else is part of it, and so are integers whose value is
+    asked for, as by `range(n)`: there is a program for each combination of shapes, dtypes, structure, and values of
+    what does not go in. Variables are read
     when the program runs, and assignments to them are carried out when it has ended, all of them or none.
 
     Transforms take a compiled function as any other, and run native code for derivatives and batches; and a gradient

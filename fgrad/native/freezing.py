@@ -30,7 +30,7 @@ def check_repeats(
     Raises:
         FrozenValueError: a constant, or the program, is another one.
     """
-    second, again = recorded(function, examples, {})
+    second, again = recorded(function, examples, {}, integers=True)
     if list(first.variables.values()) != list(second.variables.values()) or assigned != again:
         raise errors.FrozenValueError(
             f"{first.__name__} uses other variables each time that it runs: one that it makes itself lives no "
