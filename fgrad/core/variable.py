@@ -10,7 +10,7 @@ import bisect
 import itertools
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -261,6 +261,30 @@ class Variable(TensorLike):
 
     def _shown(self) -> Any:
         return self._value
+
+
+def assign_all(variables: Sequence[Variable], values: Sequence[Any]) -> None:
+    """Give variables other values: all of them, or none if something comes in between.
+
+    Args:
+        variables: to be assigned.
+        values: new arrays or tensors of their shapes and dtypes, which nobody else will write to.
+    """
+    before = [variable._value for variable in variables]
+    new = [np.asarray(plain_value(value)) for value in values]
+    try:
+        _put(variables, new)
+    except BaseException:
+        _put(variables, before)
+        raise
+
+
+def _put(variables: Sequence[Variable], values: Sequence[Any]) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        with variable.lock:
+            variable._value = value
+            for watch in open_watches():
+                watch.assigns(variable)
 
 
 class Cell(Variable):

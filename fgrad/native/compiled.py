@@ -16,7 +16,7 @@ from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, settle
 from fgrad.core.trace import UNTRACED, running
 from fgrad.core.tree import flatten, unflatten
-from fgrad.core.variable import Variable
+from fgrad.core.variable import assign_all
 from fgrad.errors.places import depth_of_user
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block, Graph
@@ -244,12 +244,13 @@ class _Program:
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Run the program, and assign what is to be assigned."""
-        found = iter(self.function([*leaves, *map(settle, self._variables)]))
-        whole = [_tensor(next(found)) if own else x for x, own in zip(self._template, self._is_number, strict=True)]
-        result, new = unflatten(self.graph.treedef, whole)
-        if new:
-            _assign(self.assigned, new)
-        return result
+        found = self.function([*leaves, *map(settle, self._variables)])
+        if self.assigned:
+            count = len(found) - len(self.assigned)
+            assign_all(self.assigned, found[count:])
+        rest = iter(found)
+        whole = [_tensor(next(rest)) if own else x for x, own in zip(self._template, self._is_number, strict=True)]
+        return unflatten(self.graph.treedef, whole)[0]
 
 
 def _block(graph: Graph, outputs: Sequence[Any]) -> Block:
@@ -264,18 +265,6 @@ def _tensor(value: Any) -> Any:
     if type(value) is np.ndarray:
         return box(value if value.shape else value[()], UNTRACED, None)
     return untraced(value) if type(value) is Tensor else box(value, UNTRACED, None)
-
-
-def _assign(variables: Sequence[Variable], values: Sequence[Any]) -> None:
-    """Assign to all variables, or to none if something comes in between."""
-    before = [variable.numpy() for variable in variables]
-    try:
-        for variable, value in zip(variables, values, strict=True):
-            variable.assign(value)
-    except BaseException:
-        for variable, value in zip(variables, before, strict=True):
-            variable.assign(value)
-        raise
 
 
 @overload
