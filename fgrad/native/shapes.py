@@ -125,8 +125,9 @@ def _split(program: Program, out: Any, x: Node, sections: Any, axis: int) -> tup
 
 def joined(program: Program, parts: Sequence[Node], axis: int) -> Node:
     """Return arrays beside each other along an axis."""
-    kept = [part for part in parts if part.size] or list(parts[:1])
-    return kept[0] if len(kept) == 1 else program.add(Joined(kept, axis % len(kept[0].shape)))
+    axis %= len(parts[0].shape)
+    kept = [part for part in parts if part.shape[axis]] or list(parts[:1])
+    return kept[0] if len(kept) == 1 else program.add(Joined(kept, axis))
 
 
 @lowers("concatenate")

@@ -8,6 +8,7 @@ numbers never need the interpreter: NumPy itself calls them without its lock.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -126,9 +127,9 @@ OTHERWISE.append(_by_inner_loop)
 def _call(item: Called, pointer: Callable[[Node], str | None]) -> tuple[str, dict[str, tuple[str, ...]]]:
     """Write the call of an inner loop: addresses, the number of elements, the bytes from one to the next."""
     loop: Inner = item.options
-    size, width = item.size // (loop.outputs if loop.wanted < 0 else 1), item.dtype.itemsize
-    given = [(pointer(x), x.dtype.itemsize if x.shape == item.shape[len(item.shape) - len(x.shape) :] else 0)
-             for x in item.arguments]  # fmt: skip
+    shape, width = item.shape[1:] if loop.wanted < 0 else item.shape, item.dtype.itemsize
+    size = math.prod(shape)
+    given = [(pointer(x), x.dtype.itemsize if x.shape == shape else 0) for x in item.arguments]
     lines = ["  %scratch = alloca [16 x i8], align 16"]
     made: list[tuple[str | None, int]] = []
     for place in range(loop.outputs):
