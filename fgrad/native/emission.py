@@ -180,7 +180,9 @@ class _Body:
         value = self.values.at(source, index)
         if self.inner in [name for name, _ in index[-1].terms]:
             kind = scalar_of(target.dtype)
-            total = self.loop.carry(self.code, kind.type, literal(identity(target.kind, target.dtype), target.dtype))
+            # What is added to the first element is -0.0, because 0.0 would make 0.0 of -0.0.
+            start = -0.0 if target.kind == "sum" and kind.is_float else identity(target.kind, target.dtype)
+            total = self.loop.carry(self.code, kind.type, literal(start, target.dtype))
             name = {"sum": "add", "prod": "multiply"}[target.kind]
             value = OPERATIONS[name](self.code, kind, total, value)
             self.loop.next_(total, value)

@@ -14,7 +14,14 @@ import numpy as np
 
 from fgrad.graphs.equations import Name, in_pythons_way
 from fgrad.graphs.graph import Block
-from fgrad.native import products, reductions, shapes  # noqa: F401  # they say how primitives are lowered
+from fgrad.native import (  # noqa: F401  # they say how primitives are lowered
+    composites,
+    keys,
+    products,
+    reductions,
+    shapes,
+    ufuncs,
+)
 from fgrad.native.lowering import Program, lowered
 from fgrad.native.machine import Machine, Module
 from fgrad.native.nodes import Called, Given, Node, Part, Stepped
