@@ -21,7 +21,7 @@ from fgrad.native.memory import matrices_of, strides_of
 from fgrad.native.nodes import Called, Moved, Node, Place, Reduced, Term
 from fgrad.native.routines import Product
 
-_LEAST_FOR_BLAS = 2000
+_LEAST_FOR_BLAS = 1000
 """Multiplications below which loops have ended before BLAS has begun."""
 _LEAST_PER_CALL = 8000
 """Multiplications of one product of a stack below which operands are rather moved, so that it is one for all."""
@@ -248,7 +248,7 @@ class _Roles(NamedTuple):
     def are_for_blas(self, sizes: Sizes) -> bool:
         """Return whether the products are of matrices that are large enough."""
         m, k, n = sizes.of(self.rows), sizes.of(self.summed), sizes.of(self.columns)
-        return min(m, k, n) > 1 and m * k * n > _LEAST_FOR_BLAS
+        return min(m, k, n) > 2 and m * k * n > _LEAST_FOR_BLAS
 
 
 def _multiplied(program: Program, x: Side, y: Side, output: str) -> Node:

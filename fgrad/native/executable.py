@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.graphs.equations import Name
-from fgrad.native import products, reductions, shapes  # noqa: F401  # they say how primitives are lowered
+from fgrad.native import products, reductions, shapes, solving  # noqa: F401  # they say how primitives are lowered
 from fgrad.native.lowering import Program, lowered
 from fgrad.native.machine import Machine, Module
 from fgrad.native.nodes import Called, Given, Node, Part, Stepped
@@ -56,8 +56,13 @@ class Executable:
         """Return the results for arrays that fit the inputs; None where NumPy has to run the graph."""
         values: Values = dict(zip(self._inputs, arrays, strict=True))
         values.update(self._known)
-        for stage in self.stages:
-            stage.run(values)
+        try:
+            for stage in self.stages:
+                stage.run(values)
+        except Exception:
+            if self._failed is None:
+                raise
+            return None  # what a void run has handed to NumPy's function may be the reason: NumPy's run will tell
         if self._failed and values[self._failed]:
             return None
         found = [_under(values[memory_of(node)], node.shape) for node in self._results]

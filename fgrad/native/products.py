@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.native.contractions import Side, contraction
+from fgrad.native.contractions import Side, contraction, fails_unless_finite
 from fgrad.native.lowering import Program, lowers
-from fgrad.native.nodes import Node
+from fgrad.native.nodes import Joined, Moved, Node, Place, Reduced, Term
+from fgrad.native.shapes import sliced
 
 
 @lowers("matmul", "matmul_guarded")
@@ -42,3 +43,54 @@ def _lowers_einsum(terms: list[str], nodes: list[Node]) -> bool:
         if len(pairs) != len({*labels}):
             return False
     return True
+
+
+_LONGEST_KERNEL = 64
+"""Points of a kernel, or of a result, up to which loops take no longer than NumPy."""
+
+
+@lowers("convolve", "convolve_guarded")
+def _convolve(
+    program: Program, out: Any, a: Node, v: Node, start: int, length: int, guard: int | None = None
+) -> Node | None:
+    """Return a window of the full convolution over the last axes, with zeros beyond the ends.
+
+    These would make NaN of infinities, as would zeros that are guarded: then the run is void.
+    """
+    a, v = program.cast(a, out.dtype), program.cast(v, out.dtype)
+    if a.shape[-1] < v.shape[-1]:
+        a, v, guard = v, a, None if guard is None else 1 - guard
+    count = v.shape[-1]
+    if min(length, count) > _LONGEST_KERNEL or out.dtype.kind == "b" or 0 in (*out.shape, *v.shape):
+        return None
+    kept = _window(program, a, count - 1 - start, start + length - a.shape[-1])
+    is_safe = out.dtype.kind != "f" or (kept.shape[-1] <= a.shape[-1] and guard is None)
+    done = _valid(program, kept, sliced(program, v, (Ellipsis, slice(None, None, -1))), out.shape)
+    if not is_safe:
+        fails_unless_finite(program, done)
+    return done
+
+
+def _window(program: Program, a: Node, before: int, after: int) -> Node:
+    """Return an array without some of its first and last elements, or with zeros there; counted from the ends."""
+    a = sliced(program, a, (Ellipsis, slice(max(0, -before), a.shape[-1] - max(0, -after))))
+    lead = a.shape[:-1]
+    ends = [program.zeros((*lead, max(0, count)), a.dtype) for count in (before, after)]
+    parts = [each for each in (ends[0], a, ends[1]) if each.shape[-1]]
+    return parts[0] if len(parts) == 1 else program.add(Joined(parts, len(lead)))
+
+
+def _valid(program: Program, a: Node, v: Node, shape: tuple[int, ...]) -> Node:
+    """Return the sums `a[..., i + j] * v[..., j]` over j; the innermost loop is the longer one."""
+    lead, length, count = shape[:-1], shape[-1], v.shape[-1]
+    axis = len(lead)
+    i, j = (axis + 1, axis) if length >= count else (axis, axis + 1)
+    space = (*lead, count, length) if length >= count else (*lead, length, count)
+    ends = {id(a): (Term(i, 1), Term(j, 1)), id(v): (Term(j, 1),)}
+    sides = []
+    for each in (a, v):
+        first = axis - (len(each.shape) - 1)
+        places = [Place(0, () if size == 1 else (Term(first + own, 1),)) for own, size in enumerate(each.shape[:-1])]
+        sides.append(program.add(Moved(each, space, [*places, Place(0, ends[id(each)])])))
+    product = program.pointwise("multiply", *sides)
+    return program.add(Reduced("sum", product, [j], a.dtype))

@@ -99,9 +99,9 @@ class Body(Code):
             total = self.do(f"add nsw i64 {total}, {self.do(f'mul nsw i64 {turn}, {step}')}")
         return self.do(f"getelementptr {kind or self.kind.type}, ptr {pointer}, i64 {total}")
 
-    def matrix(self, pointer: str, matrices: Matrices, turns: Sequence[str]) -> str:
+    def matrix(self, pointer: str, matrices: Matrices, turns: Sequence[str], kind: str = "") -> str:
         """Return the address of one matrix of a stack."""
-        return self.at(pointer, matrices.offset, *zip(matrices.steps, turns, strict=True))
+        return self.at(pointer, matrices.offset, *zip(matrices.steps, turns, strict=True), kind=kind)
 
     def load(self, place: str, kind: str = "") -> str:
         """Read a number."""
@@ -163,3 +163,169 @@ def _matmul(body: Body, item: Called, left: str, right: str, result: str) -> Non
             body.matrix(*each, turns) for each in ((left, how.left), (right, how.right), (result, into))
         )
         body.routine("gemm", *flags, *sizes, one, b, leading[0], a, leading[1], zero, c, width)
+
+
+# Solutions. With a right-hand side in C order, of which BLAS sees the transpose, `a @ x = b` is `x.T @ a.T = b.T`.
+
+
+class Triangle(NamedTuple):
+    """A triangular equation.
+
+    Attributes:
+        is_lower: which triangle of the matrix is read.
+        of_transpose: whether the equation is that of the transpose.
+        has_ones: whether the diagonal counts as ones, and is not read.
+    """
+
+    is_lower: bool
+    of_transpose: bool
+    has_ones: bool = False
+
+
+class Solution(NamedTuple):
+    """Equations of stacked matrices of `size` rows and columns, with right-hand sides of `columns` columns.
+
+    Attributes:
+        sides: how the right-hand sides lie in memory.
+        triangles: what is solved, one after the other.
+        swaps: whether rows are exchanged beforehand: 1; afterwards, in the reverse order: -1; not at all: 0.
+        pivots: how the integers lie that say with which row each is exchanged.
+    """
+
+    stack: Shape
+    size: int
+    columns: int
+    matrices: Matrices
+    sides: Matrices
+    triangles: tuple[Triangle, ...]
+    swaps: int = 0
+    pivots: Matrices | None = None
+
+
+class _Triangular:
+    """Writes calls that solve triangular equations."""
+
+    def __init__(self, body: Body, how: Solution) -> None:
+        self._body, self._how = body, how
+        self._sizes = [body.integer(each) for each in (how.columns, how.size, max(how.matrices.leading, how.size))]
+        self._one, self._step, self._right = body.number(1.0), body.integer(1), body.flag("R")
+        self._flags = [self._flags_of(each) for each in how.triangles]
+
+    def _flags_of(self, each: Triangle) -> list[str]:
+        # What lies in memory by columns is in Fortran's order the matrix itself, and else its transpose.
+        by_columns = self._how.matrices.is_turned
+        is_lower, is_itself = each.is_lower == by_columns, by_columns != each.of_transpose
+        turns = is_itself if self._how.columns > 1 else not is_itself
+        return [self._body.flag(each) for each in ("UL"[is_lower], "NT"[turns], "NU"[each.has_ones])]
+
+    def write(self, a: str, x: str) -> None:
+        """Solve all triangles for the matrix and the right-hand side at two addresses."""
+        columns, size, leading = self._sizes
+        for flags in self._flags:
+            if self._how.columns == 1:
+                self._body.routine("trsv", *flags, size, a, leading, x, self._step)
+            else:
+                self._body.routine("trsm", self._right, *flags, columns, size, self._one, a, leading, x, columns)
+
+
+@routine("solve")
+def _solve(body: Body, item: Called, *arrays: str) -> None:
+    how: Solution = item.options
+    matrix, side, *pivots, result = arrays
+    triangular = _Triangular(body, how)
+    whole = how.size * how.columns
+    into = Matrices(0, _steps(how.stack, whole), False, how.columns)
+    with body.loops(how.stack) as turns:
+        x = body.matrix(result, into, turns)
+        _copy(body, body.matrix(side, how.sides, turns), how.sides, x, how.size, how.columns)
+        places = body.matrix(pivots[0], how.pivots, turns, kind="i32") if how.pivots else ""
+        if how.swaps > 0:
+            _exchange(body, x, places, how)
+        triangular.write(body.matrix(matrix, how.matrices, turns), x)
+        if how.swaps < 0:
+            _exchange(body, x, places, how)
+
+
+def _copy(body: Body, source: str, lies: Matrices, target: str, rows: int, columns: int) -> None:
+    """Copy a matrix into one in C order."""
+    down, right = (1, lies.leading) if lies.is_turned else (lies.leading, 1)
+    with body.loop(rows) as row, body.loop(columns) as column:
+        value = body.load(body.at(source, 0, (down, row), (right, column)))
+        body.store(value, body.at(target, 0, (columns, row), (1, column)))
+
+
+def _exchange(body: Body, x: str, pivots: str, how: Solution) -> None:
+    """Exchange each row with the one that the factorization says, from the first on, or from the last."""
+    assert how.pivots is not None
+    with body.loop(how.size) as turn:
+        row = turn if how.swaps > 0 else body.do(f"sub i64 {how.size - 1}, {turn}")
+        other = body.do(f"sext i32 {body.load(body.at(pivots, 0, (how.pivots.leading, row), kind='i32'), 'i32')} to i64")
+        with body.loop(how.columns) as column:
+            one, two = (body.at(x, 0, (how.columns, each), (1, column)) for each in (row, other))
+            first, second = body.load(one), body.load(two)
+            body.store(second, one)
+            body.store(first, two)
+
+
+# Factors
+
+
+class Factors(NamedTuple):
+    """Factorizations of stacked matrices of `size` rows and columns.
+
+    Attributes:
+        marks_failures: whether the first number of a result is NaN where LAPACK finds no factors.
+    """
+
+    stack: Shape
+    size: int
+    matrices: Matrices
+    marks_failures: bool = True
+
+
+def _mark(body: Body, state: str, place: str) -> None:
+    """Put NaN at an address where LAPACK has found no factors."""
+    fails = body.do(f"icmp ne i32 {body.load(state, 'i32')}, 0")
+    nan = number(float("nan"), body.kind)
+    value = body.do(f"select i1 {fails}, {body.kind.type} {nan}, {body.kind.type} {body.load(place)}")
+    body.store(value, place)
+
+
+@routine("cholesky")
+def _cholesky(body: Body, item: Called, matrix: str, result: str) -> None:
+    """The lower triangle in C order is the upper one in Fortran's."""
+    how: Factors = item.options
+    upper, size, state = body.flag("U"), body.integer(how.size), body.room("i32")
+    into = Matrices(0, _steps(how.stack, how.size**2), False, how.size)
+    with body.loops(how.stack) as turns:
+        factor = body.matrix(result, into, turns)
+        _copy(body, body.matrix(matrix, how.matrices, turns), how.matrices, factor, how.size, how.size)
+        body.routine("potrf", upper, size, factor, size, state)
+        with body.loop(how.size) as row:
+            after = body.do(f"sub i64 {how.size - 1}, {row}")
+            with body.loop(after) as column:
+                place = body.at(factor, 1, (how.size + 1, row), (1, column))
+                body.store("0.0", place)
+        _mark(body, state, factor)
+
+
+@routine("lu")
+def _lu(body: Body, item: Called, matrix: str, result: str) -> None:
+    """The factors by columns, and one more column: the rows that were exchanged with each, counted from 0."""
+    how: Factors = item.options
+    size, state = body.integer(how.size), body.room("i32")
+    into = Matrices(0, _steps(how.stack, how.size * (how.size + 1)), False, how.size)
+    turned = how.matrices._replace(is_turned=not how.matrices.is_turned)
+    with body.loops(how.stack) as turns:
+        factors = body.matrix(result, into, turns)
+        _copy(body, body.matrix(matrix, how.matrices, turns), turned, factors, how.size, how.size)
+        pivots = body.at(factors, how.size**2)
+        body.routine("getrf", size, size, factors, size, pivots, state)
+        # Each integer takes the place of a number, or of half of one: from the last on none is lost.
+        with body.loop(how.size) as turn:
+            place = body.do(f"sub i64 {how.size - 1}, {turn}")
+            row = body.load(body.at(pivots, 0, (1, place), kind="i32"), "i32")
+            value = body.do(f"sitofp i32 {body.do(f'sub i32 {row}, 1')} to {body.kind.type}")
+            body.store(value, body.at(pivots, 0, (1, place)))
+        if how.marks_failures:
+            _mark(body, state, factors)
