@@ -27,6 +27,10 @@ _LEAST_PER_CALL = 8000
 """Multiplications of one product of a stack below which operands are rather moved, so that it is one for all."""
 
 
+_LEAST_BY_COLUMNS = 4000
+"""Multiplications of a vector and a matrix below which a loop is as fast, in whichever order it goes."""
+
+
 class Side(NamedTuple):
     """An operand, and the label of each of its axes."""
 
@@ -109,8 +113,8 @@ def _contracted(program: Program, sides: list[Side], output: str, dtype: Any, gu
     if len(sides) == 2 and not is_small:
         summed = [_summed_alone(program, side, sides[1 - place].labels, output) for place, side in enumerate(sides)]
         roles = _Roles.of(summed[0].labels, summed[1].labels, output)
-        if roles.are_for_blas(sizes_of(summed)):
-            if not libraries.has(np.dtype(dtype), "gemm"):
+        if roles.are_for_blas(sizes_of(summed)) or _is_by_columns(summed, roles):
+            if not libraries.has(np.dtype(dtype), "gemm", "gemv"):
                 return None
             done = _multiplied(program, summed[0], summed[1], output)
             if guard is not None:
@@ -206,7 +210,7 @@ def _order(sides: list[Side], output: str, sizes: Sizes) -> str:
     steps = [dict(zip(side.labels, strides_of(side.node), strict=True)) for side in sides]
 
     def cost(label: str) -> float:
-        far = sum(abs(each.get(label, 0)) > 1 for each in steps)
+        far: float = sum(abs(each.get(label, 0)) > 1 for each in steps)
         if label in output:  # the sums are in memory, which is read and written in each turn
             far += 0.5 if label == output[-1] else 2
         return far + 2 / max(sizes[label], 1)
@@ -251,10 +255,24 @@ class _Roles(NamedTuple):
         return min(m, k, n) > 2 and m * k * n > _LEAST_FOR_BLAS
 
 
+def _is_by_columns(sides: Sequence[Side], roles: _Roles) -> bool:
+    """Return whether a large matrix is summed along columns, to which a loop would add row by row."""
+    sizes = sizes_of(sides)
+    m, k, n = sizes.of(roles.rows), sizes.of(roles.summed), sizes.of(roles.columns)
+    if min(m, n) > 1 or k < 3 or m * k * n < _LEAST_BY_COLUMNS:
+        return False
+    matrix = sides[0] if m > 1 else sides[1]
+    return min(map(abs, strides_of(matrix.node)), default=0) == 1 and all(
+        abs(step) != 1
+        for label, step in zip(matrix.labels, strides_of(matrix.node), strict=True)
+        if label in roles.summed
+    )
+
+
 def _multiplied(program: Program, x: Side, y: Side, output: str) -> Node:
     """Return a sum of products by BLAS."""
     roles = _Roles.of(x.labels, y.labels, output)
-    if output.index(roles.columns[0]) < output.index(roles.rows[0]):
+    if roles.rows and roles.columns and output.index(roles.columns[0]) < output.index(roles.rows[0]):
         x, y = y, x
         roles = _Roles.of(x.labels, y.labels, output)
     sizes = sizes_of([x, y])

@@ -1,6 +1,6 @@
 """Where the functions of BLAS and LAPACK lie in memory: SciPy has them, and hands out their addresses.
 
-    address("dgemm")      the address of a function; None where SciPy is not installed
+address("dgemm")      the address of a function; None where SciPy is not installed
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where the elements of an array lie, if it shows those of another one: what BLAS takes without a copy.
 
-    strides_of(node)      the distances between neighbours along each axis, as far as they can be known
-    matrices_of(node)     the array whose memory is read, and how the matrices of a stack lie in it
+strides_of(node)      the distances between neighbours along each axis, as far as they can be known
+matrices_of(node)     the array whose memory is read, and how the matrices of a stack lie in it
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ from __future__ import annotations
 import string
 from typing import Any
 
-import numpy as np
-
 from fgrad.native.contractions import Side, contraction, fails_unless_finite
 from fgrad.native.lowering import Program, lowers
 from fgrad.native.nodes import Joined, Moved, Node, Place, Reduced, Term
@@ -20,7 +18,10 @@ def _matmul(program: Program, out: Any, x: Node, y: Node, guard: int | None = No
     letters = string.ascii_lowercase[: max(stacks)]
     rows, columns = "X" * (len(x.shape) > 1), "Z" * (len(y.shape) > 1)
     left, right = (letters[len(letters) - count :] for count in stacks)
-    sides = [Side(program.cast(x, out.dtype), left + rows + "Y"), Side(program.cast(y, out.dtype), f"{right}Y{columns}")]
+    sides = [
+        Side(program.cast(x, out.dtype), left + rows + "Y"),
+        Side(program.cast(y, out.dtype), f"{right}Y{columns}"),
+    ]
     return contraction(program, sides, letters + rows + columns, out.dtype, guard)
 
 
@@ -86,11 +87,10 @@ def _valid(program: Program, a: Node, v: Node, shape: tuple[int, ...]) -> Node:
     axis = len(lead)
     i, j = (axis + 1, axis) if length >= count else (axis, axis + 1)
     space = (*lead, count, length) if length >= count else (*lead, length, count)
-    ends = {id(a): (Term(i, 1), Term(j, 1)), id(v): (Term(j, 1),)}
     sides = []
-    for each in (a, v):
+    for each, last in ((a, (Term(i, 1), Term(j, 1))), (v, (Term(j, 1),))):
         first = axis - (len(each.shape) - 1)
         places = [Place(0, () if size == 1 else (Term(first + own, 1),)) for own, size in enumerate(each.shape[:-1])]
-        sides.append(program.add(Moved(each, space, [*places, Place(0, ends[id(each)])])))
+        sides.append(program.add(Moved(each, space, [*places, Place(0, last)])))
     product = program.pointwise("multiply", *sides)
     return program.add(Reduced("sum", product, [j], a.dtype))

@@ -153,16 +153,37 @@ def _steps(stack: Shape, size: int) -> tuple[int, ...]:
 @routine("matmul")
 def _matmul(body: Body, item: Called, left: str, right: str, result: str) -> None:
     how: Product = item.options
+    write = _written_product(body, how) if min(how.m, how.n) > 1 else _written_vector(body, how)
+    into = Matrices(0, _steps(how.stack, how.m * how.n), False, how.n)
+    with body.loops(how.stack) as turns:
+        write(*(body.matrix(*each, turns) for each in ((left, how.left), (right, how.right), (result, into))))
+
+
+def _written_product(body: Body, how: Product) -> Callable[[str, str, str], None]:
+    """Return what writes the product of two matrices at given addresses."""
     flags = [body.flag("T" if each.is_turned else "N") for each in (how.right, how.left)]
     sizes = [body.integer(each) for each in (how.n, how.m, how.k)]
     leading = [body.integer(each.leading) for each in (how.right, how.left)]
     one, zero, width = body.number(1.0), body.number(0.0), body.integer(how.n)
-    into = Matrices(0, _steps(how.stack, how.m * how.n), False, how.n)
-    with body.loops(how.stack) as turns:
-        a, b, c = (
-            body.matrix(*each, turns) for each in ((left, how.left), (right, how.right), (result, into))
-        )
-        body.routine("gemm", *flags, *sizes, one, b, leading[0], a, leading[1], zero, c, width)
+    return lambda a, b, c: body.routine("gemm", *flags, *sizes, one, b, leading[0], a, leading[1], zero, c, width)
+
+
+def _written_vector(body: Body, how: Product) -> Callable[[str, str, str], None]:
+    """Return what writes the product of a vector, which is a matrix of one row or column, and a matrix."""
+    is_first = how.m == 1
+    vector, matrix, size = (how.left, how.right, how.n) if is_first else (how.right, how.left, how.m)
+    # A column beside others has neighbours as far away as rows are; so has a row that lies in a column.
+    step = body.integer(vector.leading if vector.is_turned == is_first else 1)
+    down, right = (how.k, size) if is_first else (size, how.k)
+    sizes = [body.integer(each) for each in ((down, right) if matrix.is_turned else (right, down))]
+    flag = body.flag("T" if matrix.is_turned == is_first else "N")
+    one, zero, leading, next_one = body.number(1.0), body.number(0.0), body.integer(matrix.leading), body.integer(1)
+
+    def write(a: str, b: str, c: str) -> None:
+        x, y = (a, b) if is_first else (b, a)
+        body.routine("gemv", flag, *sizes, one, y, leading, x, step, zero, c, next_one)
+
+    return write
 
 
 # Solutions. With a right-hand side in C order, of which BLAS sees the transpose, `a @ x = b` is `x.T @ a.T = b.T`.
@@ -246,12 +267,25 @@ def _solve(body: Body, item: Called, *arrays: str) -> None:
             _exchange(body, x, places, how)
 
 
+_BLOCK = 16
+
+
 def _copy(body: Body, source: str, lies: Matrices, target: str, rows: int, columns: int) -> None:
-    """Copy a matrix into one in C order."""
+    """Copy a matrix into one in C order; some columns at a time, if these lie one behind the other."""
     down, right = (1, lies.leading) if lies.is_turned else (lies.leading, 1)
-    with body.loop(rows) as row, body.loop(columns) as column:
+
+    def copy(first: str, row: str, turn: str) -> None:
+        column = body.do(f"add nsw i64 {first}, {turn}")
         value = body.load(body.at(source, 0, (down, row), (right, column)))
         body.store(value, body.at(target, 0, (columns, row), (1, column)))
+
+    in_blocks = columns // _BLOCK * _BLOCK if lies.is_turned else 0
+    with body.loop(in_blocks // _BLOCK) as block:
+        first = body.do(f"mul nsw i64 {block}, {_BLOCK}")
+        with body.loop(rows) as row, body.loop(_BLOCK) as turn:
+            copy(first, row, turn)
+    with body.loop(rows) as row, body.loop(columns - in_blocks) as turn:
+        copy(str(in_blocks), row, turn)
 
 
 def _exchange(body: Body, x: str, pivots: str, how: Solution) -> None:
@@ -259,7 +293,9 @@ def _exchange(body: Body, x: str, pivots: str, how: Solution) -> None:
     assert how.pivots is not None
     with body.loop(how.size) as turn:
         row = turn if how.swaps > 0 else body.do(f"sub i64 {how.size - 1}, {turn}")
-        other = body.do(f"sext i32 {body.load(body.at(pivots, 0, (how.pivots.leading, row), kind='i32'), 'i32')} to i64")
+        other = body.do(
+            f"sext i32 {body.load(body.at(pivots, 0, (how.pivots.leading, row), kind='i32'), 'i32')} to i64"
+        )
         with body.loop(how.columns) as column:
             one, two = (body.at(x, 0, (how.columns, each), (1, column)) for each in (row, other))
             first, second = body.load(one), body.load(two)

@@ -100,9 +100,7 @@ def _solved(
     """Return the solutions of triangular equations, one after the other; stacks are broadcast."""
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     size, columns = b.shape[-2:]
-    (matrix, lies), (side, stands) = (
-        matrices_of(program.repeat(each, (*stack, *each.shape[-2:]))) for each in (a, b)
-    )
+    (matrix, lies), (side, stands) = (matrices_of(program.repeat(each, (*stack, *each.shape[-2:]))) for each in (a, b))
     arguments, found = [matrix, side], None
     if pivots is not None:
         root, found = matrices_of(program.repeat(pivots, (*stack, size, 1)))
@@ -216,9 +214,7 @@ def _cofactors(program: Program, out: Any, a: Node, *directions: Node) -> Node |
     sizes = [program.reduced("max", program.pointwise("abs", x), axes, False, a.dtype) for x in (a, inverse)]
     limit = a.shape[-1] * np.sqrt(np.finfo(a.dtype).eps)
     condition = program.pointwise("multiply", *sizes)
-    is_regular = program.pointwise(
-        "less_equal", condition, program.add(Literal(1 / limit, a.dtype)), dtype=np.bool_
-    )
+    is_regular = program.pointwise("less_equal", condition, program.add(Literal(1 / limit, a.dtype)), dtype=np.bool_)
     _fails_where(program, program.pointwise("logical_not", is_regular, dtype=np.bool_))
     scaled = program.reshaped(det, (*det.shape, 1, 1))
     return program.pointwise("multiply", scaled, _turned(program, inverse))
