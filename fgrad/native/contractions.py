@@ -271,12 +271,10 @@ def _is_by_columns(sides: Sequence[Side], roles: _Roles) -> bool:
 
 def _multiplied(program: Program, x: Side, y: Side, output: str) -> Node:
     """Return a sum of products by BLAS."""
-    roles = _Roles.of(x.labels, y.labels, output)
-    if roles.rows and roles.columns and output.index(roles.columns[0]) < output.index(roles.rows[0]):
-        x, y = y, x
-        roles = _Roles.of(x.labels, y.labels, output)
     sizes = sizes_of([x, y])
-    roles = _with_stack(roles, x.labels, y.labels, output, sizes)
+    roles = _with_stack(_Roles.of(x.labels, y.labels, output), x.labels, y.labels, output, sizes)
+    if roles.rows and roles.columns and output.index(roles.columns[0]) < output.index(roles.rows[0]):
+        x, y, roles = y, x, roles._replace(rows=roles.columns, columns=roles.rows)
     batch, rows, summed, columns = roles
     stack = tuple(sizes[label] for label in batch)
     m, k, n = sizes.of(rows), sizes.of(summed), sizes.of(columns)
