@@ -20,6 +20,7 @@ from fgrad.native import (  # noqa: F401  # they say how primitives are lowered
     products,
     reductions,
     shapes,
+    solving,
     ufuncs,
 )
 from fgrad.native.lowering import Program, lowered
@@ -82,8 +83,13 @@ class Executable:
             return [made[place] for place in results]
         values: Values = dict(zip(self._inputs, arrays, strict=True))
         values.update(self._known)
-        for stage in self.stages:
-            stage.run(values)
+        try:
+            for stage in self.stages:
+                stage.run(values)
+        except Exception:
+            if self._failed is None:
+                raise
+            return None  # what a void run has handed to NumPy's function may be the reason: NumPy's run will tell
         if self._failed and values[self._failed]:
             return None
         found = [_under(values[memory_of(node)], node.shape) for node in self._results]
