@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from fgrad.core.operands import PLAIN
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import Tensor, apply, box, boxed
 from fgrad.core.trace import Call, Trace, attention, through_observers
 
-_PLAIN = {np.ndarray, float, int}
-"""What `apply` would hand to the implementation as it is, after some time."""
 
 
 class ForwardTrace(Trace):
@@ -50,7 +49,7 @@ class ForwardTrace(Trace):
                 value = arg
                 tangents.append(ZERO)
             values.append(value)
-            is_plain = is_plain and type(value) in _PLAIN
+            is_plain = is_plain and type(value) in PLAIN
         ans = primitive.implementation(*values, **metadata) if is_plain else apply(primitive, values, metadata)
         if primitive.jvp is None:
             return boxed(ans)

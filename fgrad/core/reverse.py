@@ -21,9 +21,10 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.gathering import Gathered, finished
+from fgrad.core.operands import PLAIN
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.snapshots import LARGE, Checked, Copies, captures, snapshot
-from fgrad.core.sums import summed
+from fgrad.core.sums import FEW_PRODUCTS, summed
 from fgrad.core.tensor import ABOVE, Tensor, apply, box, boxed, new_tensor, own_handle
 from fgrad.core.trace import Call, Trace, attention, recorded
 
@@ -110,9 +111,9 @@ class ReverseTrace(Trace):
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        # Operations on one array, and ufuncs on two, are what most are. Written out, without lists and loops, they take
-        # a third less than in `_recorded`, which says the same of all operations.
-        if attention or len(args) != 2 or not primitive.is_ufunc:
+        # Operations on one array, and on two without metadata, are what most are. Written out, without lists and loops,
+        # they take a third less than in `_recorded`, which says the same of all operations.
+        if attention or len(args) != 2 or metadata:
             one = len(args) == 1 and not attention
             return self._of_one(primitive, args[0], metadata) if one else self._of_any(primitive, args, metadata)
         x, y = args
@@ -138,36 +139,40 @@ class ReverseTrace(Trace):
             if x.nbytes > LARGE:
                 return self._recorded(primitive, (x, y), (a, b), ans, metadata)
             x = a = snapshot(x, self.copies)
-        result = new_tensor()
-        result.value, result.tracing, result.memory, result.squared = ans, self, None, None
+        result = new_tensor()  # as `box` has it
+        result.value = ans
+        result.tracing = self
+        result.memory = result.squared = None
         key = result.mark = next(self._keys)
         r, p, q = _own_handles((result, x, y)) if self.persistent else (ans, a, b)
         if follows_x:
-            rule = rules[0]
-            pullback = (None if rule is None else rule(r, p, q)) or Cut(errors.users_place())
+            rule, form = rules[0], None
             # Beside a number of Python's, an array keeps its shape; to compare shapes takes as long as to box it.
-            fits = ans.dtype is a.dtype and (kind_y is float or not primitive.broadcasts or ans.shape == a.shape)
-            self.record.append((key, True, x.mark, pullback, None if fits else (a.shape, a.dtype), primitive))
-        if follows_y:
-            rule = rules[1]
+            if ans.dtype is not a.dtype or (kind_y is not float and primitive.broadcasts and ans.shape != a.shape):
+                rule, form = _rule_and_form(primitive, 0, ans, a)
             pullback = (None if rule is None else rule(r, p, q)) or Cut(errors.users_place())
-            fits = ans.dtype is b.dtype and (kind_x is float or not primitive.broadcasts or ans.shape == b.shape)
-            self.record.append((key, not follows_x, y.mark, pullback, None if fits else (b.shape, b.dtype), primitive))
+            self.record.append((key, True, x.mark, pullback, form, primitive))
+        if follows_y:
+            rule, form = rules[1], None
+            if ans.dtype is not b.dtype or (kind_x is not float and primitive.broadcasts and ans.shape != b.shape):
+                rule, form = _rule_and_form(primitive, 1, ans, b)
+            pullback = (None if rule is None else rule(r, p, q)) or Cut(errors.users_place())
+            self.record.append((key, not follows_x, y.mark, pullback, form, primitive))
         return result
 
     def _of_one(self, primitive: Primitive, x: Any, metadata: Mapping[str, Any]) -> Any:
         a = x.value
-        ans = apply(primitive, (a,), metadata) if type(a) is Tensor else primitive.compute(a, **metadata)
+        if type(a) is Tensor:
+            ans = apply(primitive, (a,), metadata)
+        else:  # the same without keywords is faster
+            ans = primitive.compute(a, **metadata) if metadata else primitive.compute(a)
         rules: Any = primitive.vjps
         if rules is None or type(ans) is tuple:
             return self._recorded(primitive, (x,), (a,), ans, metadata)
-        result = new_tensor()
-        result.value, result.tracing, result.memory, result.squared = ans, self, None, None
-        result.mark = next(self._keys)
+        result = box(ans, self, next(self._keys))
         r, p, rule = ans, a, rules[0]
         if self.persistent:
             r, p = _own_handles((result, x))
-        # The same without keywords is faster.
         pullback = None if rule is None else rule(r, p, **metadata) if metadata else rule(r, p)
         pullback = pullback or Cut(errors.users_place())
         form = None if ans.dtype is a.dtype else (a.shape, a.dtype)
@@ -176,7 +181,8 @@ class ReverseTrace(Trace):
 
     def _of_any(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         values = [self._inside(arg) if type(arg) is Tensor else arg for arg in args]
-        ans = apply(primitive, values, metadata)
+        is_plain = PLAIN.issuperset(map(type, values)) and not attention
+        ans = primitive.implementation(*values, **metadata) if is_plain else apply(primitive, values, metadata)
         return self._recorded(primitive, args, values, ans, metadata)
 
     def _inside(self, tensor: Tensor) -> Any:
@@ -302,6 +308,16 @@ class ReverseTrace(Trace):
 def _own_handles(values: Sequence[Any]) -> list[Any]:
     """Return values for a rule to keep: what the user writes into a tensor afterwards is not in them."""
     return [own_handle(x) if type(x) is Tensor else tuple(_own_handles(x)) if type(x) is tuple else x for x in values]
+
+
+def _rule_and_form(primitive: Primitive, argnum: int, ans: Any, value: Any) -> tuple[Any, Form | None]:
+    """Return the rule of an argument that was repeated or promoted, and what its cotangents are to be brought into."""
+    assert primitive.vjps is not None
+    if primitive.contracted is not None and ans.dtype is value.dtype:
+        rule = primitive.contracted[argnum]
+        if rule is not None and (not value.shape or ans.size > FEW_PRODUCTS):
+            return rule, None
+    return primitive.vjps[argnum], (value.shape, value.dtype)
 
 
 _PART = Primitive("part", lambda outputs, place: outputs[place], kind="part")

@@ -96,9 +96,10 @@ _captures: dict[Any, tuple[tuple[bool, ...], bool]] = {}
 
 def captures(rule: Any, place: int) -> bool:
     """Return whether the pullback of a reverse rule may refer to the argument at a place."""
-    if rule not in _captures:
-        _captures[rule] = _captured(rule)
-    named, others = _captures[rule]
+    try:
+        named, others = _captures[rule]
+    except KeyError:
+        named, others = _captures[rule] = _captured(rule)
     return named[place] if place < len(named) else others
 
 

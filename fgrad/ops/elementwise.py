@@ -15,6 +15,8 @@ import numpy as np
 
 from fgrad.core.operands import as_array
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
+from fgrad.core.reverse import conform
+from fgrad.core.sums import summed_product
 from fgrad.core.tensor import Tensor, apply, boxed, own_handle, settle
 from fgrad.core.trace import attention
 from fgrad.core.views import layout, view
@@ -23,6 +25,7 @@ from fgrad.ops.families import (
     answers,
     answers_member,
     constant_in_pieces,
+    contract,
     elementwise,
     identity,
     linear,
@@ -119,6 +122,22 @@ def _root_of_difference(x: Any) -> Any:
     return np.sqrt(-(x - 1)) * np.sqrt(x + 1)
 
 
+def _contracting_second(ans: Any, x: Any, y: Any) -> Any:
+    shape = x.shape  # alone, since the pullback needs no more of `x`
+    return lambda ct: contract(ct, y, shape)
+
+
+def _contracting_first(ans: Any, x: Any, y: Any) -> Any:
+    shape = y.shape
+    return lambda ct: contract(ct, x, shape)
+
+
+def _quotient_contracted(ct: Any, ans: Any, y: Any) -> Any:
+    """Return the cotangent of a divisor that was repeated: it divides the sum of products, and not each of them."""
+    total = summed_product(ct, ans, y.shape)
+    return -total / y if total is not None else conform(ct * (-ans / y), y.shape, y.dtype)
+
+
 def _two_results(ufunc: np.ufunc, place: int, *rules: Any) -> None:
     """Declare a ufunc with two results, of which only the one at `place` has a derivative."""
 
@@ -145,9 +164,12 @@ elementwise(np.add,          lambda ans, x, y: identity,
 elementwise(np.subtract,     lambda ans, x, y: identity,
                              lambda ans, x, y: _negate, scales=False)
 elementwise(np.multiply,     lambda ans, x, y: lambda ct: ct * y,
-                             lambda ans, x, y: lambda ct: ct * x)
+                             lambda ans, x, y: lambda ct: ct * x).contracted = (
+                             _contracting_second, _contracting_first)
 elementwise(np.true_divide,  lambda ans, x, y: lambda ct: ct / y,
-                             lambda ans, x, y: lambda ct: ct * (-ans / y), domain=(0.4, 2))
+                             lambda ans, x, y: lambda ct: ct * (-ans / y), domain=(0.4, 2)).contracted = (
+                             None,
+                             lambda ans, x, y: lambda ct: _quotient_contracted(ct, ans, y))
 elementwise(np.negative,     lambda ans, x: _negate, scales=False)
 elementwise(np.positive,     lambda ans, x: identity, scales=False)
 elementwise(np.square,       lambda ans, x: lambda ct: ct * (2 * x))

@@ -87,12 +87,14 @@ def _by_pullback(traced: Linearization, chunk_size: int | None) -> list[Any]:
     """Return the Jacobian for each traced argument: nested as the result, then as the argument."""
     outputs, out_treedef = _arrays(traced.result)
 
+    if len(outputs) == 1 and outputs[0].shape == () and outputs[0].dtype.kind == "f":  # of a number it is the gradient
+        gradients = traced.gradients(traced.pull(None, "ones"), UnconnectedGradients.ZERO)
+        return [unflatten(out_treedef, [gradient]) for gradient in gradients]
+
     def pull(seeds: list[Any]) -> list[Any]:
         cotangents = traced.pull(unflatten(out_treedef, seeds), "a unit cotangent", again=True)
         return traced.gradients(cotangents, UnconnectedGradients.ZERO)
 
-    if len(outputs) == 1 and outputs[0].shape == () and outputs[0].dtype.kind == "f":  # of a number it is the gradient
-        return [unflatten(out_treedef, [gradient]) for gradient in pull([np.ones_like(outputs[0])])]
     units = unit_directions(outputs)
     found = along_all(pull, units, chunk_size)
     imaginary = found

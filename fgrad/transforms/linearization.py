@@ -95,6 +95,10 @@ def gradient_at_edge(cotangent: Any, primal: Any, unconnected: str = Unconnected
     return boxed(conjugate(cotangent))
 
 
+_ONE = np.float64(1.0)
+"""What most passes begin with; `np.ones_like` takes as long as some operations."""
+
+
 def make_seed(seed: Any, value: Any, what: str) -> Any:
     """Return the cotangent with which a pass begins at `value`: ones, or the user's weights.
 
@@ -102,7 +106,7 @@ def make_seed(seed: Any, value: Any, what: str) -> Any:
         SeedError: the weights have another shape than the value (and are not a scalar).
     """
     if seed is None:
-        return np.ones_like(value)
+        return _ONE if type(value) is np.float64 else np.ones_like(value)
     seed = settle(collected(seed))
     seed = own_handle(seed) if type(seed) is Tensor else np.asarray(seed)
     if seed.dtype.kind == "c" and value.dtype.kind != "c":
