@@ -15,7 +15,6 @@ from fgrad.core.tensor import Tensor, apply, box, boxed
 from fgrad.core.trace import Call, Trace, attention, through_observers
 
 
-
 class ForwardTrace(Trace):
     """Carries with every value its tangent: the derivative along one direction of the inputs.
 
@@ -49,8 +48,11 @@ class ForwardTrace(Trace):
                 value = arg
                 tangents.append(ZERO)
             values.append(value)
-            is_plain = is_plain and type(value) in PLAIN
-        ans = primitive.implementation(*values, **metadata) if is_plain else apply(primitive, values, metadata)
+            is_plain = is_plain and type(value) in PLAIN  # for which `apply` would come to the same, after some time
+        if not is_plain:
+            ans = apply(primitive, values, metadata)
+        else:
+            ans = primitive.implementation(*values, **metadata) if metadata else primitive.compute(*values)
         if primitive.jvp is None:
             return boxed(ans)
         handed, jvp = tangents, primitive.jvp
@@ -62,7 +64,7 @@ class ForwardTrace(Trace):
             )
             tangent = run()
         else:
-            tangent = jvp(handed, ans, *values, **metadata)
+            tangent = jvp(handed, ans, *values, **metadata) if metadata else jvp(handed, ans, *values)
         if not self.guarded:
             joins_constants = primitive.parted is not None and any(t is ZERO for t in tangents)
             self.guarded = primitive.masks or primitive.fills or joins_constants

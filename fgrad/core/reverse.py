@@ -11,7 +11,6 @@ import functools
 import itertools
 import operator
 import sys
-from cmath import isfinite
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -24,12 +23,13 @@ from fgrad.core.gathering import Gathered, finished
 from fgrad.core.operands import PLAIN
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.snapshots import LARGE, Checked, Copies, captures, snapshot
-from fgrad.core.sums import FEW_PRODUCTS, summed
-from fgrad.core.tensor import ABOVE, Tensor, apply, box, boxed, new_tensor, own_handle
+from fgrad.core.sums import FEW_PRODUCTS, is_finite, summed
+from fgrad.core.tensor import ABOVE, NOTHING, Tensor, apply, box, boxed, own_handle
 from fgrad.core.trace import Call, Trace, attention, recorded
 
 Pullback = Callable[[Any], Any]
 _ARRAY = np.ndarray
+_NUMBER = np.float64
 _PLAIN = {_ARRAY, np.float64}
 _REALS = {np.float64, np.float32, float, int}
 """Numbers of which Python's operators make what NumPy's functions make; beside complex ones of Python's they do not."""
@@ -113,37 +113,38 @@ class ReverseTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         # Operations on one array, and on two without metadata, are what most are. Written out, without lists and loops,
         # they take a third less than in `_recorded`, which says the same of all operations.
-        if attention or len(args) != 2 or metadata:
-            one = len(args) == 1 and not attention
-            return self._of_one(primitive, args[0], metadata) if one else self._of_any(primitive, args, metadata)
+        if attention:
+            return self._of_any(primitive, args, metadata)
+        if len(args) == 2 and not metadata:
+            return self._of_two(primitive, args)
+        return self._of_one(primitive, args, metadata) if len(args) == 1 else self._of_any(primitive, args, metadata)
+
+    def _of_two(self, primitive: Primitive, args: Sequence[Any]) -> Any:
         x, y = args
         kind_x, kind_y = type(x), type(y)
         follows_x = follows_y = False
         a = x if kind_x is not Tensor else x.value if (follows_x := x.tracing is self) else own_handle(x)
         b = y if kind_y is not Tensor else y.value if (follows_y := y.tracing is self) else own_handle(y)
+        rules: Any = primitive.vjps
+        # The user may overwrite a plain array before the pass back.
+        if kind_y is _ARRAY and rules is not None and captures(rules[0], 1):
+            if y.nbytes > LARGE:
+                return self._of_any(primitive, args, NOTHING)
+            y = b = snapshot(y, self.copies)
+        elif kind_x is _ARRAY and rules is not None and captures(rules[1], 0):
+            if x.nbytes > LARGE:
+                return self._of_any(primitive, args, NOTHING)
+            x = a = snapshot(x, self.copies)
         if (kind_a := type(a)) is _ARRAY and type(b) is not Tensor:
             ans = primitive.implementation(a, b)
         elif kind_a in _REALS and type(b) in _REALS:
             ans = primitive.compute(a, b)
         else:
             ans = apply(primitive, (a, b))
-        rules: Any = primitive.vjps
         if rules is None or type(ans) is tuple:
-            return self._recorded(primitive, (x, y), (a, b), ans, metadata)
-        # The user may overwrite a plain array before the pass back.
-        if kind_y is _ARRAY and captures(rules[0], 1):
-            if y.nbytes > LARGE:
-                return self._recorded(primitive, (x, y), (a, b), ans, metadata)
-            y = b = snapshot(y, self.copies)
-        elif kind_x is _ARRAY and captures(rules[1], 0):
-            if x.nbytes > LARGE:
-                return self._recorded(primitive, (x, y), (a, b), ans, metadata)
-            x = a = snapshot(x, self.copies)
-        result = new_tensor()  # as `box` has it
-        result.value = ans
-        result.tracing = self
-        result.memory = result.squared = None
-        key = result.mark = next(self._keys)
+            return self._recorded(primitive, (x, y), (a, b), ans, NOTHING)
+        key = next(self._keys)
+        result = box(ans, self, key)
         r, p, q = _own_handles((result, x, y)) if self.persistent else (ans, a, b)
         if follows_x:
             rule, form = rules[0], None
@@ -160,7 +161,8 @@ class ReverseTrace(Trace):
             self.record.append((key, not follows_x, y.mark, pullback, form, primitive))
         return result
 
-    def _of_one(self, primitive: Primitive, x: Any, metadata: Mapping[str, Any]) -> Any:
+    def _of_one(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+        (x,) = args
         a = x.value
         if type(a) is Tensor:
             ans = apply(primitive, (a,), metadata)
@@ -247,16 +249,14 @@ class ReverseTrace(Trace):
     def _hold(self, rules: Any, args: Sequence[Any], handed: list[Any]) -> list[Any]:
         """Put copies of plain arrays to which pullbacks refer in what is handed to the rules; return the large ones."""
         large: list[Any] = []
+        followed = [rules[place] for place, arg in enumerate(args) if type(arg) is Tensor and arg.tracing is self]
         for place, array in enumerate(args):
-            if type(array) is np.ndarray and any(
-                captures(rules[argnum], place)
-                for argnum, arg in enumerate(args)
-                if type(arg) is Tensor and arg.tracing is self
-            ):
-                if array.nbytes > LARGE:
-                    large.append(array)
-                else:
-                    handed[1 + place] = snapshot(array, self.copies)
+            if type(array) is not _ARRAY or True not in [captures(rule, place) for rule in followed]:
+                continue
+            if array.nbytes > LARGE:
+                large.append(array)
+            else:
+                handed[1 + place] = snapshot(array, self.copies)
         return large
 
     def _join(self, outputs: Sequence[Tensor], key: int) -> None:
@@ -380,7 +380,7 @@ def pull_back(
             kept[key] = cotangent = finished(cotangent)
         if stop and key in stop:
             continue
-        if (kind := type(cotangent)) is not _ARRAY:  # which most of them are
+        if (kind := type(cotangent)) is not _ARRAY and kind is not _NUMBER:  # which most of them are
             if cotangent is None:
                 continue
             if cotangent is ZERO:
@@ -440,8 +440,7 @@ def _pulled_by(pullback: Pullback, cotangent: Any) -> Any:
     """Return what a pullback that scales passes on, where exact zeros of the cotangent win over infinities."""
     if type(cotangent) in _PLAIN and type(pullback) is FunctionType:
         passed = pullback(cotangent)
-        # Mostly there are none. A sum of squares sees them anywhere, and costs less than a look at each element.
-        if (kind := type(passed)) in _PLAIN and isfinite(np.vdot(passed, passed) if kind is _ARRAY else passed):
+        if type(passed) in _PLAIN and is_finite(passed):  # as it mostly is
             return passed
     return pullback(Guarded(cotangent))
 

@@ -2,12 +2,14 @@
 
 summed(x, axes, keepdims)       the sum over axes
 summed_product(x, y, shape)     the sum of products over what was repeated of a shape, without an array of the products
+is_finite(x)                    whether there is no infinity and no NaN
 """
 
 from __future__ import annotations
 
 import functools
 import operator
+from cmath import isfinite
 from math import prod
 from typing import Any
 
@@ -23,6 +25,16 @@ _SHORT = 32
 """Up to which length NumPy takes several times as long to add rows as BLAS does to multiply them with ones."""
 _BLOCK = 1 << 15
 """Elements of a product for which BLAS does not begin to share the work between threads, which takes longer."""
+
+
+def is_finite(x: Any) -> bool:
+    """Return whether a plain number or array has no infinity and no NaN, nor elements whose squares are infinite.
+
+    A sum of squares sees them anywhere, and costs less than a look at each element.
+    """
+    if type(x) is not _ARRAY:
+        return isfinite(x)
+    return isfinite(x.dot(x) if x.ndim == 1 else np.vdot(x, x))  # of which the method takes half the time
 
 
 def summed(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -48,9 +60,9 @@ def _sum_of_rows(x: Any) -> Any:
 
 
 def summed_product(x: Any, y: Any, shape: tuple[int, ...]) -> Any:
-    """Return the sum of products of plain arrays of one shape to which an array of `shape` was repeated; None: not here.
+    """Return the sum of products over the axes along which an array of `shape` was repeated; None: there is no way.
 
-    The products are never in memory: they are made and added up at once.
+    The products are never in memory: they are made and added up at once. Both are plain arrays of the same shape.
     """
     if not (type(x) is _ARRAY is type(y) and x.shape == y.shape and x.dtype is y.dtype and x.dtype.char in "fd"):
         return None  # nor of complex numbers: an infinite one times 1 is not itself
