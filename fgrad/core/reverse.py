@@ -128,11 +128,11 @@ class ReverseTrace(Trace):
         rules: Any = primitive.vjps
         # The user may overwrite a plain array before the pass back.
         if kind_y is _ARRAY and rules is not None and captures(rules[0], 1):
-            if y.nbytes > LARGE:
+            if y.nbytes > LARGE and any(y.strides):
                 return self._of_any(primitive, args, NOTHING)
             y = b = snapshot(y, self.copies)
         elif kind_x is _ARRAY and rules is not None and captures(rules[1], 0):
-            if x.nbytes > LARGE:
+            if x.nbytes > LARGE and any(x.strides):
                 return self._of_any(primitive, args, NOTHING)
             x = a = snapshot(x, self.copies)
         if (kind_a := type(a)) is _ARRAY and type(b) is not Tensor:
@@ -210,12 +210,12 @@ class ReverseTrace(Trace):
         for arg in args:
             if type(arg) is Tensor and arg.tracing is self:
                 rule, value, form = rules[argnum], arg.value, None
+                if dtype is not value.dtype or (broadcasts and ans.shape != value.shape):
+                    rule, form = _rule_and_form(primitive, argnum, ans, value)
                 # The same without keywords is faster, and most operations have none.
                 pullback: Any = rule and (rule(*handed, **metadata) if metadata else rule(*handed))
                 if pullback is None:
-                    pullback = Cut(errors.users_place())
-                elif dtype is not value.dtype or (broadcasts and ans.shape != value.shape):
-                    form = value.shape, value.dtype
+                    pullback, form = Cut(errors.users_place()), None
                 if large and type(pullback) is not Cut:
                     pullback = Checked(pullback, large, primitive.name)
                 if attention:
@@ -253,7 +253,7 @@ class ReverseTrace(Trace):
         for place, array in enumerate(args):
             if type(array) is not _ARRAY or True not in [captures(rule, place) for rule in followed]:
                 continue
-            if array.nbytes > LARGE:
+            if array.nbytes > LARGE and any(array.strides):
                 large.append(array)
             else:
                 handed[1 + place] = snapshot(array, self.copies)
@@ -436,9 +436,13 @@ def _references_of_one_owner() -> int:
 _ALONE = _references_of_one_owner()
 
 
+_PURE = {FunctionType, Checked}
+"""Pullbacks that may be called twice, which nobody sees."""
+
+
 def _pulled_by(pullback: Pullback, cotangent: Any) -> Any:
     """Return what a pullback that scales passes on, where exact zeros of the cotangent win over infinities."""
-    if type(cotangent) in _PLAIN and type(pullback) is FunctionType:
+    if type(cotangent) in _PLAIN and type(pullback) in _PURE:
         passed = pullback(cotangent)
         if type(passed) in _PLAIN and is_finite(passed):  # as it mostly is
             return passed

@@ -79,7 +79,7 @@ def summed_product(x: Any, y: Any, shape: tuple[int, ...]) -> Any:
 
 def _dot(x: Any, y: Any) -> Any:
     """Return the sum of all products; where one number is repeated in `x`, as in the cotangent of a sum, by that."""
-    return np.vdot(x, y) if any(x.strides) else x[(0,) * x.ndim] * _total(y, axis=None)
+    return np.vdot(x, y) if any(x.strides) or not x.size else x[(0,) * x.ndim] * _total(y, axis=None)
 
 
 @functools.lru_cache(maxsize=1024)

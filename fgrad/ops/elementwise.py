@@ -24,12 +24,12 @@ from fgrad.ops.families import (
     answers,
     answers_member,
     constant_in_pieces,
-    contract,
     elementwise,
     identity,
     linear,
     register,
     sample,
+    scaled_sum,
 )
 from fgrad.ops.indexing import values_of, written
 from fgrad.ops.shaping import flattened, promoted
@@ -122,12 +122,17 @@ def _root_of_difference(x: Any) -> Any:
 
 def _contracting_second(ans: Any, x: Any, y: Any) -> Any:
     shape = x.shape  # alone, since the pullback needs no more of `x`
-    return lambda ct: contract(ct, y, shape)
+    return lambda ct: scaled_sum(ct, y, shape)
 
 
 def _contracting_first(ans: Any, x: Any, y: Any) -> Any:
     shape = y.shape
-    return lambda ct: contract(ct, x, shape)
+    return lambda ct: scaled_sum(ct, x, shape)
+
+
+def _negated_sum(ans: Any, x: Any, y: Any) -> Any:
+    shape, dtype = y.shape, y.dtype
+    return lambda ct: -conform(ct, shape, dtype)
 
 
 def _quotient_contracted(ct: Any, ans: Any, y: Any) -> Any:
@@ -160,7 +165,7 @@ def _two_results(ufunc: np.ufunc, place: int, *rules: Any) -> None:
 elementwise(np.add,          lambda ans, x, y: identity,
                              lambda ans, x, y: identity, scales=False)
 elementwise(np.subtract,     lambda ans, x, y: identity,
-                             lambda ans, x, y: _negate, scales=False)
+                             lambda ans, x, y: _negate, scales=False).contracted = (None, _negated_sum)
 elementwise(np.multiply,     lambda ans, x, y: lambda ct: ct * y,
                              lambda ans, x, y: lambda ct: ct * x).contracted = (
                              _contracting_second, _contracting_first)

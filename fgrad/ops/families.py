@@ -207,7 +207,7 @@ def elementwise(
     return register(primitive)
 
 
-def contract(ct: Any, slope: Any, shape: tuple[int, ...]) -> Any:
+def scaled_sum(ct: Any, slope: Any, shape: tuple[int, ...]) -> Any:
     """Return the cotangent of an argument that was repeated, of a shape: the sum of products with a slope."""
     total = summed_product(ct, slope, shape)
     return conform(ct * slope, shape, ct.dtype) if total is None else total

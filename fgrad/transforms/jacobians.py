@@ -80,7 +80,8 @@ def _block(rows: Any, imaginary: Any, output: Any) -> Any:
     """
     if output.dtype.kind == "c":
         rows = np.conjugate(rows) if rows.dtype.kind == "c" else rows + 1j * imaginary
-    return np.reshape(rows, (*output.shape, *rows.shape[1:]))
+    shape = (*output.shape, *rows.shape[1:])
+    return rows if rows.shape == shape else np.reshape(rows, shape)
 
 
 def _by_pullback(traced: Linearization, chunk_size: int | None) -> list[Any]:

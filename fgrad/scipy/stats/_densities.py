@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.primitive import Primitive, Rule
-from fgrad.ops.families import contract, elementwise
+from fgrad.ops.families import elementwise, scaled_sum
 
 Formula = Callable[..., Any]
 
@@ -81,4 +81,4 @@ def _rule(partial: Formula) -> Rule:
 
 
 def _contracted(argnum: int, partial: Formula) -> Rule:
-    return lambda ans, *args: lambda ct: contract(ct, partial(*args), args[argnum].shape)
+    return lambda ans, *args: lambda ct: scaled_sum(ct, partial(*args), args[argnum].shape)
