@@ -141,7 +141,7 @@ class ReverseTrace(Trace):
             ans = primitive.compute(a, b)
         else:
             ans = apply(primitive, (a, b))
-        if rules is None or type(ans) is tuple:
+        if rules is None or (kind := type(ans)) is tuple:
             return self._recorded(primitive, (x, y), (a, b), ans, NOTHING)
         key = next(self._keys)
         result = box(ans, self, key)
@@ -149,13 +149,13 @@ class ReverseTrace(Trace):
         if follows_x:
             rule, form = rules[0], None
             # Beside a number of Python's, an array keeps its shape; to compare shapes takes as long as to box it.
-            if ans.dtype is not a.dtype or (kind_y is not float and primitive.broadcasts and ans.shape != a.shape):
+            if not (kind is _NUMBER is kind_a or (ans.dtype is a.dtype and (kind_y is float or ans.shape == a.shape))):
                 rule, form = _rule_and_form(primitive, 0, ans, a)
             pullback = (None if rule is None else rule(r, p, q)) or Cut(errors.users_place())
             self.record.append((key, True, x.mark, pullback, form, primitive))
         if follows_y:
             rule, form = rules[1], None
-            if ans.dtype is not b.dtype or (kind_x is not float and primitive.broadcasts and ans.shape != b.shape):
+            if not (kind is _NUMBER is type(b) or (ans.dtype is b.dtype and (kind_x is float or ans.shape == b.shape))):
                 rule, form = _rule_and_form(primitive, 1, ans, b)
             pullback = (None if rule is None else rule(r, p, q)) or Cut(errors.users_place())
             self.record.append((key, not follows_x, y.mark, pullback, form, primitive))
@@ -311,10 +311,12 @@ def _own_handles(values: Sequence[Any]) -> list[Any]:
 
 
 def _rule_and_form(primitive: Primitive, argnum: int, ans: Any, value: Any) -> tuple[Any, Form | None]:
-    """Return the rule of an argument that was repeated or promoted, and what its cotangents are to be brought into."""
+    """Return the rule of an argument of another shape or dtype, and what its cotangents are to be brought into."""
     assert primitive.vjps is not None
-    if primitive.contracted is not None and ans.dtype is value.dtype:
-        rule = primitive.contracted[argnum]
+    if type(ans) is not tuple and ans.dtype is value.dtype:
+        if not primitive.broadcasts:
+            return primitive.vjps[argnum], None
+        rule = None if primitive.contracted is None else primitive.contracted[argnum]
         if rule is not None and (not value.shape or ans.size > FEW_PRODUCTS):
             return rule, None
     return primitive.vjps[argnum], (value.shape, value.dtype)
