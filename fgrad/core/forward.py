@@ -78,7 +78,7 @@ class ForwardTrace(Trace):
             tangent = tangent.astype(dtype)
         if tangent.shape != (shape := value.shape):
             tangent = np.broadcast_to(tangent, shape)
-        return self.root(value, tangent)
+        return box(value, self, tangent)
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:

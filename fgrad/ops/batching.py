@@ -46,7 +46,7 @@ def elementwise_batch(primitive: Primitive) -> Batch:
     """Return the rule of operations that broadcast."""
 
     def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
-        return apply(primitive, aligned(values, mapped), metadata)
+        return apply(primitive, aligned(values, mapped) if len(values) > 1 else values, metadata)
 
     return batch
 

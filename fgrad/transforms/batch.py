@@ -54,7 +54,7 @@ class BatchTrace(Trace):
             ans = _looped(primitive, values, mapped, self.size, metadata)
         else:
             ans = primitive.batch(values, mapped, self.size, metadata)
-        return tuple(map(self.root, ans)) if type(ans) is tuple else self.root(ans)
+        return tuple(map(self.root, ans)) if type(ans) is tuple else box(ans, self, None)
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
