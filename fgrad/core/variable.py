@@ -10,7 +10,8 @@ import bisect
 import itertools
 import threading
 import weakref
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,13 @@ class VariableWatch:
         self.trace = trace
         self.all_trainable = all_trainable
         self.chosen: dict[Variable, int] = {}
+
+    records: ClassVar[bool] = False
+    """Whether assignments are handed to `writes`, and are not carried out."""
+
+    def writes(self, variable: Any, value: Any) -> None:
+        """Take an assignment down."""
+        raise NotImplementedError
 
     def __enter__(self) -> VariableWatch:
         if not running.watches:  # nearly always
@@ -82,6 +90,11 @@ def open_watches() -> list[VariableWatch]:
     return [watch for each in running.watches if (watch := each()) is not None]
 
 
+def recording() -> VariableWatch | None:
+    """Return what takes assignments down in this thread, None if they are carried out."""
+    return next((watch for watch in open_watches() if watch.records), None) if running.watches else None
+
+
 def watch_of(trace: ReverseTrace) -> VariableWatch | None:
     """Return the open watch that makes variables inputs of a trace."""
     return next((watch for watch in open_watches() if watch.trace is trace), None)
@@ -114,6 +127,8 @@ class Variable(TensorLike):
 
     __hash__ = object.__hash__  # type: ignore[assignment]  # by identity: a variable is a thing, not a value
     tracing = UNTRACED
+    is_weak: ClassVar[bool] = False
+    """Whether the value is a number of Python's, which takes the dtype of the array that it meets."""
 
     def __init__(
         self,
@@ -167,7 +182,36 @@ class Variable(TensorLike):
             >>> Variable([1.0, 2.0], name="w").assign([3, 4])
             Variable([3., 4.], name='w')
         """
+        if (recorder := recording()) is not None:
+            recorder.writes(self, value)
+            return self
         new = np.asarray(plain_value(value))
+        self.check_fits(new)
+        new = np.array(new, self.dtype)  # a new array: what was computed before keeps the old one
+        with self.lock:  # whoever computes with the value and then assigns holds it all the while
+            self._value = new
+            for watch in open_watches():
+                watch.assigns(self)
+        return self
+
+    def assign_add(self, delta: Any) -> Variable:
+        """Add to the value in place; see `assign`."""
+        if recording() is not None:
+            return self.assign(self + delta)
+        delta = plain_value(delta)
+        with self.lock:
+            return self.assign(self._value + delta)
+
+    def assign_sub(self, delta: Any) -> Variable:
+        """Subtract from the value in place; see `assign`."""
+        if recording() is not None:
+            return self.assign(self - delta)
+        delta = plain_value(delta)
+        with self.lock:
+            return self.assign(self._value - delta)
+
+    def check_fits(self, new: Any) -> None:
+        """Raise if an array or tensor cannot be assigned."""
         if new.shape != self.shape:
             raise errors.ShapeError(
                 f"variable {self.name!r} has shape {self.shape}, and the value to assign has shape {new.shape}.\n"
@@ -179,24 +223,6 @@ class Variable(TensorLike):
                 "Make the variable of that dtype (Variable(2.0) instead of Variable(2)), or convert the value with "
                 f".astype({str(self.dtype)!r}) if rounding it is what you want."
             )
-        new = np.array(new, self.dtype)  # a new array: what was computed before keeps the old one
-        with self.lock:  # whoever computes with the value and then assigns holds it all the while
-            self._value = new
-            for watch in open_watches():
-                watch.assigns(self)
-        return self
-
-    def assign_add(self, delta: Any) -> Variable:
-        """Add to the value in place; see `assign`."""
-        delta = plain_value(delta)
-        with self.lock:
-            return self.assign(self._value + delta)
-
-    def assign_sub(self, delta: Any) -> Variable:
-        """Subtract from the value in place; see `assign`."""
-        delta = plain_value(delta)
-        with self.lock:
-            return self.assign(self._value - delta)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -237,7 +263,64 @@ class Variable(TensorLike):
         return self._value
 
 
-BOXES.add(Variable)
+def assign_all(variables: Sequence[Variable], values: Sequence[Any]) -> None:
+    """Give variables other values: all of them, or none if something comes in between.
+
+    Args:
+        variables: to be assigned.
+        values: new arrays or tensors of their shapes and dtypes, which nobody else will write to.
+    """
+    before = [variable._value for variable in variables]
+    new = [np.asarray(plain_value(value)) for value in values]
+    try:
+        _put(variables, new)
+    except BaseException:
+        _put(variables, before)
+        raise
+
+
+def _put(variables: Sequence[Variable], values: Sequence[Any]) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        with variable.lock:
+            variable._value = value
+            for watch in open_watches():
+                watch.assigns(variable)
+
+
+class Cell(Variable):
+    """State of an object, which a recording reads and assigns like a variable.
+
+    Args:
+        read: returns the state, an array or a number.
+        write: takes another one.
+        name: for messages.
+    """
+
+    def __init__(self, read: Callable[[], Any], write: Callable[[Any], None], name: str) -> None:
+        self._read, self._write = read, write
+        self._seen: tuple[Any, Any] = (None, None)
+        self.trainable, self.name, self.number = False, name, creation_number()
+        self.lock = threading.RLock()
+
+    @property
+    def _value(self) -> Any:
+        state = self._read()
+        if self._seen[0] is not state:  # so that a value that stays the same is the same array
+            self._seen = state, np.asarray(state)
+        return self._seen[1]
+
+    @_value.setter
+    def _value(self, new: Any) -> None:
+        self._write(new)
+
+
+class Counter(Cell):
+    """State that is a number of Python's."""
+
+    is_weak = True
+
+
+BOXES.update({Variable, Cell, Counter})
 
 
 def plain_value(value: Any) -> Any:

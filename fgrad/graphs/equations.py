@@ -22,14 +22,16 @@ class Name:
     Attributes:
         text: as the graph prints it, such as `a`; given when the graph is finished.
         shape, dtype: of the arrays that it can stand for.
+        is_weak: it stands for a number of Python's, which takes the dtype of the array that it meets.
     """
 
-    __slots__ = ("text", "shape", "dtype")
+    __slots__ = ("text", "shape", "dtype", "is_weak")
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, is_weak: bool = False) -> None:
         self.text = "?"
         self.shape: tuple[int, ...] = value.shape
         self.dtype: np.dtype[Any] = value.dtype
+        self.is_weak = is_weak
 
     def __str__(self) -> str:
         return self.text
@@ -49,6 +51,7 @@ class Equation:
         metadata: the primitive's keywords.
         quiet: it ran without NumPy's warnings, as the passes of derivatives do, and will again.
         direct: the implementation itself decides what it means to each trace (see `record_call`).
+        line: of the user's, which ran it, as file and number; empty if it is not known.
     """
 
     outputs: tuple[Name, ...]
@@ -57,6 +60,7 @@ class Equation:
     metadata: Mapping[str, Any]
     quiet: bool
     direct: bool = False
+    line: str = ""
 
     def run(self, values: Mapping[Name, Any]) -> Iterator[tuple[Name, Any]]:
         """Return the names that it binds with their values.
@@ -80,7 +84,8 @@ class Equation:
             ans = self._computed(inputs)
         answers = ans if type(ans) is tuple else (ans,)
         for name, each in zip(self.outputs, answers, strict=True):
-            self._check(name, each)
+            if not name.is_weak:
+                self._check(name, each)
         return answers
 
     def _check(self, name: Name, found: Any) -> None:
@@ -94,7 +99,8 @@ class Equation:
     def _computed(self, inputs: list[Any]) -> Any:
         if self.direct:
             return self.primitive.implementation(*inputs, **self.metadata)
-        return apply(self.primitive, inputs, self.metadata)
+        ans = apply(self.primitive, inputs, self.metadata)
+        return in_pythons_way(ans) if self.outputs[0].is_weak else ans
 
     def operation(self) -> str:
         """Return the primitive with its metadata, as the graph prints them."""
@@ -106,6 +112,11 @@ class Equation:
         return f"{', '.join(map(repr, self.outputs))} = {self.operation()}{inputs}"
 
     __repr__ = __str__
+
+
+def in_pythons_way(value: Any) -> Any:
+    """Return a number of NumPy's as one of Python's; tensors as they are."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def kind_of(value: Any) -> str:

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from fgrad.core.tensor import Tensor, box, boxed, settle
 from fgrad.core.trace import tell_of_copy
 from fgrad.core.tree import flatten, paths, unflatten
@@ -20,20 +22,49 @@ from fgrad.transforms.calls import name_of
 from fgrad.transforms.running import is_number, owned
 
 
-class Graph:
+class Block:
+    """Equations, and what goes in and out: a program without the containers of a function.
+
+    Attributes:
+        inputs: the names of what goes in, in order.
+        constants: arrays that are part of the program, by name; short ones stand in the equations.
+        equations: the program.
+        outputs: a name, or a constant, for each result.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Name],
+        constants: Mapping[Name, Any],
+        equations: Sequence[Equation],
+        outputs: Sequence[Any],
+    ) -> None:
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self.equations, used = _needed(list(equations), self.outputs)
+        self.constants = {name: value for name, value in constants.items() if name in used}
+        self._spent = _last_uses(self.equations, self.outputs)
+
+    def computed(self, bound: Mapping[Name, Any]) -> list[Any]:
+        """Return the results for values of the inputs."""
+        values = {**bound, **self.constants}
+        for equation, spent in zip(self.equations, self._spent, strict=True):
+            values.update(equation.run(values))
+            for name in spent:
+                del values[name]
+        return [values[each] if type(each) is Name else each for each in self.outputs]
+
+
+class Graph(Block):
     """The program of a function for arguments of certain shapes and dtypes.
 
     It is a function itself: it can be differentiated, batched and recorded. Variables are read when it
     runs. Integers, booleans and other things of Python's among the arguments are part of the program.
 
     Attributes:
-        inputs: the names of the arguments' arrays, in order.
         variables: the variables that the function read, by name.
-        constants: the arrays that were neither, by name; short ones stand in the equations.
-        equations: the program.
-        outputs: a name, or a constant, for each leaf of the result.
         leaves: the arguments as they were recorded, each with the text that the graph prints for it.
         paths: how each leaf of the result is reached.
+        treedef: how the results are nested.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -55,14 +86,11 @@ class Graph:
         self.__name__ = name_of(arguments.function)
         self._arguments = arguments
         self.leaves = list(zip(arguments.leaves, arguments.texts(), strict=True))
-        leaves, self._treedef = flatten(result)
+        leaves, self.treedef = flatten(result)
         self.paths = paths(result)
-        self.inputs = tuple(leaf for leaf in arguments.leaves if type(leaf) is Name)
+        inputs = [leaf for leaf in arguments.leaves if type(leaf) is Name]
+        super().__init__(inputs, trace.constants, trace.equations, [_output(trace, leaf) for leaf in leaves])
         self.variables = {name: variable for variable, name in variables.items()}
-        self.outputs = tuple(_output(trace, leaf) for leaf in leaves)
-        self.equations, used = _needed(trace.equations, self.outputs)
-        self.constants = {name: value for name, value in trace.constants.items() if name in used}
-        self._spent = _last_uses(self.equations, self.outputs)
         texts = _texts()
         for name in (*self.inputs, *self.variables, *(name for each in self.equations for name in each.outputs)):
             name.text = next(texts)
@@ -82,14 +110,9 @@ class Graph:
             GraphInputError: a ValueError; an argument has another structure, shape or dtype.
         """
         bound = self._arguments.bind(args, keywords)
-        values = {**bound, **self.constants}
-        values.update((name, settle(variable)) for name, variable in self.variables.items())
-        for equation, spent in zip(self.equations, self._spent, strict=True):
-            values.update(equation.run(values))
-            for name in spent:
-                del values[name]
-        results = [_fresh(values[each] if type(each) is Name else each) for each in self.outputs]
-        return unflatten(self._treedef, owned(results, bound.values()))
+        variables = {name: settle(variable) for name, variable in self.variables.items()}
+        results = list(map(_fresh, self.computed({**bound, **variables})))
+        return unflatten(self.treedef, owned(results, bound.values()))
 
     def counts(self) -> dict[str, int]:
         """Return how often each primitive occurs.
@@ -157,7 +180,7 @@ def _fresh(value: Any) -> Any:
     value = settle(value)
     if type(value) is not Tensor and not is_number(value):
         return value
-    tensor = boxed(value)
+    tensor = boxed(value if type(value) is Tensor or hasattr(value, "dtype") else np.asarray(value)[()])
     return tell_of_copy(box(tensor.value, tensor.tracing, tensor.mark))
 
 

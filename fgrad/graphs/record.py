@@ -22,17 +22,32 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import NOTHING, Tensor, apply, apply_call, box, settle
+from fgrad.core.tensor import NOTHING, Tensor, apply, apply_call, box, boxed, settle
 from fgrad.core.trace import Call, Trace
 from fgrad.core.tree import unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.graphs.arguments import Arguments
-from fgrad.graphs.equations import Equation, Name, is_short
+from fgrad.graphs.equations import Equation, Name, in_pythons_way, is_short
 from fgrad.graphs.graph import Graph
 from fgrad.transforms.calls import Transformed
-from fgrad.transforms.running import run
+from fgrad.transforms.running import call_users, run
 
 P = ParamSpec("P")
+
+_PYTHONS = {int, float, complex, bool}
+_OPERATORS = {
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "floor_divide",
+    "remainder",
+    "power",
+    "negative",
+    "positive",
+    "abs",
+}
+"""What gives numbers of Python's for numbers of Python's, which take the dtype of the array that they meet."""
 
 
 class RecordTrace(Trace):
@@ -41,6 +56,7 @@ class RecordTrace(Trace):
     Attributes:
         equations: what was computed, in order.
         constants: by name, the arrays that operations took from elsewhere.
+        given: the values of the inputs, by name.
     """
 
     differentiates = True  # the graph may be, later
@@ -51,19 +67,53 @@ class RecordTrace(Trace):
         super().__init__()
         self.equations: list[Equation] = []
         self.constants: dict[Name, Any] = {}
+        self.given: dict[Name, Any] = {}
+        self._real: dict[Name, Any] = {}
+        self._computed = 0
         self._known: dict[int, tuple[Any, Name]] = {}
 
     def root(self, value: Any) -> Tensor:
         """Return a new name in a box with an example of what it stands for."""
-        value = value if hasattr(value, "dtype") else np.asarray(value)[()]
-        return box(value, self, Name(value))
+        is_weak = type(value) in _PYTHONS
+        value = np.asarray(value)[()] if is_weak or not hasattr(value, "dtype") else value
+        return box(value, self, Name(value, is_weak))
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         if primitive.selects and any(self.follows(arg) and arg.dtype == np.bool_ for arg in args[1:]):
             raise errors.ConcretizationError("indexing with a mask", errors.users_line())
-        ans = apply(primitive, [arg.value if self.follows(arg) else arg for arg in args], metadata)
+        examples = [self._example(arg) for arg in args]
+        if primitive.is_elementwise and any(type(each) is np.ndarray and each.size > _LARGE for each in examples):
+            ans = _of_one_element(primitive, examples, metadata)
+        else:
+            ans = self._run(primitive, examples, args, metadata)
+        if primitive.name in _OPERATORS and all(type(each) in _PYTHONS for each in examples):
+            ans = in_pythons_way(ans)
         return self._written(primitive, args, metadata, ans)
+
+    def _run(self, primitive: Primitive, examples: list[Any], args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+        """Return the result for examples; where their repeated elements will not do, for values."""
+        try:
+            return apply(primitive, examples, metadata)
+        except Exception:
+            if not any(type(each) is np.ndarray and 0 in each.strides for each in examples):
+                raise
+        return apply(primitive, [self._value(arg) for arg in args], metadata)
+
+    def _value(self, arg: Any) -> Any:
+        """Return what an argument is for the inputs that there are, after all equations that were left out so far."""
+        if not self.follows(arg):
+            return arg
+        self._real.update({**self.given, **self.constants})
+        for equation in self.equations[self._computed :]:
+            self._real.update(equation.run(self._real))
+        self._computed = len(self.equations)
+        return self._real[arg.mark]
+
+    def _example(self, arg: Any) -> Any:
+        if not self.follows(arg):
+            return arg
+        return in_pythons_way(arg.value) if arg.mark.is_weak else arg.value
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
@@ -129,6 +179,19 @@ class RecordTrace(Trace):
         raise errors.ConcretizationError("np.asarray or np.array", errors.users_line())
 
 
+_LARGE = 1024
+"""Elements beyond which an example is one element that is repeated: operations element by element need not run."""
+
+
+def _of_one_element(primitive: Primitive, examples: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+    """Return the form of a result: the first element, repeated."""
+    shape = np.broadcast_shapes(*[each.shape for each in examples if hasattr(each, "shape")])
+    if 0 in shape or any(type(each) is Tensor for each in examples):
+        return apply(primitive, examples, metadata)
+    ans = apply(primitive, [x.flat[0] if isinstance(x, np.ndarray) else x for x in examples], metadata)
+    return tuple(np.broadcast_to(x, shape) for x in ans) if type(ans) is tuple else np.broadcast_to(ans, shape)
+
+
 def _unchanged(kept: Any, value: Any) -> bool:
     if type(value) is Tensor:
         return kept.value is value.value and kept.tracing is value.tracing and kept.mark is value.mark
@@ -157,7 +220,8 @@ class _Reads(VariableWatch):
         while type(found) is Tensor:
             found = found.unbox()
         if variable not in self.names:
-            self.names[variable], self._found[variable] = Name(value), found
+            self.names[variable], self._found[variable] = Name(value, variable.is_weak), found
+            cast(Any, self.trace).given[self.names[variable]] = value
         if variable in self._assigned or found is not self._found[variable]:
             raise errors.RecordedAssignmentError(
                 f"variable {variable.name!r} is assigned in a function that is being recorded, and a graph holds no "
@@ -172,6 +236,60 @@ class _Reads(VariableWatch):
                 settle(variable)  # which raises if it has been assigned since it was read
         finally:
             super().__exit__(kind, *exception)
+
+
+class Assignments(_Reads):
+    """Makes what is assigned to variables results of the graph; the variables themselves are left alone."""
+
+    records = True
+
+    def __init__(self, trace: RecordTrace) -> None:
+        super().__init__(trace)
+        self.values: dict[Variable, Any] = {}
+
+    @override
+    def writes(self, variable: Variable, value: Any) -> None:
+        value = self._of_this_recording(value)
+        new = value if type(value) is Tensor else np.asarray(value)
+        variable.check_fits(new)
+        self.values[variable] = new if new.dtype == variable.dtype else new.astype(variable.dtype)
+
+    def _of_this_recording(self, value: Any) -> Any:
+        """Return a value as this recording knows it, without what other traces keep for it."""
+        value = settle(value)
+        while type(value) is Tensor and value.tracing is not self.trace:
+            value = settle(value.value)
+        return value
+
+    @override
+    def read(self, variable: Variable, value: Any) -> Any:
+        found = super().read(variable, value)
+        new = self.values.get(variable)
+        return found if new is None else boxed(new)
+
+
+def recorded(
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], integers: bool = False
+) -> tuple[Graph, tuple[Variable, ...]]:
+    """Record a function that may assign to variables.
+
+    Args:
+        function: the user's.
+        args, keywords: the recorded call.
+        integers: whether Python's integers among the arguments are inputs.
+
+    Returns:
+        A graph of `(result, [new values of variables])`, and these variables.
+    """
+    arguments = Arguments(function, args, keywords, integers)
+    trace = RecordTrace()
+    state = Assignments(trace)
+
+    def with_state(*args: Any, **keywords: Any) -> Any:
+        return call_users(function, args, keywords), list(state.values.values())
+
+    _, results, treedef, _ = run(trace, with_state, lambda: arguments.traced(trace), state)
+    return Graph(arguments, state.names, trace, unflatten(treedef, results)), tuple(state.values)
 
 
 def _run_trace(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Graph:

@@ -11,12 +11,13 @@ and dtype.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from fgrad.graphs.equations import Equation, Name
+from fgrad.graphs.graph import Block
 from fgrad.native.nodes import (
     Given,
     Literal,
@@ -36,6 +37,9 @@ from fgrad.native.scalars import FLOATS_ONLY, OPERATIONS, is_native
 
 LOWERINGS: dict[str, Callable[..., Any]] = {}
 """How primitives are lowered, by name."""
+
+OTHERWISE: list[Callable[[Program, Equation, list[Any]], Any]] = []
+"""What is asked in turn for an equation that no rule lowers: a tuple of nodes, or None."""
 
 COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 PREDICATES = {"isnan", "isfinite", "isinf", "signbit"}
@@ -70,7 +74,6 @@ class Program(Nodes):
         self.constants: dict[Given, Any] = {}
         self.failures: list[Node] = []
         self.refused: dict[int, str] = {}
-        self.weak: set[Node] = set()
         self._arrays: dict[Any, Given] = {}
 
     # What rules are made of
@@ -96,10 +99,11 @@ class Program(Nodes):
         """Return an operation on arrays of one dtype, which are broadcast; `dtype` is that of the result."""
         nodes = [self.node(x) for x in arguments]
         shape = np.broadcast_shapes(*[x.shape for x in nodes])
-        spread = [self._spread(x, shape) for x in nodes]
+        spread = [self.spread(x, shape) for x in nodes]
         return self.add(Pointwise(operation, shape, nodes[-1].dtype if dtype is None else dtype, spread))
 
-    def _spread(self, x: Node, shape: Shape) -> Node:
+    def spread(self, x: Node, shape: Shape) -> Node:
+        """Return an array broadcast to a shape, or the single number that it repeats."""
         while isinstance(x, Moved) and _repeats_number(x):
             x = x.arguments[0]
         return x if x.shape == () else self.repeat(x, shape)
@@ -199,17 +203,20 @@ class Program(Nodes):
         rule = LOWERINGS.get(name)
         found = rule(self, out, *arguments, **equation.metadata) if rule else None
         if found is None and name in OPERATIONS and len(equation.outputs) == 1 and not equation.metadata:
-            found = self._operation(name, out, arguments)
+            found = self._operation(name, equation, arguments)
+        for otherwise in OTHERWISE:
+            found = otherwise(self, equation, arguments) if found is None else found
         if found is None:
             return None
         if isinstance(found, tuple):
             return found
         return [self.cast(found, out.dtype)]
 
-    def _operation(self, name: str, out: Name, arguments: list[Any]) -> Node | None:
+    def _operation(self, name: str, equation: Equation, arguments: list[Any]) -> Node | None:
         """Return an elementwise operation, in the dtype in which NumPy computes it."""
+        out = equation.outputs[0]
         if name in COMPARISONS | PREDICATES:
-            dtype = self._common_dtype(arguments)
+            dtype = np.result_type(*[promoted(x) for x in equation.inputs])
             if name in PREDICATES and dtype.kind in "biu":
                 return self.repeat(self.add(Literal(name == "isfinite", np.bool_)), out.shape)
         else:
@@ -222,10 +229,6 @@ class Program(Nodes):
             return None
         return self.pointwise(name, *[self.cast(x, dtype) for x in arguments], dtype=out.dtype)
 
-    def _common_dtype(self, arguments: Iterable[Any]) -> np.dtype[Any]:
-        weighed = [_WEAK[x.dtype.kind] if x in self.weak else x.dtype if isinstance(x, Node) else x for x in arguments]
-        return np.result_type(*weighed)
-
     def _step(self, equation: Equation, arguments: list[Any]) -> Sequence[Node]:
         """Let NumPy run an equation."""
         places = [x if isinstance(x, Node) else None for x in arguments]
@@ -235,7 +238,13 @@ class Program(Nodes):
         return [self.add(part) for part in parts]
 
 
-_WEAK: dict[str, Any] = {"f": 1.0, "i": 1, "b": True}
+def promoted(x: Any) -> Any:
+    """Return what NumPy asks for the dtype of an operation: a dtype, or a number of Python's, which follows others."""
+    if type(x) is Name and x.is_weak:
+        return {"f": 1.0, "i": 1, "b": True}[x.dtype.kind]
+    return x.dtype if hasattr(x, "dtype") else x
+
+
 _OF_TRUTHS = LOGICAL | COMPARISONS | {
     "add", "multiply", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "fmax", "fmin",
 }  # fmt: skip
@@ -266,18 +275,16 @@ def count_of(shape: Shape, axis: Any) -> int:
     return math.prod(shape[each] for each in axes_of(shape, axis))
 
 
-def lowered(graph: Any) -> Program:
-    """Return the nodes of a graph."""
+def lowered(block: Block) -> Program:
+    """Return the nodes of a program."""
     program = Program()
-    for name in (*graph.inputs, *graph.variables):
+    for name in block.inputs:
         given = Given(name.shape, name.dtype)
         program.add(given)
         program.names[name] = program.inputs[name] = given
-        if getattr(name, "weak", False):
-            program.weak.add(given)
-    for name, value in graph.constants.items():
+    for name, value in block.constants.items():
         program.names[name] = program.array(value)
-    for place, equation in enumerate(graph.equations):
+    for place, equation in enumerate(block.equations):
         program.equation = place
         program.lower(equation)
     return program

@@ -1,0 +1,277 @@
+"""A recorded program as a function of arrays that all transforms can take: each of them runs native code in its turn.
+
+    function = Function(block, name)
+    function(leaves)                   the results for arrays, or for tensors that transforms follow
+
+The derivatives of a program are programs: they are recorded, by the transforms themselves, when they are asked for. A
+pass back is parted from the run before it where the cotangents come in; what it needs of the run are the residuals.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from fgrad.core.tensor import apply_call, settle
+from fgrad.core.trace import Trace
+from fgrad.graphs.equations import Equation, Name, in_pythons_way
+from fgrad.graphs.graph import Block
+from fgrad.graphs.record import recorded
+from fgrad.native.executable import Executable
+from fgrad.ops.tracing import example_of
+from fgrad.rules.closures import followers
+from fgrad.rules.rule import Leaves, Rule, Variables, is_of
+from fgrad.transforms.batch import vmap
+from fgrad.transforms.forward import jvp
+from fgrad.transforms.reverse import vjp
+
+Places = tuple[bool, ...]
+
+
+class Function:
+    """A program, what runs it, and the programs of its derivatives.
+
+    Args:
+        block: the program; its outputs are names.
+        name: what messages call it.
+
+    Attributes:
+        has_derivative: which results have one: the floating-point and complex ones.
+    """
+
+    def __init__(self, block: Block, name: str) -> None:
+        self.block, self.__name__ = block, name
+        self._outputs: list[Any] = [x if type(x) is Name else np.asarray(x) for x in block.outputs]
+        self.has_derivative = tuple(each.dtype.kind in "fc" for each in self._outputs)
+        self._lock = threading.RLock()
+        self._executable: Executable | None = None
+        self._derived: dict[Any, Any] = {}
+
+    def __call__(self, leaves: Leaves) -> list[Any]:
+        """Return the results."""
+        leaves = [settle(leaf) for leaf in leaves]
+        traces = followers(leaves)
+        if not traces:
+            return self.run(leaves)
+        if any(trace.is_program for trace in traces):
+            return self.eager(leaves)
+        return apply_call(_rule(self.__name__, lambda leaves: self), leaves)
+
+    def run(self, leaves: Leaves) -> list[Any]:
+        """Return the results for arrays that nothing follows."""
+        found = self.executable().run(
+            [x if type(x) is np.ndarray else _array(x, name) for x, name in zip(leaves, self.block.inputs, strict=True)]
+        )
+        if found is None:
+            return [np.array(x) for x in self.eager(leaves)]  # which may lie in the memory of leaves
+        if len(found) == len(self._outputs):
+            return found
+        rest = iter(found)
+        return [next(rest) if type(each) is Name else each.copy() for each in self._outputs]
+
+    def eager(self, leaves: Leaves) -> list[Any]:
+        """Return the results as NumPy and the transforms that run compute them."""
+        pairs = zip(self.block.inputs, leaves, strict=True)
+        return self.block.computed({name: in_pythons_way(x) if name.is_weak else x for name, x in pairs})
+
+    def executable(self) -> Executable:
+        """Return what runs the program, which is compiled when it is asked for first."""
+        if self._executable is None:
+            with self._lock:
+                self._executable = self._executable or Executable(self.block)
+        return self._executable
+
+    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Return what belongs to a key, which is made once."""
+        if key not in self._derived:
+            with self._lock:
+                if key not in self._derived:
+                    self._derived[key] = make()
+        return self._derived[key]
+
+    # Derivatives
+
+    def linearize(self, ours: Places, remembers: bool, leaves: Leaves) -> Any:
+        """Return the results, the pullback and the pushforward, by those of the leaves that are `ours`.
+
+        Without a pass back in sight, there is no pullback.
+        """
+        examples = [example_of(leaf) for leaf in leaves]
+        ours = tuple(own and np.asarray(x).dtype.kind in "fc" for own, x in zip(ours, examples, strict=True))
+        if not any(ours) or not any(self.has_derivative):
+            return self(leaves), lambda cotangents, variables: [None] * len(ours), self._unmoved
+
+        def push(tangents: Leaves, variables: Variables) -> list[Any]:
+            pushed: Function = self._once(("push", ours), lambda: self._pushed(ours, examples))
+            rest = iter(pushed([*leaves, *_chosen(tangents, ours)]))
+            zeros = self._unmoved(tangents, variables)
+            return [next(rest) if own else zero for own, zero in zip(self.has_derivative, zeros, strict=True)]
+
+        if not remembers:
+            return self(leaves), None, push
+        forward, backward, residuals = self._once(("pull", ours), lambda: self._parted(ours, examples))
+        found = forward(leaves)
+        results, kept = found[: len(self._outputs)], found[len(self._outputs) :]
+        known = [*kept, *(leaves[place] for place in residuals)]
+
+        def pull(cotangents: Leaves, variables: Variables) -> list[Any]:
+            rest = iter(backward([*known, *_chosen(cotangents, self.has_derivative)]))
+            return [next(rest) if own else None for own in ours]
+
+        return results, pull, push
+
+    def _unmoved(self, tangents: Leaves, variables: Variables) -> list[Any]:
+        """Return tangents of results that do not depend on what moves."""
+        return [np.zeros(each.shape, each.dtype if own else None) for own, each in self._kinds()]
+
+    def _kinds(self) -> list[tuple[bool, Any]]:
+        return list(zip(self.has_derivative, self._outputs, strict=True))
+
+    def _moving(self, leaves: Leaves, ours: Places) -> Callable[..., Any]:
+        """Return the function of those leaves that are `ours`; results without a derivative are aux."""
+
+        def function(*moving: Any) -> tuple[list[Any], list[Any]]:
+            rest = iter(moving)
+            results = self.eager([next(rest) if own else x for x, own in zip(leaves, ours, strict=True)])
+            return _chosen(results, self.has_derivative), _chosen(results, [not each for each in self.has_derivative])
+
+        return function
+
+    def _pushed(self, ours: Places, examples: Leaves) -> Function:
+        """Return the program of the tangents."""
+
+        def push(*given: Any) -> Any:
+            leaves, tangents = given[: len(ours)], given[len(ours) :]
+            return jvp(self._moving(leaves, ours), _chosen(leaves, ours), list(tangents), has_aux=True)[1]
+
+        tangents = [np.ones(np.shape(x), np.asarray(x).dtype) for x in _chosen(examples, ours)]
+        return Function(self._program(push, examples, tangents), self.__name__)
+
+    def _parted(self, ours: Places, examples: Leaves) -> tuple[Function, Function, list[int]]:
+        """Return the program of the run, that of the pass back, and what the latter takes.
+
+        The run returns the results and the residuals. The pass back takes these, the leaves at some places, and the
+        cotangents.
+        """
+        count = len(ours)
+
+        def both(*given: Any) -> Any:
+            leaves, cotangents = given[:count], given[count:]
+            moved, pullback, others = vjp(self._moving(leaves, ours), *_chosen(leaves, ours), has_aux=True)
+            rest, other = iter(moved), iter(others)
+            results = [next(rest) if own else next(other) for own in self.has_derivative]
+            return results, pullback(list(cotangents))
+
+        ones = [np.ones(each.shape, each.dtype) for own, each in self._kinds() if own]
+        return _in_parts(self._program(both, examples, ones), count, len(self._outputs), self.__name__)
+
+    def mapped(self, ours: Places, leaves: Leaves) -> Function:
+        """Return the program for many examples, which lie along the first axis of those leaves that are `ours`."""
+        size = next(leaf.shape[0] for leaf, own in zip(leaves, ours, strict=True) if own)
+
+        def make() -> Function:
+            axes = tuple(0 if own else None for own in ours)
+            block = _recorded(vmap(lambda *each: self.eager(each), in_axes=axes), list(map(example_of, leaves)))
+            return Function(block, self.__name__)
+
+        return self._once(("map", ours, size), make)  # type: ignore[no-any-return]
+
+    def _program(self, function: Callable[..., Any], examples: Leaves, others: Leaves) -> Block:
+        """Record a function of the leaves, and of more arrays."""
+        names = zip(examples, self.block.inputs, strict=True)
+        return _recorded(function, [*(np.asarray(x).item() if name.is_weak else x for x, name in names), *others])
+
+
+def _array(x: Any, name: Name) -> Any:
+    """Return a number, or what is like an array, as an array of the form that the program knows."""
+    return np.ascontiguousarray(x, name.dtype).reshape(name.shape)
+
+
+def _recorded(function: Callable[..., Any], leaves: Leaves) -> Block:
+    return recorded(function, tuple(leaves), {})[0]
+
+
+def _chosen(values: Sequence[Any], places: Sequence[bool]) -> list[Any]:
+    return [x for x, own in zip(values, places, strict=True) if own]
+
+
+def _in_parts(block: Block, count: int, results: int, name: str) -> tuple[Function, Function, list[int]]:
+    """Part a program where cotangents come in.
+
+    Args:
+        block: takes leaves, and then cotangents; returns results, and then what depends on cotangents.
+        count: of leaves.
+        results: how many there are.
+        name: what messages call the function.
+
+    Returns:
+        The function of the leaves, which returns the results and residuals; that of residuals, of leaves at some
+        places and of the cotangents; and these places.
+    """
+    leaves, cotangents = block.inputs[:count], block.inputs[count:]
+    later: set[Name] = set(cotangents)
+    parts: tuple[list[Equation], list[Equation]] = ([], [])
+    for equation in block.equations:
+        is_later = not later.isdisjoint(x for x in equation.inputs if type(x) is Name)
+        parts[is_later].append(equation)
+        if is_later:
+            later.update(equation.outputs)
+    gradients = block.outputs[results:]
+    used = dict.fromkeys(x for equation in parts[1] for x in equation.inputs if type(x) is Name)
+    used.update(dict.fromkeys(x for x in gradients if type(x) is Name))
+    kept = [x for x in used if x not in later and x not in block.constants and x not in leaves]
+    places = [place for place, leaf in enumerate(leaves) if leaf in used]
+    taken = [*kept, *(leaves[place] for place in places), *cotangents]
+    forward = Block(leaves, block.constants, parts[0], [*block.outputs[:results], *kept])
+    backward = Block(taken, block.constants, parts[1], gradients)
+    return Function(forward, name), Function(backward, name), places
+
+
+# As a call that traces are handed
+
+
+@dataclass(eq=False)
+class _NativeRule(Rule):
+    """The rule of a native function.
+
+    Attributes:
+        found: returns the function for leaves, of which there is one for each number of examples.
+    """
+
+    found: Callable[[Leaves], Function] = lambda leaves: Function(Block((), {}, (), ()), "")
+
+    @override
+    def followed(self, trace: Trace, leaves: Leaves) -> list[Any]:
+        ours = tuple(is_of(leaf, trace) for leaf in leaves)
+
+        def linearize(leaves: Leaves) -> Any:
+            return self.found(leaves).linearize(ours, trace.remembers, leaves)
+
+        return Rule.followed(replace(self, linearize=linearize), trace, leaves)
+
+    @override
+    def mapped(self, ours: Sequence[bool]) -> _NativeRule:
+        places = tuple(ours)
+
+        def found(leaves: Leaves) -> Function:
+            one = [example_of(leaf)[0] if own else leaf for leaf, own in zip(leaves, places, strict=True)]
+            return self.found(one).mapped(places, leaves)
+
+        return _rule(self.name, found)
+
+
+def _nothing(leaves: Leaves) -> Any:
+    raise NotImplementedError  # `followed` knows by which leaves to linearize
+
+
+def _rule(name: str, found: Callable[[Leaves], Function]) -> _NativeRule:
+    def compute(leaves: Leaves) -> Leaves:
+        return found(leaves)(leaves)
+
+    compute.__name__ = name
+    return _NativeRule(compute, compute, _nothing, found=found)
