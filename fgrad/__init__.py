@@ -44,6 +44,7 @@ from fgrad.graphs.record import trace as trace
 from fgrad.interop import interchange as interchange
 from fgrad.interop import ufuncs as _ufuncs  # noqa: F401  # which lets SciPy's in
 from fgrad.interop.containers import register_dataclass as register_dataclass
+from fgrad.native.compiled import compile as compile
 from fgrad.ops.creation import constant as constant
 from fgrad.ops.creation import convert_to_tensor as convert_to_tensor
 from fgrad.ops.shaping import stack as stack

@@ -1213,3 +1213,105 @@ def test_a_persistent_tape_sees_arguments_that_the_function_watches(inner):
         np.testing.assert_allclose(first, -np.sin(x))
         np.testing.assert_allclose(tape.gradient(first, x), -np.cos(x))
         np.testing.assert_allclose(tape.gradient(y, x), -np.sin(x))
+
+
+# Variables that a function with a rule of its own makes each time that it runs
+
+
+def doubling_by_vjp(made):
+    @fg.custom_vjp
+    def f(x):
+        return made() * x
+
+    f.defvjp(lambda x: (f(x), None), lambda residuals, ct: (2.0 * ct,))
+    return f
+
+
+def doubling_by_jvp(made):
+    @fg.custom_jvp
+    def f(x):
+        return made() * x
+
+    f.defjvp(lambda primals, tangents: (f(*primals), 2.0 * tangents[0]))
+    return f
+
+
+def doubling_by_gradient(made):
+    return fg.custom_gradient(lambda x: (made() * x, lambda ct: 2.0 * ct))
+
+
+DOUBLING = [doubling_by_vjp, doubling_by_jvp, doubling_by_gradient]
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("form", DOUBLING)
+def test_a_variable_made_inside_is_nothing_to_a_tape_around(form, persistent):
+    f = form(lambda: fg.Variable(2.0))
+
+    def on_a_tape(x):
+        with fg.GradientTape(persistent=persistent) as tape:
+            tape.watch(x)
+            y = f(x) * x
+        assert tape.watched_variables() == ()
+        return y + tape.gradient(y, x)
+
+    def beside_a_tape(x):
+        with fg.GradientTape():
+            return f(x) * x
+
+    x = 3.0
+    assert float(on_a_tape(fg.constant(x))) == 2 * x * x + 4 * x
+    for transform in (
+        fg.grad,
+        fg.jacrev,
+        fg.jacfwd,
+        lambda g: lambda x: fg.jvp(g, (x,), (1.0,))[1],
+        lambda g: lambda x: fg.vmap(fg.grad(g))(np.array([x]))[0],
+        lambda g: lambda x: fg.grad(lambda x: fg.checkpoint(g)(x))(x),
+    ):
+        assert float(transform(on_a_tape)(x)) == 4 * x + 4
+        assert float(transform(beside_a_tape)(x)) == 4 * x
+    assert float(fg.grad(fg.grad(on_a_tape))(x)) == 4
+
+
+@pytest.mark.parametrize("form", DOUBLING)
+def test_a_variable_made_inside_is_none_that_a_function_has_read(form):
+    w, f = fg.Variable(3.0, name="w"), form(lambda: fg.Variable(2.0))
+    [(gradient, variable)] = fg.implicit_gradients(lambda: f(w) * 1.0)()
+    assert variable is w
+    assert float(gradient) == 2.0
+
+
+@pytest.mark.parametrize("form", DOUBLING)
+def test_a_variable_made_inside_that_stays_is_no_argument(form):
+    kept = []
+
+    def made():
+        kept.append(fg.Variable(2.0))
+        return kept[-1]
+
+    def f(x):
+        with fg.GradientTape():
+            return form(made)(x)
+
+    with pytest.raises(errors.ClosureError, match=r"not one of its arguments|has no parameter 'variables'"):
+        fg.grad(f)(3.0)
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_variable_made_by_the_first_call_gets_its_gradient(persistent):
+    layer = []
+
+    @fg.custom_gradient
+    def f(x):
+        if not layer:
+            layer.append(fg.Variable(2.0))
+        w = layer[0]
+        return w * x, lambda ct, variables=None: (w * ct, [x * ct for _ in variables or ()])
+
+    for _ in range(2):
+        with fg.GradientTape(persistent=persistent) as tape:
+            x = fg.constant(3.0)
+            tape.watch(x)
+            y = f(x)
+        assert [float(each) for each in tape.gradient(y, [x, *layer])] == [2.0, 3.0]

@@ -859,6 +859,9 @@ def test_stop_gradient_of_other_things():
     assert plain(fg.grad(lambda p: p["a"] * fg.stop_gradient(p)["b"])({"a": 2.0, "b": 3.0})) == {"a": 3.0, "b": 0.0}
     v = fg.Variable(2.0)
     assert plain(fg.stop_gradient(v)) == 2.0
+    assert type(fg.stop_gradient(v)) is type(fg.stop_gradient(fg.constant(2.0))) is fg.Tensor
+    for each in (np.float64(1.0), np.float32(1.0), 1.0, 1, True, np.ones(2)):  # nothing to be stopped
+        assert fg.stop_gradient(each) is each
 
 
 # Dtypes

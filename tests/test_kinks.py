@@ -419,3 +419,45 @@ def test_the_angle_of_small_and_large_numbers(r):
         [fg.jvp(np.arctan2, (r, r), t)[1] for t in ((1.0, 0.0), (0.0, 1.0))],
     ):
         np.testing.assert_allclose(found, [0.5 / r, -0.5 / r], rtol=1e-15)
+
+
+@pytest.mark.parametrize("r", [1e-300, 1e-200, 1e-160, 1e160, 1e200, 1e300])
+@pytest.mark.parametrize(
+    ("f", "slope", "bend"),
+    [
+        (lambda u: np.log(1.0 / u), -1.0, 1.0),
+        (lambda u: np.log(np.reciprocal(u)), -1.0, 1.0),
+        (lambda u: np.log(u**-1), -1.0, 1.0),
+        (lambda u: np.log(u**-0.9), -0.9, 0.9),
+        (np.log, 1.0, -1.0),
+    ],
+)
+def test_the_derivative_is_in_range_where_the_result_is(f, slope, bend, r):
+    """The slope of 1 / u leaves the range at 1e-200 and 1e200; that of its logarithm does not, nor what is in units."""
+
+    def of_multiple(v):
+        return f(v * r)
+
+    np.testing.assert_allclose(float(fg.grad(f)(r)), slope / r, rtol=1e-15)
+    np.testing.assert_allclose(float(fg.jvp(of_multiple, (1.0,), (1.0,))[1]), slope, rtol=1e-15)
+    for second in (fg.hessian(of_multiple), fg.grad(fg.grad(of_multiple)), fg.jacfwd(fg.jacfwd(of_multiple))):
+        np.testing.assert_allclose(float(second(1.0)), bend, rtol=1e-14)
+
+
+@pytest.mark.parametrize("f", [lambda x: 1.0 / x, np.reciprocal, lambda x: x**-1, lambda x: x**-2, lambda x: 3 / x**3])
+def test_a_mask_wins_over_quotients(f):
+    def masked(x):
+        return np.sum(np.where(x > 0, f(x), 0.0))
+
+    x = np.array([0.0, 2.0])
+    with np.errstate(all="ignore"):
+        alone = np.diag([0.0, float(fg.grad(fg.grad(f))(2.0))])
+        np.testing.assert_array_equal(fg.grad(masked)(x), [0.0, fg.grad(f)(2.0)])
+        for second in (fg.hessian(masked), fg.jacrev(fg.jacrev(masked)), fg.jacfwd(fg.jacfwd(masked))):
+            np.testing.assert_allclose(second(x), alone, rtol=1e-14)
+
+
+@pytest.mark.parametrize("x", [1e160, -1e200, 3.0, 0.0])
+def test_arcsinh_of_large_numbers(x):
+    for first in (fg.grad(np.arcsinh)(x), fg.jvp(np.arcsinh, (x,), (1.0,))[1]):
+        np.testing.assert_allclose(float(first), 1 / np.hypot(x, 1.0), rtol=1e-15)

@@ -929,3 +929,30 @@ def test_a_masked_matrix_that_is_singular_still_gets_exact_zeros():
         gradient = fg.grad(lambda a: np.sum(f(a)))(stack)
     np.testing.assert_allclose(gradient[0], np.linalg.inv(A_MATRIX).T)
     assert np.all(np.asarray(gradient[1]) == 0.0)
+
+
+def test_a_function_of_the_matrix_is_what_the_error_says_to_write():
+    m = np.array([[1.0, 2.0], [2.0, 3.0]])
+    with pytest.raises(errors.NoDerivativeError, match="values are repeated") as info:
+        fg.grad(lambda x: np.sum(by_eigh(np.sqrt)(x) * m))(np.eye(2))
+    for name, f, slope in (
+        ("np.linalg.inv", L.inv, -0.25),
+        ("matrix_power", lambda x: L.matrix_power(x, 3), 12.0),
+        ("expm", fsl.expm, np.exp(2.0)),
+        ("sqrtm", fsl.sqrtm, 0.5 / np.sqrt(2.0)),
+        ("logm", fsl.logm, 0.5),
+        ("fractional_matrix_power", lambda x: fsl.fractional_matrix_power(x, 0.3), 0.3 * 2**-0.7),
+    ):
+        assert name in str(info.value)
+        for derivative in (fg.grad, fg.jacfwd):
+            found = derivative(lambda x, f=f: np.sum(f(x) * m))(2 * np.eye(2))
+            np.testing.assert_allclose(found, slope * m, rtol=1e-12)
+
+
+def test_the_cotangents_of_values_and_vectors_do_not_tell_a_function_of_the_matrix():
+    """So a rule that has these alone cannot be right for both: one is constant, the other is the matrix."""
+    m, values, vectors = np.array([[0.0, 1.0], [1.0, 0.0]]), *L.eigh(np.eye(2))
+    constant = fg.grad(lambda w, v: np.sum(v @ v.T * m) + 0 * np.sum(w), argnums=(0, 1))(values, vectors)
+    matrix = fg.grad(lambda w, v: np.sum((v * w) @ v.T * m), argnums=(0, 1))(values, vectors)
+    for one, other in zip(constant, matrix, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -418,6 +418,106 @@ def test_entropy_of_many_degrees_of_freedom_does_not_cancel():
         np.testing.assert_allclose(float(slope), float(mp.diff(expected, mp.mpf(10) ** 6)), rtol=1e-9)
 
 
+def below_gamma(x, a):
+    return mp.log(mp.gammainc(a, 0, x, regularized=True))
+
+
+def above_gamma(x, a):
+    return mp.log(mp.gammainc(a, x, regularized=True))
+
+
+def below_beta(x, a, b):
+    return mp.log(beta_below(x, a, b))
+
+
+def above_student(x, df):
+    return mp.log(beta_below(df / (df + x * x), df / 2, mp.mpf(1) / 2) / 2)
+
+
+@pytest.mark.parametrize(
+    ("method", "args", "expected"),
+    [
+        ("gamma.logcdf", (1e-200, 2.5), below_gamma),
+        ("gamma.logcdf", (1e-126, 2.5), below_gamma),  # where the tail has not all of its digits
+        ("gamma.logcdf", (1.0, 300.0), below_gamma),
+        ("gamma.logcdf", (9e5, 1e6), below_gamma),
+        ("gamma.logsf", (800.0, 2.5), above_gamma),
+        ("gamma.logsf", (1e5, 0.3), above_gamma),
+        ("gamma.logsf", (1.5e4, 1e4), above_gamma),
+        ("chi2.logcdf", (1e-250, 3.0), lambda x, df: below_gamma(x / 2, df / 2)),
+        ("chi2.logsf", (2000.0, 3.0), lambda x, df: above_gamma(x / 2, df / 2)),
+        ("invgamma.logcdf", (1e-3, 2.5), lambda x, a: above_gamma(1 / x, a)),
+        ("invgamma.logsf", (1e200, 2.5), lambda x, a: below_gamma(1 / x, a)),
+        ("beta.logcdf", (1e-200, 2.5, 3.0), below_beta),
+        ("beta.logcdf", (0.3, 2000.0, 700.0), below_beta),
+        ("beta.logsf", (1 - 2.0**-50, 3.0, 30.0), lambda x, a, b: below_beta(1 - x, b, a)),
+        ("f.logcdf", (1e-250, 3.0, 4.0), lambda x, n, m: below_beta(n * x / (n * x + m), n / 2, m / 2)),
+        ("f.logsf", (1e200, 3.0, 4.0), lambda x, n, m: below_beta(m / (n * x + m), m / 2, n / 2)),
+        ("t.logcdf", (-1e100, 4.0), above_student),
+        ("t.logsf", (1e200, 4.0), above_student),
+        ("t.logsf", (100.0, 500.0), above_student),
+        ("weibull_min.logcdf", (1e-200, 2.5), lambda x, c: mp.log(-mp.expm1(-(x**c)))),
+        ("gumbel_r.logsf", (800.0,), lambda x: mp.log(-mp.expm1(-mp.exp(-x)))),
+    ],
+)
+def test_slopes_of_tails_without_digits(method, args, expected):
+    """The values are SciPy's, -inf; the slopes are those of the logarithm, which is finite."""
+    f = functools.reduce(getattr, method.split("."), stats)
+    x, shapes = args[0], args[1:]
+
+    def of_units(u, *shapes):
+        return f(u * x, *shapes)
+
+    def exactly(u, *shapes):
+        return expected(u * mp.mpf(x), *shapes)
+
+    point = (1.0, *shapes)
+    with mp.workdps(200 if method == "gumbel_r.logsf" else 30), np.errstate(all="ignore"):
+        value, gradient = gradients_in_both_modes(of_units, point)
+        orders = [tuple(map(int, row)) for row in np.eye(len(point))]
+        slopes = [float(mp.diff(exactly, tuple(map(mp.mpf, point)), order)) for order in orders]
+        bends = fg.hessian(of_units, argnums=tuple(range(len(point))))(*point)
+        second = [float(mp.diff(exactly, tuple(map(mp.mpf, point)), tuple(2 * n for n in order))) for order in orders]
+    assert value == functools.reduce(getattr, method.split("."), scipy.stats)(*args)
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-12)
+    size = max(map(abs, slopes))
+    np.testing.assert_allclose([float(bends[i][i]) for i in range(len(point))], second, rtol=1e-9, atol=1e-12 * size)
+
+
+@pytest.mark.parametrize(
+    ("method", "counts", "parameter", "expected"),
+    [
+        ("poisson.logcdf", (2,), 900.0, lambda mu: above_gamma(mu, 3)),
+        ("poisson.logsf", (300,), 1.5, lambda mu: below_gamma(mu, 301)),
+        ("binom.logcdf", (3, 5000), 0.4, lambda p: below_beta(1 - p, mp.mpf(4997), mp.mpf(4))),
+        ("binom.logsf", (400, 500), 0.01, lambda p: below_beta(p, mp.mpf(401), mp.mpf(100))),
+        ("nbinom.logcdf", (3, 200.0), 0.02, lambda p: below_beta(p, mp.mpf(200), mp.mpf(4))),
+        ("nbinom.logsf", (1200, 2.0), 0.8, lambda p: below_beta(1 - p, mp.mpf(1201), mp.mpf(2))),
+    ],
+)
+def test_slopes_of_tails_of_counts_without_digits(method, counts, parameter, expected):
+    f = functools.partial(functools.reduce(getattr, method.split("."), stats), *counts)
+    value, slope = fg.value_and_grad(f)(parameter)
+    assert value == functools.reduce(getattr, method.split("."), scipy.stats)(*counts, parameter)
+    assert value < -700
+    np.testing.assert_allclose(float(slope), float(mp.diff(expected, mp.mpf(parameter))), rtol=1e-12)
+    bend = float(mp.diff(expected, mp.mpf(parameter), 2))
+    np.testing.assert_allclose(float(fg.hessian(f)(parameter)), bend, rtol=1e-9)
+
+
+def test_slopes_far_out_beside_others_and_outside():
+    x, a = np.array([-1.0, 1e-200, 0.7, 5.0, 900.0, np.inf]), np.array([2.5, 2.5, 1.3, 2.5, 2.5, 2.5])
+    for f, far in ((stats.gamma.logcdf, 1), (stats.gamma.logsf, 4)):
+        with np.errstate(all="ignore"):
+            gradients = fg.grad(lambda x, a, f=f: np.sum(f(x, a)), argnums=(0, 1))(x, a)
+            each = [fg.grad(f, argnums=(0, 1))(*args) for args in zip(x, a, strict=True)]
+        np.testing.assert_allclose(np.transpose(gradients), np.array(each, float), rtol=1e-13)
+        assert all(np.isfinite(float(g)) for pair in each for g in pair)
+        assert np.all(np.array(each[far], float) != 0)
+        batched = fg.vmap(fg.grad(f, argnums=(0, 1)))(x, a)
+        np.testing.assert_allclose(np.transpose([g.numpy() for g in batched]), np.array(each, float), rtol=1e-13)
+
+
 # Where no mask is needed
 
 
@@ -793,6 +893,53 @@ def test_moments_of_a_scale_whose_square_leaves_the_range_of_numbers(name, scale
         first = fg.value_and_grad(of_scale)
         np.testing.assert_allclose([float(each) for each in first(scale)], [value, slope], rtol=1e-9, atol=1e-318)
         np.testing.assert_allclose(float(fg.grad(fg.grad(of_scale))(scale)), bend, rtol=1e-9)
+
+
+LOGARITHMS = {
+    "gamma.logpdf": ((2.5,), lambda y, a: (a - 1) * mp.log(y) - y),
+    "beta.logpdf": ((2.2, 3.3), lambda y, a, b: (a - 1) * mp.log(y) + (b - 1) * mp.log(1 - y)),
+    "chi2.logpdf": ((3.5,), lambda y, df: (df / 2 - 1) * mp.log(y) - y / 2),
+    "f.logpdf": ((4.5, 6.5), lambda y, n, m: (n / 2 - 1) * mp.log(y) - (n + m) / 2 * mp.log(m + n * y)),
+    "lognorm.logpdf": ((0.7,), lambda y, s: -((mp.log(y) / s) ** 2) / 2 - mp.log(y)),
+    "weibull_min.logpdf": ((1.7,), lambda y, c: (c - 1) * mp.log(y) - y**c),
+    "invgamma.logpdf": ((2.5,), lambda y, a: -(a + 1) * mp.log(y) - 1 / y),
+    "expon.logcdf": ((), lambda y: mp.log(-mp.expm1(-y))),
+    "uniform.logcdf": ((), mp.log),
+    "halfnorm.logcdf": ((), lambda y: mp.log(mp.erf(y / mp.sqrt(2)))),
+}
+"""By method: shape parameters, and the function of the standardized argument, but for what does not depend on it."""
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e300])
+@pytest.mark.parametrize("method", LOGARITHMS)
+def test_second_derivatives_in_a_scale_whose_square_leaves_the_range_of_numbers(method, scale):
+    shapes, function = LOGARITHMS[method]
+    f = functools.reduce(getattr, method.split("."), stats)
+    ends = 1 if method.endswith("pdf") else 0  # the density is that of the standard form, over the scale
+
+    def by_factor(v):
+        return f(0.6 * scale, *shapes, scale=v * scale)
+
+    expected = float(mp.diff(lambda v: function(mp.mpf(0.6) / v, *shapes) - ends * mp.log(v), mp.mpf(1.25), 2))
+    for second in (fg.hessian(by_factor), fg.grad(fg.grad(by_factor)), fg.jacfwd(fg.jacfwd(by_factor))):
+        np.testing.assert_allclose(float(second(1.25)), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e160])
+@pytest.mark.parametrize("name", table.CONTINUOUS)
+def test_second_derivatives_do_not_depend_on_the_unit(name, scale):
+    x, *shapes = (float(each[1]) for each in table.CONTINUOUS[name][0])
+    places = tuple(range(2 + len(shapes)))
+
+    def bends(method, unit):
+        def of_multiples(u, v, *shapes):
+            return getattr(getattr(stats, name), method)(u * unit, *shapes, scale=v * unit)
+
+        return np.array(fg.hessian(of_multiples, argnums=places)(1.2 * x, 1.2, *shapes), float)
+
+    for method in ("logpdf", "cdf", "sf", "logcdf", "logsf"):
+        expected = bends(method, 1.0)
+        np.testing.assert_allclose(bends(method, scale), expected, rtol=1e-9, atol=1e-12 * np.max(np.abs(expected)))
 
 
 def test_frozen_distributions():

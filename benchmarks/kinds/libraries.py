@@ -94,6 +94,16 @@ class Fgrad(Library):
         return self.jvp(self.grad(function), (x,), (v,))
 
 
+class CompiledFgrad(Fgrad):
+    """fgrad with `compile` around the derivative; compiling is not timed."""
+
+    name = "compiled"
+    compiles = True
+
+    def finish(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return importlib.import_module("fgrad").compile(function)  # type: ignore[no-any-return]
+
+
 class Autograd(Library):
     """HIPS Autograd."""
 

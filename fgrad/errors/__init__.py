@@ -746,6 +746,20 @@ class DetachedWarning(NoGradientWarning):
     """
 
 
+class CompileWarning(UserWarning):
+    """A function is compiled again and again, because its arguments keep changing in form.
+
+    >>> import warnings, numpy as np, fgrad as fg
+    >>> power = fg.compile(lambda x, n: x**n)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     for n in range(8):
+    ...         _ = power(np.ones(3), n)  # integers are part of the program
+    >>> caught[0].category.__name__
+    'CompileWarning'
+    """
+
+
 class MovingStepWarning(NoGradientWarning):
     """A function that is integrated jumps, at a place that moves with what is differentiated.
 
@@ -1144,6 +1158,24 @@ class GraphInputError(FgradError, ValueError):
         Tensor(6.)
         >>> trace(np.sum)(np.ones(4))(np.ones(4))
         Tensor(4.)
+    """
+
+
+class FrozenValueError(FgradError, RuntimeError):
+    """A function under `compile` uses a value that changes from call to call, and that is not one of its arguments.
+
+        >>> import numpy as np, fgrad as fg
+        >>> rng = np.random.default_rng(0)
+        >>> noisy = fg.compile(lambda x: x + rng.normal())
+        >>> noisy(np.ones(3))
+        Traceback (most recent call last):
+        fgrad.errors.FrozenValueError: ...
+
+    A compiled program would use the first value for ever. Pass it in:
+
+        >>> sum_of = fg.compile(lambda x, noise: x + noise)
+        >>> sum_of(np.ones(2), 0.5)
+        Tensor([1.5, 1.5])
     """
 
 

@@ -51,6 +51,7 @@ class Equation:
         metadata: the primitive's keywords.
         quiet: it ran without NumPy's warnings, as the passes of derivatives do, and will again.
         direct: the implementation itself decides what it means to each trace (see `record_call`).
+        line: of the user's, which ran it, as file and number; empty if it is not known.
     """
 
     outputs: tuple[Name, ...]
@@ -59,6 +60,7 @@ class Equation:
     metadata: Mapping[str, Any]
     quiet: bool
     direct: bool = False
+    line: str = ""
 
     def run(self, values: Mapping[Name, Any]) -> Iterator[tuple[Name, Any]]:
         """Return the names that it binds with their values.

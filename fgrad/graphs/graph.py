@@ -64,6 +64,7 @@ class Graph(Block):
         variables: the variables that the function read, by name.
         leaves: the arguments as they were recorded, each with the text that the graph prints for it.
         paths: how each leaf of the result is reached.
+        treedef: how the results are nested.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -85,7 +86,7 @@ class Graph(Block):
         self.__name__ = name_of(arguments.function)
         self._arguments = arguments
         self.leaves = list(zip(arguments.leaves, arguments.texts(), strict=True))
-        leaves, self._treedef = flatten(result)
+        leaves, self.treedef = flatten(result)
         self.paths = paths(result)
         inputs = [leaf for leaf in arguments.leaves if type(leaf) is Name]
         super().__init__(inputs, trace.constants, trace.equations, [_output(trace, leaf) for leaf in leaves])
@@ -111,7 +112,7 @@ class Graph(Block):
         bound = self._arguments.bind(args, keywords)
         variables = {name: settle(variable) for name, variable in self.variables.items()}
         results = list(map(_fresh, self.computed({**bound, **variables})))
-        return unflatten(self._treedef, owned(results, bound.values()))
+        return unflatten(self.treedef, owned(results, bound.values()))
 
     def counts(self) -> dict[str, int]:
         """Return how often each primitive occurs.

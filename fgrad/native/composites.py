@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.graphs.equations import Equation, Name
+from fgrad.graphs.equations import Equation
 from fgrad.graphs.record import trace
 from fgrad.native.lowering import OTHERWISE, Program
 from fgrad.native.nodes import Node

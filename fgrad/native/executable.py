@@ -20,6 +20,7 @@ from fgrad.native import (  # noqa: F401  # they say how primitives are lowered
     products,
     reductions,
     shapes,
+    solving,
     ufuncs,
 )
 from fgrad.native.lowering import Program, lowered
@@ -58,16 +59,37 @@ class Executable:
         forms = {memory_of(node): node.shape for node in self._results}
         for stage in self.stages:
             stage.prepare(self._module, forms)
+        self._direct = self._places_in_one_segment()
+
+    def _places_in_one_segment(self) -> tuple[Any, list[int], list[int]] | None:
+        """Return the function that is all there is, the places of what it takes, and those of results; else None."""
+        if len(self.stages) != 1 or any(self._shared) or self._failed:
+            return None
+        (stage,) = self.stages
+        if not isinstance(stage, Native) or not set(stage.needs) <= set(self._inputs):
+            return None
+        places: dict[Node, int] = {node: place for place, node in enumerate(self._inputs)}
+        taken = [places[node] for node in stage.needs]
+        return stage.called, taken, [stage.segment.makes.index(memory_of(node)) for node in self._results]
 
     def run(self, arrays: Sequence[Array]) -> list[Array] | None:
         """Return the results that are no constants, for arrays in C order that fit the inputs.
 
         None is returned where NumPy has to run the block.
         """
+        if self._direct is not None:
+            called, taken, results = self._direct
+            made = called([arrays[place] for place in taken])
+            return [made[place] for place in results]
         values: Values = dict(zip(self._inputs, arrays, strict=True))
         values.update(self._known)
-        for stage in self.stages:
-            stage.run(values)
+        try:
+            for stage in self.stages:
+                stage.run(values)
+        except Exception:
+            if self._failed is None:
+                raise
+            return None  # what a void run has handed to NumPy's function may be the reason: NumPy's run will tell
         if self._failed and values[self._failed]:
             return None
         found = [_under(values[memory_of(node)], node.shape) for node in self._results]
@@ -101,28 +123,43 @@ class Native:
 
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
+        self.needs = segment.needs
 
     def prepare(self, module: Module | None, forms: dict[Node, Any]) -> None:
         """Find the function."""
         assert module is not None
         segment = self.segment
         kinds = [ctypes.py_object] * (len(segment.needs) + len(segment.makes))
-        self._function = ctypes.CFUNCTYPE(None, *kinds, ctypes.c_void_p)(module.address(segment.name))
-        self._made = [(node, forms.get(node, node.shape), node.dtype) for node in segment.makes]
+        self._function = ctypes.CFUNCTYPE(ctypes.c_int, *kinds, ctypes.c_void_p)(module.address(segment.name))
+        self._made = [(forms.get(node, node.shape), node.dtype) for node in segment.makes]
         self._arenas: list[Any] = []
+        self._arena_size = segment.arena
 
     def run(self, values: Values) -> None:
         """Run the function on new arrays."""
+        made = self.called([values[node] for node in self.segment.needs])
+        values.update(zip(self.segment.makes, made, strict=True))
+
+    def called(self, given: Sequence[Array]) -> list[Array]:
+        """Return new arrays that the function has written into."""
+        made = [np.empty(shape, dtype) for shape, dtype in self._made]
+        if not self._arena_size:
+            arena, start = None, 0
+        else:
+            arena, start = self._arena()
+        if self._function(*given, *made, start):  # some array does not lie in memory as the code wants it
+            given = [np.require(x, requirements=["C", "ALIGNED"]).reshape(x.shape) for x in given]
+            self._function(*given, *made, start)
+        if arena is not None:
+            self._arenas.append((arena, start))
+        return made
+
+    def _arena(self) -> tuple[Any, int]:
         try:
-            arena = self._arenas.pop()
-        except IndexError:  # all are in use by other threads
-            arena = np.empty(self.segment.arena + 64, np.uint8)
-        made = [np.empty(shape, dtype) for _, shape, dtype in self._made]
-        start = -(-arena.ctypes.data // 64) * 64
-        self._function(*[values[node] for node in self.segment.needs], *made, start)
-        self._arenas.append(arena)
-        for (node, _, _), array in zip(self._made, made, strict=True):
-            values[node] = array
+            return self._arenas.pop()  # type: ignore[no-any-return]
+        except IndexError:  # all are in use by other threads, or it is the first time
+            arena = np.empty(self._arena_size + 64, np.uint8)
+            return arena, -(-arena.ctypes.data // 64) * 64
 
 
 class Step:
@@ -166,12 +203,13 @@ def _parted(
     wanted = {memory_of(node) for node in roots}
     segments: dict[str, Segment] = {}
     stages: list[Native | Step] = []
+    functions: dict[str, str] = {}
     for run in _runs(plan):
         if isinstance(run, Stepped):
             stages.append(Step(run, parts.get(run, [])))
             wanted.update(map(memory_of, run.arguments))
             continue
-        segment = Segment(f"segment{len(segments)}", run, plan, known)
+        segment = Segment(f"segment{len(segments)}", run, plan, known, functions)
         segments[segment.name] = segment
         wanted.update(segment.needs)
         stages.append(Native(segment))

@@ -46,7 +46,7 @@ class Function:
 
     def __init__(self, block: Block, name: str) -> None:
         self.block, self.__name__ = block, name
-        self._outputs = [x if type(x) is Name else np.asarray(x) for x in block.outputs]
+        self._outputs: list[Any] = [x if type(x) is Name else np.asarray(x) for x in block.outputs]
         self.has_derivative = tuple(each.dtype.kind in "fc" for each in self._outputs)
         self._lock = threading.RLock()
         self._executable: Executable | None = None
@@ -64,10 +64,13 @@ class Function:
 
     def run(self, leaves: Leaves) -> list[Any]:
         """Return the results for arrays that nothing follows."""
-        pairs = zip(leaves, self.block.inputs, strict=True)
-        found = self.executable().run([np.ascontiguousarray(x, name.dtype).reshape(name.shape) for x, name in pairs])
+        found = self.executable().run(
+            [x if type(x) is np.ndarray else _array(x, name) for x, name in zip(leaves, self.block.inputs, strict=True)]
+        )
         if found is None:
-            return self.eager(leaves)
+            return [np.array(x) for x in self.eager(leaves)]  # which may lie in the memory of leaves
+        if len(found) == len(self._outputs):
+            return found
         rest = iter(found)
         return [next(rest) if type(each) is Name else each.copy() for each in self._outputs]
 
@@ -184,6 +187,11 @@ class Function:
         return _recorded(function, [*(np.asarray(x).item() if name.is_weak else x for x, name in names), *others])
 
 
+def _array(x: Any, name: Name) -> Any:
+    """Return a number, or what is like an array, as an array of the form that the program knows."""
+    return np.ascontiguousarray(x, name.dtype).reshape(name.shape)
+
+
 def _recorded(function: Callable[..., Any], leaves: Leaves) -> Block:
     return recorded(function, tuple(leaves), {})[0]
 
@@ -257,9 +265,13 @@ class _NativeRule(Rule):
         return _rule(self.name, found)
 
 
+def _nothing(leaves: Leaves) -> Any:
+    raise NotImplementedError  # `followed` knows by which leaves to linearize
+
+
 def _rule(name: str, found: Callable[[Leaves], Function]) -> _NativeRule:
     def compute(leaves: Leaves) -> Leaves:
         return found(leaves)(leaves)
 
     compute.__name__ = name
-    return _NativeRule(compute, compute, lambda leaves: (compute(leaves), None, None), found=found)
+    return _NativeRule(compute, compute, _nothing, found=found)

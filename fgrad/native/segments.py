@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fgrad.native import emission
-from fgrad.native.nodes import Called, Given, Literal, Moved, Node
-from fgrad.native.plan import Nest, Plan, Write, memory_of
+from fgrad.native.elements import Pointers
+from fgrad.native.emission import nest_function
+from fgrad.native.nodes import Called, Node
+from fgrad.native.plan import Nest, Plan
 from fgrad.native.routines import ROUTINES
+from fgrad.native.scalars import scalar_of
 
 _ALIGNMENT = 64
 _DATA = object.__basicsize__
 """Where the object of an array holds the address of its elements."""
+_FLAGS = _DATA + 48
+"""Where it holds the flags that say how its elements lie."""
+_IN_ORDER = 0x101
+"""The flags of an array whose elements lie in C order, and where the processor wants numbers of their size."""
 
-Lines = Callable[[list[str]], list[str]]
+Pointer = tuple[Node, int]
+"""An array, and the element of it at which memory begins."""
 
 
 class Segment:
@@ -28,6 +35,7 @@ class Segment:
         items: nests and routines.
         plan: says which arrays are stored.
         known: arrays that do not change, by node.
+        functions: the names of those that there are, by their text; equal ones are written once.
 
     Attributes:
         touches: the arrays that it reads or writes.
@@ -37,51 +45,51 @@ class Segment:
         used: the functions of libraries that it calls.
     """
 
-    def __init__(self, name: str, items: Sequence[Nest | Called], plan: Plan, known: Mapping[Node, Any]) -> None:
-        self.name, self._plan, self._known = name, plan, known
+    def __init__(
+        self,
+        name: str,
+        items: Sequence[Nest | Called],
+        plan: Plan,
+        known: Mapping[Node, Any],
+        functions: dict[str, str],
+    ) -> None:
+        self.name, self._plan, self._known, self._known_functions = name, plan, known, functions
         self.used: dict[str, tuple[str, ...]] = {}
         self._made = dict.fromkeys(node for item in items for node in _written(item))
-        items = [each for item in items for each in _with_fills(item)]
         self._functions: list[str] = []
-        self._calls: list[tuple[Lines, list[Node]]] = []
-        for place, item in enumerate(items):
-            function, lines, order = self._item(f"{name}_{place}", item)
-            self._functions.append(function)
-            self._calls.append((lines, order))
-        self.touches = dict.fromkeys(node for _, order in self._calls for node in order)
+        self._calls = [self._call(f"{name}_{place}", item) for place, item in enumerate(items)]
+        self._touched = [list(dict.fromkeys(node for node, _ in order)) for _, order in self._calls]
+        self.touches = dict.fromkeys(node for nodes in self._touched for node in nodes)
         self.needs = [node for node in self.touches if node not in self._made and node not in known]
         self.makes: list[Node] = []
         self.arena = 0
+        self._offsets = 0
 
     def finished(self, wanted: set[Node]) -> str:
         """Return the function and what it calls, in LLVM's language, where others read the arrays `wanted`."""
         self.makes = [node for node in self._made if node in wanted]
-        offsets, self.arena = _places([order for _, order in self._calls], self._made.keys() - wanted)
+        offsets, self.arena = _places(self._touched, self._made.keys() - wanted)
         return "\n".join([*self._functions, self._function(offsets)])
 
-    def _item(self, name: str, item: Nest | Called) -> tuple[str, Lines, list[Node]]:
-        """Return the function of an item, what calls it with the memory of arrays, and these."""
-        order: dict[Node, str] = {}
-
-        def pointer(node: Node) -> str | None:
-            root = memory_of(node)
-            if root not in self._plan.stored and not isinstance(root, Given):
-                return None
-            return order.setdefault(root, f"%p{len(order)}")
-
+    def _call(self, name: str, item: Nest | Called) -> tuple[str, list[Pointer]]:
+        """Return the name of a function that runs an item, and the memory that it takes."""
+        pointers = Pointers(self._plan.stored)
         if isinstance(item, Called):
-            body, used = ROUTINES[item.routine](item, pointer)
+            body, used = ROUTINES[item.routine](item, pointers.at)
         else:
-            body, used = emission.nest_function(item, pointer)
+            body, used = nest_function(item, pointers)
         self.used.update(used)
-        taken = ", ".join(f"ptr noalias {each}" for each in order.values())
-        function = f"define internal void @{name}({taken}) noinline #0 {{\n{body}\n}}"
-        return function, lambda names: [f"call void @{name}({', '.join(f'ptr {x}' for x in names)})"], list(order)
+        taken = ", ".join(f"ptr noalias {each}" for each in pointers.order.values())
+        text = f"({taken}) noinline #0 {{\n{body}\n}}"
+        known = self._known_functions.setdefault(text, name)
+        if known == name:
+            self._functions.append(f"define internal void @{name}{text}")
+        return known, list(pointers.order)
 
     def _function(self, offsets: dict[Node, int]) -> str:
         """Return the function of the segment, which takes the objects of arrays, and the arena."""
         objects = [*self.needs, *self.makes]
-        lines, memory = [], {}
+        lines, memory = _in_order(len(self.needs)), {}
         for place, node in enumerate(objects):
             lines += [
                 f"%o{place} = getelementptr i8, ptr %a{place}, i64 {_DATA}",
@@ -93,25 +101,44 @@ class Segment:
             memory[node] = f"%r{place}"
         for node, array in self._known.items():
             memory[node] = f"inttoptr (i64 {array.ctypes.data} to ptr)"
-        for call, order in self._calls:
-            lines += call([memory[node] for node in order])
+        for name, order in self._calls:
+            lines += self._lines(name, order, memory)
         taken = ", ".join([*(f"ptr %a{place}" for place in range(len(objects))), "ptr %arena"])
-        body = "\n".join(f"  {line}" for line in [*lines, "ret void"])
-        return f"define void @{self.name}({taken}) #0 {{\nentry:\n{body}\n}}"
+        body = "\n".join(f"  {line}" for line in [*lines, "ret i32 0"])
+        return f"define i32 @{self.name}({taken}) #0 {{\nentry:\n{body}\n}}"
+
+    def _lines(self, name: str, order: list[Pointer], memory: Mapping[Node, str]) -> list[str]:
+        """Return what calls a function."""
+        lines, given = [], []
+        for node, offset in order:
+            place = memory[node]
+            if offset:
+                self._offsets += 1
+                size = scalar_of(node.dtype).stored
+                lines.append(f"%m{self._offsets} = getelementptr {size}, ptr {place}, i64 {offset}")
+                place = f"%m{self._offsets}"
+            given.append(f"ptr {place}")
+        return [*lines, f"call void @{name}({', '.join(given)})"]
 
 
-def _with_fills(item: Nest | Called) -> Iterable[Nest | Called]:
-    """Yield an item behind what fills arrays into which it adds; without loops, the latter is all."""
-    if isinstance(item, Called):
-        yield item
-        return
-    for write in item.writes:
-        start = emission.begins_with(write)
-        if start is not None and write.target.size:
-            value = Moved(Literal(start, write.target.dtype), write.target.shape, ())
-            yield Nest([Write(write.target, value, fills=True)])
-    if 0 not in item.writes[0].space:
-        yield item
+def _in_order(count: int) -> list[str]:
+    """Return what gives 1 back unless the first arrays all lie in memory as they should."""
+    if not count:
+        return []
+    lines, total = [], str(_IN_ORDER)
+    for place in range(count):
+        lines.append(f"%f{place} = getelementptr i8, ptr %a{place}, i64 {_FLAGS}")
+        lines.append(f"%g{place} = load i32, ptr %f{place}")
+        lines.append(f"%h{place} = and i32 %g{place}, {total}")
+        total = f"%h{place}"
+    return [
+        *lines,
+        f"%fits = icmp eq i32 {total}, {_IN_ORDER}",
+        "br i1 %fits, label %run, label %refuse",
+        "refuse:",
+        "ret i32 1",
+        "run:",
+    ]
 
 
 def _written(item: Nest | Called) -> Iterable[Node]:

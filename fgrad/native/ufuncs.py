@@ -139,7 +139,11 @@ def _call(item: Called, pointer: Callable[[Node], str | None]) -> tuple[str, dic
             lines.append(f"  %part{place} = getelementptr i8, ptr {pointer(item)}, i64 {place * size * width}")
             made.append((f"%part{place}", width))
     every = [*given, *made]
-    lines += [f"  %args = alloca [{len(every)} x ptr]", f"  %steps = alloca [{len(every)} x i64]", "  %size = alloca i64"]
+    lines += [
+        f"  %args = alloca [{len(every)} x ptr]",
+        f"  %steps = alloca [{len(every)} x i64]",
+        "  %size = alloca i64",
+    ]
     lines.append(f"  store i64 {size}, ptr %size")
     for place, (address, step) in enumerate(every):
         lines.append(f"  %arg{place} = getelementptr ptr, ptr %args, i64 {place}")

@@ -15,6 +15,7 @@ import numpy as np
 
 from fgrad.core.operands import as_array
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
+from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import Tensor, apply, boxed, own_handle, settle
 from fgrad.core.trace import attention
 from fgrad.core.views import layout, view
@@ -112,11 +113,30 @@ def _power_slope(x: Any, y: Any) -> Any:
     return y * x ** np.where(np.equal(y, 0), 1, np.subtract(y, 1))
 
 
+def _of_result(ct: Any, ans: Any) -> Any:
+    """Return the product of a cotangent or tangent with the result, to be scaled further; after a mask its zeros win.
+
+    That comes first, as in `ct * ans / y`: `ans / y` leaves the range of numbers where neither `ans` nor the derivative
+    does, such as in the second derivative of a density whose scale is 1e160.
+    """
+    return ct * ans if type(ct) is not Guarded else Guarded(ct * ans)
+
+
+def _falling_power(ans: Any, x: Any, y: Any) -> Any:
+    """Return the pullback of a power below 0; the power below that leaves the range of numbers before `ans` does."""
+    return lambda ct: _of_result(ct, ans) / x * y
+
+
 def _root_of_difference(x: Any) -> Any:
     """Return sqrt(1 - x * x); of complex numbers on the side of its cut where they lie (Kahan 1987)."""
     if x.dtype.kind != "c":
         return np.sqrt((1 - x) * (1 + x))
     return np.sqrt(-(x - 1)) * np.sqrt(x + 1)
+
+
+def _root_of_sum(x: Any) -> Any:
+    """Return sqrt(1 + x * x); of real numbers without their square, which may overflow."""
+    return np.sqrt(x * x + 1) if x.dtype.kind == "c" else np.hypot(x, 1.0)
 
 
 def _two_results(ufunc: np.ufunc, place: int, *rules: Any) -> None:
@@ -147,11 +167,11 @@ elementwise(np.subtract,     lambda ans, x, y: identity,
 elementwise(np.multiply,     lambda ans, x, y: lambda ct: ct * y,
                              lambda ans, x, y: lambda ct: ct * x)
 elementwise(np.true_divide,  lambda ans, x, y: lambda ct: ct / y,
-                             lambda ans, x, y: lambda ct: ct * (-ans / y), domain=(0.4, 2))
+                             lambda ans, x, y: lambda ct: -(_of_result(ct, ans) / y), domain=(0.4, 2))
 elementwise(np.negative,     lambda ans, x: _negate, scales=False)
 elementwise(np.positive,     lambda ans, x: identity, scales=False)
 elementwise(np.square,       lambda ans, x: lambda ct: ct * (2 * x))
-elementwise(np.reciprocal,   lambda ans, x: lambda ct: ct * (-ans * ans), domain=(0.5, 2))
+elementwise(np.reciprocal,   lambda ans, x: lambda ct: -(_of_result(ct, ans) * ans), domain=(0.5, 2))
 elementwise(np.sqrt,         lambda ans, x: lambda ct: ct / (2 * ans), domain=(0.2, 2))
 elementwise(np.fabs,         lambda ans, x: lambda ct: ct * np.sign(x), complex=False)
 elementwise(np.cbrt,         lambda ans, x: lambda ct: ct / (3 * ans * ans), domain=(0.2, 2), complex=False)
@@ -175,7 +195,7 @@ elementwise(np.arctan,       lambda ans, x: lambda ct: ct / (1 + x * x), domain=
 elementwise(np.sinh,         lambda ans, x: lambda ct: ct * np.cosh(x))
 elementwise(np.cosh,         lambda ans, x: lambda ct: ct * np.sinh(x))
 elementwise(np.tanh,         lambda ans, x: lambda ct: ct * (1 - ans * ans), domain=(-1, 1))
-elementwise(np.arcsinh,      lambda ans, x: lambda ct: ct / np.sqrt(x * x + 1), domain=(-0.9, 0.9))
+elementwise(np.arcsinh,      lambda ans, x: lambda ct: ct / _root_of_sum(x), domain=(-0.9, 0.9))
 elementwise(np.arccosh,      lambda ans, x: lambda ct: ct / (np.sqrt(x - 1) * np.sqrt(x + 1)), domain=(1.2, 3))
 elementwise(np.arctanh,      lambda ans, x: lambda ct: ct / (1 - x * x), domain=(-0.9, 0.9))
 elementwise(np.deg2rad,      lambda ans, x: lambda ct: ct * (pi / 180), scales=False, complex=False)
@@ -190,7 +210,8 @@ elementwise(np.maximum,      lambda ans, x, y: lambda ct: _halved(ct, x > y, x =
 elementwise(np.minimum,      lambda ans, x, y: lambda ct: _halved(ct, x < y, x == y),
                              lambda ans, x, y: lambda ct: _halved(ct, y < x, x == y),
                              scales=False, masks=True)
-elementwise(np.power,        lambda ans, x, y: lambda ct: ct * _power_slope(x, y),
+elementwise(np.power,        lambda ans, x, y: _falling_power(ans, x, y) if type(y) in (int, float) and y < 0
+                             else lambda ct: ct * _power_slope(x, y),
                              lambda ans, x, y: lambda ct: ct * (ans * _log_of_base(ans, x)),
                              domain=(0.3, 2))
 elementwise(np.logaddexp,    lambda ans, x, y: lambda ct: ct * share(x, ans),

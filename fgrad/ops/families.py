@@ -189,6 +189,7 @@ def elementwise(
         scales=scales,
         guards_tangents=scales and jvp is None,
         masks=masks,
+        is_elementwise=True,
         samples=tuple(sample(*each, domain=domain, complex=complex, leading=leading) for each in shapes),
     )
     primitive.batch = elementwise_batch(primitive)

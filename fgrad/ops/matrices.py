@@ -141,7 +141,9 @@ def refuse_mixture(is_repeated: Any, ct_values: Any, ct_vectors: Sequence[Any], 
     """Refuse a loss that uses both values and vectors where values are repeated.
 
     With `v @ diag(f(w)) @ v.T` it has the derivative `f'(w)` times a whole matrix, of which the cotangents hold
-    `f'(w)` times the diagonal and `f(w)` times the rest: they do not tell it. Only what is exactly 0 is not used.
+    `f'(w)` times the diagonal and `f(w)` times the rest: they do not tell it. At the identity, the sums of the elements
+    beside the diagonal of `v @ v.T`, which is constant, and of `v @ diag(w) @ v.T`, which is the matrix, have the same
+    cotangents. Only what is exactly 0 is not used.
 
     Raises:
         NoDerivativeError: a ValueError; both are used.
@@ -152,9 +154,10 @@ def refuse_mixture(is_repeated: Any, ct_values: Any, ct_vectors: Sequence[Any], 
     if np.any(example_of(is_repeated & (used != 0))):
         raise errors.NoDerivativeError(
             f"the loss joins vectors and values of np.linalg.{function} where values are repeated: its derivative "
-            "depends on more than they tell.\nWrite a function of the matrix without its factors, such as "
-            "scipy.linalg.expm, sqrtm, logm or funm; take values that are used apart from the vectors from a call of "
-            "their own, such as np.linalg.eigvalsh; or add a small matrix that makes the values differ."
+            "depends on more than they tell.\nWrite a function of the matrix without its factors: np.linalg.inv or "
+            "matrix_power, or expm, sqrtm, logm or fractional_matrix_power of fgrad.scipy.linalg; take values that are "
+            "used apart from the vectors from a call of their own, such as np.linalg.eigvalsh; or add a small matrix "
+            "that makes the values differ."
         )
 
 

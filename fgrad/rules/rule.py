@@ -13,6 +13,7 @@ trace records one call as a few edges.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,8 +25,8 @@ from fgrad.core.reverse import Parts, conform
 from fgrad.core.snapshots import LARGE, Checked, snapshot
 from fgrad.core.tensor import Tensor, apply_call, box, settle
 from fgrad.core.trace import Trace, observed_by
-from fgrad.core.variable import Variable, VariableWatch, open_watches
-from fgrad.rules.closures import Given, Uses, copied, followers
+from fgrad.core.variable import Variable, VariableWatch, creation_number, open_watches
+from fgrad.rules.closures import Given, Uses, copied, followers, without
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.forward import jvp
@@ -115,27 +116,56 @@ class _Reads(VariableWatch):
 
     It reads after all other watches, so the layer of the highest trace is the outermost one.
 
+    Args:
+        follower: the trace.
+        strips: hand out values without its layer.
+        are_inputs: variables that are made in the run may be inputs of the function, if they stay.
+
     Attributes:
         marks: what the trace keeps for each variable.
         seen: the value of each variable as it was handed out when it was first read.
+        known: the marks of all that was read, also of variables that are forgotten since.
+        has_made: variables that were made in the run have been read.
     """
 
-    def __init__(self, follower: Trace, strips: bool) -> None:
+    def __init__(self, follower: Trace, strips: bool, are_inputs: bool) -> None:
         super().__init__(Trace())
-        self.follower, self.strips = follower, strips
+        self.follower, self.strips, self.are_inputs = follower, strips, are_inputs
         self.marks: dict[Variable, Any] = {}
         self.seen: dict[Variable, Any] = {}
+        self.has_made = False
+        self.known: list[Any] = []
+        self._start = creation_number()
 
     def read(self, variable: Variable, value: Any) -> Any:
+        if variable.number > self._start:
+            self.has_made = True
+            value = without([trace for trace in followers([value]) if self._ignores(trace)], value)
         if not is_of(value, self.follower):
             return value
         found = value.value if self.strips else value
-        self.marks.setdefault(variable, value.mark)
-        self.seen.setdefault(variable, found)
+        if variable not in self.marks:
+            self.marks[variable], self.seen[variable] = value.mark, found
+            self.known.append(value.mark)
         return found
+
+    def _ignores(self, trace: Trace) -> bool:
+        """Return whether variables that are made in the run are no inputs to a trace."""
+        return _takes_derivatives(trace) and (not self.are_inputs or trace.rank > self.follower.rank)
 
     def variables(self) -> tuple[Variable, ...]:
         return tuple(sorted(self.marks, key=lambda variable: variable.number))
+
+    def keeps_made(self) -> bool:
+        """Return whether a variable that was made in the run stays; others are forgotten, by all watches."""
+        noted: list[dict[Variable, Any]] = [self.marks, self.seen, *(watch.chosen for watch in open_watches())]
+        made = [(weakref.ref(v), each, value) for each in noted for v, value in each.items() if v.number > self._start]
+        for ref, each, _ in made:
+            each.pop(ref(), None)  # type: ignore[arg-type]
+        left = [(variable, each, value) for ref, each, value in made if (variable := ref()) is not None]
+        for variable, each, value in left:
+            each[variable] = value
+        return bool(left)
 
 
 def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
@@ -154,11 +184,13 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
     lower = [leaf.value if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
     reads_variables = rule.check_variables is not None
     sees_run = reads_variables and _is_persistent(trace)
-    reads = _Reads(trace, strips=reads_variables and not sees_run)
+    reads = _Reads(trace, reads_variables and not sees_run, reads_variables)
     uses = Uses(leaves)
     with reads, observed_by(uses):
         results, pull, push = rule.linearize(leaves if sees_run else lower)
         results = [settled(x) for x in results]
+    if reads.has_made and reads.keeps_made() and not reads_variables:
+        raise _closure_error(rule)
     leaves = [_layer_of(trace, leaf) if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
     variables: Variables = reads.variables() if reads_variables else ()
     if not variables and not any(ours):
@@ -237,7 +269,8 @@ def _attached(call: _Linearized, trace: Any, inputs: Leaves, results: Leaves, la
     if any(is_of(x, trace) for x in results) and _comes_from_outside(call, trace, marks):
         raise _closure_error(rule)
     results = [settle(x.value) if is_of(x, trace) else x for x in results]
-    with _Reads(trace, strips=rule.check_variables is not None):
+    reads_variables = rule.check_variables is not None
+    with _Reads(trace, reads_variables, reads_variables):
         below = max((x.tracing for x in lower if type(x) is Tensor), key=lambda t: t.level, default=None)
         if rule.recurs and below is not None and _takes_derivatives(below):
             results = _attached(call, below, lower, results, large)
@@ -250,7 +283,7 @@ def _attached(call: _Linearized, trace: Any, inputs: Leaves, results: Leaves, la
 
 def _comes_from_outside(call: _Linearized, trace: Trace, marks: Leaves) -> bool:
     """Return whether the run has used a value of a trace that is none of the inputs."""
-    known = {_identity(mark) for mark in [*marks, *call.reads.marks.values()]}
+    known = {_identity(mark) for mark in [*marks, *call.reads.known]}
     for x in call.outside:
         while type(x) is Tensor:
             if x.tracing is trace and _identity(x.mark) not in known:

@@ -428,7 +428,8 @@ def stop_gradient(x: Any) -> Any:
         x: a tensor, array or number, or a container of them.
 
     Returns:
-        The same values as Tensors that are constants to every running gradient.
+        The same values, which are constants to every running gradient: tensors and variables as Tensors, and what is
+        plain already as it is.
 
     Example:
         >>> grad(lambda x: x * stop_gradient(x))(3.0)

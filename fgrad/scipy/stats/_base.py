@@ -5,7 +5,7 @@ Frozen              a distribution with its parameters: `norm(loc, scale)`
 @differentiated     a method that answers where something is traced
 real_array(x, ...)  an argument as an array; in_double(x, ...) in double precision, in which SciPy computes
 count_of(k, ...)    an argument that counts something, and has no derivative
-is_everywhere(x)    whether a condition is known to hold for all elements; also is_finite(x), is_positive(x)
+is_everywhere(x)    whether a condition is known to hold for all elements; also is_finite, is_positive, is_above
 """
 
 from __future__ import annotations
@@ -106,10 +106,15 @@ def is_everywhere(condition: Any) -> bool:
     return value is not None and bool(value.all() if type(value) is np.ndarray else value)
 
 
+def is_above(x: Any, limit: float) -> bool:
+    """Return whether all elements are known to be larger than a limit."""
+    value = _values_of(x)
+    return value is not None and bool((value > limit).all() if type(value) is np.ndarray else value > limit)
+
+
 def is_positive(x: Any) -> bool:
     """Return whether all elements are known to be positive."""
-    value = _values_of(x)
-    return value is not None and bool((value > 0).all() if type(value) is np.ndarray else value > 0)
+    return is_above(x, 0)
 
 
 def is_finite(x: Any) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import special, stats
 
 from fgrad.scipy.stats._integrals import flat_exp
-from fgrad.scipy.stats._laws import BETA, GAMMA
+from fgrad.scipy.stats._laws import BETA, GAMMA, far_above_beta, far_above_gamma, far_below_beta, far_below_gamma
 from fgrad.scipy.stats._univariate import Discrete
 
 
@@ -31,6 +31,8 @@ poisson = Discrete(
     logpmf=lambda k, mu: special.xlogy(k, mu) - special.gammaln(k + 1) - mu,
     pmf=lambda k, mu: _power_times(-special.gammaln(k + 1) - mu, (mu, k)),
     cdf=lambda k, mu: GAMMA.sf(mu, k + 1),      sf=lambda k, mu: GAMMA.cdf(mu, k + 1),
+    far_logcdf=lambda k, mu: far_above_gamma(mu, k + 1),
+    far_logsf=lambda k, mu: far_below_gamma(mu, k + 1),
     mean=lambda mu: mu,                         var=lambda mu: mu,
 )
 """Poisson's distribution of how often something happens that happens `mu` times on average."""
@@ -43,6 +45,8 @@ binom = Discrete(
     logpmf=lambda k, n, p: _log_choose(n, k) + special.xlogy(k, p) + special.xlog1py(n - k, -p),
     pmf=lambda k, n, p: _power_times(_log_choose(n, k), (p, k), (1 - p, n - k)),
     cdf=lambda k, n, p: BETA.sf(p, k + 1, n - k), sf=lambda k, n, p: BETA.cdf(p, k + 1, n - k),
+    far_logcdf=lambda k, n, p: far_above_beta(p, k + 1, n - k),
+    far_logsf=lambda k, n, p: far_below_beta(p, k + 1, n - k),
     mean=lambda n, p: n * p,                    var=lambda n, p: n * p * (1 - p),
 )
 """The binomial distribution of successes in `n` trials, each of which succeeds with probability `p`."""
@@ -76,6 +80,8 @@ nbinom = Discrete(
     logpmf=lambda k, n, p: _log_repeats(k, n) + n * np.log(p) + special.xlog1py(k, -p),
     pmf=lambda k, n, p: _power_times(_log_repeats(k, n) + n * np.log(p), (1 - p, k)),
     cdf=lambda k, n, p: BETA.cdf(p, n, k + 1),  sf=lambda k, n, p: BETA.sf(p, n, k + 1),
+    far_logcdf=lambda k, n, p: far_below_beta(p, n, k + 1),
+    far_logsf=lambda k, n, p: far_above_beta(p, n, k + 1),
     mean=lambda n, p: n * (1 - p) / p,          var=lambda n, p: n * (1 - p) / p / p,
 )
 """The negative binomial distribution of failures before the `n`-th success, also for an `n` that is no whole number."""

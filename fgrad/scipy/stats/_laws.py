@@ -3,6 +3,8 @@
 GAMMA.cdf(x, a)                  the integral of the density up to x; `sf` is that from x on
 BETA.ppf(q, a, b)                the place up to which the integral is q; `isf` counts from above
 STUDENT.log_density(x, df)       the logarithm of the density, without cancellation
+far_below_gamma(x, a)            the logarithm of the integral up to x, also where that is 0 in double precision; so
+                                 far_above_gamma, and those of beta, f and student
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
+from fgrad.core.operands import as_array
+from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.ops.families import sample
 from fgrad.scipy.stats._gammas import (
     HALF_LOG_TWO_PI,
@@ -57,6 +61,22 @@ def _at_end(power: Any, log_density: Any) -> Any:
     return np.where(np.equal(power, 1), log_density, -np.inf)
 
 
+def _log_integral(fall: Callable[..., Any], slope: Callable[..., Any], end: Callable[..., Any], *args: Any) -> Any:
+    """Return the logarithm of the integral of exp(-fall) from 0 on, of a function that rises ever faster from there.
+
+    It is ordinary code, and of any size: for tails that are 0 in double precision, with their density as a factor.
+
+    Args:
+        fall, slope: the function and its derivative, of the variable and `args`.
+        end: of `args`: where the function has risen by FALL, or more.
+        args: arrays.
+    """
+    columns = [as_array(x)[..., None] for x in args]
+    plain = [stop_gradient_of(x) for x in columns]  # how far the nodes go is no matter of derivatives
+    length = reach(lambda s: fall(s, *plain), lambda s: slope(s, *plain), 0.0, end(*plain))
+    return np.log(np.sum(length * WEIGHTS * np.exp(-fall(length * NODES, *columns)), axis=-1))
+
+
 # The gamma distribution: its variable is log t
 
 
@@ -83,6 +103,32 @@ def _gamma_stretch(place: int, x: Any, a: Any) -> tuple[Any, Any]:
     s = length * NODES
     weights = -direction * length * WEIGHTS * np.exp(_gamma_log_density(x, a) + np.log(x) - fall(s))
     return np.log(x) + direction * s, np.where(np.isfinite(x) & (x > 0), weights, 0.0)
+
+
+def _far_log_gamma(x: Any, a: Any, direction: float) -> Any:
+    """Return the logarithm of the probability below `x`, far below `a`; with direction 1 of that far above it."""
+    x = np.minimum(x, a) if direction < 0 else np.maximum(x, a)
+
+    def fall(s: Any, x: Any, a: Any) -> Any:
+        return x * np.expm1(direction * s) - direction * a * s
+
+    def slope(s: Any, x: Any, a: Any) -> Any:
+        return direction * (x * np.exp(direction * s) - a)
+
+    def end(x: Any, a: Any) -> Any:
+        return (FALL + x) / a if direction < 0 else np.minimum(np.sqrt(2 * FALL / x), np.log(2 * FALL / x + 2))
+
+    return _gamma_log_density(x, a) + np.log(x) + _log_integral(fall, slope, end, x, a)
+
+
+def far_below_gamma(x: Any, a: Any) -> Any:
+    """Return the logarithm of the gamma distribution's function, far below the mean."""
+    return _far_log_gamma(x, a, -1.0)
+
+
+def far_above_gamma(x: Any, a: Any) -> Any:
+    """Return the logarithm of the gamma distribution's survival function, far above the mean."""
+    return _far_log_gamma(x, a, 1.0)
 
 
 GAMMA = Law(
@@ -162,6 +208,36 @@ def _beta_stretch(place: int, x: Any, a: Any, b: Any) -> tuple[Any, Any]:
     return _logit_stretch(down, x, 1 - x, a, b)
 
 
+def _far_log_beta(p: Any, q: Any, a: Any, b: Any) -> Any:
+    """Return the logarithm of the probability below `p`, far below the mean, for parts p + q = 1."""
+    p, q = np.minimum(p, a / (a + b)), np.maximum(q, b / (a + b))
+
+    def shrinkage(s: Any, p: Any, q: Any) -> Any:
+        lost = p * np.expm1(-s)
+        return np.where(lost > -0.5, np.log1p(np.maximum(lost, -0.5)), np.log(q + p * np.exp(-s)))
+
+    def fall(s: Any, p: Any, q: Any, a: Any, b: Any) -> Any:
+        return a * s + (a + b) * shrinkage(s, p, q)
+
+    def slope(s: Any, p: Any, q: Any, a: Any, b: Any) -> Any:
+        return a - (a + b) * p * np.exp(-s - shrinkage(s, p, q))
+
+    def end(p: Any, q: Any, a: Any, b: Any) -> Any:
+        return (FALL - (a + b) * np.log(q)) / a
+
+    return _log_kernel(p, q, a, b) + _log_integral(fall, slope, end, p, q, a, b)
+
+
+def far_below_beta(x: Any, a: Any, b: Any) -> Any:
+    """Return the logarithm of the beta distribution's function, far below the mean."""
+    return _far_log_beta(x, 1 - x, a, b)
+
+
+def far_above_beta(x: Any, a: Any, b: Any) -> Any:
+    """Return the logarithm of the beta distribution's survival function, far above the mean."""
+    return _far_log_beta(1 - x, x, b, a)
+
+
 BETA = Law(
     name="beta_distribution",
     lower=lambda x, a, b: special.betainc(a, b, x),
@@ -215,6 +291,22 @@ def _f_stretch(place: int, x: Any, n: Any, m: Any) -> tuple[Any, Any]:
     return _f_coordinates(log_p - log_q - np.log(n) + np.log(m)), weights
 
 
+def _parts_of_ratio(ratio: Any) -> tuple[Any, Any]:
+    return 1 / (1 + 1 / ratio), 1 / (1 + ratio)
+
+
+def far_below_f(x: Any, n: Any, m: Any) -> Any:
+    """Return the logarithm of the F distribution's function, far below the mean."""
+    p, q = _parts_of_ratio(n * x / m)
+    return _far_log_beta(p, q, n / 2, m / 2)
+
+
+def far_above_f(x: Any, n: Any, m: Any) -> Any:
+    """Return the logarithm of the F distribution's survival function, far above the mean."""
+    p, q = _parts_of_ratio(n * x / m)
+    return _far_log_beta(q, p, m / 2, n / 2)
+
+
 F_RATIO = Law(
     name="f_distribution",
     lower=lambda x, n, m: special.fdtr(n, m, x),
@@ -265,6 +357,30 @@ def _student_stretch(place: int, x: Any, df: Any) -> tuple[Any, Any]:
     weights = np.where(inner, start * EVEN_WEIGHTS, -length * WEIGHTS) * at_zero * np.exp(-df * log_cosh)
     weights = np.where(np.isfinite(x + df), np.sign(x) * weights, 0.0)
     return lambda df: np.logaddexp(0.0, 2 * log_t - np.log(df)), weights
+
+
+def far_above_student(x: Any, df: Any) -> Any:
+    """Return the logarithm of the survival function of Student's distribution, far above 0."""
+    x = np.maximum(x, 1.0)
+    length = np.hypot(1.0, x / np.sqrt(df))  # whose square may overflow
+
+    def fall(s: Any, share: Any, df: Any) -> Any:
+        return (df + 1) / 2 * np.log1p(share * np.expm1(2 * s)) - s
+
+    def slope(s: Any, share: Any, df: Any) -> Any:
+        return (df + 1) * share / (share + (1 - share) * np.exp(-2 * s)) - 1
+
+    def end(share: Any, df: Any) -> Any:
+        return (FALL - (df + 1) / 2 * np.log(share)) / df
+
+    share = (x / np.sqrt(df) / length) ** 2
+    density = _student_log_density(0.0, df) - (df + 1) * np.log(length)
+    return density + np.log(x) + _log_integral(fall, slope, end, share, df)
+
+
+def far_below_student(x: Any, df: Any) -> Any:
+    """Return the logarithm of Student's distribution function, far below 0."""
+    return far_above_student(-x, df)
 
 
 STUDENT = Law(

@@ -26,6 +26,7 @@ from fgrad.scipy.stats._base import (
     count_of,
     differentiated,
     in_double,
+    is_above,
     is_everywhere,
     is_finite,
     is_positive,
@@ -34,6 +35,9 @@ from fgrad.scipy.stats._densities import log_density
 from fgrad.scipy.stats._integrals import flat_exp
 
 Formula = Callable[..., Any]
+
+FAR = -700.0
+"""Below this logarithm numbers lose digits, and then are 0."""
 
 
 def constant_where_infinite(x: Any) -> Any:
@@ -353,18 +357,31 @@ class Located(Distribution):
 
     def _tail(self, method: str, x: Any, args: Any, keywords: dict[str, Any], below: float, above: float) -> Any:
         """Return the probability in a tail, or its logarithm, and what it is before and after the support."""
-        formula = self._tail_formula(method)
+        formula, far = self._tail_formula(method), self.formulas.get(f"far_{method}")
         shapes, loc, scale = self._parameters(args, keywords)
         y = self._standardized(self._distance(x, loc), scale)
         if is_finite(scale) and self._is_inside(y, shapes):
             found = formula(y, *shapes)
-            if is_finite(found):
+            if is_finite(found) and (far is None or is_above(found, FAR)):
                 return found
         low, high = self._outside(y, shapes, method)
-        found = formula(self._safe(np.logical_or(low, high), y, shapes), *shapes)
-        if method.startswith("log"):
+        y = self._safe(np.logical_or(low, high), y, shapes)
+        found = formula(y, *shapes)
+        if far is not None and not is_above(found, FAR):
+            found = self._with_far_slope(far, found, y, shapes)
+        elif method.startswith("log"):
             found = constant_where_infinite(found)
         return np.where(low, below, np.where(high, above, found))
+
+    def _with_far_slope(self, far: Formula, found: Any, y: Any, shapes: list[Any]) -> Any:
+        """Return the logarithm of a tail; far out, where the tail has no digits in double precision, with its slope.
+
+        The value stays SciPy's, which is -inf where the tail is 0.
+        """
+        logarithm = far(y, *shapes)
+        lost = np.logical_and(np.less(stop_gradient_of(found), FAR), np.isfinite(logarithm))
+        change = np.where(lost, logarithm - stop_gradient_of(logarithm), 0.0)
+        return np.where(lost, stop_gradient_of(found), constant_where_infinite(found)) + change
 
     def _is_inside(self, y: Any, shapes: list[Any]) -> bool:
         """Return whether standardized numbers are known to be where the formulas hold without masks."""
@@ -383,8 +400,8 @@ class Continuous(Located):
     """A continuous distribution of `scipy.stats`, differentiated in its argument and in all its parameters.
 
     Outside of the support the density is 0, its logarithm -inf, and the derivatives are exactly 0; so they are
-    where the density itself is 0 or infinite at an end of the support, and where the logarithm of a tail is -inf.
-    With a parameter that is not allowed everything is NaN.
+    where the density itself is 0 or infinite at an end of the support, and where the logarithm of a tail is -inf,
+    unless there is a formula of the far tail. With a parameter that is not allowed everything is NaN.
 
     Args:
         scipys: SciPy's own, which answers where nothing is traced.
@@ -396,7 +413,8 @@ class Continuous(Located):
         inside: a number in the support, or a function of the shape parameters.
         fall, scores: the derivatives of `-logpdf` in the argument and of `logpdf` in the shape parameters,
             by which it is one operation; without them it is the operations of which it is composed.
-        formulas: of the standard form, by the names of SciPy's methods.
+        formulas: of the standard form, by the names of SciPy's methods; and `far_logcdf`, `far_logsf`, which give
+            derivatives where the tail itself is 0 in double precision, or has lost its digits.
 
     Example:
         >>> import fgrad as fg
@@ -608,8 +626,8 @@ class Discrete(Located):
 
     Counts are whole numbers, between which the probabilities are not defined; so a count has no derivative, and
     one that is differentiated raises an error. Between whole numbers the probability is 0 as SciPy's, and so are
-    its derivatives, and those of the logarithm of a tail that is -inf. With a parameter that is not allowed
-    everything is NaN.
+    its derivatives, and those of the logarithm of a tail that is -inf, unless there is a formula of the far tail. With
+    a parameter that is not allowed everything is NaN.
 
     Args:
         scipys: SciPy's own, which answers where nothing is traced.

@@ -1,0 +1,316 @@
+"""`fgrad.compile`: a function of the user's, recorded once for each form of its arguments, and run as native code."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ParamSpec, TypeVar, overload
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor, box, settle
+from fgrad.core.trace import UNTRACED, running
+from fgrad.core.tree import flatten, unflatten
+from fgrad.core.variable import assign_all
+from fgrad.errors.places import depth_of_user
+from fgrad.graphs.equations import Name
+from fgrad.graphs.graph import Block, Graph
+from fgrad.graphs.record import recorded
+from fgrad.native.freezing import check_repeats
+from fgrad.native.functions import Function
+from fgrad.ops.tracing import example_of
+from fgrad.transforms.calls import Transformed, name_of, select
+from fgrad.transforms.running import call_users, untraced
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_MOST_PROGRAMS = 64
+_MANY = 8
+"""So many programs for one function, one after the other, are worth a warning."""
+
+
+class Compiled(Transformed):
+    """The function that `compile` returns."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        self._programs = _Programs(function, **options)
+        super().__init__(_run_compile, function, {"programs": self._programs})
+        self._given = options
+        self._bound: weakref.WeakKeyDictionary[Any, Compiled] = weakref.WeakKeyDictionary()
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        if not keywords and not running.watches and running.call is None:  # the usual case, in the shortest time
+            program = self._programs.known.get(tuple([_form_of_array(x) for x in args]))
+            if program is not None:
+                return program.run(args)
+        return super().__call__(*args, **keywords)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None or not hasattr(self._function, "__get__"):
+            return self
+        bound = Compiled(self._function.__get__(instance, owner), self._given)
+        try:
+            return self._bound.setdefault(instance, bound)
+        except TypeError:  # it cannot be a key, so there are programs for each time that it is asked for
+            return bound
+
+    def __reduce__(self) -> Any:
+        whole = super().__reduce__()
+        return whole if isinstance(whole, str) or whole[0] is getattr else (Compiled, (self._function, self._given))
+
+
+def _form_of_array(x: Any) -> Any:
+    return (x.shape, x.dtype) if type(x) is np.ndarray else None
+
+
+def _run_compile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: _Programs) -> Any:
+    program, leaves = programs.for_call(args, keywords)
+    return program(leaves)
+
+
+class _Programs:
+    """The programs of one function, by the form of the arguments.
+
+    Attributes:
+        known: those that there are, the latest last.
+        count: how many there have been.
+    """
+
+    def __init__(self, function: Any, static: Any = ()) -> None:
+        self._function, self._static = function, static
+        self.known: OrderedDict[Hashable, _Program] = OrderedDict()
+        self.count = 0
+        self._with_integers_fixed: set[Hashable] = set()
+        self._lock = threading.RLock()
+
+    def for_call(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[_Program, list[Any]]:
+        """Return the program for arguments, and those of their leaves that go into it."""
+        form = _Form(self._function, self._static, args, keywords)
+        if form.key in self._with_integers_fixed:
+            form = _Form(self._function, self._static, args, keywords, fixes_integers=True)
+        program = self.known.get(form.key)
+        if program is None:
+            program, form = self._added(form, args, keywords)
+        return program, form.inputs
+
+    def _added(self, form: _Form, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[_Program, _Form]:
+        with self._lock:
+            if form.key not in self.known:
+                try:
+                    program = _Program(self._function, form)
+                except Exception:
+                    if int not in map(type, form.inputs):
+                        raise
+                    # An integer may be what a loop counts to, or an axis: then it is part of the program.
+                    fixed = _Form(self._function, self._static, args, keywords, fixes_integers=True)
+                    program = _Program(self._function, fixed)
+                    self._with_integers_fixed.add(form.key)
+                    form = fixed
+                self.known[form.key] = program
+                self.count += 1
+                if len(self.known) > _MOST_PROGRAMS:
+                    self.known.popitem(last=False)
+                if self.count % _MANY == 0:
+                    self._warn()
+            return self.known[form.key], form
+
+    def _warn(self) -> None:
+        warnings.warn(
+            f"{name_of(self._function)} was compiled for the {self.count}th time: its arguments keep changing in "
+            "shape, dtype, structure, or in what is no array.\nPass integers that change as arrays, np.asarray(n), "
+            "and pad arrays to a few sizes.",
+            errors.CompileWarning,
+            stacklevel=depth_of_user(),
+        )
+
+
+class _Form:
+    """What decides which program is for a call.
+
+    Attributes:
+        key: calls with the same one have the same program.
+        inputs: the leaves that go into the program.
+    """
+
+    def __init__(
+        self,
+        function: Any,
+        static: Any,
+        args: tuple[Any, ...],
+        keywords: dict[str, Any],
+        fixes_integers: bool = False,
+    ) -> None:
+        self.leaves, self.treedef = flatten((args, keywords))
+        fixed = _fixed(function, static, args, keywords)
+        kinds = [None if is_fixed else _kind(leaf) for leaf, is_fixed in zip(self.leaves, fixed, strict=True)]
+        if fixes_integers:
+            kinds = [None if kind is int else kind for kind in kinds]
+        self.is_input = [kind is not None for kind in kinds]
+        self.inputs = [leaf for leaf, own in zip(self.leaves, self.is_input, strict=True) if own]
+        if not keywords and all(type(x) is np.ndarray for x in args) and all(self.is_input):
+            self.key: Hashable = tuple(kinds)
+        else:
+            rest = [None if own else _Static(x) for x, own in zip(self.leaves, self.is_input, strict=True)]
+            self.key = self.treedef, tuple(kinds), tuple(rest)
+
+    def whole(self, inputs: Sequence[Any]) -> Any:
+        """Return arguments and keywords with other inputs."""
+        rest = iter(inputs)
+        leaves = [next(rest) if own else x for x, own in zip(self.leaves, self.is_input, strict=True)]
+        return unflatten(self.treedef, leaves)
+
+
+def _fixed(function: Any, static: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[bool]:
+    """Return which leaves are part of the program because the user says so."""
+    names = set() if static in ((), None) else set(select(function, static, args, keywords)[0])
+    fixed: list[bool] = []
+    places: list[tuple[Any, Any]] = [*enumerate(args), *((name, keywords[name]) for name in sorted(keywords))]
+    for place, tree in places:
+        fixed += [place in names] * len(flatten(tree)[0])
+    return fixed
+
+
+def _kind(leaf: Any) -> Any:
+    """Return what programs depend on, of a leaf that goes into them; None if it is part of the program itself."""
+    if type(leaf) in (float, complex) or (type(leaf) is int and abs(leaf) < 1 << 62):
+        return type(leaf)
+    if type(leaf) in BOXES and type(leaf) is not Tensor:
+        return None  # a variable, which is read when the program runs
+    if (isinstance(leaf, (np.ndarray, np.generic)) or type(leaf) is Tensor) and leaf.dtype.kind in "biufc":
+        return leaf.shape, leaf.dtype
+    return None
+
+
+class _Static:
+    """Part of a key: something that is no input of the program."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        try:
+            self._hash = hash((type(value), value))
+        except TypeError:
+            self._hash = hash(value.tobytes()) if isinstance(value, np.ndarray) else id(value)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Static) or type(self.value) is not type(other.value):
+            return False
+        if isinstance(self.value, np.ndarray):
+            return self.value.dtype == other.value.dtype and bool(np.array_equal(self.value, other.value))
+        return self.value is other.value or bool(self.value == other.value)
+
+
+class _Program:
+    """A function for arguments of one form.
+
+    Attributes:
+        function: what runs it: of the leaves and of the variables that are read.
+        graph: as it was recorded.
+        assigned: the variables to which the last results are assigned.
+    """
+
+    def __init__(self, function: Any, form: _Form) -> None:
+        def flat(*inputs: Any) -> Any:
+            args, keywords = form.whole(inputs)
+            return call_users(function, args, keywords)
+
+        flat.__name__ = self.name = name_of(function)
+        examples = tuple(map(_example, form.inputs))
+        self.graph, self.assigned = recorded(flat, examples, {}, integers=True)
+        check_repeats(flat, examples, self.graph, self.assigned)
+        self._variables = list(self.graph.variables.values())
+        is_number = [type(x) is Name or hasattr(x, "dtype") for x in self.graph.outputs]
+        self._template = [None if own else x for x, own in zip(self.graph.outputs, is_number, strict=True)]
+        self._is_number = is_number
+        numbers = [settle(x) for x, own in zip(self.graph.outputs, is_number, strict=True) if own]
+        self.function = Function(_block(self.graph, numbers), self.name)
+        self._is_single = self.graph.paths == ["[0]"]
+        self._is_plain = not self._variables and not self.assigned and all(is_number)
+
+    def run(self, arrays: Sequence[Any]) -> Any:
+        """Run the program for plain arrays, while nothing else runs."""
+        if not self._is_plain:
+            return self(arrays)
+        found = [_tensor(each) for each in self.function.run(arrays)]
+        return found[0] if self._is_single else unflatten(self.graph.treedef, found)[0]
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        """Run the program, and assign what is to be assigned."""
+        found = self.function([*leaves, *map(settle, self._variables)])
+        if self.assigned:
+            count = len(found) - len(self.assigned)
+            assign_all(self.assigned, found[count:])
+        rest = iter(found)
+        whole = [_tensor(next(rest)) if own else x for x, own in zip(self._template, self._is_number, strict=True)]
+        return unflatten(self.graph.treedef, whole)[0]
+
+
+def _block(graph: Graph, outputs: Sequence[Any]) -> Block:
+    return Block([*graph.inputs, *graph.variables], graph.constants, graph.equations, outputs)
+
+
+def _example(leaf: Any) -> Any:
+    return leaf if type(leaf) in (int, float, complex) else example_of(leaf)
+
+
+def _tensor(value: Any) -> Any:
+    if type(value) is np.ndarray:
+        return box(value if value.shape else value[()], UNTRACED, None)
+    return untraced(value) if type(value) is Tensor else box(value, UNTRACED, None)
+
+
+@overload
+def compile(function: Callable[P, R]) -> Callable[P, R]: ...
+@overload
+def compile(*, static: Any = ()) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def compile(function: Any = None, *, static: Any = ()) -> Any:
+    """Return a function that does the same as native code.
+
+    The first call with arguments of a form records what `function` computes, as `trace` does, and compiles that.
+    Slices, elementwise operations and reductions become loops, which make no arrays on the way; products of matrices,
+    and what is solved with them, call the libraries; the rest is left to NumPy. Further calls run the code alone, none
+    of the function's Python.
+
+    Arrays, tensors and Python's numbers go into the program. All else is part of it, and so are integers whose value is
+    asked for, as by `range(n)`: there is a program for each combination of shapes, dtypes, structure, and values of
+    what does not go in. Variables are read
+    when the program runs, and assignments to them are carried out when it has ended, all of them or none.
+
+    Transforms take a compiled function as any other, and run native code for derivatives and batches; and a gradient
+    function can be compiled, which is the usual way.
+
+    Args:
+        function: takes and returns arrays, numbers or containers of them. It cannot ask for values that depend on its
+            arguments (`if x > 0`).
+        static: names or positions of arguments that are part of the program, arrays and floats too.
+
+    Returns:
+        A function of the same arguments, with Tensors for arrays and numbers in what it returns.
+
+    Raises:
+        MissingExtraError: an ImportError, from a call; llvmlite is not installed: `pip install 'fgrad[compile]'`.
+        ConcretizationError: a TypeError, from a call; `function` asks for a value.
+        FrozenValueError: a RuntimeError, from a call; `function` uses a value that changes from call to call, such as a
+            random number, and is not among its arguments.
+        NotCallableError: a TypeError; `function` is not a function.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> @fg.compile
+        ... @fg.value_and_grad
+        ... def loss(x):
+        ...     return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+        >>> loss(np.array([1.0, 2.0, 3.0]))
+        (Tensor(201.), Tensor([-400., 1002., -200.]))
+    """
+    if function is None:
+        return lambda function: Compiled(function, {"static": static})
+    return Compiled(function, {"static": static})
