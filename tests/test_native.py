@@ -5,6 +5,7 @@ import itertools
 import mpmath
 import numpy as np
 import pytest
+import scipy.special as scipys
 from helpers import naming
 from primitive_names import SAMPLED
 
@@ -15,6 +16,7 @@ from fgrad.core.tensor import apply
 from fgrad.graphs.equations import Name
 from fgrad.native.executable import Executable
 from fgrad.native.scalars import FLOATS_ONLY, OPERATIONS
+from fgrad.scipy import special
 from fgrad.testing import calls
 
 pytest.importorskip("llvmlite")
@@ -341,13 +343,43 @@ def test_running_sums_keep_the_sign_of_zero():
 
 
 def test_inner_loops_are_those_of_the_ufunc_to_the_last_bit():
-    special = pytest.importorskip("scipy.special")
     for dtype in (np.float64, np.float32):
         x, y = np.linspace(0.1, 30, 101).astype(dtype), dtype(1.5)
-        functions = [special.gammaln, special.i0, special.erfcx, special.ndtri]
+        functions = [scipys.gammaln, scipys.i0, scipys.erfcx, scipys.ndtri]
         found, wanted, refused = results(
-            lambda x, y: [*(f(x) for f in functions), special.gammainc(y, x), special.jv(2, x), *special.sici(x)], x, y
+            lambda x, y: [*(f(x) for f in functions), scipys.gammainc(y, x), scipys.jv(2, x), *scipys.sici(x)], x, y
         )
         assert not refused
         for a, b in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(a, b, strict=True)
+
+
+def test_rounding_to_decimals():
+    x = np.array([0.125, -2.675, 1e300, np.nan, -np.inf, -0.0, 150.0, 5.5])
+    for decimals in (-2, 0, 1, 2):
+        (found,), _, refused = results(lambda x, decimals=decimals: np.round(x, decimals), x)
+        assert not refused
+        np.testing.assert_array_equal(found, np.round(x, decimals))
+
+
+def test_extrema_of_numbers_leave_nan_out():
+    x = np.array([[np.nan, 1.0, -np.inf], [np.nan, np.nan, np.nan], [2.0, np.inf, np.nan]])
+    both(lambda x: [fg.tree_leaves(f(x, axis=1))[0] for f in (np.fmax.reduce, np.fmin.reduce)], x)
+
+
+def test_the_first_of_equals_and_the_first_nan_are_chosen():
+    x = np.array([[1.0, 3.0, 3.0], [np.nan, 1.0, np.nan], [-np.inf, -np.inf, -np.inf], [2.0, np.nan, 5.0]])
+    both(lambda x: [f(x, axis=axis) for f in (np.argmax, np.argmin) for axis in (0, 1, None)], x)
+
+
+@pytest.mark.parametrize("starts", [[0, 2, 2, 5], [1, 4], list(range(0, 40, 2))])
+def test_sums_of_segments(starts):
+    x = np.linspace(0, 1, 90).reshape(45, 2)
+    both(lambda x: np.add.reduceat(x, starts, 0), x)
+
+
+def test_softmax_and_its_kin_of_infinities():
+    x = np.array(
+        [[1.0, 2.0, 3.0], [-np.inf, 0.0, -np.inf], [-np.inf, -np.inf, -np.inf], [np.inf, 0.0, np.inf], [1e4, 1e4, 0]]
+    )
+    both(lambda x: [special.softmax(x, axis=1), special.log_softmax(x, axis=1), special.logsumexp(x, axis=1)], x)

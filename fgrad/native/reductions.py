@@ -11,7 +11,6 @@ from fgrad.native.lowering import LOWERINGS, Program, axes_of, count_of, lowers
 from fgrad.native.nodes import Literal, Node, Reduced, Running, Scattered
 from fgrad.native.shapes import joined, sliced
 
-
 Rule = Callable[..., Node | None]
 
 
