@@ -62,6 +62,8 @@ class Primitive:
             an argument that is constant has the tangent ZERO.
         batch: the batching rule.
         broadcasts: arguments are broadcast against each other, so cotangents are summed back.
+        contracted: as `vjps`, for arguments that were repeated: the pullback returns the cotangent in the form of its
+            argument, so that products are added up as they are made; None of an argument: there is no such way.
         scales: the pullback is `ct * slope` or `ct / slope`, element by element, or a sum of such products, where the
             slope may be infinite; after a mask the cotangent comes as `Guarded`, and its exact zeros win.
         guards_tangents: the forward rule multiplies likewise, and takes tangents as `Guarded`.
@@ -89,6 +91,7 @@ class Primitive:
     batch: Rule | None = None
     parted: Rule | None = None
     broadcasts: bool = False
+    contracted: Rules | None = None
     scales: bool = False
     guards_tangents: bool = False
     masks: bool = False

@@ -14,7 +14,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, settle
-from fgrad.core.trace import UNTRACED, running
+from fgrad.core.trace import UNTRACED, attention, running
 from fgrad.core.tree import flatten, unflatten
 from fgrad.core.variable import assign_all
 from fgrad.errors.places import depth_of_user
@@ -46,8 +46,8 @@ class Compiled(Transformed):
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         if not keywords and not running.watches and running.call is None:  # the usual case, in the shortest time
-            program = self._programs.known.get(tuple([_form_of_array(x) for x in args]))
-            if program is not None:
+            program = self._programs.known.get(tuple([_form_of(x) for x in args]))
+            if program is not None and not attention:
                 return program.run(args)
         return super().__call__(*args, **keywords)
 
@@ -65,8 +65,14 @@ class Compiled(Transformed):
         return whole if isinstance(whole, str) or whole[0] is getattr else (Compiled, (self._function, self._given))
 
 
-def _form_of_array(x: Any) -> Any:
-    return (x.shape, x.dtype) if type(x) is np.ndarray else None
+def _form_of(x: Any) -> Any:
+    """Return what `_kind` does, of the leaves that are met most often, and None of all else."""
+    kind = type(x)
+    if kind is np.ndarray or kind is np.float64:
+        return x.shape, x.dtype
+    if kind is Tensor:
+        return None if x.tracing.level or x.tracing.outdated else (x.value.shape, x.value.dtype)
+    return kind if kind is float else None
 
 
 def _run_compile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: _Programs) -> Any:
@@ -153,7 +159,7 @@ class _Form:
             kinds = [None if kind is int else kind for kind in kinds]
         self.is_input = [kind is not None for kind in kinds]
         self.inputs = [leaf for leaf, own in zip(self.leaves, self.is_input, strict=True) if own]
-        if not keywords and all(type(x) is np.ndarray for x in args) and all(self.is_input):
+        if not keywords and None not in kinds and all(type(x) in _SIMPLE for x in args):
             self.key: Hashable = tuple(kinds)
         else:
             rest = [None if own else _Static(x) for x, own in zip(self.leaves, self.is_input, strict=True)]
@@ -232,15 +238,14 @@ class _Program:
         self._is_number = is_number
         numbers = [settle(x) for x, own in zip(self.graph.outputs, is_number, strict=True) if own]
         self.function = Function(_block(self.graph, numbers), self.name)
-        self._is_single = self.graph.paths == ["[0]"]
+        self._nested = _nesting(self.graph.treedef)
         self._is_plain = not self._variables and not self.assigned and all(is_number)
 
-    def run(self, arrays: Sequence[Any]) -> Any:
-        """Run the program for plain arrays, while nothing else runs."""
+    def run(self, leaves: Sequence[Any]) -> Any:
+        """Run the program for leaves that nothing follows, while nothing else runs."""
         if not self._is_plain:
-            return self(arrays)
-        found = [_tensor(each) for each in self.function.run(arrays)]
-        return found[0] if self._is_single else unflatten(self.graph.treedef, found)[0]
+            return self(leaves)
+        return self._nested([_tensor(each) for each in self.function.run(leaves)])
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Run the program, and assign what is to be assigned."""
@@ -250,7 +255,21 @@ class _Program:
             assign_all(self.assigned, found[count:])
         rest = iter(found)
         whole = [_tensor(next(rest)) if own else x for x, own in zip(self._template, self._is_number, strict=True)]
-        return unflatten(self.graph.treedef, whole)[0]
+        return self._nested(whole)
+
+
+def _nesting(treedef: Any) -> Callable[[list[Any]], Any]:
+    """Return what makes the first of a pair of containers of its leaves; the usual ones are made at once."""
+    result = treedef.child(0)
+    if result.is_leaf():
+        return lambda leaves: leaves[0]
+    count = result.num_leaves
+    if result.type is tuple and result.num_children == count:
+        return lambda leaves: tuple(leaves[:count])
+    return lambda leaves: unflatten(treedef, leaves)[0]
+
+
+_SIMPLE = {np.ndarray, np.float64, Tensor, float}
 
 
 def _block(graph: Graph, outputs: Sequence[Any]) -> Block:

@@ -189,6 +189,9 @@ class Function:
 
 def _array(x: Any, name: Name) -> Any:
     """Return a number, or what is like an array, as an array of the form that the program knows."""
+    x = settle(x)
+    if type(x) is np.ndarray:
+        return x
     return np.ascontiguousarray(x, name.dtype).reshape(name.shape)
 
 
