@@ -204,12 +204,13 @@ def _parted(
     segments: dict[str, Segment] = {}
     stages: list[Native | Step] = []
     functions: dict[str, str] = {}
+    begun: set[Node] = set()
     for run in _runs(plan):
         if isinstance(run, Stepped):
             stages.append(Step(run, parts.get(run, [])))
             wanted.update(map(memory_of, run.arguments))
             continue
-        segment = Segment(f"segment{len(segments)}", run, plan, known, functions)
+        segment = Segment(f"segment{len(segments)}", run, plan, known, functions, begun)
         segments[segment.name] = segment
         wanted.update(segment.needs)
         stages.append(Native(segment))

@@ -217,7 +217,7 @@ class Program(Nodes):
         out = equation.outputs[0]
         if name in COMPARISONS | PREDICATES:
             dtype = np.result_type(*[promoted(x) for x in equation.inputs])
-            if name in PREDICATES and dtype.kind in "biu":
+            if name in PREDICATES and dtype.kind in "biu" and (name != "signbit" or dtype.kind != "i"):
                 return self.repeat(self.add(Literal(name == "isfinite", np.bool_)), out.shape)
         else:
             dtype = np.dtype(np.bool_) if name in LOGICAL else out.dtype

@@ -11,8 +11,10 @@ from fgrad.native.lowering import LOWERINGS, Program, axes_of, count_of, lowers
 from fgrad.native.nodes import Literal, Node, Reduced, Running, Scattered
 from fgrad.native.shapes import joined, sliced
 
+Rule = Callable[..., Node | None]
 
-def _reduction_of(kind: str) -> Callable[..., Any]:
+
+def _reduction_of(kind: str) -> Rule:
     def rule(
         program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool = False, **others: Any
     ) -> Node | None:
@@ -34,7 +36,7 @@ def _mean(program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool 
     return program.pointwise("divide", total, program.add(Literal(count_of(x.shape, axis), out.dtype)))
 
 
-def _extremum_of_numbers(kind: str, worst: float) -> Callable[..., Any]:
+def _extremum_of_numbers(kind: str, worst: float) -> Rule:
     """Return how an extremum is lowered that leaves NaNs out, and is NaN where there is nothing else."""
 
     def rule(program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool = False) -> Node | None:

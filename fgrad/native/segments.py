@@ -36,6 +36,7 @@ class Segment:
         plan: says which arrays are stored.
         known: arrays that do not change, by node.
         functions: the names of those that there are, by their text; equal ones are written once.
+        begun: arrays of which segments before have written a part, and that exist then; more are added.
 
     Attributes:
         touches: the arrays that it reads or writes.
@@ -52,10 +53,12 @@ class Segment:
         plan: Plan,
         known: Mapping[Node, Any],
         functions: dict[str, str],
+        begun: set[Node],
     ) -> None:
         self.name, self._plan, self._known, self._known_functions = name, plan, known, functions
         self.used: dict[str, tuple[str, ...]] = {}
-        self._made = dict.fromkeys(node for item in items for node in _written(item))
+        self._made = dict.fromkeys(node for item in items for node in _written(item) if node not in begun)
+        begun.update(self._made)
         self._functions: list[str] = []
         self._calls = [self._call(f"{name}_{place}", item) for place, item in enumerate(items)]
         self._touched = [list(dict.fromkeys(node for node, _ in order)) for _, order in self._calls]

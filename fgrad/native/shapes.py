@@ -205,3 +205,37 @@ def _by_diagonals(program: Program, out: Any, x: Node, columns: int) -> Node:
     terms = [Term(axis, sign) for axis, sign in ((lead, -1), (lead + 1, 1)) if out.shape[axis] != 1]
     places = [*(Place(0, (Term(axis, 1),)) for axis in range(lead)), Place(rows - 1, tuple(terms))]
     return program.add(Moved(x, out.shape, places))
+
+
+# What is a few operations
+
+
+@lowers("imag")
+def _imag(program: Program, out: Any, x: Node) -> Node:
+    return program.zeros(out.shape, out.dtype)
+
+
+@lowers("round")
+def _round(program: Program, out: Any, x: Node, decimals: int = 0) -> Node | None:
+    """Round as NumPy does: what is scaled by a power of ten to a whole number."""
+    if x.dtype.kind != "f":
+        return x if decimals >= 0 else None
+    power = program.add(Literal(10.0 ** abs(decimals), x.dtype))
+    forth, back = ("multiply", "divide") if decimals >= 0 else ("divide", "multiply")
+    whole = program.pointwise("rint", program.pointwise(forth, x, power) if decimals else x)
+    return program.pointwise(back, whole, power) if decimals else whole
+
+
+_MOST_COEFFICIENTS = 32
+
+
+@lowers("polyval")
+def _polyval(program: Program, out: Any, p: Node, x: Any) -> Node | None:
+    """Return a polynomial by Horner's rule, which begins with 0 times `x`, as NumPy's does."""
+    if not p.shape or p.shape[0] > _MOST_COEFFICIENTS or 0 in out.shape:
+        return None
+    x, found = program.cast(x, out.dtype), program.add(Literal(0, out.dtype))
+    for place in range(p.shape[0]):
+        coefficient = program.cast(sliced(program, p, (place,)), out.dtype)
+        found = program.pointwise("add", program.pointwise("multiply", found, x), coefficient)
+    return program.repeat(found, out.shape)

@@ -76,13 +76,12 @@ def _dtypes(types: str) -> list[Any]:
     return [np.dtype(char) for char in types.replace("->", "")]
 
 
-def _resolved(equation: Equation) -> list[Any] | None:
+def _resolved(ufunc: np.ufunc, equation: Equation) -> list[Any] | None:
     """Return the dtypes in which a ufunc computes an equation."""
-    ufunc = equation.primitive.implementation
     asked = [_asked(x) for x in equation.inputs]
     try:
         return list(ufunc.resolve_dtypes((*asked, *[None] * ufunc.nout)))
-    except (AttributeError, TypeError):  # from NumPy 1.25 on
+    except TypeError:  # as of what it has no loop for
         return None
 
 
@@ -96,9 +95,9 @@ def _asked(x: Any) -> Any:
 
 def _by_inner_loop(program: Program, equation: Equation, arguments: list[Any]) -> tuple[Node, ...] | None:
     ufunc = equation.primitive.implementation
-    if not equation.primitive.is_ufunc or ufunc.signature or equation.metadata or len(arguments) != ufunc.nin:
+    if not isinstance(ufunc, np.ufunc) or ufunc.signature or equation.metadata or len(arguments) != ufunc.nin:
         return None
-    dtypes = _resolved(equation)
+    dtypes = _resolved(ufunc, equation)
     if dtypes is None or not all(map(is_native, dtypes)) or (ufunc.__name__ in _RAISES and dtypes[0].kind != "f"):
         return None
     shape = equation.outputs[0].shape
