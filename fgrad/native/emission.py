@@ -19,7 +19,7 @@ from fgrad.native.elements import Pointers, Values
 from fgrad.native.indices import ZERO, Affine, Index, plus, variable
 from fgrad.native.nodes import Moved, Node, Place, Pointwise, Reduced, Running, Scattered, Shape, Term
 from fgrad.native.plan import Nest, Write, squeezed
-from fgrad.native.scalars import OPERATIONS, Code, Scalar, literal, scalar_of, select
+from fgrad.native.scalars import OPERATIONS, SCALARS, Code, Scalar, convert, literal, scalar_of, select
 
 # What is accumulated
 
@@ -48,6 +48,12 @@ def accumulated(code: Code, kind: str, scalar: Scalar, total: str, value: str, i
         return code.call(f"llvm.{kind}imum.{scalar.suffix}", scalar.type, total, value, flags="")
     sign = "s" if scalar.family == "signed" else "u"
     return code.call(f"llvm.{sign}{kind}.{scalar.suffix}", scalar.type, total, value)
+
+
+def _summed_as(target: Reduced) -> Scalar:
+    """Return the kind of number in which a sum is taken: short ones lose digits where very many are added in a row."""
+    kind = scalar_of(target.dtype)
+    return SCALARS["float64"] if target.kind == "sum" and kind.is_float else kind
 
 
 class Loop:
@@ -140,9 +146,10 @@ class _Body:
         elif not gone:
             self.values.store(target, kept, value)
         elif self.inner in gone:
+            wide = _summed_as(target)
             start = literal(identity(target.kind, target.dtype), target.dtype)
-            total = self.loop.carry(self.code, kind.type, start)
-            ended = accumulated(self.code, target.kind, kind, total, value)
+            total = self.loop.carry(self.code, wide.type, start)
+            ended = accumulated(self.code, target.kind, wide, total, convert(self.code, value, kind, wide))
             self.loop.next_(total, ended)
             self.loop.behind.append(
                 lambda: self._end(target, kind, kept, ended, gone == {self.inner} and not self._is_part)
@@ -152,6 +159,7 @@ class _Body:
             self.values.store(target, kept, accumulated(self.code, target.kind, kind, before, value))
 
     def _end(self, target: Reduced, kind: Scalar, kept: Index, total: str, is_all: bool) -> None:
+        total = convert(self.code, total, _summed_as(target), kind)
         if not is_all:
             before = self.values.load(target, kept)
             total = accumulated(self.code, target.kind, kind, before, total)

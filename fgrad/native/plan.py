@@ -38,6 +38,8 @@ WRITTEN = (Reduced, Running, Joined, Scattered, Called, Stepped, Part)
 _DEAR = 16
 _WORTH_STORING = 6
 _MOST_CONTEXTS = 8
+_LONG = 800
+_LARGEST_BODY = 200
 
 
 @dataclass(eq=False)
@@ -125,7 +127,30 @@ def _stored(needed: list[Node], outputs: list[Node]) -> set[Node]:
         elif isinstance(node, Gathered):
             stored.add(memory_of(node.arguments[0]))
     stored = {node for node in stored if not isinstance(node, Given)}
+    stored |= _cuts(needed, stored)
     return _with_dear_ones(needed, stored)
+
+
+def _cuts(needed: list[Node], stored: set[Node]) -> set[Node]:
+    """Return where long programs are cut: the compiler takes more than twice the time for twice the body of a loop."""
+    if len(needed) < _LONG:
+        return set()
+    cuts: set[Node] = set()
+    places = {node: place for place, node in enumerate(needed)}
+    lengths: dict[Node, int] = {}
+    for node in needed:
+        lengths[node] = 0
+        if isinstance(node, (Given, Literal, Reshaped)) or node in stored:
+            continue
+        for each in node.arguments:
+            if isinstance(each, Pointwise) and places[node] - places[each] > _LONG // 4:
+                cuts.add(each)
+            elif each not in cuts:
+                lengths[node] = max(lengths[node], lengths[each] + 1)
+        if lengths[node] > _LONG // 8 and isinstance(node, Pointwise):
+            cuts.add(node)
+            lengths[node] = 0
+    return cuts - stored
 
 
 def _own_cost(node: Node) -> int:
@@ -281,13 +306,15 @@ def _items(needed: list[Node], stored: set[Node]) -> list[Nest | Called | Steppe
     levels = _Levels(stored)
     found: dict[int, list[Nest | Called | Stepped]] = {}
     nests: dict[tuple[int, Shape], Nest] = {}
+    bodies: dict[tuple[int, Shape], set[Node]] = {}
 
     def write(level: int, each: Write) -> None:
         key = level, squeezed(each.space)
-        if key not in nests:
-            nests[key] = Nest()
+        if key not in nests or len(bodies[key]) > _LARGEST_BODY:
+            nests[key], bodies[key] = Nest(), set()
             found.setdefault(level, []).append(nests[key])
         nests[key].writes.append(each)
+        _add_body(each, stored, bodies[key])
 
     for node in needed:
         levels.note(node)
@@ -305,6 +332,17 @@ def _items(needed: list[Node], stored: set[Node]) -> list[Nest | Called | Steppe
             write(level, Write(node, node))
     order = [each for level in sorted(found) for each in found[level]]
     return order
+
+
+def _add_body(write: Write, stored: set[Node], body: set[Node]) -> None:
+    """Add what is computed for an array to what a nest computes."""
+    waiting = [write.value]
+    while waiting:
+        node = waiting.pop()
+        if node not in body and (node is write.target or (node not in stored and not isinstance(node, Given))):
+            body.add(node)
+            if not isinstance(node, Reshaped):
+                waiting += node.arguments
 
 
 def _parts(node: Joined) -> list[Write]:
