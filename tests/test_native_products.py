@@ -197,6 +197,17 @@ def test_einsum(case):
     is_native(lambda *x: np.einsum(subscripts, *x), *[normal(*shape, seed=place) for place, shape in enumerate(shapes)])
 
 
+@pytest.mark.parametrize("subscripts", ["i,j->", "ij,kl->ik"])
+def test_infinities_in_sums_that_are_taken_first_are_left_to_numpy(subscripts):
+    def f(a, b):
+        return np.einsum(subscripts, a, b)
+
+    a, b = (normal(*[3] * len(term), seed=place) for place, term in enumerate(subscripts[:-2].split("-")[0].split(",")))
+    executable = is_native(f, a, b)
+    b.flat[1] = np.inf
+    assert executable.run([a, b]) is None
+
+
 def test_three_matrices_are_two_products():
     executable = compiled(
         lambda a, b, c: np.einsum("ij,jk,kl->il", a, b, c), *[normal(30, 30, seed=k) for k in range(3)]

@@ -110,19 +110,22 @@ def _contracted(program: Program, sides: list[Side], output: str, dtype: Any, gu
     is_small = sizes.of(sizes) <= _LEAST_FOR_BLAS or set(output) == set(sizes)
     if len(sides) > 2 and not is_small:
         return _by_pairs(program, sides, output, dtype, guard)
-    if len(sides) == 2 and not is_small:
-        summed = [_summed_alone(program, side, sides[1 - place].labels, output) for place, side in enumerate(sides)]
-        roles = _Roles.of(summed[0].labels, summed[1].labels, output)
-        if roles.are_for_blas(sizes_of(summed)) or _is_by_columns(summed, roles):
-            if not libraries.has(np.dtype(dtype), "gemm", "gemv"):
-                return None
-            done = _multiplied(program, summed[0], summed[1], output)
-            if guard is not None:
-                fails_unless_finite(program, done)
-            return done
-        if guard is None:
-            sides = summed
-    return _looped(program, sides, output, dtype, guard)
+    if len(sides) != 2:
+        return _looped(program, sides, output, dtype, guard)
+    summed = [_summed_alone(program, side, sides[1 - place].labels, output) for place, side in enumerate(sides)]
+    roles = _Roles.of(summed[0].labels, summed[1].labels, output)
+    # Infinities of both signs are summed otherwise than number by number; NumPy does the one or the other.
+    is_void_if_infinite = summed != sides
+    if not is_small and (roles.are_for_blas(sizes) or _is_by_columns(summed, roles, sizes)):
+        if not libraries.has(np.dtype(dtype), "gemm", "gemv"):
+            return None
+        done = _multiplied(program, summed[0], summed[1], output)
+        is_void_if_infinite |= guard is not None
+    else:
+        done = _looped(program, summed, output, dtype, None if is_void_if_infinite else guard)
+    if is_void_if_infinite:
+        fails_unless_finite(program, done)
+    return done
 
 
 def fails_unless_finite(program: Program, x: Node) -> None:
@@ -255,9 +258,8 @@ class _Roles(NamedTuple):
         return min(m, k, n) > 2 and m * k * n > _LEAST_FOR_BLAS
 
 
-def _is_by_columns(sides: Sequence[Side], roles: _Roles) -> bool:
+def _is_by_columns(sides: Sequence[Side], roles: _Roles, sizes: Sizes) -> bool:
     """Return whether a large matrix is summed along columns, to which a loop would add row by row."""
-    sizes = sizes_of(sides)
     m, k, n = sizes.of(roles.rows), sizes.of(roles.summed), sizes.of(roles.columns)
     if min(m, n) > 1 or k < 3 or m * k * n < _LEAST_BY_COLUMNS:
         return False
