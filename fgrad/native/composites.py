@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad import errors
 from fgrad.graphs.equations import Equation
 from fgrad.graphs.record import trace
 from fgrad.native.lowering import OTHERWISE, Program
