@@ -23,6 +23,7 @@ from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.record import recorded
 from fgrad.native.freezing import check_repeats
 from fgrad.native.functions import Function
+from fgrad.native.options import Options
 from fgrad.ops.tracing import example_of
 from fgrad.transforms.calls import Transformed, name_of, select
 from fgrad.transforms.running import call_users, untraced
@@ -88,8 +89,8 @@ class _Programs:
         count: how many there have been.
     """
 
-    def __init__(self, function: Any, static: Any = ()) -> None:
-        self._function, self._static = function, static
+    def __init__(self, function: Any, static: Any, options: Options) -> None:
+        self._function, self._static, self._options = function, static, options
         self.known: OrderedDict[Hashable, _Program] = OrderedDict()
         self.count = 0
         self._with_integers_fixed: set[Hashable] = set()
@@ -109,13 +110,13 @@ class _Programs:
         with self._lock:
             if form.key not in self.known:
                 try:
-                    program = _Program(self._function, form)
+                    program = _Program(self._function, form, self._options)
                 except Exception:
                     if int not in map(type, form.inputs):
                         raise
                     # An integer may be what a loop counts to, or an axis: then it is part of the program.
                     fixed = _Form(self._function, self._static, args, keywords, fixes_integers=True)
-                    program = _Program(self._function, fixed)
+                    program = _Program(self._function, fixed, self._options)
                     self._with_integers_fixed.add(form.key)
                     form = fixed
                 self.known[form.key] = program
@@ -223,7 +224,7 @@ class _Program:
         assigned: the variables to which the last results are assigned.
     """
 
-    def __init__(self, function: Any, form: _Form) -> None:
+    def __init__(self, function: Any, form: _Form, options: Options) -> None:
         def flat(*inputs: Any) -> Any:
             args, keywords = form.whole(inputs)
             return call_users(function, args, keywords)
@@ -237,7 +238,7 @@ class _Program:
         self._template = [None if own else x for x, own in zip(self.graph.outputs, is_number, strict=True)]
         self._is_number = is_number
         numbers = [settle(x) for x, own in zip(self.graph.outputs, is_number, strict=True) if own]
-        self.function = Function(_block(self.graph, numbers), self.name)
+        self.function = Function(_block(self.graph, numbers), self.name, options)
         self._nested = _nesting(self.graph.treedef)
         self._is_plain = not self._variables and not self.assigned and all(is_number)
 
@@ -289,8 +290,10 @@ def _tensor(value: Any) -> Any:
 @overload
 def compile(function: Callable[P, R]) -> Callable[P, R]: ...
 @overload
-def compile(*, static: Any = ()) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-def compile(function: Any = None, *, static: Any = ()) -> Any:
+def compile(
+    *, static: Any = (), threads: int | None = None, precise: bool = False
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def compile(function: Any = None, *, static: Any = (), threads: int | None = None, precise: bool = False) -> Any:
     """Return a function that does the same as native code.
 
     The first call with arguments of a form records what `function` computes, as `trace` does, and compiles that.
@@ -310,6 +313,10 @@ def compile(function: Any = None, *, static: Any = ()) -> Any:
         function: takes and returns arrays, numbers or containers of them. It cannot ask for values that depend on its
             arguments (`if x > 0`).
         static: names or positions of arguments that are part of the program, arrays and floats too.
+        threads: on how many cores large loops run; by default what FGRAD_NUM_THREADS or OMP_NUM_THREADS says, or all
+            that there are. The result does not depend on it.
+        precise: elementary functions are the C library's, one number at a time, and correct to about one unit in the
+            last place; by default several at once, to four.
 
     Returns:
         A function of the same arguments, with Tensors for arrays and numbers in what it returns.
@@ -319,6 +326,7 @@ def compile(function: Any = None, *, static: Any = ()) -> Any:
         ConcretizationError: a TypeError, from a call; `function` asks for a value.
         FrozenValueError: a RuntimeError, from a call; `function` uses a value that changes from call to call, such as a
             random number, and is not among its arguments.
+        ParameterError: a ValueError; `threads` is no positive integer.
         NotCallableError: a TypeError; `function` is not a function.
 
     Example:
@@ -330,6 +338,7 @@ def compile(function: Any = None, *, static: Any = ()) -> Any:
         >>> loss(np.array([1.0, 2.0, 3.0]))
         (Tensor(201.), Tensor([-400., 1002., -200.]))
     """
-    if function is None:
-        return lambda function: Compiled(function, {"static": static})
-    return Compiled(function, {"static": static})
+    if threads is not None and (type(threads) is not int or threads < 1):
+        raise errors.ParameterError(f"threads of compile must be a positive integer, or None; it is {threads!r}.")
+    options = {"static": static, "options": Options(threads, precise)}
+    return (lambda function: Compiled(function, options)) if function is None else Compiled(function, options)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,11 +36,11 @@ def identity(kind: str, dtype: Any) -> Any:
     return limits.min if kind == "max" else limits.max
 
 
-def accumulated(code: Code, kind: str, scalar: Scalar, total: str, value: str) -> str:
-    """Emit one step of a sum, product, ...; the order in which numbers are added is the compiler's to choose."""
+def accumulated(code: Code, kind: str, scalar: Scalar, total: str, value: str, in_order: bool = False) -> str:
+    """Emit one step of a sum, product, ...; the order is the compiler's to choose, or not."""
     if kind in ("sum", "prod"):
         name = "add" if kind == "sum" else "mul"
-        name = f"f{name} reassoc contract" if scalar.is_float else name
+        name = f"f{name}{'' if in_order else ' reassoc contract'}" if scalar.is_float else name
         return code.do(f"{name} {scalar.type} {total}, {value}")
     if kind in ("any", "all"):
         return code.do(f"{'or' if kind == 'any' else 'and'} i1 {total}, {value}")
@@ -109,7 +109,7 @@ class _Body:
         for write in nest.writes:
             self._write(write)
 
-    def _index(self, shape: Shape) -> Index:
+    def index(self, shape: Shape) -> Index:
         if self.is_flat:
             return flat_index(shape, self.inner)
         names = iter(self.names)
@@ -117,7 +117,7 @@ class _Body:
 
     def _write(self, write: Write) -> None:
         target = write.target
-        index = self._index(write.space)
+        index = self.index(write.space)
         if isinstance(target, Reduced):
             self._reduce(target, write.value, index)
         elif isinstance(target, Running):
@@ -209,21 +209,79 @@ def flat_index(shape: Shape, name: str) -> Index:
 _MOST_PARTS = 27
 
 
-def nest_function(nest: Nest, pointers: Pointers) -> tuple[str, dict[str, tuple[str, ...]]]:
-    """Return the body of a function that runs a nest, and the functions of libraries that it calls."""
+class NestFunction(NamedTuple):
+    """A function that runs a nest.
+
+    Attributes:
+        body: in LLVM's language.
+        used: the functions of libraries that it calls.
+        work: about how many instructions it runs.
+        turns: of the outermost loop, if that may run in parts at once; else 0.
+        totals: the reductions along that loop, which such parts take for themselves.
+        begins: the other arrays that are filled with a number before the loops run.
+    """
+
+    body: str
+    used: dict[str, tuple[str, ...]]
+    work: int
+    turns: int
+    totals: tuple[Reduced, ...]
+    begins: tuple[tuple[Node, Any], ...]
+
+
+def nest_function(nest: Nest, pointers: Pointers, in_parts: bool = False) -> NestFunction:
+    """Return the function that runs a nest, or a part of its outermost loop, from `%lo` to `%hi`."""
     code = Code()
     bodies = _bodies(nest, pointers, code)
     lines, label = ["entry:"], "entry"
-    for number, (target, start) in enumerate(_beginnings(nest, [body for body, _ in bodies])):
+    turns, totals = _parallel(nest, [body for body, _ in bodies])
+    beginnings = list(_beginnings(nest, [body for body, _ in bodies]))
+    own = [each for each in beginnings if each[0] in totals] if in_parts else beginnings
+    for number, (target, start) in enumerate(own):
         fill, label = _fill(target, start, pointers, f"f{number}_", label)
         lines += fill
+    work = 0
     for body, inner in bodies:
         code.lines = []
         for each in body.loop.behind:
             each()
-        loops, label = _loops(body, inner, code.lines, label)
+        loops, label = _loops(body, inner, code.lines, label, in_parts)
         lines += loops
-    return "\n".join([*lines, "  ret void"]), code.used
+        work += math.prod(stop - start for start, stop in body.box) * len(inner)
+    begins = tuple(each for each in beginnings if each[0] not in totals)
+    return NestFunction("\n".join([*lines, "  ret void"]), code.used, work, turns, totals, begins)
+
+
+def fills(begins: Sequence[tuple[Node, Any]], pointers: Pointers) -> str:
+    """Return the body of a function that fills arrays with numbers."""
+    lines, label = ["entry:"], "entry"
+    for number, (target, start) in enumerate(begins):
+        fill, label = _fill(target, start, pointers, f"f{number}_", label)
+        lines += fill
+    return "\n".join([*lines, "  ret void"])
+
+
+def _parallel(nest: Nest, bodies: Sequence[_Body]) -> tuple[int, tuple[Reduced, ...]]:
+    """Return how many turns of the outermost loop may run at once, and what is added up along it."""
+    if not bodies or not bodies[0].box:
+        return 0, ()
+    body = bodies[0]
+    outermost = body.loops[0][0]
+    axis = body.names.index(outermost)
+    turns = max(each.box[axis][1] for each in bodies)
+    totals = []
+    for write in nest.writes:
+        target = write.target
+        if isinstance(target, Scattered):
+            return 0, ()
+        if isinstance(target, Running) or _chooses(target):
+            if len(body.loops) == 1:
+                return 0, ()
+        elif isinstance(target, Reduced):
+            gone = {name for place in target.axes for name, _ in body.index(write.space)[place].terms}
+            if outermost in gone:
+                totals.append(target)
+    return turns, tuple(totals)
 
 
 def _bodies(nest: Nest, pointers: Pointers, code: Code) -> list[tuple[_Body, list[str]]]:
@@ -378,26 +436,26 @@ def _fill(target: Node, start: Any, pointers: Pointers, tag: str, before: str) -
     ], f"{tag}end"
 
 
-def _loops(body: _Body, inner: list[str], behind: list[str], before: str) -> tuple[list[str], str]:
+def _loops(body: _Body, inner: list[str], behind: list[str], before: str, in_parts: bool) -> tuple[list[str], str]:
     """Return the loops around a body, and the label behind them."""
     if not body.box:
         return [*inner, *behind], before
     lines: list[str] = []
     tags = [name.removeprefix("%v") for name, _ in body.loops]
+    ends = [(str(start), str(stop)) for _, (start, stop) in body.loops]
+    if in_parts:
+        lines, ends[0] = _share(tags[0], ends[0])
     outside = before
     for k, tag in enumerate(tags):
         latch = f"loop{tag}" if tag == tags[-1] else f"exit{tags[k + 1]}"
-        start = body.loops[k][1][0]
-        lines += [
-            f"  br label %loop{tag}",
-            f"loop{tag}:",
-            f"  %v{tag} = phi i64 [ {start}, %{before} ], [ %n{tag}, %{latch} ]",
-        ]
+        if k or not in_parts:
+            lines.append(f"  br label %loop{tag}")
+        lines += [f"loop{tag}:", f"  %v{tag} = phi i64 [ {ends[k][0]}, %{before} ], [ %n{tag}, %{latch} ]"]
         outside, before = before, f"loop{tag}"
     for name, kind, start_value, end in body.loop.carried:
         lines.append(f"  {name} = phi {kind} [ {start_value}, %{outside} ], [ {end}, %loop{tags[-1]} ]")
     lines += inner
-    for tag, (_, (_, stop)) in zip(tags[::-1], body.loops[::-1], strict=True):
+    for tag, (_, stop) in zip(tags[::-1], ends[::-1], strict=True):
         lines += [
             f"  %n{tag} = add nuw nsw i64 %v{tag}, 1",
             f"  %c{tag} = icmp eq i64 %n{tag}, {stop}",
@@ -406,4 +464,19 @@ def _loops(body: _Body, inner: list[str], behind: list[str], before: str) -> tup
         ]
         if tag == tags[-1]:
             lines += behind
-    return lines, f"exit{tags[0]}"
+    if in_parts:
+        lines += [f"  br label %end{tags[0]}", f"end{tags[0]}:"]
+    return lines, f"{'end' if in_parts else 'exit'}{tags[0]}"
+
+
+def _share(tag: str, ends: tuple[str, str]) -> tuple[list[str], tuple[str, str]]:
+    """Return what finds the turns that lie between `%lo` and `%hi`, and leaves the loop out if there are none."""
+    start, stop = ends
+    return [
+        f"  %a{tag} = icmp sgt i64 %lo, {start}",
+        f"  %s{tag} = select i1 %a{tag}, i64 %lo, i64 {start}",
+        f"  %b{tag} = icmp slt i64 %hi, {stop}",
+        f"  %e{tag} = select i1 %b{tag}, i64 %hi, i64 {stop}",
+        f"  %k{tag} = icmp slt i64 %s{tag}, %e{tag}",
+        f"  br i1 %k{tag}, label %loop{tag}, label %end{tag}",
+    ], (f"%s{tag}", f"%e{tag}")

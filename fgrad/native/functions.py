@@ -23,6 +23,7 @@ from fgrad.graphs.equations import Equation, Name, in_pythons_way
 from fgrad.graphs.graph import Block
 from fgrad.graphs.record import recorded
 from fgrad.native.executable import Executable
+from fgrad.native.options import DEFAULT, Options
 from fgrad.ops.tracing import example_of
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import Leaves, Rule, Variables, is_of
@@ -39,13 +40,14 @@ class Function:
     Args:
         block: the program; its outputs are names.
         name: what messages call it.
+        options: how it is compiled.
 
     Attributes:
         has_derivative: which results have one: the floating-point and complex ones.
     """
 
-    def __init__(self, block: Block, name: str) -> None:
-        self.block, self.__name__ = block, name
+    def __init__(self, block: Block, name: str, options: Options = DEFAULT) -> None:
+        self.block, self.__name__, self.options = block, name, options
         self._outputs: list[Any] = [x if type(x) is Name else np.asarray(x) for x in block.outputs]
         self.has_derivative = tuple(each.dtype.kind in "fc" for each in self._outputs)
         self._lock = threading.RLock()
@@ -83,7 +85,7 @@ class Function:
         """Return what runs the program, which is compiled when it is asked for first."""
         if self._executable is None:
             with self._lock:
-                self._executable = self._executable or Executable(self.block)
+                self._executable = self._executable or Executable(self.block, self.options)
         return self._executable
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
@@ -150,7 +152,7 @@ class Function:
             return jvp(self._moving(leaves, ours), _chosen(leaves, ours), list(tangents), has_aux=True)[1]
 
         tangents = [np.ones(np.shape(x), np.asarray(x).dtype) for x in _chosen(examples, ours)]
-        return Function(self._program(push, examples, tangents), self.__name__)
+        return Function(self._program(push, examples, tangents), self.__name__, self.options)
 
     def _parted(self, ours: Places, examples: Leaves) -> tuple[Function, Function, list[int]]:
         """Return the program of the run, that of the pass back, and what the latter takes.
@@ -168,7 +170,7 @@ class Function:
             return results, pullback(list(cotangents))
 
         ones = [np.ones(each.shape, each.dtype) for own, each in self._kinds() if own]
-        return _in_parts(self._program(both, examples, ones), count, len(self._outputs), self.__name__)
+        return _in_parts(self._program(both, examples, ones), count, len(self._outputs), self)
 
     def mapped(self, ours: Places, leaves: Leaves) -> Function:
         """Return the program for many examples, which lie along the first axis of those leaves that are `ours`."""
@@ -177,7 +179,7 @@ class Function:
         def make() -> Function:
             axes = tuple(0 if own else None for own in ours)
             block = _recorded(vmap(lambda *each: self.eager(each), in_axes=axes), list(map(example_of, leaves)))
-            return Function(block, self.__name__)
+            return Function(block, self.__name__, self.options)
 
         return self._once(("map", ours, size), make)  # type: ignore[no-any-return]
 
@@ -203,14 +205,14 @@ def _chosen(values: Sequence[Any], places: Sequence[bool]) -> list[Any]:
     return [x for x, own in zip(values, places, strict=True) if own]
 
 
-def _in_parts(block: Block, count: int, results: int, name: str) -> tuple[Function, Function, list[int]]:
+def _in_parts(block: Block, count: int, results: int, like: Function) -> tuple[Function, Function, list[int]]:
     """Part a program where cotangents come in.
 
     Args:
         block: takes leaves, and then cotangents; returns results, and then what depends on cotangents.
         count: of leaves.
         results: how many there are.
-        name: what messages call the function.
+        like: the function, for its name and options.
 
     Returns:
         The function of the leaves, which returns the results and residuals; that of residuals, of leaves at some
@@ -232,7 +234,8 @@ def _in_parts(block: Block, count: int, results: int, name: str) -> tuple[Functi
     taken = [*kept, *(leaves[place] for place in places), *cotangents]
     forward = Block(leaves, block.constants, parts[0], [*block.outputs[:results], *kept])
     backward = Block(taken, block.constants, parts[1], gradients)
-    return Function(forward, name), Function(backward, name), places
+    made = [Function(each, like.__name__, like.options) for each in (forward, backward)]
+    return made[0], made[1], places
 
 
 # As a call that traces are handed
