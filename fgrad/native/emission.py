@@ -19,7 +19,7 @@ from fgrad.native.elements import Pointers, Values
 from fgrad.native.indices import ZERO, Affine, Index, plus, variable
 from fgrad.native.nodes import Moved, Node, Place, Pointwise, Reduced, Running, Scattered, Shape, Term
 from fgrad.native.plan import Nest, Write, squeezed
-from fgrad.native.scalars import OPERATIONS, SCALARS, Code, Scalar, convert, literal, scalar_of, select
+from fgrad.native.scalars import OPERATIONS, SCALARS, Code, Scalar, convert, literal, scalar_of
 
 # What is accumulated
 
@@ -141,9 +141,7 @@ class _Body:
         kept = tuple(each for axis, each in enumerate(index) if axis not in target.axes)
         gone = {name for axis in target.axes for name, _ in index[axis].terms}
         value = self.values.at(source, index)
-        if target.kind in ("argmax", "argmin"):
-            self._choose(target, source, value, kept, gone)
-        elif not gone:
+        if not gone:
             self.values.store(target, kept, value)
         elif self.inner in gone:
             wide = _summed_as(target)
@@ -164,25 +162,6 @@ class _Body:
             before = self.values.load(target, kept)
             total = accumulated(self.code, target.kind, kind, before, total)
         self.values.store(target, kept, total)
-
-    def _choose(self, target: Reduced, source: Node, value: str, kept: Index, gone: set[str]) -> None:
-        """Keep the first of the largest or smallest elements, or the first NaN."""
-        if not gone:
-            self.values.store(target, kept, "0")
-            return
-        kind, code = scalar_of(source.dtype), self.code
-        best = self.loop.carry(code, kind.type, literal(identity(target.kind[3:], source.dtype), source.dtype))
-        place = self.loop.carry(code, "i64", "0")
-        better = OPERATIONS["greater" if target.kind == "argmax" else "less"](code, kind, value, best)
-        better = code.do(f"or i1 {better}, {code.do(f'icmp eq i64 {self.inner}, 0')}")
-        if kind.is_float:
-            known = code.do(f"fcmp ord {kind.type} {best}, {best}")
-            first = code.do(f"and i1 {known}, {code.do(f'fcmp uno {kind.type} {value}, {value}')}")
-            better = code.do(f"or i1 {better}, {first}")
-        self.loop.next_(best, select(code, kind, better, value, best))
-        ended = code.do(f"select i1 {better}, i64 {self.inner}, i64 {place}")
-        self.loop.next_(place, ended)
-        self.loop.behind.append(lambda: self.values.store(target, kept, ended))
 
     def _run(self, target: Running, source: Node, index: Index) -> None:
         value = self.values.at(source, index)
@@ -282,7 +261,7 @@ def _parallel(nest: Nest, bodies: Sequence[_Body]) -> tuple[int, tuple[Reduced, 
         target = write.target
         if isinstance(target, Scattered):
             return 0, ()
-        if isinstance(target, Running) or _chooses(target):
+        if isinstance(target, Running):
             if len(body.loops) == 1:
                 return 0, ()
         elif isinstance(target, Reduced):
@@ -301,7 +280,7 @@ def _bodies(nest: Nest, pointers: Pointers, code: Code) -> list[tuple[_Body, lis
     if is_flat:
         sizes = (math.prod(sizes),)
     waiting: list[Box] = [tuple((0, size) for size in sizes)]
-    can_be_cut = not any(isinstance(write.target, Running) or _chooses(write.target) for write in nest.writes)
+    can_be_cut = not any(isinstance(write.target, Running) for write in nest.writes)
     found: list[tuple[_Body, list[str]]] = []
     is_whole = True
     order = list(range(len(sizes)))
@@ -351,10 +330,6 @@ def _cut(box: Box, body: _Body) -> list[Box]:
     return parts
 
 
-def _chooses(target: Node) -> bool:
-    return isinstance(target, Reduced) and target.kind in ("argmax", "argmin")
-
-
 def is_flat_nest(nest: Nest, pointers: Pointers) -> bool:
     """Return whether all arrays of a nest are gone through as they lie in memory, so that one loop does."""
     space = squeezed(nest.writes[0].space)
@@ -368,7 +343,7 @@ def is_flat_nest(nest: Nest, pointers: Pointers) -> bool:
         is_total = isinstance(target, Reduced) and all(
             axis in gone for axis, size in enumerate(write.space) if size != 1
         )
-        if not (target is write.value or (is_total and not _chooses(target))):
+        if not (target is write.value or is_total):
             return False
         waiting.append(write.value)
     own = {write.target for write in nest.writes}
@@ -409,7 +384,7 @@ def _beginnings(nest: Nest, bodies: Sequence[_Body]) -> Iterator[tuple[Node, Any
         target = write.target
         if isinstance(target, Scattered):
             yield target, 0
-        elif isinstance(target, Reduced) and not _chooses(target) and not _is_stored_whole(write, bodies):
+        elif isinstance(target, Reduced) and not _is_stored_whole(write, bodies):
             yield target, identity(target.kind, target.dtype)
 
 
