@@ -9,6 +9,7 @@ What there is, each with its own help:
     grad, value_and_grad, gradients_function, implicit_gradients, GradientTape        gradients
     jvp, vjp, hvp, jacobian, hessian, vmap                                            products, matrices, batches
     custom_jvp, custom_vjp, implicit_diff, checkpoint, stop_gradient                  rules of one's own
+    scan, fori_loop, while_loop, map, cond, switch                                    loops and branches
     explain, check, debug_nans, profile, trace                                        finding out
     propagate, standard_errors, parameter_covariance                                  error bars
     Tensor, constant, Variable, optimizers, save, load                                parameters and training
@@ -44,6 +45,12 @@ from fgrad.graphs.record import trace as trace
 from fgrad.interop import interchange as interchange
 from fgrad.interop import ufuncs as _ufuncs  # noqa: F401  # which lets SciPy's in
 from fgrad.interop.containers import register_dataclass as register_dataclass
+from fgrad.loops.choosing import cond as cond
+from fgrad.loops.choosing import switch as switch
+from fgrad.loops.scanning import map as map
+from fgrad.loops.scanning import scan as scan
+from fgrad.loops.turning import fori_loop as fori_loop
+from fgrad.loops.turning import while_loop as while_loop
 from fgrad.native.compiled import compile as compile
 from fgrad.ops.creation import constant as constant
 from fgrad.ops.creation import convert_to_tensor as convert_to_tensor

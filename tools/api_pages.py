@@ -49,6 +49,7 @@ TOPICS = {
     "Tensors and variables": "Tensor constant convert_to_tensor stack Variable ExponentialMovingAverage",
     "What is differentiated, and what is kept": "stop_gradient custom_gradient custom_vjp custom_jvp implicit_diff "
     "checkpoint",
+    "Loops and branches": "scan fori_loop while_loop map cond switch",
     "Seeing and being told": "explain check debug_nans debug_lines profile trace Graph",
     "Uncertainty": "propagate standard_errors parameter_covariance",
     "Clipping": "clip_by_value clip_by_norm clip_by_global_norm global_norm",

@@ -168,6 +168,11 @@ class Trace:
         """Return the shape that a tensor of this trace shows."""
         return tensor.value.shape  # type: ignore[no-any-return]
 
+    def is_weak(self, tensor: Any) -> bool:
+        """Return whether a tensor stands for a number of Python's, which takes the dtype of the array that it meets."""
+        inner = getattr(tensor.value, "tracing", None)
+        return inner is not None and inner.is_weak(tensor.value)
+
     def concrete(self, tensor: Any, how: str) -> Any:
         """Return the value that Python asks for by `how`, such as `float()`; note it in `exits`."""
         self.exits[how, errors.users_place()] = None

@@ -60,6 +60,11 @@ def paths(tree: Any) -> list[str]:
     return [accessor.codify("") for accessor in optree.tree_accessors(tree, namespace=NAMESPACE)]
 
 
+def outline(tree: Any) -> str:
+    """Return how a tree is nested, with a star for each leaf."""
+    return str(flatten(tree)[1]).removeprefix("PyTreeSpec(").partition(", namespace=")[0].removesuffix(")")
+
+
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """Apply `f` to every leaf of `tree`, with the matching leaves of further trees.
 

@@ -1032,7 +1032,7 @@ class ConcretizationError(FgradError, TypeError):
 
 _CHOOSE = (
     "if x > 0: a, else: b  becomes np.where(x > 0, a, b); `and`, `or`, `not` become &, |, ~; max(x, y) becomes "
-    "np.maximum(x, y)."
+    "np.maximum(x, y).\nOf two functions one is chosen by fg.cond(x > 0, f, g, x); a loop is fg.while_loop."
 )
 _AS_IT_IS = (
     "NumPy's functions take the tensor as it is: np.sin(x) for math.sin(x), x for float(x), x.item(), x.numpy(); "
@@ -1048,6 +1048,11 @@ _VALUE_REMEDIES = {
     "plain array `a` becomes fg.constant(a)[i]; for result[i] = x create `result` with fgrad.numpy.zeros;\n" + _CHOOSE,
     "use as an index": "a[i] with a list becomes fg.constant(a)[i]; the number of turns of a loop must be the same for "
     "all.",
+    "the condition of while_loop": "Say how many turns there are at most, fg.while_loop(..., max_steps=100): so many "
+    "are recorded, each kept where the condition holds. Where their number is fixed, write fg.fori_loop or fg.scan.",
+    "a bound of fori_loop": "Pass the bounds as plain integers; where they must be computed, say how many turns "
+    "there are at most:\nfg.while_loop(lambda c: c[0] < upper, lambda c: (c[0] + 1, body(*c)), (lower, init), "
+    "max_steps=100).",
     "storing it in a variable": "Return the value from the function, and assign what comes back.",
 }
 """What to write instead, by what was asked for."""

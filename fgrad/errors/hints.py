@@ -68,7 +68,8 @@ _OF_OPTIMIZERS = {
 _OF_MODULES = {
     "jit": "leave it out: nothing is compiled, and Python's if, for and while work as they are",
     "pmap": "fg.vmap(f)",
-    "lax": "Python's if, for and while, and NumPy's functions",
+    "lax": "fg.scan, fg.fori_loop, fg.while_loop, fg.map, fg.cond and fg.switch, or Python's if, for and while; "
+    "and NumPy's functions",
     "nn": "a layer is a function of variables or of a container of arrays: np.maximum(x @ w + b, 0)",
     "Module": "a model is a function of variables, or any object that holds them",
     "random": "NumPy's generators, rng = np.random.default_rng(seed)",

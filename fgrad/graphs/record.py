@@ -171,6 +171,10 @@ class RecordTrace(Trace):
         return name
 
     @override
+    def is_weak(self, tensor: Any) -> bool:
+        return tensor.mark.is_weak  # type: ignore[no-any-return]
+
+    @override
     def concrete(self, tensor: Tensor, how: str) -> Any:
         raise errors.ConcretizationError(how, errors.users_line())
 

@@ -3,6 +3,7 @@
 states = RandomStates(function, leaves)     of NumPy's generators that a function may draw from, as they are now
 with states.again():                        they are as they were; afterwards as they are now
 with states.put_back():                     they go on, and are put back afterwards
+generators_of(function)                     those that a function may draw from
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+
+_GENERATORS = (np.random.Generator, np.random.RandomState)
 
 
 class RandomStates:
@@ -29,7 +32,7 @@ class RandomStates:
 
     def __init__(self, function: Any, leaves: Sequence[Any] = ()) -> None:
         seen = {id(each): each for each in [np.random.mtrand._rand, *leaves, *_mentioned(function)]}
-        generators = [each for each in seen.values() if isinstance(each, (np.random.Generator, np.random.RandomState))]
+        generators = [each for each in seen.values() if isinstance(each, _GENERATORS)]
         self._states = [(each, _state(each)) for each in generators]
 
     @contextmanager
@@ -53,6 +56,11 @@ class RandomStates:
     def keep_used(self) -> None:
         """Leave out the generators that have not been drawn from since."""
         self._states = [(each, state) for each, state in self._states if not _are_same(_state(each), state)]
+
+
+def generators_of(function: Any) -> list[Any]:
+    """Return the generators that a function can be seen to draw from."""
+    return [each for each in _mentioned(function) if isinstance(each, _GENERATORS)]
 
 
 def _state(generator: Any) -> Any:

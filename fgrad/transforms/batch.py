@@ -19,7 +19,7 @@ from fgrad import errors
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, own_handle, settle
 from fgrad.core.trace import Call, Trace
-from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.core.tree import flatten, outline, paths, unflatten
 from fgrad.errors.places import depth_of_user
 from fgrad.transforms.calls import decorator, name_of, place_name
 from fgrad.transforms.running import check_numbers, owned, run
@@ -116,14 +116,9 @@ def _axes_of(tree: Any, axes: Any, what: str) -> list[int | None]:
             f"Give an axis for each {things}, None where it is the same for all examples, or one number for all."
         )
     raise errors.AxisError(
-        f"{what} is {axes!r}, which does not fit what it stands for, {_outline(tree)}.\n"
+        f"{what} is {axes!r}, which does not fit what it stands for, {outline(tree)}.\n"
         "Give a number, None, or a container of them that is nested alike."
     )
-
-
-def _outline(tree: Any) -> str:
-    """Return how a tree is nested, with a star for each leaf."""
-    return str(flatten(tree)[1]).removeprefix("PyTreeSpec(").partition(", namespace=")[0].removesuffix(")")
 
 
 def _array(leaf: Any) -> Any:

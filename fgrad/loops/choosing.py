@@ -1,0 +1,176 @@
+"""Branches: one of several functions, chosen by a value; where there is none, all of them, and a choice of results.
+
+cond(pred, true_fun, false_fun, *operands)    one of two
+switch(index, branches, *operands)            one of several
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor, settle
+from fgrad.loops.forms import combined, own
+from fgrad.transforms.calls import name_of
+
+
+def is_undecided(x: Any) -> bool:
+    """Return whether there is no value to ask for, because it differs between examples, or is that of a program."""
+    if type(x) not in BOXES:
+        return False
+    value = settle(x)
+    while type(value) is Tensor:
+        if value.tracing.is_map or value.tracing.is_program:
+            return True
+        value = value.value
+    return False
+
+
+def is_of_program(x: Any) -> bool:
+    """Return whether a value is one of a program that is being recorded, and not known for any example."""
+    value = settle(x)
+    while type(value) is Tensor:
+        if value.tracing.is_program:
+            return True
+        value = value.value
+    return False
+
+
+def checked_truth(x: Any, what: str) -> Any:
+    """Return a truth value, which may differ from example to example.
+
+    Raises:
+        ShapeError: a ValueError; it is an array of several.
+        StructureError: a TypeError; it is no number.
+    """
+    if isinstance(x, (bool, int, float)):
+        return x
+    if type(x) not in BOXES and not isinstance(x, (np.ndarray, np.generic)):
+        raise errors.StructureError(f"{what} must be a truth value, and is {x!r:.100} of type {type(x).__name__}.")
+    if x.shape != ():
+        raise errors.ShapeError(
+            f"{what} must be one truth value, and has shape {x.shape}.\nMake one of it by np.all or np.any; to choose "
+            "element by element is np.where(condition, x, y)."
+        )
+    return x
+
+
+def chosen(holds: Any, one: Any, other: Any, names: tuple[str, str]) -> Any:
+    """Return a tree whose leaves are those of `one` where `holds`, else those of `other`.
+
+    What is not chosen contributes exactly 0 to a derivative, since `np.where` masks it.
+    """
+    is_true = holds if holds.dtype == np.bool_ else np.not_equal(holds, 0)
+    return combined(one, other, partial(np.where, is_true), names)
+
+
+def _check_functions(name: str, functions: Sequence[Any]) -> None:
+    for function in functions:
+        if not callable(function):
+            raise errors.NotCallableError(
+                f"{name} takes functions, and one of them is {function!r:.100} of type {type(function).__name__}.\n"
+                "Pass the functions themselves, without calling them, and what they are to be called with at the end."
+            )
+
+
+def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
+    """Return the result of one of two functions, chosen by a condition.
+
+    Where the condition has a value, this is Python's `if`, and the other function does not run. Where it has none,
+    because it differs from example to example in a `vmap`, or stands for all values in a recording, both functions run,
+    and for each example one result is taken by `np.where`; the other contributes exactly 0 to a derivative. The
+    functions must not assign to variables then, or change anything else outside.
+
+    Args:
+        pred: a truth value, or a number that is not 0.
+        true_fun: a function of the operands, for where `pred` holds.
+        false_fun: one for where it does not; it returns the same containers, shapes and dtypes.
+        operands: what the function is called with.
+
+    Returns:
+        What the function returns.
+
+    Raises:
+        StructureError: a TypeError; both run, and return other containers; or `pred` is no truth value.
+        ShapeError: a ValueError; both run, and return other shapes; or `pred` is an array of several.
+        DtypeError: a TypeError; both run, and return other dtypes.
+        NotCallableError: a TypeError; one of the functions is none.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> def root(x):
+        ...     return fg.cond(x > 0, np.sqrt, lambda x: 0.0 * x, x)
+        >>> root(4.0)
+        np.float64(2.0)
+        >>> fg.vmap(fg.grad(root))(np.array([0.0, 4.0]))
+        Tensor([0.  , 0.25])
+    """
+    _check_functions("cond", (true_fun, false_fun))
+    pred = checked_truth(pred, "the condition of cond")
+    if not is_undecided(pred):
+        return true_fun(*operands) if pred else false_fun(*operands)
+    with np.errstate(all="ignore"):  # of examples that take the other way
+        one, other = true_fun(*own(operands)), false_fun(*own(operands))
+    return chosen(pred, one, other, (f"true_fun ({name_of(true_fun)})", f"false_fun ({name_of(false_fun)})"))
+
+
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """Return the result of one of several functions, chosen by its place among them.
+
+    Where the index has a value, one function runs. Where it has none, under `vmap` or in a recording, all of them run,
+    and one result is taken for each example, as `cond` does it.
+
+    Args:
+        index: an integer; one below 0 takes the first function, one that is too large the last.
+        branches: functions of the operands, which return the same containers, shapes and dtypes.
+        operands: what the function is called with.
+
+    Returns:
+        What the function returns.
+
+    Raises:
+        StructureError: a TypeError; all run, and return other containers.
+        ShapeError: a ValueError; all run, and return other shapes; or `index` is an array of several.
+        DtypeError: a TypeError; all run, and return other dtypes; or `index` is no integer.
+        NotCallableError: a TypeError; one of `branches` is no function.
+        ParameterError: a ValueError; there are no branches.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> fg.switch(1, [np.sin, np.exp, np.cos], 0.0)
+        np.float64(1.0)
+        >>> fg.vmap(lambda i, x: fg.switch(i, [np.negative, np.square], x))(np.array([0, 1]), np.array([3.0, 3.0]))
+        Tensor([-3.,  9.])
+    """
+    branches = list(branches)
+    if not branches:
+        raise errors.ParameterError("switch needs at least one function to choose, and branches is empty.")
+    _check_functions("switch", branches)
+    index = checked_truth(checked_integer(index, "the index of switch"), "the index of switch")
+    if not is_undecided(index):
+        return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+    with np.errstate(all="ignore"):
+        results = [branch(*own(operands)) for branch in branches]
+    names = [f"branch {place} ({name_of(branch)})" for place, branch in enumerate(branches)]
+    taken, name = results[0], names[0]
+    for place in range(1, len(branches)):
+        taken = chosen(np.greater_equal(index, place), results[place], taken, (names[place], name))
+    return taken
+
+
+def checked_integer(x: Any, what: str) -> Any:
+    """Return an integer, which may differ from example to example.
+
+    Raises:
+        DtypeError: a TypeError; it is none.
+    """
+    is_integer = isinstance(x, int) and not isinstance(x, bool)
+    if is_integer or getattr(getattr(x, "dtype", None), "kind", "") in ("i", "u"):
+        return x
+    kind = getattr(x, "dtype", type(x).__name__)
+    raise errors.DtypeError(f"{what} must be an integer, and is {x!r:.100} of {kind}.\nWrite int(x), or x.astype(int).")

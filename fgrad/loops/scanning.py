@@ -1,0 +1,298 @@
+"""Loops along arrays, which collect an output of each turn.
+
+scan(f, init, xs)    each turn depends on the one before
+map(f, xs)           each turn for itself
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor, own_handle, settle
+from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.loops.forms import Form, own
+from fgrad.loops.turning import check_function, checked_count
+from fgrad.ops.shaping import stack
+from fgrad.rules.checkpoint import checkpoint as checkpointed
+from fgrad.rules.closures import bound_now
+from fgrad.rules.randomness import RandomStates, generators_of
+from fgrad.transforms.calls import name_of
+
+
+class _Scan:
+    """A scan of a function along arrays.
+
+    Args:
+        function: the user's.
+        init: the carry before the first turn.
+        treedef: how what a turn takes along is nested.
+    """
+
+    def __init__(self, function: Callable[..., Any], init: Any, treedef: Any) -> None:
+        self._function, self._treedef = function, treedef
+        self._carries = Form("the carry", function, init)
+        self._outputs: Form | None = None
+        self._is_silent = False  # the output is None
+
+    def turns(self, carry: Any, xs: Sequence[Any], places: range) -> tuple[Any, list[list[Any]]]:
+        """Return the carry after some turns, and the leaves of the output of each; none where it is None."""
+        function, fitted = self._function, self._carries.fitted
+        rows = []
+        for x in _elements(xs, self._treedef, places):
+            result = function(carry, x)
+            carry, y = result if type(result) is tuple and len(result) == 2 else self._parted(result)
+            carry = fitted(carry)
+            if y is not None or not self._is_silent:
+                rows.append(self._row(y))
+        return carry, rows
+
+    def _parted(self, result: Any) -> tuple[Any, Any]:
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise errors.OutputError(
+                f"the function of scan must return a pair, the carry and an output, and {name_of(self._function)} "
+                f"returned {result!r:.100}.\nWithout an output, return (carry, None)."
+            )
+        return result[0], result[1]
+
+    def _row(self, y: Any) -> list[Any]:
+        """Return the leaves of an output, which stay as they are when the next turn writes into the carry."""
+        if self._outputs is None:
+            self._outputs = Form("the output", self._function, y)
+            self._is_silent = y is None
+        else:
+            self._outputs.fitted(y)
+        return [self._kept(leaf) for leaf in self._outputs.leaves]
+
+    def _kept(self, leaf: Any) -> Any:
+        if type(leaf) is np.ndarray:
+            is_shared = leaf.base is not None or self._is_carry(leaf)
+            return leaf.copy() if is_shared else leaf
+        if type(leaf) in BOXES and (type(leaf) is not Tensor or leaf.memory is not None or self._is_carry(leaf)):
+            value = settle(leaf)
+            return own_handle(value) if type(value) is Tensor else np.array(value)
+        return leaf
+
+    def _is_carry(self, leaf: Any) -> bool:
+        return any([leaf is each for each in self._carries.leaves])  # noqa: C419  # half the time
+
+    def stacked(self, rows: Sequence[list[Any]]) -> list[Any]:
+        """Return the leaves of the outputs, each with those of all turns along its first axis."""
+        outputs = self._outputs
+        kinds = () if outputs is None else outputs.kinds
+        return [_stacked(list(column), kind[1]) for column, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
+
+    def nested(self, outputs: Iterable[Any]) -> Any:
+        """Return leaves in the containers in which the function returns its output."""
+        return None if self._outputs is None else unflatten(self._outputs.treedef, outputs)
+
+    def without_turns(self, carry: Any, xs: Sequence[Any]) -> tuple[Any, Any]:
+        """Return the carry, and outputs without elements, whose form is found by a turn that does not count."""
+        examples = [np.zeros(x.shape[1:], x.dtype)[None] for x in xs]
+        with np.errstate(all="ignore"), RandomStates(self._function).put_back():
+            self.turns(own(carry), examples, range(1))
+        kinds = () if self._outputs is None else self._outputs.kinds
+        empty = [np.zeros((0, *kind[0]), kind[1] or np.asarray(leaf).dtype) for kind, leaf in self._leaves(kinds)]
+        return self._carries.fitted(carry), self.nested(empty)
+
+    def _leaves(self, kinds: Sequence[Any]) -> Iterable[Any]:
+        return zip(kinds, () if self._outputs is None else self._outputs.leaves, strict=True)
+
+    def in_segments(self, carry: Any, xs: Sequence[Any], places: range, size: int) -> tuple[Any, Any]:
+        """Return the carry after all turns, and the outputs; of each segment of turns only the ends are kept."""
+        function = self._function
+        self._function = bound_now(function)  # as it is now, when a segment runs again
+        generators = generators_of(function)
+        segments = []
+        for first in range(0, len(places), size):
+            part = places[first : first + size]
+            start, stop = min(part), max(part) + 1
+            segment = self._segment(range(stop - start)[:: part.step])
+            carry, stacked = segment(carry, [x[start:stop] for x in xs], generators)
+            segments.append(stacked)
+        segments = segments[:: places.step]
+        joined = [np.concatenate(parts) for parts in zip(*segments, strict=True)]
+        return carry, self.nested(joined)
+
+    def _segment(self, places: range) -> Callable[..., Any]:
+        """Return a function of the carry and the arrays that does some turns, and is run again in the pass back.
+
+        It is handed the generators that the user's function draws from, so that it is seen to.
+        """
+
+        def segment(carry: Any, xs: Sequence[Any], generators: Sequence[Any]) -> Any:
+            carry, rows = self.turns(own(carry), xs, places)
+            return carry, self.stacked(rows[:: places.step])
+
+        segment.__name__ = name_of(self._function)
+        return checkpointed(segment)
+
+
+def _elements(xs: Sequence[Any], treedef: Any, places: range) -> Iterator[Any]:
+    """Return what turns take along: the elements at some places, in containers."""
+    if treedef == _NUMBER:
+        (x,) = xs
+        if type(x) is np.ndarray and len(x) == len(places):
+            return iter(x[:: places.step])  # a third of the time
+        return (x[i] for i in places)
+    return (unflatten(treedef, [x[i] for x in xs]) for i in places)
+
+
+_NUMBER = flatten(0.0)[1]
+
+
+def _stacked(column: list[Any], dtype: Any) -> Any:
+    """Return the leaves of all turns along a new first axis; Python's numbers get the dtype of the others."""
+    if not any(type(leaf) in BOXES for leaf in column):
+        return np.array(column, dtype)
+    if dtype is not None:
+        column = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf, dtype)[()] for leaf in column]
+    return stack(column)
+
+
+def scan(
+    f: Callable[[Any, Any], Any],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    checkpoint: bool | int = False,
+) -> tuple[Any, Any]:
+    """Return what a function makes of a carry along arrays, and what it gives out in each turn.
+
+    The same as this loop, with a carry and outputs that keep their containers, shapes and dtypes:
+
+        ys = []
+        for x in xs:
+            init, y = f(init, x)
+            ys.append(y)
+        return init, np.stack(ys)
+
+    Args:
+        f: a function of the carry and an element of `xs`, which returns the next carry and an output; None is an output
+            without numbers. Without turns it runs once on zeros, to see what its outputs would be.
+        init: the carry before the first turn: numbers, arrays or containers of them. Numbers of Python's take the dtype
+            of what they become in the first turn.
+        xs: an array, or a container of arrays, whose first axes have one size; `f` is handed their elements in the same
+            container. None hands it None.
+        length: the number of turns, which is needed without `xs`.
+        reverse: go from the last element to the first; outputs stand where their elements do.
+        checkpoint: True keeps what a pass back needs at about the square root of the number of turns, and runs what is
+            between again, as `fg.checkpoint` does; a number is that of the turns between.
+
+    Returns:
+        The carry after the last turn, and a container of the outputs of all turns, stacked along a first axis.
+
+    Raises:
+        StructureError: a TypeError; `f` returns other containers than before, or something that is no number.
+        ShapeError: a ValueError; it returns another shape; or arrays in `xs` have no first axis, or of other sizes.
+        DtypeError: a TypeError; it returns another dtype.
+        OutputError: a TypeError; it returns no pair.
+        ParameterError: a ValueError; `length` does not fit `xs`, or is needed; or `checkpoint` is no number of turns.
+        NotCallableError: a TypeError; `f` is not a function.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> def step(total, x):
+        ...     total = total + x
+        ...     return total, total * total
+        >>> fg.scan(step, 0.0, np.array([1.0, 2.0, 3.0]))
+        (np.float64(6.0), array([ 1.,  9., 36.]))
+        >>> fg.grad(lambda xs: fg.scan(step, 0.0, xs)[0])(np.array([1.0, 2.0, 3.0]))
+        Tensor([1., 1., 1.])
+    """
+    check_function("scan", "f", f)
+    leaves, treedef = flatten(xs)
+    count = _count(xs, leaves, length)
+    carry = own(init)
+    loop = _Scan(f, carry, treedef)
+    arrays = [_read_only(x) for x in leaves]
+    places = range(count)[:: -1 if reverse else 1]
+    if not count:
+        return loop.without_turns(carry, arrays)
+    if size := _segment_size(checkpoint, count):
+        return loop.in_segments(carry, arrays, places, size)
+    carry, rows = loop.turns(carry, arrays, places)
+    return carry, loop.nested(loop.stacked(rows[:: places.step]))
+
+
+def _read_only(x: Any) -> Any:
+    """Return an array whose elements a function cannot write into."""
+    if type(x) in BOXES:
+        return x
+    array = np.asarray(x).view()
+    array.flags.writeable = False
+    return array
+
+
+def _count(xs: Any, leaves: list[Any], length: Any) -> int:
+    """Return the number of turns along arrays.
+
+    Raises:
+        ShapeError, ParameterError: ValueErrors; there is none, or there are several.
+    """
+    names = ["xs" + path for path in paths(xs)]
+    for name, leaf in zip(names, leaves, strict=True):
+        if not getattr(leaf, "shape", ()):
+            raise errors.ShapeError(
+                f"{name} is {leaf!r:.100}, which has no axis to go along.\nPass an array, such as np.array([1.0, 2.0]) "
+                "in place of the list [1.0, 2.0]; what is the same in all turns is closed over."
+            )
+    sizes = [leaf.shape[0] for leaf in leaves]
+    if len(set(sizes)) > 1:
+        listed = ", ".join(f"{size} of {name}" for size, name in zip(sizes, names, strict=True))
+        raise errors.ShapeError(f"the first axes of what a loop goes along have different sizes: {listed}.")
+    if length is None and not sizes:
+        raise errors.ParameterError("scan needs xs to go along, or length, the number of turns.")
+    count = int(sizes[0]) if length is None else checked_count("length", length)
+    if sizes and count != sizes[0]:
+        raise errors.ParameterError(f"length is {count}, and {names[0]} has {sizes[0]} elements along its first axis.")
+    return count
+
+
+def _segment_size(checkpoint: Any, count: int) -> int:
+    """Return how many turns lie between carries that are kept; 0 is all of them, without being run again."""
+    if isinstance(checkpoint, (bool, np.bool_)):
+        return math.isqrt(count - 1) + 1 if checkpoint else 0
+    return checked_count("checkpoint", checkpoint)
+
+
+def map(f: Callable[[Any], Any], xs: Any) -> Any:
+    """Return what a function makes of each element along the first axis of arrays, one after the other.
+
+    The same as `np.stack([f(x) for x in xs])`. In contrast to `vmap` it takes no more memory than one call at a time,
+    and `f` may ask for values.
+
+    Args:
+        f: a function of an element of `xs`, which returns the same containers, shapes and dtypes each time.
+        xs: an array, or a container of arrays, whose first axes have one size.
+
+    Returns:
+        A container of the results, stacked along a first axis.
+
+    Raises:
+        StructureError: a TypeError; `f` returns other containers than before, or something that is no number.
+        ShapeError: a ValueError; it returns another shape; or arrays in `xs` have no first axis, or of other sizes.
+        DtypeError: a TypeError; it returns another dtype.
+        ParameterError: a ValueError; there is no array in `xs`.
+        NotCallableError: a TypeError; `f` is not a function.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> fg.map(lambda x: x * x if x > 0 else 0.0, np.array([-1.0, 2.0, 3.0]))
+        array([0., 4., 9.])
+    """
+    check_function("map", "f", f)
+    if not flatten(xs)[0]:
+        raise errors.ParameterError(f"map goes along arrays, and there is none in xs, {xs!r:.100}.")
+
+    def turn(_: None, x: Any) -> tuple[None, Any]:
+        return None, f(x)
+
+    turn.__name__ = name_of(f)
+    return scan(turn, None, xs)[1]

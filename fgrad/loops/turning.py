@@ -1,0 +1,207 @@
+"""Loops whose turns depend on each other, without outputs of each turn.
+
+fori_loop(lower, upper, body, init)              a number of turns
+while_loop(cond, body, init, max_steps=None)     as long as a condition holds
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.loops.choosing import checked_integer, checked_truth, chosen, is_of_program, is_undecided
+from fgrad.loops.forms import Form, own
+from fgrad.ops.tracing import example_of
+from fgrad.transforms.calls import name_of
+
+
+class _Loop:
+    """A loop that goes on as long as a condition holds, for each example of its own.
+
+    Args:
+        what: asks for a value where there is none, as a message calls it.
+        goes_on: a function of the number of turns so far and the carry.
+        body: one of the same, which returns the next carry.
+        function: the user's, as messages call it.
+        limit: the most turns, or None.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        goes_on: Callable[[int, Any], Any],
+        body: Callable[[int, Any], Any],
+        function: Callable[..., Any],
+        limit: int | None,
+    ) -> None:
+        self._what, self._goes_on, self._body, self._limit = what, goes_on, body, limit
+        self._function = function
+
+    def run(self, init: Any) -> Any:
+        """Return the carry after the last turn."""
+        carry = own(init)
+        form = Form("the carry", self._function, carry)
+        running: Any = True  # or, as soon as they differ, which examples are
+        turn = 0
+        while self._limit is None or turn < self._limit:
+            holds = self._goes_on(turn, carry)
+            if running is not True or is_undecided(holds):
+                running = holds if running is True else np.logical_and(running, holds)
+                if not self._any(running):
+                    break
+                carry = self._turned(form, running, turn, carry)
+            elif holds:
+                carry = form.fitted(self._body(turn, carry))
+            else:
+                break
+            turn += 1
+        return carry
+
+    def _any(self, running: Any) -> bool:
+        """Return whether an example needs another turn, as far as that can be known."""
+        if not is_of_program(running):
+            return bool(np.any(example_of(running)))
+        if self._limit is None:
+            raise errors.ConcretizationError(self._what, errors.users_line())
+        return True
+
+    def _turned(self, form: Form, running: Any, turn: int, carry: Any) -> Any:
+        """Return the carry after another turn, and as it was where an example is done."""
+        with np.errstate(all="ignore"):  # of examples that are done
+            after = form.fitted(self._body(turn, own(carry)))
+        return chosen(running, after, carry, (name_of(self._function), "the turn before"))
+
+
+def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any) -> Any:
+    """Return what `body` makes of a value in a number of turns.
+
+    The same as `for i in range(lower, upper): init = body(i, init)`, with a value that keeps its containers, shapes and
+    dtypes.
+
+    Args:
+        lower: the first number of a turn, an integer.
+        upper: the number that ends the loop; where it is not above `lower`, there are no turns. Under `vmap` the bounds
+            may differ from example to example; in a recording they must be plain integers.
+        body: a function of the number of the turn and the value, which returns the next value.
+        init: the value before the first turn: numbers, arrays or containers of them. Numbers of Python's take the dtype
+            of what they become in the first turn.
+
+    Returns:
+        The value after the last turn.
+
+    Raises:
+        StructureError: a TypeError; `body` returns other containers, or something that is no number.
+        ShapeError: a ValueError; it returns another shape.
+        DtypeError: a TypeError; it returns another dtype, or a bound is no integer.
+        ConcretizationError: a TypeError; a bound has no value, in a recording.
+        NotCallableError: a TypeError; `body` is not a function.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> def power(x, n):
+        ...     return fg.fori_loop(0, n, lambda i, y: x * y, 1.0)
+        >>> fg.grad(power)(2.0, 3)
+        Tensor(12.)
+        >>> fg.vmap(power)(np.array([2.0, 2.0]), np.array([3, 5]))
+        Tensor([ 8., 32.])
+    """
+    check_function("fori_loop", "body", body)
+    lower, upper = (checked_truth(checked_integer(x, _BOUND), _BOUND) for x in (lower, upper))
+    if is_of_program(lower) or is_of_program(upper):
+        raise errors.ConcretizationError(_BOUND, errors.users_line())
+    if not is_undecided(lower) and not is_undecided(upper):
+        return _repeated(range(operator.index(lower), operator.index(upper)), body, init)
+    loop = _Loop(
+        _BOUND, lambda turn, carry: lower + turn < upper, lambda turn, carry: body(lower + turn, carry), body, None
+    )
+    return loop.run(init)
+
+
+def _repeated(numbers: range, body: Callable[[Any, Any], Any], init: Any) -> Any:
+    carry = own(init)
+    fitted = Form("the carry", body, carry).fitted
+    for i in numbers:
+        carry = fitted(body(i, carry))
+    return carry
+
+
+_BOUND = "a bound of fori_loop"
+
+
+def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any, max_steps: int | None = None) -> Any:
+    """Return what `body` makes of a value in as many turns as a condition holds before.
+
+    The same as `while cond(init): init = body(init)`, with a value that keeps its containers, shapes and dtypes. It is
+    differentiated through the turns that it took, in either mode. Under `vmap` it goes on until all examples are done,
+    and keeps the value of those that are. In a recording there is no condition to ask, and `max_steps` turns are
+    recorded, of which each counts where the condition still holds.
+
+    Args:
+        cond: a function of the value, which returns a truth value.
+        body: a function of the value, which returns the next value.
+        init: the value before the first turn: numbers, arrays or containers of them. Numbers of Python's take the dtype
+            of what they become in the first turn.
+        max_steps: the most turns; after them the loop ends, also where the condition still holds.
+
+    Returns:
+        The value after the last turn.
+
+    Raises:
+        StructureError: a TypeError; `body` returns other containers, or something that is no number; or `cond` returns
+            no truth value.
+        ShapeError: a ValueError; `body` returns another shape; or `cond` returns an array of several truth values.
+        DtypeError: a TypeError; `body` returns another dtype.
+        ParameterError: a ValueError; `max_steps` is no number of turns.
+        ConcretizationError: a TypeError; the condition has no value, in a recording, and `max_steps` is not given.
+        NotCallableError: a TypeError; `cond` or `body` is not a function.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> def square_root(a):
+        ...     return fg.while_loop(lambda x: abs(x * x - a) > 1e-12, lambda x: 0.5 * (x + a / x), a)
+        >>> fg.grad(square_root)(4.0)
+        Tensor(0.25)
+        >>> fg.vmap(square_root)(np.array([4.0, 9.0]))
+        Tensor([2., 3.])
+    """
+    check_function("while_loop", "cond", cond)
+    check_function("while_loop", "body", body)
+    limit = None if max_steps is None else checked_count("max_steps", max_steps)
+    loop = _Loop(
+        _CONDITION,
+        lambda turn, carry: checked_truth(cond(carry), _CONDITION),
+        lambda turn, carry: body(carry),
+        body,
+        limit,
+    )
+    return loop.run(init)
+
+
+_CONDITION = "the condition of while_loop"
+
+
+def check_function(name: str, parameter: str, function: Any) -> None:
+    """Raise unless what a loop is to run is a function.
+
+    Raises:
+        NotCallableError: a TypeError.
+    """
+    if not callable(function):
+        raise errors.NotCallableError(
+            f"{parameter} of {name} must be a function, and is {function!r:.100} of type {type(function).__name__}."
+        )
+
+
+def checked_count(name: str, count: Any) -> int:
+    """Return a number of turns.
+
+    Raises:
+        ParameterError: a ValueError; it is none.
+    """
+    if isinstance(count, bool) or not hasattr(type(count), "__index__") or operator.index(count) < 0:
+        raise errors.ParameterError(f"{name} must be a number of turns, 0 or more, and is {count!r:.100}.")
+    return operator.index(count)
