@@ -6,6 +6,7 @@ switch(index, branches, *operands)            one of several
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -153,7 +154,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     _check_functions("switch", branches)
     index = checked_truth(checked_integer(index, "the index of switch"), "the index of switch")
     if not is_undecided(index):
-        return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+        return branches[min(max(operator.index(index), 0), len(branches) - 1)](*operands)
     with np.errstate(all="ignore"):
         results = [branch(*own(operands)) for branch in branches]
     names = [f"branch {place} ({name_of(branch)})" for place, branch in enumerate(branches)]

@@ -16,30 +16,32 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.operands import as_array
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, boxed, own_handle, settle
 from fgrad.core.tree import flatten, outline, paths, unflatten
 from fgrad.transforms.calls import name_of
 
 Kind = tuple[tuple[int, ...], Any]
-"""A shape and a dtype; the dtype of a number of Python's is None."""
+"""A shape and a dtype, which is WEAK for a number of Python's."""
+
+WEAK: Any = object()
+"""Not None, to which NumPy's dtype of double precision is equal."""
 
 _LEAF = flatten(0.0)[1]
 _PYTHONS = {int, float, complex, bool}
 _KINDS: dict[type, Kind] = {
-    **dict.fromkeys(_PYTHONS, ((), None)),
+    **dict.fromkeys(_PYTHONS, ((), WEAK)),
     **{kind: ((), np.dtype(kind)) for kind in (np.float64, np.float32, np.int64, np.bool_, np.complex128)},
 }
 """The kinds of numbers, by their types."""
-_OF_DTYPES = {kind[1]: kind for kind in _KINDS.values() if kind[1] is not None}
+_OF_DTYPES = {kind[1]: kind for kind in _KINDS.values() if kind[1] is not WEAK}
 
 
 def kind_of(leaf: Any) -> Kind | None:
     """Return the shape and dtype of a leaf, or None if it is neither a number nor an array."""
     kind = type(leaf)
     if kind in _PYTHONS or (kind is Tensor and leaf.tracing.is_weak(leaf)):
-        return (), None
+        return (), WEAK
     if kind not in BOXES and not isinstance(leaf, (np.ndarray, np.generic)):
         return None
     return _OF_DTYPES.get(leaf.dtype, ((), leaf.dtype)) if leaf.shape == () else (leaf.shape, leaf.dtype)
@@ -80,6 +82,7 @@ class Form:
         self.leaves, self.treedef = flatten(tree)
         self._outline = outline(tree)
         self.kinds = [self._kind(leaf, place, tree) for place, leaf in enumerate(self.leaves)]
+        self.began_weak = [kind[1] is WEAK for kind in self.kinds]
         self._is_leaf = self.treedef == _LEAF
         self._is_tuple = type(tree) is tuple and len(tree) == self.treedef.num_children == len(self.leaves)
         self._trace: Any = None  # that of a leaf before, if its tensors are what their values are
@@ -131,10 +134,10 @@ class Form:
                 f"{kind[0]} for it.\n{self._what[0].upper()}{self._what[1:]} keeps its shapes in all turns"
                 + (f": begin with the later one, such as np.zeros({kind[0]})." if self._what == "the carry" else ".")
             )
-        if before[1] is None:
+        if before[1] is WEAK:
             self.kinds[place] = kind
-        elif kind[1] is None and holds(before[1], leaf):
-            return as_array(leaf, before[1])[()]
+        elif kind[1] is WEAK and holds(before[1], leaf):
+            return strong(leaf, before[1])
         elif kind[1] != before[1]:
             returned = _dtype_text(leaf, kind[1])
             raise errors.DtypeError(
@@ -166,6 +169,14 @@ def holds(dtype: Any, number: Any) -> bool:
     """Return whether a number of Python's, or what stands for one, is of a dtype when it meets an array of it."""
     example = number.dtype.type(0).item() if type(number) is Tensor else number
     return bool(np.result_type(dtype, example) == dtype)
+
+
+def strong(leaf: Any, dtype: Any) -> Any:
+    """Return a leaf of a dtype in place of a number of Python's, or of what stands for one; others as they are."""
+    if type(leaf) in _PYTHONS:
+        return np.asarray(leaf, dtype)[()]
+    # A difference, since it keeps the sign of 0, and what is not finite.
+    return np.subtract(leaf, np.zeros((), dtype)[()]) if kind_of(leaf) == ((), WEAK) else leaf
 
 
 def own(tree: Any) -> Any:
@@ -223,7 +234,7 @@ def _check_alike(x: Any, y: Any, path: Callable[[], str], names: tuple[str, str]
             f"{path()} has shape {shape} from {names[0]} and {other_shape} from {names[1]}, and one of them is chosen "
             "for each example.\nReturn arrays of one shape, such as np.zeros_like(x) in place of 0.0."
         )
-    if (dtype is None and holds(other_dtype, x)) or (other_dtype is None and holds(dtype, y)):
+    if (dtype is WEAK and holds(other_dtype, x)) or (other_dtype is WEAK and holds(dtype, y)):
         return
     raise errors.DtypeError(
         f"{path()} is {_dtype_text(x, dtype)} from {names[0]} and {_dtype_text(y, other_dtype)} from {names[1]}, and "
@@ -232,4 +243,4 @@ def _check_alike(x: Any, y: Any, path: Callable[[], str], names: tuple[str, str]
 
 
 def _dtype_text(leaf: Any, dtype: Any) -> str:
-    return f"a Python {type(leaf).__name__}" if dtype is None else str(dtype)
+    return f"a Python {type(leaf).__name__}" if dtype is WEAK else str(dtype)

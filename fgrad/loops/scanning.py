@@ -16,7 +16,7 @@ from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, own_handle, settle
 from fgrad.core.tree import flatten, paths, unflatten
-from fgrad.loops.forms import Form, own
+from fgrad.loops.forms import WEAK, Form, own, strong
 from fgrad.loops.turning import check_function, checked_count
 from fgrad.ops.shaping import stack
 from fgrad.rules.checkpoint import checkpoint as checkpointed
@@ -84,8 +84,9 @@ class _Scan:
     def stacked(self, rows: Sequence[list[Any]]) -> list[Any]:
         """Return the leaves of the outputs, each with those of all turns along its first axis."""
         outputs = self._outputs
-        kinds = () if outputs is None else outputs.kinds
-        return [_stacked(list(column), kind[1]) for column, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
+        facts = () if outputs is None else zip(outputs.kinds, outputs.began_weak, strict=True)
+        columns = zip(zip(*rows, strict=True), facts, strict=True)
+        return [_stacked(list(column), kind[1], is_weak) for column, (kind, is_weak) in columns]
 
     def nested(self, outputs: Iterable[Any]) -> Any:
         """Return leaves in the containers in which the function returns its output."""
@@ -96,12 +97,9 @@ class _Scan:
         examples = [np.zeros(x.shape[1:], x.dtype)[None] for x in xs]
         with np.errstate(all="ignore"), RandomStates(self._function).put_back():
             self.turns(own(carry), examples, range(1))
-        kinds = () if self._outputs is None else self._outputs.kinds
-        empty = [np.zeros((0, *kind[0]), kind[1] or np.asarray(leaf).dtype) for kind, leaf in self._leaves(kinds)]
+        facts = () if self._outputs is None else zip(self._outputs.kinds, self._outputs.leaves, strict=True)
+        empty = [np.zeros((0, *shape), _dtype(dtype, [leaf])) for (shape, dtype), leaf in facts]
         return self._carries.fitted(carry), self.nested(empty)
-
-    def _leaves(self, kinds: Sequence[Any]) -> Iterable[Any]:
-        return zip(kinds, () if self._outputs is None else self._outputs.leaves, strict=True)
 
     def in_segments(self, carry: Any, xs: Sequence[Any], places: range, size: int) -> tuple[Any, Any]:
         """Return the carry after all turns, and the outputs; of each segment of turns only the ends are kept."""
@@ -146,13 +144,23 @@ def _elements(xs: Sequence[Any], treedef: Any, places: range) -> Iterator[Any]:
 _NUMBER = flatten(0.0)[1]
 
 
-def _stacked(column: list[Any], dtype: Any) -> Any:
+def _stacked(column: list[Any], dtype: Any, is_weak: bool) -> Any:
     """Return the leaves of all turns along a new first axis; Python's numbers get the dtype of the others."""
     if not any(type(leaf) in BOXES for leaf in column):
-        return np.array(column, dtype)
-    if dtype is not None:
-        column = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf, dtype)[()] for leaf in column]
+        return np.array(column, None if dtype is WEAK else dtype)
+    if is_weak:
+        dtype = _dtype(dtype, column)
+        column = [strong(leaf, dtype) for leaf in column]
     return stack(column)
+
+
+def _dtype(dtype: Any, column: list[Any]) -> Any:
+    """Return a dtype, or the one that Python's numbers have in an array."""
+    return np.result_type(*[_own_dtype(leaf) for leaf in column]) if dtype is WEAK else dtype
+
+
+def _own_dtype(leaf: Any) -> Any:
+    return leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
 
 
 def scan(

@@ -24,7 +24,7 @@ from fgrad.graphs.record import recorded
 from fgrad.native.freezing import check_repeats
 from fgrad.native.functions import Function
 from fgrad.native.options import Options
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import first_example_of
 from fgrad.transforms.calls import Transformed, name_of, select
 from fgrad.transforms.running import call_users, untraced
 
@@ -278,7 +278,7 @@ def _block(graph: Graph, outputs: Sequence[Any]) -> Block:
 
 
 def _example(leaf: Any) -> Any:
-    return leaf if type(leaf) in (int, float, complex) else example_of(leaf)
+    return leaf if type(leaf) in (int, float, complex) else first_example_of(leaf)
 
 
 def _tensor(value: Any) -> Any:

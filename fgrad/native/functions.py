@@ -24,7 +24,7 @@ from fgrad.graphs.graph import Block
 from fgrad.graphs.record import recorded
 from fgrad.native.executable import Executable
 from fgrad.native.options import DEFAULT, Options
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import first_example_of
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import Leaves, Rule, Variables, is_of
 from fgrad.transforms.batch import vmap
@@ -103,7 +103,7 @@ class Function:
 
         Without a pass back in sight, there is no pullback.
         """
-        examples = [example_of(leaf) for leaf in leaves]
+        examples = [first_example_of(leaf) for leaf in leaves]
         ours = tuple(own and np.asarray(x).dtype.kind in "fc" for own, x in zip(ours, examples, strict=True))
         if not any(ours) or not any(self.has_derivative):
             return self(leaves), lambda cotangents, variables: [None] * len(ours), self._unmoved
@@ -178,7 +178,7 @@ class Function:
 
         def make() -> Function:
             axes = tuple(0 if own else None for own in ours)
-            block = _recorded(vmap(lambda *each: self.eager(each), in_axes=axes), list(map(example_of, leaves)))
+            block = _recorded(vmap(lambda *each: self.eager(each), in_axes=axes), list(map(first_example_of, leaves)))
             return Function(block, self.__name__, self.options)
 
         return self._once(("map", ours, size), make)  # type: ignore[no-any-return]
@@ -265,7 +265,7 @@ class _NativeRule(Rule):
         places = tuple(ours)
 
         def found(leaves: Leaves) -> Function:
-            one = [example_of(leaf)[0] if own else leaf for leaf, own in zip(leaves, places, strict=True)]
+            one = [first_example_of(leaf, 1) if own else leaf for leaf, own in zip(leaves, places, strict=True)]
             return self.found(one).mapped(places, leaves)
 
         return _rule(self.name, found)

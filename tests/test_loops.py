@@ -1,0 +1,591 @@
+"""Loops and branches as functions: against the same program unrolled in Python, under each transform and each two."""
+
+import gc
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from helpers import naming
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fgrad as fg
+from fgrad import errors
+
+A = np.array([[0.5, -0.3], [0.2, 0.4]])
+XS = np.array([[0.3, -1.2], [0.8, 0.1], [-0.4, 0.6], [1.1, 0.2], [0.7, -0.9]])
+POINT = np.array([0.7, -0.4])
+
+# Programs: with fgrad's functions, and unrolled; functions of two numbers that return two
+
+
+def step(carry, x):
+    state, total = carry
+    state = np.tanh(A @ state + x)
+    return (state, total + state[0] * state[1]), {"y": state * total, "none": None}
+
+
+def scanned(x, **options):
+    (state, total), ys = fg.scan(step, (x, 0.0), XS, **options)
+    assert ys["none"] is None
+    assert ys["y"].shape == (5, 2)
+    return state * total + np.sum(ys["y"] * XS, axis=0)
+
+
+def unrolled(x, xs=XS):
+    carry, ys = (x, 0.0), []
+    for each in xs:
+        carry, y = step(carry, each)
+        ys.append(y["y"])
+    return carry[0] * carry[1] + np.sum(np.stack(ys) * xs, axis=0)
+
+
+def along_traced(x):
+    carry, ys = fg.scan(lambda c, row: (c * row["a"] + row["b"], c), 1.0, {"a": x, "b": np.sin(x)})
+    return carry + ys
+
+
+def along_traced_unrolled(x):
+    carry, ys = 1.0, []
+    for each in x:
+        ys.append(carry)
+        carry = carry * each + np.sin(each)
+    return carry + np.stack(ys)
+
+
+def counted(x):
+    return fg.fori_loop(1, 5, lambda i, c: np.sin(c * i) + x, 0.0 * x)
+
+
+def counted_unrolled(x):
+    c = 0.0 * x
+    for i in range(1, 5):
+        c = np.sin(c * i) + x
+    return c
+
+
+def grown(x):
+    def body(c):
+        return c[0] * 1.7 + 0.1 * np.sin(x), c[1] + 1
+
+    return fg.while_loop(lambda c: np.sum(c[0] * c[0]) < 20.0, body, (x, 0), max_steps=9)[0]
+
+
+def grown_unrolled(x):
+    c = x
+    while np.sum(c * c) < 20.0:
+        c = c * 1.7 + 0.1 * np.sin(x)
+    return c
+
+
+def branched(x):
+    return fg.cond(x[0] > 0, lambda x: np.sqrt(x[0]) * x, lambda x: np.exp(x), x)
+
+
+def branched_unrolled(x):
+    return np.sqrt(x[0]) * x if x[0] > 0 else np.exp(x)
+
+
+def switched(x):
+    place = np.floor(x[0] * 2.0).astype(int)
+    return fg.switch(place, [np.sin, lambda x: np.sin(x) * x[1], lambda x: np.log(x[0]) * x], x)
+
+
+def switched_unrolled(x):
+    place = int(np.floor(x[0] * 2.0).astype(int))
+    return [np.sin, lambda x: np.sin(x) * x[1], lambda x: np.log(x[0]) * x][min(max(place, 0), 2)](x)
+
+
+def mapped(x):
+    return fg.map(lambda row: np.dot(row, x) ** 2, A * x)
+
+
+def mapped_unrolled(x):
+    return np.stack([np.dot(row, x) ** 2 for row in A * x])
+
+
+def nested(x):
+    def turn(c, row):
+        c = fg.cond(np.sum(c) > 0, lambda c: c * row, lambda c: np.cos(c) + row, c)
+        return fg.fori_loop(0, 2, lambda i, c: c - 0.1 * c**3, c), fg.map(lambda each: each * x[0], c)
+
+    c, ys = fg.scan(turn, x, XS, reverse=True)
+    return c + ys[1]
+
+
+def nested_unrolled(x):
+    c, ys = x, []
+    for row in XS[::-1]:
+        c = c * row if np.sum(c) > 0 else np.cos(c) + row
+        ys.append(c * x[0])
+        for _ in range(2):
+            c = c - 0.1 * c**3
+    return c + ys[3]
+
+
+PROGRAMS = {
+    "scan": (scanned, unrolled),
+    "scan, checkpoint": (lambda x: scanned(x, checkpoint=True), unrolled),
+    "scan, segments": (lambda x: scanned(x, checkpoint=2, reverse=True), None),
+    "scan along traced": (along_traced, along_traced_unrolled),
+    "fori_loop": (counted, counted_unrolled),
+    "while_loop": (grown, grown_unrolled),
+    "cond": (branched, branched_unrolled),
+    "switch": (switched, switched_unrolled),
+    "map": (mapped, mapped_unrolled),
+    "nested": (nested, nested_unrolled),
+}
+
+
+def backwards(x):
+    carry, ys = (x, 0.0), []
+    for each in XS[::-1]:
+        carry, y = step(carry, each)
+        ys.append(y["y"])
+    return carry[0] * carry[1] + np.sum(np.stack(ys[::-1]) * XS, axis=0)
+
+
+PROGRAMS["scan, segments"] = (PROGRAMS["scan, segments"][0], backwards)
+PROGRAMS["scan, reverse"] = (lambda x: scanned(x, reverse=True), backwards)
+
+# Transforms, of functions of two numbers that return two; and what stands for them with a program that asks for values
+
+
+def by_tape(f):
+    def gradient(x):
+        x = fg.constant(x) if isinstance(x, np.ndarray) else x
+        with fg.GradientTape() as tape:
+            tape.watch(x)
+            y = np.sum(np.sin(f(x)))
+        return tape.gradient(y, x)
+
+    return gradient
+
+
+def examples(x):
+    return np.stack([x, 1.5 * x, -x, x[::-1]])
+
+
+TRANSFORMS = {
+    "grad": (lambda f: fg.grad(lambda x: np.sum(np.sin(f(x)))), None),
+    "tape": (by_tape, None),
+    "jvp": (lambda f: lambda x: fg.jvp(f, (x,), (np.array([1.0, -0.5]),))[1], None),
+    "hessian": (lambda f: lambda x: fg.hessian(lambda x: np.sum(f(x)))(x) @ np.array([1.0, 2.0]), None),
+    "vmap": (
+        lambda f: lambda x: np.sum(fg.vmap(f)(examples(x)), axis=0),
+        lambda f: lambda x: sum(f(each) for each in examples(x)),
+    ),
+    "checkpoint": (fg.checkpoint, lambda f: f),
+    "trace": (lambda f: lambda x: fg.trace(f)(x)(x), lambda f: f),
+    "compile": (fg.compile, lambda f: f),
+}
+
+
+def compare(outer, inner, program):
+    """Hold a program under two transforms against the unrolled one; None is no transform."""
+    ours, plain = PROGRAMS[program]
+    for name in (inner, outer):
+        if name is not None:
+            transform, instead = TRANSFORMS[name]
+            ours, plain = transform(ours), (instead or transform)(plain)
+    with naming(outer, inner, program), warnings.catch_warnings():
+        warnings.simplefilter("ignore", errors.CompileWarning)
+        found, wanted = np.asarray(ours(POINT)), np.asarray(plain(POINT))
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_one_transform(program):
+    for transform in (None, *TRANSFORMS):
+        if transform == "compile":
+            pytest.importorskip("llvmlite")
+        compare(transform, None, program)
+
+
+@pytest.mark.parametrize("outer", TRANSFORMS)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_two_transforms(outer, program):
+    for inner in TRANSFORMS:
+        if "compile" in (inner, outer):
+            pytest.importorskip("llvmlite")
+        compare(outer, inner, program)
+
+
+# Random bodies
+
+OPERATIONS = (
+    lambda c, x: (np.sin(c[0]) + x, c[1]),
+    lambda c, x: (c[0] * c[1], x - c[0]),
+    lambda c, x: (c[1], np.tanh(c[0] + c[1])),
+    lambda c, x: (c[0] / (1.0 + c[1] * c[1]), c[1] + 0.5 * x),
+    lambda c, x: fg.cond(c[0] > c[1], lambda c: (c[0] - x, c[1]), lambda c: (c[0], c[1] * np.cos(x)), c),
+    lambda c, x: fg.fori_loop(0, 2, lambda i, c: (c[1] * 0.9, c[0] + i * x), c),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.integers(0, len(OPERATIONS) - 1), min_size=1, max_size=5),
+    st.integers(0, 5),
+    st.booleans(),
+    st.sampled_from([False, True, 1, 2]),
+    st.floats(-2.0, 2.0),
+)
+def test_random_bodies(places, count, reverse, checkpoint, start):
+    def body(c, x):
+        for place in places:
+            c = OPERATIONS[place](c, x)
+        return c, c[0] * x
+
+    def loop(start, xs):
+        (a, b), ys = fg.scan(body, (start, 1.0), xs, reverse=reverse, checkpoint=checkpoint)
+        return a * b + np.sum(ys * xs)
+
+    def plain(start, xs):
+        c, total = (start, 1.0), 0.0
+        for i in range(count)[:: -1 if reverse else 1]:
+            c, y = body(c, xs[i])
+            total = total + y * xs[i]
+        return c[0] * c[1] + total
+
+    xs = np.linspace(-1.0, 1.5, count)
+    for transform in (lambda f: f, lambda f: fg.grad(f, argnums=(0, 1)), lambda f: fg.grad(fg.grad(f))):
+        found, wanted = transform(loop)(start, xs), transform(plain)(start, xs)
+        fg.tree_map(lambda a, b: np.testing.assert_allclose(np.asarray(a), np.asarray(b), 1e-8, 1e-9), found, wanted)
+    starts = np.array([start, 0.3, -1.0])
+    found = fg.vmap(fg.grad(loop), in_axes=(0, None))(starts, xs)
+    np.testing.assert_allclose(np.asarray(found), [fg.grad(plain)(each, xs).item() for each in starts], 1e-8, 1e-9)
+
+
+# What loops promise
+
+
+def test_plain_arrays_stay_plain():
+    (state, total), ys = fg.scan(step, (POINT, 0.0), XS)
+    assert type(state) is type(ys["y"]) is np.ndarray
+    assert type(total) is np.float64
+    assert type(fg.fori_loop(0, 3, lambda i, c: c + 1, 0)) is int
+
+
+def test_empty_loops_know_the_form_of_their_outputs():
+    drawn = np.random.default_rng(0)
+
+    def turn(c, x):
+        return c + np.sum(x), {"a": np.outer(x, x).astype(np.float32), "n": None, "i": 3, "r": drawn.normal()}
+
+    start = drawn.bit_generator.state
+    carry, ys = fg.scan(turn, 0.0, np.zeros((0, 2)))
+    assert drawn.bit_generator.state == start
+    assert type(carry) is np.float64
+    assert (ys["a"].shape, ys["a"].dtype, ys["n"], ys["i"].dtype) == ((0, 2, 2), np.float32, None, np.int64)
+    assert fg.map(np.sin, np.zeros((0, 3))).shape == (0, 3)
+    assert fg.scan(lambda c, x: (c, x), 1.0, length=0) == (1.0, None)
+    assert fg.fori_loop(3, 1, lambda i, c: 1 / 0, 5.0) == 5.0
+    assert fg.while_loop(lambda c: False, lambda c: 1 / 0, {"a": 5.0}) == {"a": 5.0}
+    assert fg.while_loop(lambda c: True, lambda c: c + 1, 0, max_steps=0) == 0
+    assert fg.grad(lambda x: np.sum(fg.scan(turn, x, np.zeros((0, 2)))[0]))(2.0).item() == 1.0
+
+
+def test_length_without_arrays():
+    carry, ys = fg.scan(lambda c, x: (2 * c, c if x is None else 1 / 0), 1.0, length=4)
+    assert (carry, ys.tolist()) == (16.0, [1.0, 2.0, 4.0, 8.0])
+    assert fg.scan(lambda c, x: (2 * c, c), 1.0, None, 4, reverse=True)[1].tolist() == [8.0, 4.0, 2.0, 1.0]
+    assert fg.scan(lambda c, x: (2 * c, c), 1.0, {"a": []}, 2)[1].tolist() == [1.0, 2.0]
+
+
+def test_numbers_of_pythons_take_the_dtype_that_they_meet():
+    xs = np.ones(3, np.float32)
+    carry, ys = fg.scan(lambda c, x: (c + x, c * 2), 0.0, xs)
+    assert (carry.dtype, ys.dtype, ys.tolist()) == (np.float32, np.float32, [0.0, 2.0, 4.0])
+    carry, ys = fg.trace(lambda c, xs: fg.scan(lambda c, x: (c + x, c * 2), c, xs))(0.0, xs)(0.0, xs)
+    assert (carry.dtype, ys.dtype, ys.tolist()) == (np.float32, np.float32, [0.0, 2.0, 4.0])
+    assert fg.scan(lambda c, x: (1.0, c), np.float32(0), xs)[0].dtype == np.float32
+    assert fg.grad(lambda x: fg.scan(lambda c, y: (c + y * x, 0), 0, xs)[0])(np.float32(2)).item() == 3.0
+    assert fg.vmap(lambda x: fg.cond(x > 0, lambda: 1.0, lambda: x))(xs).dtype == np.float32
+    recorded = fg.trace(lambda c: fg.scan(lambda c, x: (c * 2.0, c), c, length=3))(1.0)
+    assert recorded(-0.0)[1].tolist() == [-0.0, -0.0, -0.0]
+    assert np.signbit(recorded(-0.0)[1].numpy()).all()
+
+
+def test_functions_may_write_into_their_carry():
+    init, xs = np.zeros(2), np.ones((3, 2))
+
+    def add(c, x):
+        c += x
+        return c, c
+
+    carry, ys = fg.scan(add, init, xs)
+    assert (carry.tolist(), ys.tolist(), init.tolist()) == ([3, 3], [[1, 1], [2, 2], [3, 3]], [0, 0])
+    tensor = fg.constant(init)
+    assert fg.scan(add, tensor, xs)[1].tolist() == ys.tolist()
+    assert tensor.tolist() == [0, 0]
+    assert fg.vmap(lambda init: fg.scan(add, init, xs)[1])(np.zeros((2, 2))).tolist() == [ys.tolist()] * 2
+
+    def view(c, x):
+        first = c[:1]
+        c[0] = c[0] * x
+        return c, first
+
+    factors = np.array([1.0, 2.0, 3.0])
+    assert fg.scan(view, np.ones(2), factors)[1].tolist() == [[1.0], [2.0], [6.0]]
+    gradient = fg.grad(lambda init: np.sum(fg.scan(view, init, factors)[1]))(np.ones(2))
+    assert gradient.tolist() == [9.0, 0.0]
+    with pytest.raises(ValueError, match="read-only"):
+        fg.scan(lambda c, x: (c, x.__iadd__(1)), 0.0, xs)
+
+    def double(c):
+        c[0] = c[0] * 2
+        return c
+
+    batch = np.array([[1.0, 0.0], [20.0, 0.0], [3.0, 1.0]])
+    ends = fg.vmap(lambda c: fg.while_loop(lambda c: c[0] < 10, double, c))(batch)
+    assert ends.tolist() == [[16.0, 0.0], [20.0, 0.0], [12.0, 1.0]]
+    both = fg.vmap(lambda c: fg.cond(c[0] < 10, double, lambda c: c + 1, c))(batch)
+    assert both.tolist() == [[2.0, 0.0], [21.0, 1.0], [6.0, 1.0]]
+
+
+def test_variables():
+    w, v = fg.Variable(2.0), fg.Variable(3.0)
+    for options in ({}, {"checkpoint": True}):
+        gradients = fg.implicit_gradients(
+            lambda options=options: fg.scan(lambda c, x: (c * w * x, c), v, np.arange(1.0, 4.0), **options)[0]
+        )()
+        assert [(gradient.item(), variable) for gradient, variable in gradients] == [(216.0, w), (48.0, v)]
+
+
+def test_one_way_runs_where_the_condition_has_a_value():
+    assert fg.cond(True, np.sin, lambda x: 1 / 0, 0.0) == 0.0
+    assert fg.grad(lambda x: fg.cond(x > 1, lambda: x * x, lambda: 1 / 0))(3.0).item() == 6.0
+    assert fg.cond(np.float64(2.5), lambda: "yes", lambda: "no") == "yes"
+    assert [fg.switch(i, [lambda: "a", lambda: "b", lambda: "c"]) for i in (-3, 0, 1, 2, 9)] == list("aabcc")
+
+
+def test_the_way_that_is_not_taken_has_the_derivative_0():
+    def root(x):
+        return fg.cond(x > 0, lambda x: np.sqrt(x) + np.log(x), lambda x: 0.0 * x, x)
+
+    points = np.array([0.0, -1.0, 4.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fg.vmap(fg.grad(root))(points).tolist() == [0.0, 0.0, 0.5]
+        assert fg.vmap(lambda x: fg.jvp(root, (x,), (1.0,))[1])(points).tolist() == [0.0, 0.0, 0.5]
+        assert fg.vmap(fg.grad(fg.grad(root)))(points).tolist() == [0.0, 0.0, -1 / 32 - 1 / 16]
+        assert fg.trace(fg.grad(root))(4.0)(0.0).item() == 0.0
+
+    def quotient(x):  # what is done after three turns divides 1 by 0 in the fourth
+        return fg.while_loop(lambda c: c[0] > 0, lambda c: (c[0] - 1.0, c[1] + x / c[0]), (x, 0.0))[1]
+
+    assert fg.vmap(quotient)(np.array([3.0, 1.0])).tolist() == [5.5, 1.0]
+    wanted = [fg.grad(quotient)(each).item() for each in (3.0, 1.0)]
+    assert fg.vmap(fg.grad(quotient))(np.array([3.0, 1.0])).tolist() == wanted
+
+
+def test_bounds_that_differ_between_examples():
+    ends = np.array([3, 0, 5])
+    assert fg.vmap(lambda n: fg.fori_loop(0, n, lambda i, c: c + i, 0))(ends).tolist() == [3, 0, 10]
+    assert fg.vmap(lambda n: fg.fori_loop(n, 4, lambda i, c: c + i, 0))(ends).tolist() == [3, 6, 0]
+    powers = fg.vmap(fg.grad(lambda x, n: fg.fori_loop(0, n, lambda i, c: c * x, 1.0)), in_axes=(None, 0))
+    assert powers(2.0, ends).tolist() == [12.0, 0.0, 80.0]
+
+
+def test_a_loop_ends_after_the_most_steps():
+    assert fg.while_loop(lambda c: True, lambda c: c + 1, 0, max_steps=7) == 7
+    many = fg.vmap(lambda c: fg.while_loop(lambda c: c < 9, lambda c: c * 3.0, c, max_steps=2))
+    assert many(np.array([0.1, 4.0, 10.0])) == pytest.approx([0.9, 12.0, 10.0])
+    graph = fg.trace(lambda c: fg.while_loop(lambda c: c < 9, lambda c: c * 3.0, c, max_steps=2))(0.1)
+    assert [graph(c).item() for c in (0.1, 4.0, 10.0)] == pytest.approx([0.9, 12.0, 10.0])
+
+
+# Checkpoints
+
+
+def test_checkpoint_keeps_the_gradient_and_draws_the_same_numbers():
+    def loss(w, checkpoint):
+        rng = np.random.default_rng(0)
+        factor = 2.0
+
+        def turn(c, x):
+            return np.sin(c * w) + factor * rng.normal() * x, c
+
+        c, ys = fg.scan(turn, w, np.linspace(0.0, 1.0, 10), checkpoint=checkpoint)
+        factor = 5.0
+        return c + np.sum(ys)
+
+    value, gradient = fg.value_and_grad(loss)(0.3, False)
+    for checkpoint in (True, 1, 3, 10, 99):
+        found = fg.value_and_grad(loss)(0.3, checkpoint)
+        assert found[0] == value
+        # What belongs to w is added up by segments, and so rounded otherwise.
+        assert found[1].item() == pytest.approx(gradient.item(), rel=1e-14)
+
+
+def test_checkpoint_takes_memory_like_the_square_root():
+    xs = np.linspace(-1.0, 1.0, 10_000)
+
+    def loss(w, turns, checkpoint):
+        turn = lambda c, x: (np.tanh(w * c + x), None)  # noqa: E731
+        return np.sum(fg.scan(turn, np.ones(50), xs[:turns], checkpoint=checkpoint)[0])
+
+    def peak(turns, checkpoint):
+        gc.collect()
+        tracemalloc.start()
+        gradient = fg.grad(loss)(np.full(50, 0.5), turns, checkpoint)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found, gradient
+
+    peak(100, True)  # what is made once
+    all_kept, gradient = peak(10_000, False)
+    ends_kept, same = peak(10_000, True)
+    quarter, _ = peak(2_500, True)
+    assert same.tolist() == gradient.tolist()
+    assert ends_kept < 0.1 * all_kept
+    assert ends_kept < 2.6 * quarter  # 2 is the square root, 4 were all of it
+
+
+# Errors, read aloud
+
+
+def other_dtype(c, x):
+    return {"w": [c["w"][0], c["w"][1].astype(np.float64)]}, None
+
+
+def looped(x):
+    return fg.while_loop(lambda c: c < 10, lambda c: c * 2.0, x)
+
+
+X3 = np.ones(3)
+BY_SIGN = fg.vmap(lambda x, f, g: fg.cond(x > 0, f, g, x), in_axes=(0, None, None))
+
+MISTAKES = {
+    "dtype of a carry": (
+        lambda: fg.scan(other_dtype, {"w": [1.0, np.float32(2)]}, X3),
+        errors.DtypeError, r"carry\['w'\]\[1\] had dtype float32, and other_dtype returns float64 for it",
+    ),
+    "number for an integer": (
+        lambda: fg.fori_loop(0, 3, lambda i, c: 0.5, np.int64(2)),
+        errors.DtypeError, "carry had dtype int64, and <lambda> returns a Python float",
+    ),
+    "shape of a carry": (
+        lambda: fg.scan(lambda c, x: (c + X3, None), 0.0, X3),
+        errors.ShapeError, r"carry had shape \(\), and <lambda> returns shape \(3,\)(.|\n)*such as np.zeros\(\(3,\)\)",
+    ),
+    "shape in while_loop": (
+        lambda: fg.while_loop(lambda c: True, lambda c: (c[0], c[1][1:]), (0, X3)),
+        errors.ShapeError, r"carry\[1\] had shape \(3,\), and <lambda> returns shape \(2,\)",
+    ),
+    "containers of a carry": (
+        lambda: fg.scan(lambda c, x: ([c], None), 0.0, X3),
+        errors.StructureError, r"the carry that <lambda> returns is nested as \[\*\], and before it was nested as \*",
+    ),
+    "carry becomes None": (
+        lambda: fg.fori_loop(0, 3, lambda i, c: None, 0.0),
+        errors.StructureError, "nested as None",
+    ),
+    "text in a carry": (
+        lambda: fg.scan(lambda c, x: (c, None), {"name": "a"}, X3),
+        errors.StructureError, r"carry\['name'\] is 'a' of type str, which is neither a number nor an array",
+    ),
+    "no pair": (
+        lambda: fg.scan(lambda c, x: c, 0.0, X3),
+        errors.OutputError, "must return a pair, the carry and an output, and <lambda> returned 0.0",
+    ),
+    "shape of an output": (
+        lambda: fg.map(lambda x: x if x > 1 else X3, np.array([0.0, 2.0])),
+        errors.ShapeError, r"output had shape \(3,\), and <lambda> returns shape \(\)",
+    ),
+    "containers of an output": (
+        lambda: fg.scan(lambda c, x: (c + 1, c or None), 0, X3),
+        errors.StructureError, r"the output that <lambda> returns is nested as \*, and before it was nested as None",
+    ),
+    "list in place of an array": (
+        lambda: fg.scan(lambda c, x: (c, None), 0.0, [1.0, 2.0]),
+        errors.ShapeError, r"xs\[0\] is 1.0, which has no axis to go along",
+    ),
+    "sizes of arrays": (
+        lambda: fg.scan(lambda c, x: (c, None), 0.0, {"a": X3, "b": np.ones(2)}),
+        errors.ShapeError, r"different sizes: 3 of xs\['a'\], 2 of xs\['b'\]",
+    ),
+    "length and arrays": (
+        lambda: fg.scan(lambda c, x: (c, None), 0.0, X3, length=4),
+        errors.ParameterError, "length is 4, and xs has 3 elements",
+    ),
+    "neither length nor arrays": (
+        lambda: fg.scan(lambda c, x: (c, None), 0.0),
+        errors.ParameterError, "scan needs xs to go along, or length",
+    ),
+    "no length": (
+        lambda: fg.scan(lambda c, x: (c, None), 0.0, length=-1),
+        errors.ParameterError, "length must be a number of turns, 0 or more, and is -1",
+    ),
+    "no array for map": (lambda: fg.map(np.sin, []), errors.ParameterError, "map goes along arrays"),
+    "segments": (
+        lambda: fg.scan(lambda c, x: (c, None), 0.0, X3, checkpoint=1.5),
+        errors.ParameterError, "checkpoint must be a number of turns, 0 or more, and is 1.5",
+    ),
+    "max_steps": (
+        lambda: fg.while_loop(lambda c: True, lambda c: c, 0.0, max_steps=-2),
+        errors.ParameterError, "max_steps must be a number of turns",
+    ),
+    "function of scan": (lambda: fg.scan(X3, 0.0, X3), errors.NotCallableError, "f of scan must be a function"),
+    "function of cond": (
+        lambda: fg.cond(True, np.sin(1.0), np.cos),
+        errors.NotCallableError, "cond takes functions, and one of them is .*0.84",
+    ),
+    "bound": (
+        lambda: fg.fori_loop(0, 2.5, lambda i, c: c, 0),
+        errors.DtypeError, "a bound of fori_loop must be an integer, and is 2.5",
+    ),
+    "index": (lambda: fg.switch(1.0, [np.sin], 1.0), errors.DtypeError, "the index of switch must be an integer"),
+    "branches": (lambda: fg.switch(1, [], 1.0), errors.ParameterError, "switch needs at least one function"),
+    "several conditions": (
+        lambda: fg.cond(X3 > 0, np.sin, np.cos, X3),
+        errors.ShapeError, r"the condition of cond must be one truth value, and has shape \(3,\)(.|\n)*np.where",
+    ),
+    "several conditions of a loop": (
+        lambda: fg.while_loop(lambda c: c < 10, lambda c: c * 2.0, X3),
+        errors.ShapeError, r"the condition of while_loop must be one truth value(.|\n)*np.all or np.any",
+    ),
+    "no condition": (
+        lambda: fg.while_loop(lambda c: None, lambda c: c * 2.0, X3),
+        errors.StructureError, "the condition of while_loop must be a truth value, and is None",
+    ),
+    "containers of branches": (
+        lambda: BY_SIGN(X3, lambda x: (x,), lambda x: [x]),
+        errors.StructureError, r"true_fun \(<lambda>\) returns \(\*,\), and false_fun \(<lambda>\) returns \[\*\]",
+    ),
+    "shapes of branches": (
+        lambda: BY_SIGN(X3, lambda x: {"a": x}, lambda x: {"a": X3}),
+        errors.ShapeError, r"result\['a'\] has shape \(\) from true_fun \(<lambda>\) and \(3,\) from false_fun",
+    ),
+    "dtypes of branches": (
+        lambda: BY_SIGN(X3, lambda x: x, lambda x: x.astype(np.float32)),
+        errors.DtypeError, r"result is float64 from true_fun \(<lambda>\) and float32 from false_fun",
+    ),
+    "texts of branches": (
+        lambda: BY_SIGN(X3, lambda x: "a", lambda x: "b"),
+        errors.StructureError, "result is 'a' of true_fun .* only numbers and arrays can be chosen between",
+    ),
+    "condition in a recording": (
+        lambda: fg.trace(looped)(3.0),
+        errors.ConcretizationError, r"the condition of while_loop needs a value(.|\n)*max_steps=100",
+    ),
+    "condition in a recording of a batch": (
+        lambda: fg.trace(fg.vmap(looped))(X3),
+        errors.ConcretizationError, r"the condition of while_loop needs a value(.|\n)*max_steps=100",
+    ),
+    "bound in a recording": (
+        lambda: fg.trace(lambda n: fg.fori_loop(0, n.astype(int), lambda i, c: c, 0))(np.float64(3)),
+        errors.ConcretizationError, r"a bound of fori_loop needs a value(.|\n)*as plain integers",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes(mistake):
+    program, error, text = MISTAKES[mistake]
+    with pytest.raises(error, match=text) as caught:
+        program()
+    assert isinstance(caught.value, (TypeError, ValueError))
+    assert "test_loops.py" in str(caught.value)
