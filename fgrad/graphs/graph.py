@@ -65,6 +65,7 @@ class Graph(Block):
         leaves: the arguments as they were recorded, each with the text that the graph prints for it.
         paths: how each leaf of the result is reached.
         treedef: how the results are nested.
+        meets_other_traces: the function has computed with values that other transforms follow.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -89,6 +90,7 @@ class Graph(Block):
         leaves, self.treedef = flatten(result)
         self.paths = paths(result)
         inputs = [leaf for leaf in arguments.leaves if type(leaf) is Name]
+        self.meets_other_traces: bool = trace.meets_others
         super().__init__(inputs, trace.constants, trace.equations, [_output(trace, leaf) for leaf in leaves])
         self.variables = {name: variable for variable, name in variables.items()}
         texts = _texts()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ParamSpec, cast
 
 import numpy as np
@@ -24,7 +25,7 @@ from fgrad import errors
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import NOTHING, Tensor, apply, apply_call, box, boxed, settle
 from fgrad.core.trace import Call, Trace
-from fgrad.core.tree import unflatten
+from fgrad.core.tree import tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.graphs.arguments import Arguments
 from fgrad.graphs.equations import Equation, Name, in_pythons_way, is_short
@@ -56,6 +57,7 @@ class RecordTrace(Trace):
     Attributes:
         equations: what was computed, in order.
         constants: by name, the arrays that operations took from elsewhere.
+        meets_others: other traces follow something that was computed.
     """
 
     differentiates = True  # the graph may be, later
@@ -66,6 +68,7 @@ class RecordTrace(Trace):
         super().__init__()
         self.equations: list[Equation] = []
         self.constants: dict[Name, Any] = {}
+        self.meets_others = False
         self._known: dict[int, tuple[Any, Name]] = {}
 
     def root(self, value: Any) -> Tensor:
@@ -121,6 +124,7 @@ class RecordTrace(Trace):
         self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any], ans: Any, direct: bool = False
     ) -> Any:
         """Write the equation, and return its results in boxes."""
+        self.meets_others |= any([type(settle(each)) is Tensor for each in (ans if type(ans) is tuple else (ans,))])
         inputs = tuple(arg.mark if self.follows(arg) else self._constant(arg) for arg in args)
         outputs = tuple(self.root(each) for each in (ans if type(ans) is tuple else (ans,)))
         quiet = set(np.geterr().values()) == {"ignore"}
@@ -232,17 +236,34 @@ def recorded(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> 
     """Record a function that may assign to variables.
 
     Returns:
-        A graph of `(result, [new values of variables])`, and these variables.
+        A graph of `(result, [new values of variables])`, and these variables. Variables that are results are `held`.
     """
     arguments = Arguments(function, args, keywords)
     trace = RecordTrace()
     state = Assignments(trace)
 
     def with_state(*args: Any, **keywords: Any) -> Any:
-        return call_users(function, args, keywords), list(state.values.values())
+        result = call_users(function, args, keywords)
+        return tree_map(_itself, result), list(state.values.values())
 
     _, results, treedef, _ = run(trace, with_state, lambda: arguments.traced(trace), state)
     return Graph(arguments, state.names, trace, unflatten(treedef, results)), tuple(state.values)
+
+
+def _itself(leaf: Any) -> Any:
+    return _Held(leaf) if type(leaf) is Variable else leaf
+
+
+@dataclass(eq=False)
+class _Held:
+    """A variable as the result of a function that is recorded: itself, and not its value."""
+
+    variable: Variable
+
+
+def held(result: Any) -> Any:
+    """Return what stands for itself among the results of a graph of `recorded`: a variable, or no number."""
+    return result.variable if type(result) is _Held else result
 
 
 def _run_trace(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Graph:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import warnings
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
@@ -16,14 +17,15 @@ from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, settle
 from fgrad.core.trace import UNTRACED, running
 from fgrad.core.tree import flatten, unflatten
-from fgrad.core.variable import Variable
+from fgrad.core.variable import Variable, recording
 from fgrad.errors.places import depth_of_user
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block, Graph
-from fgrad.graphs.record import recorded
+from fgrad.graphs.record import held, recorded
 from fgrad.native.freezing import check_repeats
-from fgrad.native.functions import Function
-from fgrad.ops.tracing import example_of
+from fgrad.native.functions import Function, one_example
+from fgrad.native.static import OfInstances, Static
+from fgrad.rules.closures import followers
 from fgrad.transforms.calls import Transformed, name_of, select
 from fgrad.transforms.running import call_users, untraced
 
@@ -36,29 +38,33 @@ _MANY = 8
 
 
 class Compiled(Transformed):
-    """The function that `compile` returns."""
+    """The function that `compile` returns.
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
-        self._programs = _Programs(function, **options)
+    Args:
+        function: the user's.
+        options: of `compile`.
+        programs: those that there are already, for a method of one object.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], options: dict[str, Any], programs: _Programs | None = None
+    ) -> None:
+        self._programs = _Programs(**options) if programs is None else programs
         super().__init__(_run_compile, function, {"programs": self._programs})
         self._given = options
-        self._bound: weakref.WeakKeyDictionary[Any, Compiled] = weakref.WeakKeyDictionary()
+        self._of_instances = OfInstances(lambda: _Programs(**options))
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         if not keywords and not running.watches and running.call is None:  # the usual case, in the shortest time
             program = self._programs.known.get(tuple([_form_of_array(x) for x in args]))
-            if program is not None:
+            if program is not None and program.is_current():
                 return program.run(args)
         return super().__call__(*args, **keywords)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None or not hasattr(self._function, "__get__"):
             return self
-        bound = Compiled(self._function.__get__(instance, owner), self._given)
-        try:
-            return self._bound.setdefault(instance, bound)
-        except TypeError:  # it cannot be a key, so there are programs for each time that it is asked for
-            return bound
+        return Compiled(self._function.__get__(instance, owner), self._given, self._of_instances[instance])
 
     def __reduce__(self) -> Any:
         whole = super().__reduce__()
@@ -70,44 +76,61 @@ def _form_of_array(x: Any) -> Any:
 
 
 def _run_compile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: _Programs) -> Any:
-    program, leaves = programs.for_call(args, keywords)
-    return program(leaves)
+    form = _Form(function, programs.static, args, keywords)
+    if recording() is not None or any(trace.is_program for trace in followers(form.inputs)):
+        return call_users(function, args, keywords)  # it becomes part of the program around it
+    program = programs.for_form(function, form)
+    if program.closes_over_traced:
+        programs.forget(form)
+        warnings.warn(
+            f"{name_of(function)} uses a traced value that is not one of its arguments, so there is no program for it, "
+            "and it runs as it would without compile.\nPass the value as an argument.",
+            errors.CompileWarning,
+            stacklevel=depth_of_user(),
+        )
+        return call_users(function, args, keywords)
+    return program(form.inputs)
 
 
 class _Programs:
     """The programs of one function, by the form of the arguments.
 
     Attributes:
+        static: names or positions of arguments that are part of the program.
         known: those that there are, the latest last.
         count: how many there have been.
     """
 
-    def __init__(self, function: Any, static: Any = ()) -> None:
-        self._function, self._static = function, static
+    def __init__(self, static: Any = ()) -> None:
+        self.static = static
         self.known: OrderedDict[Hashable, _Program] = OrderedDict()
         self.count = 0
         self._lock = threading.RLock()
 
-    def for_call(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[_Program, list[Any]]:
-        """Return the program for arguments, and those of their leaves that go into it."""
-        form = _Form(self._function, self._static, args, keywords)
+    def for_form(self, function: Any, form: _Form) -> _Program:
+        """Return the program for arguments of a form."""
         program = self.known.get(form.key)
-        return self._added(form) if program is None else program, form.inputs
+        return self._added(function, form) if program is None or not program.is_current() else program
 
-    def _added(self, form: _Form) -> _Program:
+    def forget(self, form: _Form) -> None:
+        """Drop a program that is of no use to a later call."""
+        self.known.pop(form.key, None)
+
+    def _added(self, function: Any, form: _Form) -> _Program:
         with self._lock:
-            if form.key not in self.known:
-                self.known[form.key] = _Program(self._function, form)
+            program = self.known.get(form.key)
+            if program is None or not program.is_current():
+                program = self.known[form.key] = _Program(function, form)
                 self.count += 1
                 if len(self.known) > _MOST_PROGRAMS:
                     self.known.popitem(last=False)
                 if self.count % _MANY == 0:
-                    self._warn()
-            return self.known[form.key]
+                    self._warn(function)
+            return program
 
-    def _warn(self) -> None:
+    def _warn(self, function: Any) -> None:
         warnings.warn(
-            f"{name_of(self._function)} was compiled for the {self.count}th time: its arguments keep changing in "
+            f"{name_of(function)} was compiled for the {self.count}th time: its arguments keep changing in "
             "shape, dtype, structure, or in what is no array.\nPass integers that change as arrays, np.asarray(n), "
             "and pad arrays to a few sizes.",
             errors.CompileWarning,
@@ -121,25 +144,43 @@ class _Form:
     Attributes:
         key: calls with the same one have the same program.
         inputs: the leaves that go into the program.
+        outline: what the others are.
     """
 
     def __init__(self, function: Any, static: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        self.leaves, self.treedef = flatten((args, keywords))
+        leaves, treedef = flatten((args, keywords))
         fixed = _fixed(function, static, args, keywords)
-        kinds = [None if is_fixed else _kind(leaf) for leaf, is_fixed in zip(self.leaves, fixed, strict=True)]
-        self.is_input = [kind is not None for kind in kinds]
-        self.inputs = [leaf for leaf, own in zip(self.leaves, self.is_input, strict=True) if own]
-        if not keywords and all(type(x) is np.ndarray for x in args) and all(self.is_input):
+        kinds = [None if is_fixed else _kind(leaf) for leaf, is_fixed in zip(leaves, fixed, strict=True)]
+        self.inputs = [leaf for leaf, kind in zip(leaves, kinds, strict=True) if kind is not None]
+        self.outline = _Outline(
+            treedef, [leaf if kind is None else _INPUT for leaf, kind in zip(leaves, kinds, strict=True)]
+        )
+        if not keywords and None not in kinds and all(type(x) is np.ndarray for x in args):
             self.key: Hashable = tuple(kinds)
         else:
-            rest = [None if own else _Static(x) for x, own in zip(self.leaves, self.is_input, strict=True)]
-            self.key = self.treedef, tuple(kinds), tuple(rest)
+            rest = [Static(leaf) for leaf, kind in zip(leaves, kinds, strict=True) if kind is None]
+            self.key = treedef, tuple(kinds), tuple(rest)
+
+
+_INPUT = object()
+
+
+@dataclass
+class _Outline:
+    """Arguments without those that go into the program: these are not kept.
+
+    Attributes:
+        treedef: how all of them are nested.
+        leaves: `_INPUT` for those that go into it.
+    """
+
+    treedef: Any
+    leaves: list[Any]
 
     def whole(self, inputs: Sequence[Any]) -> Any:
-        """Return arguments and keywords with other inputs."""
+        """Return arguments and keywords with the given inputs."""
         rest = iter(inputs)
-        leaves = [next(rest) if own else x for x, own in zip(self.leaves, self.is_input, strict=True)]
-        return unflatten(self.treedef, leaves)
+        return unflatten(self.treedef, [next(rest) if leaf is _INPUT else leaf for leaf in self.leaves])
 
 
 def _fixed(function: Any, static: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[bool]:
@@ -163,27 +204,6 @@ def _kind(leaf: Any) -> Any:
     return None
 
 
-class _Static:
-    """Part of a key: something that is no input of the program."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-        try:
-            self._hash = hash((type(value), value))
-        except TypeError:
-            self._hash = hash(value.tobytes()) if isinstance(value, np.ndarray) else id(value)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Static) or type(self.value) is not type(other.value):
-            return False
-        if isinstance(self.value, np.ndarray):
-            return self.value.dtype == other.value.dtype and bool(np.array_equal(self.value, other.value))
-        return self.value is other.value or bool(self.value == other.value)
-
-
 class _Program:
     """A function for arguments of one form.
 
@@ -191,25 +211,38 @@ class _Program:
         function: what runs it: of the leaves and of the variables that are read.
         graph: as it was recorded.
         assigned: the variables to which the last results are assigned.
+        closes_over_traced: it holds for this call alone, and there is no `function`.
     """
 
     def __init__(self, function: Any, form: _Form) -> None:
+        outline, users = form.outline, [function]
+
         def flat(*inputs: Any) -> Any:
-            args, keywords = form.whole(inputs)
-            return call_users(function, args, keywords)
+            args, keywords = outline.whole(inputs)
+            return call_users(users[0], args, keywords)
 
         flat.__name__ = self.name = name_of(function)
         examples = tuple(map(_example, form.inputs))
         self.graph, self.assigned = recorded(flat, examples, {})
-        check_repeats(flat, examples, self.graph, self.assigned)
+        constants = (*self.graph.constants.values(), *self.graph.outputs)
+        self.closes_over_traced = self.graph.meets_other_traces or any(type(settle(x)) is Tensor for x in constants)
         self._variables = list(self.graph.variables.values())
+        self._trainable = [each.trainable for each in self._variables]
+        if self.closes_over_traced:
+            return
+        check_repeats(flat, examples, self.graph, self.assigned)
+        users.clear()  # the graph knows `flat`, and is not to keep the object of a method
         is_number = [type(x) is Name or hasattr(x, "dtype") for x in self.graph.outputs]
-        self._template = [None if own else x for x, own in zip(self.graph.outputs, is_number, strict=True)]
+        self._template = [None if own else held(x) for x, own in zip(self.graph.outputs, is_number, strict=True)]
         self._is_number = is_number
         numbers = [settle(x) for x, own in zip(self.graph.outputs, is_number, strict=True) if own]
         self.function = Function(_block(self.graph, numbers), self.name)
         self._is_single = self.graph.paths == ["[0]"]
         self._is_plain = not self._variables and not self.assigned and all(is_number)
+
+    def is_current(self) -> bool:
+        """Return whether the variables are still what they were to transforms in the function: trainable or not."""
+        return not self._variables or self._trainable == [each.trainable for each in self._variables]
 
     def run(self, arrays: Sequence[Any]) -> Any:
         """Run the program for plain arrays, while nothing else runs."""
@@ -220,12 +253,19 @@ class _Program:
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Run the program, and assign what is to be assigned."""
-        found = iter(self.function([*leaves, *map(settle, self._variables)]))
-        whole = [_tensor(next(found)) if own else x for x, own in zip(self._template, self._is_number, strict=True)]
-        result, new = unflatten(self.graph.treedef, whole)
-        if new:
+        if not self.assigned:
+            return self._results(leaves)[0]
+        with ExitStack() as stack:  # other threads wait, so that nothing is lost of what they assign
+            for variable in sorted(self.assigned, key=lambda variable: variable.number):
+                stack.enter_context(variable.lock)
+            result, new = self._results(leaves)
             _assign(self.assigned, new)
         return result
+
+    def _results(self, leaves: Sequence[Any]) -> Any:
+        found = iter(self.function([*leaves, *map(settle, self._variables)]))
+        whole = [_tensor(next(found)) if own else x for x, own in zip(self._template, self._is_number, strict=True)]
+        return unflatten(self.graph.treedef, whole)
 
 
 def _block(graph: Graph, outputs: Sequence[Any]) -> Block:
@@ -233,7 +273,7 @@ def _block(graph: Graph, outputs: Sequence[Any]) -> Block:
 
 
 def _example(leaf: Any) -> Any:
-    return leaf if type(leaf) in (float, complex) else example_of(leaf)
+    return leaf if type(leaf) in (float, complex) else one_example(leaf)
 
 
 def _tensor(value: Any) -> Any:

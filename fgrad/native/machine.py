@@ -125,10 +125,21 @@ class Machine:
             options.loop_vectorization = True
             options.slp_vectorization = not is_large
             builder = llvm.create_pass_builder(target, options)
-            builder.getModulePassManager().run(module, builder)
+            passes = builder.getModulePassManager()
+            passes.run(module, builder)
+            _free(passes)
             engine = llvm.create_mcjit_compiler(module, target)
             engine.finalize_object()
         return Module(engine)
+
+
+def _free(passes: Any) -> None:
+    """Free a pass manager, 70 kB, which llvmlite does not: the method that should comes second among its bases."""
+    first, *bases = type(passes).__mro__[1:]
+    if "_dispose" not in vars(type(passes)) and "_dispose" in vars(first):
+        dispose = next((vars(base)["_dispose"] for base in bases if "_dispose" in vars(base)), None)
+        if dispose is not None:
+            dispose(passes)
 
 
 _PURE = "nounwind willreturn memory(none)"
