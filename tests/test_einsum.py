@@ -339,3 +339,12 @@ def test_arrays_of_another_byte_order_and_off_their_alignment():
             expected = np.einsum("ij,kj->ik", *operands)
             assert found.dtype == expected.dtype
             np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)  # sums that cancel
+
+
+def test_gradients_of_arrays_without_elements():
+    """Their axes of size 0 meet axes of size 1, and those that the cotangent lacks."""
+    x, one = np.zeros((0, 3)), np.ones((1, 3))
+    assert fg.grad(lambda x: np.einsum("ij->", x))(x).shape == (0, 3)
+    first, second = fg.grad(lambda x, y: np.sum(np.einsum("ij,ij->i", x, y)), argnums=(0, 1))(x, one)
+    assert first.shape == (0, 3)
+    np.testing.assert_array_equal(second, np.zeros((1, 3)))

@@ -112,6 +112,25 @@ def test_hessian():
     assert [[v.item() for v in row] for row in both] == [[10.0, 6.0], [6.0, 0.0]]
 
 
+def test_the_record_of_a_hessian_is_dropped_on_the_way_back():
+    """What its steps keep is not there to the end, as it is not in the Jacobian of the gradient."""
+
+    def rosenbrock(x):
+        return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+    def peak(function):
+        function(point)
+        tracemalloc.start()
+        try:
+            function(point)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    point = np.linspace(0.5, 1.5, 200)
+    assert peak(fg.hessian(rosenbrock)) < 1.1 * peak(fg.jacfwd(fg.grad(rosenbrock)))
+
+
 def test_hessian_of_several_results():
     found = fg.hessian(bent)(X)
     expected = -np.sin(A @ X)[:, None, None] * A[:, :, None] * A[:, None, :]

@@ -293,6 +293,40 @@ def test_an_array_that_is_used_again_and_again_is_copied_once(monkeypatch):
     assert len(set(map(id, copies))) == 1
 
 
+def test_one_copy_serves_all_traces():
+    a, x = np.linspace(0.5, 1.5, 20_000), np.linspace(0.0, 1.0, 20_000)
+    with pytest.MonkeyPatch.context() as patch:
+        copies = []
+        snapshot = snapshots.snapshot
+        patch.setattr("fgrad.core.reverse.snapshot", lambda *given: copies.append(snapshot(*given)) or copies[-1])
+        _, pullback = fg.vjp(fg.grad(lambda x: np.sum(np.sin(a * x))), x)
+        of_a = [id(copy) for copy in copies if copy[0] == a[0]]
+        assert len(of_a) > 2
+        assert len(set(of_a)) == 1
+    before, a[:] = a.copy(), 7.0
+    np.testing.assert_allclose(pullback(np.ones(20_000))[0], -before * before * np.sin(before * x), rtol=1e-12)
+
+
+def test_a_number_that_is_repeated_is_not_copied_as_often():
+    """As the cotangent of a sum is, which the outer gradient sees as a plain array."""
+    ones = np.broadcast_to(1.0, (1000, 1000))
+    assert not any(snapshots.snapshot(ones, {}).strides)
+    x = np.linspace(0.0, 1.0, 1_000_000)
+    inner = fg.grad(lambda x: np.sum(np.sin(x)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshots, "fingerprint", None)
+        found = fg.grad(lambda x: np.sum(inner(x)))(x)
+    np.testing.assert_allclose(found, -np.sin(x), rtol=1e-12)
+
+
+def test_nobody_can_write_into_a_copy_that_traces_share():
+    a = np.ones(20_000)
+    copy = snapshots.snapshot(a, {})
+    assert copy is not a
+    with pytest.raises(ValueError, match="read-only"):
+        copy[0] = 2.0
+
+
 # Tensors that are written to: what was recorded stays what it was
 
 

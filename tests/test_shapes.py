@@ -374,3 +374,17 @@ def test_what_is_written_into_parts_that_overlap_shows_in_the_whole():
         return np.sum(y**2)
 
     np.testing.assert_array_equal(fg.grad(f)(np.arange(5.0)), [0.0, 0.0, 4.0, 6.0, 8.0])
+
+
+@pytest.mark.parametrize("arrays", [(V, M), (M, M[:1]), (V, 1.0)])
+def test_what_has_another_shape_is_not_stacked(arrays):
+    with pytest.raises(ValueError, match="all input arrays must have the same shape"):
+        fg.grad(lambda x: np.sum(np.stack([x, *arrays[1:]])))(arrays[0])
+
+
+def test_many_numbers_are_stacked_as_numpy_does_it():
+    numbers = [np.float32(0.5), np.float64(1.5), 2.0]
+    stacked = fg.jvp(lambda x: np.stack([x, *numbers]), (np.float32(3.0),), (np.float32(1.0),))[0]
+    expected = np.stack([np.float32(3.0), *numbers])
+    assert stacked.dtype == expected.dtype
+    np.testing.assert_array_equal(stacked, expected)

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from fgrad.core.operands import PLAIN
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import Tensor, apply, box, boxed
 from fgrad.core.trace import Call, Trace, attention, through_observers
-
-_PLAIN = {np.ndarray, float, int}
-"""What `apply` would hand to the implementation as it is, after some time."""
 
 
 class ForwardTrace(Trace):
@@ -50,8 +48,11 @@ class ForwardTrace(Trace):
                 value = arg
                 tangents.append(ZERO)
             values.append(value)
-            is_plain = is_plain and type(value) in _PLAIN
-        ans = primitive.implementation(*values, **metadata) if is_plain else apply(primitive, values, metadata)
+            is_plain = is_plain and type(value) in PLAIN  # for which `apply` would come to the same, after some time
+        if not is_plain:
+            ans = apply(primitive, values, metadata)
+        else:
+            ans = primitive.implementation(*values, **metadata) if metadata else primitive.compute(*values)
         if primitive.jvp is None:
             return boxed(ans)
         handed, jvp = tangents, primitive.jvp
@@ -63,7 +64,7 @@ class ForwardTrace(Trace):
             )
             tangent = run()
         else:
-            tangent = jvp(handed, ans, *values, **metadata)
+            tangent = jvp(handed, ans, *values, **metadata) if metadata else jvp(handed, ans, *values)
         if not self.guarded:
             joins_constants = primitive.parted is not None and any(t is ZERO for t in tangents)
             self.guarded = primitive.masks or primitive.fills or joins_constants
@@ -77,7 +78,7 @@ class ForwardTrace(Trace):
             tangent = tangent.astype(dtype)
         if tangent.shape != (shape := value.shape):
             tangent = np.broadcast_to(tangent, shape)
-        return self.root(value, tangent)
+        return box(value, self, tangent)
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:

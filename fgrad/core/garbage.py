@@ -38,8 +38,9 @@ def seldom(key: int, trace: Any = None) -> None:
 def usual(key: int) -> None:
     """Let the collector look as it did before, if nobody else wants it otherwise."""
     _wanted.pop(key, None)
-    if any(trace is None or trace() is not None for trace in tuple(_wanted.values())):
-        return
-    _wanted.clear()
+    if _wanted:
+        if any(trace is None or trace() is not None for trace in tuple(_wanted.values())):
+            return
+        _wanted.clear()
     if gc.get_threshold() == _SELDOM:  # and the user has not changed it
         gc.set_threshold(*_usual)

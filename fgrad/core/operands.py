@@ -22,6 +22,9 @@ from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS
 OPERANDS: set[type] = {float, int}
 """Types that operations take as they are, as they do arrays of numbers; the others are looked at once."""
 
+PLAIN: set[type] = {np.ndarray, np.float64, np.float32, float, int}
+"""The commonest types of what is in a tensor, or beside one: an implementation takes them as a trace has them."""
+
 OBJECT = np.dtype(object)
 """The dtype of arrays of traced numbers, as `np.array([x, y])` makes them."""
 

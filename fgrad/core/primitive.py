@@ -62,6 +62,8 @@ class Primitive:
             an argument that is constant has the tangent ZERO.
         batch: the batching rule.
         broadcasts: arguments are broadcast against each other, so cotangents are summed back.
+        contracted: as `vjps`, for arguments that were repeated: the pullback returns the cotangent in the form of its
+            argument, so that products are added up as they are made; None of an argument: there is no such way.
         scales: the pullback is `ct * slope` or `ct / slope`, element by element, or a sum of such products, where the
             slope may be infinite; after a mask the cotangent comes as `Guarded`, and its exact zeros win.
         guards_tangents: the forward rule multiplies likewise, and takes tangents as `Guarded`.
@@ -77,6 +79,7 @@ class Primitive:
         view: `view(x, lead, **metadata)` is the same of an array with `lead` more axes in front, as a view of its
             memory; given for operations whose results are views.
         gathers: pullbacks take a cotangent as it is while it is put together, a `Gathered`.
+        is_elementwise: each element of the result depends on one of each argument, which are broadcast.
         is_ufunc: the implementation is a ufunc, which answers tensors by itself.
         compute: the implementation; of a ufunc that is an operator, this, which takes a tenth of the time for numbers.
     """
@@ -88,6 +91,7 @@ class Primitive:
     batch: Rule | None = None
     parted: Rule | None = None
     broadcasts: bool = False
+    contracted: Rules | None = None
     scales: bool = False
     guards_tangents: bool = False
     masks: bool = False
@@ -99,11 +103,13 @@ class Primitive:
     distance: Callable[..., float] | None = None
     view: Callable[..., Any] | None = None
     gathers: bool = False
+    is_elementwise: bool = False
     is_ufunc: bool = field(init=False)
     compute: Callable[..., Any] = field(init=False)
 
     def __post_init__(self) -> None:
         self.is_ufunc = isinstance(self.implementation, np.ufunc)
+        self.is_elementwise |= isinstance(self.implementation, np.ufunc) and self.implementation.signature is None
         self.compute = _OPERATORS.get(self.implementation, self.implementation)
 
 

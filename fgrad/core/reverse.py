@@ -11,7 +11,6 @@ import functools
 import itertools
 import operator
 import sys
-from cmath import isfinite
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -21,14 +20,16 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.gathering import Gathered, finished
+from fgrad.core.operands import PLAIN
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.snapshots import LARGE, Checked, Copies, captures, snapshot
-from fgrad.core.sums import summed
-from fgrad.core.tensor import ABOVE, Tensor, apply, box, boxed, new_tensor, own_handle
+from fgrad.core.sums import FEW_PRODUCTS, is_finite, summed
+from fgrad.core.tensor import ABOVE, NOTHING, Tensor, apply, box, boxed, own_handle
 from fgrad.core.trace import Call, Trace, attention, recorded
 
 Pullback = Callable[[Any], Any]
 _ARRAY = np.ndarray
+_NUMBER = np.float64
 _PLAIN = {_ARRAY, np.float64}
 _REALS = {np.float64, np.float32, float, int}
 """Numbers of which Python's operators make what NumPy's functions make; beside complex ones of Python's they do not."""
@@ -110,64 +111,70 @@ class ReverseTrace(Trace):
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        # Operations on one array, and ufuncs on two, are what most are. Written out, without lists and loops, they take
-        # a third less than in `_recorded`, which says the same of all operations.
-        if attention or len(args) != 2 or not primitive.is_ufunc:
-            one = len(args) == 1 and not attention
-            return self._of_one(primitive, args[0], metadata) if one else self._of_any(primitive, args, metadata)
+        # Operations on one array, and on two without metadata, are what most are. Written out, without lists and loops,
+        # they take a third less than in `_recorded`, which says the same of all operations.
+        if attention:
+            return self._of_any(primitive, args, metadata)
+        if len(args) == 2 and not metadata:
+            return self._of_two(primitive, args)
+        return self._of_one(primitive, args, metadata) if len(args) == 1 else self._of_any(primitive, args, metadata)
+
+    def _of_two(self, primitive: Primitive, args: Sequence[Any]) -> Any:
         x, y = args
         kind_x, kind_y = type(x), type(y)
         follows_x = follows_y = False
         a = x if kind_x is not Tensor else x.value if (follows_x := x.tracing is self) else own_handle(x)
         b = y if kind_y is not Tensor else y.value if (follows_y := y.tracing is self) else own_handle(y)
+        rules: Any = primitive.vjps
+        # The user may overwrite a plain array before the pass back.
+        if kind_y is _ARRAY and rules is not None and captures(rules[0], 1):
+            if y.nbytes > LARGE and any(y.strides):
+                return self._of_any(primitive, args, NOTHING)
+            y = b = snapshot(y, self.copies)
+        elif kind_x is _ARRAY and rules is not None and captures(rules[1], 0):
+            if x.nbytes > LARGE and any(x.strides):
+                return self._of_any(primitive, args, NOTHING)
+            x = a = snapshot(x, self.copies)
         if (kind_a := type(a)) is _ARRAY and type(b) is not Tensor:
             ans = primitive.implementation(a, b)
         elif kind_a in _REALS and type(b) in _REALS:
             ans = primitive.compute(a, b)
         else:
             ans = apply(primitive, (a, b))
-        rules: Any = primitive.vjps
-        if rules is None or type(ans) is tuple:
-            return self._recorded(primitive, (x, y), (a, b), ans, metadata)
-        # The user may overwrite a plain array before the pass back.
-        if kind_y is _ARRAY and captures(rules[0], 1):
-            if y.nbytes > LARGE:
-                return self._recorded(primitive, (x, y), (a, b), ans, metadata)
-            y = b = snapshot(y, self.copies)
-        elif kind_x is _ARRAY and captures(rules[1], 0):
-            if x.nbytes > LARGE:
-                return self._recorded(primitive, (x, y), (a, b), ans, metadata)
-            x = a = snapshot(x, self.copies)
-        result = new_tensor()
-        result.value, result.tracing, result.memory, result.squared = ans, self, None, None
-        key = result.mark = next(self._keys)
+        if rules is None or (kind := type(ans)) is tuple:
+            return self._recorded(primitive, (x, y), (a, b), ans, NOTHING)
+        key = next(self._keys)
+        result = box(ans, self, key)
         r, p, q = _own_handles((result, x, y)) if self.persistent else (ans, a, b)
         if follows_x:
-            rule = rules[0]
-            pullback = (None if rule is None else rule(r, p, q)) or Cut(errors.users_place())
+            rule, form = rules[0], None
             # Beside a number of Python's, an array keeps its shape; to compare shapes takes as long as to box it.
-            fits = ans.dtype is a.dtype and (kind_y is float or not primitive.broadcasts or ans.shape == a.shape)
-            self.record.append((key, True, x.mark, pullback, None if fits else (a.shape, a.dtype), primitive))
-        if follows_y:
-            rule = rules[1]
+            if not (kind is _NUMBER is kind_a or (ans.dtype is a.dtype and (kind_y is float or ans.shape == a.shape))):
+                rule, form = _rule_and_form(primitive, 0, ans, a)
             pullback = (None if rule is None else rule(r, p, q)) or Cut(errors.users_place())
-            fits = ans.dtype is b.dtype and (kind_x is float or not primitive.broadcasts or ans.shape == b.shape)
-            self.record.append((key, not follows_x, y.mark, pullback, None if fits else (b.shape, b.dtype), primitive))
+            self.record.append((key, True, x.mark, pullback, form, primitive))
+        if follows_y:
+            rule, form = rules[1], None
+            if not (kind is _NUMBER is type(b) or (ans.dtype is b.dtype and (kind_x is float or ans.shape == b.shape))):
+                rule, form = _rule_and_form(primitive, 1, ans, b)
+            pullback = (None if rule is None else rule(r, p, q)) or Cut(errors.users_place())
+            self.record.append((key, not follows_x, y.mark, pullback, form, primitive))
         return result
 
-    def _of_one(self, primitive: Primitive, x: Any, metadata: Mapping[str, Any]) -> Any:
+    def _of_one(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+        (x,) = args
         a = x.value
-        ans = apply(primitive, (a,), metadata) if type(a) is Tensor else primitive.compute(a, **metadata)
+        if type(a) is Tensor:
+            ans = apply(primitive, (a,), metadata)
+        else:  # the same without keywords is faster
+            ans = primitive.compute(a, **metadata) if metadata else primitive.compute(a)
         rules: Any = primitive.vjps
         if rules is None or type(ans) is tuple:
             return self._recorded(primitive, (x,), (a,), ans, metadata)
-        result = new_tensor()
-        result.value, result.tracing, result.memory, result.squared = ans, self, None, None
-        result.mark = next(self._keys)
+        result = box(ans, self, next(self._keys))
         r, p, rule = ans, a, rules[0]
         if self.persistent:
             r, p = _own_handles((result, x))
-        # The same without keywords is faster.
         pullback = None if rule is None else rule(r, p, **metadata) if metadata else rule(r, p)
         pullback = pullback or Cut(errors.users_place())
         form = None if ans.dtype is a.dtype else (a.shape, a.dtype)
@@ -176,7 +183,8 @@ class ReverseTrace(Trace):
 
     def _of_any(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         values = [self._inside(arg) if type(arg) is Tensor else arg for arg in args]
-        ans = apply(primitive, values, metadata)
+        is_plain = PLAIN.issuperset(map(type, values)) and not attention
+        ans = primitive.implementation(*values, **metadata) if is_plain else apply(primitive, values, metadata)
         return self._recorded(primitive, args, values, ans, metadata)
 
     def _inside(self, tensor: Tensor) -> Any:
@@ -202,12 +210,12 @@ class ReverseTrace(Trace):
         for arg in args:
             if type(arg) is Tensor and arg.tracing is self:
                 rule, value, form = rules[argnum], arg.value, None
+                if dtype is not value.dtype or (broadcasts and ans.shape != value.shape):
+                    rule, form = _rule_and_form(primitive, argnum, ans, value)
                 # The same without keywords is faster, and most operations have none.
                 pullback: Any = rule and (rule(*handed, **metadata) if metadata else rule(*handed))
                 if pullback is None:
-                    pullback = Cut(errors.users_place())
-                elif dtype is not value.dtype or (broadcasts and ans.shape != value.shape):
-                    form = value.shape, value.dtype
+                    pullback, form = Cut(errors.users_place()), None
                 if large and type(pullback) is not Cut:
                     pullback = Checked(pullback, large, primitive.name)
                 if attention:
@@ -241,16 +249,14 @@ class ReverseTrace(Trace):
     def _hold(self, rules: Any, args: Sequence[Any], handed: list[Any]) -> list[Any]:
         """Put copies of plain arrays to which pullbacks refer in what is handed to the rules; return the large ones."""
         large: list[Any] = []
+        followed = [rules[place] for place, arg in enumerate(args) if type(arg) is Tensor and arg.tracing is self]
         for place, array in enumerate(args):
-            if type(array) is np.ndarray and any(
-                captures(rules[argnum], place)
-                for argnum, arg in enumerate(args)
-                if type(arg) is Tensor and arg.tracing is self
-            ):
-                if array.nbytes > LARGE:
-                    large.append(array)
-                else:
-                    handed[1 + place] = snapshot(array, self.copies)
+            if type(array) is not _ARRAY or True not in [captures(rule, place) for rule in followed]:
+                continue
+            if array.nbytes > LARGE and any(array.strides):
+                large.append(array)
+            else:
+                handed[1 + place] = snapshot(array, self.copies)
         return large
 
     def _join(self, outputs: Sequence[Tensor], key: int) -> None:
@@ -302,6 +308,18 @@ class ReverseTrace(Trace):
 def _own_handles(values: Sequence[Any]) -> list[Any]:
     """Return values for a rule to keep: what the user writes into a tensor afterwards is not in them."""
     return [own_handle(x) if type(x) is Tensor else tuple(_own_handles(x)) if type(x) is tuple else x for x in values]
+
+
+def _rule_and_form(primitive: Primitive, argnum: int, ans: Any, value: Any) -> tuple[Any, Form | None]:
+    """Return the rule of an argument of another shape or dtype, and what its cotangents are to be brought into."""
+    assert primitive.vjps is not None
+    if type(ans) is not tuple and ans.dtype is value.dtype:
+        if not primitive.broadcasts:
+            return primitive.vjps[argnum], None
+        rule = None if primitive.contracted is None else primitive.contracted[argnum]
+        if rule is not None and (not value.shape or ans.size > FEW_PRODUCTS):
+            return rule, None
+    return primitive.vjps[argnum], (value.shape, value.dtype)
 
 
 _PART = Primitive("part", lambda outputs, place: outputs[place], kind="part")
@@ -364,7 +382,7 @@ def pull_back(
             kept[key] = cotangent = finished(cotangent)
         if stop and key in stop:
             continue
-        if (kind := type(cotangent)) is not _ARRAY:  # which most of them are
+        if (kind := type(cotangent)) is not _ARRAY and kind is not _NUMBER:  # which most of them are
             if cotangent is None:
                 continue
             if cotangent is ZERO:
@@ -420,12 +438,15 @@ def _references_of_one_owner() -> int:
 _ALONE = _references_of_one_owner()
 
 
+_PURE = {FunctionType, Checked}
+"""Pullbacks that may be called twice, which nobody sees."""
+
+
 def _pulled_by(pullback: Pullback, cotangent: Any) -> Any:
     """Return what a pullback that scales passes on, where exact zeros of the cotangent win over infinities."""
-    if type(cotangent) in _PLAIN and type(pullback) is FunctionType:
+    if type(cotangent) in _PLAIN and type(pullback) in _PURE:
         passed = pullback(cotangent)
-        # Mostly there are none. A sum of squares sees them anywhere, and costs less than a look at each element.
-        if (kind := type(passed)) in _PLAIN and isfinite(np.vdot(passed, passed) if kind is _ARRAY else passed):
+        if type(passed) in _PLAIN and is_finite(passed):  # as it mostly is
             return passed
     return pullback(Guarded(cotangent))
 

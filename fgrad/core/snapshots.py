@@ -33,14 +33,24 @@ Copies = dict[int, tuple["weakref.ref[Any]", "weakref.ref[Any]"]]
 """What a trace has copied, by the id of the array: the array and its copy, which the pullbacks alone keep alive."""
 
 
+_ours: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+"""The copies that were made of arrays that are not small, by id: whoever is handed one needs no copy of it."""
+
+
 def snapshot(array: Any, copies: Copies) -> Any:
-    """Return an array as it is now, which nobody writes to."""
+    """Return an array as it is now, which nobody writes to; a copy that was made here is one already."""
     if array.nbytes <= _SMALL:
         return array.copy()
+    if not any(array.strides):
+        return np.broadcast_to(array[(0,) * array.ndim], array.shape)  # one number, as in the cotangent of a sum
+    if _ours.get(id(array)) is array:
+        return array
     known, kept = copies.get(id(array), (None, None))
     copy = None if kept is None or known is None or known() is not array else kept()
     if copy is None or not _are_same(array, copy):
         copy = array.copy()
+        _ours[id(copy)] = copy
+        copy.flags.writeable = False
         copies[id(array)] = weakref.ref(array), weakref.ref(copy)
     return copy
 
@@ -96,9 +106,10 @@ _captures: dict[Any, tuple[tuple[bool, ...], bool]] = {}
 
 def captures(rule: Any, place: int) -> bool:
     """Return whether the pullback of a reverse rule may refer to the argument at a place."""
-    if rule not in _captures:
-        _captures[rule] = _captured(rule)
-    named, others = _captures[rule]
+    try:
+        named, others = _captures[rule]
+    except KeyError:
+        named, others = _captures[rule] = _captured(rule)
     return named[place] if place < len(named) else others
 
 

@@ -19,7 +19,7 @@ from fgrad.core.operands import OBJECT, as_leaf, collected
 
 NAMESPACE = "fgrad"
 
-LEAVES: set[type] = {float, int}
+LEAVES: set[type] = {float, int, np.float64}
 """Types that are leaves for certain, and taken as they are, so that the commonest trees need no look inside."""
 
 _NUMBER: Any = 0.0

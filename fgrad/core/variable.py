@@ -10,6 +10,7 @@ import bisect
 import itertools
 import threading
 import weakref
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -126,6 +127,8 @@ class Variable(TensorLike):
 
     __hash__ = object.__hash__  # type: ignore[assignment]  # by identity: a variable is a thing, not a value
     tracing = UNTRACED
+    is_weak: ClassVar[bool] = False
+    """Whether the value is a number of Python's, which takes the dtype of the array that it meets."""
 
     def __init__(
         self,
@@ -260,7 +263,64 @@ class Variable(TensorLike):
         return self._value
 
 
-BOXES.add(Variable)
+def assign_all(variables: Sequence[Variable], values: Sequence[Any]) -> None:
+    """Give variables other values: all of them, or none if something comes in between.
+
+    Args:
+        variables: to be assigned.
+        values: new arrays or tensors of their shapes and dtypes, which nobody else will write to.
+    """
+    before = [variable._value for variable in variables]
+    new = [np.asarray(plain_value(value)) for value in values]
+    try:
+        _put(variables, new)
+    except BaseException:
+        _put(variables, before)
+        raise
+
+
+def _put(variables: Sequence[Variable], values: Sequence[Any]) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        with variable.lock:
+            variable._value = value
+            for watch in open_watches():
+                watch.assigns(variable)
+
+
+class Cell(Variable):
+    """State of an object, which a recording reads and assigns like a variable.
+
+    Args:
+        read: returns the state, an array or a number.
+        write: takes another one.
+        name: for messages.
+    """
+
+    def __init__(self, read: Callable[[], Any], write: Callable[[Any], None], name: str) -> None:
+        self._read, self._write = read, write
+        self._seen: tuple[Any, Any] = (None, None)
+        self.trainable, self.name, self.number = False, name, creation_number()
+        self.lock = threading.RLock()
+
+    @property
+    def _value(self) -> Any:
+        state = self._read()
+        if self._seen[0] is not state:  # so that a value that stays the same is the same array
+            self._seen = state, np.asarray(state)
+        return self._seen[1]
+
+    @_value.setter
+    def _value(self, new: Any) -> None:
+        self._write(new)
+
+
+class Counter(Cell):
+    """State that is a number of Python's."""
+
+    is_weak = True
+
+
+BOXES.update({Variable, Cell, Counter})
 
 
 def plain_value(value: Any) -> Any:

@@ -402,7 +402,8 @@ class _Check:
         slope, epsilon = max(abs(forward), abs(reverse)), float(np.finfo(dtype).eps)
         rounding = epsilon * abs(here) / size
         tolerance = _PRECISION.get(dtype, 1e-6) * slope + rounding
-        agrees = abs(forward - reverse) <= tolerance and abs(forward - numeric) <= tolerance + 10 * error
+        # Each of the two is rounded for itself: where one is exactly 0, as after a cancellation, the other need not be.
+        agrees = abs(forward - reverse) <= tolerance + rounding and abs(forward - numeric) <= tolerance + 10 * error
         # A slope that is small beside the changes of the function, as next to a minimum, counts as one of their size.
         seen = max(slope, abs(moved(first) - here) / first, abs(here - moved(-first)) / first)
         unsure = agrees and slope > 10 * epsilon * min(1, abs(here) / size) and rounding + 10 * error > 0.1 * seen

@@ -10,7 +10,6 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, settle
-from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.graphs.equations import Name, in_pythons_way, kind_of
 from fgrad.transforms.calls import Place, name_of, place_name
@@ -23,14 +22,17 @@ class Arguments:
     Args:
         function: the user's function.
         args, keywords: the recorded call.
+        integers: whether Python's integers are inputs, too.
     """
 
-    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], integers: bool = False
+    ) -> None:
         self.function = function
         leaves, self.treedef = flatten((args, keywords))
-        self.values = [_array_of(leaf) for leaf in leaves]
+        self.values = [np.int64(leaf) if integers and type(leaf) is int else _array_of(leaf) for leaf in leaves]
         self.leaves: list[Any] = [
-            leaf if value is None else Name(value, is_weak=type(leaf) in (float, complex))
+            leaf if value is None else Name(value, is_weak=type(leaf) in (int, float, complex))
             for leaf, value in zip(leaves, self.values, strict=True)
         ]
         self.places = _places(args, keywords)
@@ -42,9 +44,10 @@ class Arguments:
         names = [(place_name(self.function, place), path) for place, path in self.labels]
         return [(name[1:-1] if name[0] == "'" else f"argument {name}") + path for name, path in names]
 
-    def traced(self, trace: Trace) -> Any:
+    def traced(self, trace: Any) -> Any:
         """Return the call with tensors of the trace in place of the inputs, and forget the examples."""
-        pairs = zip(self.leaves, self.values, strict=True)
+        pairs = list(zip(self.leaves, self.values, strict=True))
+        trace.given.update((name, value) for name, value in pairs if value is not None)
         traced = unflatten(self.treedef, [leaf if value is None else box(value, trace, leaf) for leaf, value in pairs])
         self.values, self.places = [], {}
         return traced

@@ -57,6 +57,7 @@ class RecordTrace(Trace):
     Attributes:
         equations: what was computed, in order.
         constants: by name, the arrays that operations took from elsewhere.
+        given: the values of the inputs, by name.
         meets_others: other traces follow something that was computed.
     """
 
@@ -68,7 +69,10 @@ class RecordTrace(Trace):
         super().__init__()
         self.equations: list[Equation] = []
         self.constants: dict[Name, Any] = {}
+        self.given: dict[Name, Any] = {}
         self.meets_others = False
+        self._real: dict[Name, Any] = {}
+        self._computed = 0
         self._known: dict[int, tuple[Any, Name]] = {}
 
     def root(self, value: Any) -> Tensor:
@@ -82,10 +86,32 @@ class RecordTrace(Trace):
         if primitive.selects and any(self.follows(arg) and arg.dtype == np.bool_ for arg in args[1:]):
             raise errors.ConcretizationError("indexing with a mask", errors.users_line())
         examples = [self._example(arg) for arg in args]
-        ans = apply(primitive, examples, metadata)
+        if primitive.is_elementwise and any(type(each) is np.ndarray and each.size > _LARGE for each in examples):
+            ans = _of_one_element(primitive, examples, metadata)
+        else:
+            ans = self._run(primitive, examples, args, metadata)
         if primitive.name in _OPERATORS and all(type(each) in _PYTHONS for each in examples):
             ans = in_pythons_way(ans)
         return self._written(primitive, args, metadata, ans)
+
+    def _run(self, primitive: Primitive, examples: list[Any], args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+        """Return the result for examples; where their repeated elements will not do, for values."""
+        try:
+            return apply(primitive, examples, metadata)
+        except Exception:
+            if not any(type(each) is np.ndarray and 0 in each.strides for each in examples):
+                raise
+        return apply(primitive, [self._value(arg) for arg in args], metadata)
+
+    def _value(self, arg: Any) -> Any:
+        """Return what an argument is for the inputs that there are, after all equations that were left out so far."""
+        if not self.follows(arg):
+            return arg
+        self._real.update({**self.given, **self.constants})
+        for equation in self.equations[self._computed :]:
+            self._real.update(equation.run(self._real))
+        self._computed = len(self.equations)
+        return self._real[arg.mark]
 
     def _example(self, arg: Any) -> Any:
         if not self.follows(arg):
@@ -124,7 +150,7 @@ class RecordTrace(Trace):
         self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any], ans: Any, direct: bool = False
     ) -> Any:
         """Write the equation, and return its results in boxes."""
-        self.meets_others |= any([type(settle(each)) is Tensor for each in (ans if type(ans) is tuple else (ans,))])
+        self.meets_others |= any(type(settle(each)) is Tensor for each in (ans if type(ans) is tuple else (ans,)))
         inputs = tuple(arg.mark if self.follows(arg) else self._constant(arg) for arg in args)
         outputs = tuple(self.root(each) for each in (ans if type(ans) is tuple else (ans,)))
         quiet = set(np.geterr().values()) == {"ignore"}
@@ -157,6 +183,19 @@ class RecordTrace(Trace):
         raise errors.ConcretizationError("np.asarray or np.array", errors.users_line())
 
 
+_LARGE = 1024
+"""Elements beyond which an example is one element that is repeated: operations element by element need not run."""
+
+
+def _of_one_element(primitive: Primitive, examples: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+    """Return the form of a result: the first element, repeated."""
+    shape = np.broadcast_shapes(*[each.shape for each in examples if hasattr(each, "shape")])
+    if 0 in shape or any(type(each) is Tensor for each in examples):
+        return apply(primitive, examples, metadata)
+    ans = apply(primitive, [x.flat[0] if isinstance(x, np.ndarray) else x for x in examples], metadata)
+    return tuple(np.broadcast_to(x, shape) for x in ans) if type(ans) is tuple else np.broadcast_to(ans, shape)
+
+
 def _unchanged(kept: Any, value: Any) -> bool:
     if type(value) is Tensor:
         return kept.value is value.value and kept.tracing is value.tracing and kept.mark is value.mark
@@ -185,7 +224,8 @@ class _Reads(VariableWatch):
         while type(found) is Tensor:
             found = found.unbox()
         if variable not in self.names:
-            self.names[variable], self._found[variable] = Name(value), found
+            self.names[variable], self._found[variable] = Name(value, variable.is_weak), found
+            cast(Any, self.trace).given[self.names[variable]] = value
         if variable in self._assigned or found is not self._found[variable]:
             raise errors.RecordedAssignmentError(
                 f"variable {variable.name!r} is assigned in a function that is being recorded, and a graph holds no "
@@ -232,13 +272,20 @@ class Assignments(_Reads):
         return found if new is None else boxed(new)
 
 
-def recorded(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Graph, tuple[Variable, ...]]:
+def recorded(
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], integers: bool = False
+) -> tuple[Graph, tuple[Variable, ...]]:
     """Record a function that may assign to variables.
+
+    Args:
+        function: the user's.
+        args, keywords: the recorded call.
+        integers: whether Python's integers among the arguments are inputs.
 
     Returns:
         A graph of `(result, [new values of variables])`, and these variables. Variables that are results are `held`.
     """
-    arguments = Arguments(function, args, keywords)
+    arguments = Arguments(function, args, keywords, integers)
     trace = RecordTrace()
     state = Assignments(trace)
 

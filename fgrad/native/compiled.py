@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import warnings
 from collections import OrderedDict
@@ -15,9 +16,9 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, settle
-from fgrad.core.trace import UNTRACED, running
+from fgrad.core.trace import UNTRACED, attention, running
 from fgrad.core.tree import flatten, unflatten
-from fgrad.core.variable import Variable, recording
+from fgrad.core.variable import assign_all, recording
 from fgrad.errors.places import depth_of_user
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block, Graph
@@ -56,8 +57,8 @@ class Compiled(Transformed):
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         if not keywords and not running.watches and running.call is None:  # the usual case, in the shortest time
-            program = self._programs.known.get(tuple([_form_of_array(x) for x in args]))
-            if program is not None and program.is_current():
+            program = self._programs.known.get(tuple([_form_of(x) for x in args]))
+            if program is not None and not attention and program.is_current():
                 return program.run(args)
         return super().__call__(*args, **keywords)
 
@@ -71,15 +72,21 @@ class Compiled(Transformed):
         return whole if isinstance(whole, str) or whole[0] is getattr else (Compiled, (self._function, self._given))
 
 
-def _form_of_array(x: Any) -> Any:
-    return (x.shape, x.dtype) if type(x) is np.ndarray else None
+def _form_of(x: Any) -> Any:
+    """Return what `_kind` does, of the leaves that are met most often, and None of all else."""
+    kind = type(x)
+    if kind is np.ndarray or kind is np.float64:
+        return x.shape, x.dtype
+    if kind is Tensor:
+        return None if x.tracing.level or x.tracing.outdated else (x.value.shape, x.value.dtype)
+    return kind if kind is float else None
 
 
 def _run_compile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: _Programs) -> Any:
     form = _Form(function, programs.static, args, keywords)
     if recording() is not None or any(trace.is_program for trace in followers(form.inputs)):
         return call_users(function, args, keywords)  # it becomes part of the program around it
-    program = programs.for_form(function, form)
+    program, form = programs.for_form(function, form)
     if program.closes_over_traced:
         programs.forget(form)
         warnings.warn(
@@ -105,28 +112,44 @@ class _Programs:
         self.static = static
         self.known: OrderedDict[Hashable, _Program] = OrderedDict()
         self.count = 0
+        self._with_integers_fixed: set[Hashable] = set()
         self._lock = threading.RLock()
 
-    def for_form(self, function: Any, form: _Form) -> _Program:
-        """Return the program for arguments of a form."""
+    def for_form(self, function: Any, form: _Form) -> tuple[_Program, _Form]:
+        """Return the program for arguments of a form, and the form in which they go into it."""
+        if form.key in self._with_integers_fixed:
+            form = form.with_integers_fixed()
         program = self.known.get(form.key)
-        return self._added(function, form) if program is None or not program.is_current() else program
+        return self._added(function, form) if program is None or not program.is_current() else (program, form)
 
     def forget(self, form: _Form) -> None:
         """Drop a program that is of no use to a later call."""
         self.known.pop(form.key, None)
 
-    def _added(self, function: Any, form: _Form) -> _Program:
+    def _added(self, function: Any, form: _Form) -> tuple[_Program, _Form]:
         with self._lock:
             program = self.known.get(form.key)
             if program is None or not program.is_current():
-                program = self.known[form.key] = _Program(function, form)
+                program, form = self._made(function, form)
+                self.known[form.key] = program
                 self.count += 1
                 if len(self.known) > _MOST_PROGRAMS:
                     self.known.popitem(last=False)
                 if self.count % _MANY == 0:
                     self._warn(function)
-            return program
+            return program, form
+
+    def _made(self, function: Any, form: _Form) -> tuple[_Program, _Form]:
+        try:
+            return _Program(function, form), form
+        except Exception:
+            if int not in map(type, form.inputs):
+                raise
+        # An integer may be what a loop counts to, or an axis: then it is part of the program.
+        fixed = form.with_integers_fixed()
+        program = _Program(function, fixed)
+        self._with_integers_fixed.add(form.key)
+        return program, fixed
 
     def _warn(self, function: Any) -> None:
         warnings.warn(
@@ -148,18 +171,26 @@ class _Form:
     """
 
     def __init__(self, function: Any, static: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        leaves, treedef = flatten((args, keywords))
+        self._leaves, self._treedef = flatten((args, keywords))
         fixed = _fixed(function, static, args, keywords)
-        kinds = [None if is_fixed else _kind(leaf) for leaf, is_fixed in zip(leaves, fixed, strict=True)]
-        self.inputs = [leaf for leaf, kind in zip(leaves, kinds, strict=True) if kind is not None]
-        self.outline = _Outline(
-            treedef, [leaf if kind is None else _INPUT for leaf, kind in zip(leaves, kinds, strict=True)]
-        )
-        if not keywords and None not in kinds and all(type(x) is np.ndarray for x in args):
-            self.key: Hashable = tuple(kinds)
-        else:
-            rest = [Static(leaf) for leaf, kind in zip(leaves, kinds, strict=True) if kind is None]
-            self.key = treedef, tuple(kinds), tuple(rest)
+        kinds = [None if is_fixed else _kind(leaf) for leaf, is_fixed in zip(self._leaves, fixed, strict=True)]
+        self._is_simple = not keywords and all(type(x) in _SIMPLE for x in args)
+        self._fill(kinds)
+
+    def _fill(self, kinds: list[Any]) -> None:
+        pairs = list(zip(self._leaves, kinds, strict=True))
+        self._kinds = kinds
+        self.inputs = [leaf for leaf, kind in pairs if kind is not None]
+        self.outline = _Outline(self._treedef, [leaf if kind is None else _INPUT for leaf, kind in pairs])
+        self.key: Hashable = tuple(kinds)
+        if not self._is_simple or None in kinds:
+            self.key = self._treedef, self.key, tuple(Static(leaf) for leaf, kind in pairs if kind is None)
+
+    def with_integers_fixed(self) -> _Form:
+        """Return the form in which Python's integers are part of the program."""
+        form = copy.copy(self)
+        form._fill([None if kind is int else kind for kind in self._kinds])
+        return form
 
 
 _INPUT = object()
@@ -195,7 +226,7 @@ def _fixed(function: Any, static: Any, args: tuple[Any, ...], keywords: dict[str
 
 def _kind(leaf: Any) -> Any:
     """Return what programs depend on, of a leaf that goes into them; None if it is part of the program itself."""
-    if isinstance(leaf, (float, complex)) and not isinstance(leaf, np.generic):
+    if type(leaf) in (float, complex) or (type(leaf) is int and abs(leaf) < 1 << 62):
         return type(leaf)
     if type(leaf) in BOXES and type(leaf) is not Tensor:
         return None  # a variable, which is read when the program runs
@@ -223,7 +254,7 @@ class _Program:
 
         flat.__name__ = self.name = name_of(function)
         examples = tuple(map(_example, form.inputs))
-        self.graph, self.assigned = recorded(flat, examples, {})
+        self.graph, self.assigned = recorded(flat, examples, {}, integers=True)
         constants = (*self.graph.constants.values(), *self.graph.outputs)
         self.closes_over_traced = self.graph.meets_other_traces or any(type(settle(x)) is Tensor for x in constants)
         self._variables = list(self.graph.variables.values())
@@ -237,35 +268,51 @@ class _Program:
         self._is_number = is_number
         numbers = [settle(x) for x, own in zip(self.graph.outputs, is_number, strict=True) if own]
         self.function = Function(_block(self.graph, numbers), self.name)
-        self._is_single = self.graph.paths == ["[0]"]
+        self._nested = _nesting(self.graph.treedef)
         self._is_plain = not self._variables and not self.assigned and all(is_number)
 
     def is_current(self) -> bool:
         """Return whether the variables are still what they were to transforms in the function: trainable or not."""
         return not self._variables or self._trainable == [each.trainable for each in self._variables]
 
-    def run(self, arrays: Sequence[Any]) -> Any:
-        """Run the program for plain arrays, while nothing else runs."""
+    def run(self, leaves: Sequence[Any]) -> Any:
+        """Run the program for leaves that nothing follows, while nothing else runs."""
         if not self._is_plain:
-            return self(arrays)
-        found = [_tensor(each) for each in self.function.run(arrays)]
-        return found[0] if self._is_single else unflatten(self.graph.treedef, found)[0]
+            return self(leaves)
+        return self._nested([_tensor(each) for each in self.function.run(leaves)])
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Run the program, and assign what is to be assigned."""
         if not self.assigned:
-            return self._results(leaves)[0]
+            return self._result(self._found(leaves))
         with ExitStack() as stack:  # other threads wait, so that nothing is lost of what they assign
             for variable in sorted(self.assigned, key=lambda variable: variable.number):
                 stack.enter_context(variable.lock)
-            result, new = self._results(leaves)
-            _assign(self.assigned, new)
-        return result
+            found = self._found(leaves)
+            assign_all(self.assigned, found[len(found) - len(self.assigned) :])
+        return self._result(found)
 
-    def _results(self, leaves: Sequence[Any]) -> Any:
-        found = iter(self.function([*leaves, *map(settle, self._variables)]))
-        whole = [_tensor(next(found)) if own else x for x, own in zip(self._template, self._is_number, strict=True)]
-        return unflatten(self.graph.treedef, whole)
+    def _found(self, leaves: Sequence[Any]) -> list[Any]:
+        return self.function([*leaves, *map(settle, self._variables)])
+
+    def _result(self, found: Sequence[Any]) -> Any:
+        rest = iter(found)
+        whole = [_tensor(next(rest)) if own else x for x, own in zip(self._template, self._is_number, strict=True)]
+        return self._nested(whole)
+
+
+def _nesting(treedef: Any) -> Callable[[list[Any]], Any]:
+    """Return what makes the first of a pair of containers of its leaves; the usual ones are made at once."""
+    result = treedef.child(0)
+    if result.is_leaf():
+        return lambda leaves: leaves[0]
+    count = result.num_leaves
+    if result.type is tuple and result.num_children == count:
+        return lambda leaves: tuple(leaves[:count])
+    return lambda leaves: unflatten(treedef, leaves)[0]
+
+
+_SIMPLE = {np.ndarray, np.float64, Tensor, float}
 
 
 def _block(graph: Graph, outputs: Sequence[Any]) -> Block:
@@ -273,25 +320,13 @@ def _block(graph: Graph, outputs: Sequence[Any]) -> Block:
 
 
 def _example(leaf: Any) -> Any:
-    return leaf if type(leaf) in (float, complex) else one_example(leaf)
+    return leaf if type(leaf) in (int, float, complex) else one_example(leaf)
 
 
 def _tensor(value: Any) -> Any:
     if type(value) is np.ndarray:
         return box(value if value.shape else value[()], UNTRACED, None)
     return untraced(value) if type(value) is Tensor else box(value, UNTRACED, None)
-
-
-def _assign(variables: Sequence[Variable], values: Sequence[Any]) -> None:
-    """Assign to all variables, or to none if something comes in between."""
-    before = [variable.numpy() for variable in variables]
-    try:
-        for variable, value in zip(variables, values, strict=True):
-            variable.assign(value)
-    except BaseException:
-        for variable, value in zip(variables, before, strict=True):
-            variable.assign(value)
-        raise
 
 
 @overload
@@ -306,8 +341,9 @@ def compile(function: Any = None, *, static: Any = ()) -> Any:
     and what is solved with them, call the libraries; the rest is left to NumPy. Further calls run the code alone, none
     of the function's Python.
 
-    Arrays, tensors and Python's floating-point and complex numbers go into the program. All else is part of it: there
-    is a program for each combination of shapes, dtypes, structure, and values of what is no array. Variables are read
+    Arrays, tensors and Python's numbers go into the program. All else is part of it, and so are integers whose value is
+    asked for, as by `range(n)`: there is a program for each combination of shapes, dtypes, structure, and values of
+    what does not go in. Variables are read
     when the program runs, and assignments to them are carried out when it has ended, all of them or none.
 
     Transforms take a compiled function as any other, and run native code for derivatives and batches; and a gradient

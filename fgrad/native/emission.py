@@ -1,247 +1,25 @@
 """Nests of loops in LLVM's language.
 
-    nest_function(name, nest, ...)      the text of a function that runs a nest
+    nest_function(nest, pointers)      the body of a function that runs a nest
 
-The value of a node at an index is computed from those of its arguments, each once in a nest. Graphs may be deep, so
-what is still to be computed lies on a list, and not on Python's stack.
+Where an array begins or ends within the space of a nest, the loops are parted, so that they need not ask where they
+are.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from fgrad.native.indices import ZERO, Affine, Index, in_code, interval, placed, plus, variable
-from fgrad.native.nodes import (
-    Bound,
-    Gathered,
-    Given,
-    Literal,
-    Moved,
-    Node,
-    Pointwise,
-    Reduced,
-    Running,
-    Scattered,
-    Shape,
-)
-from fgrad.native.plan import Nest, Write, memory_of, squeezed
-from fgrad.native.scalars import OPERATIONS, Code, Scalar, convert, literal, scalar_of, select
-
-Key = tuple[Node, Index]
-
-
-class Pointers:
-    """The memory that a function is handed: a name for each array, and for each place in it where an index begins.
-
-    Functions that differ in nothing but these places are one.
-
-    Attributes:
-        order: the arrays and the number of elements before the place, by which the function's parameters are named.
-    """
-
-    def __init__(self, stored: Set[Node]) -> None:
-        self._stored = stored
-        self.order: dict[tuple[Node, int], str] = {}
-
-    def has(self, node: Node) -> bool:
-        """Return whether an array exists."""
-        root = memory_of(node)
-        return root in self._stored or isinstance(root, Given)
-
-    def at(self, node: Node, offset: int = 0) -> str:
-        """Return the name of an array's memory, from an element on."""
-        return self.order.setdefault((memory_of(node), offset), f"%p{len(self.order)}")
-
-
-class Values:
-    """Computes elements in the body of a nest.
-
-    Args:
-        code: where instructions go.
-        pointers: the memory of the arrays that exist.
-        ranges: what the variables of the loops run through, ends included.
-    """
-
-    def __init__(self, code: Code, pointers: Pointers, ranges: dict[str, tuple[int, int]]) -> None:
-        self.code, self.pointers, self.ranges = code, pointers, ranges
-        self.own: set[Node] = set()
-        self._known: dict[Key, str] = {}
-        self._sums: dict[Affine, str] = {}
-        self._moves: dict[Key, tuple[str, Index]] = {}
-
-    def at(self, node: Node, index: Index) -> str:
-        """Return the name of an element."""
-        waiting = [(node, index)]
-        known = self._known
-        while waiting:
-            key = waiting[-1]
-            if key in known:
-                waiting.pop()
-                continue
-            needed = [each for each in self._needed(*key) if each not in known]
-            if needed:
-                waiting += reversed(needed)
-            else:
-                known[key] = self._computed(*key)
-                waiting.pop()
-        return known[node, index]
-
-    def _is_stored(self, node: Node) -> bool:
-        """Return whether an element is to be read from memory, and not computed in this nest."""
-        return node not in self.own and self.pointers.has(node)
-
-    def _needed(self, node: Node, index: Index) -> list[Key]:
-        if isinstance(node, Literal) or self._is_stored(node):
-            return []
-        if isinstance(node, Pointwise):
-            return [(each, index if each.shape == node.shape else ()) for each in node.arguments]
-        if isinstance(node, Moved):
-            inside, moved = self._move(node, index)
-            fill = [] if inside == "true" else [self._fill(node, index)]
-            return fill if inside == "false" else [(node.arguments[0], moved), *fill]
-        assert isinstance(node, Gathered), node
-        return self._indices_of(node, index)
-
-    def _fill(self, node: Moved, index: Index) -> Key:
-        """Return what stands outside of the bounds: a number, or the element of an array of the same shape."""
-        fill = node.arguments[1]
-        return fill, index if fill.shape == node.shape else ()
-
-    def _indices_of(self, node: Node, index: Index) -> list[Key]:
-        first = node.arguments[1]
-        return [(each, index[: len(first.shape)]) for each in node.arguments[1:]]
-
-    def _computed(self, node: Node, index: Index) -> str:
-        if isinstance(node, Literal):
-            return literal(node.value, node.dtype)
-        if self._is_stored(node):
-            return self._loaded(node, index)
-        known, code = self._known, self.code
-        if isinstance(node, Pointwise):
-            arguments = [known[each, index if each.shape == node.shape else ()] for each in node.arguments]
-            return operation(code, node, arguments)
-        if isinstance(node, Moved):
-            inside, moved = self._move(node, index)
-            if inside == "true":
-                return known[node.arguments[0], moved]
-            fill = known[self._fill(node, index)]
-            if inside == "false":
-                return fill
-            return select(code, scalar_of(node.dtype), inside, known[node.arguments[0], moved], fill)
-        keys = self._indices_of(node, index)
-        places = [variable(self._integer(known[key], key[0])) for key in keys]
-        return self._loaded(node.arguments[0], (*places, *index[len(keys[0][1]) :]))
-
-    def _integer(self, value: str, node: Node) -> str:
-        """Return an index as an integer of 64 bits, with a name."""
-        wide = convert(self.code, value, scalar_of(node.dtype), scalar_of(np.dtype(np.int64)))
-        return wide if wide.startswith("%") else self.code.do(f"add i64 {wide}, 0")
-
-    def integer(self, node: Node, index: Index) -> Affine:
-        """Return an element as an index."""
-        return variable(self._integer(self.at(node, index), node))
-
-    # Memory
-
-    def address(self, node: Node, index: Index) -> str:
-        """Return where an element lies."""
-        flat, stride = ZERO, 1
-        for size, each in zip(reversed(node.shape), reversed(index), strict=True):
-            flat = plus(flat, each, stride)
-            stride *= size
-        pointer = self.pointers.at(node, max(flat.constant, 0))
-        flat = Affine(min(flat.constant, 0), flat.terms)
-        kind = scalar_of(node.dtype)
-        return self.code.do(f"getelementptr inbounds {kind.stored}, ptr {pointer}, i64 {self._sum(flat)}")
-
-    def _sum(self, affine: Affine) -> str:
-        return in_code(self.code, affine, self._sums)
-
-    def _loaded(self, node: Node, index: Index) -> str:
-        kind = scalar_of(node.dtype)
-        found = self.code.do(f"load {kind.stored}, ptr {self.address(node, index)}")
-        return self.code.do(f"icmp ne i8 {found}, 0") if kind.family == "bool" else found
-
-    def load(self, node: Node, index: Index) -> str:
-        """Read an element anew."""
-        return self._loaded(node, index)
-
-    def store(self, node: Node, index: Index, value: str) -> None:
-        """Write an element."""
-        kind = scalar_of(node.dtype)
-        if kind.family == "bool":
-            value = self.code.do(f"zext i1 {value} to i8")
-        self.code.lines.append(f"  store {kind.stored} {value}, ptr {self.address(node, index)}")
-
-    # Indices
-
-    def _move(self, node: Moved, index: Index) -> tuple[str, Index]:
-        """Return whether an index is inside of the bounds, and where the element lies then."""
-        key = node, index
-        if key not in self._moves:
-            self._moves[key] = self._moved(node, index)
-        return self._moves[key]
-
-    def _moved(self, node: Moved, index: Index) -> tuple[str, Index]:
-        inside, fixed = "true", list(index)
-        for bound in node.bounds:
-            here, fixed[bound.axis] = self._bounded(bound, index[bound.axis])
-            if "false" in (here, inside):
-                inside = "false"
-            elif here != "true":
-                inside = here if inside == "true" else self.code.do(f"and i1 {inside}, {here}")
-        source = node.arguments[0]
-        moved = []
-        for place, size in zip(node.places, source.shape, strict=True):
-            along = placed(place, tuple(fixed)) if size != 1 else ZERO
-            moved.append(along if place.divisor == 1 else self._quotient(along, place.divisor))
-        return inside, tuple(moved)
-
-    def _quotient(self, along: Affine, divisor: int) -> Affine:
-        if along.constant % divisor == 0 and all(coefficient % divisor == 0 for _, coefficient in along.terms):
-            return Affine(along.constant // divisor, tuple((n, c // divisor) for n, c in along.terms))
-        return variable(self.code.do(f"sdiv i64 {self._sum(along)}, {divisor}"))
-
-    def _bounded(self, bound: Bound, along: Affine) -> tuple[str, Affine]:
-        """Return whether an index keeps within a bound, and one that does, which is the same if so."""
-        start, step, count = bound.start, bound.step, bound.number
-        if step < 0:
-            start, step = start + step * (count - 1), -step
-        if count == 0:
-            return "false", along
-        last = start + step * (count - 1)
-        reach = interval(along, self.ranges)
-        if reach is not None and (reach[1] < start or reach[0] > last):
-            return "false", along
-        code, checks = self.code, []
-        if reach is None or reach[0] < start or reach[1] > last:
-            shifted = self._sum(plus(along, Affine(-start)))
-            checks.append(code.do(f"icmp ult i64 {shifted}, {last - start + 1}"))
-        if step > 1 and not self._divides(plus(along, Affine(-start)), step):
-            rest = code.do(f"urem i64 {self._sum(plus(along, Affine(-start)))}, {step}")
-            checks.append(code.do(f"icmp eq i64 {rest}, 0"))
-        if not checks:
-            return "true", along
-        inside = checks[0] if len(checks) == 1 else code.do(f"and i1 {checks[0]}, {checks[1]}")
-        return inside, variable(code.do(f"select i1 {inside}, i64 {self._sum(along)}, i64 {start}"))
-
-    def _divides(self, along: Affine, step: int) -> bool:
-        return along.constant % step == 0 and all(coefficient % step == 0 for _, coefficient in along.terms)
-
-
-def operation(code: Code, node: Pointwise, arguments: list[str]) -> str:
-    """Emit an operation on elements."""
-    kind = scalar_of(node.arguments[-1].dtype)
-    if node.operation == "cast":
-        return convert(code, arguments[0], kind, scalar_of(node.dtype))
-    if node.operation == "select":
-        return select(code, kind, *arguments)
-    return OPERATIONS[node.operation](code, kind, *arguments)
-
+from fgrad.native.elements import Pointers, Values
+from fgrad.native.indices import ZERO, Affine, Index, plus, variable
+from fgrad.native.nodes import Moved, Node, Place, Pointwise, Reduced, Running, Scattered, Shape, Term
+from fgrad.native.plan import Nest, Write, squeezed
+from fgrad.native.scalars import OPERATIONS, Code, Scalar, literal, scalar_of, select
 
 # What is accumulated
 
@@ -291,27 +69,56 @@ class Loop:
         self.carried[place] = (*self.carried[place][:3], value)
 
 
-class _Body:
-    """The body of a nest: all writes at one index."""
+Box = tuple[tuple[int, int], ...]
+"""What the loops run through: beginnings and ends."""
 
-    def __init__(self, nest: Nest, pointers: Pointers, sizes: Shape) -> None:
-        self.code, self.loop, self.sizes = Code(), Loop(), sizes
-        self.values = Values(self.code, pointers, {f"%v{k}": (0, size - 1) for k, size in enumerate(sizes)})
+
+class _Body:
+    """The body of loops over a part of a nest's space: all writes at one index.
+
+    Args:
+        nest: what is written.
+        pointers: the memory of arrays.
+        code: where instructions go.
+        box: what the loops run through, by axis of the space.
+        order: the axes, from the outermost loop to the innermost.
+        tag: in the names of variables and labels.
+        is_part: whether other loops run through other parts of the space.
+        is_flat: whether one loop runs through all elements as they lie in memory.
+    """
+
+    def __init__(
+        self,
+        nest: Nest,
+        pointers: Pointers,
+        code: Code,
+        box: Box,
+        order: Sequence[int],
+        tag: str,
+        is_part: bool,
+        is_flat: bool,
+    ) -> None:
+        self.code, self.box, self._is_part, self.is_flat = code, box, is_part, is_flat
+        self.loop = Loop()
+        self.names = [f"%v{tag}{k}" for k in range(len(box))]
+        ranges = {name: (start, stop - 1) for name, (start, stop) in zip(self.names, box, strict=True)}
+        self.values = Values(code, pointers, ranges)
         self.values.own = {write.target for write in nest.writes if write.target is write.value}
-        self.inner = f"%v{len(sizes) - 1}" if sizes else ""
+        self.loops = [(self.names[axis], box[axis]) for axis in order]
+        self.inner = self.loops[-1][0] if box else ""
         for write in nest.writes:
             self._write(write)
 
     def _index(self, shape: Shape) -> Index:
-        names = iter(range(len(self.sizes)))
-        return tuple(ZERO if size == 1 else variable(f"%v{next(names)}") for size in shape)
+        if self.is_flat:
+            return flat_index(shape, self.inner)
+        names = iter(self.names)
+        return tuple(ZERO if size == 1 else variable(next(names)) for size in shape)
 
     def _write(self, write: Write) -> None:
         target = write.target
         index = self._index(write.space)
-        if write.fills:
-            self.values.store(target, index, self.values.at(write.value, index))
-        elif isinstance(target, Reduced):
+        if isinstance(target, Reduced):
             self._reduce(target, write.value, index)
         elif isinstance(target, Running):
             self._run(target, write.value, index)
@@ -337,7 +144,9 @@ class _Body:
             total = self.loop.carry(self.code, kind.type, start)
             ended = accumulated(self.code, target.kind, kind, total, value)
             self.loop.next_(total, ended)
-            self.loop.behind.append(lambda: self._end(target, kind, kept, ended, gone == {self.inner}))
+            self.loop.behind.append(
+                lambda: self._end(target, kind, kept, ended, gone == {self.inner} and not self._is_part)
+            )
         else:
             before = self.values.load(target, kept)
             self.values.store(target, kept, accumulated(self.code, target.kind, kind, before, value))
@@ -371,7 +180,9 @@ class _Body:
         value = self.values.at(source, index)
         if self.inner in [name for name, _ in index[-1].terms]:
             kind = scalar_of(target.dtype)
-            total = self.loop.carry(self.code, kind.type, literal(identity(target.kind, target.dtype), target.dtype))
+            # What is added to the first element is -0.0, because 0.0 would make 0.0 of -0.0.
+            start = -0.0 if target.kind == "sum" and kind.is_float else identity(target.kind, target.dtype)
+            total = self.loop.carry(self.code, kind.type, literal(start, target.dtype))
             name = {"sum": "add", "prod": "multiply"}[target.kind]
             value = OPERATIONS[name](self.code, kind, total, value)
             self.loop.next_(total, value)
@@ -387,59 +198,212 @@ class _Body:
         self.values.store(target, place, accumulated(self.code, "sum", scalar_of(target.dtype), before, value))
 
 
-def begins_with(write: Write) -> Any:
-    """Return the number with which an array is to be filled before the loops, None if with nothing."""
-    target = write.target
-    if isinstance(target, Scattered):
-        return 0
-    if not isinstance(target, Reduced) or target.kind in ("argmax", "argmin"):
-        return None
-    sizes = [axis for axis, size in enumerate(write.space) if size != 1]
-    gone = [axis for axis in sizes if axis in target.axes]
-    if 0 in write.space or (gone and gone != sizes[-1:]):
-        return identity(target.kind, target.dtype)
-    return None
+def flat_index(shape: Shape, name: str) -> Index:
+    """Return an index that goes through all elements as they lie in memory."""
+    last = max(axis for axis, size in enumerate(shape) if size != 1)
+    return tuple(variable(name) if axis == last else ZERO for axis in range(len(shape)))
+
+
+# Nests
+
+_MOST_PARTS = 27
 
 
 def nest_function(nest: Nest, pointers: Pointers) -> tuple[str, dict[str, tuple[str, ...]]]:
     """Return the body of a function that runs a nest, and the functions of libraries that it calls."""
-    sizes = squeezed(nest.writes[0].space)
-    body = _Body(nest, pointers, sizes)
-    inner = body.code.lines
-    body.code.lines = []
-    for each in body.loop.behind:
-        each()
-    lines = _loops(sizes, inner, body.loop, body.code.lines)
-    return "\n".join(["entry:", *lines, "  ret void"]), body.code.used
+    code = Code()
+    bodies = _bodies(nest, pointers, code)
+    lines, label = ["entry:"], "entry"
+    for number, (target, start) in enumerate(_beginnings(nest, [body for body, _ in bodies])):
+        fill, label = _fill(target, start, pointers, f"f{number}_", label)
+        lines += fill
+    for body, inner in bodies:
+        code.lines = []
+        for each in body.loop.behind:
+            each()
+        loops, label = _loops(body, inner, code.lines, label)
+        lines += loops
+    return "\n".join([*lines, "  ret void"]), code.used
 
 
-def _loops(sizes: Shape, inner: list[str], loop: Loop, behind: list[str]) -> list[str]:
-    """Return the loops around a body."""
-    if not sizes:
-        return [*inner, *behind]
+def _bodies(nest: Nest, pointers: Pointers, code: Code) -> list[tuple[_Body, list[str]]]:
+    """Return the bodies for the parts of a nest's space, each with its code."""
+    space = nest.writes[0].space
+    if 0 in space:
+        return []
+    sizes, is_flat = squeezed(space), is_flat_nest(nest, pointers)
+    if is_flat:
+        sizes = (math.prod(sizes),)
+    waiting: list[Box] = [tuple((0, size) for size in sizes)]
+    can_be_cut = not any(isinstance(write.target, Running) or _chooses(write.target) for write in nest.writes)
+    found: list[tuple[_Body, list[str]]] = []
+    is_whole = True
+    order = list(range(len(sizes)))
+    is_settled = not can_be_cut or len(sizes) < 2
+    while waiting:
+        box = waiting.pop(0)
+        code.lines = []
+        body = _Body(nest, pointers, code, box, order, f"{len(found)}_", not is_whole, is_flat)
+        if not is_settled:
+            better, is_settled = _order(body, sizes), True
+            if better != order:
+                order = better
+                waiting.insert(0, box)
+                continue
+        parts = _cut(box, body) if can_be_cut else [box]
+        if len(parts) > 1 and len(parts) + len(waiting) + len(found) <= _MOST_PARTS:
+            waiting, is_whole = parts + waiting, False
+        else:
+            found.append((body, code.lines))
+    return found
+
+
+def _order(body: _Body, sizes: Shape) -> list[int]:
+    """Return the axes with that one last along which most elements are neighbours in memory."""
+    costs = []
+    for name, size in zip(body.names, sizes, strict=True):
+        steps = [abs(each.get(name, 0)) for each in body.values.steps]
+        cost = sum(_FAR if step > 1 else step for step in steps) + 1
+        costs.append(cost if size >= _SHORT else cost * _FAR)
+    axes = list(range(len(sizes)))
+    best = min(axes, key=lambda axis: (costs[axis], -axis))
+    if costs[best] > 0.7 * costs[-1]:
+        return axes
+    return [*(axis for axis in axes if axis != best), best]
+
+
+_FAR, _SHORT = 6, 8
+"""What a step over memory costs beside one to a neighbour; a loop of fewer turns is no good innermost one."""
+
+
+def _cut(box: Box, body: _Body) -> list[Box]:
+    """Return the parts of a box between the places where arrays begin and end."""
+    parts: list[Box] = [()]
+    for name, (start, stop) in zip(body.names, box, strict=True):
+        ends = [start, *sorted(body.values.cuts.get(name, ())), stop]
+        parts = [(*part, piece) for part in parts for piece in pairwise(ends)]
+    return parts
+
+
+def _chooses(target: Node) -> bool:
+    return isinstance(target, Reduced) and target.kind in ("argmax", "argmin")
+
+
+def is_flat_nest(nest: Nest, pointers: Pointers) -> bool:
+    """Return whether all arrays of a nest are gone through as they lie in memory, so that one loop does."""
+    space = squeezed(nest.writes[0].space)
+    if len(space) < 2:
+        return False
+    seen: set[Node] = set()
+    waiting: list[Node] = []
+    for write in nest.writes:
+        target = write.target
+        gone = target.axes if isinstance(target, Reduced) else frozenset()
+        is_total = isinstance(target, Reduced) and all(
+            axis in gone for axis, size in enumerate(write.space) if size != 1
+        )
+        if not (target is write.value or (is_total and not _chooses(target))):
+            return False
+        waiting.append(write.value)
+    own = {write.target for write in nest.writes}
+    while waiting:
+        node = waiting.pop()
+        if node in seen or node.size == 1 or (node not in own and pointers.has(node)):
+            if node.size != 1 and squeezed(node.shape) != space:
+                return False
+            continue
+        seen.add(node)
+        if isinstance(node, Moved) and not _keeps_order(node):
+            return False
+        if not isinstance(node, (Pointwise, Moved)):
+            return False
+        waiting += node.arguments
+    return True
+
+
+def _keeps_order(node: Moved) -> bool:
+    """Return whether an array is a number that is repeated, or another one with more or fewer axes of size 1."""
+    source = node.arguments[0]
+    if node.bounds:
+        return False
+    if source.size == 1:
+        return True
+    axes = [axis for axis, size in enumerate(node.shape) if size != 1]
+    expected = iter(axes)
+    return len(axes) == len(squeezed(source.shape)) and all(
+        place == Place(0, (Term(next(expected, -1), 1),))
+        for place, size in zip(node.places, source.shape, strict=True)
+        if size != 1
+    )
+
+
+def _beginnings(nest: Nest, bodies: Sequence[_Body]) -> Iterator[tuple[Node, Any]]:
+    """Yield the arrays to which the loops add, and with what these are filled before."""
+    for write in nest.writes:
+        target = write.target
+        if isinstance(target, Scattered):
+            yield target, 0
+        elif isinstance(target, Reduced) and not _chooses(target) and not _is_stored_whole(write, bodies):
+            yield target, identity(target.kind, target.dtype)
+
+
+def _is_stored_whole(write: Write, bodies: Sequence[_Body]) -> bool:
+    """Return whether each element of a reduction is stored once, and not added to."""
+    if len(bodies) != 1:
+        return False
+    (body,) = bodies
+    sizes = [axis for axis, size in enumerate(write.space) if size != 1]
+    assert isinstance(write.target, Reduced)
+    gone = [axis for axis in sizes if axis in write.target.axes]
+    return body.is_flat or not gone or [body.names[sizes.index(axis)] for axis in gone] == [body.inner]
+
+
+def _fill(target: Node, start: Any, pointers: Pointers, tag: str, before: str) -> tuple[list[str], str]:
+    """Return a loop that fills an array with a number, and the label behind it."""
+    if not target.size:
+        return [], before
+    kind = scalar_of(target.dtype).stored
+    value = literal(start, target.dtype).replace("true", "1").replace("false", "0")
+    label = f"{tag}fill"
+    return [
+        f"  br label %{label}",
+        f"{label}:",
+        f"  %{tag}i = phi i64 [ 0, %{before} ], [ %{tag}n, %{label} ]",
+        f"  %{tag}p = getelementptr inbounds {kind}, ptr {pointers.at(target)}, i64 %{tag}i",
+        f"  store {kind} {value}, ptr %{tag}p",
+        f"  %{tag}n = add nuw nsw i64 %{tag}i, 1",
+        f"  %{tag}c = icmp eq i64 %{tag}n, {target.size}",
+        f"  br i1 %{tag}c, label %{tag}end, label %{label}",
+        f"{tag}end:",
+    ], f"{tag}end"
+
+
+def _loops(body: _Body, inner: list[str], behind: list[str], before: str) -> tuple[list[str], str]:
+    """Return the loops around a body, and the label behind them."""
+    if not body.box:
+        return [*inner, *behind], before
     lines: list[str] = []
-    last = len(sizes) - 1
-    before = "entry"
-    for k in range(len(sizes)):
-        latch = f"loop{k}" if k == last else f"exit{k + 1}"
-        lines += [f"  br label %loop{k}", f"loop{k}:", f"  %v{k} = phi i64 [ 0, %{before} ], [ %n{k}, %{latch} ]"]
-        before = f"loop{k}"
-    outside = f"loop{last - 1}" if last else "entry"
-    for name, kind, start, end in loop.carried:
-        lines.append(f"  {name} = phi {kind} [ {start}, %{outside} ], [ {end}, %loop{last} ]")
-    lines += inner
-    for k in range(last, -1, -1):
+    tags = [name.removeprefix("%v") for name, _ in body.loops]
+    outside = before
+    for k, tag in enumerate(tags):
+        latch = f"loop{tag}" if tag == tags[-1] else f"exit{tags[k + 1]}"
+        start = body.loops[k][1][0]
         lines += [
-            f"  %n{k} = add nuw nsw i64 %v{k}, 1",
-            f"  %c{k} = icmp eq i64 %n{k}, {sizes[k]}",
-            f"  br i1 %c{k}, label %exit{k}, label %loop{k}",
-            f"exit{k}:",
+            f"  br label %loop{tag}",
+            f"loop{tag}:",
+            f"  %v{tag} = phi i64 [ {start}, %{before} ], [ %n{tag}, %{latch} ]",
         ]
-        if k == last:
+        outside, before = before, f"loop{tag}"
+    for name, kind, start_value, end in body.loop.carried:
+        lines.append(f"  {name} = phi {kind} [ {start_value}, %{outside} ], [ {end}, %loop{tags[-1]} ]")
+    lines += inner
+    for tag, (_, (_, stop)) in zip(tags[::-1], body.loops[::-1], strict=True):
+        lines += [
+            f"  %n{tag} = add nuw nsw i64 %v{tag}, 1",
+            f"  %c{tag} = icmp eq i64 %n{tag}, {stop}",
+            f"  br i1 %c{tag}, label %exit{tag}, label %loop{tag}",
+            f"exit{tag}:",
+        ]
+        if tag == tags[-1]:
             lines += behind
-    return lines
-
-
-def size_of(nest: Nest) -> int:
-    """Return how often the body of a nest runs."""
-    return math.prod(nest.writes[0].space)
+    return lines, f"exit{tags[0]}"

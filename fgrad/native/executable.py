@@ -14,7 +14,15 @@ import numpy as np
 
 from fgrad.graphs.equations import Name, in_pythons_way
 from fgrad.graphs.graph import Block
-from fgrad.native import products, reductions, shapes  # noqa: F401  # they say how primitives are lowered
+from fgrad.native import (  # noqa: F401  # they say how primitives are lowered
+    composites,
+    keys,
+    products,
+    reductions,
+    shapes,
+    solving,
+    ufuncs,
+)
 from fgrad.native.lowering import Program, lowered
 from fgrad.native.machine import Machine, Module
 from fgrad.native.nodes import Called, Given, Node, Part, Stepped
@@ -60,7 +68,8 @@ class Executable:
         (stage,) = self.stages
         if not isinstance(stage, Native) or not set(stage.needs) <= set(self._inputs):
             return None
-        taken = [self._inputs.index(node) for node in stage.needs]
+        places: dict[Node, int] = {node: place for place, node in enumerate(self._inputs)}
+        taken = [places[node] for node in stage.needs]
         return stage.called, taken, [stage.segment.makes.index(memory_of(node)) for node in self._results]
 
     def run(self, arrays: Sequence[Array]) -> list[Array] | None:
@@ -74,8 +83,13 @@ class Executable:
             return [made[place] for place in results]
         values: Values = dict(zip(self._inputs, arrays, strict=True))
         values.update(self._known)
-        for stage in self.stages:
-            stage.run(values)
+        try:
+            for stage in self.stages:
+                stage.run(values)
+        except Exception:
+            if self._failed is None:
+                raise
+            return None  # what a void run has handed to NumPy's function may be the reason: NumPy's run will tell
         if self._failed and values[self._failed]:
             return None
         found = [_under(values[memory_of(node)], node.shape) for node in self._results]
@@ -190,12 +204,13 @@ def _parted(
     segments: dict[str, Segment] = {}
     stages: list[Native | Step] = []
     functions: dict[str, str] = {}
+    begun: set[Node] = set()
     for run in _runs(plan):
         if isinstance(run, Stepped):
             stages.append(Step(run, parts.get(run, [])))
             wanted.update(map(memory_of, run.arguments))
             continue
-        segment = Segment(f"segment{len(segments)}", run, plan, known, functions)
+        segment = Segment(f"segment{len(segments)}", run, plan, known, functions, begun)
         segments[segment.name] = segment
         wanted.update(segment.needs)
         stages.append(Native(segment))

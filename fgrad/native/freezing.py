@@ -31,7 +31,7 @@ def check_repeats(
     Raises:
         FrozenValueError: a constant, or the program, is another one.
     """
-    second, again = recorded(function, examples, {})
+    second, again = recorded(function, examples, {}, integers=True)
     if _variables(first, assigned) != _variables(second, again):
         raise errors.FrozenValueError(
             f"{first.__name__} uses other variables each time that it runs: one that it makes itself lives no "
@@ -81,7 +81,7 @@ class _Same:
         if type(one) is not type(other):
             return False
         if isinstance(one, (np.ndarray, np.generic)):
-            return one.shape == other.shape and one.dtype == other.dtype and one.tobytes() == other.tobytes()
+            return bool(one.shape == other.shape and one.dtype == other.dtype and one.tobytes() == other.tobytes())
         if isinstance(one, (tuple, list)):
             return len(one) == len(other) and all(map(self.values, one, other))
         if isinstance(one, dict):
@@ -90,7 +90,7 @@ class _Same:
             return self.values((one.start, one.stop, one.step), (other.start, other.stop, other.step))
         if isinstance(one, (float, complex)):
             return repr(one) == repr(other)  # nan is nan, and 0.0 is not -0.0
-        return one is other or type(one).__eq__ in _CANNOT_TELL or bool(one == other)
+        return bool(one is other or type(one).__eq__ in _CANNOT_TELL or one == other)
 
 
 _CANNOT_TELL = (object.__eq__, FunctionType.__eq__, MethodType.__eq__, Tensor.__eq__, np.ufunc.__eq__)

@@ -176,7 +176,7 @@ class Function:
             leaves, cotangents = given[:count], given[count:]
             moving = tuple(_chosen(leaves, ours))
             traced = Linearization(self._moving(leaves, ours), moving, {}, range(len(moving)), has_aux=True)
-            rest, other = iter(traced.result), iter(traced.aux)
+            rest, other = iter(traced.result), iter(traced.aux or ())
             results = [next(rest) if own else next(other) for own in self.has_derivative]
             found = traced.gradients(traced.pull(list(cotangents), "the cotangents"), UnconnectedGradients.NONE)
             connected[:] = [each is not None for each in found]
@@ -219,6 +219,9 @@ def _first(examples: Any) -> Any:
 
 def _array(x: Any, name: Name) -> Any:
     """Return a number, or what is like an array, as an array of the form that the program knows."""
+    x = settle(x)
+    if type(x) is np.ndarray:
+        return x
     return np.ascontiguousarray(x, name.dtype).reshape(name.shape)
 
 

@@ -38,6 +38,9 @@ from fgrad.native.scalars import FLOATS_ONLY, OPERATIONS, is_native
 LOWERINGS: dict[str, Callable[..., Any]] = {}
 """How primitives are lowered, by name."""
 
+OTHERWISE: list[Callable[[Program, Equation, list[Any]], Any]] = []
+"""What is asked in turn for an equation that no rule lowers: a tuple of nodes, or None."""
+
 COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 PREDICATES = {"isnan", "isfinite", "isinf", "signbit"}
 LOGICAL = {"logical_and", "logical_or", "logical_xor", "logical_not"}
@@ -96,10 +99,11 @@ class Program(Nodes):
         """Return an operation on arrays of one dtype, which are broadcast; `dtype` is that of the result."""
         nodes = [self.node(x) for x in arguments]
         shape = np.broadcast_shapes(*[x.shape for x in nodes])
-        spread = [self._spread(x, shape) for x in nodes]
+        spread = [self.spread(x, shape) for x in nodes]
         return self.add(Pointwise(operation, shape, nodes[-1].dtype if dtype is None else dtype, spread))
 
-    def _spread(self, x: Node, shape: Shape) -> Node:
+    def spread(self, x: Node, shape: Shape) -> Node:
+        """Return an array broadcast to a shape, or the single number that it repeats."""
         while isinstance(x, Moved) and _repeats_number(x):
             x = x.arguments[0]
         return x if x.shape == () else self.repeat(x, shape)
@@ -200,6 +204,8 @@ class Program(Nodes):
         found = rule(self, out, *arguments, **equation.metadata) if rule else None
         if found is None and name in OPERATIONS and len(equation.outputs) == 1 and not equation.metadata:
             found = self._operation(name, equation, arguments)
+        for otherwise in OTHERWISE:
+            found = otherwise(self, equation, arguments) if found is None else found
         if found is None:
             return None
         if isinstance(found, tuple):
@@ -210,8 +216,8 @@ class Program(Nodes):
         """Return an elementwise operation, in the dtype in which NumPy computes it."""
         out = equation.outputs[0]
         if name in COMPARISONS | PREDICATES:
-            dtype = np.result_type(*[_promoted(x) for x in equation.inputs])
-            if name in PREDICATES and dtype.kind in "biu":
+            dtype = np.result_type(*[promoted(x) for x in equation.inputs])
+            if name in PREDICATES and dtype.kind in "biu" and (name != "signbit" or dtype.kind != "i"):
                 return self.repeat(self.add(Literal(name == "isfinite", np.bool_)), out.shape)
         else:
             dtype = np.dtype(np.bool_) if name in LOGICAL else out.dtype
@@ -232,7 +238,7 @@ class Program(Nodes):
         return [self.add(part) for part in parts]
 
 
-def _promoted(x: Any) -> Any:
+def promoted(x: Any) -> Any:
     """Return what NumPy asks for the dtype of an operation: a dtype, or a number of Python's, which follows others."""
     if type(x) is Name and x.is_weak:
         return {"f": 1.0, "i": 1, "b": True}[x.dtype.kind]

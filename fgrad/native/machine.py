@@ -22,9 +22,6 @@ VECTOR_FUNCTIONS = {
 }  # fmt: skip
 """What glibc's libmvec has for several numbers at once."""
 
-_LARGE = 600
-"""Lines of a function beyond which the compiler's dearer passes are left out."""
-
 
 class Module:
     """Native code in memory, as long as this lives."""
@@ -117,13 +114,14 @@ class Machine:
         with self._lock:
             module = llvm.parse_assembly(whole)
             module.verify()
-            is_large = text.count("\n") > _LARGE
             target = llvm.Target.from_triple(self.triple).create_target_machine(
-                cpu=self._cpu, features=self._features, opt=2, jit=True
+                cpu=self._cpu, features=self._features, opt=1, jit=True
             )
             options = llvm.create_pipeline_tuning_options(speed_level=2)
             options.loop_vectorization = True
-            options.slp_vectorization = not is_large
+            # The loops are short and many, and made for registers of one width: to unroll them, or to look for more
+            # to do at once, takes half of the time and gains nothing.
+            options.slp_vectorization = options.loop_unrolling = options.loop_interleaving = False
             builder = llvm.create_pass_builder(target, options)
             passes = builder.getModulePassManager()
             passes.run(module, builder)

@@ -48,14 +48,12 @@ class Write:
         target: the array.
         value: what is computed at each index of the space.
         offset: where the space begins in the array, along `axis`; for arrays that are joined.
-        fills: the value is stored as it is, as a beginning to which others are added.
     """
 
     target: Node
     value: Node
     axis: int = 0
     offset: int = 0
-    fills: bool = False
 
     @property
     def space(self) -> Shape:

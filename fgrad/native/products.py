@@ -1,1 +1,96 @@
-"""How products of matrices, and what is solved with them, are lowered."""
+"""How products of matrices, `einsum` and convolutions are lowered."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+from fgrad.native.contractions import Side, contraction, fails_unless_finite
+from fgrad.native.lowering import Program, lowers
+from fgrad.native.nodes import Joined, Moved, Node, Place, Reduced, Term
+from fgrad.native.shapes import sliced
+
+
+@lowers("matmul", "matmul_guarded")
+def _matmul(program: Program, out: Any, x: Node, y: Node, guard: int | None = None) -> Node | None:
+    """Return a product; the axes of a stack have the labels of those of the other, counted from the last."""
+    stacks = [max(len(each.shape) - 2, 0) for each in (x, y)]
+    letters = string.ascii_lowercase[: max(stacks)]
+    rows, columns = "X" * (len(x.shape) > 1), "Z" * (len(y.shape) > 1)
+    left, right = (letters[len(letters) - count :] for count in stacks)
+    sides = [
+        Side(program.cast(x, out.dtype), left + rows + "Y"),
+        Side(program.cast(y, out.dtype), f"{right}Y{columns}"),
+    ]
+    return contraction(program, sides, letters + rows + columns, out.dtype, guard)
+
+
+@lowers("einsum", "einsum_guarded")
+def _einsum(
+    program: Program, out: Any, *operands: Node, subscripts: str, optimize: Any = False, guard: int | None = None
+) -> Node | None:
+    inputs, output = subscripts.split("->")
+    nodes = [program.cast(x, out.dtype) for x in operands]
+    if not _lowers_einsum(inputs.split(","), nodes):
+        return None
+    sides = [Side(node, labels) for node, labels in zip(nodes, inputs.split(","), strict=True)]
+    return contraction(program, sides, output, out.dtype, guard)
+
+
+def _lowers_einsum(terms: list[str], nodes: list[Node]) -> bool:
+    """Return whether labels that an operand has twice have one size in it, where NumPy would broadcast."""
+    for labels, node in zip(terms, nodes, strict=True):
+        pairs = {*zip(labels, node.shape, strict=True)}
+        if len(pairs) != len({*labels}):
+            return False
+    return True
+
+
+_LONGEST_KERNEL = 64
+"""Points of a kernel, or of a result, up to which loops take no longer than NumPy."""
+
+
+@lowers("convolve", "convolve_guarded")
+def _convolve(
+    program: Program, out: Any, a: Node, v: Node, start: int, length: int, guard: int | None = None
+) -> Node | None:
+    """Return a window of the full convolution over the last axes, with zeros beyond the ends.
+
+    These would make NaN of infinities, as would zeros that are guarded: then the run is void.
+    """
+    a, v = program.cast(a, out.dtype), program.cast(v, out.dtype)
+    if a.shape[-1] < v.shape[-1]:
+        a, v, guard = v, a, None if guard is None else 1 - guard
+    count = v.shape[-1]
+    if min(length, count) > _LONGEST_KERNEL or out.dtype.kind == "b" or 0 in (*out.shape, *v.shape):
+        return None
+    kept = _window(program, a, count - 1 - start, start + length - a.shape[-1])
+    is_safe = out.dtype.kind != "f" or (kept.shape[-1] <= a.shape[-1] and guard is None)
+    done = _valid(program, kept, sliced(program, v, (Ellipsis, slice(None, None, -1))), out.shape)
+    if not is_safe:
+        fails_unless_finite(program, done)
+    return done
+
+
+def _window(program: Program, a: Node, before: int, after: int) -> Node:
+    """Return an array without some of its first and last elements, or with zeros there; counted from the ends."""
+    a = sliced(program, a, (Ellipsis, slice(max(0, -before), a.shape[-1] - max(0, -after))))
+    lead = a.shape[:-1]
+    ends = [program.zeros((*lead, max(0, count)), a.dtype) for count in (before, after)]
+    parts = [each for each in (ends[0], a, ends[1]) if each.shape[-1]]
+    return parts[0] if len(parts) == 1 else program.add(Joined(parts, len(lead)))
+
+
+def _valid(program: Program, a: Node, v: Node, shape: tuple[int, ...]) -> Node:
+    """Return the sums `a[..., i + j] * v[..., j]` over j; the innermost loop is the longer one."""
+    lead, length, count = shape[:-1], shape[-1], v.shape[-1]
+    axis = len(lead)
+    i, j = (axis + 1, axis) if length >= count else (axis, axis + 1)
+    space = (*lead, count, length) if length >= count else (*lead, length, count)
+    sides = []
+    for each, last in ((a, (Term(i, 1), Term(j, 1))), (v, (Term(j, 1),))):
+        first = axis - (len(each.shape) - 1)
+        places = [Place(0, () if size == 1 else (Term(first + own, 1),)) for own, size in enumerate(each.shape[:-1])]
+        sides.append(program.add(Moved(each, space, [*places, Place(0, last)])))
+    product = program.pointwise("multiply", *sides)
+    return program.add(Reduced("sum", product, [j], a.dtype))

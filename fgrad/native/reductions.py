@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from fgrad.native.lowering import LOWERINGS, Program, count_of, lowers
-from fgrad.native.nodes import Literal, Node
+import numpy as np
+
+from fgrad.native.lowering import LOWERINGS, Program, axes_of, count_of, lowers
+from fgrad.native.nodes import Literal, Node, Reduced, Running, Scattered
+from fgrad.native.shapes import joined, sliced
+
+Rule = Callable[..., Node | None]
 
 
-def _reduction_of(kind: str) -> Callable[..., Any]:
+def _reduction_of(kind: str) -> Rule:
     def rule(
         program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool = False, **others: Any
     ) -> Node | None:
-        if others or (kind in ("max", "min") and out.dtype.kind == "b"):
+        if others:
             return None
-        return program.reduced(kind, program.cast(x, out.dtype), axis, keepdims, out.dtype)
+        own = {"max": "any", "min": "all"}.get(kind, kind) if out.dtype.kind == "b" else kind
+        return program.reduced(own, program.cast(x, out.dtype), axis, keepdims, out.dtype)
 
     return rule
 
@@ -25,9 +31,131 @@ for _kind in ("sum", "prod", "max", "min", "any", "all"):
 
 
 @lowers("mean")
-def _mean(program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool = False) -> Node | None:
-    if x.dtype.kind != "f":
+def _mean(program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool = False) -> Node:
+    total = program.reduced("sum", program.cast(x, out.dtype), axis, keepdims, out.dtype)
+    return program.pointwise("divide", total, program.add(Literal(count_of(x.shape, axis), out.dtype)))
+
+
+def _extremum_of_numbers(kind: str, worst: float) -> Rule:
+    """Return how an extremum is lowered that leaves NaNs out, and is NaN where there is nothing else."""
+
+    def rule(program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool = False) -> Node | None:
+        if x.dtype.kind != "f":
+            return _reduction_of(kind)(program, out, x, axis, keepdims)
+        unknown = program.pointwise("isnan", x, dtype=np.bool_)
+        kept = program.pointwise("select", unknown, program.add(Literal(worst, x.dtype)), x)
+        found = program.reduced(kind, kept, axis, keepdims, x.dtype)
+        nothing = program.reduced("all", unknown, axis, keepdims, np.bool_)
+        return program.pointwise("select", nothing, program.add(Literal(np.nan, x.dtype)), found)
+
+    return rule
+
+
+LOWERINGS["nanmax"] = _extremum_of_numbers("max", -np.inf)
+LOWERINGS["nanmin"] = _extremum_of_numbers("min", np.inf)
+
+
+def _last(ndim: int, axis: int) -> list[int]:
+    """Return the axes of an array with one of them behind the others."""
+    return [*(each for each in range(ndim) if each != axis), axis]
+
+
+def _chosen(kind: str) -> Callable[..., Any]:
+    """Return how the place of an extremum is lowered: the first of equals, or the first NaN."""
+
+    def rule(program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool = False, **others: Any) -> Any:
+        if others or 0 in x.shape:
+            return None
+        x = program.cast(x, np.int8) if x.dtype.kind == "b" else x
+        if axis is None:
+            x, axis = program.reshaped(x, (x.size,)), 0
+        turned = program.permuted(x, _last(len(x.shape), axis % len(x.shape))) if x.shape else x
+        if not turned.shape:
+            return program.zeros(out.shape, np.int64)
+        return program.reshaped(program.add(Reduced(kind, turned, [len(turned.shape) - 1], np.int64)), out.shape)
+
+    return rule
+
+
+LOWERINGS["argmax"] = _chosen("argmax")
+LOWERINGS["argmin"] = _chosen("argmin")
+
+
+def _cumulative(kind: str) -> Callable[..., Any]:
+    def rule(program: Program, out: Any, x: Node, axis: int) -> Node | None:
+        if out.dtype.kind == "b":
+            return None
+        order = _last(len(x.shape), axis % len(x.shape))
+        found = program.add(Running(kind, program.permuted(program.cast(x, out.dtype), order)))
+        return program.permuted(found, np.argsort(order).tolist())
+
+    return rule
+
+
+LOWERINGS["cumsum"] = _cumulative("sum")
+LOWERINGS["cumprod"] = _cumulative("prod")
+
+
+@lowers("logsumexp")
+def _logsumexp(program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool = False) -> Node | None:
+    if x.dtype.kind != "f" or x.dtype != out.dtype:
         return None
-    total = program.reduced("sum", x, axis, keepdims, out.dtype)
-    count = program.add(Literal(count_of(x.shape, axis), out.dtype))
-    return program.pointwise("divide", total, count)
+    largest = program.reduced("max", x, axis, True, x.dtype)
+    total = program.reduced("sum", program.pointwise("share", x, largest), axis, True, x.dtype)
+    # The largest element adds 1 to the total; where it is minus infinity, the total is 0, and of no account.
+    total = program.pointwise("maximum", total, program.add(Literal(1, x.dtype)))
+    found = program.pointwise("add", program.pointwise("log", total), largest)
+    return program.reshaped(found, out.shape)
+
+
+@lowers("cross")
+def _cross(program: Program, out: Any, a: Node, b: Node) -> Node:
+    parts = []
+    for first, second in ((1, 2), (2, 0), (0, 1)):
+        x, y = program.cast(a, out.dtype), program.cast(b, out.dtype)
+        left, right = (
+            program.pointwise("multiply", *(sliced(program, each, (..., place)) for each, place in pair))
+            for pair in (((x, first), (y, second)), ((x, second), (y, first)))
+        )
+        part = program.pointwise("subtract", left, right)
+        parts.append(program.repeat(program.reshaped(part, (*part.shape, 1)), (*out.shape[:-1], 1)))
+    return joined(program, parts, -1)
+
+
+_FEW = 16
+
+
+@lowers("segment_sums")
+def _segment_sums(program: Program, out: Any, x: Node, starts: Sequence[int], axis: int) -> Node | None:
+    """Return sums from each start to the next; from one that is not before the next, only its own element."""
+    (axis,), starts = axes_of(x.shape, axis), [int(each) for each in starts]
+    ends = [*starts[1:], x.shape[axis]]
+    if x.dtype != out.dtype or 0 in x.shape or not starts:
+        return None
+    lead = (slice(None),) * axis
+    if len(starts) <= _FEW:
+        parts = [
+            program.reduced("sum", sliced(program, x, (*lead, slice(a, max(b, a + 1)))), axis, True, x.dtype)
+            for a, b in zip(starts, ends, strict=True)
+        ]
+        return joined(program, parts, axis)
+    if any(a >= b for a, b in zip(starts, ends, strict=True)):
+        return None
+    order = [axis, *(each for each in range(len(x.shape)) if each != axis)]
+    turned = program.permuted(sliced(program, x, (*lead, slice(starts[0], None))), order)
+    numbers = program.array(np.repeat(np.arange(len(starts)), np.diff([*starts, x.shape[axis]])))
+    found = program.add(Scattered(turned, [numbers], (len(starts), *turned.shape[1:])))
+    return program.permuted(found, np.argsort(order).tolist())
+
+
+@lowers("abs_squared")
+def _abs_squared(program: Program, out: Any, x: Node) -> Node | None:
+    return program.pointwise("square", x) if x.dtype.kind == "f" else None
+
+
+@lowers("hypot_squared")
+def _hypot_squared(program: Program, out: Any, x: Any, y: Any) -> Node | None:
+    if out.dtype.kind != "f":
+        return None
+    length = program.pointwise("hypot", program.cast(x, out.dtype), program.cast(y, out.dtype))
+    return program.pointwise("square", length)

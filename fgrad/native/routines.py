@@ -1,9 +1,367 @@
-"""Routines of libraries that native code calls: products of matrices by BLAS."""
+"""Routines of libraries that native code calls: products of matrices by BLAS, factors and solutions by LAPACK.
+
+    @routine("matmul")        says how a `Called` is run: `write(body, item, memory)` writes it into a `Body`
+
+BLAS counts in Fortran's way: what is a matrix in C order is the transpose of one there. So `a @ b` is asked for as
+`b.T @ a.T`, which is in Fortran's order what the result is in C order, and nothing is moved.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
+from fgrad.native.libraries import LETTERS, address
+from fgrad.native.memory import Matrices
+from fgrad.native.nodes import Called, Node, Shape
+from fgrad.native.scalars import Code, Scalar, number, scalar_of
+
+Pointers = Callable[[Node], Any]
 ROUTINES: dict[str, Callable[..., Any]] = {}
 """By name: what returns the body of a function that runs a `Called`, and the functions of libraries that it calls."""
+
+
+class Body(Code):
+    """The body of a function that calls routines of libraries for the matrices of a stack.
+
+    Args:
+        kind: of the numbers in the arrays.
+    """
+
+    def __init__(self, dtype: Any) -> None:
+        super().__init__()
+        self.kind: Scalar = scalar_of(dtype)
+        self.letter = LETTERS[dtype.name]
+        self._first: list[str] = []
+
+    def text(self) -> str:
+        """Return the body."""
+        return "\n".join(["entry:", *self._first, *self.lines, "  ret void"])
+
+    # What routines take: addresses of numbers
+
+    def room(self, kind: str, count: int = 1) -> str:
+        """Return memory for numbers, which is taken once, and not in each turn of a loop."""
+        name = self.name()
+        self._first.append(f"  {name} = alloca {kind}, i64 {count}")
+        return name
+
+    def integer(self, value: int) -> str:
+        """Return the address of an integer."""
+        name = self.room("i32")
+        self._first.append(f"  store i32 {value}, ptr {name}")
+        return name
+
+    def flag(self, letter: str) -> str:
+        """Return the address of a letter."""
+        name = self.room("i8")
+        self._first.append(f"  store i8 {ord(letter)}, ptr {name}")
+        return name
+
+    def number(self, value: float) -> str:
+        """Return the address of a number."""
+        name = self.room(self.kind.type)
+        self._first.append(f"  store {self.kind.type} {number(value, self.kind)}, ptr {name}")
+        return name
+
+    def routine(self, name: str, *arguments: str) -> None:
+        """Call a function of BLAS or LAPACK; its name is given without the first letter."""
+        given = ", ".join(f"ptr {each}" for each in arguments)
+        self.lines.append(f"  call void inttoptr (i64 {address(self.letter + name)} to ptr)({given})")
+
+    # Loops and memory
+
+    @contextlib.contextmanager
+    def loop(self, count: int | str) -> Iterator[str]:
+        """Repeat what is written within; yields the name of the number of the turn."""
+        mark = self.name()[1:]
+        turn = self.room("i64")
+        self.lines.append(f"  store i64 0, ptr {turn}")
+        self.lines += [f"  br label %test{mark}", f"test{mark}:"]
+        now = self.do(f"load i64, ptr {turn}")
+        goes_on = self.do(f"icmp slt i64 {now}, {count}")
+        self.lines += [f"  br i1 {goes_on}, label %turn{mark}, label %end{mark}", f"turn{mark}:"]
+        yield now
+        self.lines.append(f"  store i64 {self.do(f'add nsw i64 {now}, 1')}, ptr {turn}")
+        self.lines += [f"  br label %test{mark}", f"end{mark}:"]
+
+    @contextlib.contextmanager
+    def loops(self, shape: Shape) -> Iterator[list[str]]:
+        """Go through all indices of a shape."""
+        with contextlib.ExitStack() as stack:
+            yield [stack.enter_context(self.loop(size)) for size in shape]
+
+    def at(self, pointer: str, offset: int, *steps: tuple[int, str], kind: str = "") -> str:
+        """Return the address of the element `offset + step * turn + ...` behind an address."""
+        total = str(offset)
+        for step, turn in steps:
+            total = self.do(f"add nsw i64 {total}, {self.do(f'mul nsw i64 {turn}, {step}')}")
+        return self.do(f"getelementptr {kind or self.kind.type}, ptr {pointer}, i64 {total}")
+
+    def matrix(self, pointer: str, matrices: Matrices, turns: Sequence[str], kind: str = "") -> str:
+        """Return the address of one matrix of a stack."""
+        return self.at(pointer, matrices.offset, *zip(matrices.steps, turns, strict=True), kind=kind)
+
+    def load(self, place: str, kind: str = "") -> str:
+        """Read a number."""
+        return self.do(f"load {kind or self.kind.type}, ptr {place}")
+
+    def store(self, value: str, place: str, kind: str = "") -> None:
+        """Write a number."""
+        self.lines.append(f"  store {kind or self.kind.type} {value}, ptr {place}")
+
+
+def routine(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register how a routine is run."""
+
+    def register(write: Callable[..., None]) -> Callable[..., None]:
+        def run(item: Called, pointers: Pointers) -> tuple[str, dict[str, tuple[str, ...]]]:
+            body = Body(item.dtype)
+            write(body, item, *[pointers(each) for each in item.arguments], pointers(item))
+            return body.text(), body.used
+
+        ROUTINES[name] = run
+        return write
+
+    return register
+
+
+# Products
+
+
+class Product(NamedTuple):
+    """Products of stacked matrices of m rows, n columns, and k elements that are summed."""
+
+    stack: Shape
+    m: int
+    k: int
+    n: int
+    left: Matrices
+    right: Matrices
+
+
+def _steps(stack: Shape, size: int) -> tuple[int, ...]:
+    """Return the distances between the matrices of a stack in C order."""
+    steps: list[int] = []
+    for each in reversed(stack):
+        steps.insert(0, size)
+        size *= each
+    return tuple(steps)
+
+
+@routine("matmul")
+def _matmul(body: Body, item: Called, left: str, right: str, result: str) -> None:
+    how: Product = item.options
+    write = _written_product(body, how) if min(how.m, how.n) > 1 else _written_vector(body, how)
+    into = Matrices(0, _steps(how.stack, how.m * how.n), False, how.n)
+    with body.loops(how.stack) as turns:
+        write(*(body.matrix(*each, turns) for each in ((left, how.left), (right, how.right), (result, into))))
+
+
+def _written_product(body: Body, how: Product) -> Callable[[str, str, str], None]:
+    """Return what writes the product of two matrices at given addresses."""
+    flags = [body.flag("T" if each.is_turned else "N") for each in (how.right, how.left)]
+    sizes = [body.integer(each) for each in (how.n, how.m, how.k)]
+    leading = [body.integer(each.leading) for each in (how.right, how.left)]
+    one, zero, width = body.number(1.0), body.number(0.0), body.integer(how.n)
+    return lambda a, b, c: body.routine("gemm", *flags, *sizes, one, b, leading[0], a, leading[1], zero, c, width)
+
+
+def _written_vector(body: Body, how: Product) -> Callable[[str, str, str], None]:
+    """Return what writes the product of a vector, which is a matrix of one row or column, and a matrix."""
+    is_first = how.m == 1
+    vector, matrix, size = (how.left, how.right, how.n) if is_first else (how.right, how.left, how.m)
+    # A column beside others has neighbours as far away as rows are; so has a row that lies in a column.
+    step = body.integer(vector.leading if vector.is_turned == is_first else 1)
+    down, right = (how.k, size) if is_first else (size, how.k)
+    sizes = [body.integer(each) for each in ((down, right) if matrix.is_turned else (right, down))]
+    flag = body.flag("T" if matrix.is_turned == is_first else "N")
+    one, zero, leading, next_one = body.number(1.0), body.number(0.0), body.integer(matrix.leading), body.integer(1)
+
+    def write(a: str, b: str, c: str) -> None:
+        x, y = (a, b) if is_first else (b, a)
+        body.routine("gemv", flag, *sizes, one, y, leading, x, step, zero, c, next_one)
+
+    return write
+
+
+# Solutions. With a right-hand side in C order, of which BLAS sees the transpose, `a @ x = b` is `x.T @ a.T = b.T`.
+
+
+class Triangle(NamedTuple):
+    """A triangular equation.
+
+    Attributes:
+        is_lower: which triangle of the matrix is read.
+        of_transpose: whether the equation is that of the transpose.
+        has_ones: whether the diagonal counts as ones, and is not read.
+    """
+
+    is_lower: bool
+    of_transpose: bool
+    has_ones: bool = False
+
+
+class Solution(NamedTuple):
+    """Equations of stacked matrices of `size` rows and columns, with right-hand sides of `columns` columns.
+
+    Attributes:
+        sides: how the right-hand sides lie in memory.
+        triangles: what is solved, one after the other.
+        swaps: whether rows are exchanged beforehand: 1; afterwards, in the reverse order: -1; not at all: 0.
+        pivots: how the integers lie that say with which row each is exchanged.
+    """
+
+    stack: Shape
+    size: int
+    columns: int
+    matrices: Matrices
+    sides: Matrices
+    triangles: tuple[Triangle, ...]
+    swaps: int = 0
+    pivots: Matrices | None = None
+
+
+class _Triangular:
+    """Writes calls that solve triangular equations."""
+
+    def __init__(self, body: Body, how: Solution) -> None:
+        self._body, self._how = body, how
+        self._sizes = [body.integer(each) for each in (how.columns, how.size, max(how.matrices.leading, how.size))]
+        self._one, self._step, self._right = body.number(1.0), body.integer(1), body.flag("R")
+        self._flags = [self._flags_of(each) for each in how.triangles]
+
+    def _flags_of(self, each: Triangle) -> list[str]:
+        # What lies in memory by columns is in Fortran's order the matrix itself, and else its transpose.
+        by_columns = self._how.matrices.is_turned
+        is_lower, is_itself = each.is_lower == by_columns, by_columns != each.of_transpose
+        turns = is_itself if self._how.columns > 1 else not is_itself
+        return [self._body.flag(each) for each in ("UL"[is_lower], "NT"[turns], "NU"[each.has_ones])]
+
+    def write(self, a: str, x: str) -> None:
+        """Solve all triangles for the matrix and the right-hand side at two addresses."""
+        columns, size, leading = self._sizes
+        for flags in self._flags:
+            if self._how.columns == 1:
+                self._body.routine("trsv", *flags, size, a, leading, x, self._step)
+            else:
+                self._body.routine("trsm", self._right, *flags, columns, size, self._one, a, leading, x, columns)
+
+
+@routine("solve")
+def _solve(body: Body, item: Called, *arrays: str) -> None:
+    how: Solution = item.options
+    matrix, side, *pivots, result = arrays
+    triangular = _Triangular(body, how)
+    whole = how.size * how.columns
+    into = Matrices(0, _steps(how.stack, whole), False, how.columns)
+    with body.loops(how.stack) as turns:
+        x = body.matrix(result, into, turns)
+        _copy(body, body.matrix(side, how.sides, turns), how.sides, x, how.size, how.columns)
+        places = body.matrix(pivots[0], how.pivots, turns, kind="i32") if how.pivots else ""
+        if how.swaps > 0:
+            _exchange(body, x, places, how)
+        triangular.write(body.matrix(matrix, how.matrices, turns), x)
+        if how.swaps < 0:
+            _exchange(body, x, places, how)
+
+
+_BLOCK = 16
+
+
+def _copy(body: Body, source: str, lies: Matrices, target: str, rows: int, columns: int) -> None:
+    """Copy a matrix into one in C order; some columns at a time, if these lie one behind the other."""
+    down, right = (1, lies.leading) if lies.is_turned else (lies.leading, 1)
+
+    def copy(first: str, row: str, turn: str) -> None:
+        column = body.do(f"add nsw i64 {first}, {turn}")
+        value = body.load(body.at(source, 0, (down, row), (right, column)))
+        body.store(value, body.at(target, 0, (columns, row), (1, column)))
+
+    in_blocks = columns // _BLOCK * _BLOCK if lies.is_turned else 0
+    with body.loop(in_blocks // _BLOCK) as block:
+        first = body.do(f"mul nsw i64 {block}, {_BLOCK}")
+        with body.loop(rows) as row, body.loop(_BLOCK) as turn:
+            copy(first, row, turn)
+    with body.loop(rows) as row, body.loop(columns - in_blocks) as turn:
+        copy(str(in_blocks), row, turn)
+
+
+def _exchange(body: Body, x: str, pivots: str, how: Solution) -> None:
+    """Exchange each row with the one that the factorization says, from the first on, or from the last."""
+    assert how.pivots is not None
+    with body.loop(how.size) as turn:
+        row = turn if how.swaps > 0 else body.do(f"sub i64 {how.size - 1}, {turn}")
+        other = body.do(
+            f"sext i32 {body.load(body.at(pivots, 0, (how.pivots.leading, row), kind='i32'), 'i32')} to i64"
+        )
+        with body.loop(how.columns) as column:
+            one, two = (body.at(x, 0, (how.columns, each), (1, column)) for each in (row, other))
+            first, second = body.load(one), body.load(two)
+            body.store(second, one)
+            body.store(first, two)
+
+
+# Factors
+
+
+class Factors(NamedTuple):
+    """Factorizations of stacked matrices of `size` rows and columns.
+
+    Attributes:
+        marks_failures: whether the first number of a result is NaN where LAPACK finds no factors.
+    """
+
+    stack: Shape
+    size: int
+    matrices: Matrices
+    marks_failures: bool = True
+
+
+def _mark(body: Body, state: str, place: str) -> None:
+    """Put NaN at an address where LAPACK has found no factors."""
+    fails = body.do(f"icmp ne i32 {body.load(state, 'i32')}, 0")
+    nan = number(float("nan"), body.kind)
+    value = body.do(f"select i1 {fails}, {body.kind.type} {nan}, {body.kind.type} {body.load(place)}")
+    body.store(value, place)
+
+
+@routine("cholesky")
+def _cholesky(body: Body, item: Called, matrix: str, result: str) -> None:
+    """The lower triangle in C order is the upper one in Fortran's."""
+    how: Factors = item.options
+    upper, size, state = body.flag("U"), body.integer(how.size), body.room("i32")
+    into = Matrices(0, _steps(how.stack, how.size**2), False, how.size)
+    with body.loops(how.stack) as turns:
+        factor = body.matrix(result, into, turns)
+        _copy(body, body.matrix(matrix, how.matrices, turns), how.matrices, factor, how.size, how.size)
+        body.routine("potrf", upper, size, factor, size, state)
+        with body.loop(how.size) as row:
+            after = body.do(f"sub i64 {how.size - 1}, {row}")
+            with body.loop(after) as column:
+                place = body.at(factor, 1, (how.size + 1, row), (1, column))
+                body.store("0.0", place)
+        _mark(body, state, factor)
+
+
+@routine("lu")
+def _lu(body: Body, item: Called, matrix: str, result: str) -> None:
+    """The factors by columns, and one more column: the rows that were exchanged with each, counted from 0."""
+    how: Factors = item.options
+    size, state = body.integer(how.size), body.room("i32")
+    into = Matrices(0, _steps(how.stack, how.size * (how.size + 1)), False, how.size)
+    turned = how.matrices._replace(is_turned=not how.matrices.is_turned)
+    with body.loops(how.stack) as turns:
+        factors = body.matrix(result, into, turns)
+        _copy(body, body.matrix(matrix, how.matrices, turns), turned, factors, how.size, how.size)
+        pivots = body.at(factors, how.size**2)
+        body.routine("getrf", size, size, factors, size, pivots, state)
+        # Each integer takes the place of a number, or of half of one: from the last on none is lost.
+        with body.loop(how.size) as turn:
+            place = body.do(f"sub i64 {how.size - 1}, {turn}")
+            row = body.load(body.at(pivots, 0, (1, place), kind="i32"), "i32")
+            value = body.do(f"sitofp i32 {body.do(f'sub i32 {row}, 1')} to {body.kind.type}")
+            body.store(value, body.at(pivots, 0, (1, place)))
+        if how.marks_failures:
+            _mark(body, state, factors)

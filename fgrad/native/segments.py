@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.native import emission
-from fgrad.native.nodes import Called, Literal, Moved, Node
-from fgrad.native.plan import Nest, Plan, Write
+from fgrad.native.elements import Pointers
+from fgrad.native.emission import nest_function
+from fgrad.native.nodes import Called, Node
+from fgrad.native.plan import Nest, Plan
 from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import scalar_of
 
@@ -35,6 +36,7 @@ class Segment:
         plan: says which arrays are stored.
         known: arrays that do not change, by node.
         functions: the names of those that there are, by their text; equal ones are written once.
+        begun: arrays of which segments before have written a part, and that exist then; more are added.
 
     Attributes:
         touches: the arrays that it reads or writes.
@@ -51,11 +53,12 @@ class Segment:
         plan: Plan,
         known: Mapping[Node, Any],
         functions: dict[str, str],
+        begun: set[Node],
     ) -> None:
         self.name, self._plan, self._known, self._known_functions = name, plan, known, functions
         self.used: dict[str, tuple[str, ...]] = {}
-        self._made = dict.fromkeys(node for item in items for node in _written(item))
-        items = [each for item in items for each in _with_fills(item)]
+        self._made = dict.fromkeys(node for item in items for node in _written(item) if node not in begun)
+        begun.update(self._made)
         self._functions: list[str] = []
         self._calls = [self._call(f"{name}_{place}", item) for place, item in enumerate(items)]
         self._touched = [list(dict.fromkeys(node for node, _ in order)) for _, order in self._calls]
@@ -73,11 +76,11 @@ class Segment:
 
     def _call(self, name: str, item: Nest | Called) -> tuple[str, list[Pointer]]:
         """Return the name of a function that runs an item, and the memory that it takes."""
-        pointers = emission.Pointers(self._plan.stored)
+        pointers = Pointers(self._plan.stored)
         if isinstance(item, Called):
             body, used = ROUTINES[item.routine](item, pointers.at)
         else:
-            body, used = emission.nest_function(item, pointers)
+            body, used = nest_function(item, pointers)
         self.used.update(used)
         taken = ", ".join(f"ptr noalias {each}" for each in pointers.order.values())
         text = f"({taken}) noinline #0 {{\n{body}\n}}"
@@ -139,20 +142,6 @@ def _in_order(count: int) -> list[str]:
         "ret i32 1",
         "run:",
     ]
-
-
-def _with_fills(item: Nest | Called) -> Iterable[Nest | Called]:
-    """Yield an item behind what fills arrays into which it adds; without loops, the latter is all."""
-    if isinstance(item, Called):
-        yield item
-        return
-    for write in item.writes:
-        start = emission.begins_with(write)
-        if start is not None and write.target.size:
-            value = Moved(Literal(start, write.target.dtype), write.target.shape, ())
-            yield Nest([Write(write.target, value, fills=True)])
-    if 0 not in item.writes[0].space:
-        yield item
 
 
 def _written(item: Nest | Called) -> Iterable[Node]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.native.lowering import Program, lowers
-from fgrad.native.nodes import Bound, Literal, Moved, Node, Place, Shape, Term
+from fgrad.native.nodes import Bound, Joined, Literal, Moved, Node, Place, Shape, Term
 
 
 @lowers("broadcast_to")
@@ -110,36 +110,6 @@ def put_into(program: Program, values: Node, template: tuple[Any, ...], shape: S
     return program.add(Moved(values, shape, places, bounds, fill if bounds else None))
 
 
-@lowers("index")
-def _index(program: Program, out: Any, x: Node, *arrays: Any, template: tuple[Any, ...]) -> Node | None:
-    return None if arrays else sliced(program, x, template)
-
-
-@lowers("scatter")
-def _scatter(
-    program: Program, out: Any, values: Node, *arrays: Any, template: tuple[Any, ...], shape: Shape
-) -> Node | None:
-    zero = program.add(Literal(0, out.dtype))
-    return None if arrays else put_into(program, program.node(values, out.dtype), template, tuple(shape), zero)
-
-
-@lowers("replace")
-def _replace(
-    program: Program, out: Any, x: Node, value: Any, *arrays: Any, template: Any, path: Any = (), lead: int = 0
-) -> Node | None:
-    """Return an array with another value at a key of a view, which is found by steps from the array."""
-    if arrays or lead or any(step[0].name != "index" for step in path):
-        return None
-    keys = [step[1]["template"] for step in path]
-    return _with_value(program, x, program.cast(value, out.dtype), [*keys, template])
-
-
-def _with_value(program: Program, x: Node, value: Node, keys: Sequence[Any]) -> Node:
-    if len(keys) > 1:
-        value = _with_value(program, sliced(program, x, keys[0]), value, keys[1:])
-    return put_into(program, value, keys[0], x.shape, x)
-
-
 @lowers("split")
 def _split(program: Program, out: Any, x: Node, sections: Any, axis: int) -> tuple[Node, ...]:
     axis %= len(x.shape)
@@ -148,3 +118,124 @@ def _split(program: Program, out: Any, x: Node, sections: Any, axis: int) -> tup
     ends = [0, *cuts, size]
     lead = (slice(None),) * axis
     return tuple(sliced(program, x, (*lead, slice(a, b))) for a, b in pairwise(ends))
+
+
+# Arrays beside each other
+
+
+def joined(program: Program, parts: Sequence[Node], axis: int) -> Node:
+    """Return arrays beside each other along an axis."""
+    axis %= len(parts[0].shape)
+    kept = [part for part in parts if part.shape[axis]] or list(parts[:1])
+    return kept[0] if len(kept) == 1 else program.add(Joined(kept, axis))
+
+
+@lowers("concatenate")
+def _concatenate(program: Program, out: Any, *arrays: Any, axis: int) -> Node:
+    return joined(program, [program.cast(x, out.dtype) for x in arrays], axis)
+
+
+@lowers("stack")
+def _stack(program: Program, out: Any, *arrays: Any, axis: int) -> Node:
+    axis %= len(out.shape)
+    shape = (*out.shape[:axis], 1, *out.shape[axis + 1 :])
+    return joined(program, [program.reshaped(program.cast(x, out.dtype), shape) for x in arrays], axis)
+
+
+@lowers("roll")
+def _roll(program: Program, out: Any, x: Node, shift: Sequence[int], axis: Sequence[int]) -> Node:
+    for each, along in zip(shift, axis, strict=True):
+        along %= len(x.shape)
+        size = x.shape[along]
+        cut = -each % size if size else 0
+        lead = (slice(None),) * along
+        if cut:
+            parts = [sliced(program, x, (*lead, slice(cut, None))), sliced(program, x, (*lead, slice(cut)))]
+            x = joined(program, parts, along)
+    return x
+
+
+@lowers("difference")
+def _difference(program: Program, out: Any, x: Node, axis: int) -> Node | None:
+    if x.dtype.kind == "b":
+        return None
+    lead = (slice(None),) * (axis % len(x.shape))
+    ends = [sliced(program, x, (*lead, each)) for each in (slice(1, None), slice(None, -1))]
+    return program.pointwise("subtract", *ends)
+
+
+# Diagonals and windows
+
+
+@lowers("diagonal")
+def _diagonal(program: Program, out: Any, x: Node, offset: int) -> Node:
+    last = len(out.shape) - 1
+    places = [Place(0, (Term(axis, 1),)) for axis in range(last)]
+    along = (Term(last, 1),) if out.shape[last] != 1 else ()
+    places += [Place(max(-offset, 0), along), Place(max(offset, 0), along)]
+    return program.zeros(out.shape, out.dtype) if 0 in out.shape else program.add(Moved(x, out.shape, places))
+
+
+@lowers("diagonal_matrix")
+def _diagonal_matrix(program: Program, out: Any, x: Node, shape: Any, offset: int) -> Node:
+    """Put values on a diagonal: in memory, each lies the same distance from the one before."""
+    if not x.size:
+        return program.zeros(out.shape, out.dtype)
+    rows, columns = shape
+    first = max(-offset, 0) * columns + max(offset, 0)
+    key = (Ellipsis, slice(first, first + (x.shape[-1] - 1) * (columns + 1) + 1, columns + 1))
+    flat = (*x.shape[:-1], rows * columns)
+    return program.reshaped(put_into(program, x, key, flat, program.add(Literal(0, out.dtype))), out.shape)
+
+
+@lowers("sliding_windows")
+def _sliding_windows(program: Program, out: Any, x: Node, sizes: Sequence[int], axes: Sequence[int]) -> Node:
+    terms = [[Term(axis, 1)] for axis in range(len(x.shape))]
+    for place, axis in enumerate(axes):
+        terms[axis].append(Term(len(x.shape) + place, 1))
+    kept = [[term for term in each if out.shape[term.axis] != 1] for each in terms]
+    return program.add(Moved(x, out.shape, [Place(0, tuple(each)) for each in kept]))
+
+
+@lowers("by_diagonals")
+def _by_diagonals(program: Program, out: Any, x: Node, columns: int) -> Node:
+    """Return matrices with values along their diagonals, from the lower left to the upper right."""
+    lead = len(x.shape) - 1
+    rows = out.shape[-2]
+    terms = [Term(axis, sign) for axis, sign in ((lead, -1), (lead + 1, 1)) if out.shape[axis] != 1]
+    places = [*(Place(0, (Term(axis, 1),)) for axis in range(lead)), Place(rows - 1, tuple(terms))]
+    return program.add(Moved(x, out.shape, places))
+
+
+# What is a few operations
+
+
+@lowers("imag")
+def _imag(program: Program, out: Any, x: Node) -> Node:
+    return program.zeros(out.shape, out.dtype)
+
+
+@lowers("round")
+def _round(program: Program, out: Any, x: Node, decimals: int = 0) -> Node | None:
+    """Round as NumPy does: what is scaled by a power of ten to a whole number."""
+    if x.dtype.kind != "f":
+        return x if decimals >= 0 else None
+    power = program.add(Literal(10.0 ** abs(decimals), x.dtype))
+    forth, back = ("multiply", "divide") if decimals >= 0 else ("divide", "multiply")
+    whole = program.pointwise("rint", program.pointwise(forth, x, power) if decimals else x)
+    return program.pointwise(back, whole, power) if decimals else whole
+
+
+_MOST_COEFFICIENTS = 32
+
+
+@lowers("polyval")
+def _polyval(program: Program, out: Any, p: Node, x: Any) -> Node | None:
+    """Return a polynomial by Horner's rule, which begins with 0 times `x`, as NumPy's does."""
+    if not p.shape or p.shape[0] > _MOST_COEFFICIENTS or 0 in out.shape:
+        return None
+    x, found = program.cast(x, out.dtype), program.add(Literal(0, out.dtype))
+    for place in range(p.shape[0]):
+        coefficient = program.cast(sliced(program, p, (place,)), out.dtype)
+        found = program.pointwise("add", program.pointwise("multiply", found, x), coefficient)
+    return program.repeat(found, out.shape)

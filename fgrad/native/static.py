@@ -1,4 +1,4 @@
-"""What is part of a program: arguments that are no arrays, compared by value, and objects that have programs of their own.
+"""What is part of a program: arguments that are no arrays, by value, and objects that have programs of their own.
 
 Static(value)              a value as part of a key
 OfInstances(make)          something that belongs to an object, and is gone when the object is

@@ -19,13 +19,18 @@ Batch = Callable[[Sequence[Any], Sequence[bool], int, Mapping[str, Any]], Any]
 
 def ndim_of(value: Any, is_mapped: bool) -> int:
     """Return the number of axes of one example."""
-    return len(value.shape if hasattr(value, "shape") else np.shape(value)) - is_mapped
+    try:
+        return len(value.shape) - is_mapped
+    except AttributeError:  # a number of Python's, or a list of them
+        return np.ndim(value) - is_mapped
 
 
 def aligned(values: Sequence[Any], mapped: Sequence[bool], at_least: int = 0) -> list[Any]:
     """Return arguments that broadcast as single examples do: the examples' axis in front of all others."""
     ndims = [ndim_of(v, m) for v, m in zip(values, mapped, strict=True)]
     ndim = max(at_least, *ndims) if ndims else at_least
+    if ndims.count(ndim) == len(ndims):
+        return list(values)
     return [
         np.reshape(v, (v.shape[0], *(1,) * (ndim - own), *v.shape[1:])) if m and own < ndim else v
         for v, m, own in zip(values, mapped, ndims, strict=True)
@@ -41,7 +46,7 @@ def elementwise_batch(primitive: Primitive) -> Batch:
     """Return the rule of operations that broadcast."""
 
     def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
-        return apply(primitive, aligned(values, mapped), metadata)
+        return apply(primitive, aligned(values, mapped) if len(values) > 1 else values, metadata)
 
     return batch
 

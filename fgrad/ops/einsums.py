@@ -59,7 +59,7 @@ def _rule(argnum: int, ans: Any, *operands: Any, subscripts: str, optimize: Any 
         if places:
             spread = spread[places]
         # Sizes of 1 that were broadcast against another operand are summed by the trace.
-        wanted = tuple(map(max, spread.shape, shape))
+        wanted = tuple(own if size == 1 else size for own, size in zip(spread.shape, shape, strict=True))
         return spread if spread.shape == wanted else np.broadcast_to(spread, wanted)
 
     return pullback

@@ -7,7 +7,6 @@ Formulas that are not school calculus name their source.
 
 from __future__ import annotations
 
-from cmath import isfinite
 from math import log, pi
 from typing import Any
 
@@ -15,7 +14,8 @@ import numpy as np
 
 from fgrad.core.operands import as_array
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
-from fgrad.core.reverse import Guarded
+from fgrad.core.reverse import Guarded, conform
+from fgrad.core.sums import is_finite, summed_product
 from fgrad.core.tensor import Tensor, apply, boxed, own_handle, settle
 from fgrad.core.trace import attention
 from fgrad.core.views import layout, view
@@ -29,6 +29,7 @@ from fgrad.ops.families import (
     linear,
     register,
     sample,
+    scaled_sum,
 )
 from fgrad.ops.indexing import values_of, written
 from fgrad.ops.shaping import flattened, promoted
@@ -53,8 +54,7 @@ def _multiples(ans: Any, x: Any, y: Any) -> Any:
 
 def share_in(x: Any, total: Any, power: np.ufunc = np.exp) -> Any:
     """Return exp(x - total) of plain arrays; where both are infinite, which they are together, 0 below and 1 above."""
-    # A sum of squares sees infinity and NaN anywhere, and costs less than a look at each element.
-    if not isfinite(np.vdot(total, total)):
+    if not is_finite(total):
         lowest, highest = _LIMITS[total.dtype.char]
         x, total = np.minimum(x, highest), np.minimum(np.maximum(total, lowest), highest)
     difference = np.subtract(x, total)
@@ -139,6 +139,27 @@ def _root_of_sum(x: Any) -> Any:
     return np.sqrt(x * x + 1) if x.dtype.kind == "c" else np.hypot(x, 1.0)
 
 
+def _contracting_second(ans: Any, x: Any, y: Any) -> Any:
+    shape = x.shape  # alone, since the pullback needs no more of `x`
+    return lambda ct: scaled_sum(ct, y, shape)
+
+
+def _contracting_first(ans: Any, x: Any, y: Any) -> Any:
+    shape = y.shape
+    return lambda ct: scaled_sum(ct, x, shape)
+
+
+def _negated_sum(ans: Any, x: Any, y: Any) -> Any:
+    shape, dtype = y.shape, y.dtype
+    return lambda ct: -conform(ct, shape, dtype)
+
+
+def _quotient_contracted(ct: Any, ans: Any, y: Any) -> Any:
+    """Return the cotangent of a divisor that was repeated: it divides the sum of products, and not each of them."""
+    total = summed_product(ct, ans, y.shape)
+    return -total / y if total is not None else conform(-(_of_result(ct, ans) / y), y.shape, y.dtype)
+
+
 def _two_results(ufunc: np.ufunc, place: int, *rules: Any) -> None:
     """Declare a ufunc with two results, of which only the one at `place` has a derivative."""
 
@@ -163,11 +184,14 @@ def _two_results(ufunc: np.ufunc, place: int, *rules: Any) -> None:
 elementwise(np.add,          lambda ans, x, y: identity,
                              lambda ans, x, y: identity, scales=False)
 elementwise(np.subtract,     lambda ans, x, y: identity,
-                             lambda ans, x, y: _negate, scales=False)
+                             lambda ans, x, y: _negate, scales=False).contracted = (None, _negated_sum)
 elementwise(np.multiply,     lambda ans, x, y: lambda ct: ct * y,
-                             lambda ans, x, y: lambda ct: ct * x)
+                             lambda ans, x, y: lambda ct: ct * x).contracted = (
+                             _contracting_second, _contracting_first)
 elementwise(np.true_divide,  lambda ans, x, y: lambda ct: ct / y,
-                             lambda ans, x, y: lambda ct: -(_of_result(ct, ans) / y), domain=(0.4, 2))
+                             lambda ans, x, y: lambda ct: -(_of_result(ct, ans) / y), domain=(0.4, 2)).contracted = (
+                             None,
+                             lambda ans, x, y: lambda ct: _quotient_contracted(ct, ans, y))
 elementwise(np.negative,     lambda ans, x: _negate, scales=False)
 elementwise(np.positive,     lambda ans, x: identity, scales=False)
 elementwise(np.square,       lambda ans, x: lambda ct: ct * (2 * x))

@@ -107,16 +107,13 @@ def _samples(with_value: Callable[[tuple[int, ...], Any], tuple[tuple[int, ...],
 
 
 def _index_rule(ans: Any, x: Any, *arrays: Any, template: tuple[Any, ...]) -> Callable[[Any], Any]:
-    return _put_back(x.shape, lambda ct, shape: _scattering(ct, arrays, template, shape))
-
-
-def _put_back(shape: tuple[int, ...], pull: Callable[[Any, tuple[int, ...]], Any]) -> Callable[[Any], Any]:
-    return lambda ct: pull(ct, shape)
+    shape = x.shape
+    return lambda ct: _scattering(ct, arrays, template, shape)
 
 
 def _scattering(ct: Any, arrays: Any, template: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     """Return zeros to which a cotangent is added at a key; large ones are not made before there is more to add."""
-    is_plain = type(ct) is np.ndarray and not (arrays and Tensor in map(type, arrays))
+    is_plain = type(ct) in _PLAIN and not (arrays and Tensor in map(type, arrays))
     if math.prod(shape) >= _FEW and (is_plain or _are_masks(arrays)):
         return Gathered(part=_Part(ct, arrays, template, shape))
     if is_plain:
@@ -171,7 +168,7 @@ def _are_masks(arrays: Any) -> bool:
 
 def _scattered(values: Any, *arrays: Any, template: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     """Return zeros of `shape` to which `values` are added at a key."""
-    if type(values) is np.ndarray:  # of which there is a faster way to make zeros
+    if type(values) in _PLAIN:  # of which there is a faster way to make zeros
         result = np.zeros(shape, values.dtype)
     else:
         result = np.zeros_like(values, shape=shape, order="C")
@@ -195,6 +192,8 @@ def _add_at(array: Any, values: Any, arrays: Any, template: tuple[Any, ...]) -> 
         np.add.at(sums, places.reshape(-1), values.reshape(-1))
         array += sums.reshape(array.shape)
 
+
+_PLAIN = {np.ndarray, np.float64}
 
 _FEW = 10_000
 """Of fewer elements a sum is not worth another look at the key, nor zeros a delay."""
@@ -496,15 +495,12 @@ def scatter_add(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
 @answers_member("__getitem__")
 def getitem(x: Any, key: Any) -> Any:
     """Return the elements at a key of any kind that NumPy has."""
-    if type(key) is int:
-        template: tuple[Any, ...] = (key,)
-        arrays: list[Any] = []
-    else:
-        template, arrays = _parted(key)
+    is_simple = type(key) is int or (type(key) is slice and _is_plain(key))
+    template, arrays = ((key,), []) if is_simple else _parted(key)
     result = apply(_index, (x, *arrays), {"template": template})
     if arrays or type(x) is not Tensor or type(result.value) is np.float64:
         return result  # a copy, or a number
-    if type(key) is not int and not _is_basic(template):
+    if not is_simple and not _is_basic(template):
         return result
     return seen(result, x, _index, {"template": template})
 

@@ -310,8 +310,15 @@ def _stack_rule(ans: Any, *arrays: Any, axis: int) -> Callable[[Any], list[Any]]
     return lambda ct: list(np.moveaxis(ct, axis, 0) if axis else ct)
 
 
+def _stacked(*arrays: Any, axis: int) -> Any:
+    shape = arrays[0].shape
+    if not axis and all([x.shape == shape for x in arrays]):  # noqa: C419  # a generator takes twice the time
+        return np.array(arrays)  # the same in a fraction of the time, of numbers in a tenth
+    return np.stack(arrays, axis)
+
+
 _stack = jointly_linear(
-    lambda *arrays, axis: np.stack(arrays, axis),
+    _stacked,
     _stack_rule,
     sample((), (), (), axis=0),
     sample((3,), (3,), axis=-1),

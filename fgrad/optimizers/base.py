@@ -21,7 +21,7 @@ from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import ABOVE, Tensor
 from fgrad.core.trace import running
 from fgrad.core.tree import flatten, tree_map, unflatten
-from fgrad.core.variable import Variable
+from fgrad.core.variable import Cell, Counter, Variable, recording
 from fgrad.errors.hints import missing_attribute, refuse_keywords
 from fgrad.optimizers import inputs
 from fgrad.optimizers.inputs import Description
@@ -138,6 +138,7 @@ class Optimizer:
         self._slots: ByVariable[Slots] = {}
         self.skipped = 0
         self._lock = threading.RLock()
+        self._cells: dict[Any, Cell] = {}
 
     if not TYPE_CHECKING:  # which is to find an attribute that is not there
 
@@ -400,6 +401,11 @@ class Optimizer:
         """
         pairs = inputs.variable_pairs(grads_and_vars, global_step)
         names = {v: functools.partial(inputs.variable_name, v) for _, v in pairs}
+        if recording() is not None:
+            self._record([(g, v) for g, v in pairs if g is not None], names)
+            if global_step is not None:
+                global_step.assign_add(1)
+            return
         fitting = [(inputs.fitting(inputs.plain(g), v, names[v]), v) for g, v in pairs if g is not None]
         with self._lock:
             if self.skip_nonfinite and not inputs.all_finite(gradient for gradient, _ in fitting):
@@ -433,6 +439,35 @@ class Optimizer:
                 v.assign(after[v][0])
         self._slots = slots | {v: own for v, (_, own) in after.items()}
         self._step += 1
+
+    def _record(self, pairs: list[tuple[Any, Variable]], names: Mapping[Variable, Description]) -> None:
+        """Take a step in a function that is being recorded, which reads and assigns what the optimizer keeps."""
+        self._slots = self._slots_of({v: v._shown() for _, v in pairs})
+        step = self._cell("step", lambda: self._step, lambda new: setattr(self, "_step", int(new)), Counter)
+        count = step.value() + 1
+        hyper = self._settings(count)
+        decays = dict(zip(names, self._decaying(list(names)), strict=True))
+        for gradient, v in pairs:
+            cells = {name: self._slot_cell(v, name) for name in self._slots[v]}
+            own = {name: cell.value() for name, cell in cells.items()}
+            gradient = inputs.fitting(inputs.array(gradient), v, names[v])
+            new, own = self._stepped(gradient, v.value(), own, hyper, decays[v], names[v])
+            v.assign(new)
+            for name, cell in cells.items():
+                cell.assign(own[name])
+        step.assign(count)
+
+    def _slot_cell(self, variable: Variable, name: str) -> Cell:
+        def write(new: Any) -> None:
+            self._slots[variable] = {**self._slots[variable], name: new}
+
+        return self._cell((variable, name), lambda: self._slots[variable][name], write, Cell)
+
+    def _cell(self, key: Any, read: Callable[[], Any], write: Callable[[Any], None], kind: type[Cell]) -> Cell:
+        if key not in self._cells:
+            name = key if isinstance(key, str) else f"{key[1]} of {key[0].name}"
+            self._cells[key] = kind(read, write, f"{self.name}: {name}")
+        return self._cells[key]
 
     def _slots_of(self, values: Mapping[Variable, Any]) -> ByVariable[Slots]:
         """Return all slots there are, and those of variables that are updated for the first time."""
@@ -526,16 +561,16 @@ class Optimizer:
     def __getstate__(self) -> dict[str, Any]:
         # A copy of a variable is another variable. So a pickle, or a deep copy, has slots under names, where they
         # wait for the variables that are updated next: copies that came along, or the ones that there are.
-        kept = {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        kept = {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_cells")}
         return {**kept, "_slots": {name: dict(own) for name, own in by_name(self._slots).items()}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.RLock())
+        self.__dict__.update(state, _lock=threading.RLock(), _cells={})
 
     def __copy__(self) -> Self:
         twin = type(self).__new__(type(self))
         slots = {key: dict(own) for key, own in self._slots.items()}
-        twin.__dict__.update(self.__dict__, _slots=slots, _lock=threading.RLock())
+        twin.__dict__.update(self.__dict__, _slots=slots, _lock=threading.RLock(), _cells={})
         return twin
 
     def fresh(self) -> Self:

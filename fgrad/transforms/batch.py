@@ -47,18 +47,14 @@ class BatchTrace(Trace):
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        mapped: list[bool] = []
-        values: list[Any] = []
-        for arg in args:
-            ours = type(arg) is Tensor and arg.tracing is self
-            mapped.append(ours)
-            values.append(arg.value if ours else arg)
+        mapped = [type(arg) is Tensor and arg.tracing is self for arg in args]
+        values = [arg.value if ours else arg for arg, ours in zip(args, mapped, strict=True)]
         if primitive.batch is None:
             _warn_of_loop(primitive.name)
             ans = _looped(primitive, values, mapped, self.size, metadata)
         else:
             ans = primitive.batch(values, mapped, self.size, metadata)
-        return tuple(map(self.root, ans)) if type(ans) is tuple else self.root(ans)
+        return tuple(map(self.root, ans)) if type(ans) is tuple else box(ans, self, None)
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
@@ -68,7 +64,7 @@ class BatchTrace(Trace):
 
     @override
     def shape_of(self, tensor: Any) -> tuple[int, ...]:
-        return self.renewed(tensor).value.shape[1:]  # type: ignore[no-any-return]
+        return (self.renewed(tensor) if self.outdated else tensor).value.shape[1:]  # type: ignore[no-any-return]
 
     @override
     def concrete(self, tensor: Tensor, how: str) -> Any:

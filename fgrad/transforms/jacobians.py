@@ -80,19 +80,22 @@ def _block(rows: Any, imaginary: Any, output: Any) -> Any:
     """
     if output.dtype.kind == "c":
         rows = np.conjugate(rows) if rows.dtype.kind == "c" else rows + 1j * imaginary
-    return np.reshape(rows, (*output.shape, *rows.shape[1:]))
+    shape = (*output.shape, *rows.shape[1:])
+    return rows if rows.shape == shape else np.reshape(rows, shape)
 
 
 def _by_pullback(traced: Linearization, chunk_size: int | None) -> list[Any]:
     """Return the Jacobian for each traced argument: nested as the result, then as the argument."""
     outputs, out_treedef = _arrays(traced.result)
 
+    if len(outputs) == 1 and outputs[0].shape == () and outputs[0].dtype.kind == "f":  # of a number it is the gradient
+        gradients = traced.gradients(traced.pull(None, "ones"), UnconnectedGradients.ZERO)
+        return [unflatten(out_treedef, [gradient]) for gradient in gradients]
+
     def pull(seeds: list[Any]) -> list[Any]:
         cotangents = traced.pull(unflatten(out_treedef, seeds), "a unit cotangent", again=True)
         return traced.gradients(cotangents, UnconnectedGradients.ZERO)
 
-    if len(outputs) == 1 and outputs[0].shape == () and outputs[0].dtype.kind == "f":  # of a number it is the gradient
-        return [unflatten(out_treedef, [gradient]) for gradient in pull([np.ones_like(outputs[0])])]
     units = unit_directions(outputs)
     found = along_all(pull, units, chunk_size)
     imaginary = found
@@ -114,8 +117,7 @@ def _by_pushforward(
     function: Any, args: tuple[Any, ...], keywords: dict[str, Any], places: Sequence[int | str], chunk_size: int | None
 ) -> list[Any]:
     """Return the Jacobian for each chosen argument: nested as the result, then as the argument."""
-    chosen = [args[p] if isinstance(p, int) else keywords[p] for p in places]
-    refuse_integers("jacobian", function, {p: Input(ReverseTrace(), x) for p, x in zip(places, chosen, strict=True)})
+    chosen = _chosen(args, keywords, places)
     inputs, treedef = _arrays(chosen)
     if any(leaf.dtype.kind == "c" for leaf in inputs):
         raise errors.ParameterError(
@@ -161,6 +163,7 @@ def _run_jacobian(
         raise errors.ParameterError(f'mode must be "auto", "forward" or "reverse", and it is {mode!r}.')
     places, keywords = select(function, argnums, args, keywords)
     if mode == "forward":
+        _refuse_integers("jacobian", function, args, keywords, places)
         found = _by_pushforward(function, args, keywords, places, chunk_size)
     else:
         traced = Linearization(function, args, keywords, places, transform="jacobian")
@@ -171,8 +174,23 @@ def _run_jacobian(
             found = _by_pushforward(function, args, keywords, places, chunk_size)
         else:
             found = _by_pullback(traced, chunk_size)
-    several = not isinstance(argnums, (int, str, np.integer))
-    return tuple(found) if several else found[0]
+    return _as_selected(found, argnums)
+
+
+def _as_selected(found: list[Any], argnums: Selection) -> Any:
+    """Return what belongs to each argument in a tuple, or if one was selected by itself, that."""
+    return found[0] if isinstance(argnums, (int, str, np.integer)) else tuple(found)
+
+
+def _chosen(args: tuple[Any, ...], keywords: dict[str, Any], places: Sequence[int | str]) -> list[Any]:
+    return [args[p] if isinstance(p, int) else keywords[p] for p in places]
+
+
+def _refuse_integers(
+    transform: str, function: Any, args: tuple[Any, ...], keywords: dict[str, Any], places: Sequence[int | str]
+) -> None:
+    chosen = zip(places, _chosen(args, keywords, places), strict=True)
+    refuse_integers(transform, function, {place: Input(ReverseTrace(), x) for place, x in chosen})
 
 
 @overload
@@ -265,12 +283,12 @@ def jacfwd(function: Any = None, argnums: Selection = 0, chunk_size: int | None 
 def _run_hessian(
     function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection, chunk_size: int | None
 ) -> Any:
+    _check_chunk_size(chunk_size)
     places, keywords = select(function, argnums, args, keywords)
-    chosen = [args[p] if isinstance(p, int) else keywords[p] for p in places]
-    refuse_integers("hessian", function, {p: Input(ReverseTrace(), x) for p, x in zip(places, chosen, strict=True)})
+    _refuse_integers("hessian", function, args, keywords, places)
     options = {"argnums": argnums, "mode": "reverse", "chunk_size": chunk_size}
     slopes = Transformed(_run_jacobian, function, options, is_kept=False)
-    return _run_jacobian(slopes, args, keywords, argnums, "forward", chunk_size)
+    return _as_selected(_by_pushforward(slopes, args, keywords, places, chunk_size), argnums)
 
 
 @overload

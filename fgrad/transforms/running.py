@@ -85,7 +85,10 @@ def owned(results: list[Any], given: Iterable[Any]) -> list[Any]:
         results: leaves; only tensors that nothing follows are looked at.
         given: leaves of what the user has passed.
     """
-    if not any(type(each) is Tensor and type(each.value) is np.ndarray for each in results):
+    for each in results:
+        if type(each) is Tensor and type(each.value) is np.ndarray:
+            break
+    else:  # numbers alone; any() takes three times as long
         return results
     arrays = [leaf for leaf in given if type(leaf) is np.ndarray]
     return [_apart_from(each, arrays) for each in results] if arrays else results

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.primitive import Primitive, Rule
-from fgrad.ops.families import elementwise
+from fgrad.ops.families import elementwise, scaled_sum
 
 Formula = Callable[..., Any]
 
@@ -60,7 +60,7 @@ def log_density(
         return (y * fall(y, *shapes) - 1) / scale
 
     partials = [by_distance, by_scale, *map(_by_shape, scores)]
-    return elementwise(
+    primitive = elementwise(
         value,
         *map(_rule, partials),
         name=f"{name}_log_density",
@@ -68,6 +68,8 @@ def log_density(
         complex=False,
         shapes=SHAPES[len(scores)],
     )
+    primitive.contracted = [_contracted(place, partial) for place, partial in enumerate(partials)]
+    return primitive
 
 
 def _by_shape(score: Formula) -> Formula:
@@ -76,3 +78,7 @@ def _by_shape(score: Formula) -> Formula:
 
 def _rule(partial: Formula) -> Rule:
     return lambda ans, *args: lambda ct: ct * partial(*args)
+
+
+def _contracted(argnum: int, partial: Formula) -> Rule:
+    return lambda ans, *args: lambda ct: scaled_sum(ct, partial(*args), args[argnum].shape)

@@ -1,0 +1,60 @@
+"""Primitives that are made of others: their implementation is recorded, and lowered in their place.
+
+An implementation is plain NumPy, so it can be recorded like a user's function. Here stand the names of those that
+compute the same for tensors and for arrays, and ask for no values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fgrad.graphs.equations import Equation
+from fgrad.graphs.record import trace
+from fgrad.native.lowering import OTHERWISE, Program
+from fgrad.native.nodes import Node
+
+COMPOSITES = {
+    "along", "softmax", "log_softmax", "length", "length_squared", "variance", "standard_deviation",
+    "standard_deviation_squared", "difference", "central_difference", "sums_along_diagonals",
+    "quarters_of_square", "error_density", "complement_density", "normal_density",
+    "beta_distribution_inverse", "beta_distribution_tail", "f_distribution_inverse", "f_distribution_tail",
+    "gamma_distribution_inverse", "gamma_distribution_tail", "student_distribution_inverse",
+    "student_distribution_tail",
+    *(f"{name}_log_density" for name in (
+        "beta", "chi2", "expon", "f", "gamma", "gumbel_r", "halfnorm", "invgamma", "laplace", "logistic", "lognorm",
+        "norm", "pareto", "t", "uniform", "vonmises", "weibull_min",
+    )),
+}  # fmt: skip
+
+
+def _by_recording(program: Program, equation: Equation, arguments: list[Any]) -> tuple[Node, ...] | None:
+    """Return the nodes of what an implementation computes; None where a part of it would be left to NumPy."""
+    if equation.primitive.name not in COMPOSITES:
+        return None
+    places = [place for place, x in enumerate(arguments) if isinstance(x, Node)]
+
+    def implementation(*given: Any) -> Any:
+        inputs = list(arguments)
+        for place, x in zip(places, given, strict=True):
+            inputs[place] = x
+        return equation.primitive.implementation(*inputs, **equation.metadata)
+
+    examples = [np.ones(arguments[place].shape, arguments[place].dtype) for place in places]
+    with np.errstate(all="ignore"):
+        graph = trace(implementation)(*examples)
+    names = dict(program.names)
+    program.names.update({name: arguments[place] for name, place in zip(graph.inputs, places, strict=True)})
+    program.names.update({name: program.array(value) for name, value in graph.constants.items()})
+    refused = len(program.refused)
+    for each in graph.equations:
+        program.lower(each)
+    found = tuple(program.names[name] for name in graph.outputs)
+    program.names = names
+    if len(program.refused) > refused:
+        return None
+    return tuple(program.cast(node, name.dtype) for node, name in zip(found, equation.outputs, strict=True))
+
+
+OTHERWISE.append(_by_recording)

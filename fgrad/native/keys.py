@@ -1,0 +1,298 @@
+"""How indices that are computed are lowered: `x[i, j]` with arrays of integers, and their kin.
+
+An index may be negative, and may be out of range. What is known when a program is compiled is wrapped then; else it is
+wrapped and kept in range when the program runs, and a run in which one was out of range is void: NumPy raises then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad.native.lowering import Program, lowers
+from fgrad.native.nodes import Called, Gathered, Given, Literal, Moved, Node, Scattered, Shape
+from fgrad.native.routines import ROUTINES
+from fgrad.native.scalars import scalar_of
+from fgrad.native.shapes import put_into, sliced, view_of
+from fgrad.ops.indexing import ARRAY
+
+_INTEGER = np.dtype(np.int64)
+
+
+def constant_of(program: Program, node: Node) -> Any:
+    """Return the array that a node is known to be, None if it is none."""
+    if isinstance(node, Literal):
+        return np.asarray(node.value)
+    if isinstance(node, Given):
+        return program.constants.get(node)
+    if isinstance(node, Moved) and node.arguments[0].shape == () and not node.bounds:
+        number = constant_of(program, node.arguments[0])
+        return None if number is None else np.broadcast_to(number, node.shape)
+    return None
+
+
+def fails(program: Program, wrong: Node) -> None:
+    """Make runs void in which one of an array of truth values is true."""
+    program.failures.append(program.reduced("any", wrong, None, False, np.bool_))
+
+
+def in_range(program: Program, index: Node, size: int, wraps: bool = True) -> Node:
+    """Return indices along an axis as numbers from 0 to `size - 1`."""
+    known = constant_of(program, index)
+    if known is not None and known.dtype.kind in "iu":
+        known = known.astype(_INTEGER)
+        if ((known >= (-size if wraps else 0)) & (known < size)).all():
+            return program.array(np.where(known < 0, known + size, known))
+    index = program.cast(index, _INTEGER)
+    low, high = (program.add(Literal(each, _INTEGER)) for each in (0, size - 1))
+    if wraps:
+        is_negative = program.pointwise("less", index, low, dtype=np.bool_)
+        length = program.add(Literal(size, _INTEGER))
+        index = program.pointwise("select", is_negative, program.pointwise("add", index, length), index)
+    kept = program.pointwise("minimum", program.pointwise("maximum", index, low), high)
+    fails(program, program.pointwise("not_equal", kept, index, dtype=np.bool_))
+    return kept
+
+
+# Keys of slices, integers and arrays
+
+
+def _items_of(template: Sequence[Any], ndim: int) -> list[Any]:
+    """Return a key with one item for each axis, besides None, and without an ellipsis."""
+    items = list(template)
+    count = sum(each is not None and each is not Ellipsis for each in items)
+    place = next((place for place, each in enumerate(items) if each is Ellipsis), len(items))
+    return [*items[:place], *[slice(None)] * (ndim - count), *items[place + 1 :]]
+
+
+def _is_together(template: Sequence[Any]) -> bool:
+    """Return whether arrays and integers stand beside each other, so that the axes of the arrays stay there."""
+    places = [place for place, each in enumerate(template) if _is_advanced(each)]
+    return places[-1] - places[0] == len(places) - 1
+
+
+def _is_advanced(item: Any) -> bool:
+    return item is ARRAY or isinstance(item, (int, np.integer))
+
+
+def places_of(program: Program, template: Sequence[Any], arrays: Sequence[Node], shape: Shape) -> Node:
+    """Return where in the memory of an array of a shape the elements at a key lie, in the shape of `x[key]`."""
+    items = _items_of(template, len(shape))
+    view, _ = view_of(tuple(slice(None) if each is ARRAY else each for each in template), shape)
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    own = np.broadcast_shapes(*[each.shape for each in arrays])
+    before = next(place for place, each in enumerate(items) if _is_advanced(each)) if _is_together(template) else 0
+    offsets, total, axis = np.zeros((), _INTEGER), None, 0
+    lengths: list[int] = []
+    rest = iter(arrays)
+    count = sum(each is None or isinstance(each, slice) for each in items)
+    for item in items:
+        if item is ARRAY:
+            index = in_range(program, next(rest), shape[axis])
+            part = program.pointwise("multiply", index, program.add(Literal(strides[axis], _INTEGER)))
+            total = part if total is None else program.pointwise("add", total, part)
+        elif isinstance(item, slice):
+            _, _, start, step = view[axis]
+            lengths.append(len(range(*item.indices(shape[axis]))))
+            line = (start + step * np.arange(lengths[-1])) * strides[axis]
+            behind = count - len(lengths) + (len(own) if len(lengths) <= before else 0)
+            offsets = offsets + line.reshape((-1, *[1] * behind))
+        elif item is None:
+            lengths.append(1)
+        else:
+            offsets = offsets + view[axis][1] * strides[axis]
+        axis += item is not None
+    assert total is not None
+    total = program.reshaped(program.repeat(total, own), (*own, *[1] * (count - before)))
+    total = program.pointwise("add", total, program.array(offsets))
+    return program.repeat(total, (*lengths[:before], *own, *lengths[before:]))
+
+
+def _without_masks(program: Program, template: Any, arrays: Sequence[Node]) -> tuple[list[Any], list[Node]] | None:
+    """Return a key with integers in place of masks that are known; None where one is not."""
+    items: list[Any] = []
+    nodes: list[Node] = []
+    rest = iter(arrays)
+    for item in template:
+        if item is not ARRAY:
+            items.append(item)
+            continue
+        array = next(rest)
+        if array.dtype.kind != "b":
+            items.append(ARRAY)
+            nodes.append(array)
+            continue
+        known = constant_of(program, array)
+        if known is None or not known.ndim:
+            return None
+        found = [program.array(each) for each in np.nonzero(known)]
+        items += [ARRAY] * len(found)
+        nodes += found
+    return items, nodes
+
+
+def _key(program: Program, template: Any, arrays: Sequence[Any], shape: Shape) -> Node | None:
+    """Return the places of a key with arrays, None if NumPy has to look at it."""
+    found = _without_masks(program, template, [program.node(each) for each in arrays])
+    if found is None or 0 in shape:
+        return None
+    return places_of(program, found[0], found[1], shape)
+
+
+def gathered(program: Program, x: Node, template: Any, arrays: Sequence[Any]) -> Node | None:
+    """Return `x[key]` for a key with arrays."""
+    if all(each is ARRAY for each in template) and all(program.node(each).dtype.kind != "b" for each in arrays):
+        if 0 in x.shape:
+            return None
+        own = np.broadcast_shapes(*[program.node(each).shape for each in arrays])
+        indices = [
+            program.repeat(in_range(program, program.node(each), size), own)
+            for each, size in zip(arrays, x.shape, strict=False)
+        ]
+        return program.add(Gathered(x, indices))
+    places = _key(program, template, arrays, x.shape)
+    return places and program.add(Gathered(program.reshaped(x, (x.size,)), [places]))
+
+
+@lowers("index")
+def _index(program: Program, out: Any, x: Node, *arrays: Any, template: tuple[Any, ...]) -> Node | None:
+    return gathered(program, x, template, arrays) if arrays else sliced(program, x, template)
+
+
+@lowers("scatter")
+def _scatter(
+    program: Program, out: Any, values: Node, *arrays: Any, template: tuple[Any, ...], shape: Shape
+) -> Node | None:
+    values, shape = program.cast(values, out.dtype), tuple(shape)
+    if not arrays:
+        return put_into(program, values, template, shape, program.add(Literal(0, out.dtype)))
+    places = _key(program, template, arrays, shape)
+    return places and _added(program, program.repeat(values, places.shape), places, shape)
+
+
+def _added(program: Program, values: Node, places: Node, shape: Shape) -> Node:
+    """Return zeros of a shape to which values are added at places in their memory."""
+    flat = [program.reshaped(each, (each.size,)) for each in (values, places)]
+    found = program.add(Scattered(flat[0], [flat[1]], (math.prod(shape),)))
+    return program.reshaped(found, shape)
+
+
+@lowers("replace")
+def _replace(
+    program: Program, out: Any, x: Node, value: Any, *arrays: Any, template: Any, path: Any = (), lead: int = 0
+) -> Node | None:
+    """Return an array with another value at a key of a view, which is found by steps from the array."""
+    x, value = program.cast(x, out.dtype), program.cast(value, out.dtype)
+    if not lead and not arrays and all(step[0].name == "index" for step in path):
+        return _with_value(program, x, value, [*(step[1]["template"] for step in path), template])
+    if lead or path:
+        return None
+    nodes = [program.node(each) for each in arrays]
+    if len(template) == 1 and nodes[0].dtype.kind == "b" and constant_of(program, nodes[0]) is None:
+        return _masked(program, x, value, nodes[0])
+    places = _key(program, template, nodes, x.shape)
+    return places and put(program, x, value, places)
+
+
+def _with_value(program: Program, x: Node, value: Node, keys: Sequence[Any]) -> Node:
+    if len(keys) > 1:
+        value = _with_value(program, sliced(program, x, keys[0]), value, keys[1:])
+    return put_into(program, value, keys[0], x.shape, x)
+
+
+def _masked(program: Program, x: Node, value: Node, mask: Node) -> Node | None:
+    """Return an array with another value where a mask is true, if each place is known to get the same one."""
+    rest = len(x.shape) - len(mask.shape)
+    if len(value.shape) > rest or mask.shape != x.shape[: len(mask.shape)]:
+        return None
+    mask = program.reshaped(mask, (*mask.shape, *[1] * rest))
+    return program.pointwise("select", mask, value, x)
+
+
+def put(program: Program, x: Node, values: Node, places: Node) -> Node:
+    """Return an array with other values at places in its memory; the last of those for one place stays."""
+    known = constant_of(program, places)
+    while len(values.shape) > len(places.shape):  # NumPy lets a value have more axes of one element in front
+        values = program.reshaped(values, values.shape[1:])
+    values = program.spread(values, places.shape)
+    if known is None:
+        return program.add(Called("put", x.shape, x.dtype, [x, values, places]))
+    order = np.full(x.size, -1, _INTEGER)
+    order[known.reshape(-1)] = np.arange(known.size)
+    order = order.reshape(x.shape)
+    if values.shape and known.size:
+        values = program.reshaped(values, (values.size,))
+        values = program.add(Gathered(values, [program.array(np.maximum(order, 0))]))
+    return program.pointwise("select", program.array(order >= 0), values, x) if known.size else x
+
+
+def _put(item: Called, pointer: Callable[[Node], str | None]) -> tuple[str, dict[str, tuple[str, ...]]]:
+    """Copy an array, and write into the copy."""
+    x, values, places = item.arguments
+    kind, whole = scalar_of(item.dtype).stored, item.size * item.dtype.itemsize
+    copy = "llvm.memcpy.p0.p0.i64"
+    lines = ["entry:", f"  call void @{copy}(ptr {pointer(item)}, ptr {pointer(x)}, i64 {whole}, i1 false)"]
+    if places.size:
+        lines += [
+            "  br label %loop",
+            "loop:",
+            "  %k = phi i64 [ 0, %entry ], [ %n, %loop ]",
+            f"  %from = getelementptr {kind}, ptr {pointer(values)}, i64 {'%k' if values.shape else 0}",
+            f"  %value = load {kind}, ptr %from",
+            f"  %where = getelementptr i64, ptr {pointer(places)}, i64 %k",
+            "  %place = load i64, ptr %where",
+            f"  %to = getelementptr {kind}, ptr {pointer(item)}, i64 %place",
+            f"  store {kind} %value, ptr %to",
+            "  %n = add nuw nsw i64 %k, 1",
+            f"  %done = icmp eq i64 %n, {places.size}",
+            "  br i1 %done, label %end, label %loop",
+            "end:",
+        ]
+    return "\n".join([*lines, "  ret void"]), {copy: ("void", "ptr", "ptr", "i64", "i1")}
+
+
+ROUTINES["put"] = _put
+
+
+# Orders, counts
+
+
+def _along(program: Program, x: Node, order: Node, axis: int) -> Node:
+    """Return where the elements lie that an order along an axis names."""
+    axis %= len(x.shape)
+    strides = [math.prod(x.shape[each + 1 :]) for each in range(len(x.shape))]
+    index = in_range(program, order, x.shape[axis])
+    total = program.pointwise("multiply", index, program.add(Literal(strides[axis], _INTEGER)))
+    offsets = np.zeros((), _INTEGER)
+    for each, size in enumerate(x.shape):
+        line = np.arange(size if each != axis else 1) * strides[each] * (each != axis)
+        offsets = offsets + line.reshape((-1, *[1] * (len(x.shape) - each - 1)))
+    return program.pointwise("add", total, program.array(offsets))
+
+
+@lowers("permute")
+def _permute(program: Program, out: Any, x: Node, order: Any, axis: int) -> Node | None:
+    order = program.node(order)
+    if 0 in x.shape or 0 in out.shape:
+        return program.zeros(out.shape, out.dtype) if 0 in out.shape else None
+    places = program.repeat(_along(program, x, order, axis), out.shape)
+    return program.add(Gathered(program.reshaped(x, (x.size,)), [places]))
+
+
+@lowers("unpermute")
+def _unpermute(program: Program, out: Any, x: Node, order: Any, axis: int) -> Node | None:
+    if 0 in x.shape:
+        return program.zeros(out.shape, out.dtype)
+    places = program.repeat(_along(program, x, program.node(order), axis), x.shape)
+    return put(program, program.zeros(x.shape, x.dtype), x, places)
+
+
+@lowers("tally")
+def _tally(program: Program, out: Any, weights: Node, places: Any, length: int) -> Node | None:
+    if out.shape != (length,) or 0 in (length, weights.size):
+        return program.zeros(out.shape, out.dtype)
+    places = in_range(program, program.node(places), length, wraps=False)
+    return _added(program, program.cast(weights, out.dtype), program.repeat(places, weights.shape), out.shape)

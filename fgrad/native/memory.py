@@ -1,0 +1,99 @@
+"""Where the elements of an array lie, if it shows those of another one: what BLAS takes without a copy.
+
+strides_of(node)      the distances between neighbours along each axis, as far as they can be known
+matrices_of(node)     the array whose memory is read, and how the matrices of a stack lie in it
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from fgrad.native.nodes import Given, Moved, Node, Pointwise, Shape
+from fgrad.native.plan import WRITTEN, memory_of
+
+Along = tuple[int, tuple[int, ...]]
+"""Where an element lies along an axis: a number, and coefficients of the indices."""
+
+
+class View(NamedTuple):
+    """`node[i, j, ...]` is the element of the memory of `root` at `offset + i * strides[0] + j * strides[1] + ...`."""
+
+    root: Node
+    offset: int
+    strides: tuple[int, ...]
+
+
+class Matrices(NamedTuple):
+    """How a routine finds the matrices of a stack.
+
+    Attributes:
+        offset: where the first one begins.
+        steps: the distances along each axis of the stack.
+        is_turned: whether columns lie one behind the other, and not rows.
+        leading: the distance between the beginnings of two rows, or columns.
+    """
+
+    offset: int
+    steps: tuple[int, ...]
+    is_turned: bool
+    leading: int
+
+
+def strides_in_order(shape: Shape) -> tuple[int, ...]:
+    """Return the distances in an array in C order."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def _through(node: Node) -> View:
+    """Follow slices, transposes and broadcasts to the array that they show."""
+    count = len(node.shape)
+    along: list[Along] = [(0, tuple(int(axis == own) for own in range(count))) for axis in range(count)]
+    while isinstance(node, Moved) and not node.bounds and all(place.divisor == 1 for place in node.places):
+        source: list[Along] = []
+        for place in node.places:
+            offset = place.offset + sum(along[axis][0] * factor for axis, factor in place.terms)
+            terms = [sum(along[axis][1][own] * factor for axis, factor in place.terms) for own in range(count)]
+            source.append((offset, tuple(terms)))
+        node, along = node.arguments[0], source
+    steps = strides_in_order(node.shape)
+    own = tuple(sum(terms[axis] * step for (_, terms), step in zip(along, steps, strict=True)) for axis in range(count))
+    return View(node, sum(offset * step for (offset, _), step in zip(along, steps, strict=True)), own)
+
+
+def strides_of(node: Node) -> tuple[int, ...]:
+    """Return the distances between neighbours in memory; for what is computed, those in an array that it reads."""
+    view = _through(node)
+    for _ in range(8):
+        root = view.root
+        same = [each for each in root.arguments if each.shape == root.shape] if isinstance(root, Pointwise) else []
+        if not same or view.strides == () or view.strides != strides_in_order(root.shape):
+            return view.strides
+        view = _through(same[0])
+    return view.strides
+
+
+def matrices_of(node: Node) -> tuple[Node, Matrices]:
+    """Return the array whose memory is to be read for a stack of matrices, and how.
+
+    Where rows and columns both lie apart, or an array would be stored for a part of it alone, that is the stack itself.
+    """
+    view = _through(node)
+    exists = isinstance(memory_of(view.root), (Given, *WRITTEN))
+    if exists or view.root.size <= node.size:
+        found = _matrices(node.shape, view)
+        if found is not None:
+            return view.root, found
+    own = _matrices(node.shape, View(node, 0, strides_in_order(node.shape)))
+    assert own is not None
+    return node, own
+
+
+def _matrices(shape: Shape, view: View) -> Matrices | None:
+    *steps, down, right = view.strides
+    rows, columns = shape[-2:]
+    if (right == 1 or columns == 1) and (down >= columns or rows == 1):
+        return Matrices(view.offset, tuple(steps), False, down if rows > 1 else max(columns, 1))
+    if (down == 1 or rows == 1) and (right >= rows or columns == 1):
+        return Matrices(view.offset, tuple(steps), True, right if columns > 1 else max(rows, 1))
+    return None

@@ -1,0 +1,220 @@
+"""How factors of matrices, and what is solved with them, are lowered: by LAPACK and BLAS, where SciPy is installed.
+
+Where LAPACK finds no factors the run is void, and NumPy says what is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fgrad.native import libraries
+from fgrad.native.lowering import Program, lowers
+from fgrad.native.memory import matrices_of
+from fgrad.native.nodes import Called, Literal, Moved, Node, Place, Reduced, Term
+from fgrad.native.routines import Factors, Solution, Triangle
+
+_TRIANGULAR = ("trsm", "trsv")
+
+
+def _part(program: Program, x: Node, *keys: Any) -> Node:
+    """Return parts of matrices: for each of the last two axes, a number of elements from the first on, or an index."""
+    lead = len(x.shape) - 2
+    shape, places = list(x.shape[:lead]), [Place(0, (Term(axis, 1),)) for axis in range(lead)]
+    for kind, value in keys:
+        if kind == "at":
+            places.append(Place(value, ()))
+        else:
+            places.append(Place(0, (Term(len(shape), 1),)))
+            shape.append(value)
+    return program.add(Moved(x, tuple(shape), places))
+
+
+def _turned(program: Program, x: Node) -> Node:
+    """Exchange the last two axes."""
+    count = len(x.shape)
+    return program.permuted(x, [*range(count - 2), count - 1, count - 2])
+
+
+def _diagonal(program: Program, x: Node) -> Node:
+    lead = len(x.shape) - 2
+    places = [Place(0, (Term(min(axis, lead), 1),)) for axis in range(lead + 2)]
+    return program.add(Moved(x, x.shape[:-1], places))
+
+
+def _fails_where(program: Program, condition: Node) -> None:
+    program.failures.append(program.reduced("any", condition, None, False, np.bool_))
+
+
+def _fails_at_marks(program: Program, factors: Node) -> None:
+    """Say that a run is void where the first number of a matrix is NaN."""
+    first = _part(program, factors, ("at", 0), ("at", 0))
+    _fails_where(program, program.pointwise("isnan", first, dtype=np.bool_))
+
+
+# Factors
+
+
+@lowers("cholesky")
+def _cholesky(program: Program, out: Any, a: Node) -> Node | None:
+    if not a.size or not libraries.has(a.dtype, "potrf"):
+        return None
+    root, lies = matrices_of(a)
+    factor = program.add(Called("cholesky", a.shape, a.dtype, [root], Factors(a.shape[:-2], a.shape[-1], lies)))
+    _fails_at_marks(program, factor)
+    return factor
+
+
+def _lu(program: Program, a: Node, marks_failures: bool = True) -> tuple[Node, Node]:
+    """Return the factors of LU, and the rows that were exchanged, as numbers of the same dtype."""
+    root, lies = matrices_of(a)
+    *stack, size, _ = a.shape
+    how = Factors(tuple(stack), size, lies, marks_failures)
+    both = program.add(Called("lu", (*stack, size + 1, size), a.dtype, [root], how))
+    if marks_failures:
+        _fails_at_marks(program, both)
+    factors = _turned(program, _part(program, both, ("to", size), ("to", size)))
+    return factors, _part(program, both, ("at", size), ("to", size))
+
+
+def _has_factors(a: Node) -> bool:
+    return bool(a.size) and libraries.has(a.dtype, "getrf", *_TRIANGULAR)
+
+
+@lowers("lu_factors")
+def _lu_factors(program: Program, out: Any, a: Node, warns: bool) -> tuple[Node, Node] | None:
+    """Return factors, unless it is to be said how well they are known."""
+    if warns or not _has_factors(a):
+        return None
+    factors, pivots = _lu(program, a)
+    return factors, _as_column(program, pivots)
+
+
+# Solutions
+
+
+def _solved(
+    program: Program, a: Node, b: Node, triangles: tuple[Triangle, ...], swaps: int = 0, pivots: Node | None = None
+) -> Node:
+    """Return the solutions of triangular equations, one after the other; stacks are broadcast."""
+    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    size, columns = b.shape[-2:]
+    (matrix, lies), (side, stands) = (matrices_of(program.repeat(each, (*stack, *each.shape[-2:]))) for each in (a, b))
+    arguments, found = [matrix, side], None
+    if pivots is not None:
+        root, found = matrices_of(program.repeat(pivots, (*stack, size, 1)))
+        arguments.append(root)
+    how = Solution(stack, size, columns, lies, stands, triangles, swaps, found)
+    return program.add(Called("solve", (*stack, size, columns), b.dtype, arguments, how))
+
+
+def _with_factors(program: Program, factors: Node, pivots: Node, b: Node, of_transpose: bool) -> Node:
+    """Return the solutions by the factors of LU."""
+    lower, upper = Triangle(True, of_transpose, has_ones=True), Triangle(False, of_transpose)
+    triangles = (upper, lower) if of_transpose else (lower, upper)
+    return _solved(program, factors, b, triangles, -1 if of_transpose else 1, pivots)
+
+
+@lowers("solve_factored")
+def _solve_factored(
+    program: Program, out: Any, a: Node, b: Node, *factors: Node, method: str, of_transpose: bool
+) -> Node | None:
+    if not out.shape or 0 in out.shape or 0 in a.shape or not libraries.has(out.dtype, *_TRIANGULAR):
+        return None
+    b = program.cast(b, out.dtype)
+    if method == "lu":
+        return _with_factors(program, program.cast(factors[0], out.dtype), factors[1], b, of_transpose)
+    if method == "cholesky":
+        factor = program.cast(factors[0], out.dtype)
+        return _solved(program, factor, b, (Triangle(True, False), Triangle(True, True)))
+    a = program.cast(a, out.dtype)
+    zero = program.add(Literal(0, a.dtype))
+    _fails_where(program, program.pointwise("equal", _diagonal(program, a), zero, dtype=np.bool_))
+    return _solved(program, a, b, (Triangle(method == "lower", of_transpose),))
+
+
+def _solution(program: Program, a: Node, b: Node) -> Node:
+    factors, pivots = _lu(program, a)
+    return _with_factors(program, factors, _as_column(program, pivots), b, False)
+
+
+def _as_column(program: Program, pivots: Node) -> Node:
+    """Return which rows were exchanged, as integers."""
+    return program.reshaped(program.cast(pivots, np.int32), (*pivots.shape, 1))
+
+
+@lowers("solve")
+def _solve(program: Program, out: Any, a: Node, b: Node) -> Node | None:
+    a, b = program.cast(a, out.dtype), program.cast(b, out.dtype)
+    if 0 in out.shape or not _has_factors(a):
+        return None
+    return _solution(program, a, b)
+
+
+@lowers("solve_both")
+def _solve_both(program: Program, out: Any, joined: Node, columns: int) -> Node | None:
+    """Return the solutions of equations whose matrix and right-hand side lie side by side."""
+    size = joined.shape[-2]
+    if 0 in out.shape or size != columns or not _has_factors(joined):
+        return None
+    lead = [Place(0, (Term(axis, 1),)) for axis in range(len(joined.shape) - 1)]
+    last = len(joined.shape) - 1
+    side = Moved(joined, out.shape, [*lead, Place(columns, (Term(last, 1),) if out.shape[-1] > 1 else ())])
+    a = _part(program, joined, ("to", size), ("to", columns))
+    return _solution(program, a, program.add(side))
+
+
+@lowers("inv")
+def _inv(program: Program, out: Any, a: Node, strict: bool) -> Node | None:
+    if not _has_factors(a):
+        return None
+    return _solution(program, a, program.array(np.eye(a.shape[-1], dtype=a.dtype)))
+
+
+# Determinants
+
+
+def _sign_and_logarithm(program: Program, a: Node) -> tuple[Node, Node]:
+    """Return signs of determinants, and logarithms of their absolute values."""
+    factors, pivots = _lu(program, a, marks_failures=False)
+    diagonal = _diagonal(program, factors)
+    own = np.arange(a.shape[-1], dtype=a.dtype)
+    kept = program.pointwise("equal", pivots, program.array(own), dtype=np.bool_)
+    one, minus = (program.add(Literal(value, a.dtype)) for value in (1, -1))
+    signs = program.pointwise("select", kept, one, minus)
+    signs = program.pointwise("multiply", signs, program.pointwise("sign", diagonal))
+    logarithms = program.pointwise("log", program.pointwise("abs", diagonal))
+    axis = len(diagonal.shape) - 1
+    sign, logarithm = Reduced("prod", signs, [axis], a.dtype), Reduced("sum", logarithms, [axis], a.dtype)
+    return program.add(sign), program.add(logarithm)
+
+
+@lowers("slogdet")
+def _slogdet(program: Program, out: Any, a: Node) -> tuple[Node, Node] | None:
+    return _sign_and_logarithm(program, a) if _has_factors(a) else None
+
+
+@lowers("det")
+def _det(program: Program, out: Any, a: Node) -> Node | None:
+    if not _has_factors(a):
+        return None
+    sign, logarithm = _sign_and_logarithm(program, a)
+    return program.pointwise("multiply", sign, program.pointwise("exp", logarithm))
+
+
+@lowers("cofactors")
+def _cofactors(program: Program, out: Any, a: Node, *directions: Node) -> Node | None:
+    """Return cofactors by the inverse; where that is not well known, the run is void."""
+    det = _det(program, out, a) if not directions else None
+    inverse = _inv(program, out, a, True) if not directions else None
+    if det is None or inverse is None:
+        return None
+    axes = (-2, -1)
+    sizes = [program.reduced("max", program.pointwise("abs", x), axes, False, a.dtype) for x in (a, inverse)]
+    limit = a.shape[-1] * np.sqrt(np.finfo(a.dtype).eps)
+    condition = program.pointwise("multiply", *sizes)
+    is_regular = program.pointwise("less_equal", condition, program.add(Literal(1 / limit, a.dtype)), dtype=np.bool_)
+    _fails_where(program, program.pointwise("logical_not", is_regular, dtype=np.bool_))
+    scaled = program.reshaped(det, (*det.shape, 1, 1))
+    return program.pointwise("multiply", scaled, _turned(program, inverse))

@@ -1,0 +1,157 @@
+"""NumPy's and SciPy's elementwise functions that have no instructions of their own: their inner loops are called.
+
+A ufunc is a table of loops in C, one for each combination of dtypes. Native code calls the loop that the ufunc would
+choose, so results are the same to the last bit, in single precision too, and no signature has to be known. Loops of
+numbers never need the interpreter: NumPy itself calls them without its lock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fgrad.graphs.equations import Equation
+from fgrad.native.lowering import OTHERWISE, Program, promoted
+from fgrad.native.nodes import Called, Node
+from fgrad.native.routines import ROUTINES
+from fgrad.native.scalars import is_native
+from fgrad.native.shapes import sliced
+
+_RAISES = {"power", "left_shift", "right_shift"}
+"""Whose loops raise errors of Python's for some integers, or do what the processor does."""
+
+
+class Inner(NamedTuple):
+    """An inner loop, as a ufunc has it in its table.
+
+    Attributes:
+        ufunc: keeps the table alive.
+        address: of the function.
+        data: what the function is given besides, as an address.
+        outputs: how many results it writes.
+        dtypes: of arguments and results.
+        wanted: the result that is kept; -1 for all of them, beside each other along a first axis.
+    """
+
+    ufunc: np.ufunc
+    address: int
+    data: int
+    outputs: int
+    dtypes: tuple[str, ...]
+    wanted: int
+
+
+def _read(kind: Any, address: int) -> int:
+    return int(kind.from_address(address).value or 0)
+
+
+def _table_of(ufunc: np.ufunc) -> int:
+    """Return where a ufunc says how many arguments it has, which its loops and their data follow."""
+    start = id(ufunc) + object.__basicsize__
+    return start if [_read(ctypes.c_int, start + 4 * k) for k in range(3)] == _counts(ufunc) else 0
+
+
+def _counts(ufunc: np.ufunc) -> list[int]:
+    return [ufunc.nin, ufunc.nout, ufunc.nargs]
+
+
+def inner_loop(ufunc: np.ufunc, dtypes: Sequence[Any], wanted: int) -> Inner | None:
+    """Return the loop of a ufunc for dtypes, None where it is not in its table."""
+    table = _table_of(ufunc)
+    place = next((k for k, types in enumerate(ufunc.types) if _dtypes(types) == list(dtypes)), None)
+    if not table or place is None:
+        return None
+    loops, data = _read(ctypes.c_void_p, table + 16), _read(ctypes.c_void_p, table + 24)
+    address = _read(ctypes.c_void_p, loops + 8 * place)
+    given = _read(ctypes.c_void_p, data + 8 * place) if data else 0
+    names = tuple(dtype.name for dtype in dtypes)
+    return Inner(ufunc, address, given, ufunc.nout, names, wanted) if address else None
+
+
+def _dtypes(types: str) -> list[Any]:
+    return [np.dtype(char) for char in types.replace("->", "")]
+
+
+def _resolved(ufunc: np.ufunc, equation: Equation) -> list[Any] | None:
+    """Return the dtypes in which a ufunc computes an equation."""
+    asked = [_asked(x) for x in equation.inputs]
+    try:
+        return list(ufunc.resolve_dtypes((*asked, *[None] * ufunc.nout)))
+    except TypeError:  # as of what it has no loop for
+        return None
+
+
+def _asked(x: Any) -> Any:
+    """Return what `resolve_dtypes` asks of an argument: a dtype, or the type of a number of Python's."""
+    known = promoted(x)
+    if isinstance(known, np.dtype):
+        return known
+    return np.dtype(np.bool_) if isinstance(known, bool) else type(known)
+
+
+def _by_inner_loop(program: Program, equation: Equation, arguments: list[Any]) -> tuple[Node, ...] | None:
+    ufunc = equation.primitive.implementation
+    if not isinstance(ufunc, np.ufunc) or ufunc.signature or equation.metadata or len(arguments) != ufunc.nin:
+        return None
+    dtypes = _resolved(ufunc, equation)
+    if dtypes is None or not all(map(is_native, dtypes)) or (ufunc.__name__ in _RAISES and dtypes[0].kind != "f"):
+        return None
+    shape = equation.outputs[0].shape
+    nodes = [program.cast(x, dtype) for x, dtype in zip(arguments, dtypes, strict=False)]
+    nodes = [program.spread(x, shape) for x in nodes]
+    made = dtypes[ufunc.nin :]
+    if len(made) > 1 and len(set(made)) == 1:
+        found = _called(program, inner_loop(ufunc, dtypes, -1), nodes, (len(made), *shape), made[0])
+        return found and tuple(
+            program.cast(sliced(program, found, (place,)), name.dtype) for place, name in enumerate(equation.outputs)
+        )
+    results = [
+        _called(program, inner_loop(ufunc, dtypes, place), nodes, shape, dtype) for place, dtype in enumerate(made)
+    ]
+    pairs = zip(results, equation.outputs, strict=True)
+    return None if None in results else tuple(program.cast(node, name.dtype) for node, name in pairs)
+
+
+def _called(program: Program, loop: Inner | None, nodes: list[Node], shape: Any, dtype: Any) -> Any:
+    return loop and program.add(Called("ufunc", shape, dtype, nodes, loop))
+
+
+OTHERWISE.append(_by_inner_loop)
+
+
+def _call(item: Called, pointer: Callable[[Node], str | None]) -> tuple[str, dict[str, tuple[str, ...]]]:
+    """Write the call of an inner loop: addresses, the number of elements, the bytes from one to the next."""
+    loop: Inner = item.options
+    shape, width = item.shape[1:] if loop.wanted < 0 else item.shape, item.dtype.itemsize
+    size = math.prod(shape)
+    given = [(pointer(x), x.dtype.itemsize if x.shape == shape else 0) for x in item.arguments]
+    lines = ["  %scratch = alloca [16 x i8], align 16"]
+    made: list[tuple[str | None, int]] = []
+    for place in range(loop.outputs):
+        if loop.wanted >= 0:
+            made.append((pointer(item), width) if place == loop.wanted else ("%scratch", 0))
+        else:
+            lines.append(f"  %part{place} = getelementptr i8, ptr {pointer(item)}, i64 {place * size * width}")
+            made.append((f"%part{place}", width))
+    every = [*given, *made]
+    lines += [
+        f"  %args = alloca [{len(every)} x ptr]",
+        f"  %steps = alloca [{len(every)} x i64]",
+        "  %size = alloca i64",
+    ]
+    lines.append(f"  store i64 {size}, ptr %size")
+    for place, (address, step) in enumerate(every):
+        lines.append(f"  %arg{place} = getelementptr ptr, ptr %args, i64 {place}")
+        lines.append(f"  store ptr {address}, ptr %arg{place}")
+        lines.append(f"  %step{place} = getelementptr i64, ptr %steps, i64 {place}")
+        lines.append(f"  store i64 {step}, ptr %step{place}")
+    data = f"ptr inttoptr (i64 {loop.data} to ptr)"
+    lines.append(f"  call void inttoptr (i64 {loop.address} to ptr)(ptr %args, ptr %size, ptr %steps, {data})")
+    return "\n".join(["entry:", *lines, "  ret void"]), {}
+
+
+ROUTINES["ufunc"] = _call

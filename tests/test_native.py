@@ -1,0 +1,385 @@
+"""Native programs against NumPy: every primitive's samples, special values, integers, keys, and the last bits."""
+
+import itertools
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.special as scipys
+from helpers import naming
+from primitive_names import SAMPLED
+
+import fgrad as fg
+from fgrad import errors
+from fgrad.core.primitive import PRIMITIVES, UFUNCS
+from fgrad.core.tensor import apply
+from fgrad.graphs.equations import Name
+from fgrad.native.executable import Executable
+from fgrad.native.scalars import FLOATS_ONLY, OPERATIONS
+from fgrad.scipy import special
+from fgrad.testing import calls
+
+pytest.importorskip("llvmlite")
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 0.3, 1e-310, -1e-310, 1e-45, 3e38, -1e30, np.inf, -np.inf, np.nan]
+"""Numbers at which operations decide; in single precision some are others of these."""
+
+
+@pytest.fixture(autouse=True)
+def numpys_warnings_are_its_own():
+    with np.errstate(all="ignore"):
+        yield
+
+
+def compiled(function, *arrays):
+    """Return what runs a function natively, and the graph of which it was made."""
+    graph = fg.trace(function)(*arrays)
+    return Executable(graph), graph
+
+
+def results(function, *arrays):
+    """Return the results of a native program, those of the recorded one, and what NumPy ran of it."""
+    executable, graph = compiled(function, *arrays)
+    given = [
+        np.ascontiguousarray(x, name.dtype).reshape(name.shape) for x, name in zip(arrays, graph.inputs, strict=True)
+    ]
+    found = executable.run(given)
+    leaves = [np.asarray(x) for x in fg.tree_leaves(graph(*arrays))]
+    wanted = [x for x, name in zip(leaves, graph.outputs, strict=True) if type(name) is Name]
+    assert found is not None
+    return found, wanted, executable.program.refused
+
+
+def check(found, wanted, tolerance):
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+    if wanted.dtype.kind not in "fc":
+        np.testing.assert_array_equal(found, wanted)
+        return
+    scale = np.max(np.abs(wanted[np.isfinite(wanted)]), initial=0)
+    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance * scale)
+
+
+# Every primitive
+
+
+def recordable(name, dtype):
+    """Return the sample calls of a primitive that a graph can hold: all but those whose shape depends on values."""
+    found = []
+    for call in calls(PRIMITIVES[name], dtype):
+        try:
+            fg.trace(call.function)(*call.arrays)
+        except errors.ConcretizationError:
+            continue
+        found.append(call)
+    return found
+
+
+def together(group):
+    """Return the calls of a group as one function, and the arrays that it takes."""
+    ends = np.cumsum([0, *(len(call.arrays) for call in group)])
+
+    def function(*arrays):
+        parts = [arrays[a:b] for a, b in itertools.pairwise(ends)]
+        return [call.function(*part) for call, part in zip(group, parts, strict=True)]
+
+    return function, [x for call in group for x in call.arrays]
+
+
+def weighed(function):
+    """Return the sum of all that a function returns, each number with a weight of its own."""
+
+    def total(*arrays):
+        leaves = [x for x in fg.tree_leaves(function(*arrays)) if x.dtype.kind == "f" and x.size]
+        return sum(np.sum(x * np.linspace(0.5, 1.5, x.size, dtype=x.dtype).reshape(x.shape)) for x in leaves)
+
+    return total
+
+
+TOLERANCES = {np.float64: 1e-12, np.float32: 2e-5}
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_values_of_every_primitive(name):
+    for dtype, tolerance in TOLERANCES.items():
+        group = recordable(name, dtype)
+        if group:
+            for found, wanted in zip(*results(*_with_arrays(group))[:2], strict=True):
+                with naming(np.dtype(dtype)):
+                    check(found, wanted, tolerance)
+
+
+def _with_arrays(group):
+    function, arrays = together(group)
+    return function, *arrays
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLED if PRIMITIVES[name].vjps is not None])
+def test_gradients_of_every_primitive(name):
+    group = recordable(name, np.float64)
+    function, arrays = together(group)
+    places = tuple(place for place, x in enumerate(arrays) if x.dtype.kind == "f")
+    if places and any(x.dtype.kind == "f" for x in fg.tree_leaves(function(*arrays))):
+        derivative = fg.value_and_grad(weighed(function), places)
+        for found, wanted in zip(*results(derivative, *arrays)[:2], strict=True):
+            check(found, wanted, 1e-9)
+
+
+# Special values, the kinds of integers, the last bits
+
+ELEMENTWISE = sorted(name for name in OPERATIONS if name in PRIMITIVES and PRIMITIVES[name].is_ufunc)
+PAIRS = [name for name in ELEMENTWISE if PRIMITIVES[name].implementation.nin == 2]
+FEW_BITS = {np.float64: 4e-15, np.float32: 2e-6}
+
+
+def pairs_of(values):
+    a, b = np.meshgrid(values, values)
+    return a.ravel().copy(), b.ravel().copy()
+
+
+EXTREMA = {"maximum", "minimum", "fmax", "fmin"}
+"""Of 0.0 and -0.0 NumPy gives the one or the other, as the number of elements and the processor have it."""
+
+
+def same_specials(found, wanted, dtype, is_extremum):
+    """Compare bit by bit what is no finite number other than 0, and the rest to a few last places."""
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+    if wanted.dtype.kind != "f":
+        np.testing.assert_array_equal(found, wanted)
+        return
+    np.testing.assert_allclose(found, wanted, rtol=FEW_BITS[dtype], atol=4 * np.finfo(dtype).smallest_subnormal)
+    known = ~np.isnan(wanted) & ~(is_extremum & (wanted == 0))
+    np.testing.assert_array_equal(np.signbit(found[known]), np.signbit(wanted[known]))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_special_values(name, dtype):
+    ufunc = PRIMITIVES[name].implementation
+    values = np.array(SPECIAL, dtype)
+    arrays = pairs_of(values) if ufunc.nin == 2 else (np.tile(values, 3),)
+    try:
+        wanted = ufunc(*arrays)
+    except TypeError:  # of what is for integers alone
+        assert name not in FLOATS_ONLY
+        return
+    (found,), _, refused = results(ufunc, *arrays)
+    assert not refused
+    same_specials(found, wanted, dtype, name in EXTREMA)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", sorted({*OPERATIONS} & {*PRIMITIVES} - {*ELEMENTWISE}))
+def test_special_values_of_fgrads_own(name, dtype):
+    primitive = PRIMITIVES[name]
+    arrays = pairs_of(np.array(SPECIAL, dtype))
+    if "share" in name:  # of a total, which is no NaN where a part is none, and not below it
+        arrays = tuple(x[~(arrays[0] > arrays[1])] for x in arrays)
+    (found,), _, refused = results(lambda *given: apply(primitive, given), *arrays)
+    assert not refused
+    # One by one, because `scale` decides on the sign of zeros by whether there is an infinity anywhere.
+    wanted = [primitive.implementation(*(x[[place]] for x in arrays)) for place in range(len(found))]
+    same_specials(found, np.concatenate(wanted), dtype, False)
+
+
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_are_numpys(dtype):
+    """Wrap-around, division by zero and negative numbers too."""
+    ends = [0, 1] if dtype == "bool" else [np.iinfo(dtype).min, np.iinfo(dtype).max, 0, 1, 2, 3, 7, 100]
+    values = np.array(ends if dtype[0] in "ub" else [*ends, -1, -2, -7], dtype)
+    a, b = pairs_of(values)
+    functions, wanted = [], []
+    for name in ELEMENTWISE:
+        ufunc = UFUNCS[PRIMITIVES[name].implementation].implementation
+        arrays = (a, b)[: ufunc.nin]
+        try:
+            value = ufunc(*arrays)
+        except (TypeError, ValueError):  # np.subtract of truth values, powers that are fractions
+            continue
+        if value.dtype.name in ("float16", "float32") and ufunc.nin == 1 and name != "sqrt":
+            continue  # functions of short integers, which NumPy computes in half precision
+        functions.append((name, ufunc))
+        wanted.append(value)
+
+    def every(a, b):
+        return [ufunc(*(a, b)[: ufunc.nin]) for _, ufunc in functions]
+
+    found, _, _ = results(every, a, b)
+    for (name, _), x, y in zip(functions, found, wanted, strict=True):
+        with naming(name):
+            assert (x.dtype, x.shape) == (y.dtype, y.shape)
+            if y.dtype.kind == "f":
+                np.testing.assert_allclose(x, y, rtol=2e-15 if y.dtype == np.float64 else 1e-6, atol=0)
+            else:
+                np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_reductions_of_integers_are_numpys(dtype):
+    x = np.arange(12).astype(dtype).reshape(3, 4)
+    functions = [np.sum, np.prod, np.max, np.min, np.any, np.all, np.argmax, np.argmin, np.mean, np.cumsum]
+    for found, function in zip(results(lambda x: [f(x, axis=1) for f in functions], x)[0], functions, strict=True):
+        with naming(function.__name__):
+            wanted = function(x, axis=1)
+            assert found.dtype == wanted.dtype
+            np.testing.assert_allclose(found, wanted, rtol=1e-15)
+
+
+RANGES = {
+    "exp": (-700, 700), "exp2": (-1000, 1000), "expm1": (-30, 700), "log": (1e-300, 1e300), "log2": (1e-300, 1e300),
+    "log10": (1e-300, 1e300), "log1p": (-0.999, 1e300), "sin": (-1e4, 1e4), "cos": (-1e4, 1e4), "tan": (-1e4, 1e4),
+    "sinh": (-700, 700), "cosh": (-700, 700), "tanh": (-20, 20), "arcsin": (-1, 1), "arccos": (-1, 1),
+    "arctan": (-1e6, 1e6), "arcsinh": (-1e6, 1e6), "arccosh": (1, 1e6), "arctanh": (-0.999, 0.999), "cbrt": (-1e9, 1e9),
+    "erf": (-5, 5), "erfc": (-5, 20),
+}  # fmt: skip
+EXACT = {
+    "arcsin": mpmath.asin, "arccos": mpmath.acos, "arctan": mpmath.atan, "arcsinh": mpmath.asinh,
+    "arccosh": mpmath.acosh, "arctanh": mpmath.atanh, "exp2": lambda x: mpmath.power(2, x),
+    "log2": lambda x: mpmath.log(x, 2), "cbrt": lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)),
+}  # fmt: skip
+
+
+def points_between(low, high, dtype, count=1201):
+    """Return points over a range, also close to 0; their number leaves a rest behind the vectors."""
+    if dtype == np.float32:
+        low, high = max(low, -80.0 if low > -1000 else low), min(high, 80.0 if high < 2000 else 1e30)
+        low = max(low, 1e-30) if 0 < low < 1e-30 else low
+    even = np.linspace(low, high, count)
+    size = np.geomspace(1e-20 if low <= 0 else low, high, count // 2)
+    points = np.concatenate([even, size, -size if low < 0 else size]).astype(dtype)
+    return points[(points >= dtype(low)) & (points <= dtype(high))]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", RANGES)
+def test_last_places_of_elementary_functions(name, dtype):
+    """At most 4 units in the last place, in vectors and in what is left of them."""
+    points = points_between(*RANGES[name], dtype)
+    exact = EXACT.get(name) or getattr(mpmath, name)
+    (found,), _, refused = results(PRIMITIVES[name].implementation, points)
+    assert not refused
+    with mpmath.workprec(120):
+        wanted = [exact(mpmath.mpf(float(x))) for x in points]
+        errors_ = [
+            float(abs(mpmath.mpf(float(y)) - exactly) / mpmath.mpf(float(np.spacing(abs(dtype(float(exactly)))))))
+            for y, exactly in zip(found, wanted, strict=True)
+        ]
+    print(f"{name:8} {np.dtype(dtype)}: {max(errors_):.2f} units in the last place at {points[np.argmax(errors_)]!r}")
+    assert max(errors_) <= 4
+
+
+# Keys
+
+
+def both(function, *arrays):
+    """Compare a native program that NumPy has no part in with the function."""
+    found, wanted, refused = results(function, *arrays)
+    assert not refused
+    for x, y in zip(found, wanted, strict=True):
+        check(x, y, 1e-14)
+
+
+KEYS = [
+    (np.s_[:, "i"], 2), (np.s_["i", :, "j"], 2), (np.s_["i", 1], 1), (np.s_[..., "i", None, ::2], 1),
+    (np.s_[1, :, "i"], 1), (np.s_["i", ..., "j"], 2), (np.s_["i", None, "j"], 2), (np.s_["i", "j", -1], 2),
+    (np.s_[::-1, "i", 1:], 1), (np.s_["i"], 1), (np.s_[None, "i"], 1), (np.s_["i", "j", ..., "k"], 3),
+]  # fmt: skip
+
+
+def filled(key, arrays):
+    items = key if type(key) is tuple else (key,)
+    return tuple(arrays["ijk".index(item)] if isinstance(item, str) else item for item in items)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("key", [key for key, _ in KEYS], ids=str)
+def test_keys_with_integers(key, is_known):
+    """Axes of the result lie where NumPy puts them; negative indices count from the end, repeated ones add up."""
+    x = np.arange(60.0).reshape(3, 4, 5)
+    indices = [np.array([[0, -1, 1], [1, 0, 0]]), np.array([2, 1, -3]), np.array([1, 1, -2])]
+    value = np.linspace(1, 2, x[filled(key, indices)].size).reshape(x[filled(key, indices)].shape)
+
+    def function(x, value, *given):
+        own = filled(key, indices if is_known else [g + 0 for g in given])
+        y = x.copy()
+        y[own] = value
+        return x[own], y, fg.grad(lambda x: np.sum(x[own] * value))(x)
+
+    both(function, x, value, *indices)
+
+
+@pytest.mark.parametrize("wrong", [3, -4])
+def test_an_index_out_of_range_is_numpys_to_refuse(wrong):
+    function = fg.trace(lambda x, i: x[i] * 2.0)(np.arange(3.0), np.array([0, 1]))
+    executable = Executable(function)
+    assert executable.run([np.arange(3.0), np.array([2, -3])])[0].tolist() == [4.0, 0.0]
+    assert executable.run([np.arange(3.0), np.array([0, wrong])]) is None
+
+
+def test_a_mask_that_is_not_known_chooses_between_values():
+    def function(x):
+        y = x.copy()
+        y[x < 0] = 0.0
+        y[x[:, 0] > 1] = np.ones(3)
+        return y
+
+    both(function, np.linspace(-2, 3, 12).reshape(4, 3))
+
+
+def test_an_array_written_before_and_behind_a_step_of_numpys_is_one():
+    def function(x):
+        return np.stack([4.0, np.sum(x), np.sort(x)[0], 5.0])
+
+    found, wanted, refused = results(function, np.array([3.0, 1.0, 2.0]))
+    assert len(refused) == 1
+    check(found[0], wanted[0], 1e-15)
+
+
+def test_running_sums_keep_the_sign_of_zero():
+    (found,), _, _ = results(np.cumsum, np.array([-0.0, -0.0, 0.0]))
+    assert np.signbit(found).tolist() == [True, True, False]
+
+
+def test_inner_loops_are_those_of_the_ufunc_to_the_last_bit():
+    for dtype in (np.float64, np.float32):
+        x, y = np.linspace(0.1, 30, 101).astype(dtype), dtype(1.5)
+        functions = [scipys.gammaln, scipys.i0, scipys.erfcx, scipys.ndtri]
+        found, wanted, refused = results(
+            lambda x, y: [*(f(x) for f in functions), scipys.gammainc(y, x), scipys.jv(2, x), *scipys.sici(x)], x, y
+        )
+        assert not refused
+        for a, b in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(a, b, strict=True)
+
+
+def test_rounding_to_decimals():
+    x = np.array([0.125, -2.675, 1e300, np.nan, -np.inf, -0.0, 150.0, 5.5])
+    for decimals in (-2, 0, 1, 2):
+        (found,), _, refused = results(lambda x, decimals=decimals: np.round(x, decimals), x)
+        assert not refused
+        np.testing.assert_array_equal(found, np.round(x, decimals))
+
+
+def test_extrema_of_numbers_leave_nan_out():
+    x = np.array([[np.nan, 1.0, -np.inf], [np.nan, np.nan, np.nan], [2.0, np.inf, np.nan]])
+    both(lambda x: [fg.tree_leaves(f(x, axis=1))[0] for f in (np.fmax.reduce, np.fmin.reduce)], x)
+
+
+def test_the_first_of_equals_and_the_first_nan_are_chosen():
+    x = np.array([[1.0, 3.0, 3.0], [np.nan, 1.0, np.nan], [-np.inf, -np.inf, -np.inf], [2.0, np.nan, 5.0]])
+    both(lambda x: [f(x, axis=axis) for f in (np.argmax, np.argmin) for axis in (0, 1, None)], x)
+
+
+@pytest.mark.parametrize("starts", [[0, 2, 2, 5], [1, 4], list(range(0, 40, 2))])
+def test_sums_of_segments(starts):
+    x = np.linspace(0, 1, 90).reshape(45, 2)
+    both(lambda x: np.add.reduceat(x, starts, 0), x)
+
+
+def test_softmax_and_its_kin_of_infinities():
+    x = np.array(
+        [[1.0, 2.0, 3.0], [-np.inf, 0.0, -np.inf], [-np.inf, -np.inf, -np.inf], [np.inf, 0.0, np.inf], [1e4, 1e4, 0]]
+    )
+    both(lambda x: [special.softmax(x, axis=1), special.log_softmax(x, axis=1), special.logsumexp(x, axis=1)], x)
