@@ -1023,10 +1023,11 @@ class ConcretizationError(FgradError, TypeError):
         Tensor([0., 2.])
     """
 
-    def __init__(self, how: str, line: str) -> None:
+    def __init__(self, how: str, line: str, remedy: str = "") -> None:
         super().__init__(
             f"{how} needs a value, and under this transform a tensor stands for many values at once.\n  at {line}\n"
             + _VALUE_REMEDIES.get(how, _CHOOSE)
+            + (f"\n{remedy}" if remedy else "")
         )
 
 
@@ -1048,6 +1049,7 @@ _VALUE_REMEDIES = {
     "plain array `a` becomes fg.constant(a)[i]; for result[i] = x create `result` with fgrad.numpy.zeros;\n" + _CHOOSE,
     "use as an index": "a[i] with a list becomes fg.constant(a)[i]; the number of turns of a loop must be the same for "
     "all.",
+    "an adaptive solver": "Call the solver outside, with values; what it is handed may be compiled, or a vmap.",
     "storing it in a variable": "Return the value from the function, and assign what comes back.",
 }
 """What to write instead, by what was asked for."""

@@ -59,14 +59,18 @@ class RecordTrace(Trace):
         constants: by name, the arrays that operations took from elsewhere.
         given: the values of the inputs, by name.
         meets_others: other traces follow something that was computed.
+
+    Args:
+        remedy: what else can be done where a value is asked for.
     """
 
     differentiates = True  # the graph may be, later
     is_program = True
     belongs_to = "a recording"
 
-    def __init__(self) -> None:
+    def __init__(self, remedy: str = "") -> None:
         super().__init__()
+        self._remedy = remedy
         self.equations: list[Equation] = []
         self.constants: dict[Name, Any] = {}
         self.given: dict[Name, Any] = {}
@@ -84,7 +88,7 @@ class RecordTrace(Trace):
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         if primitive.selects and any(self.follows(arg) and arg.dtype == np.bool_ for arg in args[1:]):
-            raise errors.ConcretizationError("indexing with a mask", errors.users_line())
+            raise self._no_value("indexing with a mask")
         examples = [self._example(arg) for arg in args]
         if primitive.is_elementwise and any(type(each) is np.ndarray and each.size > _LARGE for each in examples):
             ans = _of_one_element(primitive, examples, metadata)
@@ -176,11 +180,14 @@ class RecordTrace(Trace):
 
     @override
     def concrete(self, tensor: Tensor, how: str) -> Any:
-        raise errors.ConcretizationError(how, errors.users_line())
+        raise self._no_value(how)
 
     @override
     def plain_array(self, tensor: Tensor) -> Any:
-        raise errors.ConcretizationError("np.asarray or np.array", errors.users_line())
+        raise self._no_value("np.asarray or np.array")
+
+    def _no_value(self, how: str) -> errors.ConcretizationError:
+        return errors.ConcretizationError(how, errors.users_line(), self._remedy)
 
 
 _LARGE = 1024
@@ -286,7 +293,7 @@ def recorded(
         A graph of `(result, [new values of variables])`, and these variables. Variables that are results are `held`.
     """
     arguments = Arguments(function, args, keywords, integers)
-    trace = RecordTrace()
+    trace = RecordTrace(_REMEDY)
     state = Assignments(trace)
 
     def with_state(*args: Any, **keywords: Any) -> Any:
@@ -295,6 +302,12 @@ def recorded(
 
     _, results, treedef, _ = run(trace, with_state, lambda: arguments.traced(trace), state)
     return Graph(arguments, state.names, trace, unflatten(treedef, results)), tuple(state.values)
+
+
+_REMEDY = (
+    'An argument that decides what is run can be part of the program: fg.compile(f, static="n"), @fg.compile(static="n");\n'
+    "there is another program for each of its values. A choice between arrays is np.where(condition, a, b)."
+)
 
 
 def _itself(leaf: Any) -> Any:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar, overload
 
@@ -113,7 +113,7 @@ class _Programs:
         self.known: OrderedDict[Hashable, _Program] = OrderedDict()
         self.count = 0
         self._with_integers_fixed: set[Hashable] = set()
-        self._lock = threading.RLock()
+        self._lock, self._assigning = threading.RLock(), threading.RLock()
 
     def for_form(self, function: Any, form: _Form) -> tuple[_Program, _Form]:
         """Return the program for arguments of a form, and the form in which they go into it."""
@@ -141,13 +141,13 @@ class _Programs:
 
     def _made(self, function: Any, form: _Form) -> tuple[_Program, _Form]:
         try:
-            return _Program(function, form), form
+            return _Program(function, form, self._assigning), form
         except Exception:
             if int not in map(type, form.inputs):
                 raise
         # An integer may be what a loop counts to, or an axis: then it is part of the program.
         fixed = form.with_integers_fixed()
-        program = _Program(function, fixed)
+        program = _Program(function, fixed, self._assigning)
         self._with_integers_fixed.add(form.key)
         return program, fixed
 
@@ -216,7 +216,11 @@ class _Outline:
 
 def _fixed(function: Any, static: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[bool]:
     """Return which leaves are part of the program because the user says so."""
-    names = set() if static in ((), None) else set(select(function, static, args, keywords)[0])
+    try:
+        names = set() if static in ((), None) else set(select(function, static, args, keywords)[0])
+    except errors.ParameterError:
+        inspect.signature(function).bind(*args, **keywords)  # what is missing is Python's to say
+        raise
     fixed: list[bool] = []
     places: list[tuple[Any, Any]] = [*enumerate(args), *((name, keywords[name]) for name in sorted(keywords))]
     for place, tree in places:
@@ -238,6 +242,11 @@ def _kind(leaf: Any) -> Any:
 class _Program:
     """A function for arguments of one form.
 
+    Args:
+        function: the user's.
+        form: of the arguments.
+        assigning: held by the one thread that may run the function now, if that assigns: nothing of it is to be lost.
+
     Attributes:
         function: what runs it: of the leaves and of the variables that are read.
         graph: as it was recorded.
@@ -245,7 +254,8 @@ class _Program:
         closes_over_traced: it holds for this call alone, and there is no `function`.
     """
 
-    def __init__(self, function: Any, form: _Form) -> None:
+    def __init__(self, function: Any, form: _Form, assigning: threading.RLock) -> None:
+        self._assigning = assigning
         outline, users = form.outline, [function]
 
         def flat(*inputs: Any) -> Any:
@@ -285,9 +295,7 @@ class _Program:
         """Run the program, and assign what is to be assigned."""
         if not self.assigned:
             return self._result(self._found(leaves))
-        with ExitStack() as stack:  # other threads wait, so that nothing is lost of what they assign
-            for variable in sorted(self.assigned, key=lambda variable: variable.number):
-                stack.enter_context(variable.lock)
+        with self._assigning:
             found = self._found(leaves)
             assign_all(self.assigned, found[len(found) - len(self.assigned) :])
         return self._result(found)

@@ -27,7 +27,7 @@ from fgrad.native.lowering import Program, lowered
 from fgrad.native.machine import Machine, Module
 from fgrad.native.nodes import Called, Given, Node, Part, Stepped
 from fgrad.native.plan import Nest, Plan, memory_of, planned
-from fgrad.native.segments import Segment
+from fgrad.native.segments import Segment, check_layout
 
 Array = Any
 Values = dict[Node, Array]
@@ -221,6 +221,7 @@ def _compiled(segments: dict[str, Segment], wanted: set[Node]) -> Module | None:
     """Return the native code of segments."""
     if not segments:
         return None
+    check_layout()
     machine, used = Machine.this(), {}
     texts = [segment.finished(wanted) for segment in segments.values()]
     for segment in segments.values():

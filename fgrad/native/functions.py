@@ -10,6 +10,7 @@ pass back is parted from the run before it where the cotangents come in; what it
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,6 +33,8 @@ from fgrad.transforms.linearization import Linearization, UnconnectedGradients
 
 Places = tuple[bool, ...]
 
+_MOST_DERIVED = 64
+
 
 class Function:
     """A program, what runs it, and the programs of its derivatives.
@@ -50,7 +53,7 @@ class Function:
         self.has_derivative = tuple(each.dtype.kind in "fc" for each in self._outputs)
         self._lock = threading.RLock()
         self._executable: Executable | None = None
-        self._derived: dict[Any, Any] = {}
+        self._derived: OrderedDict[Any, Any] = OrderedDict()
 
     def __call__(self, leaves: Leaves) -> list[Any]:
         """Return the results."""
@@ -88,11 +91,15 @@ class Function:
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return what belongs to a key, which is made once."""
-        if key not in self._derived:
+        found = self._derived.get(key)
+        if found is None:
             with self._lock:
-                if key not in self._derived:
-                    self._derived[key] = make()
-        return self._derived[key]
+                found = self._derived.get(key)
+                if found is None:
+                    found = self._derived[key] = make()
+                    if len(self._derived) > _MOST_DERIVED:  # one for each number of examples that there was
+                        self._derived.popitem(last=False)
+        return found
 
     # Derivatives
 
