@@ -232,14 +232,14 @@ class _Reads(VariableWatch):
             found = found.unbox()
         if variable not in self.names:
             self.names[variable], self._found[variable] = Name(value, variable.is_weak), found
-            cast(Any, self.trace).given[self.names[variable]] = value
+            cast(Any, self.trace).given[self.names[variable]] = found
         if variable in self._assigned or found is not self._found[variable]:
             raise errors.RecordedAssignmentError(
                 f"variable {variable.name!r} is assigned in a function that is being recorded, and a graph holds no "
                 f"assignments.\n  noticed at {errors.users_line()}\n"
                 "Return the new value, and assign it outside: w.assign(graph(x))."
             )
-        return box(value, self.trace, self.names[variable])
+        return box(found, self.trace, self.names[variable])  # an example, without the layers of traces around
 
     def __exit__(self, kind: Any = None, *exception: object) -> None:
         try:
@@ -305,8 +305,8 @@ def recorded(
 
 
 _REMEDY = (
-    'An argument that decides what is run can be part of the program: fg.compile(f, static="n"), @fg.compile(static="n");\n'
-    "there is another program for each of its values. A choice between arrays is np.where(condition, a, b)."
+    "An argument that decides what is run can be part of the program, which is then another one for each value:\n"
+    'fg.compile(f, static="n") or @fg.compile(static="n"). A choice between arrays is np.where(condition, a, b).'
 )
 
 

@@ -233,7 +233,8 @@ def _array(x: Any, name: Name) -> Any:
 
 
 def _recorded(function: Callable[..., Any], leaves: Leaves) -> Block:
-    return recorded(function, tuple(leaves), {})[0]
+    graph = recorded(function, tuple(leaves), {})[0]
+    return Block(graph.inputs, graph.constants, graph.equations, graph.outputs)  # which does not know the function
 
 
 def _chosen(values: Sequence[Any], places: Sequence[bool]) -> list[Any]:

@@ -42,10 +42,10 @@ def check_layout() -> None:
         flags = ctypes.c_int.from_address(id(array) + _FLAGS).value
         in_order = array.flags.c_contiguous and array.flags.aligned
         if data != array.ctypes.data or (flags & _IN_ORDER == _IN_ORDER) != in_order:
+            python = f"{platform.python_implementation()} {platform.python_version()}"
             raise errors.UnsupportedError(
                 "fgrad.compile reads where the elements of an array lie, and does not find it with NumPy "
-                f"{np.__version__} on {platform.python_implementation()} {platform.python_version()}.\nLeave out compile: the function "
-                "itself gives the same results."
+                f"{np.__version__} on {python}.\nLeave out compile: the function itself gives the same results."
             )
 
 
