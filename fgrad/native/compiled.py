@@ -154,17 +154,23 @@ class _Form:
         fixes_integers: bool = False,
     ) -> None:
         self.leaves, self.treedef = flatten((args, keywords))
-        fixed = _fixed(function, static, args, keywords)
-        kinds = [None if is_fixed else _kind(leaf) for leaf, is_fixed in zip(self.leaves, fixed, strict=True)]
+        kinds = [_kind(leaf) for leaf in self.leaves]
+        if static not in ((), None):
+            fixed = _fixed(function, static, args, keywords)
+            kinds = [None if is_fixed else kind for kind, is_fixed in zip(kinds, fixed, strict=True)]
         if fixes_integers:
             kinds = [None if kind is int else kind for kind in kinds]
         self.is_input = [kind is not None for kind in kinds]
-        self.inputs = [leaf for leaf, own in zip(self.leaves, self.is_input, strict=True) if own]
-        if not keywords and None not in kinds and all(type(x) in _SIMPLE for x in args):
+        rest: tuple[_Static, ...] = ()
+        if None not in kinds:
+            self.inputs = self.leaves
+        else:
+            self.inputs = [leaf for leaf, own in zip(self.leaves, self.is_input, strict=True) if own]
+            rest = tuple([_Static(x) for x, own in zip(self.leaves, self.is_input, strict=True) if not own])
+        if not keywords and not rest and all(type(x) in _SIMPLE for x in args):
             self.key: Hashable = tuple(kinds)
         else:
-            rest = [None if own else _Static(x) for x, own in zip(self.leaves, self.is_input, strict=True)]
-            self.key = self.treedef, tuple(kinds), tuple(rest)
+            self.key = self.treedef, tuple(kinds), rest
 
     def whole(self, inputs: Sequence[Any]) -> Any:
         """Return arguments and keywords with other inputs."""
@@ -175,7 +181,7 @@ class _Form:
 
 def _fixed(function: Any, static: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[bool]:
     """Return which leaves are part of the program because the user says so."""
-    names = set() if static in ((), None) else set(select(function, static, args, keywords)[0])
+    names = set(select(function, static, args, keywords)[0])
     fixed: list[bool] = []
     places: list[tuple[Any, Any]] = [*enumerate(args), *((name, keywords[name]) for name in sorted(keywords))]
     for place, tree in places:
@@ -185,13 +191,14 @@ def _fixed(function: Any, static: Any, args: tuple[Any, ...], keywords: dict[str
 
 def _kind(leaf: Any) -> Any:
     """Return what programs depend on, of a leaf that goes into them; None if it is part of the program itself."""
-    if type(leaf) in (float, complex) or (type(leaf) is int and abs(leaf) < 1 << 62):
-        return type(leaf)
-    if type(leaf) in BOXES and type(leaf) is not Tensor:
-        return None  # a variable, which is read when the program runs
-    if (isinstance(leaf, (np.ndarray, np.generic)) or type(leaf) is Tensor) and leaf.dtype.kind in "biufc":
-        return leaf.shape, leaf.dtype
-    return None
+    kind = type(leaf)
+    if kind is np.ndarray or kind is Tensor:
+        return (leaf.shape, leaf.dtype) if leaf.dtype.kind in "biufc" else None
+    if kind is float or kind is complex or (kind is int and abs(leaf) < 1 << 62):
+        return kind
+    if kind in BOXES or not isinstance(leaf, (np.ndarray, np.generic)) or leaf.dtype.kind not in "biufc":
+        return None  # among others a variable, which is read when the program runs
+    return leaf.shape, leaf.dtype
 
 
 class _Static:

@@ -32,6 +32,8 @@ from fgrad.native.plan import Nest, Plan, memory_of, planned
 from fgrad.native.segments import Segment
 
 Array = Any
+empty = np.empty
+_NO_ARENA = (None, 0)
 Values = dict[Node, Array]
 
 
@@ -65,8 +67,11 @@ class Executable:
             stage.prepare(self._module, forms)
         self._direct = self._places_in_one_segment()
 
-    def _places_in_one_segment(self) -> tuple[Any, list[int], list[int], int] | None:
-        """Return the function that is all there is, or None, and places: of what it takes, of results, of a failure."""
+    def _places_in_one_segment(self) -> tuple[Any, list[int], list[int] | None, int] | None:
+        """Return the function that is all there is, or None, and places: of what it takes, of results, of a failure.
+
+        None stands for the places of results that are just what the function returns.
+        """
         if len(self.stages) != 1 or any(self._shared):
             return None
         (stage,) = self.stages
@@ -76,7 +81,8 @@ class Executable:
         taken = [places[node] for node in stage.needs]
         made = [stage.segment.makes.index(memory_of(node)) for node in self._results]
         failed = -1 if self._failed is None else stage.segment.makes.index(self._failed)
-        return stage.called, taken, made, failed
+        is_just_that = failed < 0 and made == list(range(len(stage.segment.makes)))
+        return stage.called, taken, None if is_just_that else made, failed
 
     def run(self, arrays: Sequence[Array]) -> list[Array] | None:
         """Return the results that are no constants, for arrays in C order that fit the inputs.
@@ -86,6 +92,8 @@ class Executable:
         if self._direct is not None:
             called, taken, results, failed = self._direct
             made = called([arrays[place] for place in taken])
+            if results is None:
+                return made  # type: ignore[no-any-return]
             if failed >= 0 and made[failed]:
                 return None
             return [made[place] for place in results]
@@ -150,16 +158,13 @@ class Native:
 
     def called(self, given: Sequence[Array]) -> list[Array]:
         """Return new arrays that the function has written into."""
-        made = [np.empty(shape, dtype) for shape, dtype in self._made]
-        if not self._arena_size:
-            arena, start = None, 0
-        else:
-            arena, start = self._arena()
-        if self._function(*given, *made, start):  # some array does not lie in memory as the code wants it
+        made = [empty(*form) for form in self._made]
+        arena = self._arena() if self._arena_size else _NO_ARENA
+        if self._function(*given, *made, arena[1]):  # some array does not lie in memory as the code wants it
             given = [np.require(x, requirements=["C", "ALIGNED"]).reshape(x.shape) for x in given]
-            self._function(*given, *made, start)
-        if arena is not None:
-            self._arenas.append((arena, start))
+            self._function(*given, *made, arena[1])
+        if self._arena_size:
+            self._arenas.append(arena)
         return made
 
     def _arena(self) -> tuple[Any, int]:

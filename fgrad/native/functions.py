@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from fgrad.core.tensor import apply_call, settle
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor, apply_call, settle
 from fgrad.core.trace import Trace
 from fgrad.graphs.equations import Equation, Name, in_pythons_way
 from fgrad.graphs.graph import Block
@@ -56,19 +57,21 @@ class Function:
 
     def __call__(self, leaves: Leaves) -> list[Any]:
         """Return the results."""
-        leaves = [settle(leaf) for leaf in leaves]
-        traces = followers(leaves)
-        if not traces:
+        leaves = [settle(leaf) if type(leaf) in BOXES else leaf for leaf in leaves]
+        if Tensor not in map(type, leaves):
             return self.run(leaves)
+        traces = followers(leaves)
         if any(trace.is_program for trace in traces):
             return self.eager(leaves)
         return apply_call(_rule(self.__name__, lambda leaves: self), leaves)
 
     def run(self, leaves: Leaves) -> list[Any]:
         """Return the results for arrays that nothing follows."""
-        found = self.executable().run(
-            [x if type(x) is np.ndarray else _array(x, name) for x, name in zip(leaves, self.block.inputs, strict=True)]
-        )
+        for leaf in leaves:
+            if type(leaf) is not np.ndarray:
+                leaves = [_array(x, name) for x, name in zip(leaves, self.block.inputs, strict=True)]
+                break
+        found = (self._executable or self.executable()).run(leaves)
         if found is None:
             return [np.array(x) for x in self.eager(leaves)]  # which may lie in the memory of leaves
         if len(found) == len(self._outputs):
