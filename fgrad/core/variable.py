@@ -163,6 +163,8 @@ class Variable(TensorLike):
 
     def numpy(self) -> Any:
         """Return a copy of the present value as a NumPy array (a NumPy scalar for shape `()`)."""
+        if recording() is not None:  # the value would be part of the program for ever
+            raise errors.ConcretizationError(".numpy()", errors.users_line())
         return self._value.copy()[()]
 
     def assign(self, value: Any) -> Variable:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad import errors
 from fgrad.graphs.equations import Equation
 from fgrad.graphs.record import trace
 from fgrad.native.lowering import OTHERWISE, Program
@@ -42,8 +43,11 @@ def _by_recording(program: Program, equation: Equation, arguments: list[Any]) ->
         return equation.primitive.implementation(*inputs, **equation.metadata)
 
     examples = [np.ones(arguments[place].shape, arguments[place].dtype) for place in places]
-    with np.errstate(all="ignore"):
-        graph = trace(implementation)(*examples)
+    try:
+        with np.errstate(all="ignore"):
+            graph = trace(implementation)(*examples)
+    except errors.ConcretizationError:  # it asks for values of such arguments
+        return None
     names = dict(program.names)
     program.names.update({name: arguments[place] for name, place in zip(graph.inputs, places, strict=True)})
     program.names.update({name: program.array(value) for name, value in graph.constants.items()})

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from fgrad.native.elements import Pointers, Values
 from fgrad.native.indices import ZERO, Affine, Index, plus, variable
 from fgrad.native.nodes import Moved, Node, Place, Pointwise, Reduced, Running, Scattered, Shape, Term
 from fgrad.native.plan import Nest, Write, squeezed
-from fgrad.native.scalars import OPERATIONS, Code, Scalar, literal, scalar_of, select
+from fgrad.native.scalars import OPERATIONS, SCALARS, Code, Scalar, convert, literal, scalar_of
 
 # What is accumulated
 
@@ -36,11 +36,11 @@ def identity(kind: str, dtype: Any) -> Any:
     return limits.min if kind == "max" else limits.max
 
 
-def accumulated(code: Code, kind: str, scalar: Scalar, total: str, value: str) -> str:
-    """Emit one step of a sum, product, ...; the order in which numbers are added is the compiler's to choose."""
+def accumulated(code: Code, kind: str, scalar: Scalar, total: str, value: str, in_order: bool = False) -> str:
+    """Emit one step of a sum, product, ...; the order is the compiler's to choose, or not."""
     if kind in ("sum", "prod"):
         name = "add" if kind == "sum" else "mul"
-        name = f"f{name} reassoc contract" if scalar.is_float else name
+        name = f"f{name}{'' if in_order else ' reassoc contract'}" if scalar.is_float else name
         return code.do(f"{name} {scalar.type} {total}, {value}")
     if kind in ("any", "all"):
         return code.do(f"{'or' if kind == 'any' else 'and'} i1 {total}, {value}")
@@ -48,6 +48,12 @@ def accumulated(code: Code, kind: str, scalar: Scalar, total: str, value: str) -
         return code.call(f"llvm.{kind}imum.{scalar.suffix}", scalar.type, total, value, flags="")
     sign = "s" if scalar.family == "signed" else "u"
     return code.call(f"llvm.{sign}{kind}.{scalar.suffix}", scalar.type, total, value)
+
+
+def _summed_as(target: Reduced) -> Scalar:
+    """Return the kind of number in which a sum is taken: short ones lose digits where very many are added in a row."""
+    kind = scalar_of(target.dtype)
+    return SCALARS["float64"] if target.kind == "sum" and kind.is_float else kind
 
 
 class Loop:
@@ -109,7 +115,7 @@ class _Body:
         for write in nest.writes:
             self._write(write)
 
-    def _index(self, shape: Shape) -> Index:
+    def index(self, shape: Shape) -> Index:
         if self.is_flat:
             return flat_index(shape, self.inner)
         names = iter(self.names)
@@ -117,7 +123,7 @@ class _Body:
 
     def _write(self, write: Write) -> None:
         target = write.target
-        index = self._index(write.space)
+        index = self.index(write.space)
         if isinstance(target, Reduced):
             self._reduce(target, write.value, index)
         elif isinstance(target, Running):
@@ -135,14 +141,13 @@ class _Body:
         kept = tuple(each for axis, each in enumerate(index) if axis not in target.axes)
         gone = {name for axis in target.axes for name, _ in index[axis].terms}
         value = self.values.at(source, index)
-        if target.kind in ("argmax", "argmin"):
-            self._choose(target, source, value, kept, gone)
-        elif not gone:
+        if not gone:
             self.values.store(target, kept, value)
         elif self.inner in gone:
+            wide = _summed_as(target)
             start = literal(identity(target.kind, target.dtype), target.dtype)
-            total = self.loop.carry(self.code, kind.type, start)
-            ended = accumulated(self.code, target.kind, kind, total, value)
+            total = self.loop.carry(self.code, wide.type, start)
+            ended = accumulated(self.code, target.kind, wide, total, convert(self.code, value, kind, wide))
             self.loop.next_(total, ended)
             self.loop.behind.append(
                 lambda: self._end(target, kind, kept, ended, gone == {self.inner} and not self._is_part)
@@ -152,29 +157,11 @@ class _Body:
             self.values.store(target, kept, accumulated(self.code, target.kind, kind, before, value))
 
     def _end(self, target: Reduced, kind: Scalar, kept: Index, total: str, is_all: bool) -> None:
+        total = convert(self.code, total, _summed_as(target), kind)
         if not is_all:
             before = self.values.load(target, kept)
             total = accumulated(self.code, target.kind, kind, before, total)
         self.values.store(target, kept, total)
-
-    def _choose(self, target: Reduced, source: Node, value: str, kept: Index, gone: set[str]) -> None:
-        """Keep the first of the largest or smallest elements, or the first NaN."""
-        if not gone:
-            self.values.store(target, kept, "0")
-            return
-        kind, code = scalar_of(source.dtype), self.code
-        best = self.loop.carry(code, kind.type, literal(identity(target.kind[3:], source.dtype), source.dtype))
-        place = self.loop.carry(code, "i64", "0")
-        better = OPERATIONS["greater" if target.kind == "argmax" else "less"](code, kind, value, best)
-        better = code.do(f"or i1 {better}, {code.do(f'icmp eq i64 {self.inner}, 0')}")
-        if kind.is_float:
-            known = code.do(f"fcmp ord {kind.type} {best}, {best}")
-            first = code.do(f"and i1 {known}, {code.do(f'fcmp uno {kind.type} {value}, {value}')}")
-            better = code.do(f"or i1 {better}, {first}")
-        self.loop.next_(best, select(code, kind, better, value, best))
-        ended = code.do(f"select i1 {better}, i64 {self.inner}, i64 {place}")
-        self.loop.next_(place, ended)
-        self.loop.behind.append(lambda: self.values.store(target, kept, ended))
 
     def _run(self, target: Running, source: Node, index: Index) -> None:
         value = self.values.at(source, index)
@@ -209,21 +196,79 @@ def flat_index(shape: Shape, name: str) -> Index:
 _MOST_PARTS = 27
 
 
-def nest_function(nest: Nest, pointers: Pointers) -> tuple[str, dict[str, tuple[str, ...]]]:
-    """Return the body of a function that runs a nest, and the functions of libraries that it calls."""
+class NestFunction(NamedTuple):
+    """A function that runs a nest.
+
+    Attributes:
+        body: in LLVM's language.
+        used: the functions of libraries that it calls.
+        work: about how many instructions it runs.
+        turns: of the outermost loop, if that may run in parts at once; else 0.
+        totals: the reductions along that loop, which such parts take for themselves.
+        begins: the other arrays that are filled with a number before the loops run.
+    """
+
+    body: str
+    used: dict[str, tuple[str, ...]]
+    work: int
+    turns: int
+    totals: tuple[Reduced, ...]
+    begins: tuple[tuple[Node, Any], ...]
+
+
+def nest_function(nest: Nest, pointers: Pointers, in_parts: bool = False) -> NestFunction:
+    """Return the function that runs a nest, or a part of its outermost loop, from `%lo` to `%hi`."""
     code = Code()
     bodies = _bodies(nest, pointers, code)
     lines, label = ["entry:"], "entry"
-    for number, (target, start) in enumerate(_beginnings(nest, [body for body, _ in bodies])):
+    turns, totals = _parallel(nest, [body for body, _ in bodies])
+    beginnings = list(_beginnings(nest, [body for body, _ in bodies]))
+    own = [each for each in beginnings if each[0] in totals] if in_parts else beginnings
+    for number, (target, start) in enumerate(own):
         fill, label = _fill(target, start, pointers, f"f{number}_", label)
         lines += fill
+    work = 0
     for body, inner in bodies:
         code.lines = []
         for each in body.loop.behind:
             each()
-        loops, label = _loops(body, inner, code.lines, label)
+        loops, label = _loops(body, inner, code.lines, label, in_parts)
         lines += loops
-    return "\n".join([*lines, "  ret void"]), code.used
+        work += math.prod(stop - start for start, stop in body.box) * len(inner)
+    begins = tuple(each for each in beginnings if each[0] not in totals)
+    return NestFunction("\n".join([*lines, "  ret void"]), code.used, work, turns, totals, begins)
+
+
+def fills(begins: Sequence[tuple[Node, Any]], pointers: Pointers) -> str:
+    """Return the body of a function that fills arrays with numbers."""
+    lines, label = ["entry:"], "entry"
+    for number, (target, start) in enumerate(begins):
+        fill, label = _fill(target, start, pointers, f"f{number}_", label)
+        lines += fill
+    return "\n".join([*lines, "  ret void"])
+
+
+def _parallel(nest: Nest, bodies: Sequence[_Body]) -> tuple[int, tuple[Reduced, ...]]:
+    """Return how many turns of the outermost loop may run at once, and what is added up along it."""
+    if not bodies or not bodies[0].box:
+        return 0, ()
+    body = bodies[0]
+    outermost = body.loops[0][0]
+    axis = body.names.index(outermost)
+    turns = max(each.box[axis][1] for each in bodies)
+    totals = []
+    for write in nest.writes:
+        target = write.target
+        if isinstance(target, Scattered):
+            return 0, ()
+        if isinstance(target, Running):
+            if len(body.loops) == 1:
+                return 0, ()
+        elif isinstance(target, Reduced):
+            gone = {name for place in target.axes for name, _ in body.index(write.space)[place].terms}
+            if outermost in gone:
+                totals.append(target)
+    return turns, tuple(totals)
 
 
 def _bodies(nest: Nest, pointers: Pointers, code: Code) -> list[tuple[_Body, list[str]]]:
@@ -235,7 +280,7 @@ def _bodies(nest: Nest, pointers: Pointers, code: Code) -> list[tuple[_Body, lis
     if is_flat:
         sizes = (math.prod(sizes),)
     waiting: list[Box] = [tuple((0, size) for size in sizes)]
-    can_be_cut = not any(isinstance(write.target, Running) or _chooses(write.target) for write in nest.writes)
+    can_be_cut = not any(isinstance(write.target, Running) for write in nest.writes)
     found: list[tuple[_Body, list[str]]] = []
     is_whole = True
     order = list(range(len(sizes)))
@@ -285,10 +330,6 @@ def _cut(box: Box, body: _Body) -> list[Box]:
     return parts
 
 
-def _chooses(target: Node) -> bool:
-    return isinstance(target, Reduced) and target.kind in ("argmax", "argmin")
-
-
 def is_flat_nest(nest: Nest, pointers: Pointers) -> bool:
     """Return whether all arrays of a nest are gone through as they lie in memory, so that one loop does."""
     space = squeezed(nest.writes[0].space)
@@ -302,7 +343,7 @@ def is_flat_nest(nest: Nest, pointers: Pointers) -> bool:
         is_total = isinstance(target, Reduced) and all(
             axis in gone for axis, size in enumerate(write.space) if size != 1
         )
-        if not (target is write.value or (is_total and not _chooses(target))):
+        if not (target is write.value or is_total):
             return False
         waiting.append(write.value)
     own = {write.target for write in nest.writes}
@@ -343,7 +384,7 @@ def _beginnings(nest: Nest, bodies: Sequence[_Body]) -> Iterator[tuple[Node, Any
         target = write.target
         if isinstance(target, Scattered):
             yield target, 0
-        elif isinstance(target, Reduced) and not _chooses(target) and not _is_stored_whole(write, bodies):
+        elif isinstance(target, Reduced) and not _is_stored_whole(write, bodies):
             yield target, identity(target.kind, target.dtype)
 
 
@@ -378,26 +419,26 @@ def _fill(target: Node, start: Any, pointers: Pointers, tag: str, before: str) -
     ], f"{tag}end"
 
 
-def _loops(body: _Body, inner: list[str], behind: list[str], before: str) -> tuple[list[str], str]:
+def _loops(body: _Body, inner: list[str], behind: list[str], before: str, in_parts: bool) -> tuple[list[str], str]:
     """Return the loops around a body, and the label behind them."""
     if not body.box:
         return [*inner, *behind], before
     lines: list[str] = []
     tags = [name.removeprefix("%v") for name, _ in body.loops]
+    ends = [(str(start), str(stop)) for _, (start, stop) in body.loops]
+    if in_parts:
+        lines, ends[0] = _share(tags[0], ends[0])
     outside = before
     for k, tag in enumerate(tags):
         latch = f"loop{tag}" if tag == tags[-1] else f"exit{tags[k + 1]}"
-        start = body.loops[k][1][0]
-        lines += [
-            f"  br label %loop{tag}",
-            f"loop{tag}:",
-            f"  %v{tag} = phi i64 [ {start}, %{before} ], [ %n{tag}, %{latch} ]",
-        ]
+        if k or not in_parts:
+            lines.append(f"  br label %loop{tag}")
+        lines += [f"loop{tag}:", f"  %v{tag} = phi i64 [ {ends[k][0]}, %{before} ], [ %n{tag}, %{latch} ]"]
         outside, before = before, f"loop{tag}"
     for name, kind, start_value, end in body.loop.carried:
         lines.append(f"  {name} = phi {kind} [ {start_value}, %{outside} ], [ {end}, %loop{tags[-1]} ]")
     lines += inner
-    for tag, (_, (_, stop)) in zip(tags[::-1], body.loops[::-1], strict=True):
+    for tag, (_, stop) in zip(tags[::-1], ends[::-1], strict=True):
         lines += [
             f"  %n{tag} = add nuw nsw i64 %v{tag}, 1",
             f"  %c{tag} = icmp eq i64 %n{tag}, {stop}",
@@ -406,4 +447,19 @@ def _loops(body: _Body, inner: list[str], behind: list[str], before: str) -> tup
         ]
         if tag == tags[-1]:
             lines += behind
-    return lines, f"exit{tags[0]}"
+    if in_parts:
+        lines += [f"  br label %end{tags[0]}", f"end{tags[0]}:"]
+    return lines, f"{'end' if in_parts else 'exit'}{tags[0]}"
+
+
+def _share(tag: str, ends: tuple[str, str]) -> tuple[list[str], tuple[str, str]]:
+    """Return what finds the turns that lie between `%lo` and `%hi`, and leaves the loop out if there are none."""
+    start, stop = ends
+    return [
+        f"  %a{tag} = icmp sgt i64 %lo, {start}",
+        f"  %s{tag} = select i1 %a{tag}, i64 %lo, i64 {start}",
+        f"  %b{tag} = icmp slt i64 %hi, {stop}",
+        f"  %e{tag} = select i1 %b{tag}, i64 %hi, i64 {stop}",
+        f"  %k{tag} = icmp slt i64 %s{tag}, %e{tag}",
+        f"  br i1 %k{tag}, label %loop{tag}, label %end{tag}",
+    ], (f"%s{tag}", f"%e{tag}")

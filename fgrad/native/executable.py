@@ -26,10 +26,14 @@ from fgrad.native import (  # noqa: F401  # they say how primitives are lowered
 from fgrad.native.lowering import Program, lowered
 from fgrad.native.machine import Machine, Module
 from fgrad.native.nodes import Called, Given, Node, Part, Stepped
+from fgrad.native.options import DEFAULT, Options
+from fgrad.native.parallel import default_threads
 from fgrad.native.plan import Nest, Plan, memory_of, planned
 from fgrad.native.segments import Segment, check_layout
 
 Array = Any
+empty = np.empty
+_NO_ARENA = (None, 0)
 Values = dict[Node, Array]
 
 
@@ -38,13 +42,14 @@ class Executable:
 
     Args:
         block: what is compiled.
+        options: how.
 
     Attributes:
         program: the graph as nodes.
         stages: what runs, in order.
     """
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, options: Options = DEFAULT) -> None:
         self.program = lowered(block)
         self._results = [self.program.names[each] for each in block.outputs if type(each) is Name]
         self._shared = _shared(self._results)
@@ -54,23 +59,30 @@ class Executable:
         self._inputs = [self.program.inputs[name] for name in block.inputs]
         known: dict[Node, Any] = {node: np.ascontiguousarray(array) for node, array in self.program.constants.items()}
         self._known = known
-        segments, wanted, self.stages = _parted(plan, known, roots)
-        self._module = _compiled(segments, wanted)
+        threads = default_threads() if options.threads is None else options.threads
+        segments, wanted, self.stages = _parted(plan, known, roots, threads)
+        self._module = _compiled(segments, wanted, options.precise)
         forms = {memory_of(node): node.shape for node in self._results}
         for stage in self.stages:
             stage.prepare(self._module, forms)
         self._direct = self._places_in_one_segment()
 
-    def _places_in_one_segment(self) -> tuple[Any, list[int], list[int]] | None:
-        """Return the function that is all there is, the places of what it takes, and those of results; else None."""
-        if len(self.stages) != 1 or any(self._shared) or self._failed:
+    def _places_in_one_segment(self) -> tuple[Any, list[int], list[int] | None, int] | None:
+        """Return the function that is all there is, or None, and places: of what it takes, of results, of a failure.
+
+        None stands for the places of results that are just what the function returns.
+        """
+        if len(self.stages) != 1 or any(self._shared):
             return None
         (stage,) = self.stages
         if not isinstance(stage, Native) or not set(stage.needs) <= set(self._inputs):
             return None
         places: dict[Node, int] = {node: place for place, node in enumerate(self._inputs)}
         taken = [places[node] for node in stage.needs]
-        return stage.called, taken, [stage.segment.makes.index(memory_of(node)) for node in self._results]
+        made = [stage.segment.makes.index(memory_of(node)) for node in self._results]
+        failed = -1 if self._failed is None else stage.segment.makes.index(self._failed)
+        is_just_that = failed < 0 and made == list(range(len(stage.segment.makes)))
+        return stage.called, taken, None if is_just_that else made, failed
 
     def run(self, arrays: Sequence[Array]) -> list[Array] | None:
         """Return the results that are no constants, for arrays in C order that fit the inputs.
@@ -78,8 +90,12 @@ class Executable:
         None is returned where NumPy has to run the block.
         """
         if self._direct is not None:
-            called, taken, results = self._direct
+            called, taken, results, failed = self._direct
             made = called([arrays[place] for place in taken])
+            if results is None:
+                return made  # type: ignore[no-any-return]
+            if failed >= 0 and made[failed]:
+                return None
             return [made[place] for place in results]
         values: Values = dict(zip(self._inputs, arrays, strict=True))
         values.update(self._known)
@@ -142,16 +158,13 @@ class Native:
 
     def called(self, given: Sequence[Array]) -> list[Array]:
         """Return new arrays that the function has written into."""
-        made = [np.empty(shape, dtype) for shape, dtype in self._made]
-        if not self._arena_size:
-            arena, start = None, 0
-        else:
-            arena, start = self._arena()
-        if self._function(*given, *made, start):  # some array does not lie in memory as the code wants it
+        made = [empty(*form) for form in self._made]
+        arena = self._arena() if self._arena_size else _NO_ARENA
+        if self._function(*given, *made, arena[1]):  # some array does not lie in memory as the code wants it
             given = [np.require(x, requirements=["C", "ALIGNED"]).reshape(x.shape) for x in given]
-            self._function(*given, *made, start)
-        if arena is not None:
-            self._arenas.append((arena, start))
+            self._function(*given, *made, arena[1])
+        if self._arena_size:
+            self._arenas.append(arena)
         return made
 
     def _arena(self) -> tuple[Any, int]:
@@ -193,7 +206,7 @@ def _own_array(found: Any, part: Part, inputs: list[Any]) -> Array:
 
 
 def _parted(
-    plan: Plan, known: dict[Node, Any], roots: list[Node]
+    plan: Plan, known: dict[Node, Any], roots: list[Node], threads: int
 ) -> tuple[dict[str, Segment], set[Node], list[Native | Step]]:
     """Return the native segments by name, the arrays that others than their makers read, and the stages in order."""
     parts: dict[Node, list[Part]] = {}
@@ -210,14 +223,14 @@ def _parted(
             stages.append(Step(run, parts.get(run, [])))
             wanted.update(map(memory_of, run.arguments))
             continue
-        segment = Segment(f"segment{len(segments)}", run, plan, known, functions, begun)
+        segment = Segment(f"segment{len(segments)}", run, plan, known, functions, begun, threads)
         segments[segment.name] = segment
         wanted.update(segment.needs)
         stages.append(Native(segment))
     return segments, wanted, stages
 
 
-def _compiled(segments: dict[str, Segment], wanted: set[Node]) -> Module | None:
+def _compiled(segments: dict[str, Segment], wanted: set[Node], precise: bool) -> Module | None:
     """Return the native code of segments."""
     if not segments:
         return None
@@ -226,7 +239,7 @@ def _compiled(segments: dict[str, Segment], wanted: set[Node]) -> Module | None:
     texts = [segment.finished(wanted) for segment in segments.values()]
     for segment in segments.values():
         used.update(segment.used)
-    return machine.compiled("\n".join([machine.declarations(used), *texts]))
+    return machine.compiled("\n".join([machine.declarations(used, precise), *texts]))
 
 
 def _runs(plan: Plan) -> Iterator[list[Nest | Called] | Stepped]:

@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from fgrad.core.tensor import apply_call, settle
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor, apply_call, settle
 from fgrad.core.trace import Trace
 from fgrad.graphs.equations import Equation, Name, in_pythons_way
 from fgrad.graphs.graph import Block
 from fgrad.graphs.record import recorded
 from fgrad.native.executable import Executable
+from fgrad.native.options import DEFAULT, Options
 from fgrad.ops.tracing import example_of
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import Leaves, Rule, Variables, is_of
@@ -42,13 +44,14 @@ class Function:
     Args:
         block: the program; its outputs are names.
         name: what messages call it.
+        options: how it is compiled.
 
     Attributes:
         has_derivative: which results have one: the floating-point and complex ones.
     """
 
-    def __init__(self, block: Block, name: str) -> None:
-        self.block, self.__name__ = block, name
+    def __init__(self, block: Block, name: str, options: Options = DEFAULT) -> None:
+        self.block, self.__name__, self.options = block, name, options
         self._outputs: list[Any] = [x if type(x) is Name else np.asarray(x) for x in block.outputs]
         self.has_derivative = tuple(each.dtype.kind in "fc" for each in self._outputs)
         self._lock = threading.RLock()
@@ -57,25 +60,31 @@ class Function:
 
     def __call__(self, leaves: Leaves) -> list[Any]:
         """Return the results."""
-        leaves = [settle(leaf) for leaf in leaves]
-        traces = followers(leaves)
-        if not traces:
+        leaves = [settle(leaf) if type(leaf) in BOXES else leaf for leaf in leaves]
+        if Tensor not in map(type, leaves):
             return self.run(leaves)
+        traces = followers(leaves)
         if any(trace.is_program for trace in traces):
             return self.eager(leaves)
         return apply_call(_rule(self.__name__, lambda leaves: self), leaves)
 
     def run(self, leaves: Leaves) -> list[Any]:
         """Return the results for arrays that nothing follows."""
-        found = self.executable().run(
-            [x if type(x) is np.ndarray else _array(x, name) for x, name in zip(leaves, self.block.inputs, strict=True)]
-        )
+        for leaf in leaves:
+            if type(leaf) is not np.ndarray:
+                leaves = self.arrays(leaves)
+                break
+        found = (self._executable or self.executable()).run(leaves)
         if found is None:
             return [np.array(x) for x in self.eager(leaves)]  # which may lie in the memory of leaves
         if len(found) == len(self._outputs):
             return found
         rest = iter(found)
         return [next(rest) if type(each) is Name else each.copy() for each in self._outputs]
+
+    def arrays(self, leaves: Leaves) -> list[Any]:
+        """Return leaves as arrays of the forms that the program knows."""
+        return [_array(x, name) for x, name in zip(leaves, self.block.inputs, strict=True)]
 
     def eager(self, leaves: Leaves) -> list[Any]:
         """Return the results as NumPy and the transforms that run compute them."""
@@ -86,7 +95,7 @@ class Function:
         """Return what runs the program, which is compiled when it is asked for first."""
         if self._executable is None:
             with self._lock:
-                self._executable = self._executable or Executable(self.block)
+                self._executable = self._executable or Executable(self.block, self.options)
         return self._executable
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
@@ -172,7 +181,7 @@ class Function:
             return jvp(self._moving(leaves, ours), _chosen(leaves, ours), list(tangents), has_aux=True)[1]
 
         tangents = [np.ones(np.shape(x), np.asarray(x).dtype) for x in _chosen(examples, ours)]
-        return Function(self._program(push, examples, tangents), self.__name__)
+        return Function(self._program(push, examples, tangents), self.__name__, self.options)
 
     def _parted(self, ours: Places, examples: Leaves) -> _Parts:
         """Return the program of the run, and that of the pass back."""
@@ -192,7 +201,7 @@ class Function:
         ones = [np.ones(each.shape, each.dtype) for own, each in self._kinds() if own]
         block = self._program(both, examples, ones)
         rest = iter(connected)
-        return _parted(block, len(self._outputs), tuple(own and next(rest) for own in ours), self.__name__)
+        return _parted(block, len(self._outputs), tuple(own and next(rest) for own in ours), self)
 
     def mapped(self, ours: Places, leaves: Leaves) -> Function:
         """Return the program for many examples, which lie along the first axis of those leaves that are `ours`."""
@@ -201,7 +210,7 @@ class Function:
         def make() -> Function:
             axes = tuple(0 if own else None for own in ours)
             block = _recorded(vmap(lambda *each: self.eager(each), in_axes=axes), list(map(one_example, leaves)))
-            return Function(block, self.__name__)
+            return Function(block, self.__name__, self.options)
 
         return self._once(("map", ours, size), make)  # type: ignore[no-any-return]
 
@@ -258,14 +267,14 @@ class _Parts:
     connected: Places
 
 
-def _parted(block: Block, results: int, connected: Places, name: str) -> _Parts:
+def _parted(block: Block, results: int, connected: Places, like: Function) -> _Parts:
     """Part a program where cotangents come in.
 
     Args:
         block: takes leaves, and then cotangents; returns results, and then what depends on cotangents.
         results: how many there are.
         connected: has an entry for each leaf.
-        name: what messages call the functions.
+        like: the function, for its name and options.
     """
     leaves, cotangents = block.inputs[: len(connected)], block.inputs[len(connected) :]
     later: set[Name] = set(cotangents)
@@ -283,7 +292,8 @@ def _parted(block: Block, results: int, connected: Places, name: str) -> _Parts:
     taken = [*kept, *(leaves[place] for place in places), *cotangents]
     forward = Block(leaves, block.constants, parts[0], [*block.outputs[:results], *kept])
     backward = Block(taken, block.constants, parts[1], gradients)
-    return _Parts(Function(forward, name), Function(backward, name), places, connected)
+    made = [Function(each, like.__name__, like.options) for each in (forward, backward)]
+    return _Parts(made[0], made[1], places, connected)
 
 
 # As a call that traces are handed

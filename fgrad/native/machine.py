@@ -80,15 +80,25 @@ class Machine:
         """
         return Machine()
 
-    def declarations(self, used: Mapping[str, tuple[str, ...]]) -> str:
-        """Return what says which functions of libraries are called, and what computes several numbers at once."""
+    def declarations(self, used: Mapping[str, tuple[str, ...]], precise: bool = False) -> str:
+        """Return what says which functions of libraries are called, and what computes several numbers at once.
+
+        Args:
+            used: the functions, with their results and arguments.
+            precise: none of them is to compute several numbers at once.
+        """
         lines: list[str] = []
         vectors: list[str] = []
         groups: list[str] = []
         for name, (result, *kinds) in used.items():
             group = ""
             plain = name.removesuffix("f") if result == "float" else name
-            if self.has_vector_functions and plain in VECTOR_FUNCTIONS and result in ("double", "float"):
+            if (
+                self.has_vector_functions
+                and not precise
+                and plain in VECTOR_FUNCTIONS
+                and result in ("double", "float")
+            ):
                 count = self.vectors[64 if result == "double" else 32]
                 letter = {512: "e", 256: "d"}[self._width]
                 vector = f"_ZGV{letter}N{count}{'v' * len(kinds)}_{name}"
@@ -99,7 +109,7 @@ class Machine:
                 lines.append(
                     f"declare <{count} x {result}> @{vector}({', '.join([f'<{count} x {result}>'] * len(kinds))})"
                 )
-            pure = "" if name.startswith("llvm.") else group or " #1"
+            pure = "" if name.startswith("llvm.") or name in _ACTS else group or " #1"
             lines.append(f"declare {result} @{name}({', '.join(kinds)}){pure}")
         if vectors:
             kept = f"[{len(vectors)} x ptr] [{', '.join(vectors)}]"
@@ -163,6 +173,9 @@ def _free(passes: Any) -> None:
         if dispose is not None:
             dispose(passes)
 
+
+_ACTS = {"malloc", "free", "pthread_create", "pthread_join"}
+"""Functions that do something, besides what they return."""
 
 _PURE = "nounwind willreturn memory(none)"
 

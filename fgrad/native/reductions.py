@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.native.lowering import LOWERINGS, Program, axes_of, count_of, lowers
-from fgrad.native.nodes import Literal, Node, Reduced, Running, Scattered
+from fgrad.native.nodes import Literal, Node, Running, Scattered
 from fgrad.native.shapes import joined, sliced
 
 Rule = Callable[..., Node | None]
@@ -61,7 +61,11 @@ def _last(ndim: int, axis: int) -> list[int]:
 
 
 def _chosen(kind: str) -> Callable[..., Any]:
-    """Return how the place of an extremum is lowered: the first of equals, or the first NaN."""
+    """Return how the place of an extremum is lowered: the first of equals, or the first NaN.
+
+    The extremum itself comes first, and then the least place where it stands: two loops that take several numbers at
+    once, where one that remembers the place takes them one by one.
+    """
 
     def rule(program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool = False, **others: Any) -> Any:
         if others or 0 in x.shape:
@@ -69,16 +73,25 @@ def _chosen(kind: str) -> Callable[..., Any]:
         x = program.cast(x, np.int8) if x.dtype.kind == "b" else x
         if axis is None:
             x, axis = program.reshaped(x, (x.size,)), 0
-        turned = program.permuted(x, _last(len(x.shape), axis % len(x.shape))) if x.shape else x
-        if not turned.shape:
+        if not x.shape:
             return program.zeros(out.shape, np.int64)
-        return program.reshaped(program.add(Reduced(kind, turned, [len(turned.shape) - 1], np.int64)), out.shape)
+        (along,) = axes_of(x.shape, axis)
+        best = program.reduced(kind, x, along, True, x.dtype)
+        wanted = program.pointwise("equal", x, best, dtype=np.bool_)
+        if x.dtype.kind == "f":
+            wanted = program.pointwise(
+                "logical_or", wanted, program.pointwise("isnan", x, dtype=np.bool_), dtype=np.bool_
+            )
+        size = x.shape[along]
+        numbers = program.array(np.arange(size, dtype=np.int64).reshape((-1, *[1] * (len(x.shape) - along - 1))))
+        places = program.pointwise("select", wanted, numbers, program.add(Literal(size - 1, np.int64)))
+        return program.reshaped(program.reduced("min", places, along, False, np.int64), out.shape)
 
     return rule
 
 
-LOWERINGS["argmax"] = _chosen("argmax")
-LOWERINGS["argmin"] = _chosen("argmin")
+LOWERINGS["argmax"] = _chosen("max")
+LOWERINGS["argmin"] = _chosen("min")
 
 
 def _cumulative(kind: str) -> Callable[..., Any]:

@@ -13,8 +13,9 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.native.elements import Pointers
-from fgrad.native.emission import nest_function
+from fgrad.native.emission import NestFunction, fills, nest_function
 from fgrad.native.nodes import Called, Node
+from fgrad.native.parallel import Parts, is_worth_parts
 from fgrad.native.plan import Nest, Plan
 from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import scalar_of
@@ -63,6 +64,7 @@ class Segment:
         known: arrays that do not change, by node.
         functions: the names of those that there are, by their text; equal ones are written once.
         begun: arrays of which segments before have written a part, and that exist then; more are added.
+        threads: on how many cores large nests run.
 
     Attributes:
         touches: the arrays that it reads or writes.
@@ -80,7 +82,9 @@ class Segment:
         known: Mapping[Node, Any],
         functions: dict[str, str],
         begun: set[Node],
+        threads: int,
     ) -> None:
+        self._threads = threads
         self.name, self._plan, self._known, self._known_functions = name, plan, known, functions
         self.used: dict[str, tuple[str, ...]] = {}
         self._made = dict.fromkeys(node for item in items for node in _written(item) if node not in begun)
@@ -105,15 +109,25 @@ class Segment:
         pointers = Pointers(self._plan.stored)
         if isinstance(item, Called):
             body, used = ROUTINES[item.routine](item, pointers.at)
+            text = _definition(pointers, body)
         else:
-            body, used = nest_function(item, pointers)
+            function = nest_function(item, pointers)
+            text, used = _definition(pointers, function.body), function.used
+            if is_worth_parts(function):
+                text, more = self._in_parts(item, function, pointers)
+                used = {**used, **more}
         self.used.update(used)
-        taken = ", ".join(f"ptr noalias {each}" for each in pointers.order.values())
-        text = f"({taken}) noinline #0 {{\n{body}\n}}"
         known = self._known_functions.setdefault(text, name)
         if known == name:
-            self._functions.append(f"define internal void @{name}{text}")
+            self._functions.append(text.replace("@THIS", f"@{name}"))
         return known, list(pointers.order)
+
+    def _in_parts(self, item: Nest, whole: NestFunction, pointers: Pointers) -> tuple[str, dict[str, tuple[str, ...]]]:
+        """Return the functions that run a nest in parts, and what they use."""
+        function = nest_function(item, pointers, in_parts=True)
+        places = [list(pointers.order).index((total, 0)) for total in whole.totals]
+        parts = Parts("THIS", function, list(pointers.order.values()), places, self._threads)
+        return parts.text(fills(function.begins, pointers)), parts.used
 
     def _function(self, offsets: dict[Node, int]) -> str:
         """Return the function of the segment, which takes the objects of arrays, and the arena."""
@@ -148,6 +162,11 @@ class Segment:
                 place = f"%m{self._offsets}"
             given.append(f"ptr {place}")
         return [*lines, f"call void @{name}({', '.join(given)})"]
+
+
+def _definition(pointers: Pointers, body: str) -> str:
+    taken = ", ".join(f"ptr noalias {each}" for each in pointers.order.values())
+    return f"define internal void @THIS({taken}) noinline #0 {{\n{body}\n}}"
 
 
 def _in_order(count: int) -> list[str]:

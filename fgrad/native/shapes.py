@@ -232,7 +232,9 @@ _MOST_COEFFICIENTS = 32
 @lowers("polyval")
 def _polyval(program: Program, out: Any, p: Node, x: Any) -> Node | None:
     """Return a polynomial by Horner's rule, which begins with 0 times `x`, as NumPy's does."""
-    if not p.shape or p.shape[0] > _MOST_COEFFICIENTS or 0 in out.shape:
+    if 0 in out.shape:
+        return program.zeros(out.shape, out.dtype)
+    if not p.shape or p.shape[0] > _MOST_COEFFICIENTS:
         return None
     x, found = program.cast(x, out.dtype), program.add(Literal(0, out.dtype))
     for place in range(p.shape[0]):

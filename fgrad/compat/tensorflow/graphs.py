@@ -28,6 +28,7 @@ from fgrad.compat.deferred.loops import as_list, loop
 from fgrad.compat.deferred.state import as_symbol
 from fgrad.compat.tensorflow.arguments import is_deferred, is_version_1
 from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.native.compiled import compile
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Placeholder:
@@ -117,7 +118,11 @@ def no_op(name: str | None = None) -> Operation | None:
 
 
 def function(func: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Return a function that does the same: TensorFlow compiles it, and fgrad runs Python as it is.
+    """Return a function that does the same as native code, as `fgrad.compile` makes it.
+
+    A function that cannot be compiled runs as Python: one that asks for values (`if x > 0`), or that uses others in
+    each call, such as random numbers; and all where llvmlite is not installed, and in graph mode. As in TensorFlow, a
+    compiled one runs its Python at the first call for arguments of a form alone.
 
     Args:
         func: the function; numbers that it returns become tensors.
@@ -125,12 +130,29 @@ def function(func: Callable[..., Any] | None = None, **options: Any) -> Any:
     """
     if func is None:
         return functools.partial(function, **options)
+    compiled, refused = compile(func), False
 
     @functools.wraps(func)
     def call(*args: Any, **keywords: Any) -> Any:
+        nonlocal refused
+        if not refused and not mode.is_deferring():
+            try:
+                return tree_map(_tensor, compiled(*args, **keywords))
+            except _NO_PROGRAM:
+                refused = True
         return tree_map(_tensor, func(*args, **keywords))
 
     return call
+
+
+_NO_PROGRAM = (
+    errors.ClosureError,
+    errors.ConcretizationError,
+    errors.FrozenValueError,
+    errors.LeakedTensorError,
+    errors.MissingExtraError,
+)
+"""What is raised for functions that can run, but not be compiled."""
 
 
 def _tensor(x: Any) -> Any:
