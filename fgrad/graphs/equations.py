@@ -51,7 +51,7 @@ class Equation:
         metadata: the primitive's keywords.
         quiet: it ran without NumPy's warnings, as the passes of derivatives do, and will again.
         direct: the implementation itself decides what it means to each trace (see `record_call`).
-        line: of the user's, which ran it, as file and number; empty if it is not known.
+        place: the user's file and line that it is for, None if that was not noted.
     """
 
     outputs: tuple[Name, ...]
@@ -60,7 +60,12 @@ class Equation:
     metadata: Mapping[str, Any]
     quiet: bool
     direct: bool = False
-    line: str = ""
+    place: tuple[str, int] | None = None
+
+    @property
+    def line(self) -> str:
+        """The user's line as text, empty if it was not noted."""
+        return errors.line_at(self.place) if self.place else ""
 
     def run(self, values: Mapping[Name, Any]) -> Iterator[tuple[Name, Any]]:
         """Return the names that it binds with their values.

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import threading
+import time
 import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, box, settle
+from fgrad.core.tensor import Tensor, box, boxed, settle
 from fgrad.core.trace import UNTRACED, attention, running
-from fgrad.core.tree import flatten, unflatten
+from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.core.variable import assign_all
 from fgrad.errors.places import depth_of_user
-from fgrad.graphs.equations import Name
+from fgrad.graphs.arguments import texts_of
+from fgrad.graphs.equations import Name, kind_of, shown
 from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.record import recorded
 from fgrad.native.freezing import check_repeats
 from fgrad.native.functions import Function
+from fgrad.native.inspection import Inspection, changes_between, inspected
 from fgrad.native.options import Options
 from fgrad.ops.tracing import example_of
 from fgrad.transforms.calls import Transformed, name_of, select
-from fgrad.transforms.running import call_users, untraced
+from fgrad.transforms.running import call_users, is_number, untraced
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,21 +39,52 @@ _MANY = 8
 """So many programs for one function, one after the other, are worth a warning."""
 
 
-class Compiled(Transformed):
-    """The function that `compile` returns."""
+class Compiled(Transformed, Generic[P, R]):
+    """The function that `compile` returns: called, it does what the function does, as native code.
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+    Args:
+        function: the user's.
+        options: of `compile`.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> total = fg.compile(lambda x, y: np.sum(x * y))
+        >>> total(np.array([1.0, 2.0]), 3.0)
+        Tensor(9.)
+        >>> print(total.inspect(np.array([1.0, 2.0]), 3.0).stages[0].operations)
+        {'multiply': 1, 'sum': 1}
+    """
+
+    def __init__(self, function: Callable[P, R], options: dict[str, Any]) -> None:
         self._programs = _Programs(function, **options)
         super().__init__(_run_compile, function, {"programs": self._programs})
         self._given = options
-        self._bound: weakref.WeakKeyDictionary[Any, Compiled] = weakref.WeakKeyDictionary()
+        self._bound: weakref.WeakKeyDictionary[Any, Compiled[Any, Any]] = weakref.WeakKeyDictionary()
 
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
+    def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
         if not keywords and not running.watches and running.call is None:  # the usual case, in the shortest time
             program = self._programs.known.get(tuple([_form_of(x) for x in args]))
             if program is not None and not attention:
-                return program.run(args)
-        return super().__call__(*args, **keywords)
+                return program.run(args)  # type: ignore[no-any-return]
+        return super().__call__(*args, **keywords)  # type: ignore[no-any-return]
+
+    def inspect(self, *args: Any, measure: bool = False, **keywords: Any) -> Inspection:
+        """Return what the program for these arguments consists of; it is compiled if there is none yet.
+
+        Args:
+            args, keywords: as the function is called with them.
+            measure: time each stage for these arguments, by running it for a fiftieth of a second.
+
+        Returns:
+            A report; printed, it lists the loops and routines with the user's lines, what NumPy runs and why, flops,
+            bytes and memory.
+
+        Raises:
+            FgradError: what a call raises, too.
+        """
+        options = {"programs": self._programs, "measure": measure}
+        call = Transformed(_run_inspect, self._function, options, is_kept=False)
+        return call(*args, **keywords)  # type: ignore[no-any-return]
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None or not hasattr(self._function, "__get__"):
@@ -77,8 +111,24 @@ def _form_of(x: Any) -> Any:
 
 
 def _run_compile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: _Programs) -> Any:
+    if attention and any(observer.wants_python for observer in running.observers):
+        return _run_python(function, args, keywords, programs)
     program, leaves = programs.for_call(args, keywords)
     return program(leaves)
+
+
+def _run_inspect(
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: _Programs, measure: bool
+) -> Inspection:
+    program, leaves = programs.for_call(args, keywords)
+    return program.inspected(leaves, measure, programs)
+
+
+def _run_python(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: _Programs) -> Any:
+    """Run the function itself, on tensors as when it is recorded, for somebody who wants to see its operations."""
+    form = programs.form(args, keywords)
+    args, keywords = form.whole([x if type(x) in (int, float, complex) else boxed(x) for x in form.inputs])
+    return tree_map(lambda x: _tensor(x) if is_number(x) else x, call_users(function, args, keywords))
 
 
 class _Programs:
@@ -98,13 +148,17 @@ class _Programs:
 
     def for_call(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[_Program, list[Any]]:
         """Return the program for arguments, and those of their leaves that go into it."""
-        form = _Form(self._function, self._static, args, keywords)
+        form = self.form(args, keywords)
         if form.key in self._with_integers_fixed:
             form = _Form(self._function, self._static, args, keywords, fixes_integers=True)
         program = self.known.get(form.key)
         if program is None:
             program, form = self._added(form, args, keywords)
         return program, form.inputs
+
+    def form(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> _Form:
+        """Return what decides which program is for arguments."""
+        return _Form(self._function, self._static, args, keywords)
 
     def _added(self, form: _Form, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[_Program, _Form]:
         with self._lock:
@@ -172,6 +226,12 @@ class _Form:
         else:
             self.key = self.treedef, tuple(kinds), rest
 
+    def described(self, function: Any, names: Sequence[Name]) -> list[tuple[str, str]]:
+        """Return what to call each leaf, and its form by the name of its input, or its value."""
+        rest = iter(names)
+        forms = [kind_of(next(rest)) if own else shown(x) for x, own in zip(self.leaves, self.is_input, strict=True)]
+        return list(zip(texts_of(function, *unflatten(self.treedef, self.leaves)), forms, strict=True))
+
     def whole(self, inputs: Sequence[Any]) -> Any:
         """Return arguments and keywords with other inputs."""
         rest = iter(inputs)
@@ -229,6 +289,8 @@ class _Program:
         function: what runs it: of the leaves and of the variables that are read.
         graph: as it was recorded.
         assigned: the variables to which the last results are assigned.
+        leaves: what to call each leaf of the arguments, with its dtype and shape, or its value if it is no input.
+        seconds: how long recording took, with the second time to compare.
     """
 
     def __init__(self, function: Any, form: _Form, options: Options) -> None:
@@ -238,8 +300,11 @@ class _Program:
 
         flat.__name__ = self.name = name_of(function)
         examples = tuple(map(_example, form.inputs))
+        start = time.perf_counter()
         self.graph, self.assigned = recorded(flat, examples, {}, integers=True)
         check_repeats(flat, examples, self.graph, self.assigned)
+        self.seconds = time.perf_counter() - start
+        self.is_input, self.leaves = form.is_input, form.described(function, self.graph.inputs)
         self._variables = list(self.graph.variables.values())
         is_number = [type(x) is Name or hasattr(x, "dtype") for x in self.graph.outputs]
         self._template = [None if own else x for x, own in zip(self.graph.outputs, is_number, strict=True)]
@@ -264,6 +329,23 @@ class _Program:
         rest = iter(found)
         whole = [_tensor(next(rest)) if own else x for x, own in zip(self._template, self._is_number, strict=True)]
         return self._nested(whole)
+
+    def inspected(self, leaves: Sequence[Any], measure: bool, programs: _Programs) -> Inspection:
+        """Return the report of the program."""
+        function = self.function
+        described = [(f"{label}: {form}", own) for (label, form), own in zip(self.leaves, self.is_input, strict=True)]
+        variables = self.graph.variables.items()
+        return inspected(
+            function,
+            function.arrays([*map(settle, leaves), *map(settle, self._variables)]) if measure else None,
+            name=self.name,
+            inputs=[text for text, own in described if own],
+            frozen=[text for text, own in described if not own],
+            variables=[f"{variable.name}: {kind_of(name)}" for name, variable in variables],
+            seconds=self.seconds,
+            programs=programs.count,
+            changes=changes_between([each.leaves for each in programs.known.values()]),
+        )
 
 
 def _nesting(treedef: Any) -> Callable[[list[Any]], Any]:
@@ -295,11 +377,11 @@ def _tensor(value: Any) -> Any:
 
 
 @overload
-def compile(function: Callable[P, R]) -> Callable[P, R]: ...
+def compile(function: Callable[P, R]) -> Compiled[P, R]: ...
 @overload
 def compile(
     *, static: Any = (), threads: int | None = None, precise: bool = False
-) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+) -> Callable[[Callable[P, R]], Compiled[P, R]]: ...
 def compile(function: Any = None, *, static: Any = (), threads: int | None = None, precise: bool = False) -> Any:
     """Return a function that does the same as native code.
 

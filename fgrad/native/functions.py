@@ -69,7 +69,7 @@ class Function:
         """Return the results for arrays that nothing follows."""
         for leaf in leaves:
             if type(leaf) is not np.ndarray:
-                leaves = [_array(x, name) for x, name in zip(leaves, self.block.inputs, strict=True)]
+                leaves = self.arrays(leaves)
                 break
         found = (self._executable or self.executable()).run(leaves)
         if found is None:
@@ -78,6 +78,11 @@ class Function:
             return found
         rest = iter(found)
         return [next(rest) if type(each) is Name else each.copy() for each in self._outputs]
+
+    def arrays(self, leaves: Leaves) -> list[Any]:
+        """Return leaves as arrays of the forms that the program knows."""
+        pairs = zip(leaves, self.block.inputs, strict=True)
+        return [x if type(x) is np.ndarray else _array(x, name) for x, name in pairs]
 
     def eager(self, leaves: Leaves) -> list[Any]:
         """Return the results as NumPy and the transforms that run compute them."""

@@ -37,6 +37,9 @@ def expectations() -> None:
     assert_type(fg.implicit_gradients(area)(1.0), list[tuple[Any, fg.Variable]])
     assert_type(fg.implicit_value_and_gradients(area)(1.0), tuple[Any, list[tuple[Any, fg.Variable]]])
     assert_type(fg.checkpoint(area)(1.0, scale=2.0), float)
+    assert_type(fg.compile(area)(1.0, scale=2.0), float)
+    assert_type(fg.compile(static="scale")(area)(1.0, scale=2.0), float)
+    assert_type(fg.compile(area).inspect(1.0, measure=True), fg.Inspection)
     assert_type(fg.make_vjp(area)(1.0), tuple[Any, Callable[..., list[Any]]])
 
     # Tensors
