@@ -210,21 +210,16 @@ def test_what_numpy_runs_has_a_reason_and_advice():
     assert stages(lambda x: x * 2, X.astype(np.float16))["multiply"].advice == "Convert to float64 or float32."
 
 
-def test_masks_are_advised_to_be_chosen_from():
-    mask = X > 1.0
-    found = stages(lambda x: np.sum(x[mask]), X)
-    steps = [stage for stage in found.values() if stage.kind == "NumPy"]
-    assert all("np.where" in stage.advice for stage in steps)
-
-
 def test_functions_with_rules_of_their_own_run_as_a_whole():
     @fg.custom_vjp
     def twice(x):
         return 2.0 * x
 
     twice.defvjp(lambda x: (twice(x), None), lambda _, ct: (3.0 * ct,))
-    report = fg.compile(lambda x: np.sin(twice(x))).inspect(X)
-    assert all(stage.reason for stage in report.steps)
+    (step,) = fg.compile(lambda x: np.sin(twice(x))).inspect(X).steps
+    assert step.operations == {"twice": 1}
+    assert step.reason == "a function with a derivative of its own, which runs as a whole"
+    assert step.advice == "What it calls can be compiled itself."
     np.testing.assert_allclose(fg.compile(lambda x: np.sin(twice(x)))(X), np.sin(2.0 * X), rtol=1e-14)
 
 
@@ -272,7 +267,7 @@ def test_many_changes_are_cut():
 def test_what_is_measured_has_seconds():
     report = loss.inspect(P, X, 3, measure=True)
     assert all(stage.seconds > 0 for stage in report.stages)
-    assert "(" in str(report).splitlines()[-4] or "us" in str(report)
+    assert "%)" in str(report)
     heads = [line for line in str(report).splitlines() if "flops" in line]
     assert heads[0].split() == ["what", "flops", "bytes", "vanished", "time"]
 
@@ -451,6 +446,12 @@ def test_explain_looks_into_a_compiled_function():
         _, rounded = compiled(x)
     (reason,) = fg.explain(tape, rounded, x).reasons
     assert (reason.kind, reason.operation) == ("rounding", "floor")
+
+
+def test_explain_of_a_function_looks_into_what_it_calls():
+    compiled = fg.compile(lambda x: np.sum(np.round(x)))
+    text = str(fg.explain(lambda x: 2.0 * compiled(x), X))
+    assert "A rounding (round) has the derivative 0" in text
 
 
 def test_explain_says_where_to_look_without_lines():

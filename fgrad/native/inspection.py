@@ -295,8 +295,6 @@ def _advice(equation: Equation, reason: str) -> str:
         return "Compute with real and imaginary parts, as two arrays."
     if any(kind.kind == "f" and kind.itemsize not in (4, 8) for kind in kinds):
         return "Convert to float64 or float32."
-    if equation.primitive.selects and any(kind.kind == "b" for kind in kinds):
-        return "np.where(mask, x, 0.0) has one shape for all masks."
     return ""
 
 
