@@ -243,6 +243,8 @@ def test_compile_times_are_known():
     seconds = fg.compile(lambda x: np.exp(x)).inspect(X).seconds
     assert list(seconds) == ["recording", "planning", "LLVM"]
     assert all(each > 0 for each in seconds.values())
+    compiled = fg.compile(lambda x: np.exp(x))
+    assert compiled.inspect(X, measure=True).seconds == compiled.inspect(X).seconds
 
 
 def test_programs_are_counted_and_what_changes_is_named():

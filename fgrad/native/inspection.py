@@ -315,8 +315,8 @@ def inspected(function: Function, arrays: Sequence[Any] | None, seconds: float, 
     reader = _Reader(block, apart)
     stages = [reader.stage(item) for item in apart.plan.items]
     if arrays is not None:
-        for stage, seconds in zip(stages, _timed(apart, arrays), strict=True):
-            stage.seconds = seconds
+        for stage, taken in zip(stages, _timed(apart, arrays), strict=True):
+            stage.seconds = taken
     planning, compiling = executable.seconds
     times = {"recording": seconds, "planning": planning, "LLVM": compiling}
     return Inspection(stages=stages, memory=executable.memory(), seconds=times, llvm=executable.llvm, **rest)
