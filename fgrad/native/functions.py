@@ -81,8 +81,7 @@ class Function:
 
     def arrays(self, leaves: Leaves) -> list[Any]:
         """Return leaves as arrays of the forms that the program knows."""
-        pairs = zip(leaves, self.block.inputs, strict=True)
-        return [x if type(x) is np.ndarray else _array(x, name) for x, name in pairs]
+        return [_array(x, name) for x, name in zip(leaves, self.block.inputs, strict=True)]
 
     def eager(self, leaves: Leaves) -> list[Any]:
         """Return the results as NumPy and the transforms that run compute them."""
