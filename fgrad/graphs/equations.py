@@ -82,6 +82,8 @@ class Equation:
         Raises:
             GraphInputError: a result has another form than the program was written for, such as fewer roots.
         """
+        if not self.primitive.is_elementwise:
+            inputs = [_in_numpys_way(x, name) for x, name in zip(inputs, self.inputs, strict=True)]
         if self.quiet:
             with np.errstate(all="ignore"):
                 ans = self._computed(inputs)
@@ -122,6 +124,14 @@ class Equation:
 def in_pythons_way(value: Any) -> Any:
     """Return a number of NumPy's as one of Python's; tensors as they are."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _in_numpys_way(value: Any, name: Any) -> Any:
+    """Return a number of Python's, for which a name stands, as one of NumPy's; all else as it is."""
+    return name.dtype.type(value) if type(name) is Name and name.is_weak and type(value) in _PYTHONS else value
+
+
+_PYTHONS = {bool, int, float, complex}
 
 
 def kind_of(value: Any) -> str:

@@ -90,7 +90,7 @@ class RecordTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         if primitive.selects and any(self.follows(arg) and arg.dtype == np.bool_ for arg in args[1:]):
             raise errors.ConcretizationError("indexing with a mask", errors.users_line())
-        examples = [self._example(arg) for arg in args]
+        examples = [self._example(arg, primitive.is_elementwise) for arg in args]
         if primitive.is_elementwise and any(type(each) is np.ndarray and each.size > _LARGE for each in examples):
             ans = _of_one_element(primitive, examples, metadata)
         else:
@@ -118,10 +118,10 @@ class RecordTrace(Trace):
         self._computed = len(self.equations)
         return self._real[arg.mark]
 
-    def _example(self, arg: Any) -> Any:
+    def _example(self, arg: Any, may_be_weak: bool) -> Any:
         if not self.follows(arg):
             return arg
-        return in_pythons_way(arg.value) if arg.mark.is_weak else arg.value
+        return in_pythons_way(arg.value) if arg.mark.is_weak and may_be_weak else arg.value
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
