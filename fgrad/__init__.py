@@ -10,6 +10,7 @@ What there is, each with its own help:
     jvp, vjp, hvp, jacobian, hessian, vmap                                            products, matrices, batches
     custom_jvp, custom_vjp, implicit_diff, checkpoint, stop_gradient                  rules of one's own
     explain, check, debug_nans, profile, trace                                        finding out
+    compile                                                                           native code, for speed
     propagate, standard_errors, parameter_covariance                                  error bars
     Tensor, constant, Variable, optimizers, save, load                                parameters and training
     fgrad.scipy.optimize, linalg, special, stats, signal, interpolate, integrate      SciPy
@@ -44,7 +45,9 @@ from fgrad.graphs.record import trace as trace
 from fgrad.interop import interchange as interchange
 from fgrad.interop import ufuncs as _ufuncs  # noqa: F401  # which lets SciPy's in
 from fgrad.interop.containers import register_dataclass as register_dataclass
+from fgrad.native.compiled import Compiled as Compiled
 from fgrad.native.compiled import compile as compile
+from fgrad.native.inspection import Inspection as Inspection
 from fgrad.ops.creation import constant as constant
 from fgrad.ops.creation import convert_to_tensor as convert_to_tensor
 from fgrad.ops.shaping import stack as stack

@@ -750,11 +750,11 @@ class CompileWarning(UserWarning):
     """A function is compiled again and again, because its arguments keep changing in form.
 
     >>> import warnings, numpy as np, fgrad as fg
-    >>> power = fg.compile(lambda x, n: x**n)
+    >>> total = fg.compile(lambda x: np.sum(x))
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     for n in range(8):
-    ...         _ = power(np.ones(3), n)  # integers are part of the program
+    ...         _ = total(np.ones(n))  # of another shape each time
     >>> caught[0].category.__name__
     'CompileWarning'
     """

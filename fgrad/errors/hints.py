@@ -66,7 +66,7 @@ _OF_OPTIMIZERS = {
 }
 
 _OF_MODULES = {
-    "jit": "leave it out: nothing is compiled, and Python's if, for and while work as they are",
+    "jit": "leave it out: Python's if, for and while work as they are; or write fg.compile, for speed",
     "pmap": "fg.vmap(f)",
     "lax": "Python's if, for and while, and NumPy's functions",
     "nn": "a layer is a function of variables or of a container of arrays: np.maximum(x @ w + b, 0)",

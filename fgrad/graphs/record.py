@@ -13,8 +13,10 @@ are written down, so no rule for shapes is needed.
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, cast
 
@@ -24,7 +26,7 @@ from typing_extensions import override
 from fgrad import errors
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import NOTHING, Tensor, apply, apply_call, box, boxed, settle
-from fgrad.core.trace import Call, Trace
+from fgrad.core.trace import Call, Trace, running
 from fgrad.core.tree import tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.graphs.arguments import Arguments
@@ -54,23 +56,29 @@ _OPERATORS = {
 class RecordTrace(Trace):
     """Writes down each operation on its tensors, whose marks are their names in the graph.
 
+    Args:
+        notes_places: note the user's line of each operation, which takes half a microsecond for each.
+
     Attributes:
         equations: what was computed, in order.
         constants: by name, the arrays that operations took from elsewhere.
         given: the values of the inputs, by name.
         meets_others: other traces follow something that was computed.
+        place: the user's line of the last operation, if it was noted.
 
     Args:
         remedy: what else can be done where a value is asked for.
+        notes_places: whether the user's line of each operation is noted.
     """
 
     differentiates = True  # the graph may be, later
     is_program = True
     belongs_to = "a recording"
 
-    def __init__(self, remedy: str = "") -> None:
+    def __init__(self, remedy: str = "", notes_places: bool = False) -> None:
         super().__init__()
-        self._remedy = remedy
+        self._remedy, self._notes_places = remedy, notes_places
+        self.place: tuple[str, int] | None = None
         self.equations: list[Equation] = []
         self.constants: dict[Name, Any] = {}
         self.given: dict[Name, Any] = {}
@@ -89,7 +97,7 @@ class RecordTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         if primitive.selects and any(self.follows(arg) and arg.dtype == np.bool_ for arg in args[1:]):
             raise self._no_value("indexing with a mask")
-        examples = [self._example(arg) for arg in args]
+        examples = [self._example(arg, primitive.is_elementwise) for arg in args]
         if primitive.is_elementwise and any(type(each) is np.ndarray and each.size > _LARGE for each in examples):
             ans = _of_one_element(primitive, examples, metadata)
         else:
@@ -117,10 +125,10 @@ class RecordTrace(Trace):
         self._computed = len(self.equations)
         return self._real[arg.mark]
 
-    def _example(self, arg: Any) -> Any:
+    def _example(self, arg: Any, may_be_weak: bool) -> Any:
         if not self.follows(arg):
             return arg
-        return in_pythons_way(arg.value) if arg.mark.is_weak else arg.value
+        return in_pythons_way(arg.value) if arg.mark.is_weak and may_be_weak else arg.value
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
@@ -159,7 +167,9 @@ class RecordTrace(Trace):
         outputs = tuple(self.root(each) for each in (ans if type(ans) is tuple else (ans,)))
         quiet = set(np.geterr().values()) == {"ignore"}
         names = tuple(output.mark for output in outputs)
-        self.equations.append(Equation(names, primitive, inputs, dict(metadata), quiet, direct))
+        if self._notes_places:
+            self.place = running.place or errors.users_place()
+        self.equations.append(Equation(names, primitive, inputs, dict(metadata), quiet, direct, self.place))
         return outputs if type(ans) is tuple else outputs[0]
 
     def _constant(self, value: Any) -> Any:
@@ -201,6 +211,48 @@ def _of_one_element(primitive: Primitive, examples: Sequence[Any], metadata: Map
         return apply(primitive, examples, metadata)
     ans = apply(primitive, [x.flat[0] if isinstance(x, np.ndarray) else x for x in examples], metadata)
     return tuple(np.broadcast_to(x, shape) for x in ans) if type(ans) is tuple else np.broadcast_to(ans, shape)
+
+
+class _PlacedRecord(list[Any]):
+    """The record of a reverse trace that runs in a recording: a pass back belongs to the lines of the operations.
+
+    Who calls the rules of a pass is the user's line with `grad` in it. Besides, to look for that takes three times as
+    long as to look for the line of an operation.
+    """
+
+    def __init__(self, trace: RecordTrace, entries: Sequence[Any] = (), places: Sequence[Any] = ()) -> None:
+        super().__init__(entries)
+        self._trace, self._places = trace, list(places)
+        self._is_passed, self._around = False, running.place
+
+    def append(self, entry: Any) -> None:
+        super().append(entry)
+        self._places.append(self._trace.place)
+
+    def pop(self, *place: Any) -> Any:
+        if not self._is_passed:
+            self._is_passed, self._around = True, running.place
+        running.place = self._places.pop(*place)
+        return super().pop(*place)
+
+    def __len__(self) -> int:  # which the pass asks for after each step
+        if self._is_passed and not self._places:
+            self._is_passed, running.place = False, self._around
+        return super().__len__()
+
+    def copy(self) -> _PlacedRecord:
+        return _PlacedRecord(self._trace, self, self._places)
+
+
+@contextlib.contextmanager
+def _noting_places(trace: RecordTrace) -> Iterator[None]:
+    """Let passes back, which run in the block, tell a recording the lines of the operations."""
+    before = running.record, running.place
+    try:
+        running.record, running.place = functools.partial(_PlacedRecord, trace), None
+        yield
+    finally:
+        running.record, running.place = before
 
 
 def _unchanged(kept: Any, value: Any) -> bool:
@@ -293,14 +345,15 @@ def recorded(
         A graph of `(result, [new values of variables])`, and these variables. Variables that are results are `held`.
     """
     arguments = Arguments(function, args, keywords, integers)
-    trace = RecordTrace(_REMEDY)
+    trace = RecordTrace(_REMEDY, notes_places=True)
     state = Assignments(trace)
 
     def with_state(*args: Any, **keywords: Any) -> Any:
         result = call_users(function, args, keywords)
         return tree_map(_itself, result), list(state.values.values())
 
-    _, results, treedef, _ = run(trace, with_state, lambda: arguments.traced(trace), state)
+    with _noting_places(trace):
+        _, results, treedef, _ = run(trace, with_state, lambda: arguments.traced(trace), state)
     return Graph(arguments, state.names, trace, unflatten(treedef, results)), tuple(state.values)
 
 
