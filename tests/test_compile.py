@@ -709,6 +709,14 @@ def test_a_tensor_that_leaks_from_a_recording_is_of_no_use():
         leaked[0] * 2
 
 
+def test_a_single_number_that_is_needed_along_an_axis():
+    def written(x):
+        x[::2] *= 0.5
+        return np.sum(np.sin(x))
+
+    assert_same(fg.grad(fg.compile(written))(X[:4]), fg.grad(written)(X[:4]))
+
+
 def test_each_number_of_examples_is_compiled_once():
     function, calls = counted(lambda x: np.sum(np.sin(x)))
     sums = fg.compile(function)
