@@ -218,14 +218,14 @@ def _index_of(node: Node, place: int, index: Index) -> Index:
     """Return at which index an argument is needed for a node at an index, where bounds hold."""
     argument = node.arguments[place]
     if isinstance(node, Moved) and place == 0:
-        if any(each.divisor != 1 for each in node.places):
-            return (variable(f"n{node.number}"), *index)
-        return tuple(
-            [placed(each, index) if size != 1 else ZERO for each, size in zip(node.places, argument.shape, strict=True)]
-        )
+        along = [
+            placed(each, index) if size != 1 else ZERO for each, size in zip(node.places, argument.shape, strict=True)
+        ]
+        pairs = zip(along, node.places, strict=True)
+        return tuple([x if each.divisor == 1 else variable(f"{x}/{each.divisor}") for x, each in pairs])
     if isinstance(node, (Gathered, Scattered)) and place:
         return index[: len(argument.shape)]
-    return index if len(argument.shape) == len(index) and argument.size != 1 else ()
+    return index if len(argument.shape) == len(index) else ()
 
 
 def _is_repeated(node: Node, contexts: set[_Context]) -> bool:
