@@ -94,9 +94,9 @@ def test_lines_survive_in_the_programs_of_derivatives():
     compiled = fg.compile(wave)
     fg.grad(compiled)(X)
     (program,) = compiled._programs.known.values()
-    forward, backward, _ = program.function._derived["pull", (True,)]
-    assert isinstance(backward, Function)
-    for function in (forward, backward):
+    parts = program.function._derived["pull", (True,)]
+    assert isinstance(parts.backward, Function)
+    for function in (parts.forward, parts.backward):
         assert {line_of(each.line) for each in function.block.equations} <= {SINE, EXP, SUM}
 
 
