@@ -47,7 +47,7 @@ from fgrad.interop import ufuncs as _ufuncs  # noqa: F401  # which lets SciPy's 
 from fgrad.interop.containers import register_dataclass as register_dataclass
 from fgrad.native.compiled import Compiled as Compiled
 from fgrad.native.compiled import compile as compile
-from fgrad.native.inspection import Inspection as Inspection
+from fgrad.native.reports import Inspection as Inspection
 from fgrad.ops.creation import constant as constant
 from fgrad.ops.creation import convert_to_tensor as convert_to_tensor
 from fgrad.ops.shaping import stack as stack

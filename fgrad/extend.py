@@ -25,7 +25,7 @@ from typing import Any
 from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS, ZERO, Primitive, Rule
 from fgrad.core.tensor import apply
-from fgrad.native.lowering import USERS
+from fgrad.native.users import USERS
 from fgrad.ops.families import register
 
 

@@ -11,7 +11,7 @@ from fgrad.core.primitive import PRIMITIVES
 from fgrad.extend import defjvp, deflowering, defvjp, register_primitive
 from fgrad.graphs.record import recorded
 from fgrad.native.functions import Function
-from fgrad.native.inspection import changes_between
+from fgrad.native.reports import changes_between
 
 X = np.linspace(0.5, 2.0, 6)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import inspect
 import threading
 import time
@@ -27,8 +28,8 @@ from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.record import held, recorded
 from fgrad.native.freezing import check_repeats
 from fgrad.native.functions import Function, one_example
-from fgrad.native.inspection import Inspection, changes_between, inspected
 from fgrad.native.options import Options
+from fgrad.native.reports import Inspection, changes_between
 from fgrad.native.static import OfInstances, Static
 from fgrad.rules.closures import followers
 from fgrad.transforms.calls import Transformed, name_of, select
@@ -381,7 +382,8 @@ class _Program:
         function = self.function
         described = [(f"{label}: {form}", own) for (label, form), own in zip(self.leaves, self.is_input, strict=True)]
         variables = self.graph.variables.items()
-        return inspected(
+        inspection: Any = importlib.import_module("fgrad.native.inspection")  # which takes time, and few ask for it
+        return inspection.inspected(  # type: ignore[no-any-return]
             function,
             function.arrays([*map(settle, leaves), *map(settle, self._variables)]) if measure else None,
             name=self.name,

@@ -9,11 +9,12 @@ pass back is parted from the run before it where the cotangents come in; what it
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from typing_extensions import override
@@ -24,7 +25,6 @@ from fgrad.core.trace import Trace
 from fgrad.graphs.equations import Equation, Name, in_pythons_way
 from fgrad.graphs.graph import Block
 from fgrad.graphs.record import recorded
-from fgrad.native.executable import Executable
 from fgrad.native.options import DEFAULT, Options
 from fgrad.ops.tracing import example_of
 from fgrad.rules.closures import followers
@@ -32,6 +32,9 @@ from fgrad.rules.rule import Leaves, Rule, Variables, is_of
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.linearization import Linearization, UnconnectedGradients
+
+if TYPE_CHECKING:
+    from fgrad.native.executable import Executable
 
 Places = tuple[bool, ...]
 
@@ -95,7 +98,7 @@ class Function:
         """Return what runs the program, which is compiled when it is asked for first."""
         if self._executable is None:
             with self._lock:
-                self._executable = self._executable or Executable(self.block, self.options)
+                self._executable = self._executable or _compiled(self.block, self.options)
         return self._executable
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
@@ -244,6 +247,12 @@ def _array(x: Any, name: Name) -> Any:
 def _recorded(function: Callable[..., Any], leaves: Leaves) -> Block:
     graph = recorded(function, tuple(leaves), {})[0]
     return Block(graph.inputs, graph.constants, graph.equations, graph.outputs)  # which does not know the function
+
+
+def _compiled(block: Block, options: Options) -> Executable:
+    """Return what runs a program; the compiler is loaded when there is something to compile."""
+    executable: Any = importlib.import_module("fgrad.native.executable")
+    return executable.Executable(block, options)  # type: ignore[no-any-return]
 
 
 def _chosen(values: Sequence[Any], places: Sequence[bool]) -> list[Any]:

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import settle
 from fgrad.graphs.equations import Equation, Name, in_pythons_way, kind_of
 from fgrad.graphs.graph import Block
@@ -38,18 +37,13 @@ from fgrad.native.nodes import (
     Term,
 )
 from fgrad.native.scalars import FLOATS_ONLY, OPERATIONS, is_native
+from fgrad.native.users import USERS
 
 LOWERINGS: dict[str, Callable[..., Any]] = {}
 """How primitives are lowered, by name."""
 
 OTHERWISE: list[Callable[[Program, Equation, list[Any]], Any]] = []
 """What is asked in turn for an equation that no rule lowers: a tuple of nodes, or None."""
-
-USERS: dict[Primitive, Callable[..., Any] | None] = {}
-"""The user's own primitives, with functions of NumPy's operations that run in their place, if there are any.
-
-They may have the names of functions that are known here, and are not these.
-"""
 
 COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 PREDICATES = {"isnan", "isfinite", "isinf", "signbit"}
