@@ -5,8 +5,8 @@
     python benchmarks/programs.py --compare BEFORE.json AFTER.json
 
 Every result is compared with the one by hand before it is timed. Candidates take turns, and ratios are those of the
-fastest rounds. Memory is the peak of one derivative, measured apart from the times. autograd and jax are measured too
-where they are installed; JAX is not asked for long loops in Python.
+fastest rounds. Memory is the peak of one derivative, measured apart from the times. fgrad's compiled programs, autograd
+and jax are measured too where what they need is installed; what compiles is not asked for long loops in Python.
 
 `--against` runs another checkout of fgrad in turns with the one that is imported here, round by round, each in a
 process of its own, so that what else the machine does meets both. `--compare` sets two files beside each other: the
@@ -133,7 +133,7 @@ def label(kind: Kind, size: str) -> str:
 
 def run_table(rounds: int, only: str) -> dict[str, Any]:
     """Measure all rows, print them, and return the raw figures."""
-    libraries = [kinds.fgrad(), *kinds.installed_peers()]
+    libraries = [kinds.fgrad(), *kinds.compiled(), *kinds.installed_peers()]
     names = [library.name for library in libraries]
     print(f"Python {platform.python_version()}, NumPy {np.__version__}, {os.cpu_count()} cores; by hand, and over that")
     print(f"{'':40}{'by hand':>11}" + "".join(f"{name:>10}" for name in names) + f"{'memory':>10}")

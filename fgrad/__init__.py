@@ -11,6 +11,7 @@ What there is, each with its own help:
     custom_jvp, custom_vjp, implicit_diff, checkpoint, stop_gradient                  rules of one's own
     scan, fori_loop, while_loop, map, cond, switch                                    loops and branches
     explain, check, debug_nans, profile, trace                                        finding out
+    compile                                                                           native code, for speed
     propagate, standard_errors, parameter_covariance                                  error bars
     Tensor, constant, Variable, optimizers, save, load                                parameters and training
     fgrad.scipy.optimize, linalg, special, stats, signal, interpolate, integrate      SciPy
@@ -51,7 +52,9 @@ from fgrad.loops.scanning import map as map
 from fgrad.loops.scanning import scan as scan
 from fgrad.loops.turning import fori_loop as fori_loop
 from fgrad.loops.turning import while_loop as while_loop
+from fgrad.native.compiled import Compiled as Compiled
 from fgrad.native.compiled import compile as compile
+from fgrad.native.reports import Inspection as Inspection
 from fgrad.ops.creation import constant as constant
 from fgrad.ops.creation import convert_to_tensor as convert_to_tensor
 from fgrad.ops.shaping import stack as stack

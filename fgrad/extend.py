@@ -8,7 +8,8 @@
     >>> fg.grad(cube)(2.0), fg.grad(fg.grad(cube))(2.0)
     (Tensor(12.), Tensor(12.))
 
-`defbatch` adds a rule for `vmap`, and `fgrad.testing.check_primitive` tests all of them.
+`defbatch` adds a rule for `vmap`, `deflowering` says what `fgrad.compile` runs in place of the operation, and
+`fgrad.testing.check_primitive` tests the rules.
 
 Rules are ordinary code with NumPy's functions; they are traced themselves, which gives the next order.
 A reverse rule computes nothing before the cotangent comes: all work stands in the inner function. For
@@ -24,6 +25,7 @@ from typing import Any
 from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS, ZERO, Primitive, Rule
 from fgrad.core.tensor import apply
+from fgrad.native.users import USERS
 from fgrad.ops.families import register
 
 
@@ -95,6 +97,7 @@ def register_primitive(implementation: Callable[..., Any], name: str | None = No
     name = name or implementation.__name__
     missing: Any = _NoRules(name)
     operation = Operation(register(Primitive(name, implementation, missing, missing)))
+    USERS[operation.primitive] = None
     if not operation.primitive.is_ufunc and (getattr(implementation, "__module__", None) or "").startswith("numpy"):
         FUNCTIONS[implementation] = operation
     return operation
@@ -171,6 +174,31 @@ def defbatch(operation: Operation, rule: Rule) -> None:
         Tensor([ 5., 10.])
     """
     _checked(operation).batch = rule
+
+
+def deflowering(operation: Operation, rule: Rule | None) -> None:
+    """Define what `fgrad.compile` runs in place of an operation; without a rule NumPy runs the implementation.
+
+    Args:
+        operation: from `register_primitive`.
+        rule: `rule(*args, **metadata)` returns what the operation returns, and is written in NumPy's functions, which
+            become native code. None: the implementation runs, as it does without a rule.
+
+    Raises:
+        StructureError: a TypeError; `operation` is not one. Also from a call of a compiled function, where the result
+            of `rule` has another shape or dtype than that of the operation.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> def by_element(x):  # in a loop of Python's
+        ...     return np.array([max(value, 0.1 * value) for value in x])
+        >>> leaky = register_primitive(by_element, name="example_leaky")
+        >>> deflowering(leaky, lambda x: np.maximum(x, 0.1 * x))
+        >>> total = fg.compile(lambda x: np.sum(leaky(x)))
+        >>> total(np.array([1.0, -1.0])), total.inspect(np.array([1.0, -1.0])).steps
+        (Tensor(0.9), [])
+    """
+    USERS[_checked(operation)] = rule
 
 
 def _checked(operation: Any) -> Primitive:

@@ -172,6 +172,12 @@ CASES = [
         lambda: fetch(lambda: tf.Variable(1.0, name="w")),
         "uninitialized value w",
     ),
+    (
+        errors.FrozenValueError,
+        RuntimeError,
+        lambda: fg.compile(lambda x: x * np.random.default_rng().normal())(np.ones(3)),
+        "uses a value that changes from call to call",
+    ),
     (errors.MissingNameError, AttributeError, lambda: tf.keras, "a model is a function of variables"),
     (errors.VariableScopeError, ValueError, shared_without_leave, "w already exists"),
     (errors.UpdateError, NotImplementedError, update_a_tensor, "Trying to update a Tensor"),

@@ -2399,7 +2399,7 @@ mistake(
     wrong,
     errors.MissingNameError,
     what="module 'fgrad' has no attribute 'jit'",
-    instead="leave it out: nothing is compiled, and Python's if, for and while work as they are",
+    instead="leave it out: Python's if, for and while work as they are; or write fg.compile, for speed",
     mended=right,
     expected=-1.0,
 )

@@ -51,6 +51,7 @@ TOPICS = {
     "checkpoint",
     "Loops and branches": "scan fori_loop while_loop map cond switch",
     "Seeing and being told": "explain check debug_nans debug_lines profile trace Graph",
+    "Compiling": "compile Compiled Inspection",
     "Uncertainty": "propagate standard_errors parameter_covariance",
     "Clipping": "clip_by_value clip_by_norm clip_by_global_norm global_norm",
     "Containers and files": "tree_map tree_leaves register_pytree_node register_dataclass save load",
@@ -100,6 +101,7 @@ def page(name: str) -> str:
 OPTIONS = {
     "fgrad.errors": "{separate_signature: false, show_signature: false}",  # nobody but the library makes them
     "fgrad.scipy.stats": "{separate_signature: false, show_attribute_values: false, show_labels: false}",  # formulas
+    "fgrad.Compiled": "{members: [inspect], merge_init_into_class: false}",
     "fgrad.Tensor": "{members: [numpy, item, tolist], inherited_members: true}",  # all others are NumPy's
 }
 """How the names of a module, or one name, are shown."""

@@ -2,9 +2,9 @@
 
 from . import elementwise, likelihoods, matrices, networks, simulations
 from .kind import SIZES, Kind, compare
-from .libraries import Library, fgrad, installed_peers
+from .libraries import Library, compiled, fgrad, installed_peers
 
 MODULES = (networks, matrices, likelihoods, elementwise, simulations)
 KINDS = {kind.name: kind for module in MODULES for kind in module.KINDS}
 
-__all__ = ["KINDS", "MODULES", "SIZES", "Kind", "Library", "compare", "fgrad", "installed_peers"]
+__all__ = ["KINDS", "MODULES", "SIZES", "Kind", "Library", "compare", "compiled", "fgrad", "installed_peers"]

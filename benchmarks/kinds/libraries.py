@@ -184,6 +184,11 @@ def fgrad() -> Library:
     return Fgrad()
 
 
+def compiled() -> list[Library]:
+    """Return fgrad's compiled programs, where what they need is installed."""
+    return [CompiledFgrad()] if importlib.util.find_spec("llvmlite") else []
+
+
 def installed_peers() -> list[Library]:
     """Return the other libraries that are installed."""
     return [kind() for package, kinds in PEERS.items() if importlib.util.find_spec(package) for kind in kinds]

@@ -25,7 +25,7 @@ from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.snapshots import LARGE, Checked, Copies, captures, snapshot
 from fgrad.core.sums import FEW_PRODUCTS, is_finite, summed
 from fgrad.core.tensor import ABOVE, NOTHING, Tensor, apply, box, boxed, own_handle
-from fgrad.core.trace import Call, Trace, attention, recorded
+from fgrad.core.trace import Call, Trace, attention, recorded, running
 
 Pullback = Callable[[Any], Any]
 _ARRAY = np.ndarray
@@ -94,7 +94,7 @@ class ReverseTrace(Trace):
     def __init__(self, persistent: bool = False) -> None:
         super().__init__()
         self.persistent = persistent
-        self.record: list[Entry] = []
+        self.record: list[Entry] = running.record()
         self.copies: Copies = {}
         self._keys = itertools.count()
 

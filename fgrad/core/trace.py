@@ -64,9 +64,13 @@ class Running(threading.local):
             the lines of which the user has been warned since the outermost transform began. None outside of all.
         observers: who is told of operations, the first to know in front.
         watches: weak references to the watches of variables that are open, by the rank of their traces.
+        record: makes the record of a reverse trace.
+        place: the user's file and line to which what runs belongs, where who calls does not tell; None elsewhere.
     """
 
     def __init__(self) -> None:
+        self.record: Callable[[], list[Any]] = list
+        self.place: tuple[str, int] | None = None
         self.call: Any = None
         self.observers: tuple[Observer, ...] = ()
         self.watches: tuple[weakref.ref[Any], ...] = ()
@@ -228,6 +232,9 @@ class Observer:
 
     wants_all: ClassVar[bool] = False
     """Whether every operation is to be seen and recorded, also where a function would be run again instead."""
+
+    wants_python: ClassVar[bool] = False
+    """Whether operations are to be seen where native code would run instead."""
 
 
 attention: set[int] = set()

@@ -122,6 +122,7 @@ class _Noting(Observer):
     """Notes the operations of the threads that ask for it."""
 
     wants_all = True
+    wants_python = True
 
     @override
     def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:

@@ -41,7 +41,10 @@ def _step(edge: Edge) -> Step:
     if isinstance(edge.pullback, Cut):
         return Step(edge.primitive.name, errors.line_at(edge.pullback.place))
     note = _note_of(edge)
-    return Step(edge.primitive.name if note is None else note.operation, None if note is None else note.line)
+    if note is None:
+        name = edge.primitive.name
+        return Step("a function with a rule of its own" if name == "call" else name, None)
+    return Step(note.operation, note.line)
 
 
 def _note_of(edge: Edge) -> Note | None:
@@ -257,7 +260,7 @@ def _of_zero(event: _Event) -> Reason:
     if event.edge.primitive.kind == "choice":
         text = f"{name} (of which clip is made, too) took its other argument{times}."
         return Reason("mask", text, name, step.line, values)
-    if event.edge.primitive.masks and not name.startswith("the rule of"):
+    if event.edge.primitive.masks and event.edge.primitive.kind != "part":
         return Reason("mask", f"{name} took another branch{times}.", name, step.line, values)
     if event.edge.primitive.kind == "product":
         return Reason("zero factor", f"The other factor of a product is 0{times}.", name, step.line, values)

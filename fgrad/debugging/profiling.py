@@ -29,6 +29,7 @@ from fgrad.core.tensor import Tensor
 from fgrad.core.trace import Observer, observed_by
 from fgrad.core.tree import tree_leaves
 from fgrad.debugging.reports import escaped
+from fgrad.errors.amounts import bytes_text, seconds_text
 from fgrad.transforms.calls import Transformed, name_of
 from fgrad.transforms.linearization import Linearization
 
@@ -94,8 +95,8 @@ class Profile:
             return ""
         return (
             f"A checkpoint would pay in line {best.number}: with fg.checkpoint around what it calls, up to "
-            f"{_size(best.bytes_inside)} of {_size(total.bytes_kept)} need not be kept, for {_span(best.forward)} more "
-            "in the backward pass."
+            f"{bytes_text(best.bytes_inside)} of {bytes_text(total.bytes_kept)} need not be kept, for "
+            f"{seconds_text(best.forward)} more in the backward pass."
         )
 
     def __str__(self) -> str:
@@ -137,21 +138,13 @@ def _cells(line: Line) -> tuple[str, ...]:
     number = str(line.number or "")
     if not line.operations:
         return number, "", "", "", ""
-    return number, str(line.operations), _size(line.bytes_kept), _span(line.forward), _span(line.backward)
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
-
-
-def _span(seconds: float) -> str:
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.0f} us"
-    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+    return (
+        number,
+        str(line.operations),
+        bytes_text(line.bytes_kept),
+        seconds_text(line.forward),
+        seconds_text(line.backward),
+    )
 
 
 class _Profiler(Observer):
@@ -165,6 +158,8 @@ class _Profiler(Observer):
         operations, seconds: by line; 0 is none of the function's.
         makers: the line in which an array was made, by its id.
     """
+
+    wants_python = True
 
     def __init__(self, code: CodeType, numbers: range) -> None:
         self._code, self._numbers = code, numbers

@@ -750,11 +750,11 @@ class CompileWarning(UserWarning):
     """A function is compiled again and again, because its arguments keep changing in form.
 
     >>> import warnings, numpy as np, fgrad as fg
-    >>> power = fg.compile(lambda x, n: x**n)
+    >>> total = fg.compile(lambda x: np.sum(x))
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     for n in range(8):
-    ...         _ = power(np.ones(3), n)  # integers are part of the program
+    ...         _ = total(np.ones(n))  # of another shape each time
     >>> caught[0].category.__name__
     'CompileWarning'
     """
@@ -1023,10 +1023,11 @@ class ConcretizationError(FgradError, TypeError):
         Tensor([0., 2.])
     """
 
-    def __init__(self, how: str, line: str) -> None:
+    def __init__(self, how: str, line: str, remedy: str = "") -> None:
         super().__init__(
             f"{how} needs a value, and under this transform a tensor stands for many values at once.\n  at {line}\n"
             + _VALUE_REMEDIES.get(how, _CHOOSE)
+            + (f"\n{remedy}" if remedy else "")
         )
 
 
@@ -1053,6 +1054,7 @@ _VALUE_REMEDIES = {
     "a bound of fori_loop": "Pass the bounds as plain integers; where they must be computed, say how many turns "
     "there are at most:\nfg.while_loop(lambda c: c[0] < upper, lambda c: (c[0] + 1, body(*c)), (lower, init), "
     "max_steps=100).",
+    "an adaptive solver": "Call the solver outside, with values; what it is handed may be compiled, or a vmap.",
     "storing it in a variable": "Return the value from the function, and assign what comes back.",
 }
 """What to write instead, by what was asked for."""

@@ -66,7 +66,7 @@ _OF_OPTIMIZERS = {
 }
 
 _OF_MODULES = {
-    "jit": "leave it out: nothing is compiled, and Python's if, for and while work as they are",
+    "jit": "leave it out: Python's if, for and while work as they are; or write fg.compile, for speed",
     "pmap": "fg.vmap(f)",
     "lax": "fg.scan, fg.fori_loop, fg.while_loop, fg.map, fg.cond and fg.switch, or Python's if, for and while; "
     "and NumPy's functions",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,13 +36,12 @@ class Arguments:
             for leaf, value in zip(leaves, self.values, strict=True)
         ]
         self.places = _places(args, keywords)
-        self.labels = [(place, path) for place, tree in self.places.items() for path in paths(tree)]
+        self.labels = _labels(self.places)
         self._treedefs = {place: flatten(tree)[1] for place, tree in self.places.items()}
 
     def texts(self) -> list[str]:
         """Return what the graph prints for each leaf, such as `p['w']`."""
-        names = [(place_name(self.function, place), path) for place, path in self.labels]
-        return [(name[1:-1] if name[0] == "'" else f"argument {name}") + path for name, path in names]
+        return _texts(self.function, self.labels)
 
     def traced(self, trace: Any) -> Any:
         """Return the call with tensors of the trace in place of the inputs, and forget the examples."""
@@ -108,6 +107,20 @@ class Arguments:
             f"{self._argument((differing, ''))} is nested as {flatten(places[differing])[1]}, and the graph was "
             f"recorded with {self._treedefs[differing]}."
         )
+
+
+def texts_of(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[str]:
+    """Return what to call each leaf of a call, such as `p['w']`."""
+    return _texts(function, _labels(_places(args, keywords)))
+
+
+def _labels(places: Mapping[Place, Any]) -> list[tuple[Place, str]]:
+    return [(place, path) for place, tree in places.items() for path in paths(tree)]
+
+
+def _texts(function: Any, labels: Iterable[tuple[Place, str]]) -> list[str]:
+    names = [(place_name(function, place), path) for place, path in labels]
+    return [(name[1:-1] if name[0] == "'" else f"argument {name}") + path for name, path in names]
 
 
 def _array_of(leaf: Any) -> Any:

@@ -51,7 +51,7 @@ class Equation:
         metadata: the primitive's keywords.
         quiet: it ran without NumPy's warnings, as the passes of derivatives do, and will again.
         direct: the implementation itself decides what it means to each trace (see `record_call`).
-        line: of the user's, which ran it, as file and number; empty if it is not known.
+        place: the user's file and line that it is for, None if that was not noted.
     """
 
     outputs: tuple[Name, ...]
@@ -60,7 +60,12 @@ class Equation:
     metadata: Mapping[str, Any]
     quiet: bool
     direct: bool = False
-    line: str = ""
+    place: tuple[str, int] | None = None
+
+    @property
+    def line(self) -> str:
+        """The user's line as text, empty if it was not noted."""
+        return errors.line_at(self.place) if self.place else ""
 
     def run(self, values: Mapping[Name, Any]) -> Iterator[tuple[Name, Any]]:
         """Return the names that it binds with their values.
@@ -77,6 +82,8 @@ class Equation:
         Raises:
             GraphInputError: a result has another form than the program was written for, such as fewer roots.
         """
+        if not self.primitive.is_elementwise:
+            inputs = [_in_numpys_way(x, name) for x, name in zip(inputs, self.inputs, strict=True)]
         if self.quiet:
             with np.errstate(all="ignore"):
                 ans = self._computed(inputs)
@@ -117,6 +124,14 @@ class Equation:
 def in_pythons_way(value: Any) -> Any:
     """Return a number of NumPy's as one of Python's; tensors as they are."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _in_numpys_way(value: Any, name: Any) -> Any:
+    """Return a number of Python's, for which a name stands, as one of NumPy's; all else as it is."""
+    return name.dtype.type(value) if type(name) is Name and name.is_weak and type(value) in _PYTHONS else value
+
+
+_PYTHONS = {bool, int, float, complex}
 
 
 def kind_of(value: Any) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.tensor import Tensor, box, boxed, settle
-from fgrad.core.trace import tell_of_copy
+from fgrad.core.trace import running, tell_of_copy
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.core.variable import Variable
 from fgrad.graphs.arguments import Arguments
@@ -47,10 +47,15 @@ class Block:
     def computed(self, bound: Mapping[Name, Any]) -> list[Any]:
         """Return the results for values of the inputs."""
         values = {**bound, **self.constants}
-        for equation, spent in zip(self.equations, self._spent, strict=True):
-            values.update(equation.run(values))
-            for name in spent:
-                del values[name]
+        around = running.place
+        try:
+            for equation, spent in zip(self.equations, self._spent, strict=True):
+                running.place = equation.place or around  # which another recording notes
+                values.update(equation.run(values))
+                for name in spent:
+                    del values[name]
+        finally:
+            running.place = around
         return [values[each] if type(each) is Name else each for each in self.outputs]
 
 
@@ -65,6 +70,7 @@ class Graph(Block):
         leaves: the arguments as they were recorded, each with the text that the graph prints for it.
         paths: how each leaf of the result is reached.
         treedef: how the results are nested.
+        meets_other_traces: the function has computed with values that other transforms follow.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -89,6 +95,7 @@ class Graph(Block):
         leaves, self.treedef = flatten(result)
         self.paths = paths(result)
         inputs = [leaf for leaf in arguments.leaves if type(leaf) is Name]
+        self.meets_other_traces: bool = trace.meets_others
         super().__init__(inputs, trace.constants, trace.equations, [_output(trace, leaf) for leaf in leaves])
         self.variables = {name: variable for variable, name in variables.items()}
         texts = _texts()

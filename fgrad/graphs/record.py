@@ -13,8 +13,11 @@ are written down, so no rule for shapes is needed.
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ParamSpec, cast
 
 import numpy as np
@@ -23,8 +26,8 @@ from typing_extensions import override
 from fgrad import errors
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import NOTHING, Tensor, apply, apply_call, box, boxed, settle
-from fgrad.core.trace import Call, Trace
-from fgrad.core.tree import unflatten
+from fgrad.core.trace import Call, Trace, running
+from fgrad.core.tree import tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.graphs.arguments import Arguments
 from fgrad.graphs.equations import Equation, Name, in_pythons_way, is_short
@@ -53,21 +56,33 @@ _OPERATORS = {
 class RecordTrace(Trace):
     """Writes down each operation on its tensors, whose marks are their names in the graph.
 
+    Args:
+        notes_places: note the user's line of each operation, which takes half a microsecond for each.
+
     Attributes:
         equations: what was computed, in order.
         constants: by name, the arrays that operations took from elsewhere.
         given: the values of the inputs, by name.
+        meets_others: other traces follow something that was computed.
+        place: the user's line of the last operation, if it was noted.
+
+    Args:
+        remedy: what else can be done where a value is asked for.
+        notes_places: whether the user's line of each operation is noted.
     """
 
     differentiates = True  # the graph may be, later
     is_program = True
     belongs_to = "a recording"
 
-    def __init__(self) -> None:
+    def __init__(self, remedy: str = "", notes_places: bool = False) -> None:
         super().__init__()
+        self._remedy, self._notes_places = remedy, notes_places
+        self.place: tuple[str, int] | None = None
         self.equations: list[Equation] = []
         self.constants: dict[Name, Any] = {}
         self.given: dict[Name, Any] = {}
+        self.meets_others = False
         self._real: dict[Name, Any] = {}
         self._computed = 0
         self._known: dict[int, tuple[Any, Name]] = {}
@@ -81,8 +96,8 @@ class RecordTrace(Trace):
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         if primitive.selects and any(self.follows(arg) and arg.dtype == np.bool_ for arg in args[1:]):
-            raise errors.ConcretizationError("indexing with a mask", errors.users_line())
-        examples = [self._example(arg) for arg in args]
+            raise self._no_value("indexing with a mask")
+        examples = [self._example(arg, primitive.is_elementwise) for arg in args]
         if primitive.is_elementwise and any(type(each) is np.ndarray and each.size > _LARGE for each in examples):
             ans = _of_one_element(primitive, examples, metadata)
         else:
@@ -110,10 +125,10 @@ class RecordTrace(Trace):
         self._computed = len(self.equations)
         return self._real[arg.mark]
 
-    def _example(self, arg: Any) -> Any:
+    def _example(self, arg: Any, may_be_weak: bool) -> Any:
         if not self.follows(arg):
             return arg
-        return in_pythons_way(arg.value) if arg.mark.is_weak else arg.value
+        return in_pythons_way(arg.value) if arg.mark.is_weak and may_be_weak else arg.value
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
@@ -147,11 +162,14 @@ class RecordTrace(Trace):
         self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any], ans: Any, direct: bool = False
     ) -> Any:
         """Write the equation, and return its results in boxes."""
+        self.meets_others |= any(type(settle(each)) is Tensor for each in (ans if type(ans) is tuple else (ans,)))
         inputs = tuple(arg.mark if self.follows(arg) else self._constant(arg) for arg in args)
         outputs = tuple(self.root(each) for each in (ans if type(ans) is tuple else (ans,)))
         quiet = set(np.geterr().values()) == {"ignore"}
         names = tuple(output.mark for output in outputs)
-        self.equations.append(Equation(names, primitive, inputs, dict(metadata), quiet, direct))
+        if self._notes_places:
+            self.place = running.place or errors.users_place()
+        self.equations.append(Equation(names, primitive, inputs, dict(metadata), quiet, direct, self.place))
         return outputs if type(ans) is tuple else outputs[0]
 
     def _constant(self, value: Any) -> Any:
@@ -176,11 +194,14 @@ class RecordTrace(Trace):
 
     @override
     def concrete(self, tensor: Tensor, how: str) -> Any:
-        raise errors.ConcretizationError(how, errors.users_line())
+        raise self._no_value(how)
 
     @override
     def plain_array(self, tensor: Tensor) -> Any:
-        raise errors.ConcretizationError("np.asarray or np.array", errors.users_line())
+        raise self._no_value("np.asarray or np.array")
+
+    def _no_value(self, how: str) -> errors.ConcretizationError:
+        return errors.ConcretizationError(how, errors.users_line(), self._remedy)
 
 
 _LARGE = 1024
@@ -194,6 +215,48 @@ def _of_one_element(primitive: Primitive, examples: Sequence[Any], metadata: Map
         return apply(primitive, examples, metadata)
     ans = apply(primitive, [x.flat[0] if isinstance(x, np.ndarray) else x for x in examples], metadata)
     return tuple(np.broadcast_to(x, shape) for x in ans) if type(ans) is tuple else np.broadcast_to(ans, shape)
+
+
+class _PlacedRecord(list[Any]):
+    """The record of a reverse trace that runs in a recording: a pass back belongs to the lines of the operations.
+
+    Who calls the rules of a pass is the user's line with `grad` in it. Besides, to look for that takes three times as
+    long as to look for the line of an operation.
+    """
+
+    def __init__(self, trace: RecordTrace, entries: Sequence[Any] = (), places: Sequence[Any] = ()) -> None:
+        super().__init__(entries)
+        self._trace, self._places = trace, list(places)
+        self._is_passed, self._around = False, running.place
+
+    def append(self, entry: Any) -> None:
+        super().append(entry)
+        self._places.append(self._trace.place)
+
+    def pop(self, *place: Any) -> Any:
+        if not self._is_passed:
+            self._is_passed, self._around = True, running.place
+        running.place = self._places.pop(*place)
+        return super().pop(*place)
+
+    def __len__(self) -> int:  # which the pass asks for after each step
+        if self._is_passed and not self._places:
+            self._is_passed, running.place = False, self._around
+        return super().__len__()
+
+    def copy(self) -> _PlacedRecord:
+        return _PlacedRecord(self._trace, self, self._places)
+
+
+@contextlib.contextmanager
+def _noting_places(trace: RecordTrace) -> Iterator[None]:
+    """Let passes back, which run in the block, tell a recording the lines of the operations."""
+    before = running.record, running.place
+    try:
+        running.record, running.place = functools.partial(_PlacedRecord, trace), None
+        yield
+    finally:
+        running.record, running.place = before
 
 
 def _unchanged(kept: Any, value: Any) -> bool:
@@ -225,14 +288,14 @@ class _Reads(VariableWatch):
             found = found.unbox()
         if variable not in self.names:
             self.names[variable], self._found[variable] = Name(value, variable.is_weak), found
-            cast(Any, self.trace).given[self.names[variable]] = value
+            cast(Any, self.trace).given[self.names[variable]] = found
         if variable in self._assigned or found is not self._found[variable]:
             raise errors.RecordedAssignmentError(
                 f"variable {variable.name!r} is assigned in a function that is being recorded, and a graph holds no "
                 f"assignments.\n  noticed at {errors.users_line()}\n"
                 "Return the new value, and assign it outside: w.assign(graph(x))."
             )
-        return box(value, self.trace, self.names[variable])
+        return box(found, self.trace, self.names[variable])  # an example, without the layers of traces around
 
     def __exit__(self, kind: Any = None, *exception: object) -> None:
         try:
@@ -283,17 +346,41 @@ def recorded(
         integers: whether Python's integers among the arguments are inputs.
 
     Returns:
-        A graph of `(result, [new values of variables])`, and these variables.
+        A graph of `(result, [new values of variables])`, and these variables. Variables that are results are `held`.
     """
     arguments = Arguments(function, args, keywords, integers)
-    trace = RecordTrace()
+    trace = RecordTrace(_REMEDY, notes_places=True)
     state = Assignments(trace)
 
     def with_state(*args: Any, **keywords: Any) -> Any:
-        return call_users(function, args, keywords), list(state.values.values())
+        result = call_users(function, args, keywords)
+        return tree_map(_itself, result), list(state.values.values())
 
-    _, results, treedef, _ = run(trace, with_state, lambda: arguments.traced(trace), state)
+    with _noting_places(trace):
+        _, results, treedef, _ = run(trace, with_state, lambda: arguments.traced(trace), state)
     return Graph(arguments, state.names, trace, unflatten(treedef, results)), tuple(state.values)
+
+
+_REMEDY = (
+    "An argument that decides what is run can be part of the program, which is then another one for each value:\n"
+    'fg.compile(f, static="n") or @fg.compile(static="n"). A choice between arrays is np.where(condition, a, b).'
+)
+
+
+def _itself(leaf: Any) -> Any:
+    return _Held(leaf) if type(leaf) is Variable else leaf
+
+
+@dataclass(eq=False)
+class _Held:
+    """A variable as the result of a function that is recorded: itself, and not its value."""
+
+    variable: Variable
+
+
+def held(result: Any) -> Any:
+    """Return what stands for itself among the results of a graph of `recorded`: a variable, or no number."""
+    return result.variable if type(result) is _Held else result
 
 
 def _run_trace(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Graph:

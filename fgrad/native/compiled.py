@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import copy
+import importlib
+import inspect
 import threading
+import time
 import warnings
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, ParamSpec, TypeVar, overload
+from dataclasses import dataclass
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, box, settle
+from fgrad.core.tensor import Tensor, box, boxed, settle
 from fgrad.core.trace import UNTRACED, attention, running
-from fgrad.core.tree import flatten, unflatten
-from fgrad.core.variable import assign_all
+from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.core.variable import assign_all, recording
 from fgrad.errors.places import depth_of_user
-from fgrad.graphs.equations import Name
+from fgrad.graphs.arguments import texts_of
+from fgrad.graphs.equations import Name, kind_of, shown
 from fgrad.graphs.graph import Block, Graph
-from fgrad.graphs.record import recorded
+from fgrad.graphs.record import held, recorded
 from fgrad.native.freezing import check_repeats
-from fgrad.native.functions import Function
+from fgrad.native.functions import Function, one_example
 from fgrad.native.options import Options
-from fgrad.ops.tracing import first_example_of
+from fgrad.native.reports import Inspection, changes_between
+from fgrad.native.static import OfInstances, Static
+from fgrad.rules.closures import followers
 from fgrad.transforms.calls import Transformed, name_of, select
-from fgrad.transforms.running import call_users, untraced
+from fgrad.transforms.running import call_users, is_number, untraced
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,30 +43,58 @@ _MANY = 8
 """So many programs for one function, one after the other, are worth a warning."""
 
 
-class Compiled(Transformed):
-    """The function that `compile` returns."""
+class Compiled(Transformed, Generic[P, R]):
+    """The function that `compile` returns: called, it does what the function does, as native code.
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
-        self._programs = _Programs(function, **options)
+    Args:
+        function: the user's.
+        options: of `compile`.
+        programs: those that there are already, for a method of one object.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> total = fg.compile(lambda x, y: np.sum(x * y))
+        >>> total(np.array([1.0, 2.0]), 3.0)
+        Tensor(9.)
+        >>> print(total.inspect(np.array([1.0, 2.0]), 3.0).stages[0].operations)
+        {'multiply': 1, 'sum': 1}
+    """
+
+    def __init__(self, function: Callable[P, R], options: dict[str, Any], programs: _Programs | None = None) -> None:
+        self._programs = _Programs(**options) if programs is None else programs
         super().__init__(_run_compile, function, {"programs": self._programs})
         self._given = options
-        self._bound: weakref.WeakKeyDictionary[Any, Compiled] = weakref.WeakKeyDictionary()
+        self._of_instances = OfInstances(lambda: _Programs(**options))
 
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
+    def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
         if not keywords and not running.watches and running.call is None:  # the usual case, in the shortest time
             program = self._programs.known.get(tuple([_form_of(x) for x in args]))
-            if program is not None and not attention:
-                return program.run(args)
-        return super().__call__(*args, **keywords)
+            if program is not None and not attention and program.is_current():
+                return program.run(args)  # type: ignore[no-any-return]
+        return super().__call__(*args, **keywords)  # type: ignore[no-any-return]
+
+    def inspect(self, *args: Any, measure: bool = False, **keywords: Any) -> Inspection:
+        """Return what the program for these arguments consists of; it is compiled if there is none yet.
+
+        Args:
+            args, keywords: as the function is called with them.
+            measure: time each stage for these arguments, by running it for a fiftieth of a second.
+
+        Returns:
+            A report; printed, it lists the loops and routines with the user's lines, what NumPy runs and why, flops,
+            bytes and memory.
+
+        Raises:
+            FgradError: what a call raises, too.
+        """
+        options = {"programs": self._programs, "measure": measure}
+        call = Transformed(_run_inspect, self._function, options, is_kept=False)
+        return call(*args, **keywords)  # type: ignore[no-any-return]
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None or not hasattr(self._function, "__get__"):
             return self
-        bound = Compiled(self._function.__get__(instance, owner), self._given)
-        try:
-            return self._bound.setdefault(instance, bound)
-        except TypeError:  # it cannot be a key, so there are programs for each time that it is asked for
-            return bound
+        return Compiled(self._function.__get__(instance, owner), self._given, self._of_instances[instance])
 
     def __reduce__(self) -> Any:
         whole = super().__reduce__()
@@ -77,59 +112,100 @@ def _form_of(x: Any) -> Any:
 
 
 def _run_compile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: _Programs) -> Any:
-    program, leaves = programs.for_call(args, keywords)
-    return program(leaves)
+    if attention and any(observer.wants_python for observer in running.observers):
+        return _run_python(function, args, keywords, programs)
+    form = _Form(function, programs.static, args, keywords)
+    if recording() is not None or any(trace.is_program for trace in followers(form.inputs)):
+        return call_users(function, args, keywords)  # it becomes part of the program around it
+    program, form = programs.for_form(function, form)
+    if program.closes_over_traced:
+        programs.forget(form)
+        warnings.warn(
+            f"{name_of(function)} uses a traced value that is not one of its arguments, so there is no program for it, "
+            "and it runs as it would without compile.\nPass the value as an argument.",
+            errors.CompileWarning,
+            stacklevel=depth_of_user(),
+        )
+        return call_users(function, args, keywords)
+    return program(form.inputs)
+
+
+def _run_inspect(
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: _Programs, measure: bool
+) -> Inspection:
+    program, form = programs.for_form(function, _Form(function, programs.static, args, keywords))
+    if program.closes_over_traced:
+        programs.forget(form)
+        raise errors.ClosureError(
+            f"{name_of(function)} uses a traced value that is not one of its arguments, so it has no program.\n"
+            "Pass the value as an argument."
+        )
+    return program.inspected(form.inputs, measure, programs)
+
+
+def _run_python(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: _Programs) -> Any:
+    """Run the function itself, on tensors as when it is recorded, for somebody who wants to see its operations."""
+    form = _Form(function, programs.static, args, keywords)
+    inputs = [x if type(x) in (int, float, complex) else boxed(x) for x in form.inputs]
+    args, keywords = form.outline.whole(inputs)
+    return tree_map(lambda x: _tensor(x) if is_number(x) else x, call_users(function, args, keywords))
 
 
 class _Programs:
     """The programs of one function, by the form of the arguments.
 
     Attributes:
+        static: names or positions of arguments that are part of the program.
         known: those that there are, the latest last.
         count: how many there have been.
     """
 
-    def __init__(self, function: Any, static: Any, options: Options) -> None:
-        self._function, self._static, self._options = function, static, options
+    def __init__(self, static: Any, options: Options) -> None:
+        self.static, self._options = static, options
         self.known: OrderedDict[Hashable, _Program] = OrderedDict()
         self.count = 0
         self._with_integers_fixed: set[Hashable] = set()
-        self._lock = threading.RLock()
+        self._lock, self._assigning = threading.RLock(), threading.RLock()
 
-    def for_call(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[_Program, list[Any]]:
-        """Return the program for arguments, and those of their leaves that go into it."""
-        form = _Form(self._function, self._static, args, keywords)
+    def for_form(self, function: Any, form: _Form) -> tuple[_Program, _Form]:
+        """Return the program for arguments of a form, and the form in which they go into it."""
         if form.key in self._with_integers_fixed:
-            form = _Form(self._function, self._static, args, keywords, fixes_integers=True)
+            form = form.with_integers_fixed()
         program = self.known.get(form.key)
-        if program is None:
-            program, form = self._added(form, args, keywords)
-        return program, form.inputs
+        return self._added(function, form) if program is None or not program.is_current() else (program, form)
 
-    def _added(self, form: _Form, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[_Program, _Form]:
+    def forget(self, form: _Form) -> None:
+        """Drop a program that is of no use to a later call."""
+        self.known.pop(form.key, None)
+
+    def _added(self, function: Any, form: _Form) -> tuple[_Program, _Form]:
         with self._lock:
-            if form.key not in self.known:
-                try:
-                    program = _Program(self._function, form, self._options)
-                except Exception:
-                    if int not in map(type, form.inputs):
-                        raise
-                    # An integer may be what a loop counts to, or an axis: then it is part of the program.
-                    fixed = _Form(self._function, self._static, args, keywords, fixes_integers=True)
-                    program = _Program(self._function, fixed, self._options)
-                    self._with_integers_fixed.add(form.key)
-                    form = fixed
+            program = self.known.get(form.key)
+            if program is None or not program.is_current():
+                program, form = self._made(function, form)
                 self.known[form.key] = program
                 self.count += 1
                 if len(self.known) > _MOST_PROGRAMS:
                     self.known.popitem(last=False)
                 if self.count % _MANY == 0:
-                    self._warn()
-            return self.known[form.key], form
+                    self._warn(function)
+            return program, form
 
-    def _warn(self) -> None:
+    def _made(self, function: Any, form: _Form) -> tuple[_Program, _Form]:
+        try:
+            return _Program(function, form, self._options, self._assigning), form
+        except Exception:
+            if int not in map(type, form.inputs):
+                raise
+        # An integer may be what a loop counts to, or an axis: then it is part of the program.
+        fixed = form.with_integers_fixed()
+        program = _Program(function, fixed, self._options, self._assigning)
+        self._with_integers_fixed.add(form.key)
+        return program, fixed
+
+    def _warn(self, function: Any) -> None:
         warnings.warn(
-            f"{name_of(self._function)} was compiled for the {self.count}th time: its arguments keep changing in "
+            f"{name_of(function)} was compiled for the {self.count}th time: its arguments keep changing in "
             "shape, dtype, structure, or in what is no array.\nPass integers that change as arrays, np.asarray(n), "
             "and pad arrays to a few sizes.",
             errors.CompileWarning,
@@ -143,39 +219,70 @@ class _Form:
     Attributes:
         key: calls with the same one have the same program.
         inputs: the leaves that go into the program.
+        is_input: which they are.
+        outline: what the others are.
     """
 
-    def __init__(
-        self,
-        function: Any,
-        static: Any,
-        args: tuple[Any, ...],
-        keywords: dict[str, Any],
-        fixes_integers: bool = False,
-    ) -> None:
-        self.leaves, self.treedef = flatten((args, keywords))
-        fixed = _fixed(function, static, args, keywords)
-        kinds = [None if is_fixed else _kind(leaf) for leaf, is_fixed in zip(self.leaves, fixed, strict=True)]
-        if fixes_integers:
-            kinds = [None if kind is int else kind for kind in kinds]
+    def __init__(self, function: Any, static: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        self._leaves, self._treedef = flatten((args, keywords))
+        kinds = [_kind(leaf) for leaf in self._leaves]
+        if static not in ((), None):
+            fixed = _fixed(function, static, args, keywords)
+            kinds = [None if is_fixed else kind for kind, is_fixed in zip(kinds, fixed, strict=True)]
+        self._is_simple = not keywords and all(type(x) in _SIMPLE for x in args)
+        self._fill(kinds)
+
+    def _fill(self, kinds: list[Any]) -> None:
+        pairs = list(zip(self._leaves, kinds, strict=True))
+        self._kinds = kinds
         self.is_input = [kind is not None for kind in kinds]
-        self.inputs = [leaf for leaf, own in zip(self.leaves, self.is_input, strict=True) if own]
-        if not keywords and None not in kinds and all(type(x) in _SIMPLE for x in args):
-            self.key: Hashable = tuple(kinds)
-        else:
-            rest = [None if own else _Static(x) for x, own in zip(self.leaves, self.is_input, strict=True)]
-            self.key = self.treedef, tuple(kinds), tuple(rest)
+        self.inputs = [leaf for leaf, kind in pairs if kind is not None]
+        self.outline = _Outline(self._treedef, [leaf if kind is None else _INPUT for leaf, kind in pairs])
+        self.key: Hashable = tuple(kinds)
+        if not self._is_simple or None in kinds:
+            self.key = self._treedef, self.key, tuple(Static(leaf) for leaf, kind in pairs if kind is None)
+
+    def described(self, function: Any, names: Sequence[Name]) -> list[tuple[str, str]]:
+        """Return what to call each leaf, and its form by the name of its input, or its value."""
+        rest = iter(names)
+        forms = [kind_of(next(rest)) if own else shown(x) for x, own in zip(self._leaves, self.is_input, strict=True)]
+        return list(zip(texts_of(function, *unflatten(self._treedef, self._leaves)), forms, strict=True))
+
+    def with_integers_fixed(self) -> _Form:
+        """Return the form in which Python's integers are part of the program."""
+        form = copy.copy(self)
+        form._fill([None if kind is int else kind for kind in self._kinds])
+        return form
+
+
+_INPUT = object()
+
+
+@dataclass
+class _Outline:
+    """Arguments without those that go into the program: these are not kept.
+
+    Attributes:
+        treedef: how all of them are nested.
+        leaves: `_INPUT` for those that go into it.
+    """
+
+    treedef: Any
+    leaves: list[Any]
 
     def whole(self, inputs: Sequence[Any]) -> Any:
-        """Return arguments and keywords with other inputs."""
+        """Return arguments and keywords with the given inputs."""
         rest = iter(inputs)
-        leaves = [next(rest) if own else x for x, own in zip(self.leaves, self.is_input, strict=True)]
-        return unflatten(self.treedef, leaves)
+        return unflatten(self.treedef, [next(rest) if leaf is _INPUT else leaf for leaf in self.leaves])
 
 
 def _fixed(function: Any, static: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[bool]:
     """Return which leaves are part of the program because the user says so."""
-    names = set() if static in ((), None) else set(select(function, static, args, keywords)[0])
+    try:
+        names = set(select(function, static, args, keywords)[0])
+    except errors.ParameterError:
+        inspect.signature(function).bind(*args, **keywords)  # what is missing is Python's to say
+        raise
     fixed: list[bool] = []
     places: list[tuple[Any, Any]] = [*enumerate(args), *((name, keywords[name]) for name in sorted(keywords))]
     for place, tree in places:
@@ -185,62 +292,67 @@ def _fixed(function: Any, static: Any, args: tuple[Any, ...], keywords: dict[str
 
 def _kind(leaf: Any) -> Any:
     """Return what programs depend on, of a leaf that goes into them; None if it is part of the program itself."""
-    if type(leaf) in (float, complex) or (type(leaf) is int and abs(leaf) < 1 << 62):
-        return type(leaf)
-    if type(leaf) in BOXES and type(leaf) is not Tensor:
-        return None  # a variable, which is read when the program runs
-    if (isinstance(leaf, (np.ndarray, np.generic)) or type(leaf) is Tensor) and leaf.dtype.kind in "biufc":
-        return leaf.shape, leaf.dtype
-    return None
-
-
-class _Static:
-    """Part of a key: something that is no input of the program."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-        try:
-            self._hash = hash((type(value), value))
-        except TypeError:
-            self._hash = hash(value.tobytes()) if isinstance(value, np.ndarray) else id(value)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Static) or type(self.value) is not type(other.value):
-            return False
-        if isinstance(self.value, np.ndarray):
-            return self.value.dtype == other.value.dtype and bool(np.array_equal(self.value, other.value))
-        return self.value is other.value or bool(self.value == other.value)
+    kind = type(leaf)
+    if kind is np.ndarray or kind is Tensor:
+        return (leaf.shape, leaf.dtype) if leaf.dtype.kind in "biufc" else None
+    if kind is float or kind is complex or (kind is int and abs(leaf) < 1 << 62):
+        return kind
+    if kind in BOXES or not isinstance(leaf, (np.ndarray, np.generic)) or leaf.dtype.kind not in "biufc":
+        return None  # among others a variable, which is read when the program runs
+    return leaf.shape, leaf.dtype
 
 
 class _Program:
     """A function for arguments of one form.
 
+    Args:
+        function: the user's.
+        form: of the arguments.
+        options: how it is compiled.
+        assigning: held by the one thread that may run the function now, if that assigns: nothing of it is to be lost.
+
     Attributes:
         function: what runs it: of the leaves and of the variables that are read.
         graph: as it was recorded.
         assigned: the variables to which the last results are assigned.
+        leaves: what to call each leaf of the arguments, with its dtype and shape, or its value if it is no input.
+        seconds: how long recording took, with the second time to compare.
+        closes_over_traced: it holds for this call alone, and there is no `function`.
     """
 
-    def __init__(self, function: Any, form: _Form, options: Options) -> None:
+    def __init__(self, function: Any, form: _Form, options: Options, assigning: threading.RLock) -> None:
+        self._assigning = assigning
+        outline, users = form.outline, [function]
+
         def flat(*inputs: Any) -> Any:
-            args, keywords = form.whole(inputs)
-            return call_users(function, args, keywords)
+            args, keywords = outline.whole(inputs)
+            return call_users(users[0], args, keywords)
 
         flat.__name__ = self.name = name_of(function)
         examples = tuple(map(_example, form.inputs))
+        start = time.perf_counter()
         self.graph, self.assigned = recorded(flat, examples, {}, integers=True)
-        check_repeats(flat, examples, self.graph, self.assigned)
+        constants = (*self.graph.constants.values(), *self.graph.outputs)
+        self.closes_over_traced = self.graph.meets_other_traces or any(type(settle(x)) is Tensor for x in constants)
         self._variables = list(self.graph.variables.values())
+        self._trainable = [each.trainable for each in self._variables]
+        if self.closes_over_traced:
+            return
+        check_repeats(flat, examples, self.graph, self.assigned)
+        self.seconds = time.perf_counter() - start
+        self.is_input, self.leaves = form.is_input, form.described(function, self.graph.inputs)
+        users.clear()  # the graph knows `flat`, and is not to keep the object of a method
         is_number = [type(x) is Name or hasattr(x, "dtype") for x in self.graph.outputs]
-        self._template = [None if own else x for x, own in zip(self.graph.outputs, is_number, strict=True)]
+        self._template = [None if own else held(x) for x, own in zip(self.graph.outputs, is_number, strict=True)]
         self._is_number = is_number
         numbers = [settle(x) for x, own in zip(self.graph.outputs, is_number, strict=True) if own]
         self.function = Function(_block(self.graph, numbers), self.name, options)
         self._nested = _nesting(self.graph.treedef)
         self._is_plain = not self._variables and not self.assigned and all(is_number)
+
+    def is_current(self) -> bool:
+        """Return whether the variables are still what they were to transforms in the function: trainable or not."""
+        return not self._variables or self._trainable == [each.trainable for each in self._variables]
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Run the program for leaves that nothing follows, while nothing else runs."""
@@ -250,13 +362,38 @@ class _Program:
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Run the program, and assign what is to be assigned."""
-        found = self.function([*leaves, *map(settle, self._variables)])
-        if self.assigned:
-            count = len(found) - len(self.assigned)
-            assign_all(self.assigned, found[count:])
+        if not self.assigned:
+            return self._result(self._found(leaves))
+        with self._assigning:
+            found = self._found(leaves)
+            assign_all(self.assigned, found[len(found) - len(self.assigned) :])
+        return self._result(found)
+
+    def _found(self, leaves: Sequence[Any]) -> list[Any]:
+        return self.function([*leaves, *map(settle, self._variables)])
+
+    def _result(self, found: Sequence[Any]) -> Any:
         rest = iter(found)
         whole = [_tensor(next(rest)) if own else x for x, own in zip(self._template, self._is_number, strict=True)]
         return self._nested(whole)
+
+    def inspected(self, leaves: Sequence[Any], measure: bool, programs: _Programs) -> Inspection:
+        """Return the report of the program."""
+        function = self.function
+        described = [(f"{label}: {form}", own) for (label, form), own in zip(self.leaves, self.is_input, strict=True)]
+        variables = self.graph.variables.items()
+        inspection: Any = importlib.import_module("fgrad.native.inspection")  # which takes time, and few ask for it
+        return inspection.inspected(  # type: ignore[no-any-return]
+            function,
+            function.arrays([*map(settle, leaves), *map(settle, self._variables)]) if measure else None,
+            name=self.name,
+            inputs=[text for text, own in described if own],
+            frozen=[text for text, own in described if not own],
+            variables=[f"{variable.name}: {kind_of(name)}" for name, variable in variables],
+            seconds=self.seconds,
+            programs=programs.count,
+            changes=changes_between([each.leaves for each in programs.known.values()]),
+        )
 
 
 def _nesting(treedef: Any) -> Callable[[list[Any]], Any]:
@@ -278,7 +415,7 @@ def _block(graph: Graph, outputs: Sequence[Any]) -> Block:
 
 
 def _example(leaf: Any) -> Any:
-    return leaf if type(leaf) in (int, float, complex) else first_example_of(leaf)
+    return leaf if type(leaf) in (int, float, complex) else one_example(leaf)
 
 
 def _tensor(value: Any) -> Any:
@@ -288,11 +425,11 @@ def _tensor(value: Any) -> Any:
 
 
 @overload
-def compile(function: Callable[P, R]) -> Callable[P, R]: ...
+def compile(function: Callable[P, R]) -> Compiled[P, R]: ...
 @overload
 def compile(
     *, static: Any = (), threads: int | None = None, precise: bool = False
-) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+) -> Callable[[Callable[P, R]], Compiled[P, R]]: ...
 def compile(function: Any = None, *, static: Any = (), threads: int | None = None, precise: bool = False) -> Any:
     """Return a function that does the same as native code.
 

@@ -7,6 +7,7 @@ executable.run(arrays)   takes what goes into the block, returns its results
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -29,9 +30,11 @@ from fgrad.native.nodes import Called, Given, Node, Part, Stepped
 from fgrad.native.options import DEFAULT, Options
 from fgrad.native.parallel import default_threads
 from fgrad.native.plan import Nest, Plan, memory_of, planned
-from fgrad.native.segments import Segment
+from fgrad.native.segments import Segment, check_layout
 
 Array = Any
+empty = np.empty
+_NO_ARENA = (None, 0)
 Values = dict[Node, Array]
 
 
@@ -41,32 +44,43 @@ class Executable:
     Args:
         block: what is compiled.
         options: how.
+        apart: each item of the plan is a stage of its own, so that it can be timed.
 
     Attributes:
         program: the graph as nodes.
+        plan: which arrays exist, and in which loops they are made.
         stages: what runs, in order.
+        llvm: the native code, in LLVM's language.
+        seconds: how long it took to plan, and LLVM to compile.
     """
 
-    def __init__(self, block: Block, options: Options = DEFAULT) -> None:
+    def __init__(self, block: Block, options: Options = DEFAULT, apart: bool = False) -> None:
+        start = time.perf_counter()
         self.program = lowered(block)
         self._results = [self.program.names[each] for each in block.outputs if type(each) is Name]
         self._shared = _shared(self._results)
         self._failed = _any_failure(self.program)
         roots = [*self._results, *([self._failed] if self._failed else [])]
-        plan = planned(self.program.all, roots)
-        self._inputs = [self.program.inputs[name] for name in block.inputs]
+        self.plan = planned(self.program.all, roots)
+        self._inputs: list[Node] = [self.program.inputs[name] for name in block.inputs]
         known: dict[Node, Any] = {node: np.ascontiguousarray(array) for node, array in self.program.constants.items()}
         self._known = known
         threads = default_threads() if options.threads is None else options.threads
-        segments, wanted, self.stages = _parted(plan, known, roots, threads)
-        self._module = _compiled(segments, wanted, options.precise)
+        segments, wanted, self.stages = _parted(self.plan, known, roots, threads, apart)
+        self.llvm = _text(segments, wanted, options.precise)
+        planned_at = time.perf_counter()
+        self._module = Machine.this().compiled(self.llvm) if self.llvm else None
+        self.seconds = planned_at - start, time.perf_counter() - planned_at
         forms = {memory_of(node): node.shape for node in self._results}
         for stage in self.stages:
             stage.prepare(self._module, forms)
         self._direct = self._places_in_one_segment()
 
-    def _places_in_one_segment(self) -> tuple[Any, list[int], list[int], int] | None:
-        """Return the function that is all there is, or None, and places: of what it takes, of results, of a failure."""
+    def _places_in_one_segment(self) -> tuple[Any, list[int], list[int] | None, int] | None:
+        """Return the function that is all there is, or None, and places: of what it takes, of results, of a failure.
+
+        None stands for the places of results that are just what the function returns.
+        """
         if len(self.stages) != 1 or any(self._shared):
             return None
         (stage,) = self.stages
@@ -76,7 +90,8 @@ class Executable:
         taken = [places[node] for node in stage.needs]
         made = [stage.segment.makes.index(memory_of(node)) for node in self._results]
         failed = -1 if self._failed is None else stage.segment.makes.index(self._failed)
-        return stage.called, taken, made, failed
+        is_just_that = failed < 0 and made == list(range(len(stage.segment.makes)))
+        return stage.called, taken, None if is_just_that else made, failed
 
     def run(self, arrays: Sequence[Array]) -> list[Array] | None:
         """Return the results that are no constants, for arrays in C order that fit the inputs.
@@ -86,11 +101,12 @@ class Executable:
         if self._direct is not None:
             called, taken, results, failed = self._direct
             made = called([arrays[place] for place in taken])
+            if results is None:
+                return made  # type: ignore[no-any-return]
             if failed >= 0 and made[failed]:
                 return None
             return [made[place] for place in results]
-        values: Values = dict(zip(self._inputs, arrays, strict=True))
-        values.update(self._known)
+        values = self.given(arrays)
         try:
             for stage in self.stages:
                 stage.run(values)
@@ -103,9 +119,29 @@ class Executable:
         found = [_under(values[memory_of(node)], node.shape) for node in self._results]
         return [x.copy() if is_shared else x for x, is_shared in zip(found, self._shared, strict=True)]
 
+    def given(self, arrays: Sequence[Array]) -> Values:
+        """Return what is there before the first stage runs."""
+        return {**dict(zip(self._inputs, arrays, strict=True)), **self._known}
+
+    def memory(self) -> dict[str, int]:
+        """Return the bytes of arrays: results, the arena, what lies between stages, and constants."""
+        results = {memory_of(node) for node in self._results}
+        made: set[Node] = {node for node in self.plan.stored if isinstance(node, Part)}
+        made.update(node for stage in self.stages if isinstance(stage, Native) for node in stage.segment.makes)
+        return {
+            "results": sum(map(_bytes, self._results)),
+            "arena": sum(stage.segment.arena for stage in self.stages if isinstance(stage, Native)),
+            "between stages": sum(map(_bytes, made - results)),
+            "constants": sum(array.nbytes for array in self._known.values()),
+        }
+
 
 def _under(array: Array, shape: Any) -> Array:
     return array if array.shape == shape else array.reshape(shape)
+
+
+def _bytes(node: Node) -> int:
+    return node.size * node.dtype.itemsize
 
 
 def _shared(results: list[Node]) -> list[bool]:
@@ -150,16 +186,13 @@ class Native:
 
     def called(self, given: Sequence[Array]) -> list[Array]:
         """Return new arrays that the function has written into."""
-        made = [np.empty(shape, dtype) for shape, dtype in self._made]
-        if not self._arena_size:
-            arena, start = None, 0
-        else:
-            arena, start = self._arena()
-        if self._function(*given, *made, start):  # some array does not lie in memory as the code wants it
+        made = [empty(*form) for form in self._made]
+        arena = self._arena() if self._arena_size else _NO_ARENA
+        if self._function(*given, *made, arena[1]):  # some array does not lie in memory as the code wants it
             given = [np.require(x, requirements=["C", "ALIGNED"]).reshape(x.shape) for x in given]
-            self._function(*given, *made, start)
-        if arena is not None:
-            self._arenas.append((arena, start))
+            self._function(*given, *made, arena[1])
+        if self._arena_size:
+            self._arenas.append(arena)
         return made
 
     def _arena(self) -> tuple[Any, int]:
@@ -201,7 +234,7 @@ def _own_array(found: Any, part: Part, inputs: list[Any]) -> Array:
 
 
 def _parted(
-    plan: Plan, known: dict[Node, Any], roots: list[Node], threads: int
+    plan: Plan, known: dict[Node, Any], roots: list[Node], threads: int, apart: bool
 ) -> tuple[dict[str, Segment], set[Node], list[Native | Step]]:
     """Return the native segments by name, the arrays that others than their makers read, and the stages in order."""
     parts: dict[Node, list[Part]] = {}
@@ -213,7 +246,7 @@ def _parted(
     stages: list[Native | Step] = []
     functions: dict[str, str] = {}
     begun: set[Node] = set()
-    for run in _runs(plan):
+    for run in _runs(plan, apart):
         if isinstance(run, Stepped):
             stages.append(Step(run, parts.get(run, [])))
             wanted.update(map(memory_of, run.arguments))
@@ -225,19 +258,20 @@ def _parted(
     return segments, wanted, stages
 
 
-def _compiled(segments: dict[str, Segment], wanted: set[Node], precise: bool) -> Module | None:
-    """Return the native code of segments."""
+def _text(segments: dict[str, Segment], wanted: set[Node], precise: bool) -> str:
+    """Return the code of segments in LLVM's language, empty without any."""
     if not segments:
-        return None
+        return ""
+    check_layout()
     machine, used = Machine.this(), {}
     texts = [segment.finished(wanted) for segment in segments.values()]
     for segment in segments.values():
         used.update(segment.used)
-    return machine.compiled("\n".join([machine.declarations(used, precise), *texts]))
+    return "\n".join([machine.declarations(used, precise), *texts])
 
 
-def _runs(plan: Plan) -> Iterator[list[Nest | Called] | Stepped]:
-    """Yield native items that follow each other, and steps."""
+def _runs(plan: Plan, apart: bool) -> Iterator[list[Nest | Called] | Stepped]:
+    """Yield native items that follow each other, or each of them apart, and steps."""
     run: list[Nest | Called] = []
     for item in plan.items:
         if isinstance(item, Stepped):
@@ -245,6 +279,8 @@ def _runs(plan: Plan) -> Iterator[list[Nest | Called] | Stepped]:
                 yield run
             yield item
             run = []
+        elif apart:
+            yield [item]
         else:
             run.append(item)
     if run:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import zip_longest
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import settle
+from fgrad.core.tensor import Tensor, settle
 from fgrad.core.variable import Variable
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Graph
-from fgrad.graphs.record import recorded
+from fgrad.graphs.record import held, recorded
 
 
 def check_repeats(
@@ -31,7 +32,7 @@ def check_repeats(
         FrozenValueError: a constant, or the program, is another one.
     """
     second, again = recorded(function, examples, {}, integers=True)
-    if list(first.variables.values()) != list(second.variables.values()) or assigned != again:
+    if _variables(first, assigned) != _variables(second, again):
         raise errors.FrozenValueError(
             f"{first.__name__} uses other variables each time that it runs: one that it makes itself lives no "
             "longer than a call.\nCreate variables outside of the compiled function."
@@ -40,8 +41,14 @@ def check_repeats(
     for one, other in zip_longest(first.equations, second.equations):
         if one is None or other is None or not same.equations(one, other):
             raise errors.FrozenValueError(_message(first, other or one))
-    if not all(map(same.values, first.outputs, second.outputs)):
+    if first.treedef != second.treedef or not all(map(same.values, first.outputs, second.outputs)):
         raise errors.FrozenValueError(_message(first, None))
+
+
+def _variables(graph: Graph, assigned: tuple[Variable, ...]) -> list[list[int]]:
+    """Return the variables that are read, assigned and returned, by their ids."""
+    returned = [x for x in map(held, graph.outputs) if type(x) is Variable]
+    return [list(map(id, each)) for each in (graph.variables.values(), assigned, returned)]
 
 
 class _Same:
@@ -77,9 +84,17 @@ class _Same:
             return bool(one.shape == other.shape and one.dtype == other.dtype and one.tobytes() == other.tobytes())
         if isinstance(one, (tuple, list)):
             return len(one) == len(other) and all(map(self.values, one, other))
-        if isinstance(one, (int, float, complex, str)):
-            return bool(one == other or one != one)
-        return True  # what cannot be compared, such as functions and settings
+        if isinstance(one, dict):
+            return one.keys() == other.keys() and all(self.values(x, other[key]) for key, x in one.items())
+        if isinstance(one, slice):
+            return self.values((one.start, one.stop, one.step), (other.start, other.stop, other.step))
+        if isinstance(one, (float, complex)):
+            return repr(one) == repr(other)  # nan is nan, and 0.0 is not -0.0
+        return bool(one is other or type(one).__eq__ in _CANNOT_TELL or one == other)
+
+
+_CANNOT_TELL = (object.__eq__, FunctionType.__eq__, MethodType.__eq__, Tensor.__eq__, np.ufunc.__eq__)
+"""What says nothing of whether two objects mean the same, such as two functions that were made in the same place."""
 
 
 def _message(graph: Graph, equation: Equation | None) -> str:

@@ -9,29 +9,36 @@ pass back is parted from the run before it where the cotangents come in; what it
 
 from __future__ import annotations
 
+import importlib
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from typing_extensions import override
 
-from fgrad.core.tensor import apply_call, settle
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor, apply_call, settle
 from fgrad.core.trace import Trace
 from fgrad.graphs.equations import Equation, Name, in_pythons_way
 from fgrad.graphs.graph import Block
 from fgrad.graphs.record import recorded
-from fgrad.native.executable import Executable
 from fgrad.native.options import DEFAULT, Options
-from fgrad.ops.tracing import first_example_of
+from fgrad.ops.tracing import example_of
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import Leaves, Rule, Variables, is_of
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.forward import jvp
-from fgrad.transforms.reverse import vjp
+from fgrad.transforms.linearization import Linearization, UnconnectedGradients
+
+if TYPE_CHECKING:
+    from fgrad.native.executable import Executable
 
 Places = tuple[bool, ...]
+
+_MOST_DERIVED = 64
 
 
 class Function:
@@ -52,29 +59,35 @@ class Function:
         self.has_derivative = tuple(each.dtype.kind in "fc" for each in self._outputs)
         self._lock = threading.RLock()
         self._executable: Executable | None = None
-        self._derived: dict[Any, Any] = {}
+        self._derived: OrderedDict[Any, Any] = OrderedDict()
 
     def __call__(self, leaves: Leaves) -> list[Any]:
         """Return the results."""
-        leaves = [settle(leaf) for leaf in leaves]
-        traces = followers(leaves)
-        if not traces:
+        leaves = [settle(leaf) if type(leaf) in BOXES else leaf for leaf in leaves]
+        if Tensor not in map(type, leaves):
             return self.run(leaves)
+        traces = followers(leaves)
         if any(trace.is_program for trace in traces):
             return self.eager(leaves)
         return apply_call(_rule(self.__name__, lambda leaves: self), leaves)
 
     def run(self, leaves: Leaves) -> list[Any]:
         """Return the results for arrays that nothing follows."""
-        found = self.executable().run(
-            [x if type(x) is np.ndarray else _array(x, name) for x, name in zip(leaves, self.block.inputs, strict=True)]
-        )
+        for leaf in leaves:
+            if type(leaf) is not np.ndarray:
+                leaves = self.arrays(leaves)
+                break
+        found = (self._executable or self.executable()).run(leaves)
         if found is None:
             return [np.array(x) for x in self.eager(leaves)]  # which may lie in the memory of leaves
         if len(found) == len(self._outputs):
             return found
         rest = iter(found)
         return [next(rest) if type(each) is Name else each.copy() for each in self._outputs]
+
+    def arrays(self, leaves: Leaves) -> list[Any]:
+        """Return leaves as arrays of the forms that the program knows."""
+        return [_array(x, name) for x, name in zip(leaves, self.block.inputs, strict=True)]
 
     def eager(self, leaves: Leaves) -> list[Any]:
         """Return the results as NumPy and the transforms that run compute them."""
@@ -85,16 +98,20 @@ class Function:
         """Return what runs the program, which is compiled when it is asked for first."""
         if self._executable is None:
             with self._lock:
-                self._executable = self._executable or Executable(self.block, self.options)
+                self._executable = self._executable or _compiled(self.block, self.options)
         return self._executable
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return what belongs to a key, which is made once."""
-        if key not in self._derived:
+        found = self._derived.get(key)
+        if found is None:
             with self._lock:
-                if key not in self._derived:
-                    self._derived[key] = make()
-        return self._derived[key]
+                found = self._derived.get(key)
+                if found is None:
+                    found = self._derived[key] = make()
+                    if len(self._derived) > _MOST_DERIVED:  # one for each number of examples that there was
+                        self._derived.popitem(last=False)
+        return found
 
     # Derivatives
 
@@ -103,9 +120,9 @@ class Function:
 
         Without a pass back in sight, there is no pullback.
         """
-        examples = [first_example_of(leaf) for leaf in leaves]
-        ours = tuple(own and np.asarray(x).dtype.kind in "fc" for own, x in zip(ours, examples, strict=True))
-        if not any(ours) or not any(self.has_derivative):
+        examples = list(map(one_example, leaves))
+        ours = self._moving_ones(ours, examples)
+        if not any(ours):
             return self(leaves), lambda cotangents, variables: [None] * len(ours), self._unmoved
 
         def push(tangents: Leaves, variables: Variables) -> list[Any]:
@@ -116,16 +133,31 @@ class Function:
 
         if not remembers:
             return self(leaves), None, push
-        forward, backward, residuals = self._once(("pull", ours), lambda: self._parted(ours, examples))
-        found = forward(leaves)
+        parts = self._in_parts(ours, examples)
+        found = parts.forward(leaves)
         results, kept = found[: len(self._outputs)], found[len(self._outputs) :]
-        known = [*kept, *(leaves[place] for place in residuals)]
+        known = [*kept, *(leaves[place] for place in parts.places)]
 
         def pull(cotangents: Leaves, variables: Variables) -> list[Any]:
-            rest = iter(backward([*known, *_chosen(cotangents, self.has_derivative)]))
-            return [next(rest) if own else None for own in ours]
+            rest = iter(parts.backward([*known, *_chosen(cotangents, self.has_derivative)]))
+            return [next(rest) if own else None for own in parts.connected]
 
         return results, pull, push
+
+    def connected(self, ours: Places, leaves: Leaves) -> Places:
+        """Return which of the leaves that are `ours` lead to a result that has a derivative."""
+        examples = list(map(one_example, leaves))
+        ours = self._moving_ones(ours, examples)
+        return self._in_parts(ours, examples).connected if any(ours) else ours
+
+    def _moving_ones(self, ours: Places, examples: Leaves) -> Places:
+        """Return which of the leaves that are `ours` may have a derivative."""
+        if not any(self.has_derivative):
+            return (False,) * len(ours)
+        return tuple(own and np.asarray(x).dtype.kind in "fc" for own, x in zip(ours, examples, strict=True))
+
+    def _in_parts(self, ours: Places, examples: Leaves) -> _Parts:
+        return self._once(("pull", ours), lambda: self._parted(ours, examples))  # type: ignore[no-any-return]
 
     def _unmoved(self, tangents: Leaves, variables: Variables) -> list[Any]:
         """Return tangents of results that do not depend on what moves."""
@@ -154,23 +186,25 @@ class Function:
         tangents = [np.ones(np.shape(x), np.asarray(x).dtype) for x in _chosen(examples, ours)]
         return Function(self._program(push, examples, tangents), self.__name__, self.options)
 
-    def _parted(self, ours: Places, examples: Leaves) -> tuple[Function, Function, list[int]]:
-        """Return the program of the run, that of the pass back, and what the latter takes.
-
-        The run returns the results and the residuals. The pass back takes these, the leaves at some places, and the
-        cotangents.
-        """
+    def _parted(self, ours: Places, examples: Leaves) -> _Parts:
+        """Return the program of the run, and that of the pass back."""
         count = len(ours)
+        connected: list[bool] = []
 
         def both(*given: Any) -> Any:
             leaves, cotangents = given[:count], given[count:]
-            moved, pullback, others = vjp(self._moving(leaves, ours), *_chosen(leaves, ours), has_aux=True)
-            rest, other = iter(moved), iter(others)
+            moving = tuple(_chosen(leaves, ours))
+            traced = Linearization(self._moving(leaves, ours), moving, {}, range(len(moving)), has_aux=True)
+            rest, other = iter(traced.result), iter(traced.aux or ())
             results = [next(rest) if own else next(other) for own in self.has_derivative]
-            return results, pullback(list(cotangents))
+            found = traced.gradients(traced.pull(list(cotangents), "the cotangents"), UnconnectedGradients.NONE)
+            connected[:] = [each is not None for each in found]
+            return results, found  # None is no leaf
 
         ones = [np.ones(each.shape, each.dtype) for own, each in self._kinds() if own]
-        return _in_parts(self._program(both, examples, ones), count, len(self._outputs), self)
+        block = self._program(both, examples, ones)
+        rest = iter(connected)
+        return _parted(block, len(self._outputs), tuple(own and next(rest) for own in ours), self)
 
     def mapped(self, ours: Places, leaves: Leaves) -> Function:
         """Return the program for many examples, which lie along the first axis of those leaves that are `ours`."""
@@ -178,7 +212,7 @@ class Function:
 
         def make() -> Function:
             axes = tuple(0 if own else None for own in ours)
-            block = _recorded(vmap(lambda *each: self.eager(each), in_axes=axes), list(map(first_example_of, leaves)))
+            block = _recorded(vmap(lambda *each: self.eager(each), in_axes=axes), list(map(one_example, leaves)))
             return Function(block, self.__name__, self.options)
 
         return self._once(("map", ours, size), make)  # type: ignore[no-any-return]
@@ -187,6 +221,19 @@ class Function:
         """Record a function of the leaves, and of more arrays."""
         names = zip(examples, self.block.inputs, strict=True)
         return _recorded(function, [*(np.asarray(x).item() if name.is_weak else x for x, name in names), *others])
+
+
+def one_example(leaf: Any) -> Any:
+    """Return a plain array in the form that a leaf shows: in a batch, the first of the examples."""
+    example, shape = example_of(leaf), np.shape(leaf)
+    batches = len(np.shape(example)) - len(shape)  # whose axes come in front
+    if not batches:
+        return example
+    return example[(0,) * batches] if 0 not in example.shape[:batches] else np.ones(shape, example.dtype)
+
+
+def _first(examples: Any) -> Any:
+    return examples[0] if len(examples) else np.ones(examples.shape[1:], examples.dtype)
 
 
 def _array(x: Any, name: Name) -> Any:
@@ -198,27 +245,47 @@ def _array(x: Any, name: Name) -> Any:
 
 
 def _recorded(function: Callable[..., Any], leaves: Leaves) -> Block:
-    return recorded(function, tuple(leaves), {})[0]
+    graph = recorded(function, tuple(leaves), {})[0]
+    return Block(graph.inputs, graph.constants, graph.equations, graph.outputs)  # which does not know the function
+
+
+def _compiled(block: Block, options: Options) -> Executable:
+    """Return what runs a program; the compiler is loaded when there is something to compile."""
+    executable: Any = importlib.import_module("fgrad.native.executable")
+    return executable.Executable(block, options)  # type: ignore[no-any-return]
 
 
 def _chosen(values: Sequence[Any], places: Sequence[bool]) -> list[Any]:
     return [x for x, own in zip(values, places, strict=True) if own]
 
 
-def _in_parts(block: Block, count: int, results: int, like: Function) -> tuple[Function, Function, list[int]]:
+@dataclass
+class _Parts:
+    """A program in two parts.
+
+    Attributes:
+        forward: the run: from leaves to results, and to what the pass back needs of it.
+        backward: the pass back: of that, of the leaves at some places, and of cotangents.
+        places: of these leaves.
+        connected: the leaves for which there are results of the pass back.
+    """
+
+    forward: Function
+    backward: Function
+    places: list[int]
+    connected: Places
+
+
+def _parted(block: Block, results: int, connected: Places, like: Function) -> _Parts:
     """Part a program where cotangents come in.
 
     Args:
         block: takes leaves, and then cotangents; returns results, and then what depends on cotangents.
-        count: of leaves.
         results: how many there are.
+        connected: has an entry for each leaf.
         like: the function, for its name and options.
-
-    Returns:
-        The function of the leaves, which returns the results and residuals; that of residuals, of leaves at some
-        places and of the cotangents; and these places.
     """
-    leaves, cotangents = block.inputs[:count], block.inputs[count:]
+    leaves, cotangents = block.inputs[: len(connected)], block.inputs[len(connected) :]
     later: set[Name] = set(cotangents)
     parts: tuple[list[Equation], list[Equation]] = ([], [])
     for equation in block.equations:
@@ -235,7 +302,7 @@ def _in_parts(block: Block, count: int, results: int, like: Function) -> tuple[F
     forward = Block(leaves, block.constants, parts[0], [*block.outputs[:results], *kept])
     backward = Block(taken, block.constants, parts[1], gradients)
     made = [Function(each, like.__name__, like.options) for each in (forward, backward)]
-    return made[0], made[1], places
+    return _Parts(made[0], made[1], places, connected)
 
 
 # As a call that traces are handed
@@ -258,6 +325,10 @@ class _NativeRule(Rule):
         def linearize(leaves: Leaves) -> Any:
             return self.found(leaves).linearize(ours, trace.remembers, leaves)
 
+        if trace.remembers:  # it is to see nothing of leaves that are not connected, for their gradients to be None
+            inside = [leaf.value if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
+            connected = self.found(inside).connected(ours, inside)
+            leaves = [leaf if own else x for leaf, x, own in zip(leaves, inside, connected, strict=True)]
         return Rule.followed(replace(self, linearize=linearize), trace, leaves)
 
     @override
@@ -265,7 +336,7 @@ class _NativeRule(Rule):
         places = tuple(ours)
 
         def found(leaves: Leaves) -> Function:
-            one = [first_example_of(leaf, 1) if own else leaf for leaf, own in zip(leaves, places, strict=True)]
+            one = [_first(one_example(leaf)) if own else leaf for leaf, own in zip(leaves, places, strict=True)]
             return self.found(one).mapped(places, leaves)
 
         return _rule(self.name, found)

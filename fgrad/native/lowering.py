@@ -16,8 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.graphs.equations import Equation, Name
+from fgrad import errors
+from fgrad.core.tensor import settle
+from fgrad.graphs.equations import Equation, Name, in_pythons_way, kind_of
 from fgrad.graphs.graph import Block
+from fgrad.graphs.record import recorded
 from fgrad.native.nodes import (
     Given,
     Literal,
@@ -34,6 +37,7 @@ from fgrad.native.nodes import (
     Term,
 )
 from fgrad.native.scalars import FLOATS_ONLY, OPERATIONS, is_native
+from fgrad.native.users import USERS
 
 LOWERINGS: dict[str, Callable[..., Any]] = {}
 """How primitives are lowered, by name."""
@@ -190,6 +194,11 @@ class Program(Nodes):
         elif not all(map(is_native, kinds)):
             odd = next(each for each in kinds if not is_native(each))
             reason = f"{odd} has no native code"
+        elif equation.primitive in USERS:
+            stand_in = USERS[equation.primitive]
+            if stand_in is not None:
+                return self._of_users(stand_in, equation, arguments)
+            reason = f"{name} is an operation of the user's, which has no native code"
         else:
             found = self._by_rule(name, equation, arguments)
             if found is not None:
@@ -197,6 +206,18 @@ class Program(Nodes):
             reason = f"{name} has no native code" + ("" if name not in LOWERINGS else " for these arguments")
         self.refused[self.equation] = reason
         return self._step(equation, arguments)
+
+    def _of_users(self, stand_in: Callable[..., Any], equation: Equation, arguments: list[Any]) -> Sequence[Node]:
+        """Return the results of NumPy's operations that stand for one of the user's."""
+        block = _stand_in(stand_in, equation)
+        given = [node for node, x in zip(arguments, equation.inputs, strict=True) if _is_array(x)]
+        self.names.update(zip(block.inputs, given, strict=True))
+        for name, value in block.constants.items():
+            self.names[name] = self.array(value)
+        for each in block.equations:
+            self.lower(each)
+        results = [self.node(self._argument(settle(x))) for x in block.outputs]
+        return [self.cast(x, name.dtype) for x, name in zip(results, equation.outputs, strict=True)]
 
     def _by_rule(self, name: str, equation: Equation, arguments: list[Any]) -> Sequence[Node] | None:
         out = equation.outputs[0]
@@ -236,6 +257,41 @@ class Program(Nodes):
         self.add(step)
         parts = [Part(step, place, name.shape, name.dtype) for place, name in enumerate(equation.outputs)]
         return [self.add(part) for part in parts]
+
+
+def _is_array(x: Any) -> bool:
+    return hasattr(x, "dtype")
+
+
+def _stand_in(function: Callable[..., Any], equation: Equation) -> Block:
+    """Record what stands for an operation of the user's.
+
+    Raises:
+        StructureError: its results have other forms than those of the operation.
+    """
+
+    def flat(*arrays: Any) -> Any:
+        rest = iter(arrays)
+        inputs = [next(rest) if _is_array(x) else x for x in equation.inputs]
+        ans = function(*inputs, **equation.metadata)
+        return list(ans) if isinstance(ans, tuple) else [ans]
+
+    examples = [_example(x) for x in equation.inputs if _is_array(x)]
+    with np.errstate(all="ignore"):
+        block = recorded(flat, tuple(examples), {}, integers=True)[0]
+    found, wanted = ([kind_of(settle(x)) for x in each] for each in (block.outputs, equation.outputs))
+    if found != wanted:
+        raise errors.StructureError(
+            f"the lowering of {equation.primitive.name} gives {', '.join(found)}, and the operation "
+            f"{', '.join(wanted)}.\nReturn from it what the operation returns."
+        )
+    return block
+
+
+def _example(x: Any) -> Any:
+    if type(x) is not Name:
+        return x
+    return in_pythons_way(np.ones((), x.dtype)[()]) if x.is_weak else np.ones(x.shape, x.dtype)
 
 
 def promoted(x: Any) -> Any:

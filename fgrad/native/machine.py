@@ -6,15 +6,19 @@ machine.compiled(text)    a module that is loaded; its functions go when it does
 
 from __future__ import annotations
 
+import _thread
 import functools
 import importlib
 import importlib.util
 import platform
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from queue import SimpleQueue
+from typing import Any, TypeVar, cast
 
 from fgrad import errors
+
+T = TypeVar("T")
 
 VECTOR_FUNCTIONS = {
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf", "erfc", "exp", "exp2",
@@ -119,6 +123,9 @@ class Machine:
 
     def compiled(self, text: str) -> Module:
         """Compile a module, and load it."""
+        return _apart(self._compiled, text)
+
+    def _compiled(self, text: str) -> Module:
         llvm = self._llvm
         whole = f'target triple = "{self.triple}"\n{text}\n{self.attributes()}\n'
         with self._lock:
@@ -133,10 +140,38 @@ class Machine:
             # to do at once, takes half of the time and gains nothing.
             options.slp_vectorization = options.loop_unrolling = options.loop_interleaving = False
             builder = llvm.create_pass_builder(target, options)
-            builder.getModulePassManager().run(module, builder)
+            passes = builder.getModulePassManager()
+            passes.run(module, builder)
+            _free(passes)
             engine = llvm.create_mcjit_compiler(module, target)
             engine.finalize_object()
         return Module(engine)
+
+
+def _apart(function: Callable[[str], T], text: str) -> T:
+    """Run a function in a thread of its own: where Ctrl-C stops it half-way, llvmlite frees memory twice."""
+    answer: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            answer.put((function(text), None))
+        except BaseException as error:
+            answer.put((None, error))
+
+    _thread.start_new_thread(run, ())  # and not threading.Thread, whose own locks an interrupt may leave in disorder
+    found, error = answer.get()
+    if error is not None:
+        raise error
+    return cast(T, found)
+
+
+def _free(passes: Any) -> None:
+    """Free a pass manager, 70 kB, which llvmlite does not: the method that should comes second among its bases."""
+    first, *bases = type(passes).__mro__[1:]
+    if "_dispose" not in vars(type(passes)) and "_dispose" in vars(first):
+        dispose = next((vars(base)["_dispose"] for base in bases if "_dispose" in vars(base)), None)
+        if dispose is not None:
+            dispose(passes)
 
 
 _ACTS = {"malloc", "free", "pthread_create", "pthread_join"}

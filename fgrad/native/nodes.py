@@ -132,6 +132,18 @@ class Moved(Node):
         """Return the places."""
         return self.places, self.bounds
 
+    def is_identity(self) -> bool:
+        """Return whether nothing is moved."""
+        own = [Place(0, (Term(axis, 1),)) if size != 1 else Place(0, ()) for axis, size in enumerate(self.shape)]
+        return (
+            not self.bounds
+            and self.arguments[0].shape == self.shape
+            and all(
+                place in (each, Place(0, (Term(axis, 1),)))
+                for axis, (place, each) in enumerate(zip(self.places, own, strict=True))
+            )
+        )
+
 
 class Reshaped(Node):
     """The memory of another array under another shape, in C order."""
@@ -271,6 +283,8 @@ class Nodes:
 
     def add(self, node: Node) -> Node:
         """Return a node, or the one that has the same value."""
+        if isinstance(node, Moved) and node.is_identity():
+            return node.arguments[0]
         own = node.key()
         if own is not None:
             key = type(node), own, node.shape, node.dtype.num, tuple([argument.number for argument in node.arguments])

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from fgrad.native.indices import ZERO, Index, placed, variable
 from fgrad.native.nodes import (
     Called,
     Gathered,
@@ -36,7 +37,9 @@ WRITTEN = (Reduced, Running, Joined, Scattered, Called, Stepped, Part)
 """What is always stored, and whose elements are there only when all of them are."""
 
 _DEAR = 16
-_WORTH_STORING = 6
+_MIDDLING = 3
+_DIVIDES = {"divide", "reciprocal", "sqrt", "floor", "ceil", "trunc", "rint", "sign", "heaviside"}
+_WORTH_STORING = 10
 _MOST_CONTEXTS = 8
 _LONG = 800
 _LARGEST_BODY = 200
@@ -155,7 +158,7 @@ def _cuts(needed: list[Node], stored: set[Node]) -> set[Node]:
 
 def _own_cost(node: Node) -> int:
     if isinstance(node, Pointwise):
-        return 1 if node.operation in CHEAP else _DEAR
+        return 1 if node.operation in CHEAP else _MIDDLING if node.operation in _DIVIDES else _DEAR
     return 1 if isinstance(node, Moved) and node.bounds else 0
 
 
@@ -173,7 +176,8 @@ def _costs(needed: list[Node], stored: set[Node]) -> dict[Node, int]:
     return costs
 
 
-_Context = tuple[int, Shape, int]
+_Context = tuple[int, Shape, Index]
+"""Where an element is computed: after how many reductions and the like, in which space, and at which index."""
 
 
 def _with_dear_ones(needed: list[Node], stored: set[Node]) -> set[Node]:
@@ -181,44 +185,52 @@ def _with_dear_ones(needed: list[Node], stored: set[Node]) -> set[Node]:
     levels = _rough_levels(needed)
     costs = _costs(needed, stored)
     contexts: dict[Node, set[_Context]] = {node: set() for node in needed}
-    signatures: dict[object, int] = {}
-
-    def spread(node: Node) -> None:
-        """Tell the arguments of a node where it is computed."""
-        if isinstance(node, (Called, Stepped, Part, Given, Literal, Reshaped)):
-            return
-        for place, argument in enumerate(node.arguments):
-            if isinstance(argument, (Given, Literal)) or argument in stored:
-                continue
-            if node in stored:
-                space = argument.shape if isinstance(node, WRITTEN) else node.shape
-                at: Iterable[_Context] = [(levels[node], squeezed(space), 0)]
-            else:
-                at = contexts[node]
-            step: object = None
-            if isinstance(node, Moved):
-                step = node.places, node.bounds, node.shape
-            elif isinstance(node, (Gathered, Scattered)) and place:
-                step = place, node.number
-            for level, space, signature in at:
-                if step is not None:
-                    signature = signatures.setdefault((signature, step), len(signatures) + 1)
-                contexts[argument].add((level, space, signature))
-
     for node in reversed(needed):
-        if node not in stored and not isinstance(node, (Given, Literal, Reshaped)):
+        # What moves elements alone is not stored: where they are dear, it is what they are moved from.
+        if node not in stored and not isinstance(node, (Given, Literal, Reshaped, Moved)):
             again = min(len(contexts[node]), _MOST_CONTEXTS) - 1
             if costs[node] * again > _WORTH_STORING or (costs[node] >= _DEAR and _is_repeated(node, contexts[node])):
                 stored.add(node)
             elif len(contexts[node]) > _MOST_CONTEXTS:
                 contexts[node] = set(list(contexts[node])[:_MOST_CONTEXTS])
-        spread(node)
+        if isinstance(node, (Called, Stepped, Part, Given, Literal, Reshaped)):
+            continue
+        for place, argument in enumerate(node.arguments):
+            if isinstance(argument, (Given, Literal)) or argument in stored:
+                continue
+            if node in stored:
+                space = node.arguments[0].shape if isinstance(node, WRITTEN) else node.shape
+                space = argument.shape if isinstance(node, Joined) else space
+                at: Iterable[_Context] = [(levels[node], squeezed(space), _own_index(space))]
+            else:
+                at = contexts[node]
+            contexts[argument].update((level, space, _index_of(node, place, index)) for level, space, index in at)
     return stored
 
 
+def _own_index(shape: Shape) -> Index:
+    """Return the index of a space in itself."""
+    names = iter(range(len(shape)))
+    return tuple([ZERO if size == 1 else variable(f"v{next(names)}") for size in shape])
+
+
+def _index_of(node: Node, place: int, index: Index) -> Index:
+    """Return at which index an argument is needed for a node at an index, where bounds hold."""
+    argument = node.arguments[place]
+    if isinstance(node, Moved) and place == 0:
+        along = [
+            placed(each, index) if size != 1 else ZERO for each, size in zip(node.places, argument.shape, strict=True)
+        ]
+        pairs = zip(along, node.places, strict=True)
+        return tuple([x if each.divisor == 1 else variable(f"{x}/{each.divisor}") for x, each in pairs])
+    if isinstance(node, (Gathered, Scattered)) and place:
+        return index[: len(argument.shape)]
+    return index if len(argument.shape) == len(index) else ()
+
+
 def _is_repeated(node: Node, contexts: set[_Context]) -> bool:
-    """Return whether an array is smaller than a space in which it is computed."""
-    return any(math.prod(space) > node.size for _, space, _ in contexts)
+    """Return whether an array is much smaller than a space in which it is computed."""
+    return any(math.prod(space) >= 2 * node.size for _, space, _ in contexts)
 
 
 def _rough_levels(needed: list[Node]) -> dict[Node, int]:

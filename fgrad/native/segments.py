@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import math
+import platform
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from fgrad import errors
 from fgrad.native.elements import Pointers
 from fgrad.native.emission import NestFunction, fills, nest_function
 from fgrad.native.nodes import Called, Node
@@ -23,6 +27,28 @@ _FLAGS = _DATA + 48
 """Where it holds the flags that say how its elements lie."""
 _IN_ORDER = 0x101
 """The flags of an array whose elements lie in C order, and where the processor wants numbers of their size."""
+
+
+@functools.cache
+def check_layout() -> None:
+    """Raise if the objects of arrays are not laid out as native code takes them to be; looked at once.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; this is another Python, or another NumPy, than there have been so far.
+    """
+    square = np.ones((2, 2))
+    odd = np.zeros(17, np.uint8)[1:].view(np.float64)
+    for array in (square, square[1:], square[::-1], square[:, :1], square.T, odd):
+        data = ctypes.c_void_p.from_address(id(array) + _DATA).value
+        flags = ctypes.c_int.from_address(id(array) + _FLAGS).value
+        in_order = array.flags.c_contiguous and array.flags.aligned
+        if data != array.ctypes.data or (flags & _IN_ORDER == _IN_ORDER) != in_order:
+            python = f"{platform.python_implementation()} {platform.python_version()}"
+            raise errors.UnsupportedError(
+                "fgrad.compile reads where the elements of an array lie, and does not find it with NumPy "
+                f"{np.__version__} on {python}.\nLeave out compile: the function itself gives the same results."
+            )
+
 
 Pointer = tuple[Node, int]
 """An array, and the element of it at which memory begins."""

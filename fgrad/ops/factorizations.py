@@ -21,6 +21,7 @@ J. Townsend, "Differentiating the singular value decomposition" (2016), https://
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import apply
+from fgrad.core.tensor import Tensor, apply
 from fgrad.ops.families import register, sample
 from fgrad.ops.lapack import lapack
 from fgrad.ops.matrices import (
@@ -159,14 +160,25 @@ def _inverse_of_upper(r: Any) -> Any:
     """Return the transposed inverses of the triangular factors of QR.
 
     Raises:
-        NoDerivativeError: a ValueError; there is none.
+        NoDerivativeError: a ValueError; there is none, up to rounding.
     """
-    try:
-        return _inverse_of_lower(transposed(r))
-    except np.linalg.LinAlgError:
-        raise errors.NoDerivativeError(
-            "np.linalg.qr has no derivative here: the columns of the matrix, or its first ones, are not independent."
-        ) from None
+    if not _is_singular(r):
+        with contextlib.suppress(np.linalg.LinAlgError):
+            return _inverse_of_lower(transposed(r))
+    raise errors.NoDerivativeError(
+        "np.linalg.qr has no derivative here: the columns of the matrix, or its first ones, are not independent."
+    )
+
+
+def _is_singular(r: Any) -> bool:
+    """Return whether a triangular factor has no inverse but one that rounding makes; in a program nobody knows."""
+    while type(r) is Tensor:
+        if r.tracing.is_program:
+            return False
+        r = r.unbox()
+    sizes = np.abs(np.diagonal(r, axis1=-2, axis2=-1))
+    limit = np.finfo(r.dtype).eps * np.max(sizes, axis=-1, initial=0.0)
+    return bool(np.any(sizes <= limit[..., None]))
 
 
 def _qr_rule(ans: Any, a: Any) -> Callable[[Any], Any]:

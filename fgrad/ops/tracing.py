@@ -5,14 +5,12 @@ answers_traced(np.median)    the decorated function answers where a trace follow
 run(f, answer, ...)          the same choice for one call
 is_plainly_traced(arguments) whether that choice is clear without a closer look
 example_of(x)                the plain array, for checks and warnings alone
-first_example_of(x)          the plain array of one example
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -112,20 +110,3 @@ def example_of(x: Any) -> Any:
     while type(value) is Tensor:
         value = value.unbox()
     return value
-
-
-def first_example_of(x: Any, batches: int = 0) -> Any:
-    """Return the plain array in a tensor, under `vmap` that of the first example, or zeros where there are none.
-
-    Args:
-        x: a tensor, an array or a number.
-        batches: how many of its own first axes hold examples, too.
-    """
-    value = settle(x)
-    while type(value) is Tensor:
-        batches += value.tracing.is_map
-        value = value.unbox()
-    if not batches:
-        return value
-    examples = value.reshape(math.prod(value.shape[:batches]), *value.shape[batches:])
-    return examples[0] if len(examples) else np.zeros(examples.shape[1:], value.dtype)[()]

@@ -67,7 +67,7 @@ class GradientTape:
         self._watch_accessed = watch_accessed_variables
         self._trace: ReverseTrace | None = None
         self._watch: VariableWatch | None = None
-        self._record: list[Entry] = []
+        self._record: list[Entry] = running.record()
         self._used = False
         self._outline: Outline | None = None
         self._lost: list[tuple[str, int]] = []
@@ -105,7 +105,7 @@ class GradientTape:
         # In an order in which an interrupt leaves a tape that starts again when it is entered.
         self._watch = VariableWatch(trace, self._watch_accessed)
         self._trace = trace
-        self._record, self._outline, self._watched = [], None, {}
+        self._record, self._outline, self._watched = running.record(), None, {}
         self._used = False
 
     def _resume(self) -> None:

@@ -126,7 +126,8 @@ def _instead_of_function(name: str, given: Any) -> str:
     if hasattr(given, "assign"):
         return f"Pass the function that reads the variable: fg.implicit_gradients(f), or {name}(f)(variable)."
     if type(given) in (int, str):
-        return f"Options of a decorator go by name, such as @fg.{name}(argnums={given!r})."
+        option = "static" if name == "compile" else "argnums"
+        return f"Options of a decorator go by name, such as @fg.{name}({option}={given!r})."
     return f"Pass the function itself, without calling it: {name}(f)(x), not {name}(f(x))."
 
 

@@ -330,7 +330,7 @@ class Linearization:
             cotangents[key] = cotangent if prior is None or prior is ZERO else prior + cotangent
         guarded = seeds is not None and any(map(may_hold_zeros, cotangents.values()))
         self._used = not again
-        return pull_back(list(self.record) if again else self.record, cotangents, guarded=guarded)
+        return pull_back(self.record.copy() if again else self.record, cotangents, guarded=guarded)
 
     def plain_result(self) -> str | None:
         """Describe the result if it holds no tensor at all, so that nothing in it can be traced."""

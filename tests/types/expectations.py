@@ -37,6 +37,10 @@ def expectations() -> None:
     assert_type(fg.implicit_gradients(area)(1.0), list[tuple[Any, fg.Variable]])
     assert_type(fg.implicit_value_and_gradients(area)(1.0), tuple[Any, list[tuple[Any, fg.Variable]]])
     assert_type(fg.checkpoint(area)(1.0, scale=2.0), float)
+    assert_type(fg.compile(area)(1.0, scale=2.0), float)
+    assert_type(fg.compile(static="scale")(area)(1.0, scale=2.0), float)
+    assert_type(fg.compile(fg.grad(area))(1.0), Any)
+    assert_type(fg.compile(area).inspect(1.0, measure=True), fg.Inspection)
     assert_type(fg.make_vjp(area)(1.0), tuple[Any, Callable[..., list[Any]]])
 
     # Tensors
@@ -61,3 +65,4 @@ def expectations() -> None:
     bare(1.0, 2.0)  # type: ignore[call-arg]
     fg.value_and_grad(area)(1.0, depth=2.0)  # type: ignore[call-arg]
     fg.grad(3.0)  # type: ignore[call-overload]
+    fg.compile(area)(1.0, depth=2.0)  # type: ignore[call-arg]

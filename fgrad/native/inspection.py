@@ -1,0 +1,185 @@
+"""How a compiled program is looked through: loops, routines and what NumPy runs, with the user's lines.
+
+inspected(...)        the report of a program
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.graphs.equations import Equation
+from fgrad.graphs.graph import Block
+from fgrad.native.executable import Executable
+from fgrad.native.functions import Function
+from fgrad.native.lowering import Program
+from fgrad.native.nodes import Called, Gathered, Given, Literal, Node, Pointwise, Reduced, Running, Scattered, Stepped
+from fgrad.native.plan import Nest, Plan, memory_of
+from fgrad.native.reports import Inspection, Stage
+
+_TIMED = 0.02
+"""Seconds for which each stage is run again and again, when it is timed."""
+_FREE = {"cast", "select"}
+"""Operations on elements that are no arithmetic."""
+
+
+class _Reader:
+    """Describes the items of a plan."""
+
+    def __init__(self, block: Block, executable: Executable) -> None:
+        self._equations = block.equations
+        self._program: Program = executable.program
+        self._plan: Plan = executable.plan
+        self._results: dict[Node, set[int]] = {}
+        for place, equation in enumerate(self._equations):
+            for name in equation.outputs:
+                self._results.setdefault(memory_of(self._program.names[name]), set()).add(place)
+
+    def stage(self, item: Nest | Called | Stepped) -> Stage:
+        """Return what an item of the plan does."""
+        if isinstance(item, Nest):
+            return self._loops(item)
+        if isinstance(item, Called):
+            arrays = [item, *map(memory_of, item.arguments)]
+            lines = self._lines([item])
+            return Stage("routine", item.shape, {item.routine: 1}, lines, _flops_of(item), _bytes(arrays))
+        return self._step(item)
+
+    def _loops(self, nest: Nest) -> Stage:
+        inside, read = self._inside(nest)
+        targets = dict.fromkeys(write.target for write in nest.writes)
+        space = nest.writes[0].space
+        operations: Counter[str] = Counter()
+        flops = 0
+        for node in [*inside, *(target for target in targets if target not in inside)]:
+            name = _operation_of(node)
+            if name:
+                operations[name] += 1
+                flops += 0 if name in _FREE else 1 if node.shape == () and node in inside else math.prod(space)
+        vanished = {place for node in inside if node not in targets for place in self._results.get(node, ())}
+        lines = self._lines([*inside, *targets])
+        return Stage("loops", space, dict(operations), lines, flops, _bytes({*targets, *read}), len(vanished))
+
+    def _inside(self, nest: Nest) -> tuple[list[Node], list[Node]]:
+        """Return the nodes that are computed in a nest, arguments first, and the arrays that are read."""
+        own = {write.target for write in nest.writes}
+        inside: dict[Node, None] = {}
+        read: dict[Node, None] = {}
+        waiting = [node for write in nest.writes for node in (write.value, *_indices(write.target))]
+        while waiting:
+            node = waiting.pop()
+            root = memory_of(node)
+            if isinstance(node, Literal) or node in inside:
+                continue
+            if root is not node or isinstance(node, Given) or (node in self._plan.stored and node not in own):
+                read[root] = None
+            else:
+                inside[node] = None
+                waiting += node.arguments
+        return sorted(inside, key=lambda node: node.number), list(read)
+
+    def _step(self, item: Stepped) -> Stage:
+        equation: Equation = item.step[0]
+        arrays = [*map(memory_of, item.arguments), *(self._program.names[name] for name in equation.outputs)]
+        reason = self._program.refused.get(item.equation, "")
+        lines = (equation.line,) if equation.line else ()
+        shape = equation.outputs[0].shape if equation.outputs else ()
+        return Stage(
+            "NumPy", shape, {equation.primitive.name: 1}, lines, 0, _bytes(arrays), 0, reason, _advice(equation, reason)
+        )
+
+    def _lines(self, nodes: Iterable[Node]) -> tuple[str, ...]:
+        """Return the user's lines of nodes, in the order in which they stand."""
+        places = {self._equations[node.equation].place for node in nodes if node.equation >= 0}
+        return tuple(errors.line_at(place) for place in sorted(place for place in places if place))
+
+
+def _indices(target: Node) -> Sequence[Node]:
+    return target.arguments[1:] if isinstance(target, Scattered) else ()
+
+
+def _operation_of(node: Node) -> str:
+    """Return what a report calls the operation of a node, empty for what only moves elements."""
+    if isinstance(node, Pointwise):
+        return node.operation
+    if isinstance(node, Reduced):
+        return node.kind
+    if isinstance(node, Running):
+        return f"cum{node.kind}"
+    if isinstance(node, Gathered):
+        return "take"
+    return "add at" if isinstance(node, Scattered) else ""
+
+
+def _flops_of(item: Called) -> int:
+    """Return how many operations on numbers a routine takes, 0 if that is not known."""
+    if item.routine == "matmul":
+        return 2 * item.size * int(getattr(item.options, "k", 0))
+    size = item.arguments[0].shape[-1] if item.arguments and item.arguments[0].shape else 0
+    count = math.prod(item.arguments[0].shape[:-2]) if item.arguments else 0
+    cubic = {"cholesky": size**3 // 3, "lu": 2 * size**3 // 3}
+    return count * cubic[item.routine] if item.routine in cubic else 2 * item.size * size
+
+
+def _bytes(nodes: Iterable[Node]) -> int:
+    return sum(node.size * node.dtype.itemsize for node in set(nodes))
+
+
+def _advice(equation: Equation, reason: str) -> str:
+    """Return what would make native what NumPy runs; empty if no sentence can say that."""
+    kinds = [x.dtype for x in (*equation.inputs, *equation.outputs) if hasattr(x, "dtype")]
+    if "of the user's" in reason:
+        return "Say what it computes in NumPy's functions: fgrad.extend.deflowering."
+    if equation.direct:
+        return "What it calls can be compiled itself."
+    if any(kind.kind == "c" for kind in kinds):
+        return "Compute with real and imaginary parts, as two arrays."
+    if any(kind.kind == "f" and kind.itemsize not in (4, 8) for kind in kinds):
+        return "Convert to float64 or float32."
+    return ""
+
+
+# The report
+
+
+def inspected(function: Function, arrays: Sequence[Any] | None, seconds: float, **rest: Any) -> Inspection:
+    """Return the report of a program.
+
+    Args:
+        function: the program.
+        arrays: for which each stage is timed; None not to.
+        seconds: how long recording took.
+        rest: what only the function that was compiled knows; see `Inspection`.
+    """
+    executable, block = function.executable(), function.block
+    apart = executable if arrays is None else Executable(block, function.options, apart=True)
+    reader = _Reader(block, apart)
+    stages = [reader.stage(item) for item in apart.plan.items]
+    if arrays is not None:
+        for stage, taken in zip(stages, _timed(apart, arrays), strict=True):
+            stage.seconds = taken
+    planning, compiling = executable.seconds
+    times = {"recording": seconds, "planning": planning, "LLVM": compiling}
+    return Inspection(stages=stages, memory=executable.memory(), seconds=times, llvm=executable.llvm, **rest)
+
+
+def _timed(executable: Executable, arrays: Sequence[Any]) -> Iterator[float]:
+    """Yield what each stage takes at best when it is run by itself, again and again."""
+    values = executable.given(arrays)
+    with np.errstate(all="ignore"):
+        for stage in executable.stages:
+            best, end = math.inf, time.perf_counter() + _TIMED
+            while True:
+                start = time.perf_counter()
+                stage.run(values)
+                now = time.perf_counter()
+                best = min(best, now - start)
+                if now > end:
+                    break
+            yield best

@@ -1,0 +1,180 @@
+"""What a compiled program consists of, as a report; printed, it is a table.
+
+Inspection            the report of a program
+Stage                 one line of it: loops, a routine, or what NumPy runs
+changes_between(...)  what differs between the calls for which there are programs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from fgrad.errors.amounts import bytes_text, count_text, seconds_text
+
+_MOST_LINES = 3
+_MOST_CHANGES = 6
+
+
+@dataclass
+class Stage:
+    """One thing that a compiled program does: a nest of loops, a routine of a library, or an operation of NumPy's.
+
+    Attributes:
+        kind: "loops", "routine" or "NumPy".
+        shape: the sizes of the loops, or the shape of the result.
+        operations: what is computed for each element, with how often.
+        lines: the user's, as `file:line: source`.
+        flops: operations on numbers, an elementary function counted as one; an estimate.
+        bytes: of the arrays that are read and written, each once.
+        vanished: how many arrays of the eager function are nowhere in memory.
+        reason: why NumPy runs it; empty for native code.
+        advice: what would make it native, if a sentence can say that.
+        seconds: what it takes when it runs by itself; None if it was not measured.
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    operations: dict[str, int]
+    lines: tuple[str, ...] = ()
+    flops: int = 0
+    bytes: int = 0
+    vanished: int = 0
+    reason: str = ""
+    advice: str = ""
+    seconds: float | None = None
+
+
+@dataclass
+class Inspection:
+    """What a compiled function does for arguments of one form; `inspect` of the function returns it.
+
+    Attributes:
+        name: of the function.
+        inputs: what goes into the program, by the names that the user gave it.
+        frozen: arguments that are part of the program.
+        variables: what is read when it runs.
+        stages: what it does, in order.
+        memory: bytes of the results, of the arena for arrays on the way, of arrays between stages, of constants.
+        seconds: what recording took, planning, and LLVM.
+        programs: how many there have been for this function.
+        changes: what differed between them.
+        llvm: the native code in LLVM's language.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> @fg.compile
+        ... def loss(w, x):
+        ...     return np.sum(np.tanh(x * w) ** 2)
+        >>> report = loss.inspect(2.0, np.ones(1000))
+        >>> report.inputs
+        ['w: float64[]', 'x: float64[1000]']
+        >>> [(stage.kind, stage.shape, stage.operations) for stage in report.kernels]
+        [('loops', (1000,), {'multiply': 1, 'tanh': 1, 'square': 1, 'sum': 1})]
+        >>> report.steps, report.memory["arena"]
+        ([], 0)
+    """
+
+    name: str
+    inputs: list[str]
+    frozen: list[str]
+    variables: list[str]
+    stages: list[Stage]
+    memory: dict[str, int]
+    seconds: dict[str, float]
+    programs: int
+    changes: list[str]
+    llvm: str = field(repr=False)
+
+    @property
+    def kernels(self) -> list[Stage]:
+        """The stages that are native code."""
+        return [stage for stage in self.stages if stage.kind != "NumPy"]
+
+    @property
+    def steps(self) -> list[Stage]:
+        """The stages that NumPy runs."""
+        return [stage for stage in self.stages if stage.kind == "NumPy"]
+
+    @property
+    def flops(self) -> int:
+        """Operations on numbers in one call, where they are known."""
+        return sum(stage.flops for stage in self.stages)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the arrays that stages read and write in one call."""
+        return sum(stage.bytes for stage in self.stages)
+
+    def __str__(self) -> str:
+        steps = f" and {_counted(len(self.steps), 'step')} of NumPy's" if self.steps else ""
+        times = ", ".join(f"{name} {seconds_text(each)}" for name, each in self.seconds.items())
+        memory = ", ".join(f"{name} {bytes_text(each)}" for name, each in self.memory.items())
+        sections = {
+            "inputs": self.inputs,
+            "frozen": self.frozen,
+            "variables": self.variables,
+            "memory": [memory],
+            "compiled": [f"{times}; {_counted(self.programs, 'program')} for this function so far"],
+            "changing": self.changes,
+        }
+        lines = [f"{self.name}: {_counted(len(self.kernels), 'kernel')}{steps}"]
+        for title, entries in sections.items():
+            lines += [f"{'' if place else title:<11}{entry}" for place, entry in enumerate(entries)]
+        return "\n".join([*lines, *self._table()])
+
+    __repr__ = __str__
+
+    def _table(self) -> Iterator[str]:
+        """Return a line for each stage, and below it what it computes, and for which lines of the user's."""
+        total = sum(stage.seconds or 0.0 for stage in self.stages)
+        heads = _HEADS if total else _HEADS[:-1]
+        rows = [heads, *(_cells(place, stage, total)[: len(heads)] for place, stage in enumerate(self.stages, 1))]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for place, row in enumerate(rows):
+            yield ""
+            yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            if place:
+                yield from (f"     {text}" for text in _details(self.stages[place - 1]))
+
+
+_HEADS = ("", "what", "flops", "bytes", "vanished", "time")
+
+
+def _cells(place: int, stage: Stage, total: float) -> tuple[str, ...]:
+    taken = f"{seconds_text(stage.seconds)} ({stage.seconds / total:.0%})" if stage.seconds else ""
+    what = f"{stage.kind} {' x '.join(map(str, stage.shape)) or '1'}"
+    amounts = count_text(stage.flops) if stage.flops else "", bytes_text(stage.bytes)
+    vanished = _counted(stage.vanished, "array") if stage.vanished else ""
+    return f"{place:>2}", what, *amounts, vanished, taken
+
+
+def _details(stage: Stage) -> Iterator[str]:
+    yield ", ".join(name if count == 1 else f"{name} x{count}" for name, count in stage.operations.items()) or "moves"
+    if stage.reason:
+        yield stage.reason + "." + (f" {stage.advice}" if stage.advice else "")
+    yield from stage.lines[:_MOST_LINES]
+    if len(stage.lines) > _MOST_LINES:
+        yield f"and {_counted(len(stage.lines) - _MOST_LINES, 'line')} more"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" + "s" * (count != 1)
+
+
+# What a stage computes
+
+
+def changes_between(calls: Sequence[Sequence[tuple[str, str]]]) -> list[str]:
+    """Return what differs between calls, each given by the texts of its leaves and their forms."""
+    if len({tuple(label for label, _ in leaves) for leaves in calls}) > 1:
+        return ["how the arguments are nested"]
+    found = []
+    for same in zip(*calls, strict=True):
+        forms = list(dict.fromkeys(form for _, form in same))
+        if len(forms) > 1:
+            more = ", ..." if len(forms) > _MOST_CHANGES else ""
+            found.append(f"{same[0][0]}: {', '.join(forms[:_MOST_CHANGES])}{more}")
+    if len(set(map(tuple, calls))) < len(calls):
+        found.append("what is passed by name")
+    return found

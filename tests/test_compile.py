@@ -1,0 +1,1172 @@
+"""How compiled functions behave: arguments and results, methods, transforms, variables, what is refused, threads."""
+
+import copy
+import dataclasses
+import functools
+import gc
+import inspect
+import pickle
+import subprocess
+import sys
+import threading
+import time
+import warnings
+import weakref
+from typing import NamedTuple
+from unittest import mock
+
+import numpy as np
+import pytest
+import scipy.optimize
+import test_random_programs as programs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_interrupts import interrupted_at
+
+import fgrad as fg
+from fgrad.core.trace import attention, running
+from fgrad.core.tree import flatten
+from fgrad.core.variable import open_watches
+from fgrad.errors import (
+    CompileWarning,
+    ConcretizationError,
+    FrozenValueError,
+    LeakedTensorError,
+    MissingExtraError,
+    NotCallableError,
+    ParameterError,
+    ShapeError,
+    StructureError,
+    UnsupportedError,
+)
+from fgrad.native import segments
+from fgrad.native.machine import Machine
+from fgrad.scipy import integrate, optimize
+
+pytest.importorskip("llvmlite")
+
+GRID = np.arange(12.0).reshape(3, 4)
+X = np.linspace(0.3, 1.7, 5)
+V = np.linspace(-1.0, 1.0, 5)
+M = np.random.default_rng(0).normal(size=(5, 5))
+
+
+def wave(x):
+    return np.sin(x) * 2 + x
+
+
+def vector(x):
+    return np.tanh(M @ x) * np.sin(x) + x[::-1] * np.cumsum(x)
+
+
+def loss(x):
+    return np.sum(vector(x) ** 2) + np.prod(x)
+
+
+def as_leaf(x):
+    return x if x is None or isinstance(x, (str, fg.Variable)) else np.asarray(x)
+
+
+def assert_same(found, wanted):
+    """Numbers of the same dtypes and shapes, in the same containers."""
+    found, treedef = flatten(found)
+    wanted, outline = flatten(wanted)
+    assert treedef == outline
+    for x, y in zip(map(as_leaf, found), map(as_leaf, wanted), strict=True):
+        if isinstance(x, np.ndarray):
+            assert (x.shape, x.dtype) == (y.shape, y.dtype)
+            tolerance = 1e-4 if x.dtype in (np.float32, np.complex64, np.float16) else 1e-9
+            np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance / 10)
+        else:
+            assert x is y or x == y
+
+
+# Arguments and results
+
+UNALIGNED = np.frombuffer(b"\0" + GRID.tobytes(), np.uint8)[1:].view(np.float64)
+READ_ONLY = GRID.copy()
+READ_ONLY.flags.writeable = False
+ARRAYS = {
+    "big-endian": GRID.astype(">f8"),
+    "transposed": GRID.T,
+    "every other": GRID[:, ::2],
+    "backwards": GRID[::-1, ::-1],
+    "unaligned": UNALIGNED,
+    "read-only": READ_ONLY,
+    "empty": np.zeros((0, 3)),
+    "broadcast": np.broadcast_to(1.5, (3, 4)),
+    "of no axes": np.array(1.5),
+    "a number of NumPy's": np.float32(1.5),
+    "a number of Python's": 1.5,
+    "complex": 1.5j,
+    "an integer": 3,
+    "half": GRID.astype(np.float16),
+    "long": GRID.astype(np.longdouble),
+    "single complex": GRID.astype(np.complex64),
+    "tensor": fg.constant(GRID),
+    "subclass": GRID.view(type("Own", (np.ndarray,), {})),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_of_every_kind(name):
+    x = ARRAYS[name]
+    before = np.array(x)
+    compiled = fg.compile(wave)
+    for _ in range(2):
+        assert_same(compiled(x), wave(fg.Tensor(np.asarray(x)) if isinstance(x, np.ndarray) else x))
+    assert np.array_equal(before, np.asarray(x))
+
+
+def test_one_function_for_arrays_that_lie_differently():
+    compiled = fg.compile(wave)
+    for x in (GRID, GRID.T.copy().T, np.tile(GRID, 2)[:, ::2], READ_ONLY, GRID[::-1][::-1]):
+        assert_same(compiled(x), fg.Tensor(wave(x)))
+    assert compiled._programs.count == 1
+
+
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
+@dataclasses.dataclass
+class Settings:
+    scale: object
+    kind: str
+
+
+SINGLE = GRID.astype(np.float32)
+CALLS = [
+    (lambda x, y: x * y + y, (SINGLE, 2.0), {}),
+    (lambda x, y: x * y + y, (SINGLE, np.float64(2.0)), {}),
+    (lambda x, y, z: z * (x * y), (1.0, 2.0, SINGLE), {}),
+    (lambda x, y: x + y, (np.arange(3, dtype=np.int8), 1), {}),
+    (lambda x, y: x // y + x % y - x * y, (np.arange(3), np.array([2, 3, -4])), {}),
+    (lambda x, y: (x & y) | ~x, (np.array([True, False]), np.array([True, True])), {}),
+    (lambda x: x + x * 3, (np.arange(100, dtype=np.uint8),), {}),
+    (lambda p: {key: np.sin(x) for key, x in p.items()}, ({"w": GRID, "b": GRID[0]},), {}),
+    (lambda p, *, k=2.0, s="+": p["a"] + k if s == "+" else p["a"] - k, ({"a": GRID},), {"k": GRID[0], "s": "-"}),
+    (lambda x, k=2.0, n=3: x * k**n, (GRID,), {}),
+    (lambda *args, **keywords: sum(args) + sum(keywords.values()), (GRID, GRID[0]), {"c": GRID, "d": 2.0}),
+    (lambda p: Pair(p.second, p.first * 2), (Pair(GRID, GRID + 1),), {}),
+    (lambda x, name: getattr(np, name)(x), (GRID, "cos"), {}),
+    (lambda x, y: x if y is None else y, (GRID, None), {}),
+    (lambda xs: sum(xs), ([1.0, 2.0, GRID],), {}),
+    (lambda x, g: g(x), (GRID, np.tanh), {}),
+    (lambda x, dtype: x.astype(dtype), (GRID, np.float32), {}),
+    (lambda x, key: x[key], (GRID, slice(1, 3)), {}),
+    (lambda x, n: sum(x * i for i in range(n)), (GRID, 3), {}),
+    (lambda x, flag: x if flag else -x, (GRID, True), {}),
+    (lambda x: {"a": None, "b": "text", "c": [x, 2, 3.5, (x + 1,)]}, (GRID,), {}),
+    (lambda x: (1, 2.5, np.arange(3.0), None), (GRID,), {}),
+    (lambda x: None, (GRID,), {}),
+    (lambda x: np.max(x, axis=1), (GRID,), {}),
+    (lambda x: np.sum(x) + 1, (np.zeros((0, 3)),), {}),
+]
+
+
+@pytest.mark.parametrize("place", range(len(CALLS)))
+def test_calls_of_every_kind(place):
+    function, args, keywords = CALLS[place]
+    compiled = fg.compile(function)
+    wanted = fg.tree_map(lambda x: x if isinstance(x, str) else fg.Tensor(x), function(*args, **keywords))
+    for _ in range(2):
+        assert_same(compiled(*args, **keywords), wanted)
+
+
+def test_a_class_that_is_no_container_is_part_of_the_program():
+    chosen = fg.compile(lambda x, settings: x * settings.scale)
+    double, triple = Settings(2.0, "a"), Settings(3.0, "a")
+    assert_same([chosen(GRID, double), chosen(GRID, triple)], [fg.Tensor(GRID * 2), fg.Tensor(GRID * 3)])
+
+
+@pytest.mark.parametrize("kind", [np.ma.array, np.matrix])
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_arrays_with_a_meaning_of_their_own_are_refused(kind):
+    with pytest.raises(StructureError):
+        fg.compile(wave)(kind([[1.0, 2.0]]))
+
+
+def test_errors_of_numpy_stay():
+    with pytest.raises(ValueError, match="zero-size array to reduction operation maximum"):
+        fg.compile(np.max)(np.zeros((0, 3)))
+    with pytest.raises(OverflowError):
+        fg.compile(lambda x, y: x + y)(np.arange(3, dtype=np.int8), 1000)
+    chosen = fg.compile(lambda x, i: x[i])
+    chosen(GRID, np.array([2, 1]))
+    with pytest.raises(IndexError, match="out of bounds"):
+        chosen(GRID, np.array([2, 9]))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: (x, x, y, x.T, x[1:], x.reshape(4, 3)),
+        lambda x, y: (lambda z: (z, z, z.T))(np.sin(x)),
+        lambda x, y: (np.arange(3.0), np.sort(x)[::-1], x.ravel(), np.asarray(x)),
+    ],
+)
+def test_results_share_no_memory(function):
+    x = GRID.copy()
+    compiled = fg.compile(function)
+    for _ in range(2):
+        found = [each.value for each in compiled(x, x)]
+        assert_same(found, list(function(x, x)))
+        for place, one in enumerate(found):
+            assert not any(np.shares_memory(one, other) for other in [x, *found[:place]])
+    first, second = compiled(x, x), compiled(x, x)
+    assert not any(np.shares_memory(a.value, b.value) for a, b in zip(first, second, strict=True))
+
+
+def test_a_function_that_writes_into_its_argument_writes_into_a_copy():
+    def written(x, y):
+        x[0] = 1.0
+        x += y
+        return x * 2
+
+    x = GRID.copy()
+    compiled = fg.compile(written)
+    for _ in range(2):
+        assert_same(compiled(x, x), fg.Tensor(written(GRID.copy(), GRID)))
+    assert np.array_equal(x, GRID)
+
+
+def test_arguments_of_a_call_are_not_kept():
+    x = np.arange(5.0)
+    held = weakref.ref(x)
+    compiled = fg.compile(wave)
+    compiled(x)
+    fg.grad(lambda x: np.sum(compiled(x)))(x)
+    del x
+    assert held() is None
+
+
+# What is part of a program
+
+
+def counted(function):
+    """Return a function that counts its recordings, of which there are two for each program."""
+    calls = []
+
+    @functools.wraps(function)
+    def counting(*args, **keywords):
+        calls.append(1)
+        return function(*args, **keywords)
+
+    return counting, calls
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(0.0, -0.0), (np.zeros(5), -np.zeros(5)), (1, True), (2.0, np.float64(2.0)), (np.ones(5), np.ones(5, np.float32))],
+)
+def test_static_values_that_differ_have_programs_of_their_own(one, other):
+    function, calls = counted(lambda x, k: x / k)
+    quotient = fg.compile(function, static="k")
+    with np.errstate(all="ignore"):
+        for value in (one, other, one):
+            assert_same(quotient(X, value), fg.Tensor(X / value))
+    assert len(calls) == 4
+
+
+def test_static_values_that_are_alike_share_a_program():
+    for value in (float("nan"), np.array([np.nan, 1.0]), {1, 2}, frozenset((1,)), "text", 3, 1j):
+        function, calls = counted(lambda x, k: x + 1)
+        same = fg.compile(function, static=["k"])
+        same(V, copy.deepcopy(value)), same(V, k=copy.deepcopy(value)), same(V, copy.deepcopy(value))
+        assert len(calls) == 4, value  # once by position, once by name
+
+
+def test_static_arguments_by_name_and_position():
+    def power(x, n, m=1):
+        return x**n if n > m else -x
+
+    for static in ("n", 1, ["n", "m"], (1, 2), -1):
+        assert_same(fg.compile(power, static=static)(V, np.int64(2)), fg.Tensor(V**2))
+        assert_same(fg.compile(static=static)(power)(V, 1), fg.Tensor(-V))
+    with pytest.raises(ParameterError, match="no parameter 'k'"):
+        fg.compile(power, static="k")(V, 2)
+    with pytest.raises(TypeError, match="missing a required argument: 'n'"):
+        fg.compile(power, static="n")(V)
+
+
+def test_a_set_that_has_changed_is_another_value():
+    chosen = {1, 2}
+    times = fg.compile(lambda x, s: x * len(s))
+    before = times(V, chosen)
+    chosen.add(3)
+    assert_same([before, times(V, chosen)], [fg.Tensor(V * 2), fg.Tensor(V * 3)])
+
+
+@pytest.mark.filterwarnings("ignore::fgrad.errors.CompileWarning")
+def test_a_static_argument_that_is_differentiated():
+    product = fg.compile(lambda x, k: x * k, static="k")
+    assert_same([fg.grad(product, argnums=1)(x, 2.0) for x in (1.0, 3.0)], [fg.Tensor(1.0), fg.Tensor(3.0)])
+    assert_same(fg.vmap(product, in_axes=(None, 0))(3.0, np.arange(3.0)), fg.Tensor(3 * np.arange(3.0)))
+
+
+def test_changing_forms_are_warned_of_and_the_cache_has_a_limit():
+    sums = fg.compile(lambda x, n: np.sum(x) * n, static="n")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for n in range(80):
+            assert float(sums(X[:2], n)) == (X[0] + X[1]) * n
+    assert [each.category for each in caught] == [CompileWarning] * 10
+    assert caught[0].filename == __file__
+    assert "80th time" in str(caught[-1].message)
+    assert len(sums._programs.known) == 64
+
+
+# Methods, and what compiled functions look like
+
+
+class Model:
+    def __init__(self, scale):
+        self.scale = scale
+        self.calls = []
+
+    @fg.compile
+    def scaled(self, x):
+        self.calls.append(1)
+        return x * self.scale
+
+    @classmethod
+    @fg.compile
+    def of_the_class(cls, x):
+        return x * len(cls.__name__)
+
+    @staticmethod
+    @fg.compile
+    def alone(x):
+        return x * 3
+
+    @fg.compile
+    def __call__(self, x):
+        return x + self.scale
+
+
+class Alike(Model):
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 1
+
+
+class Unhashable(Model):
+    __hash__ = None
+
+    def __eq__(self, other):
+        return True
+
+
+class Slotted:
+    __slots__ = ("calls", "scale")
+
+    def __init__(self, scale):
+        self.scale, self.calls = scale, []
+
+    @fg.compile
+    def scaled(self, x):
+        self.calls.append(1)
+        return x * self.scale
+
+
+def test_methods():
+    model = Model(2.0)
+    assert_same([model.scaled(X), Model(5.0).scaled(X), Model.scaled(model, X)], [fg.Tensor(X * k) for k in (2, 5, 2)])
+    assert_same([model.of_the_class(X), Model.of_the_class(X)], [fg.Tensor(X * 5)] * 2)
+    assert_same([model.alone(X), Model.alone(X), model(X)], [fg.Tensor(X * 3), fg.Tensor(X * 3), fg.Tensor(X + 2)])
+    assert_same(fg.grad(lambda x: np.sum(model.scaled(x)))(X), fg.Tensor(np.full(5, 2.0)))
+    assert model.scaled.__name__ == "scaled"
+
+
+@pytest.mark.parametrize("kind", [Model, Alike, Unhashable, Slotted])
+def test_each_object_has_programs_of_its_own_and_keeps_them(kind):
+    objects = [kind(scale) for scale in (2.0, 3.0, 4.0)]
+    for _ in range(3):
+        assert_same([each.scaled(X) for each in objects], [fg.Tensor(X * each.scale) for each in objects])
+    assert [len(each.calls) for each in objects] == [2, 2, 2]
+
+
+def test_programs_of_a_method_do_not_keep_its_object():
+    model = Model(2.0)
+    held = weakref.ref(model)
+    model.scaled(X), model.scaled(X)
+    del model
+    assert held() is None
+
+
+def test_functions_of_every_kind():
+    partial = functools.partial(lambda x, k, n=1: x * k**n, k=2.0, n=3)
+    kinds = [partial, Model(2.0).scaled, Model(2.0), np.sin, abs, np.sum, fg.compile(np.cos)]
+    for function in kinds:
+        assert_same(
+            fg.compile(function)(V),
+            fg.Tensor(function(V)) if function is abs else fg.Tensor(np.asarray(function(V))[()]),
+        )
+
+
+@pytest.mark.parametrize("given", [3, "n", None])
+def test_what_is_no_function_is_refused(given):
+    if given is None:
+        assert callable(fg.compile(None))
+        return
+    with pytest.raises(NotCallableError, match=r"@fg.compile\(static="):
+        fg.compile(given)
+
+
+@fg.compile
+def of_this_module(x: float, *, k: float = 2.0) -> float:
+    """Multiply."""
+    return x * k
+
+
+def plain(x):
+    return x * 3.0
+
+
+def test_compiled_functions_look_like_what_they_were_made_of():
+    assert (of_this_module.__name__, of_this_module.__doc__) == ("of_this_module", "Multiply.")
+    assert str(inspect.signature(of_this_module)) == "(x: float, *, k: float = 2.0) -> float"
+    assert repr(fg.compile(plain)) == f"<compile of {plain!r}>"
+
+
+@pytest.mark.parametrize(
+    "function", [of_this_module, fg.compile(plain), fg.compile(fg.grad(plain)), fg.compile(np.sin)]
+)
+def test_pickles_and_copies_compile_anew(function):
+    wanted = function(2.0)
+    for other in (pickle.loads(pickle.dumps(function)), copy.copy(function), copy.deepcopy(function)):
+        assert_same(other(2.0), wanted)
+    assert pickle.loads(pickle.dumps(of_this_module)) is of_this_module
+
+
+# Transforms
+
+
+def two(x, y):
+    return np.sum(np.sin(x) * y[..., None]) + np.max(y * 2)
+
+
+def tape_of(w, **options):
+    function = w(vector)
+
+    def gradients(x):
+        x = fg.constant(x)
+        with fg.GradientTape(**options) as tape:
+            tape.watch(x)
+            y = function(x)
+            z = np.sum(y**2)
+        return tape.gradient(z, x)
+
+    return gradients
+
+
+def nested_tapes(w, outermost=lambda f: f):
+    function = w(loss)
+
+    @outermost
+    def second(x):
+        x = fg.constant(x) if isinstance(x, np.ndarray) else x
+        with fg.GradientTape() as outer:
+            outer.watch(x)
+            with fg.GradientTape() as inner:
+                inner.watch(x)
+                y = function(x)
+            total = np.sum(inner.gradient(y, x) ** 2)
+        return outer.gradient(total, x)
+
+    return second
+
+
+def asked_inside(w):
+    function = w(loss)
+
+    def again(x):
+        x = fg.constant(x)
+        with fg.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            total = np.sum(tape.gradient(function(x), x))
+        return tape.gradient(total, x)
+
+    return again
+
+
+def accumulated(w):
+    function = w(vector)
+
+    def forward(x):
+        x = fg.constant(x)
+        with fg.ForwardAccumulator(x, V) as accumulator:
+            y = function(x)
+        return accumulator.jvp(y)
+
+    return forward
+
+
+def by_tape_jacobian(w):
+    function = w(vector)
+
+    def jacobian(x):
+        x = fg.constant(x)
+        with fg.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y = function(x)
+        return tape.jacobian(y, x)
+
+    return jacobian
+
+
+@fg.checkpoint
+def segment(x):
+    return np.sin(np.sin(x)) * x
+
+
+@fg.custom_vjp
+def with_vjp(x):
+    return np.sin(x)
+
+
+with_vjp.defvjp(lambda x: (np.sin(x), x), lambda x, ct: (ct * np.cos(x) * 1.5,))
+
+
+@fg.custom_jvp
+def with_jvp(x):
+    return np.sin(x)
+
+
+with_jvp.defjvp(lambda primals, tangents: (np.sin(primals[0]), tangents[0] * np.cos(primals[0]) * 2.5))
+
+
+def rule_around(w):
+    @fg.custom_vjp
+    def sine(x):
+        return w(np.sin)(x)
+
+    sine.defvjp(lambda x: (w(np.sin)(x), x), lambda x, ct: (ct * w(np.cos)(x) * 1.5,))
+    return fg.grad(lambda x: np.sum(sine(x) * x))
+
+
+def sum_of(f):
+    return lambda *args: np.sum(f(*args))
+
+
+SQUARE = M @ M.T + 5 * np.eye(5)
+TRANSFORMS = {
+    # what is done, with compile or with nothing in the place of w, and the arguments
+    "grad": (lambda w: fg.grad(w(loss)), X),
+    "value_and_grad": (lambda w: fg.value_and_grad(w(loss)), X),
+    "jvp": (lambda w: lambda x: fg.jvp(w(vector), (x,), (V,)), X),
+    "vjp": (lambda w: lambda x: (lambda y, pull: (y, pull(V), pull(V * 2)))(*fg.vjp(w(vector), x)), X),
+    "linearize": (lambda w: lambda x: (lambda y, push: (y, push(V), push(V * 2)))(*fg.linearize(w(vector), x)), X),
+    "jacfwd": (lambda w: fg.jacfwd(w(vector)), X),
+    "jacrev": (lambda w: fg.jacrev(w(vector)), X),
+    "hessian": (lambda w: fg.hessian(w(loss)), X),
+    "hvp": (lambda w: lambda x: fg.hvp(w(loss))(x, V), X),
+    "gauss_newton_vp": (lambda w: lambda x: fg.gauss_newton_vp(w(vector))(x, V), X),
+    "make_vjp": (lambda w: lambda x: (lambda y, pull: (y, pull(V)))(*fg.make_vjp(w(vector))(x)), X),
+    "gradients_function": (lambda w: fg.gradients_function(w(two)), X, V),
+    "by name": (lambda w: fg.value_and_gradients_function(w(two), params=["y"]), X, V),
+    "unconnected": (lambda w: fg.gradients_function(w(lambda x, y: np.sum(x) + np.sum(fg.stop_gradient(y)))), X, V),
+    "unconnected zeros": (lambda w: fg.grad(w(lambda x, y: np.sum(x)), argnums=(0, 1)), X, V),
+    "vmap": (lambda w: fg.vmap(w(vector)), M),
+    "vmap of a column": (lambda w: fg.vmap(w(vector), in_axes=1, out_axes=1), M),
+    "vmap of vmap": (lambda w: fg.vmap(fg.vmap(w(vector))), np.stack([M, M + 1])),
+    "vmap of one argument": (lambda w: fg.vmap(w(two), in_axes=(0, None)), M, X),
+    "vmap of nothing": (lambda w: fg.vmap(w(vector)), np.zeros((0, 5))),
+    "third order": (
+        lambda w: fg.grad(sum_of(fg.grad(lambda x: np.sum(fg.grad(w(loss))(x) ** 2)))),
+        X,
+    ),
+    "grad of compiled grad": (lambda w: fg.grad(lambda x: np.sum(w(fg.grad(w(loss)))(x) ** 2)), X),
+    "compiled grad of compiled": (lambda w: w(fg.grad(w(loss))), X),
+    "compiled hessian": (lambda w: w(fg.hessian(w(loss))), X),
+    "compiled twice in between": (lambda w: w(fg.jacfwd(w(fg.jacrev(w(vector))))), X),
+    "vmap of grad": (lambda w: fg.vmap(fg.grad(w(loss))), M),
+    "grad of vmap": (lambda w: fg.grad(lambda m: np.sum(fg.vmap(w(vector))(m) ** 2)), M),
+    "vmap of hessian": (lambda w: fg.vmap(fg.hessian(w(loss))), M),
+    "hessian of vmap": (
+        lambda w: fg.hessian(lambda m: np.sum(fg.vmap(w(vector))(m.reshape(2, 5)) ** 2)),
+        M[:2].ravel(),
+    ),
+    "compiled vmap of grad": (lambda w: w(fg.vmap(fg.grad(w(loss)))), M),
+    "vmap of compiled grad": (lambda w: fg.vmap(w(fg.grad(loss))), M),
+    "jvp of jvp": (lambda w: lambda x: fg.jvp(lambda x: fg.jvp(w(vector), (x,), (V,))[1], (x,), (V,)), X),
+    "jvp of grad": (lambda w: lambda x: fg.jvp(fg.grad(w(loss)), (x,), (V,)), X),
+    "grad of jvp": (lambda w: fg.grad(lambda x: np.sum(fg.jvp(w(vector), (x,), (V,))[1])), X),
+    "jacfwd of jacrev": (lambda w: fg.jacfwd(fg.jacrev(w(vector))), X),
+    "jacrev of jacrev": (lambda w: fg.jacrev(fg.jacrev(w(vector))), X),
+    "vjp of vjp": (lambda w: lambda x: fg.vjp(lambda x: fg.vjp(w(vector), x)[1](V)[0], x)[1](V), X),
+    "linearize of grad": (lambda w: lambda x: fg.linearize(fg.grad(w(loss)), x)[1](V), X),
+    "single precision": (lambda w: fg.value_and_grad(w(lambda x: np.sum(np.sin(x) ** 2 * 2.0))), X.astype(np.float32)),
+    "both precisions": (lambda w: fg.grad(w(lambda x, y: np.sum(x * y)), argnums=(0, 1)), X.astype(np.float32), V),
+    "a number": (lambda w: fg.value_and_grad(w(lambda x: np.sin(x) * x)), 0.5),
+    "complex": (lambda w: fg.grad(w(lambda z: np.abs(np.sum(z * z)) ** 2)), X + 1j * V),
+    "complex results": (lambda w: lambda z: fg.vjp(w(lambda z: z * z * 1j), z)[1](z), X + 1j * V),
+    "integers among results": (lambda w: lambda x: fg.vjp(w(lambda x: (np.argsort(x), x * 2)), x)[0], X),
+    "integers among arguments": (lambda w: fg.grad(w(lambda x, i: np.sum(x[i] ** 2))), X, np.array([0, 0, 3])),
+    "aux": (lambda w: fg.value_and_grad(w(lambda x: (np.sum(x**2), x > 1)), has_aux=True), X),
+    "stop_gradient": (lambda w: fg.grad(w(lambda x: np.sum(x * fg.stop_gradient(x)))), X),
+    "constants among results": (lambda w: fg.grad(lambda x: w(lambda y: (y, 3.0, np.ones(2)))(x)[1] * np.sum(x)), X),
+    "its argument": (lambda w: fg.grad(lambda x: np.sum(w(lambda y: y)(x))), X),
+    "dict": (lambda w: fg.grad(w(lambda p: np.sum(p["a"] * p["b"]))), {"a": X, "b": V}),
+    "the same argument twice": (lambda w: fg.grad(w(lambda x, y: np.sum(x * x * y)), argnums=(0, 1)), X, X),
+    "checkpoint inside": (lambda w: fg.hessian(w(lambda x: np.sum(segment(x)))), X),
+    "checkpoint around": (lambda w: fg.grad(lambda x: np.sum(fg.checkpoint(w(vector))(x))), X),
+    "compiled with a checkpoint": (lambda w: w(fg.grad(lambda x: np.sum(segment(x)))), X),
+    "custom_vjp inside": (lambda w: fg.hessian(w(lambda x: np.sum(with_vjp(x) * x))), X),
+    "custom_vjp inside vmap": (lambda w: fg.vmap(fg.grad(w(lambda x: np.sum(with_vjp(x) * x)))), M),
+    "custom_vjp around": (rule_around, X),
+    "custom_jvp inside": (lambda w: fg.jacfwd(w(lambda x: with_jvp(x) * x)), X),
+    "compiled with custom_jvp": (lambda w: w(fg.grad(lambda x: np.sum(with_jvp(x) * x))), X),
+    "tape": (tape_of, X),
+    "persistent tape": (lambda w: tape_of(w, persistent=True), X),
+    "nested tapes": (nested_tapes, X),
+    "tapes inside": (lambda w: nested_tapes(lambda f: f, w), X),
+    "tapes inside a grad": (lambda w: fg.grad(lambda x: np.sum(nested_tapes(w, w)(x))), X),
+    "a tape asked inside": (asked_inside, X),
+    "jacobian of a tape": (by_tape_jacobian, X),
+    "accumulator": (accumulated, X),
+    "brentq inside": (
+        lambda w: fg.grad(w(lambda a: optimize.brentq(lambda x, a: x**3 - a, 0.0, 5.0, args=(a,)))),
+        2.0,
+    ),
+    "brentq of": (lambda w: fg.grad(lambda a: optimize.brentq(w(lambda x, a: x**3 - a), 0.0, 5.0, args=(a,))), 2.0),
+    "root of": (
+        lambda w: fg.grad(lambda a: np.sum(optimize.root(w(lambda x, a: x**3 - a), np.ones(2), args=(a,)).x)),
+        np.array([2.0, 3.0]),
+    ),
+    "quad of": (
+        lambda w: fg.grad(lambda a: integrate.quad(w(lambda x, a: np.sin(a * x)), 0.0, 1.0, args=(a,))[0]),
+        2.0,
+    ),
+    "odeint of": (
+        lambda w: fg.grad(lambda a: integrate.odeint(w(lambda y, t, a: -a * y), np.ones(2), V[-2:], args=(a,))[-1, 0]),
+        2.0,
+    ),
+    "scipy's minimize": (
+        lambda w: (
+            lambda a: (
+                scipy.optimize.minimize(w(fg.value_and_grad(lambda x: np.sum((x - a) ** 2))), np.zeros(2), jac=True).x
+            )
+        ),
+        2.0,
+    ),
+    "svd": (
+        lambda w: fg.vmap(fg.grad(w(lambda s: np.sum(np.sin(np.linalg.svd(s)[1]))))),
+        np.stack([SQUARE, SQUARE + M]),
+    ),
+    "solve": (lambda w: lambda s: fg.hvp(w(lambda s: np.sum(np.linalg.solve(s, X) ** 2)))(s, M), SQUARE),
+    "fft": (lambda w: fg.hessian(w(lambda x: np.sum(np.abs(np.fft.fft(x)) ** 3))), X),
+    "masked": (lambda w: fg.grad(w(lambda x: np.sum(np.where(x > 0, np.sqrt(x), 0)))), np.array([0.0, -1.0, 2.0])),
+    "kinks": (
+        lambda w: fg.grad(w(lambda x: np.max(x) + np.sum(np.abs(x)) + np.sum(np.maximum(x, 0)) + np.linalg.norm(x))),
+        np.zeros(3),
+    ),
+    "products with zeros": (lambda w: fg.hessian(w(np.prod)), np.array([0.0, 2.0, 3.0])),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_of_compiled_functions_and_compiled_transforms(name):
+    make, *args = TRANSFORMS[name]
+    with np.errstate(all="ignore"):
+        wanted = make(lambda function: function)(*args)
+        found = make(fg.compile)
+        for _ in range(2):
+            assert_same(found(*args), wanted)
+
+
+CLOSURES = {
+    "grad": lambda w: fg.grad(lambda a: np.sum(w(lambda y: y * a)(X))),
+    "grad of both": lambda w: fg.grad(lambda a: np.sum(w(lambda y: y * a)(a * X))),
+    "result": lambda w: fg.grad(lambda a: w(lambda y: (np.sum(y), a * 3))(X)[1]),
+    "jvp": lambda w: lambda a: fg.jvp(lambda a: w(lambda y: y * a)(X), (a,), (1.0,)),
+    "vmap": lambda w: lambda a: fg.vmap(lambda a: w(lambda y: y * a)(X))(np.array([a, 1.0])),
+    "rule": lambda w: fg.grad(lambda a: np.sum(w(lambda y: with_vjp(y * a))(X))),
+}
+
+
+@pytest.mark.parametrize("name", CLOSURES)
+def test_functions_that_close_over_traced_values_run_without_native_code(name):
+    make = CLOSURES[name]
+    with pytest.warns(CompileWarning, match="uses a traced value that is not one of its arguments"):
+        found = make(fg.compile)(2.0)
+    assert_same(found, make(lambda f: f)(2.0))
+
+
+def test_a_program_inside_of_a_program_may_close_over_its_values():
+    product = fg.compile(lambda a: fg.compile(lambda y: y * a)(X))
+    assert_same([product(2.0), product(3.0)], [fg.Tensor(X * 2), fg.Tensor(X * 3)])
+
+
+def test_a_tensor_that_leaks_from_a_recording_is_of_no_use():
+    leaked = []
+    fg.compile(lambda x: [leaked.append(x), x * 2][1])(X)
+    with pytest.raises(LeakedTensorError):
+        leaked[0] * 2
+
+
+def test_a_single_number_that_is_needed_along_an_axis():
+    def written(x):
+        x[::2] *= 0.5
+        return np.sum(np.sin(x))
+
+    assert_same(fg.grad(fg.compile(written))(X[:4]), fg.grad(written)(X[:4]))
+
+
+def test_each_number_of_examples_is_compiled_once():
+    function, calls = counted(lambda x: np.sum(np.sin(x)))
+    sums = fg.compile(function)
+    for count in (2, 3, 4, 2, 3):
+        assert_same(fg.vmap(sums)(np.ones((count, 3))), fg.Tensor(np.full(count, 3 * np.sin(1.0))))
+    assert len(calls) == 2
+    (program,) = sums._programs.known.values()
+    assert [key[-1] for key in program.function._derived] == [2, 3, 4]
+
+
+SHORT_PROGRAMS = st.tuples(st.sampled_from(programs.SHAPES), st.lists(programs.STATEMENTS, min_size=2, max_size=6))
+
+
+@settings(programs.UNHURRIED, max_examples=200)
+@given(SHORT_PROGRAMS)
+def test_random_programs_are_what_they_are_without_compile(program):
+    f, x = programs.compiled(programs.source(program)), programs.X[program[0]]
+    compiled, before = fg.compile(f), x.tobytes()
+    text = programs.source(program)
+    for found, wanted in [
+        (compiled(x), f(fg.Tensor(x))),
+        (fg.grad(compiled)(x), fg.grad(f)(x)),
+    ]:
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9, err_msg=text)
+    assert x.tobytes() == before
+
+
+# Variables
+
+
+def test_variables_are_read_when_the_program_runs():
+    w, u = fg.Variable(2.0), fg.Variable(np.ones(4))
+    total = fg.compile(lambda x: np.sum(x * w * u))
+    x = np.arange(4.0)
+    found = [float(total(x))]
+    w.assign(3.0)
+    found.append(float(total(x)))
+    u.assign(x)
+    found.append(float(total(x)))
+    assert found == [12.0, 18.0, 42.0]
+    with fg.GradientTape() as tape:
+        y = total(x)
+    assert_same(tape.gradient(y, [w, u]), [fg.Tensor(14.0), fg.Tensor(3 * x)])
+
+
+def test_gradients_of_variables_in_pairs_with_the_variables_themselves():
+    w, u = fg.Variable(3.0), fg.Variable(np.arange(4.0))
+
+    def total(x):
+        return np.sum(x * w * u)
+
+    x = np.arange(4.0)
+    for gradients in (
+        fg.implicit_gradients(fg.compile(total)),
+        fg.compile(fg.implicit_gradients(total)),
+        fg.compile(fg.implicit_gradients(fg.compile(total))),
+    ):
+        (first, one), (second, other) = gradients(x)
+        assert one is w
+        assert other is u
+        assert_same([first, second], [fg.Tensor(14.0), fg.Tensor(3 * x)])
+
+
+def test_a_first_call_under_a_tape_that_watches_its_variables():
+    w = fg.Variable(2.0)
+    product = fg.compile(lambda x: x * w)
+    with fg.GradientTape() as tape:
+        y = product(3.0)
+    assert float(tape.gradient(y, w)) == 3.0
+
+
+def test_variables_as_results_are_themselves():
+    w = fg.Variable(2.0)
+    found = fg.compile(lambda x: {"a": w.assign(x), "b": w, "c": w.value()})(7.0)
+    assert found["a"] is w
+    assert found["b"] is w
+    assert (float(w), float(found["c"])) == (7.0, 7.0)
+
+
+def test_a_variable_that_is_trainable_no_longer():
+    w, u = fg.Variable(2.0), fg.Variable(3.0)
+    gradients = fg.compile(fg.implicit_gradients(lambda x: x * w * u))
+    counts = [len(gradients(1.0))]
+    for trainable in (False, True):
+        u.trainable = trainable
+        counts.append(len(gradients(1.0)))
+    assert counts == [2, 1, 2]
+
+
+def test_variables_as_arguments():
+    product = fg.compile(lambda v, x: v * x)
+    one, other = fg.Variable(2.0), fg.Variable(2.0)
+    assert_same([product(one, X), product(other, X)], [fg.Tensor(X * 2)] * 2)
+    other.assign(5.0)
+    assert_same([product(one, X), product(other, X)], [fg.Tensor(X * 2), fg.Tensor(X * 5)])
+    product_and_more = fg.compile(lambda v, x: [v.assign_add(1.0), v * x][1])
+    assert_same(product_and_more(one, X), fg.Tensor(X * 3))
+    assert float(one) == 3.0
+
+
+def counting(s, x):
+    s.assign_add(1.0)
+    result = s * x
+    s.assign_add(1.0)
+    return result, s.value()
+
+
+def test_assignments_are_seen_by_what_reads_after_them():
+    found, wanted = fg.Variable(0.0), fg.Variable(0.0)
+    count = fg.compile(functools.partial(counting, found))
+    for _ in range(3):
+        assert_same(count(X), tuple(map(fg.Tensor, (x.numpy() for x in counting(wanted, X)))))
+        assert float(found) == float(wanted)
+
+
+def test_assignments_of_every_kind():
+    a, b, single, whole = fg.Variable(1.0), fg.Variable(2.0), fg.Variable(np.zeros(3, np.float32)), fg.Variable(5)
+
+    @fg.compile
+    def assigned(x):
+        before = a.value()
+        a.assign(b)
+        b.assign(before)
+        single.assign(x)
+        whole.assign_add(2)
+
+    x = np.arange(3.0)
+    assigned(x)
+    assert (float(a), float(b), int(whole)) == (2.0, 1.0, 7)
+    assert_same(single.numpy(), np.arange(3, dtype=np.float32))
+    same = fg.Variable(np.zeros(3))
+    kept = fg.compile(lambda x: [same.assign(x), x][1])(x)
+    x[:] = 9.0
+    kept[0] = 8.0
+    assert same.numpy().tolist() == [0.0, 1.0, 2.0]
+    with pytest.raises(ShapeError):
+        fg.compile(lambda x: a.assign(x))(x)
+
+
+@pytest.mark.parametrize("transform", ["grad", "tape", "vmap"])
+def test_assignments_under_transforms(transform):
+    def run(function, s):
+        if transform == "grad":
+            return fg.grad(lambda x: np.sum(function(x)[0]))(X)
+        if transform == "vmap":
+            return fg.vmap(lambda x: x * 2)(X)
+        with fg.GradientTape() as tape:
+            y = np.sum(function(X)[0]) * s
+        return tape.gradient(y, s)
+
+    found, wanted = fg.Variable(1.0), fg.Variable(1.0)
+    assert_same(
+        run(fg.compile(functools.partial(counting, found)), found), run(functools.partial(counting, wanted), wanted)
+    )
+    assert float(found) == float(wanted)
+
+
+def test_what_depends_on_the_example_cannot_be_assigned():
+    s = fg.Variable(0.0)
+    with pytest.raises(ConcretizationError, match="storing it in a variable"):
+        fg.vmap(fg.compile(lambda a: [s.assign(a), a][1]))(X)
+    assert float(s) == 0.0
+
+
+def test_nothing_is_assigned_when_an_error_comes():
+    s, u = fg.Variable(1.0), fg.Variable(np.ones(4))
+
+    @fg.compile
+    def inverse(x):
+        s.assign(55.0)
+        u.assign(x * 2)
+        return np.linalg.inv(x.reshape(2, 2))
+
+    good, bad = np.array([1.0, 0, 0, 2.0]), np.zeros(4)
+    for _ in range(2):
+        with pytest.raises(np.linalg.LinAlgError):
+            inverse(bad)
+        assert (float(s), u.numpy().tolist()) == (1.0, [1.0] * 4)
+        assert_same(inverse(good), fg.Tensor(np.linalg.inv(good.reshape(2, 2))))
+        s.assign(1.0), u.assign(np.ones(4))
+
+
+def test_interrupts_assign_all_or_nothing():
+    s, u = fg.Variable(0.0), fg.Variable(np.zeros(3))
+    x = np.array([1.0, 2.0, 3.0])
+
+    def step(x):
+        s.assign_add(1.0)
+        u.assign_add(x)
+        return s * np.sum(np.linalg.inv(np.diag(x)))
+
+    def check(function, number):
+        before = float(s)
+        is_over = not interrupted_at(number, lambda: function(x))
+        assert float(s) in (before, before + 1.0)
+        assert u.numpy().tolist() == (float(s) * x).tolist()
+        assert (running.call, open_watches(), attention) == (None, [], set())
+        return is_over
+
+    known = fg.compile(step)
+    known(x)
+    assert any(check(known, number) for number in range(1, 5000, 3))
+    assert any(check(fg.compile(step), number) for number in range(1, 400_000, 2003))
+    assert_same(known(x), fg.Tensor(float(s) * np.sum(1 / x)))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: fg.Variable(2.0) * x,
+        lambda x: fg.Variable(np.ones(3)),
+        lambda x: [fg.Variable(2.0).assign(x[0]), x][1],
+    ],
+)
+def test_variables_that_are_made_inside_are_refused(function):
+    with pytest.raises(FrozenValueError, match="Create variables outside"):
+        fg.compile(function)(X)
+
+
+def test_a_variable_that_is_made_once_and_kept():
+    kept = []
+
+    @fg.compile
+    def lazily(x):
+        if not kept:
+            kept.append(fg.Variable(3.0))
+        return x * kept[0]
+
+    assert_same(lazily(X), fg.Tensor(X * 3))
+    kept[0].assign(4.0)
+    assert_same(lazily(X), fg.Tensor(X * 4))
+
+
+# Frozen values, and values that are asked for
+
+
+def changing(make):
+    """Return a function of x that calls `make(x, n)` with the number of the call."""
+    calls = []
+
+    def function(x):
+        calls.append(1)
+        return make(x, len(calls))
+
+    return function
+
+
+RNG = np.random.default_rng(0)
+STATE = fg.Variable(0.0)
+OTHER = fg.Variable(0.0)
+FROZEN = {
+    "generator": lambda x: x + RNG.normal(size=5),
+    "np.random": lambda x: x + np.random.rand(),
+    "a result": lambda x: (x, np.random.rand()),
+    "clock": lambda x: x * time.perf_counter(),
+    "mask": lambda x: np.where(np.random.rand(5) > 0.5, x, 0),
+    "counter": changing(lambda x, n: x * n),
+    "branch": changing(lambda x, n: x if n % 2 else -x),
+    "number of results": changing(lambda x, n: [x] * n),
+    "names of results": changing(lambda x, n: {str(n): x}),
+    "text": changing(lambda x, n: (x, str(n))),
+    "slice": changing(lambda x, n: x[:n]),
+    "key in a result": changing(lambda x, n: x[None][0, :n]),
+    "axis": changing(lambda x, n: np.sum(x.reshape(5, 1), axis=n % 2)),
+    "assigned": changing(lambda x, n: [STATE.assign(n), x][1]),
+    "which is assigned": changing(lambda x, n: [(STATE if n % 2 else OTHER).assign(x[0]), x][1]),
+}
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_values_that_change_from_call_to_call_are_refused(name):
+    with pytest.raises(FrozenValueError):
+        fg.compile(FROZEN[name])(X)
+
+
+def test_side_effects_happen_while_recording():
+    function, calls = counted(wave)
+    compiled = fg.compile(function)
+    for _ in range(4):
+        compiled(X)
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x if x > 0 else -x,
+        lambda x: float(x),
+        lambda x: x.item(),
+        lambda x: x * int(x),
+        lambda x: [x, x + 1][x.astype(int)],
+        lambda x: max(x, x + 1),
+        lambda x: x[x > 0],
+        lambda x: np.nonzero(x),
+        lambda x: x.tolist(),
+    ],
+)
+def test_values_that_are_asked_for(function):
+    with pytest.raises(ConcretizationError, match=r"fg.compile\(static=") as caught:
+        fg.compile(function)(np.float64(1.0))
+    assert "np.where" in str(caught.value)
+
+
+def test_an_adaptive_solver_inside():
+    area = fg.compile(lambda a: integrate.quad(lambda x, a: np.sin(a * x), 0.0, 1.0, args=(a,))[0])
+    with pytest.raises(ConcretizationError, match="Call the solver outside"):
+        area(2.0)
+
+
+# Threads, errors, memory, other environments
+
+
+def test_threads_share_a_compiled_function():
+    def function(x):
+        return np.sum(np.sin(x) * x) + np.prod(np.tanh(x)) + np.linalg.norm(np.linalg.inv(SQUARE)[: len(x)] @ X)
+
+    sizes = range(1, 6)
+    wanted = {n: (fg.value_and_grad(function)(X[:n]), fg.hessian(function)(X[:n])) for n in sizes}
+    values, plain = fg.compile(fg.value_and_grad(function)), fg.compile(function)
+    state = fg.Variable(0.0)
+    step = fg.compile(lambda x: [state.assign_add(1.0), x * state][1])
+    failures, start = [], threading.Barrier(8)
+
+    def work(number):
+        try:
+            start.wait()
+            for turn in range(20):
+                n = 1 + (turn * 3 + number) % 5
+                assert_same(values(X[:n]), wanted[n][0])
+                assert_same(fg.hessian(plain)(X[:n]), wanted[n][1])
+                step(X[:n])
+        except BaseException as error:
+            failures.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+    finally:
+        sys.setswitchinterval(before)
+    assert not failures
+    assert float(state) == 160.0
+    assert (values._programs.count, plain._programs.count) == (5, 5)
+
+
+def test_compiled_functions_that_call_each_other():
+    @fg.compile
+    def down(x, n):
+        return x if n == 0 else up(x * n, n - 1)
+
+    @fg.compile
+    def up(x, n):
+        return x if n == 0 else down(x + n, n - 1)
+
+    start, found = threading.Barrier(2), []
+
+    def work(function):
+        start.wait()
+        found.append(float(function(1.0, 4)))
+
+    threads = [threading.Thread(target=work, args=(each,), daemon=True) for each in (down, up)]
+    [thread.start() for thread in threads]
+    [thread.join(60) for thread in threads]
+    assert sorted(found) == [15.0, 17.0]
+
+
+def test_nothing_is_left_of_what_is_dropped():
+    gc.collect()
+    gc.disable()
+    try:
+        compiled = fg.compile(fg.value_and_grad(lambda x: np.sum(np.sin(np.linalg.inv(x)) * x)))
+        compiled(SQUARE)
+        fg.vmap(compiled)(np.stack([SQUARE, SQUARE]))
+        (program,) = compiled._programs.known.values()
+        executable = program.function.executable()
+        held = [weakref.ref(each) for each in (compiled, program, program.function, executable, executable._module)]
+        engine = executable._module._engine
+        del compiled, program, executable
+        assert [each() for each in held] == [None] * 5
+        assert sys.getrefcount(engine) == 2  # so that the code is freed, too
+    finally:
+        gc.enable()
+
+
+MANY = """
+import numpy as np, fgrad as fg
+from fgrad.native.machine import Machine
+
+def memory():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+machine, texts = Machine.this(), []
+with_text = Machine.compiled
+Machine.compiled = lambda self, text: texts.append(text) or with_text(self, text)
+fg.compile(lambda x: np.sum(np.sin(x) * x))(np.ones(4))
+for turn in range(250):
+    with_text(machine, texts[0])
+    if turn == 50:
+        before = memory()
+print(memory() - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_programs_that_are_dropped_free_their_memory():
+    grown = int(subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True, check=True).stdout)
+    assert grown < 6 << 20  # it would be 15 MB if pass managers were not freed
+
+
+def test_without_llvmlite():
+    sine = fg.compile(np.sin)
+    Machine.this.cache_clear()
+    try:
+        with mock.patch.dict(sys.modules, {"llvmlite": None, "llvmlite.binding": None}):
+            for _ in range(2):
+                with pytest.raises(MissingExtraError, match=r"pip install 'fgrad\[compile\]'"):
+                    sine(X)
+    finally:
+        Machine.this.cache_clear()
+    assert_same(sine(X), fg.Tensor(np.sin(X)))
+
+
+WITHOUT_SCIPY = """
+import sys
+sys.modules["scipy"] = None
+import numpy as np, fgrad as fg
+M = np.random.default_rng(0).normal(size=(30, 30))
+x = np.linspace(0.1, 1, 30)
+def f(x):
+    A = M @ M.T + np.diag(x)
+    total = np.sum(np.tanh(M @ x) * x) + np.linalg.slogdet(A)[1] + np.sum(np.linalg.solve(A, x))
+    return total + np.sum(np.linalg.cholesky(A)) + np.sum(np.convolve(x, x)) + np.sum(np.abs(np.fft.fft(x)))
+assert np.allclose(fg.compile(f)(x), f(x))
+assert np.allclose(fg.compile(fg.grad(f))(x), fg.grad(f)(x))
+"""
+
+
+def test_without_scipy():
+    subprocess.run([sys.executable, "-c", WITHOUT_SCIPY], check=True)
+
+
+def test_arrays_that_are_laid_out_otherwise(monkeypatch):
+    segments.check_layout()
+    for name, place in (("_DATA", 8), ("_FLAGS", 8)):
+        segments.check_layout.cache_clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(segments, name, getattr(segments, name) + place)
+            with pytest.raises(UnsupportedError, match="Leave out compile"):
+                fg.compile(np.sin)(X)
+    segments.check_layout.cache_clear()
+    segments.check_layout()

@@ -1,0 +1,174 @@
+"""Training steps as compiled functions: variables, tapes and optimizers inside."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import fgrad as fg
+import fgrad.compat.tensorflow as tf
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(64, 5)).astype(np.float32)
+Y = X @ np.arange(5, dtype=np.float32) + np.float32(0.1)
+
+OPTIMIZERS = {
+    "descent": lambda: fg.optimizers.GradientDescent(0.05),
+    "momentum": lambda: fg.optimizers.Momentum(0.01, momentum=0.9),
+    "adagrad": lambda: fg.optimizers.Adagrad(0.1),
+    "adadelta": lambda: fg.optimizers.Adadelta(1.0),
+    "rmsprop": lambda: fg.optimizers.RMSProp(0.01),
+    "adam": lambda: fg.optimizers.Adam(0.05),
+    "adamw": lambda: fg.optimizers.AdamW(0.05),
+    "nadam": lambda: fg.optimizers.Nadam(0.01),
+    "lion": lambda: fg.optimizers.Lion(0.01),
+    "ftrl": lambda: fg.optimizers.Ftrl(0.1),
+    "a schedule": lambda: fg.optimizers.Adam(fg.optimizers.schedules.ExponentialDecay(0.05, 5, 0.9)),
+}
+
+
+def train(make, compiles, steps=12):
+    weights, bias = fg.Variable(np.zeros(5, np.float32), name="w"), fg.Variable(np.float32(0.0), name="b")
+    optimizer = make()
+
+    def step(x, y):
+        with fg.GradientTape() as tape:
+            loss = np.mean((x @ weights + bias - y) ** 2)
+        optimizer.apply_gradients(zip(tape.gradient(loss, [weights, bias]), [weights, bias], strict=True))
+        return loss
+
+    run = fg.compile(step) if compiles else step
+    losses = [float(run(X, Y)) for _ in range(steps)]
+    return losses, weights.numpy(), bias.numpy(), optimizer.variables(), optimizer.iterations
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_step_with_a_tape_and_an_optimizer(name):
+    eager, compiled = train(OPTIMIZERS[name], False), train(OPTIMIZERS[name], True)
+    np.testing.assert_allclose(compiled[0], eager[0], rtol=2e-4)
+    for ours, theirs in zip([*compiled[1:3], *compiled[3]], [*eager[1:3], *eager[3]], strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-5)
+    assert compiled[4] == 12
+
+
+def test_steps_eager_and_compiled_in_turns():
+    w = fg.Variable([1.0, 2.0])
+    optimizer = fg.optimizers.Adam(0.1)
+    compiled = fg.compile(lambda: optimizer.minimize(lambda: np.sum(w**2)))
+    twin, other = fg.Variable([1.0, 2.0]), fg.optimizers.Adam(0.1)
+    for turn in range(6):
+        other.minimize(lambda: np.sum(twin**2))
+        if turn % 2:
+            compiled()
+        else:
+            optimizer.minimize(lambda: np.sum(w**2))
+    np.testing.assert_allclose(w.numpy(), twin.numpy(), rtol=1e-12)
+    assert optimizer.iterations == 6
+
+
+def test_updates_of_containers_are_compiled_once_the_step_has_become_an_array():
+    optimizer = fg.optimizers.Adam(0.05)
+
+    @fg.compile
+    def update(params, state, x, y):
+        loss, grads = fg.value_and_grad(lambda p: np.mean((x @ p["w"] + p["b"] - y) ** 2))(params)
+        return loss, *optimizer.update(grads, state, params)
+
+    params = {"w": np.zeros(5, np.float32), "b": np.float32(0.0)}
+    state = optimizer.init(params)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(20):
+            _, params, state = update(params, state, X, Y)
+    assert state.step == 20
+    assert update._programs.count == 2
+    _, weights, *_ = train(OPTIMIZERS["adam"], False, 20)
+    np.testing.assert_allclose(params["w"], weights, rtol=1e-4)
+
+
+def test_integers_go_in_unless_their_value_is_asked_for():
+    times = fg.compile(lambda x, n: x * n + n // 2)
+    x = np.ones(2, np.float32)
+    assert [times(x, n)[0].item() for n in (3, 4)] == [4.0, 6.0]
+    assert times(x, 3).dtype == np.float32
+    assert times._programs.count == 1
+
+    powers = fg.compile(lambda x, n: sum(x**k for k in range(n)))
+    assert [powers(np.ones(2), n)[0].item() for n in (3, 4)] == [3.0, 4.0]
+    assert powers._programs.count == 2
+
+
+def test_pythons_numbers_leave_short_arrays_short():
+    x = np.ones(3, np.float32)
+
+    def f(x, rate, decay):
+        return x * (rate * (1 - decay) + 1.0), np.sqrt(rate) * x, rate > x, x / decay, -rate * x
+
+    for found, wanted in zip(fg.compile(f)(x, 0.1, 0.9), f(x, 0.1, 0.9), strict=True):
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    graph = fg.trace(f)(x, 0.1, 0.9)
+    assert [each.dtype for each in graph(x, 0.2, 0.8)] == [np.asarray(each).dtype for each in f(x, 0.2, 0.8)]
+
+
+def test_the_value_of_a_variable_is_not_frozen():
+    w = fg.Variable(2.0)
+    with pytest.raises(fg.errors.ConcretizationError, match="numpy"):
+        fg.compile(lambda x: x * w.numpy())(np.ones(2))
+
+
+def test_large_examples_are_not_computed_and_what_needs_values_gets_them():
+    x = RNG.normal(size=200)
+
+    def f(x):
+        k = np.exp(-((x[:, None] - x[None, :]) ** 2)) + np.eye(200)  # of one element repeated, it would be singular
+        return np.sum(np.log(np.diagonal(np.linalg.cholesky(k))))
+
+    np.testing.assert_allclose(fg.trace(f)(x)(x), f(x), rtol=1e-12)
+    np.testing.assert_allclose(fg.compile(fg.grad(f))(x), fg.grad(f)(x), rtol=1e-8, atol=1e-10)
+
+
+# TensorFlow's name for it
+
+
+def test_tensorflows_function_is_compiled():
+    w = tf.Variable([1.0, 2.0])
+    optimizer = tf.train.AdamOptimizer(0.1)
+    runs = []
+
+    @tf.function
+    def step(x):
+        runs.append(1)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(w * x - 1.0))
+        optimizer.apply_gradients(zip(tape.gradient(loss, [w]), [w], strict=True))
+        return loss
+
+    losses = [step(tf.constant([1.0, 2.0])).item() for _ in range(5)]
+    assert losses == sorted(losses, reverse=True)
+    assert len(runs) == 2  # recorded, and once more to see that nothing changes by itself
+    assert w.dtype == np.float32
+
+
+def test_tensorflows_function_runs_as_python_where_it_has_to():
+    @tf.function
+    def absolute(x):
+        return x if x > 0 else -x
+
+    assert [absolute(tf.constant(x)).item() for x in (3.0, -3.0)] == [3.0, 3.0]
+
+    rng = np.random.default_rng(0)
+    noisy = tf.function(lambda x: x + rng.normal())
+    assert noisy(tf.constant(1.0)) != noisy(tf.constant(1.0))
+
+
+def test_tapes_around_tensorflows_function():
+    w = tf.Variable(3.0)
+    scaled = tf.function(lambda x: tf.reduce_sum(x**2) * w)
+    with tf.GradientTape(persistent=True) as tape:
+        x = tf.constant([1.0, 2.0])
+        tape.watch(x)
+        y = scaled(x)
+    np.testing.assert_allclose(tape.gradient(y, x), [6.0, 12.0])
+    np.testing.assert_allclose(tape.gradient(y, w), 5.0)
