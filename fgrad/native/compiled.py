@@ -206,8 +206,8 @@ class _Programs:
     def _warn(self, function: Any) -> None:
         warnings.warn(
             f"{name_of(function)} was compiled for the {self.count}th time: its arguments keep changing in "
-            "shape, dtype, structure, or in what is no array.\nPass integers that change as arrays, np.asarray(n), "
-            "and pad arrays to a few sizes.",
+            "shape, dtype, structure, or in what is part of the program, such as integers whose value is asked for.\n"
+            "Pad arrays to a few sizes, and pass what changes as arrays or floats.",
             errors.CompileWarning,
             stacklevel=depth_of_user(),
         )
