@@ -479,6 +479,10 @@ MISTAKES = {
         lambda: fg.scan(lambda c, x: ([c], None), 0.0, X3),
         errors.StructureError, r"the carry that <lambda> returns is nested as \[\*\], and before it was nested as \*",
     ),
+    "as many leaves in other containers": (
+        lambda: fg.scan(lambda c, x: ((c[0][0], c[0][1]), None), ((1.0, 2.0), None), X3),
+        errors.StructureError, r"nested as \(\*, \*\), and before it was nested as \(\(\*, \*\), None\)",
+    ),
     "carry becomes None": (
         lambda: fg.fori_loop(0, 3, lambda i, c: None, 0.0),
         errors.StructureError, "nested as None",

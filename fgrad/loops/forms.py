@@ -84,7 +84,7 @@ class Form:
         self.kinds = [self._kind(leaf, place, tree) for place, leaf in enumerate(self.leaves)]
         self.began_weak = [kind[1] is WEAK for kind in self.kinds]
         self._is_leaf = self.treedef == _LEAF
-        self._is_tuple = type(tree) is tuple and len(tree) == self.treedef.num_children == len(self.leaves)
+        self._is_tuple = type(tree) is tuple and all(child == _LEAF for child in self.treedef.children())
         self._trace: Any = None  # that of a leaf before, if its tensors are what their values are
 
     def fitted(self, tree: Any) -> Any:
