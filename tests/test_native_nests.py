@@ -73,6 +73,17 @@ def test_what_a_large_space_needs_of_a_small_array_is_computed_once():
     check(f, RNG.normal(size=5), RNG.normal(size=(5, 40)))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_arithmetic_is_numpys_to_the_last_bit(dtype):
+    def f(x, y):
+        return x * y - y * x, x * x + y * y - 3 * x * y, (x - y) / (x * y + 1), np.sqrt(x * x + y), 1 / x - y * y / x
+
+    x, y = RNG.uniform(0.5, 2.0, size=(2, 1003)).astype(dtype)
+    for found, wanted in zip(executable(f, x, y).run([x, y]), f(x, y), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    assert not np.any(fg.compile(np.cross)(np.stack([x] * 3, -1) * y[:, None], np.stack([x] * 3, -1) * y[:, None]))
+
+
 # How they lie
 
 

@@ -40,12 +40,12 @@ def accumulated(code: Code, kind: str, scalar: Scalar, total: str, value: str, i
     """Emit one step of a sum, product, ...; the order is the compiler's to choose, or not."""
     if kind in ("sum", "prod"):
         name = "add" if kind == "sum" else "mul"
-        name = f"f{name}{'' if in_order else ' reassoc contract'}" if scalar.is_float else name
+        name = f"f{name}{'' if in_order else ' reassoc'}" if scalar.is_float else name
         return code.do(f"{name} {scalar.type} {total}, {value}")
     if kind in ("any", "all"):
         return code.do(f"{'or' if kind == 'any' else 'and'} i1 {total}, {value}")
     if scalar.is_float:
-        return code.call(f"llvm.{kind}imum.{scalar.suffix}", scalar.type, total, value, flags="")
+        return code.call(f"llvm.{kind}imum.{scalar.suffix}", scalar.type, total, value)
     sign = "s" if scalar.family == "signed" else "u"
     return code.call(f"llvm.{sign}{kind}.{scalar.suffix}", scalar.type, total, value)
 

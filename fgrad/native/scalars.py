@@ -3,8 +3,8 @@
 OPERATIONS["add"](code, kind, a, b)    emits the instructions, and returns the name of the result
 
 `kind` is the LLVM type of the arguments as a `Scalar`, which says whether they are floating-point numbers, and with
-how many bits. The flag `contract` lets a product and a sum be rounded once; no flag says that there are no NaNs,
-infinities or negative zeros.
+how many bits. Nothing is rounded otherwise than NumPy rounds it: no flag lets a product and a sum be one operation, or
+says that there are no NaNs, infinities or negative zeros.
 """
 
 from __future__ import annotations
@@ -95,14 +95,12 @@ class Code:
         self.lines.append(f"  {name} = {instruction}")
         return name
 
-    def call(self, function: str, kind: str, *arguments: str, result: str = "", flags: str = "contract ") -> str:
+    def call(self, function: str, kind: str, *arguments: str, result: str = "") -> str:
         """Call a function whose arguments are of one type."""
         result = result or kind
-        if result not in ("double", "float"):
-            flags = ""
         self.used.setdefault(function, (result, *[kind] * len(arguments)))
         given = ", ".join(f"{kind} {each}" for each in arguments)
-        return self.do(f"call {flags}{result} @{function}({given})")
+        return self.do(f"call {result} @{function}({given})")
 
 
 def literal(value: Any, dtype: Any) -> str:
@@ -196,7 +194,7 @@ def _square(code: Code, kind: Scalar, a: str) -> str:
 
 
 def _reciprocal(code: Code, kind: Scalar, a: str) -> str:
-    return code.do(f"fdiv contract {kind.type} {number(1.0, kind)}, {a}")
+    return code.do(f"fdiv {kind.type} {number(1.0, kind)}, {a}")
 
 
 def _absolute(code: Code, kind: Scalar, a: str) -> str:
@@ -317,7 +315,7 @@ def _xlogy(function: str) -> Emit:
 
 
 def _constant_times(factor: float) -> Emit:
-    return lambda code, kind, a: code.do(f"fmul contract {kind.type} {a}, {number(factor, kind)}")
+    return lambda code, kind, a: code.do(f"fmul {kind.type} {a}, {number(factor, kind)}")
 
 
 def _is_finite(code: Code, kind: Scalar, a: str) -> str:
@@ -360,10 +358,10 @@ def _invert(code: Code, kind: Scalar, a: str) -> str:
 
 
 OPERATIONS.update(
-    add=_arithmetic("fadd contract", "add", "or"),
-    subtract=_arithmetic("fsub contract", "sub"),
-    multiply=_arithmetic("fmul contract", "mul", "and"),
-    divide=_arithmetic("fdiv contract", ""),
+    add=_arithmetic("fadd", "add", "or"),
+    subtract=_arithmetic("fsub", "sub"),
+    multiply=_arithmetic("fmul", "mul", "and"),
+    divide=_arithmetic("fdiv", ""),
     fmod=_arithmetic("frem", ""),
     bitwise_and=_arithmetic("", "and", "and"),
     bitwise_or=_arithmetic("", "or", "or"),
