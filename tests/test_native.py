@@ -405,3 +405,11 @@ def test_an_implementation_that_asks_for_values_is_left_to_numpy(monkeypatch):
     (found,), (wanted,), refused = results(lambda x: np.interp(x, points, points**2), np.array([0.5, 1.5]))
     assert len(refused) == 1
     check(found, wanted, 1e-15)
+
+
+def test_what_a_ufunc_raises_is_what_the_user_gets():
+    compiled = fg.compile(lambda x: scipys.gammaln(x))
+    compiled(np.ones(3))
+    with scipys.errstate(all="raise"), pytest.raises(scipys.SpecialFunctionError, match="singularity"):
+        compiled(np.array([0.0, -1.0, 2.0]))
+    np.testing.assert_array_equal(compiled(np.ones(3)), np.zeros(3))

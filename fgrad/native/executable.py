@@ -188,9 +188,12 @@ class Native:
         """Return new arrays that the function has written into."""
         made = [empty(*form) for form in self._made]
         arena = self._arena() if self._arena_size else _NO_ARENA
-        if self._function(*given, *made, arena[1]):  # some array does not lie in memory as the code wants it
-            given = [np.require(x, requirements=["C", "ALIGNED"]).reshape(x.shape) for x in given]
-            self._function(*given, *made, arena[1])
+        try:
+            if self._function(*given, *made, arena[1]):  # some array does not lie in memory as the code wants it
+                given = [np.require(x, requirements=["C", "ALIGNED"]).reshape(x.shape) for x in given]
+                self._function(*given, *made, arena[1])
+        except SystemError as error:  # a ufunc's loop has raised, as `scipy.special.errstate` lets it
+            raise error.__cause__ or error from None
         if self._arena_size:
             self._arenas.append(arena)
         return made

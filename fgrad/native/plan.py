@@ -39,10 +39,14 @@ WRITTEN = (Reduced, Running, Joined, Scattered, Called, Stepped, Part)
 _DEAR = 16
 _MIDDLING = 3
 _DIVIDES = {"divide", "reciprocal", "sqrt", "floor", "ceil", "trunc", "rint", "sign", "heaviside"}
+"""What an operation costs, where an addition costs 1."""
 _WORTH_STORING = 10
+"""What computing an element once more has to cost, so that it is stored instead."""
 _MOST_CONTEXTS = 8
 _LONG = 800
+"""Nodes from which on a program is cut."""
 _LARGEST_BODY = 200
+"""Nodes that one nest computes before another is begun."""
 
 
 @dataclass(eq=False)
