@@ -52,6 +52,26 @@ def test_a_step_with_a_tape_and_an_optimizer(name):
     assert compiled[4] == 12
 
 
+@pytest.mark.parametrize("compiles", [False, True])
+def test_steps_with_gradients_that_are_not_finite_are_skipped(compiles):
+    w, turns = fg.Variable([1.0, 2.0]), fg.Variable(0, trainable=False)
+    optimizer = fg.optimizers.Adam(0.1, skip_nonfinite=True)
+
+    def step(x):
+        optimizer.minimize(lambda: np.sum(w**2 * x), turns)
+
+    run = fg.compile(step) if compiles else step
+    run(np.array([1.0, 1.0]))
+    before = w.numpy(), [each.copy() for each in optimizer.variables()]
+    run(np.array([1.0, np.inf]))
+    np.testing.assert_array_equal(w.numpy(), before[0])
+    assert all(map(np.array_equal, optimizer.variables(), before[1]))
+    assert (optimizer.skipped, optimizer.iterations, turns.numpy()) == (1, 1, 1)
+    run(np.array([1.0, 1.0]))
+    assert (optimizer.skipped, optimizer.iterations, turns.numpy()) == (1, 2, 2)
+    assert np.all(w.numpy() < before[0])
+
+
 def test_steps_eager_and_compiled_in_turns():
     w = fg.Variable([1.0, 2.0])
     optimizer = fg.optimizers.Adam(0.1)

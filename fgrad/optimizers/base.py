@@ -402,9 +402,7 @@ class Optimizer:
         pairs = inputs.variable_pairs(grads_and_vars, global_step)
         names = {v: functools.partial(inputs.variable_name, v) for _, v in pairs}
         if recording() is not None:
-            self._record([(g, v) for g, v in pairs if g is not None], names)
-            if global_step is not None:
-                global_step.assign_add(1)
+            self._record([(g, v) for g, v in pairs if g is not None], names, global_step)
             return
         fitting = [(inputs.fitting(inputs.plain(g), v, names[v]), v) for g, v in pairs if g is not None]
         with self._lock:
@@ -440,22 +438,37 @@ class Optimizer:
         self._slots = slots | {v: own for v, (_, own) in after.items()}
         self._step += 1
 
-    def _record(self, pairs: list[tuple[Any, Variable]], names: Mapping[Variable, Description]) -> None:
+    def _record(
+        self, pairs: list[tuple[Any, Variable]], names: Mapping[Variable, Description], global_step: Variable | None
+    ) -> None:
         """Take a step in a function that is being recorded, which reads and assigns what the optimizer keeps."""
         self._slots = self._slots_of({v: v._shown() for _, v in pairs})
-        step = self._cell("step", lambda: self._step, lambda new: setattr(self, "_step", int(new)), Counter)
+        fitting = [(inputs.fitting(inputs.array(g), v, names[v]), v) for g, v in pairs]
+        finite = inputs.all_finite(gradient for gradient, _ in fitting) if self.skip_nonfinite else True
+
+        def assign(variable: Variable, new: Any) -> None:
+            variable.assign(new if finite is True else np.where(finite, new, variable))
+
+        step = self._counter("_step")
         count = step.value() + 1
         hyper = self._settings(count)
         decays = dict(zip(names, self._decaying(list(names)), strict=True))
-        for gradient, v in pairs:
+        for gradient, v in fitting:
             cells = {name: self._slot_cell(v, name) for name in self._slots[v]}
             own = {name: cell.value() for name, cell in cells.items()}
-            gradient = inputs.fitting(inputs.array(gradient), v, names[v])
             new, own = self._stepped(gradient, v.value(), own, hyper, decays[v], names[v])
-            v.assign(new)
+            assign(v, new)
             for name, cell in cells.items():
-                cell.assign(own[name])
-        step.assign(count)
+                assign(cell, own[name])
+        assign(step, count)
+        if global_step is not None:
+            assign(global_step, global_step + 1)
+        if finite is not True:
+            skipped = self._counter("skipped")
+            skipped.assign(np.where(finite, skipped, skipped + 1))
+
+    def _counter(self, name: str) -> Cell:
+        return self._cell(name, lambda: getattr(self, name), lambda new: setattr(self, name, int(new)), Counter)
 
     def _slot_cell(self, variable: Variable, name: str) -> Cell:
         def write(new: Any) -> None:
