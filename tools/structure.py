@@ -25,7 +25,7 @@ PACKAGE = ROOT / "fgrad"
 LONGEST_BODY = 40
 
 LAYERS = [
-    "errors", "core", "ops", "transforms", "rules", "loops", "graphs", "native", "tapes", "progress", "clipping",
+    "errors", "core", "ops", "transforms", "rules", "graphs", "native", "loops", "tapes", "progress", "clipping",
     "optimizers", "numpy", "scipy", "extend", "saving", "testing", "uncertainty", "plot", "interop", "debugging",
     "compat",
 ]  # fmt: skip
