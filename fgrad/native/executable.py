@@ -18,18 +18,20 @@ from fgrad.graphs.graph import Block
 from fgrad.native import (  # noqa: F401  # they say how primitives are lowered
     composites,
     keys,
+    looping,
     products,
     reductions,
     shapes,
     solving,
     ufuncs,
 )
-from fgrad.native.lowering import Program, lowered
+from fgrad.native.calls import Functions
+from fgrad.native.lowering import any_failure, lowered
 from fgrad.native.machine import Machine, Module
-from fgrad.native.nodes import Called, Given, Node, Part, Stepped
+from fgrad.native.nodes import Given, Node, Part, Stepped
 from fgrad.native.options import DEFAULT, Options
 from fgrad.native.parallel import default_threads
-from fgrad.native.plan import Nest, Plan, memory_of, planned
+from fgrad.native.plan import Item, Plan, memory_of, planned
 from fgrad.native.segments import Segment, check_layout
 
 Array = Any
@@ -59,15 +61,16 @@ class Executable:
         self.program = lowered(block)
         self._results = [self.program.names[each] for each in block.outputs if type(each) is Name]
         self._shared = _shared(self._results)
-        self._failed = _any_failure(self.program)
+        self._failed = any_failure(self.program)
         roots = [*self._results, *([self._failed] if self._failed else [])]
         self.plan = planned(self.program.all, roots)
         self._inputs: list[Node] = [self.program.inputs[name] for name in block.inputs]
         known: dict[Node, Any] = {node: np.ascontiguousarray(array) for node, array in self.program.constants.items()}
         self._known = known
         threads = default_threads() if options.threads is None else options.threads
-        segments, wanted, self.stages = _parted(self.plan, known, roots, threads, apart)
-        self.llvm = _text(segments, wanted, options.precise)
+        functions = Functions(threads)
+        segments, wanted, self.stages = _parted(self.plan, known, roots, functions, apart)
+        self.llvm = _text(segments, wanted, functions, options.precise)
         planned_at = time.perf_counter()
         self._module = Machine.this().compiled(self.llvm) if self.llvm else None
         self.seconds = planned_at - start, time.perf_counter() - planned_at
@@ -126,7 +129,7 @@ class Executable:
     def memory(self) -> dict[str, int]:
         """Return the bytes of arrays: results, the arena, what lies between stages, and constants."""
         results = {memory_of(node) for node in self._results}
-        made: set[Node] = {node for node in self.plan.stored if isinstance(node, Part)}
+        made: set[Node] = {part for stage in self.stages if isinstance(stage, Step) for part in stage.parts}
         made.update(node for stage in self.stages if isinstance(stage, Native) for node in stage.segment.makes)
         return {
             "results": sum(map(_bytes, self._results)),
@@ -153,13 +156,6 @@ def _shared(results: list[Node]) -> list[bool]:
         shared.append(isinstance(root, Given) or root in seen)
         seen.add(root)
     return shared
-
-
-def _any_failure(program: Program) -> Node | None:
-    found: Node | None = None
-    for each in program.failures:
-        found = each if found is None else program.pointwise("logical_or", found, each)
-    return found
 
 
 class Native:
@@ -211,7 +207,7 @@ class Step:
 
     def __init__(self, node: Stepped, parts: list[Part]) -> None:
         self.equation, self._arguments = node.step
-        self._parts = parts
+        self.parts = parts
 
     def prepare(self, module: Module | None, forms: dict[Node, Any]) -> None:
         """Do nothing: it is Python."""
@@ -225,7 +221,7 @@ class Step:
             value = each if node is None else _under(values[memory_of(node)], node.shape)[()]
             inputs.append(in_pythons_way(value) if type(each) is Name and each.is_weak else value)
         found = self.equation.computed(inputs)
-        for part in self._parts:
+        for part in self.parts:
             values[part] = _own_array(found[part.place], part, inputs)
 
 
@@ -237,45 +233,38 @@ def _own_array(found: Any, part: Part, inputs: list[Any]) -> Array:
 
 
 def _parted(
-    plan: Plan, known: dict[Node, Any], roots: list[Node], threads: int, apart: bool
+    plan: Plan, known: dict[Node, Any], roots: list[Node], functions: Functions, apart: bool
 ) -> tuple[dict[str, Segment], set[Node], list[Native | Step]]:
     """Return the native segments by name, the arrays that others than their makers read, and the stages in order."""
-    parts: dict[Node, list[Part]] = {}
-    for node in plan.stored:
-        if isinstance(node, Part):
-            parts.setdefault(node.arguments[0], []).append(node)
+    parts = plan.parts()
     wanted = {memory_of(node) for node in roots}
     segments: dict[str, Segment] = {}
     stages: list[Native | Step] = []
-    functions: dict[str, str] = {}
     begun: set[Node] = set()
     for run in _runs(plan, apart):
         if isinstance(run, Stepped):
             stages.append(Step(run, parts.get(run, [])))
             wanted.update(map(memory_of, run.arguments))
             continue
-        segment = Segment(f"segment{len(segments)}", run, plan, known, functions, begun, threads)
+        segment = Segment(f"segment{len(segments)}", run, plan, known, functions, begun)
         segments[segment.name] = segment
         wanted.update(segment.needs)
         stages.append(Native(segment))
     return segments, wanted, stages
 
 
-def _text(segments: dict[str, Segment], wanted: set[Node], precise: bool) -> str:
+def _text(segments: dict[str, Segment], wanted: set[Node], functions: Functions, precise: bool) -> str:
     """Return the code of segments in LLVM's language, empty without any."""
     if not segments:
         return ""
     check_layout()
-    machine, used = Machine.this(), {}
     texts = [segment.finished(wanted) for segment in segments.values()]
-    for segment in segments.values():
-        used.update(segment.used)
-    return "\n".join([machine.declarations(used, precise), *texts])
+    return "\n".join([Machine.this().declarations(functions.used, precise), *functions.texts, *texts])
 
 
-def _runs(plan: Plan, apart: bool) -> Iterator[list[Nest | Called] | Stepped]:
+def _runs(plan: Plan, apart: bool) -> Iterator[list[Item] | Stepped]:
     """Yield native items that follow each other, or each of them apart, and steps."""
-    run: list[Nest | Called] = []
+    run: list[Item] = []
     for item in plan.items:
         if isinstance(item, Stepped):
             if run:

@@ -45,6 +45,9 @@ LOWERINGS: dict[str, Callable[..., Any]] = {}
 OTHERWISE: list[Callable[[Program, Equation, list[Any]], Any]] = []
 """What is asked in turn for an equation that no rule lowers: a tuple of nodes, or None."""
 
+CALLS: list[Callable[[Program, Equation, list[Any]], Any]] = []
+"""The same for calls of functions that decide for themselves what they mean, such as loops."""
+
 COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 PREDICATES = {"isnan", "isfinite", "isinf", "signbit"}
 LOGICAL = {"logical_and", "logical_or", "logical_xor", "logical_not"}
@@ -174,13 +177,14 @@ class Program(Nodes):
 
     def lower(self, equation: Equation) -> None:
         """Add the nodes of an equation."""
-        arguments = [self._argument(x) for x in equation.inputs]
+        arguments = [self.argument(x) for x in equation.inputs]
         results = self._results(equation, arguments)
         for name, node in zip(equation.outputs, results, strict=True):
             assert node.shape == name.shape, (equation, node.shape)
             self.names[name] = node
 
-    def _argument(self, x: Any) -> Any:
+    def argument(self, x: Any) -> Any:
+        """Return the node of a name, or of a constant; a number of Python's as it is."""
         if type(x) is Name:
             return self.names[x]
         return self.array(x) if isinstance(x, (np.ndarray, np.generic)) else x
@@ -189,11 +193,14 @@ class Program(Nodes):
         name = equation.primitive.name
         kinds = [x.dtype for x in (*arguments, *equation.outputs) if hasattr(x, "dtype")]
         reason = ""
-        if equation.direct:
-            reason = "a function with a derivative of its own, which runs as a whole"
-        elif not all(map(is_native, kinds)):
+        if not all(map(is_native, kinds)):
             odd = next(each for each in kinds if not is_native(each))
             reason = f"{odd} has no native code"
+        elif equation.direct:
+            found = next(filter(None, (call(self, equation, arguments) for call in CALLS)), None)
+            if found is not None:
+                return found  # type: ignore[no-any-return]
+            reason = "a function with a derivative of its own, which runs as a whole"
         elif equation.primitive in USERS:
             stand_in = USERS[equation.primitive]
             if stand_in is not None:
@@ -216,7 +223,7 @@ class Program(Nodes):
             self.names[name] = self.array(value)
         for each in block.equations:
             self.lower(each)
-        results = [self.node(self._argument(settle(x))) for x in block.outputs]
+        results = [self.node(self.argument(settle(x))) for x in block.outputs]
         return [self.cast(x, name.dtype) for x, name in zip(results, equation.outputs, strict=True)]
 
     def _by_rule(self, name: str, equation: Equation, arguments: list[Any]) -> Sequence[Node] | None:
@@ -344,3 +351,11 @@ def lowered(block: Block) -> Program:
         program.equation = place
         program.lower(equation)
     return program
+
+
+def any_failure(program: Program) -> Node | None:
+    """Return the truth value that says whether a run is void; None if none ever is."""
+    found: Node | None = None
+    for each in program.failures:
+        found = each if found is None else program.pointwise("logical_or", found, each)
+    return found

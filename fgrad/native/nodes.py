@@ -7,7 +7,8 @@
     Gathered                    elements at indices that are computed
     Reduced, Running            sums along axes and their kin, cumulative sums
     Joined, Scattered           arrays beside each other, values added at computed indices
-    Called, Stepped, Part       a routine of a library, an operation that NumPy runs, one of its results
+    Called                      a routine of a library
+    Stepped, Looped, Part       an operation that NumPy runs, a loop over a program, one of the results of these
 
 Slices, scatters of slices, transposes and broadcasts are arithmetic of indices here, and vanish when loops are made.
 """
@@ -257,13 +258,31 @@ class Stepped(Node):
         self.step = step
 
 
+class Looped(Node):
+    """A loop that runs a program again and again; its results are `Part`s.
+
+    As an array it is the memory in which it works; how much that is is known when its code has been written.
+
+    Attributes:
+        turns: what is run, and how turns hang together.
+        program: the nodes of what a turn computes.
+        results: those of what it returns, and a truth value that makes the run void if there is one more.
+    """
+
+    __slots__ = ("turns", "program", "results")
+
+    def __init__(self, turns: Any, program: Any, results: Sequence[Node], arguments: Sequence[Node]) -> None:
+        super().__init__((0,), np.uint8, arguments)
+        self.turns, self.program, self.results = turns, program, list(results)
+
+
 class Part(Node):
-    """One of the results of an equation that NumPy runs."""
+    """One of the results of an equation that NumPy runs, or of a loop."""
 
     __slots__ = ("place",)
 
-    def __init__(self, step: Stepped, place: int, shape: Shape, dtype: DType) -> None:
-        super().__init__(shape, dtype, (step,))
+    def __init__(self, maker: Stepped | Looped, place: int, shape: Shape, dtype: DType) -> None:
+        super().__init__(shape, dtype, (maker,))
         self.place = place
 
 

@@ -20,6 +20,7 @@ from fgrad.native.nodes import (
     Given,
     Joined,
     Literal,
+    Looped,
     Moved,
     Node,
     Part,
@@ -33,8 +34,10 @@ from fgrad.native.nodes import (
 )
 from fgrad.native.scalars import CHEAP
 
-WRITTEN = (Reduced, Running, Joined, Scattered, Called, Stepped, Part)
+WRITTEN = (Reduced, Running, Joined, Scattered, Called, Stepped, Looped, Part)
 """What is always stored, and whose elements are there only when all of them are."""
+WHOLE = (Called, Stepped, Looped)
+"""What takes whole arrays."""
 
 _DEAR = 16
 _MIDDLING = 3
@@ -77,17 +80,28 @@ class Nest:
     writes: list[Write] = field(default_factory=list)
 
 
+Item = Nest | Called | Stepped | Looped
+
+
 @dataclass(eq=False)
 class Plan:
     """What runs, in order.
 
     Attributes:
-        items: nests, routines (`Called`) and steps (`Stepped`).
+        items: nests, routines (`Called`), steps (`Stepped`) and loops over programs (`Looped`).
         stored: the arrays that exist, besides those that are given.
     """
 
-    items: list[Nest | Called | Stepped]
+    items: list[Item]
     stored: set[Node]
+
+    def parts(self) -> dict[Node, list[Part]]:
+        """Return the results that are used of each step and each loop."""
+        found: dict[Node, list[Part]] = {}
+        for node in self.stored:
+            if isinstance(node, Part):
+                found.setdefault(node.arguments[0], []).append(node)
+        return found
 
 
 def memory_of(node: Node) -> Node:
@@ -127,7 +141,7 @@ def _stored(needed: list[Node], outputs: list[Node]) -> set[Node]:
     for node in needed:
         if isinstance(node, WRITTEN):
             stored.add(node)
-        if isinstance(node, (Called, Stepped)):
+        if isinstance(node, WHOLE):
             stored.update(map(memory_of, node.arguments))
         elif isinstance(node, Reshaped):
             stored.add(memory_of(node))
@@ -197,7 +211,7 @@ def _with_dear_ones(needed: list[Node], stored: set[Node]) -> set[Node]:
                 stored.add(node)
             elif len(contexts[node]) > _MOST_CONTEXTS:
                 contexts[node] = set(list(contexts[node])[:_MOST_CONTEXTS])
-        if isinstance(node, (Called, Stepped, Part, Given, Literal, Reshaped)):
+        if isinstance(node, (*WHOLE, Part, Given, Literal, Reshaped)):
             continue
         for place, argument in enumerate(node.arguments):
             if isinstance(argument, (Given, Literal)) or argument in stored:
@@ -289,7 +303,7 @@ class _Levels:
             return
         if isinstance(node, Reshaped):
             return
-        if isinstance(node, (Called, Stepped)):
+        if isinstance(node, WHOLE):
             level = max([self.last(each) + 1 for each in node.arguments], default=0)
         elif isinstance(node, Part):
             level = self.done[node.arguments[0]]
@@ -318,9 +332,9 @@ class _Levels:
         return [self.at(each, node.shape) for each in node.arguments]
 
 
-def _items(needed: list[Node], stored: set[Node]) -> list[Nest | Called | Stepped]:
+def _items(needed: list[Node], stored: set[Node]) -> list[Item]:
     levels = _Levels(stored)
-    found: dict[int, list[Nest | Called | Stepped]] = {}
+    found: dict[int, list[Item]] = {}
     nests: dict[tuple[int, Shape], Nest] = {}
     bodies: dict[tuple[int, Shape], set[Node]] = {}
 
@@ -337,7 +351,7 @@ def _items(needed: list[Node], stored: set[Node]) -> list[Nest | Called | Steppe
         if node not in stored or isinstance(node, Part):
             continue
         level = levels.done[node]
-        if isinstance(node, (Called, Stepped)):
+        if isinstance(node, WHOLE):
             found.setdefault(level, []).append(node)
         elif isinstance(node, Joined):
             for each in _parts(node):

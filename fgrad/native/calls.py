@@ -1,0 +1,170 @@
+"""Items of a plan as functions in LLVM's language, and the calls of them, in order.
+
+    Calls(name, plan, ...)      a function for each item, equal ones once
+    places(touched, temporary)  where temporary arrays lie in memory that they share
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from fgrad.native.elements import Pointers
+from fgrad.native.emission import NestFunction, fills, nest_function
+from fgrad.native.nodes import Called, Looped, Node, Part
+from fgrad.native.parallel import Parts, is_worth_parts
+from fgrad.native.plan import Item, Nest, Plan
+from fgrad.native.routines import ROUTINES
+from fgrad.native.scalars import scalar_of
+
+ALIGNMENT = 64
+
+Pointer = tuple[Node, int]
+"""An array, and the element of it at which memory begins."""
+
+Used = Mapping[str, tuple[str, ...]]
+
+LOOPS: list[Callable[[Looped, list[Part], str, Functions], tuple[str, list[Node], Used]]] = []
+"""How a loop is written: its text, the arrays that it takes, and the functions of libraries that it calls."""
+
+
+class Functions:
+    """The functions of a program's items.
+
+    Args:
+        threads: on how many cores large nests run.
+
+    Attributes:
+        threads: the same.
+        known: the names of those that there are, by their text; equal ones are written once.
+        texts: what is written of them.
+        used: the functions of libraries that they call.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.known: dict[str, str] = {}
+        self.texts: list[str] = []
+        self.used: dict[str, tuple[str, ...]] = {}
+
+    def add(self, name: str, text: str, used: Used) -> str:
+        """Return the name of a function, which is called `@THIS` in its text."""
+        self.used.update(used)
+        known = self.known.setdefault(text, name)
+        if known == name:
+            self.texts.append(text.replace("@THIS", f"@{name}"))
+        return known
+
+
+class Calls:
+    """The calls of items that follow each other.
+
+    Args:
+        name: what those of the functions begin with.
+        items: nests, routines and loops.
+        plan: says which arrays are stored.
+        functions: those that there are; more are added.
+
+    Attributes:
+        writes: the arrays that are written.
+        touched: the arrays that each call reads or writes.
+    """
+
+    def __init__(self, name: str, items: Iterable[Item], plan: Plan, functions: Functions) -> None:
+        self._plan, self._functions, self._parts = plan, functions, plan.parts()
+        items = list(items)
+        self.writes = [node for item in items for node in self._written(item)]
+        self._calls = [self._call(f"{name}_{place}", item) for place, item in enumerate(items)]
+        self.touched = [list(dict.fromkeys(node for node, _ in order)) for _, order in self._calls]
+        self._offsets = 0
+
+    def lines(self, memory: Mapping[Node, str]) -> list[str]:
+        """Return what calls the functions, with arrays that lie at given addresses."""
+        lines: list[str] = []
+        for name, order in self._calls:
+            given = []
+            for node, offset in order:
+                place = memory[node]
+                if offset:
+                    self._offsets += 1
+                    size = scalar_of(node.dtype).stored
+                    lines.append(f"%m{self._offsets} = getelementptr {size}, ptr {place}, i64 {offset}")
+                    place = f"%m{self._offsets}"
+                given.append(f"ptr {place}")
+            lines.append(f"call void @{name}({', '.join(given)})")
+        return lines
+
+    def _written(self, item: Item) -> Iterable[Node]:
+        if isinstance(item, Looped):
+            return [item, *self._parts.get(item, ())]
+        return [write.target for write in item.writes] if isinstance(item, Nest) else [item]
+
+    def _call(self, name: str, item: Item) -> tuple[str, list[Pointer]]:
+        """Return the name of a function that runs an item, and the memory that it takes."""
+        if isinstance(item, Looped):
+            text, order, used = LOOPS[0](item, self._parts.get(item, []), name, self._functions)
+            return self._functions.add(name, text, used), [(node, 0) for node in order]
+        pointers = Pointers(self._plan.stored)
+        if isinstance(item, Called):
+            body, used = ROUTINES[item.routine](item, pointers.at)
+            text = _definition(pointers, body)
+        else:
+            assert isinstance(item, Nest)
+            function = nest_function(item, pointers)
+            text, used = _definition(pointers, function.body), function.used
+            if is_worth_parts(function):
+                text, more = self._in_parts(item, function, pointers)
+                used = {**used, **more}
+        return self._functions.add(name, text, used), list(pointers.order)
+
+    def _in_parts(self, item: Nest, whole: NestFunction, pointers: Pointers) -> tuple[str, dict[str, tuple[str, ...]]]:
+        """Return the functions that run a nest in parts, and what they use."""
+        function = nest_function(item, pointers, in_parts=True)
+        totals = [list(pointers.order).index((total, 0)) for total in whole.totals]
+        parts = Parts("THIS", function, list(pointers.order.values()), totals, self._functions.threads)
+        return parts.text(fills(function.begins, pointers)), parts.used
+
+
+def _definition(pointers: Pointers, body: str) -> str:
+    return definition(pointers.order.values(), body)
+
+
+def definition(names: Iterable[str], body: str) -> str:
+    """Return a function that takes memory under given names."""
+    taken = ", ".join(f"ptr noalias {each}" for each in names)
+    return f"define internal void @THIS({taken}) noinline #0 {{\n{body}\n}}"
+
+
+def places(touched: list[list[Node]], temporary: Iterable[Node]) -> tuple[dict[Node, int], int]:
+    """Return a place in an arena for each temporary array, and its size: arrays that live apart in time may share.
+
+    Args:
+        touched: the arrays that each item reads and writes, in order.
+        temporary: those that want a place.
+    """
+    wanted = set(temporary)
+    lives: dict[Node, list[int]] = {}
+    for time, nodes in enumerate(touched):
+        for node in nodes:
+            if node in wanted:
+                lives.setdefault(node, [time, time])[1] = time
+    offsets: dict[Node, int] = {}
+    taken: list[tuple[int, int, int, int]] = []
+    for node in sorted(lives, key=lambda node: -room_for(node)):
+        begin, end = lives[node]
+        offset = 0
+        for start, stop, first, last in sorted(taken):
+            if first <= end and begin <= last and start < offset + room_for(node) and offset < stop:
+                offset = stop
+        offsets[node] = offset
+        taken.append((offset, offset + room_for(node), begin, end))
+    return offsets, max((stop for _, stop, _, _ in taken), default=0)
+
+
+def size_of(node: Node) -> int:
+    """Return how many bytes an array has."""
+    return node.size * node.dtype.itemsize
+
+
+def room_for(node: Node) -> int:
+    """Return how many bytes an array takes, so that the next begins where processors like it."""
+    return max(-(-size_of(node) // ALIGNMENT) * ALIGNMENT, ALIGNMENT)

@@ -1,0 +1,206 @@
+"""Loops over programs: which are native, and their functions in LLVM's language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.tensor import settle
+from fgrad.graphs.equations import Equation
+from fgrad.graphs.turns import Along, turns_of
+from fgrad.native.calls import ALIGNMENT, LOOPS, Calls, Functions, Used, definition, places, room_for, size_of
+from fgrad.native.lowering import CALLS, Program, any_failure, lowered
+from fgrad.native.nodes import Given, Looped, Node, Part, Stepped
+from fgrad.native.plan import memory_of, planned
+
+_COPY = "llvm.memcpy.p0.p0.i64"
+
+
+def _loop(program: Program, equation: Equation, arguments: list[Any]) -> tuple[Node, ...] | None:
+    """Return the results of a loop whose turns are native; None of one whose are not."""
+    turns = turns_of(equation)
+    if turns is None:
+        return None
+    inner = lowered(turns.body)
+    if any(isinstance(node, Stepped) for node in inner.all):
+        return None
+    inner.constants = {node: np.ascontiguousarray(array) for node, array in inner.constants.items()}
+    results = [inner.node(inner.argument(settle(x))) for x in turns.body.outputs]
+    failed = any_failure(inner)
+    given = [program.cast(x, name.dtype) for x, name in zip(arguments, turns.body.inputs, strict=True)]
+    loop = Looped(turns, inner, [*results, *([failed] if failed else [])], given)
+    program.add(loop)
+    parts = [Part(loop, place, name.shape, name.dtype) for place, name in enumerate(equation.outputs)]
+    if failed is not None:
+        program.failures.append(program.add(Part(loop, len(parts), (), failed.dtype)))
+    return tuple(program.add(part) for part in parts)
+
+
+CALLS.append(_loop)
+
+
+class _Loop:
+    """The function of a loop.
+
+    What a turn hands to the next one stays where it has been written, and its address goes from turn to turn; where
+    that is not the row of a result, there are two places, which take turns.
+
+    Args:
+        item: the loop.
+        parts: those of its results that are used.
+        name: what the names of its functions begin with.
+        functions: those that there are.
+
+    Attributes:
+        order: the arrays that the function takes: arguments, results, and memory to work in.
+    """
+
+    def __init__(self, item: Looped, parts: list[Part], name: str, functions: Functions) -> None:
+        self._turns = turns = item.turns
+        plan = planned(item.program.all, item.results)
+        self._calls = Calls(name, plan.items, plan, functions)
+        self.order = list(dict.fromkeys([*map(memory_of, item.arguments), *parts, item]))
+        self._names = {node: f"%p{place}" for place, node in enumerate(self.order)}
+        self._made = {part.place: self._names[part] for part in parts}
+        self._item, self._size = item, 0
+        self._begin: list[str] = []  # before the first turn
+        self._phis: list[str] = []
+        self._turn: list[str] = []
+        self._end: list[str] = []
+        self._memory: dict[Node, str] = {
+            node: f"inttoptr (i64 {array.ctypes.data} to ptr)" for node, array in item.program.constants.items()
+        }
+        inputs = [item.program.inputs[name] for name in turns.body.inputs]
+        addresses = [self._names[memory_of(x)] for x in item.arguments]
+        pairs = list(zip(inputs, addresses, strict=True))
+        middle = turns.shared + turns.carried
+        self._shared, self._carried, self._elements = pairs[: turns.shared], pairs[turns.shared : middle], pairs[middle:]
+
+    def text(self) -> str:
+        """Return the function."""
+        turns = self._turns
+        roots = list(map(memory_of, self._item.results))
+        carry, outputs = roots[: turns.carried], roots[turns.carried : len(turns.body.outputs)]
+        self._memory.update(self._shared)
+        for (node, array), along in zip(self._elements, turns.reads, strict=True):
+            self._memory[node] = self._row(array, node, along)
+        self._memory.update({node: f"%c{slot}" for slot, (node, _) in enumerate(self._carried)})
+        copies = self._outputs(outputs)
+        following = [self._next(slot, node, copies) for slot, node in enumerate(carry)]
+        self._add_temporaries()
+        self._turn += self._calls.lines(self._memory)
+        self._turn += [line for target, node in copies for line in _copied(target, self._memory[node], size_of(node))]
+        self._note_failure(roots[len(turns.body.outputs) :])
+        self._hand_on(following)
+        self._item.shape = (self._size,)
+        return definition(self._names.values(), self._body())
+
+    def _body(self) -> str:
+        lines = [
+            *self._begin,
+            "br label %head",
+            "head:",
+            "%k = phi i64 [ 0, %entry ], [ %k1, %turn ]",
+            *self._phis,
+            f"%goes = icmp slt i64 %k, {self._turns.count}",
+            "br i1 %goes, label %turn, label %end",
+            "turn:",
+            *self._turn,
+            "%k1 = add nuw nsw i64 %k, 1",
+            "br label %head",
+            "end:",
+            *self._end,
+            "ret void",
+        ]
+        return "\n".join(["entry:", *(line if line.endswith(":") else f"  {line}" for line in lines)])
+
+    # Where arrays lie
+
+    def _row(self, array: str, node: Node, along: Along) -> str:
+        """Return the address of a turn's place along an array."""
+        name, size = f"%r{len(self._turn)}", size_of(node)
+        self._turn += [
+            f"{name}s = mul nsw i64 %k, {along.step * size}",
+            f"{name}o = add nsw i64 {name}s, {along.start * size}",
+            f"{name} = getelementptr i8, ptr {array}, i64 {name}o",
+        ]
+        return name
+
+    def _room(self, size: int) -> str:
+        """Return the address of memory to work in."""
+        name = f"%room{self._size}"
+        self._begin.append(f"{name} = getelementptr i8, ptr {self._names[self._item]}, i64 {self._size}")
+        self._size += size
+        return name
+
+    def _outputs(self, outputs: Sequence[Node]) -> list[tuple[str, Node]]:
+        """Let arrays be written into the rows of results; return what is to be copied there."""
+        copies = []
+        for place, (node, along) in enumerate(zip(outputs, self._turns.writes, strict=True), self._turns.carried):
+            if place in self._made:
+                row = self._row(self._made[place], node, along)
+                if isinstance(node, Given) or node in self._memory:
+                    copies.append((row, node))
+                else:
+                    self._memory[node] = row
+        return copies
+
+    def _next(self, slot: int, node: Node, copies: list[tuple[str, Node]]) -> str:
+        """Return where the carry lies for the next turn."""
+        is_carried = node in [each for each, _ in self._carried]
+        if node in self._memory and (not is_carried or node is self._carried[slot][0]):
+            return self._memory[node]
+        size = room_for(node)
+        rooms = self._room(size), self._room(size)
+        self._phis += [
+            f"%w{slot} = phi ptr [ {rooms[0]}, %entry ], [ %v{slot}, %turn ]",
+            f"%v{slot} = phi ptr [ {rooms[1]}, %entry ], [ %w{slot}, %turn ]",
+        ]
+        if is_carried:
+            copies.append((f"%w{slot}", node))
+        else:
+            self._memory[node] = f"%w{slot}"
+        return f"%w{slot}"
+
+    def _add_temporaries(self) -> None:
+        """Find memory for what one turn needs for itself alone."""
+        offsets, size = places(self._calls.touched, set(self._calls.writes) - self._memory.keys())
+        begin = self._room(size)
+        for offset in set(offsets.values()):
+            self._begin.append(f"%t{offset} = getelementptr i8, ptr {begin}, i64 {offset}")
+        self._memory.update({node: f"%t{offset}" for node, offset in offsets.items()})
+
+    # From turn to turn
+
+    def _note_failure(self, failed: Sequence[Node]) -> None:
+        """Keep in mind that a turn was void."""
+        place = self._made.get(len(self._turns.body.outputs))
+        for node in failed if place is not None else ():
+            self._begin.append(f"store i8 0, ptr {place}")
+            self._turn += [
+                f"%f0 = load i8, ptr {self._memory[node]}",
+                f"%f1 = load i8, ptr {place}",
+                "%f2 = or i8 %f0, %f1",
+                f"store i8 %f2, ptr {place}",
+            ]
+
+    def _hand_on(self, following: Sequence[str]) -> None:
+        """Let each turn find the carry where the one before has left it, and copy the last one."""
+        for slot, ((node, start), after) in enumerate(zip(self._carried, following, strict=True)):
+            self._phis.append(f"%c{slot} = phi ptr [ {start}, %entry ], [ {after}, %turn ]")
+            if slot in self._made:
+                self._end += _copied(self._made[slot], f"%c{slot}", size_of(node))
+
+
+def _copied(target: str, source: str, size: int) -> list[str]:
+    return [f"call void @{_COPY}(ptr {target}, ptr {source}, i64 {size}, i1 false)"] if size else []
+
+
+def _written(item: Looped, parts: list[Part], name: str, functions: Functions) -> tuple[str, list[Node], Used]:
+    loop = _Loop(item, parts, name, functions)
+    return loop.text(), loop.order, {_COPY: ("void", "ptr", "ptr", "i64", "i1")}
+
+
+LOOPS.append(_written)
