@@ -1,7 +1,7 @@
 """Items of a plan as functions in LLVM's language, and the calls of them, in order.
 
-    Calls(name, plan, ...)      a function for each item, equal ones once
-    places(touched, temporary)  where temporary arrays lie in memory that they share
+Calls(name, plan, ...)      a function for each item, equal ones once
+places(touched, temporary)  where temporary arrays lie in memory that they share
 """
 
 from __future__ import annotations

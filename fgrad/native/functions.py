@@ -3,8 +3,7 @@
     function = Function(block, name)
     function(leaves)                   the results for arrays, or for tensors that transforms follow
 
-The derivatives of a program are programs: they are recorded, by the transforms themselves, when they are asked for. A
-pass back is parted from the run before it where the cotangents come in; what it needs of the run are the residuals.
+The derivatives of a program are programs (`fgrad.graphs.derived`), which are recorded when they are asked for.
 """
 
 from __future__ import annotations
@@ -22,16 +21,13 @@ from typing_extensions import override
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, apply_call, settle
 from fgrad.core.trace import Trace
-from fgrad.graphs.equations import Equation, Name, in_pythons_way
+from fgrad.graphs.derived import Directions, chosen, computed, mapped, outputs_of
+from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
-from fgrad.graphs.record import recorded
 from fgrad.native.options import DEFAULT, Options
 from fgrad.ops.tracing import example_of
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import Leaves, Rule, Variables, is_of
-from fgrad.transforms.batch import vmap
-from fgrad.transforms.forward import jvp
-from fgrad.transforms.linearization import Linearization, UnconnectedGradients
 
 if TYPE_CHECKING:
     from fgrad.native.executable import Executable
@@ -55,7 +51,7 @@ class Function:
 
     def __init__(self, block: Block, name: str, options: Options = DEFAULT) -> None:
         self.block, self.__name__, self.options = block, name, options
-        self._outputs: list[Any] = [x if type(x) is Name else np.asarray(x) for x in block.outputs]
+        self._outputs = outputs_of(block)
         self.has_derivative = tuple(each.dtype.kind in "fc" for each in self._outputs)
         self._lock = threading.RLock()
         self._executable: Executable | None = None
@@ -91,8 +87,7 @@ class Function:
 
     def eager(self, leaves: Leaves) -> list[Any]:
         """Return the results as NumPy and the transforms that run compute them."""
-        pairs = zip(self.block.inputs, leaves, strict=True)
-        return self.block.computed({name: in_pythons_way(x) if name.is_weak else x for name, x in pairs})
+        return computed(self.block, leaves)
 
     def executable(self) -> Executable:
         """Return what runs the program, which is compiled when it is asked for first."""
@@ -127,7 +122,7 @@ class Function:
 
         def push(tangents: Leaves, variables: Variables) -> list[Any]:
             pushed: Function = self._once(("push", ours), lambda: self._pushed(ours, examples))
-            rest = iter(pushed([*leaves, *_chosen(tangents, ours)]))
+            rest = iter(pushed([*leaves, *chosen(tangents, ours)]))
             zeros = self._unmoved(tangents, variables)
             return [next(rest) if own else zero for own, zero in zip(self.has_derivative, zeros, strict=True)]
 
@@ -139,7 +134,7 @@ class Function:
         known = [*kept, *(leaves[place] for place in parts.places)]
 
         def pull(cotangents: Leaves, variables: Variables) -> list[Any]:
-            rest = iter(parts.backward([*known, *_chosen(cotangents, self.has_derivative)]))
+            rest = iter(parts.backward([*known, *chosen(cotangents, self.has_derivative)]))
             return [next(rest) if own else None for own in parts.connected]
 
         return results, pull, push
@@ -159,6 +154,20 @@ class Function:
     def _in_parts(self, ours: Places, examples: Leaves) -> _Parts:
         return self._once(("pull", ours), lambda: self._parted(ours, examples))  # type: ignore[no-any-return]
 
+    def _pushed(self, ours: Places, examples: Leaves) -> Function:
+        """Return the program of the tangents."""
+        block = Directions(self.block, ours, self.has_derivative, examples).pushed()
+        tangents = block.outputs[len(self._outputs) :]
+        return self._like(Block(block.inputs, block.constants, block.equations, tangents))
+
+    def _parted(self, ours: Places, examples: Leaves) -> _Parts:
+        """Return the program of the run, and that of the pass back."""
+        parted = Directions(self.block, ours, self.has_derivative, examples).parted()
+        return _Parts(self._like(parted.forward), self._like(parted.backward), parted.places, parted.connected)
+
+    def _like(self, block: Block) -> Function:
+        return Function(block, self.__name__, self.options)
+
     def _unmoved(self, tangents: Leaves, variables: Variables) -> list[Any]:
         """Return tangents of results that do not depend on what moves."""
         return [np.zeros(each.shape, each.dtype if own else None) for own, each in self._kinds()]
@@ -166,61 +175,15 @@ class Function:
     def _kinds(self) -> list[tuple[bool, Any]]:
         return list(zip(self.has_derivative, self._outputs, strict=True))
 
-    def _moving(self, leaves: Leaves, ours: Places) -> Callable[..., Any]:
-        """Return the function of those leaves that are `ours`; results without a derivative are aux."""
-
-        def function(*moving: Any) -> tuple[list[Any], list[Any]]:
-            rest = iter(moving)
-            results = self.eager([next(rest) if own else x for x, own in zip(leaves, ours, strict=True)])
-            return _chosen(results, self.has_derivative), _chosen(results, [not each for each in self.has_derivative])
-
-        return function
-
-    def _pushed(self, ours: Places, examples: Leaves) -> Function:
-        """Return the program of the tangents."""
-
-        def push(*given: Any) -> Any:
-            leaves, tangents = given[: len(ours)], given[len(ours) :]
-            return jvp(self._moving(leaves, ours), _chosen(leaves, ours), list(tangents), has_aux=True)[1]
-
-        tangents = [np.ones(np.shape(x), np.asarray(x).dtype) for x in _chosen(examples, ours)]
-        return Function(self._program(push, examples, tangents), self.__name__, self.options)
-
-    def _parted(self, ours: Places, examples: Leaves) -> _Parts:
-        """Return the program of the run, and that of the pass back."""
-        count = len(ours)
-        connected: list[bool] = []
-
-        def both(*given: Any) -> Any:
-            leaves, cotangents = given[:count], given[count:]
-            moving = tuple(_chosen(leaves, ours))
-            traced = Linearization(self._moving(leaves, ours), moving, {}, range(len(moving)), has_aux=True)
-            rest, other = iter(traced.result), iter(traced.aux or ())
-            results = [next(rest) if own else next(other) for own in self.has_derivative]
-            found = traced.gradients(traced.pull(list(cotangents), "the cotangents"), UnconnectedGradients.NONE)
-            connected[:] = [each is not None for each in found]
-            return results, found  # None is no leaf
-
-        ones = [np.ones(each.shape, each.dtype) for own, each in self._kinds() if own]
-        block = self._program(both, examples, ones)
-        rest = iter(connected)
-        return _parted(block, len(self._outputs), tuple(own and next(rest) for own in ours), self)
-
     def mapped(self, ours: Places, leaves: Leaves) -> Function:
         """Return the program for many examples, which lie along the first axis of those leaves that are `ours`."""
         size = next(leaf.shape[0] for leaf, own in zip(leaves, ours, strict=True) if own)
 
         def make() -> Function:
             axes = tuple(0 if own else None for own in ours)
-            block = _recorded(vmap(lambda *each: self.eager(each), in_axes=axes), list(map(one_example, leaves)))
-            return Function(block, self.__name__, self.options)
+            return self._like(mapped(self.block, axes, list(map(one_example, leaves))))
 
         return self._once(("map", ours, size), make)  # type: ignore[no-any-return]
-
-    def _program(self, function: Callable[..., Any], examples: Leaves, others: Leaves) -> Block:
-        """Record a function of the leaves, and of more arrays."""
-        names = zip(examples, self.block.inputs, strict=True)
-        return _recorded(function, [*(np.asarray(x).item() if name.is_weak else x for x, name in names), *others])
 
 
 def one_example(leaf: Any) -> Any:
@@ -244,65 +207,20 @@ def _array(x: Any, name: Name) -> Any:
     return np.ascontiguousarray(x, name.dtype).reshape(name.shape)
 
 
-def _recorded(function: Callable[..., Any], leaves: Leaves) -> Block:
-    graph = recorded(function, tuple(leaves), {})[0]
-    return Block(graph.inputs, graph.constants, graph.equations, graph.outputs)  # which does not know the function
-
-
 def _compiled(block: Block, options: Options) -> Executable:
     """Return what runs a program; the compiler is loaded when there is something to compile."""
     executable: Any = importlib.import_module("fgrad.native.executable")
     return executable.Executable(block, options)  # type: ignore[no-any-return]
 
 
-def _chosen(values: Sequence[Any], places: Sequence[bool]) -> list[Any]:
-    return [x for x, own in zip(values, places, strict=True) if own]
-
-
 @dataclass
 class _Parts:
-    """A program in two parts.
-
-    Attributes:
-        forward: the run: from leaves to results, and to what the pass back needs of it.
-        backward: the pass back: of that, of the leaves at some places, and of cotangents.
-        places: of these leaves.
-        connected: the leaves for which there are results of the pass back.
-    """
+    """A program in two parts, as `Parted`, that run."""
 
     forward: Function
     backward: Function
     places: list[int]
     connected: Places
-
-
-def _parted(block: Block, results: int, connected: Places, like: Function) -> _Parts:
-    """Part a program where cotangents come in.
-
-    Args:
-        block: takes leaves, and then cotangents; returns results, and then what depends on cotangents.
-        results: how many there are.
-        connected: has an entry for each leaf.
-        like: the function, for its name and options.
-    """
-    leaves, cotangents = block.inputs[: len(connected)], block.inputs[len(connected) :]
-    later: set[Name] = set(cotangents)
-    parts: tuple[list[Equation], list[Equation]] = ([], [])
-    for equation in block.equations:
-        is_later = not later.isdisjoint(x for x in equation.inputs if type(x) is Name)
-        parts[is_later].append(equation)
-        if is_later:
-            later.update(equation.outputs)
-    gradients = block.outputs[results:]
-    used = dict.fromkeys(x for equation in parts[1] for x in equation.inputs if type(x) is Name)
-    used.update(dict.fromkeys(x for x in gradients if type(x) is Name))
-    kept = [x for x in used if x not in later and x not in block.constants and x not in leaves]
-    places = [place for place, leaf in enumerate(leaves) if leaf in used]
-    taken = [*kept, *(leaves[place] for place in places), *cotangents]
-    forward = Block(leaves, block.constants, parts[0], [*block.outputs[:results], *kept])
-    backward = Block(taken, block.constants, parts[1], gradients)
-    made = [Function(each, like.__name__, like.options) for each in (forward, backward)]
-    return _Parts(made[0], made[1], places, connected)
 
 
 # As a call that traces are handed

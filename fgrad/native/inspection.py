@@ -16,11 +16,24 @@ import numpy as np
 from fgrad import errors
 from fgrad.graphs.equations import Equation
 from fgrad.graphs.graph import Block
+from fgrad.graphs.turns import Turns
 from fgrad.native.executable import Executable
 from fgrad.native.functions import Function
 from fgrad.native.lowering import Program
-from fgrad.native.nodes import Called, Gathered, Given, Literal, Node, Pointwise, Reduced, Running, Scattered, Stepped
-from fgrad.native.plan import Nest, Plan, memory_of
+from fgrad.native.nodes import (
+    Called,
+    Gathered,
+    Given,
+    Literal,
+    Looped,
+    Node,
+    Pointwise,
+    Reduced,
+    Running,
+    Scattered,
+    Stepped,
+)
+from fgrad.native.plan import Item, Nest, Plan, memory_of, planned
 from fgrad.native.reports import Inspection, Stage
 
 _TIMED = 0.02
@@ -32,16 +45,14 @@ _FREE = {"cast", "select"}
 class _Reader:
     """Describes the items of a plan."""
 
-    def __init__(self, block: Block, executable: Executable) -> None:
-        self._equations = block.equations
-        self._program: Program = executable.program
-        self._plan: Plan = executable.plan
+    def __init__(self, block: Block, program: Program, plan: Plan) -> None:
+        self._equations, self._program, self._plan = block.equations, program, plan
         self._results: dict[Node, set[int]] = {}
         for place, equation in enumerate(self._equations):
             for name in equation.outputs:
                 self._results.setdefault(memory_of(self._program.names[name]), set()).add(place)
 
-    def stage(self, item: Nest | Called | Stepped) -> Stage:
+    def stage(self, item: Item) -> Stage:
         """Return what an item of the plan does."""
         if isinstance(item, Nest):
             return self._loops(item)
@@ -49,7 +60,20 @@ class _Reader:
             arrays = [item, *map(memory_of, item.arguments)]
             lines = self._lines([item])
             return Stage("routine", item.shape, {item.routine: 1}, lines, _flops_of(item), _bytes(arrays))
-        return self._step(item)
+        return self._turns(item) if isinstance(item, Looped) else self._step(item)
+
+    def _turns(self, loop: Looped) -> Stage:
+        """Return what all turns of a loop do together."""
+        turns: Turns = loop.turns
+        plan = planned(loop.program.all, loop.results)
+        reader = _Reader(turns.body, loop.program, plan)
+        stages = [reader.stage(item) for item in plan.items]
+        operations: Counter[str] = Counter()
+        for stage in stages:
+            operations.update(stage.operations)
+        lines = tuple(dict.fromkeys(line for stage in stages for line in stage.lines))
+        flops, size = (turns.count * sum(each) for each in ([x.flops for x in stages], [x.bytes for x in stages]))
+        return Stage("turns", (turns.count,), dict(operations), lines, flops, size, sum(x.vanished for x in stages))
 
     def _loops(self, nest: Nest) -> Stage:
         inside, read = self._inside(nest)
@@ -159,7 +183,7 @@ def inspected(function: Function, arrays: Sequence[Any] | None, seconds: float, 
     """
     executable, block = function.executable(), function.block
     apart = executable if arrays is None else Executable(block, function.options, apart=True)
-    reader = _Reader(block, apart)
+    reader = _Reader(block, apart.program, apart.plan)
     stages = [reader.stage(item) for item in apart.plan.items]
     if arrays is not None:
         for stage, taken in zip(stages, _timed(apart, arrays), strict=True):

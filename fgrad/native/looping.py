@@ -10,7 +10,7 @@ import numpy as np
 from fgrad.core.tensor import settle
 from fgrad.graphs.equations import Equation
 from fgrad.graphs.turns import Along, turns_of
-from fgrad.native.calls import ALIGNMENT, LOOPS, Calls, Functions, Used, definition, places, room_for, size_of
+from fgrad.native.calls import LOOPS, Calls, Functions, Used, definition, places, room_for, size_of
 from fgrad.native.lowering import CALLS, Program, any_failure, lowered
 from fgrad.native.nodes import Given, Looped, Node, Part, Stepped
 from fgrad.native.plan import memory_of, planned
@@ -76,7 +76,8 @@ class _Loop:
         addresses = [self._names[memory_of(x)] for x in item.arguments]
         pairs = list(zip(inputs, addresses, strict=True))
         middle = turns.shared + turns.carried
-        self._shared, self._carried, self._elements = pairs[: turns.shared], pairs[turns.shared : middle], pairs[middle:]
+        self._shared, self._carried = pairs[: turns.shared], pairs[turns.shared : middle]
+        self._elements = pairs[middle:]
 
     def text(self) -> str:
         """Return the function."""

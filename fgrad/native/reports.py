@@ -18,12 +18,12 @@ _MOST_CHANGES = 6
 
 @dataclass
 class Stage:
-    """One thing that a compiled program does: a nest of loops, a routine of a library, or an operation of NumPy's.
+    """One thing that a compiled program does: loops over arrays, a routine of a library, turns of a program, or NumPy.
 
     Attributes:
-        kind: "loops", "routine" or "NumPy".
-        shape: the sizes of the loops, or the shape of the result.
-        operations: what is computed for each element, with how often.
+        kind: "loops", "routine", "turns" (a loop of the user's) or "NumPy".
+        shape: the sizes of the loops, or the shape of the result; the number of turns.
+        operations: what is computed for each element, or in each turn, with how often.
         lines: the user's, as `file:line: source`.
         flops: operations on numbers, an elementary function counted as one; an estimate.
         bytes: of the arrays that are read and written, each once.
