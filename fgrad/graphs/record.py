@@ -32,6 +32,7 @@ from fgrad.core.variable import Variable, VariableWatch
 from fgrad.graphs.arguments import Arguments
 from fgrad.graphs.equations import Equation, Name, in_pythons_way, is_short
 from fgrad.graphs.graph import Graph
+from fgrad.rules.rule import Rule, Transparent
 from fgrad.transforms.calls import Transformed
 from fgrad.transforms.running import call_users, run
 
@@ -132,7 +133,10 @@ class RecordTrace(Trace):
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
-        return list(self.record_call(call.name, lambda *each: tuple(apply_call(call, each)), leaves))
+        if isinstance(call, Transparent):
+            return call.run(leaves)
+        again = call.again if isinstance(call, Rule) else None
+        return list(self.record_call(call.name, again or (lambda *each: tuple(apply_call(call, each))), leaves))
 
     def record_call(self, name: str, function: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Record the call of a function that decides for itself what it means to each trace.
@@ -146,7 +150,9 @@ class RecordTrace(Trace):
         Raises:
             ClosureError: the function uses a tensor of this trace that is not among its arguments.
         """
-        ans = function(*(arg.value if self.follows(arg) else arg for arg in args))
+        examples = [self._example(arg, False) for arg in args]
+        known = getattr(function, "forms", None)
+        ans = function(*examples) if known is None or any(type(x) is Tensor for x in examples) else tuple(known())
         if any(self.follows(settle(each)) for each in (ans if type(ans) is tuple else (ans,))):
             raise errors.ClosureError(
                 f"{name} is recorded as one call and uses a recorded value, or a variable, that is not one of its "

@@ -1,20 +1,25 @@
 """Loops in programs: what one turn computes, and how turns follow each other.
 
-Turns(body, count, ...)        the loop, as a function of what goes into it
-equation_of(turns, inputs)     one line of a graph that runs it
+    turns = Turns(body, count, ...)    the loop
+    turns(*leaves)                     its results, for arrays and for tensors that transforms follow
+    equation_of(turns, inputs)         one line of a graph that runs it
+
+Derivatives of loops are loops (`fgrad.graphs.turning`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import settle
-from fgrad.graphs.equations import Equation, Name, in_pythons_way
+from fgrad.core.tensor import Tensor, settle
+from fgrad.graphs.derived import computed, outputs_of
+from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
 from fgrad.ops.shaping import stack
 
@@ -24,6 +29,13 @@ class Along(NamedTuple):
 
     start: int = 0
     step: int = 1
+
+    def backwards(self, count: int) -> Along:
+        """Return where the turns are when the last of `count` comes first."""
+        return Along(self.start + self.step * (count - 1), -self.step)
+
+
+Runner = Callable[["Turns", Sequence[Any]], Sequence[Any]]
 
 
 @dataclass(eq=False)
@@ -42,6 +54,9 @@ class Turns:
         reads: where each turn reads, for each array that the loop goes along.
         writes: where each turn writes, for each array that it makes, whose first axis has `count` elements: from the
             first to the last, or from the last to the first.
+        examples: what the first turn may take, for derivatives to be recorded; without them, and where it reads but a
+            part of arrays, derivatives are taken of each turn for itself.
+        recomputes: a pass back runs each turn again, and keeps nothing of it but the carry before.
     """
 
     body: Block
@@ -50,43 +65,61 @@ class Turns:
     carried: int
     reads: Sequence[Along]
     writes: Sequence[Along]
+    examples: Sequence[Any] | None = None
+    recomputes: bool = False
+    _derived: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _lock: Any = field(default_factory=threading.RLock, repr=False)
 
-    @property
-    def __name__(self) -> str:
-        return "loop"
+    __name__ = "loop"
 
     def __call__(self, *leaves: Any) -> tuple[Any, ...]:
+        """Return the last carry, and the arrays that the loop makes."""
+        if self.examples is not None and any(type(settle(leaf)) is Tensor for leaf in leaves):
+            return tuple(CALLED[0](self, leaves))
+        return tuple(self.run(leaves))
+
+    def run(self, leaves: Sequence[Any]) -> list[Any]:
         """Run the loop in Python, as operations that traces see."""
         shared, carry, arrays = self.parted(leaves)
-        names = self.body.inputs
         rows: list[list[Any]] = []
         for turn in range(self.count):
             elements = [x[along.start + along.step * turn] for x, along in zip(arrays, self.reads, strict=True)]
-            values = [in_pythons_way(x) if name.is_weak else x for name, x in self._named(shared, carry, elements)]
-            found = self.body.computed(dict(zip(names, values, strict=True)))
+            found = computed(self.body, [*shared, *carry, *elements])
             carry, outputs = found[: self.carried], found[self.carried :]
             rows.append(outputs)
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        made = [
-            stack(column[::-1] if along.step < 0 else column)
-            for column, along in zip(columns, self.writes, strict=True)
-        ]
-        return (*carry, *made)
+        columns = zip(zip(*rows, strict=True), self.writes, strict=True)
+        return [*carry, *(stack(list(column[:: along.step])) for column, along in columns)]
 
-    def parted(self, leaves: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """Return what turns share, the carry, and the arrays along which they go."""
-        leaves = list(leaves)
-        middle = self.shared + self.carried
-        return leaves[: self.shared], leaves[self.shared : middle], leaves[middle:]
+    def parted(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+        """Return what belongs to what turns share, to the carry, and to arrays or elements."""
+        values, middle = list(values), self.shared + self.carried
+        return values[: self.shared], values[self.shared : middle], values[middle:]
 
-    def _named(self, shared: list[Any], carry: list[Any], elements: list[Any]) -> Any:
-        return zip(self.body.inputs, [*shared, *carry, *elements], strict=True)
+    def forms(self) -> list[Any]:
+        """Return numbers of Python's, and arrays whose elements are all the same, in the form of the results."""
+        found = outputs_of(self.body)
+        made = [np.broadcast_to(np.ones((), x.dtype), (self.count, *x.shape)) for x in found[self.carried :]]
+        return [*map(_form, found[: self.carried]), *made]
 
-    def outputs(self) -> tuple[Name, ...]:
-        """Return new names for what the loop returns."""
-        found = [each if type(each) is Name else np.asarray(settle(each)) for each in self.body.outputs]
-        made = [np.broadcast_to(np.zeros((), x.dtype), (self.count, *x.shape)) for x in found[self.carried :]]
-        return tuple(Name(x) for x in (*found[: self.carried], *made))
+    def goes_along_all(self) -> bool:
+        """Return whether each turn has a place of its own along all arrays, and no place is left over."""
+        return all(along in (Along(), Along().backwards(self.count)) for along in self.reads)
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Return what is derived from the loop, which is made once."""
+        with self._lock:
+            if key not in self._derived:
+                self._derived[key] = make()
+            return self._derived[key]
+
+
+def _form(x: Any) -> Any:
+    one = np.ones((), x.dtype)
+    return one.item() if type(x) is Name and x.is_weak else np.broadcast_to(one, x.shape)
+
+
+CALLED: list[Runner] = []
+"""What runs a loop where transforms follow what goes into it."""
 
 
 def equation_of(turns: Turns, inputs: Sequence[Any], place: tuple[str, int] | None = None) -> Equation:
@@ -97,7 +130,8 @@ def equation_of(turns: Turns, inputs: Sequence[Any], place: tuple[str, int] | No
         inputs: names, and constants that are short enough to stand in the line.
         place: the user's line that it is for.
     """
-    return Equation(turns.outputs(), Primitive("loop", turns), tuple(inputs), {}, quiet=True, direct=True, place=place)
+    outputs = tuple(Name(np.asarray(x), type(x) in (bool, int, float)) for x in turns.forms())
+    return Equation(outputs, Primitive("loop", turns), tuple(inputs), {}, quiet=True, direct=True, place=place)
 
 
 def turns_of(equation: Equation) -> Turns | None:

@@ -72,6 +72,11 @@ class Rule:
             return []
         return [trace for trace in traces_of_variables() if trace.rank < self.below]
 
+    @property
+    def again(self) -> Callable[..., Any] | None:
+        """What a recorded program runs in place of the call: a function of arrays and tensors; None: the call."""
+        return None
+
     def run(self, leaves: Leaves) -> list[Any]:
         """Return the results for arrays that nothing follows."""
         return list(self.compute(leaves))
@@ -83,6 +88,36 @@ class Rule:
     def followed(self, trace: Trace, leaves: Leaves) -> list[Any]:
         """Return the results as tensors of a trace that takes derivatives by its arrays, or by what it reads."""
         return _followed(self, trace, leaves)
+
+
+@dataclass(eq=False)
+class Transparent:
+    """A call of which traces see what it is made of.
+
+    Attributes:
+        name: what messages call it.
+        function: from a list of arrays and tensors to a list of results.
+    """
+
+    name: str
+    function: Callable[[Leaves], Leaves]
+
+    def traces(self) -> list[Trace]:
+        """Return nothing: its operations go to traces by themselves."""
+        return []
+
+    def run(self, leaves: Leaves) -> list[Any]:
+        """Return the results."""
+        return list(self.function(leaves))
+
+    def followed(self, trace: Trace, leaves: Leaves) -> list[Any]:
+        """Return the results as tensors of a trace."""
+        return self.run(leaves)
+
+    def mapped(self, ours: Sequence[bool]) -> Transparent:
+        """Return the call for many examples."""
+        axes = [0 if own else None for own in ours]
+        return Transparent(self.name, lambda leaves: vmap(self.function, in_axes=(axes,))(list(leaves)))
 
 
 def apply_rule(rule: Rule, leaves: Leaves, below: float = math.inf) -> list[Any]:
