@@ -32,6 +32,7 @@ from fgrad.core.variable import Variable, VariableWatch
 from fgrad.graphs.arguments import Arguments
 from fgrad.graphs.equations import Equation, Name, in_pythons_way, is_short
 from fgrad.graphs.graph import Graph
+from fgrad.ops.tracing import one_example
 from fgrad.rules.rule import Rule, Transparent
 from fgrad.transforms.calls import Transformed
 from fgrad.transforms.running import call_users, run
@@ -70,15 +71,17 @@ class RecordTrace(Trace):
     Args:
         remedy: what else can be done where a value is asked for.
         notes_places: whether the user's line of each operation is noted.
+        lifts: tensors that come from elsewhere will be inputs, too: they are known by examples here, and stand among
+            the constants.
     """
 
     differentiates = True  # the graph may be, later
     is_program = True
     belongs_to = "a recording"
 
-    def __init__(self, remedy: str = "", notes_places: bool = False) -> None:
+    def __init__(self, remedy: str = "", notes_places: bool = False, lifts: bool = False) -> None:
         super().__init__()
-        self._remedy, self._notes_places = remedy, notes_places
+        self._remedy, self._notes_places, self._lifts = remedy, notes_places, lifts
         self.place: tuple[str, int] | None = None
         self.equations: list[Equation] = []
         self.constants: dict[Name, Any] = {}
@@ -128,7 +131,7 @@ class RecordTrace(Trace):
 
     def _example(self, arg: Any, may_be_weak: bool) -> Any:
         if not self.follows(arg):
-            return arg
+            return one_example(arg) if self._lifts and type(arg) is Tensor else arg
         return in_pythons_way(arg.value) if arg.mark.is_weak and may_be_weak else arg.value
 
     @override
@@ -342,7 +345,7 @@ class Assignments(_Reads):
 
 
 def recorded(
-    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], integers: bool = False
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], integers: bool = False, lifts: bool = False
 ) -> tuple[Graph, tuple[Variable, ...]]:
     """Record a function that may assign to variables.
 
@@ -350,12 +353,13 @@ def recorded(
         function: the user's.
         args, keywords: the recorded call.
         integers: whether Python's integers among the arguments are inputs.
+        lifts: whether tensors from elsewhere will be inputs; they stand among the graph's constants.
 
     Returns:
         A graph of `(result, [new values of variables])`, and these variables. Variables that are results are `held`.
     """
     arguments = Arguments(function, args, keywords, integers)
-    trace = RecordTrace(_REMEDY, notes_places=True)
+    trace = RecordTrace(_REMEDY, notes_places=True, lifts=lifts)
     state = Assignments(trace)
 
     def with_state(*args: Any, **keywords: Any) -> Any:

@@ -15,8 +15,10 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, own_handle, settle
-from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.core.tree import flatten, paths, tree_map, unflatten
+from fgrad.graphs.turns import Along
 from fgrad.loops.forms import WEAK, Form, own, strong
+from fgrad.loops.recorded import as_loop, is_recorded
 from fgrad.loops.turning import check_function, checked_count
 from fgrad.ops.shaping import stack
 from fgrad.rules.checkpoint import checkpoint as checkpointed
@@ -42,15 +44,18 @@ class _Scan:
 
     def turns(self, carry: Any, xs: Sequence[Any], places: range) -> tuple[Any, list[list[Any]]]:
         """Return the carry after some turns, and the leaves of the output of each; none where it is None."""
-        function, fitted = self._function, self._carries.fitted
         rows = []
         for x in _elements(xs, self._treedef, places):
-            result = function(carry, x)
-            carry, y = result if type(result) is tuple and len(result) == 2 else self._parted(result)
-            carry = fitted(carry)
+            carry, y = self.turn(carry, x)
             if y is not None or not self._is_silent:
-                rows.append(self._row(y))
+                rows.append(self.row(y))
         return carry, rows
+
+    def turn(self, carry: Any, x: Any) -> tuple[Any, Any]:
+        """Return the next carry, and the output of one turn."""
+        result = self._function(carry, x)
+        carry, y = result if type(result) is tuple and len(result) == 2 else self._parted(result)
+        return self._carries.fitted(carry), y
 
     def _parted(self, result: Any) -> tuple[Any, Any]:
         if not isinstance(result, (tuple, list)) or len(result) != 2:
@@ -60,7 +65,7 @@ class _Scan:
             )
         return result[0], result[1]
 
-    def _row(self, y: Any) -> list[Any]:
+    def row(self, y: Any) -> list[Any]:
         """Return the leaves of an output, which stay as they are when the next turn writes into the carry."""
         if self._outputs is None:
             self._outputs = Form("the output", self._function, y)
@@ -223,10 +228,78 @@ def scan(
     places = range(count)[:: -1 if reverse else 1]
     if not count:
         return loop.without_turns(carry, arrays)
-    if size := _segment_size(checkpoint, count):
+    size = _segment_size(checkpoint, count)
+    if is_recorded([*flatten(carry)[0], *arrays]):
+        program = _Program(f, treedef, reverse)
+        found = program.in_segments(carry, arrays, count, size) if size else program.run(carry, arrays, count)
+        if found is not None:
+            return found
+    if size:
         return loop.in_segments(carry, arrays, places, size)
     carry, rows = loop.turns(carry, arrays, places)
     return carry, loop.nested(loop.stacked(rows[:: places.step]))
+
+
+class _Program:
+    """A scan in a recording.
+
+    Args:
+        function: the user's.
+        treedef: how what a turn takes along is nested.
+        reverse: whether the last element comes first.
+    """
+
+    def __init__(self, function: Callable[..., Any], treedef: Any, reverse: bool) -> None:
+        self._function, self._treedef, self._reverse = function, treedef, reverse
+
+    def run(
+        self, carry: Any, xs: Sequence[Any], count: int, function: Any = None, recomputes: bool = False
+    ) -> tuple[Any, Any] | None:
+        """Return the last carry and the outputs; None where turns have to be recorded one by one."""
+        function = function or self._function
+        leaves, nested = flatten(carry)
+        loops = []
+
+        def prepared(carry: Sequence[Any]) -> Any:
+            loop = _Scan(function, unflatten(nested, carry), self._treedef)
+            loops.append(loop)
+
+            def turn(carry: Sequence[Any], elements: Sequence[Any]) -> Any:
+                after, y = loop.turn(own(unflatten(nested, carry)), unflatten(self._treedef, elements))
+                return flatten(after)[0], loop.row(y)
+
+            return turn
+
+        along = Along(count - 1, -1) if self._reverse else Along()
+        found = as_loop(function, prepared, leaves, xs, along, count, recomputes=recomputes)
+        return None if found is None else (unflatten(nested, found[0]), loops[-1].nested(found[1]))
+
+    def in_segments(self, carry: Any, xs: Sequence[Any], count: int, size: int) -> tuple[Any, Any] | None:
+        """Return the same, where of each segment of turns only the ends are kept."""
+        function = self._function
+
+        def segment(carry: Any, xs: Any) -> tuple[Any, Any]:
+            return scan(function, carry, xs, length=size, reverse=self._reverse)
+
+        segment.__name__ = name_of(function)
+        number, rest = divmod(count, size)
+        whole, part = slice(count - rest), slice(count - rest, None)
+        if self._reverse:
+            whole, part = slice(rest, None), slice(rest)
+        blocks = [x[whole].reshape(number, size, *x.shape[1:]) for x in xs]
+        found = self.run(carry, blocks, number, segment, recomputes=True)
+        if found is None or not rest:
+            return found and (found[0], tree_map(_unblocked, found[1]))
+        last = self.run(found[0], [x[part] for x in xs], rest)
+        if last is None:
+            return None
+        outputs = zip(*(flatten(each)[0] for each in (tree_map(_unblocked, found[1]), last[1])), strict=True)
+        pairs = [each[::-1] if self._reverse else each for each in outputs]
+        return last[0], unflatten(flatten(last[1])[1], [np.concatenate(each) for each in pairs])
+
+
+def _unblocked(y: Any) -> Any:
+    return y.reshape(y.shape[0] * y.shape[1], *y.shape[2:])
 
 
 def _read_only(x: Any) -> Any:

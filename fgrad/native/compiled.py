@@ -27,10 +27,11 @@ from fgrad.graphs.equations import Name, kind_of, shown
 from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.record import held, recorded
 from fgrad.native.freezing import check_repeats
-from fgrad.native.functions import Function, one_example
+from fgrad.native.functions import Function
 from fgrad.native.options import Options
 from fgrad.native.reports import Inspection, changes_between
 from fgrad.native.static import OfInstances, Static
+from fgrad.ops.tracing import one_example
 from fgrad.rules.closures import followers
 from fgrad.transforms.calls import Transformed, name_of, select
 from fgrad.transforms.running import call_users, is_number, untraced

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import zip_longest
 from types import FunctionType, MethodType
 from typing import Any
@@ -13,12 +13,17 @@ from fgrad import errors
 from fgrad.core.tensor import Tensor, settle
 from fgrad.core.variable import Variable
 from fgrad.graphs.equations import Equation, Name
-from fgrad.graphs.graph import Graph
+from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.record import held, recorded
+from fgrad.graphs.turns import Turns, turns_of
 
 
 def check_repeats(
-    function: Callable[..., Any], examples: tuple[Any, ...], first: Graph, assigned: tuple[Variable, ...]
+    function: Callable[..., Any],
+    examples: tuple[Any, ...],
+    first: Graph,
+    assigned: tuple[Variable, ...],
+    lifts: bool = False,
 ) -> None:
     """Record a function once more, and raise if it does something else.
 
@@ -27,17 +32,19 @@ def check_repeats(
         examples: arrays and numbers.
         first: what was recorded before.
         assigned: the variables that were assigned then.
+        lifts: as `recorded` was told.
 
     Raises:
         FrozenValueError: a constant, or the program, is another one.
     """
-    second, again = recorded(function, examples, {}, integers=True)
+    second, again = recorded(function, examples, {}, integers=True, lifts=lifts)
     if _variables(first, assigned) != _variables(second, again):
         raise errors.FrozenValueError(
             f"{first.__name__} uses other variables each time that it runs: one that it makes itself lives no "
             "longer than a call.\nCreate variables outside of the compiled function."
         )
-    same = _Same(first, second)
+    names = zip((*first.inputs, *first.variables), (*second.inputs, *second.variables), strict=True)
+    same = _Same(names, first, second)
     for one, other in zip_longest(first.equations, second.equations):
         if one is None or other is None or not same.equations(one, other):
             raise errors.FrozenValueError(_message(first, other or one))
@@ -54,8 +61,7 @@ def _variables(graph: Graph, assigned: tuple[Variable, ...]) -> list[list[int]]:
 class _Same:
     """Compares two recordings of one function, name by name."""
 
-    def __init__(self, first: Graph, second: Graph) -> None:
-        names = zip((*first.inputs, *first.variables), (*second.inputs, *second.variables), strict=True)
+    def __init__(self, names: Iterable[tuple[Name, Name]], first: Block, second: Block) -> None:
         self._names: dict[Name, Name] = dict(names)
         self._constants = first.constants, second.constants
 
@@ -67,6 +73,7 @@ class _Same:
             and all(map(self.values, one.inputs, other.inputs))
             and one.metadata.keys() == other.metadata.keys()
             and all(self.values(value, other.metadata[name]) for name, value in one.metadata.items())
+            and _same_loops(turns_of(one), turns_of(other))
         )
         self._names.update(zip(one.outputs, other.outputs, strict=False))
         return is_same
@@ -91,6 +98,19 @@ class _Same:
         if isinstance(one, (float, complex)):
             return repr(one) == repr(other)  # nan is nan, and 0.0 is not -0.0
         return bool(one is other or type(one).__eq__ in _CANNOT_TELL or one == other)
+
+
+def _same_loops(one: Turns | None, other: Turns | None) -> bool:
+    """Return whether two loops do the same in each turn; None stands for what is no loop."""
+    if one is None or other is None:
+        return one is other
+    bodies = one.body, other.body
+    if len(bodies[0].inputs) != len(bodies[1].inputs) or len(bodies[0].equations) != len(bodies[1].equations):
+        return False
+    same = _Same(zip(bodies[0].inputs, bodies[1].inputs, strict=True), *bodies)
+    return all(map(same.equations, bodies[0].equations, bodies[1].equations)) and all(
+        map(same.values, bodies[0].outputs, bodies[1].outputs)
+    )
 
 
 _CANNOT_TELL = (object.__eq__, FunctionType.__eq__, MethodType.__eq__, Tensor.__eq__, np.ufunc.__eq__)

@@ -25,7 +25,7 @@ from fgrad.graphs.derived import Directions, chosen, computed, mapped, outputs_o
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
 from fgrad.native.options import DEFAULT, Options
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import one_example
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import Leaves, Rule, Variables, is_of
 
@@ -184,15 +184,6 @@ class Function:
             return self._like(mapped(self.block, axes, list(map(one_example, leaves))))
 
         return self._once(("map", ours, size), make)  # type: ignore[no-any-return]
-
-
-def one_example(leaf: Any) -> Any:
-    """Return a plain array in the form that a leaf shows: in a batch, the first of the examples."""
-    example, shape = example_of(leaf), np.shape(leaf)
-    batches = len(np.shape(example)) - len(shape)  # whose axes come in front
-    if not batches:
-        return example
-    return example[(0,) * batches] if 0 not in example.shape[:batches] else np.ones(shape, example.dtype)
 
 
 def _first(examples: Any) -> Any:

@@ -5,6 +5,7 @@ answers_traced(np.median)    the decorated function answers where a trace follow
 run(f, answer, ...)          the same choice for one call
 is_plainly_traced(arguments) whether that choice is clear without a closer look
 example_of(x)                the plain array, for checks and warnings alone
+one_example(x)               of a batch, that of the first example
 """
 
 from __future__ import annotations
@@ -110,3 +111,12 @@ def example_of(x: Any) -> Any:
     while type(value) is Tensor:
         value = value.unbox()
     return value
+
+
+def one_example(leaf: Any) -> Any:
+    """Return a plain array in the form that a leaf shows: in a batch, the first of the examples."""
+    example, shape = example_of(leaf), np.shape(leaf)
+    batches = len(np.shape(example)) - len(shape)  # whose axes come in front
+    if not batches:
+        return example
+    return example[(0,) * batches] if 0 not in example.shape[:batches] else np.ones(shape, example.dtype)

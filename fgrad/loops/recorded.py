@@ -1,0 +1,140 @@
+"""Loops in a recording: one turn is recorded, and the loop is one line of the program.
+
+as_loop(turn, carry, arrays, ...)    the results, or None where turns have to be recorded one by one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.tensor import Tensor, settle
+from fgrad.core.variable import open_watches
+from fgrad.graphs import turning  # noqa: F401  # which says what transforms make of loops
+from fgrad.graphs.equations import Name
+from fgrad.graphs.graph import Block, Graph
+from fgrad.graphs.record import recorded
+from fgrad.graphs.turns import Along, Turns
+from fgrad.loops.choosing import is_of_program
+from fgrad.loops.forms import WEAK, kind_of, strong
+from fgrad.native.freezing import check_repeats
+from fgrad.ops.tracing import one_example
+from fgrad.rules.randomness import RandomStates
+
+Leaves = Sequence[Any]
+Turn = Callable[[Leaves, Leaves], tuple[Leaves, Leaves]]
+
+
+def is_recorded(leaves: Leaves) -> bool:
+    """Return whether what runs becomes part of a program."""
+    return any(watch.trace.is_program for watch in open_watches()) or any(map(is_of_program, leaves))
+
+
+def as_loop(
+    function: Any,
+    turn: Callable[[Leaves], Turn],
+    carry: Leaves,
+    arrays: Leaves,
+    along: Along,
+    count: int,
+    **options: Any,
+) -> tuple[list[Any], list[Any]] | None:
+    """Return the last carry and the outputs of all turns, as results of one line of a program.
+
+    None is returned where turns have to be recorded one by one: they assign to variables, ask for values that are
+    known without the program, or draw random numbers.
+
+    Args:
+        function: the user's.
+        turn: of the leaves of the carry before the first turn. It returns a function of the leaves of the carry and of
+            an element of each array, which returns those of the next carry and of an output.
+        carry: leaves before the first turn.
+        arrays: along which the loop goes.
+        along: where the first turn is, and which way they go; that of integers of Python's is a range.
+        count: the number of turns.
+        options: more of the loop.
+    """
+    carry = list(carry)
+    elements = [(x if isinstance(x, range) else one_example(x))[along.start] for x in arrays]
+    while True:
+        graph = _recorded_turn(function, turn(carry), carry, elements)
+        if graph is None:
+            return None
+        settled = [_strengthened(x, like) for x, like in zip(carry, graph.outputs, strict=False)]
+        if all(x is y for x, y in zip(settled, carry, strict=True)):
+            break
+        carry = settled
+    return _run(graph, carry, arrays, elements, along, count, options)
+
+
+def _strengthened(x: Any, after: Any) -> Any:
+    """Return a leaf of the carry in the dtype that it has after a turn, if it is a number of Python's before alone."""
+    kind = kind_of(x)
+    is_weak = kind is not None and kind[1] is WEAK
+    stays_weak = after.is_weak if type(after) is Name else not hasattr(settle(after), "dtype")
+    return strong(x, after.dtype) if is_weak and not stays_weak else x
+
+
+def _recorded_turn(function: Any, turn: Turn, carry: Leaves, elements: Leaves) -> Graph | None:
+    """Return the program of one turn, or None if it cannot stand for all of them."""
+    count = len(carry)
+
+    def flat(*leaves: Any) -> tuple[list[Any], list[Any]]:
+        following, outputs = turn(leaves[:count], leaves[count:])
+        return list(following), list(outputs)
+
+    flat.__name__ = "loop"
+    examples = tuple(map(_example, [*carry, *elements]))
+    with RandomStates(function).put_back():
+        try:
+            graph, assigned = recorded(flat, examples, {}, integers=True, lifts=True)
+            if assigned or len(graph.inputs) != len(examples):
+                return None
+            check_repeats(flat, examples, graph, assigned, lifts=True)
+        except (errors.ConcretizationError, errors.FrozenValueError):
+            return None
+    return graph
+
+
+def _example(leaf: Any) -> Any:
+    if type(leaf) is bool:
+        return np.bool_(leaf)
+    if type(leaf) in (int, float, complex):
+        return leaf
+    kind = kind_of(leaf)
+    example = one_example(leaf)
+    return example.item() if kind is not None and kind[1] is WEAK else example
+
+
+def _run(
+    graph: Graph, carry: Leaves, arrays: Leaves, elements: Leaves, along: Along, count: int, options: dict[str, Any]
+) -> tuple[list[Any], list[Any]]:
+    """Return the results of a loop; what turns take from elsewhere goes into it besides."""
+    lifted = {name: value for name, value in graph.constants.items() if type(settle(value)) is Tensor}
+    outputs = list(graph.outputs)
+    for place, x in enumerate(map(settle, outputs)):
+        if type(x) is Tensor:
+            outputs[place] = Name(x)
+            lifted[outputs[place]] = x
+    shared = [*lifted.values(), *graph.variables.values()]
+    names = [*lifted, *graph.variables, *graph.inputs]
+    constants = {name: value for name, value in graph.constants.items() if name not in lifted}
+    turns = Turns(
+        Block(names, constants, graph.equations, outputs),
+        count,
+        len(shared),
+        len(carry),
+        [along] * len(arrays),
+        [along] * (len(outputs) - len(carry)),
+        [_example(settle(x)) for x in (*shared, *carry, *elements)],
+        **options,
+    )
+    found = turns(*map(settle, shared), *carry, *map(_array, arrays))
+    return list(found[: len(carry)]), list(found[len(carry) :])
+
+
+def _array(x: Any) -> Any:
+    return np.arange(x.start, x.stop, x.step) if isinstance(x, range) else x
