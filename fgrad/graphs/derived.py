@@ -42,7 +42,7 @@ def chosen(values: Sequence[Any], places: Sequence[bool]) -> list[Any]:
 
 def recorded_block(function: Callable[..., Any], leaves: Leaves) -> Block:
     """Return the program of a function; it does not keep the function."""
-    graph = recorded(function, tuple(leaves), {})[0]
+    graph = recorded(function, tuple(leaves), {}, integers=True)[0]
     return Block(graph.inputs, graph.constants, graph.equations, graph.outputs)
 
 

@@ -131,7 +131,10 @@ class RecordTrace(Trace):
 
     def _example(self, arg: Any, may_be_weak: bool) -> Any:
         if not self.follows(arg):
-            return one_example(arg) if self._lifts and type(arg) is Tensor else arg
+            if not self._lifts or type(arg) is not Tensor:
+                return arg
+            example = one_example(arg)
+            return in_pythons_way(example) if may_be_weak and arg.tracing.is_weak(arg) else example
         return in_pythons_way(arg.value) if arg.mark.is_weak and may_be_weak else arg.value
 
     @override
@@ -192,7 +195,7 @@ class RecordTrace(Trace):
         # An array that is met again is stored once, unless it was written to in the meantime.
         original, name = self._known.get(id(value), (None, None))
         if name is None or original is not value or not _unchanged(self.constants[name], value):
-            name = Name(value)
+            name = Name(value, self._lifts and type(value) is Tensor and value.tracing.is_weak(value))
             self.constants[name] = copy.copy(value)
             self._known[id(value)] = value, name
         return name

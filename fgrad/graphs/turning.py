@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from fgrad import errors
 from fgrad.core.tensor import apply_call
 from fgrad.core.trace import Trace
 from fgrad.graphs.derived import Directions, Leaves, Places, chosen, computed, mapped, outputs_of, recorded_block
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
-from fgrad.graphs.turns import CALLED, Along, Turns
+from fgrad.graphs.turns import CALLED, UNLIMITED, Along, Turns
 from fgrad.rules.rule import Rule, Transparent, Variables, is_of
+from fgrad.transforms.batch import vmap
 
 
 def reached(block: Block, moving: Sequence[bool]) -> list[bool]:
@@ -56,6 +58,8 @@ def linearized(turns: Turns, ours: Places, remembers: bool, leaves: Leaves) -> A
 
     Without a pass back in sight, there is no pullback.
     """
+    if turns.condition is not None and remembers:
+        turns = turns.once("masked", lambda: _masked(turns))
     moving = Moving(turns, ours)
     count = len(outputs_of(turns.body))
 
@@ -109,8 +113,49 @@ def _pushed(turns: Turns, moving: Moving) -> Turns:
         reads=[*turns.reads, *chosen(turns.reads, elements)],
         writes=chosen(turns.writes, moving.outputs[turns.carried :]),
         examples=_examples_of(turns, moving),
+        condition=_beside(turns, moving),
         _derived={},
     )
+
+
+def _beside(turns: Turns, moving: Moving) -> Block | None:
+    """Return the condition as a program that is handed tangents, too, which it does not ask for."""
+    if turns.condition is None:
+        return None
+    parts = zip(turns.parted(turns.condition.inputs), turns.parted(moving.inputs), strict=True)
+    inputs = [x for names, own in parts for x in (*names, *map(Name, chosen(names, own)))]
+    return Block(inputs, turns.condition.constants, turns.condition.equations, turns.condition.outputs)
+
+
+def _masked(turns: Turns) -> Turns:
+    """Return a loop of as many turns as there are at most, of which each counts where the condition holds before.
+
+    Raises:
+        ConcretizationError: a TypeError; nobody has said how many there are at most.
+    """
+    if turns.count == UNLIMITED:
+        raise errors.ConcretizationError(
+            "a pass back through while_loop, for the number of turns,",
+            errors.users_line(),
+            "Say how many turns there are at most: fg.while_loop(cond, body, init, max_steps=100).",
+        )
+    return replace(turns, body=_masked_body(turns), condition=None, _derived={})
+
+
+def _masked_body(turns: Turns) -> Block:
+    """Return what a turn computes; where the condition does not hold, it leaves the carry as it is."""
+    condition, examples = turns.condition, turns.examples
+    assert condition is not None
+    assert examples is not None
+
+    def turn(*leaves: Any) -> list[Any]:
+        holds = computed(condition, leaves)[0]
+        pairs = zip(computed(turns.body, leaves), leaves[turns.shared :], strict=True)
+        return [np.where(holds, after, before) for after, before in pairs]
+
+    given = zip(examples, turns.body.inputs, strict=True)
+    with np.errstate(all="ignore"):  # of turns that do not count
+        return recorded_block(turn, [_like(x, name) for x, name in given])
 
 
 def _examples_of(turns: Turns, moving: Moving) -> list[Any]:
@@ -276,7 +321,19 @@ def _mapped(turns: Turns, ours: Places, size: int) -> Turns:
         x if axis is None else np.array(np.broadcast_to(x, (size, *np.shape(x))))
         for x, axis in zip(turns.examples, axes, strict=True)
     ]
-    return replace(turns, body=mapped(turns.body, axes, examples), examples=examples, _derived={})
+    body = turns.body if turns.condition is None else _masked_body(turns)
+    return replace(
+        turns, body=mapped(body, axes, examples), examples=examples, condition=_any(turns, axes, examples), _derived={}
+    )
+
+
+def _any(turns: Turns, axes: Sequence[int | None], examples: Leaves) -> Block | None:
+    """Return the condition that one example goes on."""
+    condition = turns.condition
+    if condition is None:
+        return None
+    one = vmap(lambda *leaves: computed(condition, leaves)[0], in_axes=tuple(axes))
+    return recorded_block(lambda *leaves: np.any(one(*leaves)), examples)
 
 
 def _many(turns: Turns, ours: Places, leaves: Leaves) -> list[Any]:

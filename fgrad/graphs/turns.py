@@ -49,7 +49,7 @@ class Turns:
 
     Attributes:
         body: what a turn computes.
-        count: the number of turns, at least 1.
+        count: the number of turns, at least 1; of a loop with a condition, the most.
         shared, carried: how many inputs of the block are the same in all turns, and how many are the carry.
         reads: where each turn reads, for each array that the loop goes along.
         writes: where each turn writes, for each array that it makes, whose first axis has `count` elements: from the
@@ -57,6 +57,8 @@ class Turns:
         examples: what the first turn may take, for derivatives to be recorded; without them, and where it reads but a
             part of arrays, derivatives are taken of each turn for itself.
         recomputes: a pass back runs each turn again, and keeps nothing of it but the carry before.
+        condition: takes what turns share and the carry, and says whether there is another turn; such a loop goes along
+            no arrays, and makes none.
     """
 
     body: Block
@@ -67,6 +69,7 @@ class Turns:
     writes: Sequence[Along]
     examples: Sequence[Any] | None = None
     recomputes: bool = False
+    condition: Block | None = None
     _derived: dict[Any, Any] = field(default_factory=dict, repr=False)
     _lock: Any = field(default_factory=threading.RLock, repr=False)
 
@@ -83,6 +86,8 @@ class Turns:
         shared, carry, arrays = self.parted(leaves)
         rows: list[list[Any]] = []
         for turn in range(self.count):
+            if self.condition is not None and not computed(self.condition, [*shared, *carry])[0]:
+                break
             elements = [x[along.start + along.step * turn] for x, along in zip(arrays, self.reads, strict=True)]
             found = computed(self.body, [*shared, *carry, *elements])
             carry, outputs = found[: self.carried], found[self.carried :]
@@ -120,6 +125,10 @@ def _form(x: Any) -> Any:
 
 CALLED: list[Runner] = []
 """What runs a loop where transforms follow what goes into it."""
+
+
+UNLIMITED = 1 << 62
+"""More turns than there ever are."""
 
 
 def equation_of(turns: Turns, inputs: Sequence[Any], place: tuple[str, int] | None = None) -> Equation:

@@ -40,6 +40,7 @@ def as_loop(
     arrays: Leaves,
     along: Along,
     count: int,
+    has_condition: bool = False,
     **options: Any,
 ) -> tuple[list[Any], list[Any]] | None:
     """Return the last carry and the outputs of all turns, as results of one line of a program.
@@ -50,11 +51,13 @@ def as_loop(
     Args:
         function: the user's.
         turn: of the leaves of the carry before the first turn. It returns a function of the leaves of the carry and of
-            an element of each array, which returns those of the next carry and of an output.
+            an element of each array, which returns those of the next carry and of an output; of a loop with a condition
+            the output is whether it holds.
         carry: leaves before the first turn.
         arrays: along which the loop goes.
         along: where the first turn is, and which way they go; that of integers of Python's is a range.
         count: the number of turns.
+        has_condition: whether the loop ends as soon as a condition does not hold.
         options: more of the loop.
     """
     carry = list(carry)
@@ -67,7 +70,7 @@ def as_loop(
         if all(x is y for x, y in zip(settled, carry, strict=True)):
             break
         carry = settled
-    return _run(graph, carry, arrays, elements, along, count, options)
+    return _run(graph, carry, arrays, elements, along, count, has_condition, options)
 
 
 def _strengthened(x: Any, after: Any) -> Any:
@@ -110,7 +113,14 @@ def _example(leaf: Any) -> Any:
 
 
 def _run(
-    graph: Graph, carry: Leaves, arrays: Leaves, elements: Leaves, along: Along, count: int, options: dict[str, Any]
+    graph: Graph,
+    carry: Leaves,
+    arrays: Leaves,
+    elements: Leaves,
+    along: Along,
+    count: int,
+    has_condition: bool,
+    options: dict[str, Any],
 ) -> tuple[list[Any], list[Any]]:
     """Return the results of a loop; what turns take from elsewhere goes into it besides."""
     lifted = {name: value for name, value in graph.constants.items() if type(settle(value)) is Tensor}
@@ -122,6 +132,8 @@ def _run(
     shared = [*lifted.values(), *graph.variables.values()]
     names = [*lifted, *graph.variables, *graph.inputs]
     constants = {name: value for name, value in graph.constants.items() if name not in lifted}
+    if has_condition:
+        options["condition"] = Block(names, constants, graph.equations, [outputs.pop()])
     turns = Turns(
         Block(names, constants, graph.equations, outputs),
         count,

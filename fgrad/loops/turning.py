@@ -7,14 +7,17 @@ while_loop(cond, body, init, max_steps=None)     as long as a condition holds
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.tree import flatten, unflatten
+from fgrad.graphs.turns import UNLIMITED, Along
 from fgrad.loops.choosing import checked_integer, checked_truth, chosen, is_of_program, is_undecided
 from fgrad.loops.forms import Form, own
+from fgrad.loops.recorded import as_loop, is_recorded
 from fgrad.ops.tracing import example_of
 from fgrad.transforms.calls import name_of
 
@@ -44,6 +47,9 @@ class _Loop:
     def run(self, init: Any) -> Any:
         """Return the carry after the last turn."""
         carry = own(init)
+        leaves, nested = flatten(carry)
+        if is_recorded(leaves) and (found := self._as_program(leaves, nested)) is not None:
+            return unflatten(nested, found[0])
         form = Form("the carry", self._function, carry)
         running: Any = True  # or, as soon as they differ, which examples are
         turn = 0
@@ -60,6 +66,25 @@ class _Loop:
                 break
             turn += 1
         return carry
+
+    def _as_program(self, leaves: Sequence[Any], nested: Any) -> Any:
+        """Return the results of a recorded loop, the carry first; None if turns are recorded for themselves."""
+
+        def prepared(leaves: Sequence[Any]) -> Any:
+            form = Form("the carry", self._function, unflatten(nested, leaves))
+
+            def turn(leaves: Sequence[Any], elements: Sequence[Any]) -> Any:
+                carry = own(unflatten(nested, leaves))
+                holds = self._goes_on(0, carry)
+                after = form.fitted(self._body(0, carry))
+                return flatten(after)[0], [np.not_equal(holds, 0)]
+
+            return turn
+
+        count = UNLIMITED if self._limit is None else self._limit
+        if not count:
+            return None
+        return as_loop(self._function, prepared, leaves, (), Along(), count, has_condition=True)
 
     def _any(self, running: Any) -> bool:
         """Return whether an example needs another turn, as far as that can be known."""
@@ -123,10 +148,28 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
 
 def _repeated(numbers: range, body: Callable[[Any, Any], Any], init: Any) -> Any:
     carry = own(init)
+    if numbers and is_recorded(flatten(carry)[0]) and (found := _as_program(numbers, body, carry)) is not None:
+        return found
     fitted = Form("the carry", body, carry).fitted
     for i in numbers:
         carry = fitted(body(i, carry))
     return carry
+
+
+def _as_program(numbers: range, body: Callable[[Any, Any], Any], init: Any) -> Any:
+    """Return the carry as a result of a recorded loop; None if turns are recorded for themselves."""
+    leaves, nested = flatten(init)
+
+    def prepared(leaves: Sequence[Any]) -> Any:
+        form = Form("the carry", body, unflatten(nested, leaves))
+
+        def turn(leaves: Sequence[Any], elements: Sequence[Any]) -> Any:
+            return flatten(form.fitted(body(elements[0], own(unflatten(nested, leaves)))))[0], []
+
+        return turn
+
+    found = as_loop(body, prepared, leaves, [numbers], Along(), len(numbers))
+    return None if found is None else unflatten(nested, found[0])
 
 
 _BOUND = "a bound of fori_loop"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fgrad.core.tensor import settle
 from fgrad.graphs.equations import Equation
+from fgrad.graphs.graph import Block
 from fgrad.graphs.turns import Along, turns_of
 from fgrad.native.calls import LOOPS, Calls, Functions, Used, definition, places, room_for, size_of
 from fgrad.native.lowering import CALLS, Program, any_failure, lowered
@@ -23,14 +24,14 @@ def _loop(program: Program, equation: Equation, arguments: list[Any]) -> tuple[N
     turns = turns_of(equation)
     if turns is None:
         return None
-    inner = lowered(turns.body)
-    if any(isinstance(node, Stepped) for node in inner.all):
+    inner, condition = _native(turns.body), None if turns.condition is None else _native(turns.condition)
+    if inner is None or (turns.condition and (condition is None or condition.failures)):
         return None
-    inner.constants = {node: np.ascontiguousarray(array) for node, array in inner.constants.items()}
-    results = [inner.node(inner.argument(settle(x))) for x in turns.body.outputs]
+    results = _results(inner, turns.body)
     failed = any_failure(inner)
+    holds = (condition, _results(condition, turns.condition)[0]) if condition and turns.condition else None
     given = [program.cast(x, name.dtype) for x, name in zip(arguments, turns.body.inputs, strict=True)]
-    loop = Looped(turns, inner, [*results, *([failed] if failed else [])], given)
+    loop = Looped(turns, inner, [*results, *([failed] if failed else [])], holds, given)
     program.add(loop)
     parts = [Part(loop, place, name.shape, name.dtype) for place, name in enumerate(equation.outputs)]
     if failed is not None:
@@ -39,6 +40,19 @@ def _loop(program: Program, equation: Equation, arguments: list[Any]) -> tuple[N
 
 
 CALLS.append(_loop)
+
+
+def _results(program: Program, block: Block) -> list[Node]:
+    return [program.node(program.argument(settle(x))) for x in block.outputs]
+
+
+def _native(block: Block) -> Program | None:
+    """Return the nodes of a program, or None if NumPy has to run some of it."""
+    program = lowered(block)
+    if any(isinstance(node, Stepped) for node in program.all):
+        return None
+    program.constants = {node: np.ascontiguousarray(array) for node, array in program.constants.items()}
+    return program
 
 
 class _Loop:
@@ -69,9 +83,12 @@ class _Loop:
         self._phis: list[str] = []
         self._turn: list[str] = []
         self._end: list[str] = []
-        self._memory: dict[Node, str] = {
-            node: f"inttoptr (i64 {array.ctypes.data} to ptr)" for node, array in item.program.constants.items()
-        }
+        self._memory = _constants(item.program)
+        self._condition: tuple[Program, Calls, Node] | None = None
+        if item.condition is not None:
+            program, result = item.condition
+            plan = planned(program.all, [result])
+            self._condition = program, Calls(f"{name}_c", plan.items, plan, functions), result
         inputs = [item.program.inputs[name] for name in turns.body.inputs]
         addresses = [self._names[memory_of(x)] for x in item.arguments]
         pairs = list(zip(inputs, addresses, strict=True))
@@ -90,23 +107,42 @@ class _Loop:
         self._memory.update({node: f"%c{slot}" for slot, (node, _) in enumerate(self._carried)})
         copies = self._outputs(outputs)
         following = [self._next(slot, node, copies) for slot, node in enumerate(carry)]
-        self._add_temporaries()
+        self._memory.update(self._temporaries(self._calls, self._memory))
         self._turn += self._calls.lines(self._memory)
         self._turn += [line for target, node in copies for line in _copied(target, self._memory[node], size_of(node))]
         self._note_failure(roots[len(turns.body.outputs) :])
         self._hand_on(following)
+        body = self._body()
         self._item.shape = (self._size,)
-        return definition(self._names.values(), self._body())
+        return definition(self._names.values(), body)
+
+    def _goes_on(self) -> list[str]:
+        """Return what finds out whether there is another turn."""
+        if self._condition is None:
+            return [f"%on = icmp slt i64 %k, {self._turns.count}"]
+        program, calls, result = self._condition
+        names = zip(program.inputs.values(), [each for each, _ in (*self._shared, *self._carried)], strict=True)
+        memory = _constants(program)
+        memory.update({node: self._memory[ours] for node, ours in names})
+        memory.update(self._temporaries(calls, memory))
+        return [
+            f"%left = icmp slt i64 %k, {self._turns.count}",
+            *calls.lines(memory),
+            f"%held = load i8, ptr {memory[memory_of(result)]}",
+            "%holds = icmp ne i8 %held, 0",
+            "%on = and i1 %left, %holds",
+        ]
 
     def _body(self) -> str:
+        goes_on = self._goes_on()
         lines = [
             *self._begin,
             "br label %head",
             "head:",
             "%k = phi i64 [ 0, %entry ], [ %k1, %turn ]",
             *self._phis,
-            f"%goes = icmp slt i64 %k, {self._turns.count}",
-            "br i1 %goes, label %turn, label %end",
+            *goes_on,
+            "br i1 %on, label %turn, label %end",
             "turn:",
             *self._turn,
             "%k1 = add nuw nsw i64 %k, 1",
@@ -131,7 +167,7 @@ class _Loop:
 
     def _room(self, size: int) -> str:
         """Return the address of memory to work in."""
-        name = f"%room{self._size}"
+        name = f"%room{len(self._begin)}_"
         self._begin.append(f"{name} = getelementptr i8, ptr {self._names[self._item]}, i64 {self._size}")
         self._size += size
         return name
@@ -165,13 +201,13 @@ class _Loop:
             self._memory[node] = f"%w{slot}"
         return f"%w{slot}"
 
-    def _add_temporaries(self) -> None:
-        """Find memory for what one turn needs for itself alone."""
-        offsets, size = places(self._calls.touched, set(self._calls.writes) - self._memory.keys())
+    def _temporaries(self, calls: Calls, memory: Mapping[Node, str]) -> dict[Node, str]:
+        """Return memory for what is needed within one turn alone."""
+        offsets, size = places(calls.touched, set(calls.writes) - memory.keys())
         begin = self._room(size)
         for offset in set(offsets.values()):
-            self._begin.append(f"%t{offset} = getelementptr i8, ptr {begin}, i64 {offset}")
-        self._memory.update({node: f"%t{offset}" for node, offset in offsets.items()})
+            self._begin.append(f"{begin}t{offset} = getelementptr i8, ptr {begin}, i64 {offset}")
+        return {node: f"{begin}t{offset}" for node, offset in offsets.items()}
 
     # From turn to turn
 
@@ -193,6 +229,10 @@ class _Loop:
             self._phis.append(f"%c{slot} = phi ptr [ {start}, %entry ], [ {after}, %turn ]")
             if slot in self._made:
                 self._end += _copied(self._made[slot], f"%c{slot}", size_of(node))
+
+
+def _constants(program: Program) -> dict[Node, str]:
+    return {node: f"inttoptr (i64 {array.ctypes.data} to ptr)" for node, array in program.constants.items()}
 
 
 def _copied(target: str, source: str, size: int) -> list[str]:

@@ -267,13 +267,16 @@ class Looped(Node):
         turns: what is run, and how turns hang together.
         program: the nodes of what a turn computes.
         results: those of what it returns, and a truth value that makes the run void if there is one more.
+        condition: the program of the condition, and its result; or None.
     """
 
-    __slots__ = ("turns", "program", "results")
+    __slots__ = ("turns", "program", "results", "condition")
 
-    def __init__(self, turns: Any, program: Any, results: Sequence[Node], arguments: Sequence[Node]) -> None:
+    def __init__(
+        self, turns: Any, program: Any, results: Sequence[Node], condition: Any, arguments: Sequence[Node]
+    ) -> None:
         super().__init__((0,), np.uint8, arguments)
-        self.turns, self.program, self.results = turns, program, list(results)
+        self.turns, self.program, self.results, self.condition = turns, program, list(results), condition
 
 
 class Part(Node):
