@@ -21,6 +21,7 @@ from fgrad.core.trace import Trace
 from fgrad.graphs.derived import Directions, Leaves, Places, chosen, computed, mapped, outputs_of, recorded_block
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
+from fgrad.graphs.tidying import varying
 from fgrad.graphs.turns import CALLED, UNLIMITED, Along, Turns
 from fgrad.rules.rule import Rule, Transparent, Variables, is_of
 from fgrad.transforms.batch import vmap
@@ -185,7 +186,7 @@ class _BackAndForth:
         self._parted = parted
         results = len(turns.body.outputs)
         kept = parted.forward.outputs[results:]
-        varies = _varying(parted.forward, turns.shared)
+        varies = varying(parted.forward, turns.shared)
         self._is_steady = [x not in varies for x in kept]
         steady = chosen(kept, self._is_steady)
         block = parted.forward
@@ -295,15 +296,6 @@ class _BackAndForth:
 def _like(x: Any, name: Name) -> Any:
     """Return an example of what a name stands for."""
     return np.asarray(x).item() if name.is_weak else x
-
-
-def _varying(block: Block, shared: int) -> set[Any]:
-    """Return the names of what differs from turn to turn."""
-    found: set[Any] = set(block.inputs[shared:])
-    for equation in block.equations:
-        if not found.isdisjoint(x for x in equation.inputs if type(x) is Name):
-            found.update(equation.outputs)
-    return found
 
 
 # Many examples

@@ -9,6 +9,7 @@ Derivatives of loops are loops (`fgrad.graphs.turning`).
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -81,15 +82,21 @@ class Turns:
             return tuple(CALLED[0](self, leaves))
         return tuple(self.run(leaves))
 
-    def run(self, leaves: Sequence[Any]) -> list[Any]:
-        """Run the loop in Python, as operations that traces see."""
+    def run(self, leaves: Sequence[Any], turn: Callable[[Sequence[Any]], list[Any]] | None = None) -> list[Any]:
+        """Run the loop in Python, as operations that traces see.
+
+        Args:
+            leaves: what goes in.
+            turn: what computes the body, in place of that.
+        """
+        turn = turn or functools.partial(computed, self.body)
         shared, carry, arrays = self.parted(leaves)
         rows: list[list[Any]] = []
-        for turn in range(self.count):
+        for k in range(self.count):
             if self.condition is not None and not computed(self.condition, [*shared, *carry])[0]:
                 break
-            elements = [x[along.start + along.step * turn] for x, along in zip(arrays, self.reads, strict=True)]
-            found = computed(self.body, [*shared, *carry, *elements])
+            elements = [x[along.start + along.step * k] for x, along in zip(arrays, self.reads, strict=True)]
+            found = turn([*shared, *carry, *elements])
             carry, outputs = found[: self.carried], found[self.carried :]
             rows.append(outputs)
         columns = zip(zip(*rows, strict=True), self.writes, strict=True)

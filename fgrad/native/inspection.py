@@ -183,7 +183,7 @@ def inspected(function: Function, arrays: Sequence[Any] | None, seconds: float, 
     """
     executable, block = function.executable(), function.block
     apart = executable if arrays is None else Executable(block, function.options, apart=True)
-    reader = _Reader(block, apart.program, apart.plan)
+    reader = _Reader(apart.block, apart.program, apart.plan)
     stages = [reader.stage(item) for item in apart.plan.items]
     if arrays is not None:
         for stage, taken in zip(stages, _timed(apart, arrays), strict=True):

@@ -3,37 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import settle
 from fgrad.graphs.equations import Equation
 from fgrad.graphs.graph import Block
-from fgrad.graphs.turns import Along, turns_of
+from fgrad.graphs.turns import Along, Turns, turns_of
 from fgrad.native.calls import LOOPS, Calls, Functions, Used, definition, places, room_for, size_of
+from fgrad.native.functions import Function
 from fgrad.native.lowering import CALLS, Program, any_failure, lowered
-from fgrad.native.nodes import Given, Looped, Node, Part, Stepped
+from fgrad.native.nodes import Given, Looped, Moved, Node, Part, Place, Stepped, Term
 from fgrad.native.plan import memory_of, planned
 
 _COPY = "llvm.memcpy.p0.p0.i64"
 
 
 def _loop(program: Program, equation: Equation, arguments: list[Any]) -> tuple[Node, ...] | None:
-    """Return the results of a loop whose turns are native; None of one whose are not."""
+    """Return the results of a loop; None of what is no loop."""
     turns = turns_of(equation)
     if turns is None:
         return None
-    inner, condition = _native(turns.body), None if turns.condition is None else _native(turns.condition)
-    if inner is None or (turns.condition and (condition is None or condition.failures)):
-        return None
+    try:
+        return _native_loop(program, turns, equation.outputs, arguments)
+    except _NotNative as error:
+        program.refused[program.equation] = f"in each turn, {error}"
+        loop = Primitive("loop", _PythonLoop(turns))
+        return tuple(program.step(replace(equation, primitive=loop), arguments))
+
+
+def _native_loop(program: Program, turns: Turns, outputs: Sequence[Any], arguments: list[Any]) -> tuple[Node, ...]:
+    inner, condition = _native(turns.body), None
     results = _results(inner, turns.body)
     failed = any_failure(inner)
-    holds = (condition, _results(condition, turns.condition)[0]) if condition and turns.condition else None
+    if turns.condition is not None:
+        asked = _native(turns.condition)
+        condition = asked, _results(asked, turns.condition)[0]
+        if asked.failures:
+            raise _NotNative("the condition may raise")
     given = [program.cast(x, name.dtype) for x, name in zip(arguments, turns.body.inputs, strict=True)]
-    loop = Looped(turns, inner, [*results, *([failed] if failed else [])], holds, given)
+    middle = turns.shared + turns.carried
+    peeled = [_peeled(x, along) for x, along in zip(given[middle:], turns.reads, strict=True)]
+    turns = replace(turns, reads=[along for _, along in peeled])
+    given[middle:] = [x for x, _ in peeled]
+    loop = Looped(turns, inner, [*results, *([failed] if failed else [])], condition, given)
     program.add(loop)
-    parts = [Part(loop, place, name.shape, name.dtype) for place, name in enumerate(equation.outputs)]
+    parts = [Part(loop, place, name.shape, name.dtype) for place, name in enumerate(outputs)]
     if failed is not None:
         program.failures.append(program.add(Part(loop, len(parts), (), failed.dtype)))
     return tuple(program.add(part) for part in parts)
@@ -42,15 +60,84 @@ def _loop(program: Program, equation: Equation, arguments: list[Any]) -> tuple[N
 CALLS.append(_loop)
 
 
+def _peeled(node: Node, along: Along) -> tuple[Node, Along]:
+    """Return the array of which another one has some rows, and where the turns are there."""
+    while isinstance(node, Moved) and not node.bounds and node.shape and node.arguments[0].shape[1:] == node.shape[1:]:
+        first, *others = node.places
+        own = [Place(0, (Term(axis, 1),)) if size != 1 else Place(0, ()) for axis, size in enumerate(node.shape)][1:]
+        if others != own or first.divisor != 1 or [term.axis for term in first.terms] != [0]:
+            break
+        step = first.terms[0].coefficient
+        node, along = node.arguments[0], Along(first.offset + step * along.start, step * along.step)
+    return node, along
+
+
 def _results(program: Program, block: Block) -> list[Node]:
     return [program.node(program.argument(settle(x))) for x in block.outputs]
 
 
-def _native(block: Block) -> Program | None:
-    """Return the nodes of a program, or None if NumPy has to run some of it."""
+class _PythonLoop:
+    """A loop of Python's, of which each turn is a compiled program."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._body = Function(turns.body, "loop")
+
+    def __call__(self, *leaves: Any) -> tuple[Any, ...]:
+        return tuple(self._turns.run(leaves, self._body))
+
+
+class _NotNative(Exception):
+    """A turn is not native, for the reason that is given."""
+
+
+def _native(block: Block) -> Program:
+    """Return the nodes of a program.
+
+    Raises:
+        _NotNative: NumPy has to run some of it.
+    """
     program = lowered(block)
-    if any(isinstance(node, Stepped) for node in program.all):
-        return None
+    for node in program.all:
+        if isinstance(node, Stepped):
+            raise _NotNative(program.refused.get(node.equation, "NumPy runs an operation"))
+    program.constants = {node: np.ascontiguousarray(array) for node, array in program.constants.items()}
+    return program
+
+
+def _peeled(node: Node, along: Along) -> tuple[Node, Along]:
+    """Return the array of which another one has some rows, and where the turns are there."""
+    while isinstance(node, Moved) and not node.bounds and node.shape and node.arguments[0].shape[1:] == node.shape[1:]:
+        first, *others = node.places
+        own = [Place(0, (Term(axis, 1),)) if size != 1 else Place(0, ()) for axis, size in enumerate(node.shape)][1:]
+        if others != own or first.divisor != 1 or [term.axis for term in first.terms] != [0]:
+            break
+        step = first.terms[0].coefficient
+        node, along = node.arguments[0], Along(first.offset + step * along.start, step * along.step)
+    return node, along
+
+
+def _results(program: Program, block: Block) -> list[Node]:
+    return [program.node(program.argument(settle(x))) for x in block.outputs]
+
+
+class _PythonLoop:
+    """A loop of Python's, of which each turn is a compiled program."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._body = Function(turns.body, "loop")
+
+    def __call__(self, *leaves: Any) -> tuple[Any, ...]:
+        return tuple(self._turns.run(leaves, self._body))
+
+
+def _native(block: Block) -> Program | str:
+    """Return the nodes of a program, or why NumPy has to run some of it."""
+    program = lowered(block)
+    for node in program.all:
+        if isinstance(node, Stepped):
+            return program.refused.get(node.equation, "")
     program.constants = {node: np.ascontiguousarray(array) for node, array in program.constants.items()}
     return program
 

@@ -212,7 +212,7 @@ class Program(Nodes):
                 return found
             reason = f"{name} has no native code" + ("" if name not in LOWERINGS else " for these arguments")
         self.refused[self.equation] = reason
-        return self._step(equation, arguments)
+        return self.step(equation, arguments)
 
     def _of_users(self, stand_in: Callable[..., Any], equation: Equation, arguments: list[Any]) -> Sequence[Node]:
         """Return the results of NumPy's operations that stand for one of the user's."""
@@ -257,7 +257,7 @@ class Program(Nodes):
             return None
         return self.pointwise(name, *[self.cast(x, dtype) for x in arguments], dtype=out.dtype)
 
-    def _step(self, equation: Equation, arguments: list[Any]) -> Sequence[Node]:
+    def step(self, equation: Equation, arguments: list[Any]) -> Sequence[Node]:
         """Let NumPy run an equation."""
         places = [x if isinstance(x, Node) else None for x in arguments]
         step = Stepped((equation, places), [x for x in places if x is not None])

@@ -1,0 +1,142 @@
+"""Loops in programs without what need not run in each turn: `tidied(block)`.
+
+What nobody reads is not computed, and what is the same in all turns is computed before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from fgrad.graphs.derived import chosen
+from fgrad.graphs.equations import Equation, Name
+from fgrad.graphs.graph import Block
+from fgrad.graphs.turns import Turns, equation_of, turns_of
+
+
+def tidied(block: Block) -> Block:
+    """Return a program that computes the same."""
+    if not any(map(turns_of, block.equations)):
+        return block
+    used = _names(block.outputs)
+    equations: list[Equation] = []
+    constants = dict(block.constants)
+    for equation in reversed(block.equations):
+        turns = turns_of(equation)
+        found = [equation]
+        if turns is not None:
+            loop = _Loop(replace(turns, body=tidied(turns.body)), list(equation.inputs), equation.outputs)
+            loop, before = _hoisted(_pruned(loop, used))
+            constants.update(turns.body.constants)
+            loop = _pruned(loop, used)
+            found = [*before, replace(equation_of(loop.turns, loop.inputs, equation.place), outputs=loop.outputs)]
+        equations += reversed(found)
+        used.update(x for each in found for x in _names(each.inputs))
+    return Block(block.inputs, constants, equations[::-1], block.outputs)
+
+
+def _names(values: Iterable[Any]) -> set[Name]:
+    return {x for x in values if type(x) is Name}
+
+
+class _Loop(NamedTuple):
+    turns: Turns
+    inputs: list[Any]
+    outputs: tuple[Name, ...]
+
+
+def _pruned(loop: _Loop, used: set[Name]) -> _Loop:
+    """Return a loop that makes nothing but what is used, and takes nothing but what it needs for that."""
+    turns, kept = loop.turns, [name in used for name in loop.outputs]
+    while True:
+        needed = _needed(turns, kept)
+        slots = needed[turns.shared : turns.shared + turns.carried]
+        if slots == kept[: turns.carried]:
+            break
+        kept[: turns.carried] = slots
+    shared, carried, elements = turns.parted(needed)
+    body, condition = turns.body, turns.condition
+    if condition is not None:
+        inputs = chosen(condition.inputs, [*shared, *carried])
+        condition = Block(inputs, condition.constants, condition.equations, condition.outputs)
+    left = replace(
+        turns,
+        body=Block(chosen(body.inputs, needed), body.constants, body.equations, chosen(body.outputs, kept)),
+        shared=sum(shared),
+        carried=sum(carried),
+        reads=chosen(turns.reads, elements),
+        writes=chosen(turns.writes, kept[turns.carried :]),
+        examples=None,
+        condition=condition,
+    )
+    return _Loop(left, chosen(loop.inputs, needed), tuple(chosen(loop.outputs, kept)))
+
+
+def _needed(turns: Turns, kept: Sequence[bool]) -> list[bool]:
+    """Return which inputs of a turn are needed for some of its results, and for the condition."""
+    body, condition = turns.body, turns.condition
+    part = Block(body.inputs, body.constants, body.equations, chosen(body.outputs, kept))
+    used = _names(part.outputs).union(*(_names(each.inputs) for each in part.equations))
+    needed = [name in used for name in body.inputs]
+    for slot in range(turns.carried):
+        needed[turns.shared + slot] |= kept[slot]
+    if condition is not None:
+        asked = _names(condition.outputs).union(*(_names(each.inputs) for each in condition.equations))
+        for place, name in enumerate(condition.inputs):
+            needed[place] |= name in asked
+    return needed
+
+
+def _hoisted(loop: _Loop) -> tuple[_Loop, list[Equation]]:
+    """Return a loop without what is the same in all its turns, and that as equations before it."""
+    turns, body = loop.turns, loop.turns.body
+    steady = _steady(turns)
+    rest = [equation for equation in body.equations if equation not in steady]
+    read = _names(body.outputs).union(*(_names(each.inputs) for each in rest))
+    crossing = [name for equation in steady for name in equation.outputs if name in read]
+    outside: dict[Any, Any] = dict(zip(body.inputs, loop.inputs[: turns.shared], strict=False))
+    outside.update({name: Name(name, name.is_weak) for equation in steady for name in equation.outputs})
+
+    def with_crossing(values: Sequence[Any], more: Iterable[Any]) -> list[Any]:
+        return [*values[: turns.shared], *more, *values[turns.shared :]]
+
+    condition = turns.condition
+    if condition is not None:
+        inputs = with_crossing(condition.inputs, map(Name, crossing))
+        condition = Block(inputs, condition.constants, condition.equations, condition.outputs)
+    left = replace(
+        turns,
+        body=Block(with_crossing(body.inputs, crossing), body.constants, rest, body.outputs),
+        shared=turns.shared + len(crossing),
+        condition=condition,
+    )
+    inputs = with_crossing(loop.inputs, [outside[name] for name in crossing])
+    return _Loop(left, inputs, loop.outputs), [_renamed(each, outside) for each in steady]
+
+
+def _steady(turns: Turns) -> list[Equation]:
+    """Return what is the same in all turns, but for what only moves elements, unless something of it needs that."""
+    varies = varying(turns.body, turns.shared)
+    found: list[Equation] = []
+    wanted: set[Name] = set()
+    for equation in reversed(turns.body.equations):
+        is_wanted = equation.primitive.view is None or not wanted.isdisjoint(equation.outputs)
+        if is_wanted and varies.isdisjoint(equation.outputs):
+            found.append(equation)
+            wanted |= _names(equation.inputs)
+    return found[::-1]
+
+
+def _renamed(equation: Equation, names: Mapping[Any, Any]) -> Equation:
+    inputs = tuple(names.get(x, x) if type(x) is Name else x for x in equation.inputs)
+    return replace(equation, outputs=tuple(names[name] for name in equation.outputs), inputs=inputs)
+
+
+def varying(block: Block, shared: int) -> set[Name]:
+    """Return the names of what differs from turn to turn; the first inputs are the same in all."""
+    found = set(block.inputs[shared:])
+    for equation in block.equations:
+        if not found.isdisjoint(_names(equation.inputs)):
+            found.update(equation.outputs)
+    return found
