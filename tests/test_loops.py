@@ -571,13 +571,13 @@ MISTAKES = {
         lambda: BY_SIGN(X3, lambda x: "a", lambda x: "b"),
         errors.StructureError, "result is 'a' of true_fun .* only numbers and arrays can be chosen between",
     ),
-    "condition in a recording": (
-        lambda: fg.trace(looped)(3.0),
-        errors.ConcretizationError, r"the condition of while_loop needs a value(.|\n)*max_steps=100",
+    "pass back in a recording": (
+        lambda: fg.trace(fg.grad(looped))(3.0),
+        errors.ConcretizationError, r"a pass back through while_loop(.|\n)*needs a value(.|\n)*max_steps=100",
     ),
-    "condition in a recording of a batch": (
-        lambda: fg.trace(fg.vmap(looped))(X3),
-        errors.ConcretizationError, r"the condition of while_loop needs a value(.|\n)*max_steps=100",
+    "pass back through a recording": (
+        lambda: fg.grad(fg.trace(looped)(3.0))(3.0),
+        errors.ConcretizationError, r"a pass back through while_loop(.|\n)*needs a value(.|\n)*max_steps=100",
     ),
     "bound in a recording": (
         lambda: fg.trace(lambda n: fg.fori_loop(0, n.astype(int), lambda i, c: c, 0))(np.float64(3)),

@@ -13,7 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from typing_extensions import override
@@ -28,9 +28,6 @@ from fgrad.native.options import DEFAULT, Options
 from fgrad.ops.tracing import one_example
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import Leaves, Rule, Variables, is_of
-
-if TYPE_CHECKING:
-    from fgrad.native.executable import Executable
 
 Places = tuple[bool, ...]
 
@@ -54,7 +51,7 @@ class Function:
         self._outputs = outputs_of(block)
         self.has_derivative = tuple(each.dtype.kind in "fc" for each in self._outputs)
         self._lock = threading.RLock()
-        self._executable: Executable | None = None
+        self._executable: Any = None  # an `Executable`
         self._derived: OrderedDict[Any, Any] = OrderedDict()
 
     def __call__(self, leaves: Leaves) -> list[Any]:
@@ -73,7 +70,7 @@ class Function:
             if type(leaf) is not np.ndarray:
                 leaves = self.arrays(leaves)
                 break
-        found = (self._executable or self.executable()).run(leaves)
+        found: list[Any] | None = (self._executable or self.executable()).run(leaves)
         if found is None:
             return [np.array(x) for x in self.eager(leaves)]  # which may lie in the memory of leaves
         if len(found) == len(self._outputs):
@@ -89,7 +86,7 @@ class Function:
         """Return the results as NumPy and the transforms that run compute them."""
         return computed(self.block, leaves)
 
-    def executable(self) -> Executable:
+    def executable(self) -> Any:
         """Return what runs the program, which is compiled when it is asked for first."""
         if self._executable is None:
             with self._lock:
@@ -198,10 +195,10 @@ def _array(x: Any, name: Name) -> Any:
     return np.ascontiguousarray(x, name.dtype).reshape(name.shape)
 
 
-def _compiled(block: Block, options: Options) -> Executable:
+def _compiled(block: Block, options: Options) -> Any:
     """Return what runs a program; the compiler is loaded when there is something to compile."""
     executable: Any = importlib.import_module("fgrad.native.executable")
-    return executable.Executable(block, options)  # type: ignore[no-any-return]
+    return executable.Executable(block, options)
 
 
 @dataclass

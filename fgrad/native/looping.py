@@ -29,7 +29,7 @@ def _loop(program: Program, equation: Equation, arguments: list[Any]) -> tuple[N
         return None
     try:
         return _native_loop(program, turns, equation.outputs, arguments)
-    except _NotNative as error:
+    except _NotNativeError as error:
         program.refused[program.equation] = f"in each turn, {error}"
         loop = Primitive("loop", _PythonLoop(turns))
         return tuple(program.step(replace(equation, primitive=loop), arguments))
@@ -43,7 +43,7 @@ def _native_loop(program: Program, turns: Turns, outputs: Sequence[Any], argumen
         asked = _native(turns.condition)
         condition = asked, _results(asked, turns.condition)[0]
         if asked.failures:
-            raise _NotNative("the condition may raise")
+            raise _NotNativeError("the condition may raise")
     given = [program.cast(x, name.dtype) for x, name in zip(arguments, turns.body.inputs, strict=True)]
     middle = turns.shared + turns.carried
     peeled = [_peeled(x, along) for x, along in zip(given[middle:], turns.reads, strict=True)]
@@ -87,7 +87,7 @@ class _PythonLoop:
         return tuple(self._turns.run(leaves, self._body))
 
 
-class _NotNative(Exception):
+class _NotNativeError(Exception):
     """A turn is not native, for the reason that is given."""
 
 
@@ -95,49 +95,12 @@ def _native(block: Block) -> Program:
     """Return the nodes of a program.
 
     Raises:
-        _NotNative: NumPy has to run some of it.
+        _NotNativeError: NumPy has to run some of it.
     """
     program = lowered(block)
     for node in program.all:
         if isinstance(node, Stepped):
-            raise _NotNative(program.refused.get(node.equation, "NumPy runs an operation"))
-    program.constants = {node: np.ascontiguousarray(array) for node, array in program.constants.items()}
-    return program
-
-
-def _peeled(node: Node, along: Along) -> tuple[Node, Along]:
-    """Return the array of which another one has some rows, and where the turns are there."""
-    while isinstance(node, Moved) and not node.bounds and node.shape and node.arguments[0].shape[1:] == node.shape[1:]:
-        first, *others = node.places
-        own = [Place(0, (Term(axis, 1),)) if size != 1 else Place(0, ()) for axis, size in enumerate(node.shape)][1:]
-        if others != own or first.divisor != 1 or [term.axis for term in first.terms] != [0]:
-            break
-        step = first.terms[0].coefficient
-        node, along = node.arguments[0], Along(first.offset + step * along.start, step * along.step)
-    return node, along
-
-
-def _results(program: Program, block: Block) -> list[Node]:
-    return [program.node(program.argument(settle(x))) for x in block.outputs]
-
-
-class _PythonLoop:
-    """A loop of Python's, of which each turn is a compiled program."""
-
-    def __init__(self, turns: Turns) -> None:
-        self._turns = turns
-        self._body = Function(turns.body, "loop")
-
-    def __call__(self, *leaves: Any) -> tuple[Any, ...]:
-        return tuple(self._turns.run(leaves, self._body))
-
-
-def _native(block: Block) -> Program | str:
-    """Return the nodes of a program, or why NumPy has to run some of it."""
-    program = lowered(block)
-    for node in program.all:
-        if isinstance(node, Stepped):
-            return program.refused.get(node.equation, "")
+            raise _NotNativeError(program.refused.get(node.equation, "NumPy runs an operation"))
     program.constants = {node: np.ascontiguousarray(array) for node, array in program.constants.items()}
     return program
 
