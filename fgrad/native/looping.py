@@ -62,14 +62,20 @@ CALLS.append(_loop)
 
 def _peeled(node: Node, along: Along) -> tuple[Node, Along]:
     """Return the array of which another one has some rows, and where the turns are there."""
-    while isinstance(node, Moved) and not node.bounds and node.shape and node.arguments[0].shape[1:] == node.shape[1:]:
-        first, *others = node.places
-        own = [Place(0, (Term(axis, 1),)) if size != 1 else Place(0, ()) for axis, size in enumerate(node.shape)][1:]
-        if others != own or first.divisor != 1 or [term.axis for term in first.terms] != [0]:
-            break
-        step = first.terms[0].coefficient
-        node, along = node.arguments[0], Along(first.offset + step * along.start, step * along.step)
+    while isinstance(node, Moved) and not node.bounds and _has_rows_of(node, node.arguments[0]):
+        first, source = node.places[0], node.arguments[0]
+        step = first.terms[0].coefficient if source.shape[0] != 1 else 0
+        offset = first.offset if step else 0
+        node, along = source, Along(offset + step * along.start, step * along.step)
     return node, along
+
+
+def _has_rows_of(node: Moved, source: Node) -> bool:
+    if not source.shape or source.shape[1:] != node.shape[1:]:
+        return False
+    first, *others = node.places
+    own = [Place(0, (Term(axis, 1),)) if size != 1 else Place(0, ()) for axis, size in enumerate(node.shape)][1:]
+    return others == own and first.divisor == 1 and [term.axis for term in first.terms] == [0]
 
 
 def _results(program: Program, block: Block) -> list[Node]:
