@@ -126,7 +126,8 @@ def predicted(known: dict[int, float], count: int) -> float:
         10.0
     """
     (few, short), (many, long) = sorted(known.items())[-2:]
-    power = max(0.0, math.log(long / short) / math.log(many / few))
+    # A power above 2 is that of a busy machine, and very short loops would tell hours.
+    power = min(max(0.0, math.log(long / short) / math.log(many / few)), 2.0)
     return long * (count / many) ** power
 
 

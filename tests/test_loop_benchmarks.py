@@ -82,6 +82,7 @@ def test_the_training_learns():
 def test_how_long_a_compilation_will_take():
     assert loops.predicted({10: 1.0, 20: 2.0}, 100) == pytest.approx(10.0)
     assert loops.predicted({10: 1.0, 20: 4.0}, 40) == pytest.approx(16.0)
+    assert loops.predicted({10: 1.0, 20: 9.0}, 40) == pytest.approx(36.0)  # no more than the square
     assert loops.predicted({3: 9.0, 10: 1.0, 20: 1.0}, 1000) == 1.0  # the last two count
     assert loops.predicted({10: 1.1, 20: 1.0}, 1000) == 1.0  # a shorter time for more is the clock's
 
