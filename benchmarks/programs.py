@@ -46,32 +46,33 @@ BATCH_SECONDS = 0.005
 LONGEST = 1.0
 """Seconds that one candidate may take in all its rounds together, once it has had three."""
 
+Clock = Callable[[], float]
 Seconds = dict[str, list[float]]
 """By candidate, what a call took in each round."""
 
 
-def repeats(candidate: Callable[[], Any]) -> int:
+def repeats(candidate: Callable[[], Any], clock: Clock = CLOCK) -> int:
     """Return how many calls make a batch that a clock can tell."""
     candidate()
-    return max(1, round(BATCH_SECONDS / max(batch(candidate, 1), 1e-9)))
+    return max(1, round(BATCH_SECONDS / max(batch(candidate, 1, clock), 1e-9)))
 
 
-def batch(candidate: Callable[[], Any], count: int) -> float:
+def batch(candidate: Callable[[], Any], count: int, clock: Clock = CLOCK) -> float:
     """Return the seconds of one call, in a batch of them."""
-    start = CLOCK()
+    start = clock()
     for _ in range(count):
         candidate()
-    return (CLOCK() - start) / count
+    return (clock() - start) / count
 
 
-def measure(candidates: dict[str, Callable[[], Any]], rounds: int) -> Seconds:
+def measure(candidates: dict[str, Callable[[], Any]], rounds: int, clock: Clock = CLOCK) -> Seconds:
     """Return the seconds that one call takes, by candidate and round; slow ones have fewer rounds."""
-    counts = {name: repeats(candidate) for name, candidate in candidates.items()}
+    counts = {name: repeats(candidate, clock) for name, candidate in candidates.items()}
     seconds: Seconds = {name: [] for name in candidates}
     for turn in range(rounds):
         for name, candidate in candidates.items():
             if turn < 3 or sum(seconds[name]) * counts[name] < LONGEST:
-                seconds[name].append(batch(candidate, counts[name]))
+                seconds[name].append(batch(candidate, counts[name], clock))
     return seconds
 
 

@@ -69,6 +69,14 @@ class Library:
         """Return the gradient at `x`, and the product of the Hessian with `v`."""
         raise NotImplementedError
 
+    def scan(self, step: Callable[..., Any], carry: Any, xs: Any, count: int) -> tuple[Any, Any]:
+        """Return the carry after all turns along arrays, and the outputs of all turns."""
+        raise NotImplementedError
+
+    def adam(self, rate: float) -> tuple[Callable[[Any], Any], Callable[..., tuple[Any, Any]]]:
+        """Return what makes Adam's first state of weights, and what steps: weights and state, of gradients and both."""
+        raise NotImplementedError
+
 
 class Fgrad(Library):
     """fgrad: programs run on NumPy itself."""
@@ -92,6 +100,13 @@ class Fgrad(Library):
 
     def gradient_and_product(self, function: Callable[..., Any], x: Any, v: Any) -> tuple[Any, Any]:
         return self.jvp(self.grad(function), (x,), (v,))
+
+    def scan(self, step: Callable[..., Any], carry: Any, xs: Any, count: int) -> tuple[Any, Any]:
+        return importlib.import_module("fgrad").scan(step, carry, xs, count)  # type: ignore[no-any-return]
+
+    def adam(self, rate: float) -> tuple[Callable[[Any], Any], Callable[..., tuple[Any, Any]]]:
+        optimizer = importlib.import_module("fgrad").optimizers.Adam(rate, corrected_epsilon=True)
+        return optimizer.init, optimizer.update
 
 
 class CompiledFgrad(Fgrad):
@@ -162,6 +177,19 @@ class Jax(Library):
 
     def gradient_and_product(self, function: Callable[..., Any], x: Any, v: Any) -> tuple[Any, Any]:
         return self.jax.jvp(self.grad(function), (x,), (v,))
+
+    def scan(self, step: Callable[..., Any], carry: Any, xs: Any, count: int) -> tuple[Any, Any]:
+        return self.jax.lax.scan(step, carry, xs, count)  # type: ignore[no-any-return]
+
+    def adam(self, rate: float) -> tuple[Callable[[Any], Any], Callable[..., tuple[Any, Any]]]:
+        optax = importlib.import_module("optax")
+        optimizer = optax.adam(rate)
+
+        def update(gradients: Any, state: Any, weights: Any) -> tuple[Any, Any]:
+            steps, state = optimizer.update(gradients, state, weights)
+            return optax.apply_updates(weights, steps), state
+
+        return optimizer.init, update
 
 
 class CompiledJax(Jax):
