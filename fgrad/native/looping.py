@@ -163,7 +163,7 @@ class _Loop:
         self._memory.update({node: f"%c{slot}" for slot, (node, _) in enumerate(self._carried)})
         copies = self._outputs(outputs)
         following = [self._next(slot, node, copies) for slot, node in enumerate(carry)]
-        self._memory.update(self._temporaries(self._calls, self._memory))
+        self._memory.update(self._temporaries(self._calls, roots, self._memory))
         self._turn += self._calls.lines(self._memory)
         self._turn += [line for target, node in copies for line in _copied(target, self._memory[node], size_of(node))]
         self._note_failure(roots[len(turns.body.outputs) :])
@@ -180,7 +180,7 @@ class _Loop:
         names = zip(program.inputs.values(), [each for each, _ in (*self._shared, *self._carried)], strict=True)
         memory = _constants(program)
         memory.update({node: self._memory[ours] for node, ours in names})
-        memory.update(self._temporaries(calls, memory))
+        memory.update(self._temporaries(calls, [memory_of(result)], memory))
         return [
             f"%left = icmp slt i64 %k, {self._turns.count}",
             *calls.lines(memory),
@@ -257,9 +257,9 @@ class _Loop:
             self._memory[node] = f"%w{slot}"
         return f"%w{slot}"
 
-    def _temporaries(self, calls: Calls, memory: Mapping[Node, str]) -> dict[Node, str]:
-        """Return memory for what is needed within one turn alone."""
-        offsets, size = places(calls.touched, set(calls.writes) - memory.keys())
+    def _temporaries(self, calls: Calls, read: list[Node], memory: Mapping[Node, str]) -> dict[Node, str]:
+        """Return memory for what is needed within one turn alone; some is read behind all calls."""
+        offsets, size = places([*calls.touched, read], set(calls.writes) - memory.keys())
         begin = self._room(size)
         for offset in set(offsets.values()):
             self._begin.append(f"{begin}t{offset} = getelementptr i8, ptr {begin}, i64 {offset}")
