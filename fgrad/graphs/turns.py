@@ -1,7 +1,7 @@
 """Loops in programs: what one turn computes, and how turns follow each other.
 
-    Turns(body, count, ...)        the loop, as a function of what goes into it
-    equation_of(turns, inputs)     one line of a graph that runs it
+Turns(body, count, ...)        the loop, as a function of what goes into it
+equation_of(turns, inputs)     one line of a graph that runs it
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ class Turns:
         """Return new names for what the loop returns."""
         found = [each if type(each) is Name else np.asarray(settle(each)) for each in self.body.outputs]
         made = [np.broadcast_to(np.zeros((), x.dtype), (self.count, *x.shape)) for x in found[self.carried :]]
-        return tuple(Name(x) for x in (*found[: self.carried], *made))
+        weak = [type(each) is Name and each.is_weak for each in self.body.outputs[: self.carried]]
+        carry = [Name(x, is_weak) for x, is_weak in zip(found, weak, strict=False)]
+        return (*carry, *map(Name, made))
 
 
 def equation_of(turns: Turns, inputs: Sequence[Any], place: tuple[str, int] | None = None) -> Equation:

@@ -1,0 +1,173 @@
+"""A program as arrays of integers, in which loops can be looked for without going from equation to equation.
+
+Listing(block)               what each equation is, and where its inputs come from
+frozen(value)                an entry of the metadata as something that can be compared
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fgrad.graphs.equations import Equation, Name
+from fgrad.graphs.graph import Block
+
+_PYTHONS = {bool, int, float, complex}
+_KEYED = {"index", "scatter", "replace"}
+"""The primitives whose integers in the template may go up or down from turn to turn."""
+_LARGEST_COMPARED = 1 << 16
+"""Bytes up to which constants are compared with each other."""
+
+
+class Listing:
+    """The equations of a block, as arrays.
+
+    Values have numbers, in the order in which equations make them. What comes from outside, an input, a constant or
+    something that stands in an equation, has a number below 0, and constants that are equal have the same one.
+
+    Attributes:
+        equations: the program.
+        kinds: for each equation a number: equal for equations that differ in their inputs alone, and in `places`.
+        sources: the numbers of all inputs, of one equation after the other.
+        first_source: where in `sources` each equation begins, and the end.
+        first_value: the number of the first output of each equation, and the end.
+        maker: the equation that made each value.
+        names: the name of each value.
+        outside: what -1, -2, ... stand for: a name, or what stands in an equation.
+        places: the integers in the templates of keys, of one equation after the other.
+        first_place: where in `places` each equation begins, and the end.
+        numbers: the number of each name.
+        constants: the arrays that names stand for.
+    """
+
+    def __init__(self, block: Block) -> None:
+        self.equations = block.equations
+        self.constants = block.constants
+        self.outside: list[Any] = []
+        self.numbers: dict[Name, int] = {}
+        self.names: list[Name] = []
+        self._forms: dict[Any, int] = {}
+        self._form_of: dict[int, int] = {}
+        self._met: dict[Any, int] = {}
+        for name in block.inputs:
+            self.numbers[name] = self._added(name, self._form(name.shape, name.dtype, name.is_weak))
+        for name, value in block.constants.items():
+            self.numbers[name] = self._constant(name, value)
+        self._list()
+
+    def _list(self) -> None:
+        sources: list[int] = []
+        places: list[int] = []
+        kinds, first_source, first_value, first_place = [], [0], [0], [0]
+        known: dict[Any, int] = {}
+        for equation in self.equations:
+            key = self._key(equation, sources, places)
+            kinds.append(known.setdefault(key, len(known)))
+            first_source.append(len(sources))
+            first_place.append(len(places))
+            first_value.append(len(self.names))
+        self.kinds, self.sources, self.places = np.array(kinds), np.array(sources, int), np.array(places, int)
+        self.first_source, self.first_place = np.array(first_source), np.array(first_place)
+        self.first_value = np.array(first_value)
+        self.maker = np.repeat(np.arange(len(kinds)), np.diff(self.first_value))
+
+    def _key(self, equation: Equation, sources: list[int], places: list[int]) -> Any:
+        """Return what equations have in common that may be the same one in other turns; add to the lists."""
+        primitive, numbers, forms = equation.primitive, self.numbers, self._form_of
+        found = [numbers[each] if type(each) is Name else self._literal(each) for each in equation.inputs]
+        sources += found
+        made = []
+        for name in equation.outputs:
+            number = numbers[name] = len(self.names)
+            self.names.append(name)
+            form = forms[number] = self._form(name.shape, name.dtype, name.is_weak)
+            made.append(form)
+        if not equation.metadata:
+            metadata: Any = None
+        elif primitive.name in _KEYED:
+            metadata = _keyed(equation.metadata, places)
+        else:
+            metadata = frozen(equation.metadata)
+        # A call has a primitive of its own each time.
+        operation = _identity(primitive.implementation) if equation.direct else id(primitive)
+        return operation, metadata, equation.quiet, tuple([forms[each] for each in found]), tuple(made)
+
+    def _form(self, *form: Any) -> int:
+        return self._forms.setdefault(form, len(self._forms))
+
+    def _added(self, each: Any, form: int) -> int:
+        self.outside.append(each)
+        number = -len(self.outside)
+        self._form_of[number] = form
+        return number
+
+    def _constant(self, name: Name, value: Any) -> int:
+        form = self._form(name.shape, name.dtype, name.is_weak)
+        if type(value) is not np.ndarray or value.nbytes > _LARGEST_COMPARED or value.dtype.kind == "O":
+            return self._added(name, form)
+        key = (form, value.tobytes())
+        if key not in self._met:
+            self._met[key] = self._added(name, form)
+        return self._met[key]
+
+    def _literal(self, value: Any) -> int:
+        """Return the number of what stands in an equation."""
+        kind = type(value)
+        key: Any = (kind, repr(value)) if kind in _PYTHONS else (kind, frozen(value))
+        number = self._met.get(key)
+        if number is None:
+            self._met[key] = number = self._added(value, self._form_of_literal(value))
+        return number
+
+    def _form_of_literal(self, value: Any) -> int:
+        if type(value) in _PYTHONS or isinstance(value, (np.generic, np.ndarray)):
+            array = np.asarray(value)
+            if array.dtype.kind in "biufc":
+                return self._form(array.shape, array.dtype, type(value) in _PYTHONS)
+        return self._form(type(value), frozen(value))  # which has to be the same in all turns
+
+
+def _keyed(metadata: Mapping[str, Any], places: list[int]) -> Any:
+    """Return metadata without the integers in its template, which go to the list."""
+    template = metadata["template"]
+    items: list[Any] = []
+    for item in template:
+        if type(item) is int or isinstance(item, np.integer):
+            places.append(int(item))
+            items.append(None)
+        else:
+            items.append(frozen(item))
+    rest = () if len(metadata) == 1 else frozen({key: x for key, x in metadata.items() if key != "template"})
+    return tuple(items), rest
+
+
+def frozen(value: Any) -> Any:
+    """Return something that is equal for equal entries of the metadata, bit by bit, and can be hashed."""
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return kind, tuple([frozen(each) for each in value])
+    if kind is int or kind is str or kind is bool or value is None:
+        return kind, value
+    if kind is slice:
+        return kind, value.start, value.stop, value.step
+    if kind is float or kind is complex:
+        return kind, repr(value)  # 0.0 is not -0.0, and nan is nan
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind != "O":
+        return kind, value.shape, value.dtype, value.tobytes()
+    if isinstance(value, Mapping):
+        return kind, tuple([(key, frozen(each)) for key, each in value.items()])
+    return kind, _identity(value)
+
+
+def _identity(value: Any) -> Any:
+    """Return a value that is equal to itself, and to what it says that it is equal to."""
+    if isinstance(value, functools.partial):
+        return value.func, frozen(value.args), frozen(value.keywords)
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return value
