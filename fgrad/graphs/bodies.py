@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from fgrad.core.primitive import PRIMITIVES
-from fgrad.graphs.columns import Columns, Gathering, NotALoopError, Way, gatherings_of
+from fgrad.graphs.columns import LARGEST_COPY, Columns, Gathering, NotALoopError, Way, gatherings_of, indices_of
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
-from fgrad.graphs.listing import Listing
+from fgrad.graphs.listing import Listing, places_in
 from fgrad.graphs.periods import Run
 from fgrad.graphs.turns import Along, Turns, equation_of
 from fgrad.ops.indexing import ARRAY
@@ -81,6 +81,7 @@ class Body:
         self._carried: dict[Carried, Name] = {}
         self._read: dict[Any, tuple[Any, Along, Name]] = {}
         self._turned: dict[tuple[Name, int], Name] = {}
+        self._windows: dict[Any, Name] = {}
 
     def rolled(self, inside: Callable[[Block], Block]) -> Rolled:
         """Return the loop.
@@ -111,7 +112,7 @@ class Body:
         element, metadata = self._element_found(i), equation.metadata
         if element is not None:
             array, way = element
-            inputs = [self._element(self._first_axis(array, way.axis), Along(way.start, way.step))]
+            inputs = [self._element(*self._rows(array, way))]
             if not way.rest:
                 self._local[columns.outputs(i).start] = inputs[0]
                 return ()
@@ -150,19 +151,46 @@ class Body:
         return int if type(each) in _PYTHONS else None
 
     def _with_arrays(self, i: int, inputs: list[Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Return inputs and metadata of an equation with arrays without axes for the integers that move in its key."""
+        """Return inputs and metadata of an equation with arrays for the items that move in its key."""
         columns, equation = self._columns, self._program.listing.equations[i]
-        lead, moving = _LEADING[equation.primitive.name], columns.moving(i)
+        lead, moving, metadata = _LEADING[equation.primitive.name], columns.moving(i), equation.metadata
         rest = iter(inputs[lead:])
-        template, arrays = list(equation.metadata["template"]), []
+        template, arrays = list(metadata["template"]), []
         for k, item in enumerate(template):
             if k in moving:
                 template[k] = ARRAY
-                places = columns.places[:, moving[k]]
-                arrays.append(self._read_of(("places", int(places[0]), int(places[1])), places))
+                places = moving[k][:, 0]
+                if type(item) is slice:
+                    shape = metadata.get("shape") or inputs[0].shape
+                    places = self._of_slice(item, k, metadata, moving[k], shape)
+                arrays.append(self._read_of(("places", places.shape, places.tobytes()), places))
             elif item is ARRAY:
                 arrays.append(next(rest))
-        return [*inputs[:lead], *arrays], {**equation.metadata, "template": tuple(template)}
+        return [*inputs[:lead], *arrays], {**metadata, "template": tuple(template)}
+
+    def _of_slice(self, item: slice, k: int, metadata: Mapping[str, Any], places: Any, shape: tuple[int, ...]) -> Any:
+        """Return the indices of a slice that moves, a row for each turn, if they can stand in its place in a key."""
+        template = metadata["template"]
+        alone = all(type(each) is slice for each in template[:k]) and not any(
+            each is ARRAY or places_in(each) == 1 for each in template
+        )
+        if not alone or metadata.get("path"):
+            raise NotALoopError
+        return indices_of(item, places, shape[k])
+
+    def _rows(self, array: Any, way: Way) -> tuple[Any, Along]:
+        """Return an array along whose first axis there is what turns find on their way through another one."""
+        if way.places.ndim == 1:
+            return self._first_axis(array, way.axis), way.along
+        key = (array if type(array) is Name else id(array), way.axis, way.places.tobytes())
+        if key not in self._windows:
+            like = np.take(np.broadcast_to(np.zeros((), array.dtype), array.shape), way.places, way.axis)
+            if like.size > LARGEST_COPY:
+                raise NotALoopError
+            inputs = (array, self._program.constant(way.places))
+            found = self._program.written("index", inputs, like, template=(*way.before, ARRAY))
+            self._windows[key] = self._first_axis(found, way.axis)
+        return self._windows[key], Along()
 
     def _element_found(self, i: int) -> tuple[Any, Way] | None:
         """Return the array, the same for all turns, and the way through it, if an equation finds an element there."""

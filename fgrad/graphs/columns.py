@@ -11,15 +11,19 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.graphs.equations import Equation, Name
-from fgrad.graphs.listing import Listing
-from fgrad.graphs.periods import Run
+from fgrad.graphs.listing import Listing, places_in
+from fgrad.graphs.periods import LONGEST_CHAIN, Run
+from fgrad.graphs.turns import Along
 from fgrad.ops.indexing import ARRAY
 
-_LONGEST_CHAIN = 8
+LONGEST_CHAIN = 8
 """Turns that a value may be carried along."""
+LARGEST_COPY = 1 << 20
+"""Elements that may be put together in front of a loop, so that it goes along them."""
 
 
 class NotALoopError(Exception):
@@ -66,7 +70,7 @@ class Columns:
         expected = last - self.size * (count - 1 - np.arange(count)[:, None])
         follows = np.where(is_inside & (expected >= first), self.sources == expected, self.sources < first)
         goes_on = self.places == self.places[0] + self.steps * np.arange(count)[:, None]
-        if not follows.all() or not goes_on.all() or self.lags.max(initial=0) > _LONGEST_CHAIN:
+        if not follows.all() or not goes_on.all() or self.lags.max(initial=0) > LONGEST_CHAIN:
             raise NotALoopError
 
     def equations(self) -> Iterator[tuple[int, Equation]]:
@@ -92,54 +96,82 @@ class Columns:
         """Return the equation that makes an output in the first turn."""
         return int(self.listing.maker[self.first + slot])
 
-    def moving(self, i: int) -> dict[int, int]:
-        """Return the items of an equation's template that are other integers in other turns, with their columns."""
+    def moving(self, i: int) -> dict[int, NDArray[np.int64]]:
+        """Return the items of an equation's template that are others in other turns, by their position.
+
+        Of an item that is an integer there is a column with what it is in all turns, of a slice one for the start and
+        one for the stop.
+        """
         start = self._first_place[self.run.start]
-        columns = range(int(self._first_place[i] - start), int(self._first_place[i + 1] - start))
-        if not len(columns) or not self.steps[columns.start : columns.stop].any():
+        column, end = int(self._first_place[i] - start), int(self._first_place[i + 1] - start)
+        if not self.steps[column:end].any():
             return {}
-        template = self.listing.equations[i].metadata["template"]
-        integers = [k for k, item in enumerate(template) if isinstance(item, (int, np.integer)) and item is not True
-                    and item is not False]  # fmt: skip
-        return {k: column for k, column in zip(integers, columns, strict=True) if self.steps[column]}
+        found = {}
+        for k, item in enumerate(self.listing.equations[i].metadata["template"]):
+            count = places_in(item)
+            if self.steps[column : column + count].any():
+                found[k] = self.places[:, column : column + count]
+            column += count
+        return found
 
     def way(self, i: int, shape: tuple[int, ...]) -> Way | None:
-        """Return how an equation's key goes through an array of a shape, if it is one integer that moves.
+        """Return how an equation's key goes through an array of a shape, if one item of it moves.
 
         There are whole axes before it, and no arrays in the key.
         """
         moving, template = self.moving(i), self.listing.equations[i].metadata.get("template", ())
         if len(moving) != 1 or any(item is ARRAY for item in template):
             return None
-        ((axis, column),) = moving.items()
+        ((axis, places),) = moving.items()
         if any(not _is_whole(item) for item in template[:axis]):
             return None
-        places = self.places[:, column]
-        places = places + shape[axis] if (places < 0).all() else places
-        if places.min() < 0 or places.max() >= shape[axis]:
+        if places.shape[1] == 2:
+            return Way(axis, indices_of(template[axis], places, shape[axis]), template[:axis], template[axis + 1 :])
+        found = places[:, 0] + shape[axis] if (places < 0).all() else places[:, 0]
+        if found.min() < 0 or found.max() >= shape[axis]:
             return None
-        return Way(axis, int(places[0]), int(self.steps[column]), template[:axis], template[axis + 1 :])
+        return Way(axis, found, template[:axis], template[axis + 1 :])
+
+
+def indices_of(item: slice, places: Any, size: int) -> Any:
+    """Return, for each turn, the indices of what a slice finds that begins and ends elsewhere in each."""
+    found = [range(*slice(start, stop, item.step).indices(size)) for start, stop in places.tolist()]
+    if len({len(each) for each in found}) != 1:
+        raise NotALoopError
+    return np.array(found, np.int64).reshape(len(found), -1)
 
 
 class Way(NamedTuple):
-    """A key of which one integer is another in each turn: where it is at first, how it goes on, and the rest."""
+    """A key of which one item is another in each turn.
+
+    Attributes:
+        axis: which item that is; before it there are whole axes.
+        places: the integer of each turn; or, where it is a slice, the indices of each turn as a row.
+        before, after: the other items.
+    """
 
     axis: int
-    start: int
-    step: int
+    places: NDArray[np.int64]
     before: tuple[Any, ...]
     after: tuple[Any, ...]
 
     @property
+    def along(self) -> Along:
+        """Where turns are along the axis."""
+        return Along(int(self.places[0]), int(self.places[1] - self.places[0]))
+
+    @property
     def rest(self) -> tuple[Any, ...]:
-        """The key of what is left when the integer is applied."""
-        rest = (*self.before, *self.after)
+        """The key of what is left when the item that moves is applied."""
+        rest = (*self.before, *(slice(None) for _ in self.places.shape[1:]), *self.after)
         return () if all(map(_is_whole, rest)) else rest
 
-    def all_places(self, count: int) -> tuple[Any, ...]:
-        """Return the key with a slice of all turns' places."""
-        end = self.start + self.step * count
-        return (*self.before, slice(self.start, end if end >= 0 else None, self.step), *self.after)
+    @property
+    def all_places(self) -> tuple[Any, ...]:
+        """Return the key with a slice of all turns' integers."""
+        start, step = self.along
+        end = start + step * len(self.places)
+        return (*self.before, slice(start, end if end >= 0 else None, step), *self.after)
 
 
 def _is_whole(item: Any) -> bool:
@@ -222,10 +254,10 @@ class _Chain:
                 return None
             ((i, column),) = uses
         only_last = self.needed.get(last, set()) <= {columns.run.count - 1}
-        if len(uses) != 1 or not only_last or len({(part.way.axis, part.way.step) for part in parts}) != 1:
+        if len(uses) != 1 or not only_last or len({(part.way.axis, part.way.along.step) for part in parts}) != 1:
             return None
         # An element is met by the part that is ahead first.
-        parts.sort(key=lambda part: -part.way.start if part.way.step > 0 else part.way.start)
+        parts.sort(key=lambda part: -part.way.along.start * np.sign(part.way.along.step))
         return Gathering(last, start, parts)
 
     def _part(self, i: int, column: int) -> Part | None:
@@ -245,7 +277,12 @@ class _Chain:
         if columns.slots[added] < 0 or columns.lags[added] or columns.name(slot).shape != total.shape:
             return None
         value, way = columns.name(int(columns.slots[added])), columns.way(scatter, total.shape)
-        if way is None or value.is_weak or not value.dtype == columns.name(slot).dtype == total.dtype:
+        if (
+            way is None
+            or way.places.ndim != 1
+            or value.is_weak
+            or not value.dtype == columns.name(slot).dtype == total.dtype
+        ):
             return None
         found = np.broadcast_to(0, total.shape)[columns.listing.equations[scatter].metadata["template"]]
         return Part(int(columns.slots[added]), way, scatter, i) if found.shape == value.shape else None

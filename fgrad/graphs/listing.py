@@ -17,7 +17,7 @@ from fgrad.graphs.graph import Block
 
 _PYTHONS = {bool, int, float, complex}
 _KEYED = {"index", "scatter", "replace"}
-"""The primitives whose integers in the template may go up or down from turn to turn."""
+"""The primitives in whose templates integers may go up or down from turn to turn."""
 _LARGEST_COMPARED = 1 << 16
 """Bytes up to which constants are compared with each other."""
 
@@ -37,7 +37,8 @@ class Listing:
         maker: the equation that made each value.
         names: the name of each value.
         outside: what -1, -2, ... stand for: a name, or what stands in an equation.
-        places: the integers in the templates of keys, of one equation after the other.
+        places: the integers in the templates of keys, of one equation after the other: of an item that is one, or the
+            start and stop of a slice.
         first_place: where in `places` each equation begins, and the end.
         numbers: the number of each name.
         constants: the arrays that names stand for.
@@ -132,16 +133,27 @@ class Listing:
 
 def _keyed(metadata: Mapping[str, Any], places: list[int]) -> Any:
     """Return metadata without the integers in its template, which go to the list."""
-    template = metadata["template"]
     items: list[Any] = []
-    for item in template:
-        if type(item) is int or isinstance(item, np.integer):
+    for item in metadata["template"]:
+        count = places_in(item)
+        if not count:
+            items.append(frozen(item))
+        elif count == 1:
             places.append(int(item))
             items.append(None)
         else:
-            items.append(frozen(item))
+            places += item.start, item.stop
+            items.append((slice, item.step))
     rest = () if len(metadata) == 1 else frozen({key: x for key, x in metadata.items() if key != "template"})
     return tuple(items), rest
+
+
+def places_in(item: Any) -> int:
+    """Return how many integers of an item of a template count as places."""
+    kind = type(item)
+    if kind is slice:
+        return 2 if type(item.start) is int and type(item.stop) is int else 0
+    return 1 if kind is int or isinstance(item, np.integer) else 0
 
 
 def frozen(value: Any) -> Any:

@@ -25,6 +25,9 @@ FEWEST_TURNS = 4
 FEWEST_SAVED = 100
 """A run becomes a loop if it has that many turns, and if the loop saves that many equations."""
 
+LONGEST_CHAIN = 8
+"""Turns that a value may be carried along."""
+
 _CANDIDATES = 24
 _STARTS = 64
 """How many periods are looked at for each length of a pattern, and how many starts in a stretch."""
@@ -122,7 +125,7 @@ class _Stretch:
     """Equations that are alike at a distance, from `start` to `end`, of which some may be the turns of a loop.
 
     Attributes:
-        user: the equations that have another source than one period before, other than by the distance.
+        user: the equations, in order, that have another source than one period before, other than by the distance.
         before, now: the equations that made the two, -1 for what comes from outside.
         bends: the equations in whose keys an integer does not go on as it did in the period before.
     """
@@ -137,6 +140,8 @@ class _Stretch:
         differs = (distance[one_turn:] != distance[:-one_turn]) | ((flat[one_turn:] < 0) != (flat[:-one_turn] < 0))
         where = np.flatnonzero(differs)
         self.user, self.before, self.now = owner[where + one_turn], made[where], made[where + one_turn]
+        far = np.flatnonzero((made >= start) & (owner - made > LONGEST_CHAIN * period))
+        self._far, self._far_made = owner[far], made[far]
         self.bends = self._bends()
 
     def _bends(self) -> Numbers:
@@ -166,19 +171,34 @@ class _Stretch:
 
     def _reach(self, start: int) -> tuple[int, int]:
         """Return how far a loop could go from a start, and the next start that may get further."""
-        period, before, now, user = self.period, self.before, self.now, self.user
-        is_new = user - period < start
-        is_outside = (before < start) & (now < start)
-        is_first = (before < start) & (now >= start) & (now < start + period)  # what the first turn has left
-        wrong = np.flatnonzero(~(is_new | is_outside | is_first))
-        bends = self.bends[self.bends - 2 * period >= start]
+        period, before, now = self.period, self.before, self.now
+        bends = self.bends[np.searchsorted(self.bends, start + 2 * period) :]
         end = bend = int(bends[0]) if bends.size else self.end
         starts = [bend - 2 * period + 1]
-        if wrong.size and user[wrong[0]] <= end:
-            i = wrong[0]
-            end = int(user[i])
-            starts = [end - period + 1, int(max(before[i], now[i])) + 1]
+        far = np.flatnonzero((self._far < end) & (self._far_made >= start))
+        if far.size:
+            end = int(self._far[far[0]])
+            starts = [int(self._far_made[far[0]]) + 1]
+        wrong = self._wrong(start, end)
+        if wrong is not None:
+            end = int(self.user[wrong])
+            starts = [end - period + 1, int(max(before[wrong], now[wrong])) + 1]
         return end, min((each for each in starts if each > start), default=start + 1)
+
+    def _wrong(self, start: int, end: int) -> int | None:
+        """Return the first input that no loop from a start could have."""
+        first, last = np.searchsorted(self.user, [start + self.period, end])
+        length = 64  # as far as that, and then further, so that a start that leads nowhere costs little
+        while first < last:
+            before, now = self.before[first : min(first + length, last)], self.now[first : min(first + length, last)]
+            is_outside = (before < start) & (now < start)
+            is_first = (before < start) & (now >= start) & (now < start + self.period)  # what the first turn has left
+            wrong = np.flatnonzero(~(is_outside | is_first))
+            if wrong.size:
+                return int(first + wrong[0])
+            first += length
+            length *= 4
+        return None
 
     def _turned(self, run: Run, end: int) -> Run:
         """Return the run that begins where the fewest values go from turn to turn, if it has as many turns."""

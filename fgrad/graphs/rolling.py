@@ -16,15 +16,12 @@ import numpy as np
 
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.graphs.bodies import Body
-from fgrad.graphs.columns import Gathering, NotALoopError
+from fgrad.graphs.columns import LARGEST_COPY, Gathering, NotALoopError
 from fgrad.graphs.equations import Equation, Name, is_short
 from fgrad.graphs.graph import Block
 from fgrad.graphs.listing import Listing
 from fgrad.graphs.periods import FEWEST_SAVED, FEWEST_TURNS, Run, runs_of
 from fgrad.graphs.turns import Along, turns_of
-
-_LARGEST_COPY = 1 << 20
-"""Elements that may be put together in front of a loop, so that it goes along them."""
 
 
 class Loop(NamedTuple):
@@ -147,9 +144,9 @@ class Rewriting:
         self._known.update({first + turn * size + slot: name for (slot, turn), name in loop.single.items()})
         self._arrays.update({first + slot: name for slot, name in loop.arrays.items()})
         for each in loop.gatherings:
-            self._known[end - size + each.slot] = self._gathered(each, loop.arrays, run.count)
+            self._known[end - size + each.slot] = self._gathered(each, loop.arrays)
 
-    def _gathered(self, gathering: Gathering, arrays: Mapping[int, Name], count: int) -> Any:
+    def _gathered(self, gathering: Gathering, arrays: Mapping[int, Name]) -> Any:
         """Write the additions of all turns to a sum, and return its name."""
         total, equations = self.resolved(gathering.start), self.listing.equations
         for part in gathering.parts:
@@ -159,7 +156,7 @@ class Rewriting:
                 order = (*range(1, axis + 1), 0, *range(axis + 1, len(rows.shape)))
                 turned = np.transpose(np.broadcast_to(np.zeros((), rows.dtype), rows.shape), order)
                 rows = self.written("transpose", (rows,), turned, axes=order)
-            key = part.way.all_places(count)
+            key = part.way.all_places
             added = self.written("scatter", (rows,), like, scatter.quiet, template=key, shape=like.shape)
             total = self.written("add", (total, added), like, add.quiet)
         return total
@@ -278,7 +275,7 @@ class Rewriting:
         """Return a new array of parts, one after the other."""
         form = self._form(parts[0].sources[0])
         count = sum(len(part.sources) for part in parts)
-        if limited and count * form.size > _LARGEST_COPY:
+        if limited and count * form.size > LARGEST_COPY:
             raise NotALoopError
         pieces = [self._piece(part, form) for part in parts]
         if len(pieces) == 1:
