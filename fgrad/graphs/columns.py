@@ -20,8 +20,6 @@ from fgrad.graphs.periods import LONGEST_CHAIN, Run
 from fgrad.graphs.turns import Along
 from fgrad.ops.indexing import ARRAY
 
-LONGEST_CHAIN = 8
-"""Turns that a value may be carried along."""
 LARGEST_COPY = 1 << 20
 """Elements that may be put together in front of a loop, so that it goes along them."""
 

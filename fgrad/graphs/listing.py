@@ -60,41 +60,32 @@ class Listing:
         self._list()
 
     def _list(self) -> None:
+        """Go through the equations, in one loop, because there may be hundreds of thousands."""
         sources: list[int] = []
         places: list[int] = []
         kinds, first_source, first_value, first_place = [], [0], [0], [0]
-        known: dict[Any, int] = {}
+        numbers, names, forms, known = self.numbers, self.names, self._form_of, self._forms
+        add, of = sources.extend, forms.__getitem__
         for equation in self.equations:
-            key = self._key(equation, sources, places)
-            kinds.append(known.setdefault(key, len(known)))
+            found = [numbers[each] if type(each) is Name else self._literal(each) for each in equation.inputs]
+            add(found)
+            made = []
+            for name in equation.outputs:
+                number = numbers[name] = len(names)
+                names.append(name)
+                kind = (name.shape, name.dtype, name.is_weak)
+                forms[number] = known[kind] if kind in known else self._form(*kind)
+                made.append(forms[number])
+            # What equations have in common that may be the same one in other turns.
+            key = (_operation(equation, places), equation.quiet, *map(of, found), None, *made)
+            kinds.append(known[key] if key in known else self._form(*key))
             first_source.append(len(sources))
             first_place.append(len(places))
-            first_value.append(len(self.names))
+            first_value.append(len(names))
         self.kinds, self.sources, self.places = np.array(kinds), np.array(sources, int), np.array(places, int)
         self.first_source, self.first_place = np.array(first_source), np.array(first_place)
         self.first_value = np.array(first_value)
         self.maker = np.repeat(np.arange(len(kinds)), np.diff(self.first_value))
-
-    def _key(self, equation: Equation, sources: list[int], places: list[int]) -> Any:
-        """Return what equations have in common that may be the same one in other turns; add to the lists."""
-        primitive, numbers, forms = equation.primitive, self.numbers, self._form_of
-        found = [numbers[each] if type(each) is Name else self._literal(each) for each in equation.inputs]
-        sources += found
-        made = []
-        for name in equation.outputs:
-            number = numbers[name] = len(self.names)
-            self.names.append(name)
-            form = forms[number] = self._form(name.shape, name.dtype, name.is_weak)
-            made.append(form)
-        if not equation.metadata:
-            metadata: Any = None
-        elif primitive.name in _KEYED:
-            metadata = _keyed(equation.metadata, places)
-        else:
-            metadata = frozen(equation.metadata)
-        # A call has a primitive of its own each time.
-        operation = _identity(primitive.implementation) if equation.direct else id(primitive)
-        return operation, metadata, equation.quiet, tuple([forms[each] for each in found]), tuple(made)
 
     def _form(self, *form: Any) -> int:
         return self._forms.setdefault(form, len(self._forms))
@@ -129,6 +120,16 @@ class Listing:
             if array.dtype.kind in "biufc":
                 return self._form(array.shape, array.dtype, type(value) in _PYTHONS)
         return self._form(type(value), frozen(value))  # which has to be the same in all turns
+
+
+def _operation(equation: Equation, places: list[int]) -> Any:
+    """Return what an equation does to its inputs, without the integers in its template, which go to the list."""
+    primitive, metadata = equation.primitive, equation.metadata
+    if equation.direct:  # a call has a primitive of its own each time
+        return _identity(primitive.implementation), frozen(metadata)
+    if not metadata:
+        return id(primitive)
+    return id(primitive), _keyed(metadata, places) if primitive.name in _KEYED else frozen(metadata)
 
 
 def _keyed(metadata: Mapping[str, Any], places: list[int]) -> Any:

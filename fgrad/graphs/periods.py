@@ -61,7 +61,7 @@ def runs_of(listing: Listing) -> list[Run]:
     """Return the runs of a program that are worth a loop: the longest first found, and what is left between them."""
     free = np.ones(len(listing.kinds), bool)
     queue: list[tuple[int, int, int, int, bool]] = []
-    for period in _candidates(listing.kinds):
+    for period in sorted({*_candidates(listing.kinds), *_candidates(_with_outside(listing))}):
         alike = listing.kinds[period:] == listing.kinds[:-period]
         for start, end in _stretches(alike, period):
             heapq.heappush(queue, (period - (end - start), period, start, end, False))
@@ -76,6 +76,19 @@ def runs_of(listing: Listing) -> list[Run]:
             for each in _Stretch(listing, period, first, last).runs() if last - first > period else ():
                 heapq.heappush(queue, (-each.saved, period, each.start, each.end, True))
     return sorted(found, key=lambda run: run.start)
+
+
+def _with_outside(listing: Listing) -> Numbers:
+    """Return a number for each equation that is equal where what it has from outside is the same, too.
+
+    Layers within a step of time can be alike, but the first of them alone is handed what comes from outside.
+    """
+    owner = np.repeat(np.arange(len(listing.kinds)), np.diff(listing.first_source))
+    numbers = np.where(
+        listing.sources < 0, listing.sources * (np.arange(len(owner)) - listing.first_source[owner] + 1), 0
+    )
+    found: Numbers = np.bincount(owner, -numbers, len(listing.kinds)).astype(int)
+    return listing.kinds + (int(listing.kinds.max()) + 1) * found
 
 
 def _candidates(kinds: Numbers) -> list[int]:
