@@ -61,7 +61,7 @@ def runs_of(listing: Listing) -> list[Run]:
     """Return the runs of a program that are worth a loop: the longest first found, and what is left between them."""
     free = np.ones(len(listing.kinds), bool)
     queue: list[tuple[int, int, int, int, bool]] = []
-    for period in sorted({*_candidates(listing.kinds), *_candidates(_with_outside(listing))}):
+    for period in sorted({*_candidates(listing.kinds), *_candidates(_with_sources(listing))}):
         alike = listing.kinds[period:] == listing.kinds[:-period]
         for start, end in _stretches(alike, period):
             heapq.heappush(queue, (period - (end - start), period, start, end, False))
@@ -78,16 +78,15 @@ def runs_of(listing: Listing) -> list[Run]:
     return sorted(found, key=lambda run: run.start)
 
 
-def _with_outside(listing: Listing) -> Numbers:
-    """Return a number for each equation that is equal where what it has from outside is the same, too.
+def _with_sources(listing: Listing) -> Numbers:
+    """Return a number for each equation that is equal where its inputs are the same, or made as far before, too.
 
-    Layers within a step of time can be alike, but the first of them alone is handed what comes from outside.
+    Layers within a step of time can be alike in kind, while one of them alone looks at the step before.
     """
     owner = np.repeat(np.arange(len(listing.kinds)), np.diff(listing.first_source))
-    numbers = np.where(
-        listing.sources < 0, listing.sources * (np.arange(len(owner)) - listing.first_source[owner] + 1), 0
-    )
-    found: Numbers = np.bincount(owner, -numbers, len(listing.kinds)).astype(int)
+    sources = np.where(listing.sources < 0, listing.sources, listing.first_value[owner] - listing.sources)
+    mixed = sources * (np.arange(len(owner)) - listing.first_source[owner] + 1)
+    found: Numbers = np.bincount(owner, mixed, len(listing.kinds)).astype(int)
     return listing.kinds + (int(listing.kinds.max()) + 1) * found
 
 
