@@ -147,7 +147,7 @@ class _Stretch:
         owner = np.repeat(np.arange(start, end), np.diff(listing.first_source[start : end + 1]))
         flat = listing.sources[listing.first_source[start] : listing.first_source[end]]
         one_turn = listing.first_source[start + period] - listing.first_source[start]
-        made = np.where(flat >= 0, listing.maker[flat] if len(listing.maker) else -1, -1)
+        made = np.where(flat >= 0, listing.maker[np.maximum(flat, 0)], -1)
         distance = np.where(flat >= 0, listing.first_value[owner] - flat, 0)
         differs = (distance[one_turn:] != distance[:-one_turn]) | ((flat[one_turn:] < 0) != (flat[:-one_turn] < 0))
         where = np.flatnonzero(differs)
