@@ -10,6 +10,7 @@ from fgrad.graphs import periods, rolling
 from fgrad.graphs.graph import Block
 from fgrad.graphs.record import recorded
 from fgrad.graphs.rolling import loops_of, rolled
+from fgrad.ops import indexing
 
 RNG = np.random.default_rng(0)
 TURNS = 40
@@ -365,6 +366,27 @@ def test_cotangents_of_elements_are_gathered_behind_the_loop():
     assert "scatter" in [each.primitive.name for each in block.equations]
 
 
+@pytest.mark.parametrize("few", [0, 10_000])
+def test_cotangents_are_gathered_from_large_and_small_arrays(monkeypatch, few):
+    monkeypatch.setattr(indexing, "_FEW", few)
+    assert check(total(every_other), normal(3), normal(2 * TURNS, 3))[0] == BOTH
+    assert check(total(neighbours), normal(3), normal(TURNS + 3, 3))[0] == BOTH
+    assert check(total(columns), normal(3), normal(3, TURNS))[0] == BOTH
+    block = rolled(block_of(total(every_other), normal(3), normal(2 * TURNS, 3)))
+    back = [each for each in block.equations if each.primitive.name == "loop"][-1]
+    names = {each.primitive.name for each in back.primitive.implementation.body.equations}
+    assert names.isdisjoint({"scatter", "replace", "index"})
+
+
+def test_what_is_added_to_elsewhere_too_stays_in_the_loop():
+    def f(x, xs):
+        for t in range(TURNS):
+            x = np.sin(x) * xs[t] + np.cos(x) * xs[0] - xs[t, 1] * xs[TURNS - 1 - t]
+        return x
+
+    assert check(total(f), normal(3), normal(TURNS, 3))[0] == BOTH
+
+
 # Programs that are nearly loops, or none
 
 
@@ -543,12 +565,14 @@ def stepped(name, a, b, t, turns, w, xs, history, i, kept):
     st.integers(4, 11),
     st.integers(1, 3),
     st.booleans(),
+    st.sampled_from([0, 10_000]),
 )
-def test_any_loop_computes_what_its_turns_compute(steps, turns, carried, is_back):
+def test_any_loop_computes_what_its_turns_compute(steps, turns, carried, is_back, few):
     rng = np.random.default_rng(0)
     args = [rng.normal(size=shape) for shape in [(3, 3), (turns + 3, 3), *[(3,)] * carried]]
     f = any_loop(steps, turns, carried)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(periods, "FEWEST_SAVED", 6)  # so that there are loops in nearly all of them
         patch.setattr(rolling, "FEWEST_SAVED", 6)
+        patch.setattr(indexing, "_FEW", few)  # from where on cotangents are gathered in another way
         check(total(f) if is_back else f, *args)

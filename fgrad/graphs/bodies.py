@@ -11,7 +11,7 @@ from fgrad.core.primitive import PRIMITIVES
 from fgrad.graphs.columns import LARGEST_COPY, Columns, Gathering, NotALoopError, Way, gatherings_of, indices_of
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
-from fgrad.graphs.listing import Listing, places_in
+from fgrad.graphs.listing import Listing, places_in, template_of
 from fgrad.graphs.periods import Run
 from fgrad.graphs.turns import Along, Turns, equation_of
 from fgrad.ops.indexing import ARRAY
@@ -155,7 +155,7 @@ class Body:
         columns, equation = self._columns, self._program.listing.equations[i]
         lead, moving, metadata = _LEADING[equation.primitive.name], columns.moving(i), equation.metadata
         rest = iter(inputs[lead:])
-        template, arrays = list(metadata["template"]), []
+        template, arrays = list(template_of(metadata)), []
         for k, item in enumerate(template):
             if k in moving:
                 template[k] = ARRAY
@@ -166,15 +166,18 @@ class Body:
                 arrays.append(self._read_of(("places", places.shape, places.tobytes()), places))
             elif item is ARRAY:
                 arrays.append(next(rest))
+        metadata = {
+            key: x for key, x in metadata.items() if key != "path"
+        }  # which the template is of, if there was one
         return [*inputs[:lead], *arrays], {**metadata, "template": tuple(template)}
 
     def _of_slice(self, item: slice, k: int, metadata: Mapping[str, Any], places: Any, shape: tuple[int, ...]) -> Any:
         """Return the indices of a slice that moves, a row for each turn, if they can stand in its place in a key."""
-        template = metadata["template"]
+        template = template_of(metadata)
         alone = all(type(each) is slice for each in template[:k]) and not any(
             each is ARRAY or places_in(each) == 1 for each in template
         )
-        if not alone or metadata.get("path"):
+        if not alone:
             raise NotALoopError
         return indices_of(item, places, shape[k])
 

@@ -7,7 +7,6 @@ gatherings_of(columns, ...)  sums to which each turn adds at another place, whic
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.graphs.equations import Equation, Name
-from fgrad.graphs.listing import Listing, places_in
+from fgrad.graphs.listing import Listing, places_in, template_of
 from fgrad.graphs.periods import LONGEST_CHAIN, Run
 from fgrad.graphs.turns import Along
 from fgrad.ops.indexing import ARRAY
@@ -105,7 +104,7 @@ class Columns:
         if not self.steps[column:end].any():
             return {}
         found = {}
-        for k, item in enumerate(self.listing.equations[i].metadata["template"]):
+        for k, item in enumerate(template_of(self.listing.equations[i].metadata)):
             count = places_in(item)
             if self.steps[column : column + count].any():
                 found[k] = self.places[:, column : column + count]
@@ -117,7 +116,7 @@ class Columns:
 
         There are whole axes before it, and no arrays in the key.
         """
-        moving, template = self.moving(i), self.listing.equations[i].metadata.get("template", ())
+        moving, template = self.moving(i), template_of(self.listing.equations[i].metadata)
         if len(moving) != 1 or any(item is ARRAY for item in template):
             return None
         ((axis, places),) = moving.items()
@@ -164,6 +163,11 @@ class Way(NamedTuple):
         rest = (*self.before, *(slice(None) for _ in self.places.shape[1:]), *self.after)
         return () if all(map(_is_whole, rest)) else rest
 
+    def is_same(self, other: Way) -> bool:
+        """Return whether it is another key of the same elements."""
+        same_places = np.array_equal(self.places, other.places)
+        return same_places and (self.before, self.after) == (other.before, other.after)
+
     @property
     def all_places(self) -> tuple[Any, ...]:
         """Return the key with a slice of all turns' integers."""
@@ -176,18 +180,23 @@ def _is_whole(item: Any) -> bool:
     return type(item) is slice and item == slice(None)
 
 
-@dataclass
-class Part:
-    """What one equation adds: an output of the period, at a way through the sum."""
+class Part(NamedTuple):
+    """What one equation adds: an output of the period, at a way through the sum.
+
+    Attributes:
+        slot: the output that is added.
+        way: where.
+        add: the equation that adds.
+        gone: the equations that the loop does without.
+    """
 
     slot: int
     way: Way
-    scatter: int
     add: int
+    gone: tuple[int, ...]
 
 
-@dataclass
-class Gathering:
+class Gathering(NamedTuple):
     """A sum that is carried through the turns for nothing but to be added to, at another place each time.
 
     Attributes:
@@ -203,7 +212,11 @@ class Gathering:
     @property
     def gone(self) -> set[int]:
         """The equations that the loop does without."""
-        return {i for part in self.parts for i in (part.scatter, part.add)}
+        return {i for part in self.parts for i in part.gone}
+
+
+Use = tuple[int, int]
+"""An equation and the column of one of its inputs."""
 
 
 def gatherings_of(columns: Columns, needed: dict[int, set[int]]) -> list[Gathering]:
@@ -213,74 +226,94 @@ def gatherings_of(columns: Columns, needed: dict[int, set[int]]) -> list[Gatheri
         columns: the loop.
         needed: which outputs of the period others need, and of which turns.
     """
-    uses: dict[int, list[tuple[int, int]]] = {}
+    uses: dict[int, list[Use]] = {}
     for i, _ in columns.equations():
         for column in columns.inputs(i):
-            uses.setdefault(int(columns.slots[column]), []).append((i, column))
-    found = []
-    for i, equation in columns.equations():
-        if equation.primitive is PRIMITIVES["add"]:
-            for column in columns.inputs(i):
-                gathering = _Chain(columns, needed, uses).from_carried(i, column) if columns.lags[column] == 1 else None
-                if gathering is not None:
-                    found.append(gathering)
-    return found
+            if columns.slots[column] >= 0:
+                uses.setdefault(int(columns.slots[column]), []).append((i, column))
+    sums = _Sums(columns, needed, uses)
+    found = [sums.gathering(slot) for slot in uses if needed.get(slot, set()) <= {columns.run.count - 1}]
+    return [each for each in found if each is not None]
 
 
-@dataclass
-class _Chain:
-    """A chain of additions from one turn to the next."""
+class _Sums(NamedTuple):
+    """The chains of additions from one turn to the next."""
 
     columns: Columns
     needed: dict[int, set[int]]
-    uses: dict[int, list[tuple[int, int]]]
+    uses: dict[int, list[Use]]
 
-    def from_carried(self, i: int, column: int) -> Gathering | None:
-        """Return the sum to which an equation adds first in a turn, if all that is added comes at places."""
-        columns, last, parts = self.columns, int(self.columns.slots[column]), []
-        start = int(columns.sources[0, column])
-        while True:
-            part = self._part(i, column)
+    def gathering(self, last: int) -> Gathering | None:
+        """Return how an output of the period is put together, if all that is added to it comes at places."""
+        columns, slot, lag = self.columns, last, 1
+        parts: list[Part] = []
+        starts = {int(columns.sources[0, column]) for _, column in self.uses[last]}
+        while not parts or slot != last:
+            uses = self.uses.get(slot, [])
+            if any(columns.lags[column] != lag for _, column in uses) or (parts and slot in self.needed):
+                return None
+            part = self._scattered(uses) if len(uses) == 1 else self._written(uses) if len(uses) == 2 else None
             if part is None:
                 return None
             parts.append(part)
-            (slot,) = columns.outputs(i)
-            uses = self.uses.get(slot, [])
-            if slot == last:
-                break
-            if len(uses) != 1 or columns.lags[uses[0][1]] or slot in self.needed:
-                return None
-            ((i, column),) = uses
-        only_last = self.needed.get(last, set()) <= {columns.run.count - 1}
-        if len(uses) != 1 or not only_last or len({(part.way.axis, part.way.along.step) for part in parts}) != 1:
+            slot, lag = columns.outputs(max(part.gone)).start, 0
+        if len(starts) != 1 or len({(part.way.axis, part.way.along.step) for part in parts}) != 1:
             return None
         # An element is met by the part that is ahead first.
         parts.sort(key=lambda part: -part.way.along.start * np.sign(part.way.along.step))
-        return Gathering(last, start, parts)
+        return Gathering(last, starts.pop(), parts)
 
-    def _part(self, i: int, column: int) -> Part | None:
-        """Return what an addition adds to a sum, if that is nothing but elements at a place."""
-        columns, equation = self.columns, self.columns.listing.equations[i]
-        if equation.primitive is not PRIMITIVES["add"]:
+    def _scattered(self, uses: list[Use]) -> Part | None:
+        """Return what is added in the way of `x + scatter(value)`."""
+        columns, ((add, column),) = self.columns, uses
+        other = self._other(add, column)
+        scatter = None if other is None else self._only(other, "scatter")
+        if scatter is None or len(columns.inputs(scatter)) != 1:
             return None
-        (other,) = (each for each in columns.inputs(i) if each != column)
-        slot = int(columns.slots[other])
-        if slot < 0 or columns.lags[other] or slot in self.needed or len(self.uses[slot]) != 1:
+        return self._part(columns.inputs(scatter).start, scatter, add, (scatter, add))
+
+    def _written(self, uses: list[Use]) -> Part | None:
+        """Return what is added in the way of `x[key] = x[key] + value`."""
+        columns, ((index, _), (replace, target)) = self.columns, uses
+        inputs = columns.inputs(replace)
+        names = [columns.listing.equations[i].primitive for i in (index, replace)]
+        if names != [PRIMITIVES["index"], PRIMITIVES["replace"]] or len(inputs) != 2 or target != inputs.start:
             return None
-        scatter = columns.maker(slot)
-        inputs = columns.inputs(scatter)
-        if columns.listing.equations[scatter].primitive is not PRIMITIVES["scatter"] or len(inputs) != 1:
+        add = self._only(inputs.start + 1, "add")
+        found = (
+            next((each for each in columns.inputs(add) if self._only(each, "index") == index), None) if add else None
+        )
+        other = None if add is None or found is None else self._other(add, found)
+        if add is None or other is None or len(columns.inputs(index)) != 1:
             return None
-        total, (added,) = equation.outputs[0], inputs
-        if columns.slots[added] < 0 or columns.lags[added] or columns.name(slot).shape != total.shape:
+        ways = [columns.way(i, columns.name(columns.outputs(replace).start).shape) for i in (index, replace)]
+        if None in ways or not ways[0].is_same(ways[1]):  # type: ignore[union-attr, arg-type]
             return None
-        value, way = columns.name(int(columns.slots[added])), columns.way(scatter, total.shape)
-        if (
-            way is None
-            or way.places.ndim != 1
-            or value.is_weak
-            or not value.dtype == columns.name(slot).dtype == total.dtype
-        ):
+        return self._part(other, replace, add, (index, add, replace))
+
+    def _other(self, add: int, column: int) -> int | None:
+        """Return the other input of an addition."""
+        if self.columns.listing.equations[add].primitive is not PRIMITIVES["add"]:
             return None
-        found = np.broadcast_to(0, total.shape)[columns.listing.equations[scatter].metadata["template"]]
-        return Part(int(columns.slots[added]), way, scatter, i) if found.shape == value.shape else None
+        others = [each for each in self.columns.inputs(add) if each != column]
+        return others[0] if len(others) == 1 else None
+
+    def _only(self, column: int, primitive: str) -> int | None:
+        """Return the equation of that name whose result is an input of the same turn, and nothing else."""
+        columns, slot = self.columns, int(self.columns.slots[column])
+        if slot < 0 or columns.lags[column] or slot in self.needed or len(self.uses[slot]) != 1:
+            return None
+        maker = columns.maker(slot)
+        return maker if columns.listing.equations[maker].primitive is PRIMITIVES[primitive] else None
+
+    def _part(self, added: int, keyed: int, add: int, gone: tuple[int, ...]) -> Part | None:
+        """Return what is added at the key of an equation, if it has the form of what is there."""
+        columns, slot = self.columns, int(self.columns.slots[added])
+        if slot < 0 or columns.lags[added]:
+            return None
+        value, total = columns.name(slot), columns.name(columns.outputs(max(gone)).start)
+        way = columns.way(keyed, total.shape)
+        if way is None or way.places.ndim != 1 or value.is_weak or value.dtype != total.dtype:
+            return None
+        found = np.broadcast_to(0, total.shape)[template_of(columns.listing.equations[keyed].metadata)]
+        return Part(slot, way, add, gone) if found.shape == value.shape else None

@@ -135,7 +135,7 @@ def _operation(equation: Equation, places: list[int]) -> Any:
 def _keyed(metadata: Mapping[str, Any], places: list[int]) -> Any:
     """Return metadata without the integers in its template, which go to the list."""
     items: list[Any] = []
-    for item in metadata["template"]:
+    for item in template_of(metadata):
         count = places_in(item)
         if not count:
             items.append(frozen(item))
@@ -145,8 +145,24 @@ def _keyed(metadata: Mapping[str, Any], places: list[int]) -> Any:
         else:
             places += item.start, item.stop
             items.append((slice, item.step))
-    rest = () if len(metadata) == 1 else frozen({key: x for key, x in metadata.items() if key != "template"})
-    return tuple(items), rest
+    if len(metadata) == 1:
+        return tuple(items)
+    rest = {key: x for key, x in metadata.items() if key != "template"}
+    if _writes_to_a_part(metadata):
+        ((primitive, _, shape),) = rest.pop("path")
+        rest["path"] = id(primitive), shape
+    return tuple(items), frozen(rest)
+
+
+def template_of(metadata: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the template of a key: of the part of an array, if all of that is written."""
+    return metadata["path"][0][1]["template"] if _writes_to_a_part(metadata) else metadata["template"]  # type: ignore[no-any-return]
+
+
+def _writes_to_a_part(metadata: Mapping[str, Any]) -> bool:
+    """Return whether it is that of writing all of `x[key]`, where the key is that of the view."""
+    path = metadata.get("path", ())
+    return len(path) == 1 and path[0][0].name == "index" and metadata["template"] == (Ellipsis,) and len(metadata) == 2
 
 
 def places_in(item: Any) -> int:

@@ -3,8 +3,9 @@
     rolled(block)                the same program, with a loop in place of the equations of its turns
     loops_of(block)              which loops there are in it, to tell the user
 
-What a program with loops computes is what it computed before, bit by bit; but where cotangents of elements are
-gathered, -0.0 may be 0.0.
+What a program with loops computes is what it computed before, bit by bit, with two exceptions. Where cotangents of
+elements are gathered, -0.0 may be 0.0. And an array that waits for another loop among those of all turns lies there row
+by row: one that was transposed before may be summed in another order.
 """
 
 from __future__ import annotations
@@ -150,14 +151,14 @@ class Rewriting:
         """Write the additions of all turns to a sum, and return its name."""
         total, equations = self.resolved(gathering.start), self.listing.equations
         for part in gathering.parts:
-            add, scatter = equations[part.add], equations[part.scatter]
-            rows, axis, like = arrays[part.slot], part.way.axis, add.outputs[0]
+            rows, axis, add = arrays[part.slot], part.way.axis, equations[part.add]
+            like = equations[max(part.gone)].outputs[0]
             if axis:
                 order = (*range(1, axis + 1), 0, *range(axis + 1, len(rows.shape)))
                 turned = np.transpose(np.broadcast_to(np.zeros((), rows.dtype), rows.shape), order)
                 rows = self.written("transpose", (rows,), turned, axes=order)
             key = part.way.all_places
-            added = self.written("scatter", (rows,), like, scatter.quiet, template=key, shape=like.shape)
+            added = self.written("scatter", (rows,), like, add.quiet, template=key, shape=like.shape)
             total = self.written("add", (total, added), like, add.quiet)
         return total
 
