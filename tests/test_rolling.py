@@ -387,6 +387,52 @@ def test_what_is_added_to_elsewhere_too_stays_in_the_loop():
     assert check(total(f), normal(3), normal(TURNS, 3))[0] == BOTH
 
 
+def added(x, t, total):
+    return total + indexing.scatter_add(x, t, (TURNS + 1, 3))
+
+
+def sums(x, kind):
+    """Add to another row in each turn, and look at the sum elsewhere, too."""
+    total, before, seen = np.zeros((TURNS + 1, 3)) * x, np.ones((TURNS + 1, 3)) * x, []
+    for t in range(TURNS):
+        x = np.sin(x) * 1.5 + 0.2
+        if kind == "the sum of each turn":
+            x = x + 0.1 * np.mean(total, 0)
+        if kind == "another start":
+            total = indexing.setitem(total if t else before, t, total[t] + x)
+            continue
+        total = added(x, t, total)
+        if kind == "what is between two additions":
+            seen.append(total)
+        if kind == "in place":
+            total = indexing.setitem(total, t, total[t] + x)
+        else:
+            total = added(x * 2.0, t + 1, total)
+        seen.append(total)
+    found = {"the start": before, "another start": before}
+    return total, found[kind] if kind in found else seen[10] if "turn" in kind or "between" in kind else x, x
+
+
+@pytest.mark.parametrize(
+    ("kind", "gathered"),
+    [
+        ("nothing else", True),
+        ("in place", True),
+        ("the start", True),
+        ("another start", False),
+        ("the sum of a turn", False),
+        ("what is between two additions", False),
+        ("the sum of each turn", False),
+    ],
+)
+def test_sums_are_made_behind_the_loop_if_nothing_looks_at_them_before(kind, gathered):
+    assert check(sums, normal(3), kind)[0][0][0] in (TURNS, TURNS - 1)
+    block = rolled(block_of(sums, normal(3), kind))
+    (loop,) = (each.primitive.implementation for each in block.equations if each.primitive.name == "loop")
+    names = {each.primitive.name for each in loop.body.equations}
+    assert names.isdisjoint({"scatter", "replace"}) == gathered
+
+
 # Programs that are nearly loops, or none
 
 
