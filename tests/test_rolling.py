@@ -352,6 +352,24 @@ def test_a_long_program_is_as_short_as_a_short_one():
     assert [loop.turns for loop in loops_of(long)] == [200, 199]
 
 
+def test_constants_of_loops_inside_are_constants_of_the_program():
+    def f(x, xs):
+        for t in range(12):
+            for i in range(10):
+                x = np.sin(x * (i + 0.5)) + np.cos(x) * np.arange(7.0 + i)[:7] * 0.1
+                x = x * 0.9 - np.tanh(x) * 0.1 + np.exp(-x * x) * 0.1
+            x = x + xs[t]
+        return x
+
+    loops, _ = check(f, normal(7), normal(12, 7))
+    assert loops == [(12, 0), (10, 1)]
+    block = rolled(block_of(lambda *args: total(f)(*args), normal(7), normal(12, 7)))
+    bodies = [each.primitive.implementation.body for each in block.equations if each.primitive.name == "loop"]
+    assert len(bodies) >= 2
+    assert not any(body.constants for body in bodies)
+    check(total(f), normal(7), normal(12, 7))
+
+
 def test_second_derivatives_are_loops():
     loops, outside = check(fg.hessian(lambda x: np.sum(numbered(x))), normal(3))
     assert len(loops) == 2

@@ -40,6 +40,9 @@ class Program(Protocol):
     def constant(self, value: Any) -> Any:
         """Return what stands for an array."""
 
+    def named(self, value: Any) -> Name:
+        """Return a name for an array."""
+
     def written(self, primitive: str, inputs: Sequence[Any], like: Any, quiet: bool = True, **metadata: Any) -> Name:
         """Write an equation, and return the name of its result."""
 
@@ -93,8 +96,11 @@ class Body:
         equations = [found for i, _ in self._columns.equations() if i not in gone for found in self._equation(i)]
         made = self._made()
         nexts = [self._next(*carried) for carried in self._carried]
-        names = [*self._shared.values(), *self._carried.values(), *(name for *_, name in self._read.values())]
-        body = inside(Block(names, {}, equations, [*nexts, *(self._local[slot] for slot in made)]))
+        rest = [*self._carried.values(), *(name for *_, name in self._read.values())]
+        body = inside(Block([*self._shared.values(), *rest], {}, equations, [*nexts, *(self._local[k] for k in made)]))
+        for name, value in body.constants.items():  # of loops inside; here they are the same in all turns
+            self._shared[self._program.named(value)] = name
+        body = Block([*self._shared.values(), *rest], {}, body.equations, body.outputs)
         reads = [along for _, along, _ in self._read.values()]
         turns = Turns(body, self._run.count, len(self._shared), len(nexts), reads, [Along()] * len(made))
         arrays = [array for array, *_ in self._read.values()]

@@ -310,8 +310,10 @@ class Rewriting:
 
     def constant(self, value: Any) -> Any:
         """Return what stands for an array in the program: the array if it is short, or a name."""
-        if is_short(value):
-            return value
+        return value if is_short(value) else self.named(value)
+
+    def named(self, value: Any) -> Name:
+        """Return a name for an array that is part of the program."""
         name = Name(value)
         self.constants[name] = value
         return name
