@@ -544,6 +544,14 @@ def test_short_loops_stay_as_they_are():
     assert check(lambda x: f(x, 1), normal(3)) == ([], 61)
 
 
+def test_large_arrays_are_not_put_together_for_a_loop(monkeypatch):
+    function, args, _ = PROGRAMS["network"]
+    monkeypatch.setattr(rolling, "LARGEST_COPY", 100)
+    block = block_of(function, *args)
+    assert check(function, *args) == ([], len(block.equations))
+    check(fg.value_and_grad(function), *args)
+
+
 def test_calls_are_of_a_turn_if_they_are_the_same():
     @fg.checkpoint
     def step(x):
