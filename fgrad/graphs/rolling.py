@@ -68,7 +68,7 @@ def _loops(block: Block, depth: int) -> Iterator[Loop]:
 
 
 class _Rows(NamedTuple):
-    """Neighbours in a column: `count` elements of an array; or of no array, each by itself."""
+    """Neighbours in a column: elements of an array at `start`, `start + step`, ...; or of no array, each by itself."""
 
     array: Any
     start: int
@@ -269,7 +269,7 @@ class Rewriting:
                     last.sources.append(number)
                     parts[-1] = last._replace(step=step)
                     continue
-            parts.append(_Rows(array, place, 1, [number]))
+            parts.append(_Rows(array, place, 1, [number]))  # the second one tells the step
         return parts
 
     def _joined(self, parts: list[_Rows], limited: bool) -> Any:
