@@ -1,0 +1,202 @@
+"""A program as arrays of integers, in which loops can be looked for without going from equation to equation.
+
+Listing(block)               what each equation is, and where its inputs come from
+frozen(value)                an entry of the metadata as something that can be compared
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fgrad.graphs.equations import Equation, Name
+from fgrad.graphs.graph import Block
+
+_PYTHONS = {bool, int, float, complex}
+_KEYED = {"index", "scatter", "replace"}
+"""The primitives in whose templates integers may go up or down from turn to turn."""
+_LARGEST_COMPARED = 1 << 16
+"""Bytes up to which constants are compared with each other."""
+
+
+class Listing:
+    """The equations of a block, as arrays.
+
+    Values have numbers, in the order in which equations make them. What comes from outside, an input, a constant or
+    something that stands in an equation, has a number below 0, and constants that are equal have the same one.
+
+    Attributes:
+        equations: the program.
+        kinds: for each equation a number: equal for equations that differ in their inputs alone, and in `places`.
+        sources: the numbers of all inputs, of one equation after the other.
+        first_source: where in `sources` each equation begins, and the end.
+        first_value: the number of the first output of each equation, and the end.
+        maker: the equation that made each value.
+        names: the name of each value.
+        outside: what -1, -2, ... stand for: a name, or what stands in an equation.
+        places: the integers in the templates of keys, of one equation after the other: of an item that is one, or the
+            start and stop of a slice.
+        first_place: where in `places` each equation begins, and the end.
+        numbers: the number of each name.
+        constants: the arrays that names stand for.
+    """
+
+    def __init__(self, block: Block) -> None:
+        self.equations = block.equations
+        self.constants = block.constants
+        self.outside: list[Any] = []
+        self.numbers: dict[Name, int] = {}
+        self.names: list[Name] = []
+        self._forms: dict[Any, int] = {}
+        self._form_of: dict[int, int] = {}
+        self._met: dict[Any, int] = {}
+        for name in block.inputs:
+            self.numbers[name] = self._added(name, self._form(name.shape, name.dtype, name.is_weak))
+        for name, value in block.constants.items():
+            self.numbers[name] = self._constant(name, value)
+        self._list()
+
+    def _list(self) -> None:
+        """Go through the equations, in one loop, because there may be hundreds of thousands."""
+        sources: list[int] = []
+        places: list[int] = []
+        kinds, first_source, first_value, first_place = [], [0], [0], [0]
+        numbers, names, forms, known = self.numbers, self.names, self._form_of, self._forms
+        add, of = sources.extend, forms.__getitem__
+        for equation in self.equations:
+            found = [numbers[each] if type(each) is Name else self._literal(each) for each in equation.inputs]
+            add(found)
+            made = []
+            for name in equation.outputs:
+                number = numbers[name] = len(names)
+                names.append(name)
+                kind = (name.shape, name.dtype, name.is_weak)
+                forms[number] = known[kind] if kind in known else self._form(*kind)
+                made.append(forms[number])
+            # What equations have in common that may be the same one in other turns.
+            key = (_operation(equation, places), equation.quiet, *map(of, found), None, *made)
+            kinds.append(known[key] if key in known else self._form(*key))
+            first_source.append(len(sources))
+            first_place.append(len(places))
+            first_value.append(len(names))
+        self.kinds, self.sources, self.places = np.array(kinds), np.array(sources, int), np.array(places, int)
+        self.first_source, self.first_place = np.array(first_source), np.array(first_place)
+        self.first_value = np.array(first_value)
+        self.maker = np.repeat(np.arange(len(kinds)), np.diff(self.first_value))
+
+    def _form(self, *form: Any) -> int:
+        return self._forms.setdefault(form, len(self._forms))
+
+    def _added(self, each: Any, form: int) -> int:
+        self.outside.append(each)
+        number = -len(self.outside)
+        self._form_of[number] = form
+        return number
+
+    def _constant(self, name: Name, value: Any) -> int:
+        form = self._form(name.shape, name.dtype, name.is_weak)
+        if type(value) is not np.ndarray or value.nbytes > _LARGEST_COMPARED or value.dtype.kind == "O":
+            return self._added(name, form)
+        key = (form, value.tobytes())
+        if key not in self._met:
+            self._met[key] = self._added(name, form)
+        return self._met[key]
+
+    def _literal(self, value: Any) -> int:
+        """Return the number of what stands in an equation."""
+        kind = type(value)
+        key: Any = (kind, repr(value)) if kind in _PYTHONS else (kind, frozen(value))
+        number = self._met.get(key)
+        if number is None:
+            self._met[key] = number = self._added(value, self._form_of_literal(value))
+        return number
+
+    def _form_of_literal(self, value: Any) -> int:
+        if type(value) in _PYTHONS or isinstance(value, (np.generic, np.ndarray)):
+            array = np.asarray(value)
+            if array.dtype.kind in "biufc":
+                return self._form(array.shape, array.dtype, type(value) in _PYTHONS)
+        return self._form(type(value), frozen(value))  # which has to be the same in all turns
+
+
+def _operation(equation: Equation, places: list[int]) -> Any:
+    """Return what an equation does to its inputs, without the integers in its template, which go to the list."""
+    primitive, metadata = equation.primitive, equation.metadata
+    if equation.direct:  # a call has a primitive of its own each time
+        return _identity(primitive.implementation), frozen(metadata)
+    if not metadata:
+        return id(primitive)
+    return id(primitive), _keyed(metadata, places) if primitive.name in _KEYED else frozen(metadata)
+
+
+def _keyed(metadata: Mapping[str, Any], places: list[int]) -> Any:
+    """Return metadata without the integers in its template, which go to the list."""
+    items: list[Any] = []
+    for item in template_of(metadata):
+        count = places_in(item)
+        if not count:
+            items.append(frozen(item))
+        elif count == 1:
+            places.append(int(item))
+            items.append(None)
+        else:
+            places += item.start, item.stop
+            items.append((slice, item.step))
+    if len(metadata) == 1:
+        return tuple(items)
+    rest = {key: x for key, x in metadata.items() if key != "template"}
+    if _writes_to_a_part(metadata):
+        ((primitive, _, shape),) = rest.pop("path")
+        rest["path"] = id(primitive), shape
+    return tuple(items), frozen(rest)
+
+
+def template_of(metadata: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the template of a key: of the part of an array, if all of that is written."""
+    return metadata["path"][0][1]["template"] if _writes_to_a_part(metadata) else metadata["template"]  # type: ignore[no-any-return]
+
+
+def _writes_to_a_part(metadata: Mapping[str, Any]) -> bool:
+    """Return whether it is that of writing all of `x[key]`, where the key is that of the view."""
+    path = metadata.get("path", ())
+    return len(path) == 1 and path[0][0].name == "index" and metadata["template"] == (Ellipsis,) and len(metadata) == 2
+
+
+def places_in(item: Any) -> int:
+    """Return how many integers of an item of a template count as places."""
+    kind = type(item)
+    if kind is slice:
+        return 2 if type(item.start) is int and type(item.stop) is int else 0
+    return 1 if kind is int or isinstance(item, np.integer) else 0
+
+
+def frozen(value: Any) -> Any:
+    """Return something that is equal for equal entries of the metadata, bit by bit, and can be hashed."""
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return kind, tuple([frozen(each) for each in value])
+    if kind is int or kind is str or kind is bool or value is None:
+        return kind, value
+    if kind is slice:
+        return kind, value.start, value.stop, value.step
+    if kind is float or kind is complex:
+        return kind, repr(value)  # 0.0 is not -0.0, and nan is nan
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind != "O":
+        return kind, value.shape, value.dtype, value.tobytes()
+    if isinstance(value, Mapping):
+        return kind, tuple([(key, frozen(each)) for key, each in value.items()])
+    return kind, _identity(value)
+
+
+def _identity(value: Any) -> Any:
+    """Return a value that is equal to itself, and to what it says that it is equal to."""
+    if isinstance(value, functools.partial):
+        return value.func, frozen(value.args), frozen(value.keywords)
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return value

@@ -1,0 +1,242 @@
+"""Where a program repeats itself: runs of equations that are the turns of a loop.
+
+    runs_of(listing)             the runs that are worth a loop, in order
+
+A run of n turns with the period p: equation i + p is what equation i is. Each input of an equation is either made
+outside of the run in all turns, or the same number of equations before in all turns; but in the first turns what would
+have been made before the run comes from outside. So each input is one of these: the same in all turns, something from
+outside for each turn, made in the same turn, or left by a turn before.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgrad.graphs.listing import Listing
+
+Numbers = NDArray[np.int64]
+
+FEWEST_TURNS = 4
+FEWEST_SAVED = 100
+"""A run becomes a loop if it has that many turns, and if the loop saves that many equations."""
+
+LONGEST_CHAIN = 8
+"""Turns that a value may be carried along."""
+
+_CANDIDATES = 24
+_STARTS = 64
+"""How many periods are looked at for each length of a pattern, and how many starts in a stretch."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The turns of a loop: from an equation on, `count` times `period` equations."""
+
+    start: int
+    period: int
+    count: int
+
+    @property
+    def end(self) -> int:
+        """The first equation behind the run."""
+        return self.start + self.period * self.count
+
+    @property
+    def saved(self) -> int:
+        """How many equations the loop makes superfluous."""
+        return self.period * (self.count - 1)
+
+    @property
+    def is_worthwhile(self) -> bool:
+        """Whether a loop is better than its turns one after the other."""
+        return self.count >= FEWEST_TURNS and self.saved >= FEWEST_SAVED
+
+
+def runs_of(listing: Listing) -> list[Run]:
+    """Return the runs of a program that are worth a loop: the longest first found, and what is left between them."""
+    free = np.ones(len(listing.kinds), bool)
+    queue: list[tuple[int, int, int, int, bool]] = []
+    for period in sorted({*_candidates(listing.kinds), *_candidates(_with_sources(listing))}):
+        alike = listing.kinds[period:] == listing.kinds[:-period]
+        for start, end in _stretches(alike, period):
+            heapq.heappush(queue, (period - (end - start), period, start, end, False))
+    found: list[Run] = []
+    while queue:
+        _, period, start, end, is_run = heapq.heappop(queue)
+        if is_run and free[start:end].all():
+            found.append(Run(start, period, (end - start) // period))
+            free[start:end] = False
+            continue
+        for first, last in _pieces(free, start, end):
+            for each in _Stretch(listing, period, first, last).runs() if last - first > period else ():
+                heapq.heappush(queue, (-each.saved, period, each.start, each.end, True))
+    return sorted(found, key=lambda run: run.start)
+
+
+def _with_sources(listing: Listing) -> Numbers:
+    """Return a number for each equation that is equal where its inputs are the same, or made as far before, too.
+
+    Layers within a step of time can be alike in kind, while one of them alone looks at the step before.
+    """
+    owner = np.repeat(np.arange(len(listing.kinds)), np.diff(listing.first_source))
+    sources = np.where(listing.sources < 0, listing.sources, listing.first_value[owner] - listing.sources)
+    mixed = sources * (np.arange(len(owner)) - listing.first_source[owner] + 1)
+    found: Numbers = np.bincount(owner, mixed, len(listing.kinds)).astype(int)
+    return listing.kinds + (int(listing.kinds.max()) + 1) * found
+
+
+def _candidates(kinds: Numbers) -> list[int]:
+    """Return the distances at which patterns come again most often, for patterns of several lengths."""
+    found: set[int] = set()
+    longest = len(kinds) // FEWEST_TURNS
+    patterns, length = kinds.astype(np.uint64), 1
+    while len(patterns) > FEWEST_SAVED:
+        order = np.argsort(patterns, kind="stable")
+        is_same = patterns[order[1:]] == patterns[order[:-1]]
+        distances = np.diff(order)[is_same]
+        counts = np.bincount(distances[distances <= longest])
+        if not counts.size:
+            break
+        best = np.argsort(counts)[-_CANDIDATES:]
+        found.update(best[counts[best] > 0].tolist())
+        for _ in range(2):  # the hash of a pattern that is four times as long
+            patterns = _mixed(patterns[:-length], patterns[length:])
+            length *= 2
+            if len(patterns) <= length:
+                return sorted(found)
+    return sorted(found)
+
+
+def _mixed(a: Any, b: Any) -> Any:
+    """Return a hash of pairs, which serves to find candidates alone: whoever takes one compares the equations."""
+    mixed = (a ^ (a >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15) + b
+    return (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
+
+
+def _stretches(alike: NDArray[np.bool_], period: int) -> list[tuple[int, int]]:
+    """Return where equations are alike at a distance, for long enough: from where to where."""
+    breaks = np.concatenate([[-1], np.flatnonzero(~alike), [len(alike)]])
+    lengths = np.diff(breaks) - 1
+    least = max((FEWEST_TURNS - 1) * period, FEWEST_SAVED)
+    return [(int(breaks[i]) + 1, int(breaks[i + 1]) + period) for i in np.flatnonzero(lengths >= least)]
+
+
+def _pieces(free: NDArray[np.bool_], start: int, end: int) -> list[tuple[int, int]]:
+    """Return the parts of a stretch that are still free."""
+    breaks = np.concatenate([[-1], np.flatnonzero(~free[start:end]), [end - start]])
+    wide = np.flatnonzero(np.diff(breaks) > 1)
+    return [(start + int(breaks[i]) + 1, start + int(breaks[i + 1])) for i in wide]
+
+
+class _Stretch:
+    """Equations that are alike at a distance, from `start` to `end`, of which some may be the turns of a loop.
+
+    Attributes:
+        user: the equations, in order, that have another source than one period before, other than by the distance.
+        before, now: the equations that made the two, -1 for what comes from outside.
+        bends: the equations in whose keys an integer does not go on as it did in the period before.
+    """
+
+    def __init__(self, listing: Listing, period: int, start: int, end: int) -> None:
+        self.listing, self.period, self.start, self.end = listing, period, start, end
+        owner = np.repeat(np.arange(start, end), np.diff(listing.first_source[start : end + 1]))
+        flat = listing.sources[listing.first_source[start] : listing.first_source[end]]
+        one_turn = listing.first_source[start + period] - listing.first_source[start]
+        made = np.where(flat >= 0, listing.maker[np.maximum(flat, 0)], -1)
+        distance = np.where(flat >= 0, listing.first_value[owner] - flat, 0)
+        differs = (distance[one_turn:] != distance[:-one_turn]) | ((flat[one_turn:] < 0) != (flat[:-one_turn] < 0))
+        where = np.flatnonzero(differs)
+        self.user, self.before, self.now = owner[where + one_turn], made[where], made[where + one_turn]
+        far = np.flatnonzero((made >= start) & (owner - made > LONGEST_CHAIN * period))
+        self._far, self._far_made = owner[far], made[far]
+        self.bends = self._bends()
+
+    def _bends(self) -> Numbers:
+        listing, start, end, period = self.listing, self.start, self.end, self.period
+        flat = listing.places[listing.first_place[start] : listing.first_place[end]]
+        one_turn = listing.first_place[start + period] - listing.first_place[start]
+        if not one_turn:
+            return np.empty(0, int)
+        owner = np.repeat(np.arange(start, end), np.diff(listing.first_place[start : end + 1]))
+        steps = flat[one_turn:] - flat[:-one_turn]
+        return owner[np.flatnonzero(steps[one_turn:] != steps[:-one_turn]) + 2 * one_turn]  # type: ignore[no-any-return]
+
+    def runs(self) -> list[Run]:
+        """Return runs in the stretch, that do not overlap."""
+        found = []
+        start = self.start
+        for _ in range(_STARTS):
+            end, later = self._reach(start)
+            run = Run(start, self.period, (end - start) // self.period)
+            if run.is_worthwhile:
+                found.append(self._turned(run, end))
+                later = found[-1].end
+            start = later
+            if end >= self.end or self.end - start < FEWEST_TURNS * self.period:
+                break
+        return found
+
+    def _reach(self, start: int) -> tuple[int, int]:
+        """Return how far a loop could go from a start, and the next start that may get further."""
+        period, before, now = self.period, self.before, self.now
+        bends = self.bends[np.searchsorted(self.bends, start + 2 * period) :]
+        end = bend = int(bends[0]) if bends.size else self.end
+        starts = [bend - 2 * period + 1]
+        far = np.flatnonzero((self._far < end) & (self._far_made >= start))
+        if far.size:
+            end = int(self._far[far[0]])
+            starts = [int(self._far_made[far[0]]) + 1]
+        wrong = self._wrong(start, end)
+        if wrong is not None:
+            end = int(self.user[wrong])
+            starts = [end - period + 1, int(max(before[wrong], now[wrong])) + 1]
+        return end, min((each for each in starts if each > start), default=start + 1)
+
+    def _wrong(self, start: int, end: int) -> int | None:
+        """Return the first input that no loop from a start could have."""
+        first, last = np.searchsorted(self.user, [start + self.period, end])
+        length = 64  # as far as that, and then further, so that a start that leads nowhere costs little
+        while first < last:
+            before, now = self.before[first : min(first + length, last)], self.now[first : min(first + length, last)]
+            is_outside = (before < start) & (now < start)
+            is_first = (before < start) & (now >= start) & (now < start + self.period)  # what the first turn has left
+            wrong = np.flatnonzero(~(is_outside | is_first))
+            if wrong.size:
+                return int(first + wrong[0])
+            first += length
+            length *= 4
+        return None
+
+    def _turned(self, run: Run, end: int) -> Run:
+        """Return the run that begins where the fewest values go from turn to turn, if it has as many turns."""
+        slack = end - run.end
+        crossing = self._crossing(run)[: slack + 1]
+        for shift in np.argsort(crossing, kind="stable"):
+            start = run.start + int(shift)
+            if crossing[shift] >= crossing[0] or self._reach(start)[0] >= start + run.period * run.count:
+                return Run(start, run.period, run.count)
+        return run
+
+    def _crossing(self, run: Run) -> Numbers:
+        """Return how many values go over to the next turn, for turns that begin at each equation of the period."""
+        listing, period = self.listing, run.period
+        first = run.end - period
+        flat = listing.sources[listing.first_source[first] : listing.first_source[run.end]]
+        owner = np.repeat(np.arange(first, run.end), np.diff(listing.first_source[first : run.end + 1]))
+        inside = flat >= listing.first_value[run.start]
+        flat, owner = flat[inside], owner[inside]
+        values = int(listing.first_value[run.end] - listing.first_value[first])
+        slots = (flat - listing.first_value[run.start]) % max(values, 1)
+        furthest, made = np.zeros(values, int), np.zeros(values, int)
+        made[slots] = (listing.maker[flat] - run.start) % period
+        np.maximum.at(furthest, slots, owner - listing.maker[flat])
+        counts = np.zeros(2 * period + 1, int)
+        np.add.at(counts, made + 1, 1)
+        np.add.at(counts, made + 1 + furthest % period, -1)
+        counts = np.cumsum(counts)
+        return counts[:period] + counts[period : 2 * period] + np.sum(furthest // period)  # type: ignore[no-any-return]

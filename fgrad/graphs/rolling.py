@@ -1,0 +1,323 @@
+"""Loops that Python unrolled are found again: a recorded `for` is one equation.
+
+    rolled(block)                the same program, with a loop in place of the equations of its turns
+    loops_of(block)              which loops there are in it, to tell the user
+
+What a program with loops computes is what it computed before, bit by bit, with two exceptions. Where cotangents of
+elements are gathered, -0.0 may be 0.0. And an array that waits for another loop among those of all turns lies there row
+by row: one that was transposed before may be summed in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fgrad.core.primitive import PRIMITIVES
+from fgrad.graphs.bodies import Body
+from fgrad.graphs.columns import LARGEST_COPY, Gathering, NotALoopError
+from fgrad.graphs.equations import Equation, Name, is_short
+from fgrad.graphs.graph import Block
+from fgrad.graphs.listing import Listing
+from fgrad.graphs.periods import FEWEST_SAVED, FEWEST_TURNS, Run, runs_of
+from fgrad.graphs.turns import Along, turns_of
+
+
+class Loop(NamedTuple):
+    """A loop of a program, for reports.
+
+    Attributes:
+        place: the user's file and line of its first equation, None if that was not noted.
+        turns: how often it runs.
+        equations: how many equations a turn has; loops inside count as one.
+        depth: 0 for a loop of the program itself, 1 for one inside of such a loop, and so on.
+    """
+
+    place: tuple[str, int] | None
+    turns: int
+    equations: int
+    depth: int
+
+
+def rolled(block: Block) -> Block:
+    """Return a program in which runs of equations that repeat are loops, `block` itself if there are none.
+
+    Args:
+        block: the program; it is not changed.
+    """
+    if len(block.equations) < FEWEST_SAVED:
+        return block
+    listing = Listing(block)
+    runs = runs_of(listing)
+    return Rewriting(block, listing, runs).block() if runs else block
+
+
+def loops_of(block: Block) -> list[Loop]:
+    """Return the loops of a program in order, each before those inside of it."""
+    return list(_loops(block, 0))
+
+
+def _loops(block: Block, depth: int) -> Iterator[Loop]:
+    for equation in block.equations:
+        turns = turns_of(equation)
+        if turns is not None:
+            yield Loop(equation.place, turns.count, len(turns.body.equations), depth)
+            yield from _loops(turns.body, depth + 1)
+
+
+class _Rows(NamedTuple):
+    """Neighbours in a column: elements of an array at `start`, `start + step`, ...; or of no array, each by itself."""
+
+    array: Any
+    start: int
+    step: int
+    sources: list[int]
+
+
+class Rewriting:
+    """A program while it is written anew, from the first equation to the last.
+
+    Attributes:
+        listing: what was there.
+        equations, constants: what is written so far.
+    """
+
+    def __init__(self, block: Block, listing: Listing, runs: Sequence[Run]) -> None:
+        self.listing, self._block, self._runs = listing, block, runs
+        self.equations: list[Equation] = []
+        self.constants = dict(block.constants)
+        self._known: dict[int, Any] = {}
+        self._arrays: dict[int, Name] = {}
+        self._columns: dict[tuple[int, ...], tuple[Any, Along]] = {}
+        self._starts = [int(listing.first_value[run.start]) for run in runs]
+        self._in_loop = np.full(len(listing.names), -1)
+        self._needed = self._needs()
+
+    def _needs(self) -> list[dict[int, set[int]]]:
+        """Return, for each run, which outputs of its period others need, and of which turns."""
+        listing = self.listing
+        run_of = np.full(len(listing.equations), -1)
+        for number, run in enumerate(self._runs):
+            run_of[run.start : run.end] = number
+        made_in = run_of[listing.maker]
+        owner = np.repeat(run_of, np.diff(listing.first_source))
+        inside = listing.sources >= 0
+        sources, owner = listing.sources[inside], owner[inside]
+        results = [self.listing.numbers[each] for each in self._block.outputs if type(each) is Name]
+        used = [*np.unique(sources[made_in[sources] != owner]).tolist(), *(each for each in results if each >= 0)]
+        needed: list[dict[int, set[int]]] = [{} for _ in self._runs]
+        for number in used:
+            if made_in[number] >= 0:
+                slot, turn = self._slot(number, made_in[number])
+                needed[made_in[number]].setdefault(slot, set()).add(turn)
+        return needed
+
+    def _slot(self, number: int, loop: int) -> tuple[int, int]:
+        """Return which output of the period a value is, and of which turn."""
+        first, run = self._starts[loop], self._runs[loop]
+        size = (int(self.listing.first_value[run.end]) - first) // run.count
+        return (number - first) % size, (number - first) // size
+
+    def block(self) -> Block:
+        """Return the new program."""
+        position = 0
+        for number, run in enumerate(self._runs):
+            self._copy(position, run.start)
+            try:
+                self._roll(number, run)
+            except NotALoopError:
+                self._copy(run.start, run.end)
+            position = run.end
+        self._copy(position, len(self.listing.equations))
+        numbers = self.listing.numbers
+        outputs = [self.resolved(numbers[each]) if type(each) is Name else each for each in self._block.outputs]
+        return Block(self._block.inputs, self.constants, self.equations, outputs)
+
+    def _roll(self, number: int, run: Run) -> None:
+        """Write a loop, and what waited for its end."""
+        loop = Body(self, run, self._needed[number]).rolled(rolled)
+        self.equations.append(loop.equation)
+        first, end = self._starts[number], int(self.listing.first_value[run.end])
+        size = (end - first) // run.count
+        self._in_loop[first:end] = number
+        self._known.update({first + turn * size + slot: name for (slot, turn), name in loop.single.items()})
+        self._arrays.update({first + slot: name for slot, name in loop.arrays.items()})
+        for each in loop.gatherings:
+            self._known[end - size + each.slot] = self._gathered(each, loop.arrays)
+
+    def _gathered(self, gathering: Gathering, arrays: Mapping[int, Name]) -> Any:
+        """Write the additions of all turns to a sum, and return its name."""
+        total, equations = self.resolved(gathering.start), self.listing.equations
+        for part in gathering.parts:
+            rows, axis, add = arrays[part.slot], part.way.axis, equations[part.add]
+            like = equations[max(part.gone)].outputs[0]
+            if axis:
+                order = (*range(1, axis + 1), 0, *range(axis + 1, len(rows.shape)))
+                turned = np.transpose(np.broadcast_to(np.zeros((), rows.dtype), rows.shape), order)
+                rows = self.written("transpose", (rows,), turned, axes=order)
+            key = part.way.all_places
+            added = self.written("scatter", (rows,), like, add.quiet, template=key, shape=like.shape)
+            total = self.written("add", (total, added), like, add.quiet)
+        return total
+
+    def _copy(self, start: int, end: int) -> None:
+        """Write equations as they are, with other names where their inputs have them."""
+        listing = self.listing
+        for i in range(start, end):
+            equation = listing.equations[i]
+            sources = listing.sources[listing.first_source[i] : listing.first_source[i + 1]].tolist()
+            if self._is_stack(equation, sources):
+                self._known[int(listing.first_value[i])] = self._stacked(sources, equation)
+                continue
+            if self._in_loop.size and any(each >= 0 and self._is_new(each) for each in sources):
+                equation = Equation(
+                    equation.outputs, equation.primitive, tuple(map(self.resolved, sources)), equation.metadata,
+                    equation.quiet, equation.direct, equation.place,
+                )  # fmt: skip
+            self.equations.append(equation)
+
+    def _is_new(self, number: int) -> bool:
+        return number in self._known or self._in_loop[number] >= 0
+
+    def _is_stack(self, equation: Equation, sources: list[int]) -> bool:
+        """Return whether an equation puts together what turns of a loop have left, along the first axis."""
+        if equation.primitive is not PRIMITIVES["stack"] or len(sources) < FEWEST_TURNS:
+            return False
+        alike = all(getattr(each, "dtype", None) == equation.outputs[0].dtype for each in equation.inputs)
+        return alike and equation.metadata["axis"] == 0 and any(self._row(each) is not None for each in sources)
+
+    def _stacked(self, sources: list[int], equation: Equation) -> Any:
+        """Return the array whose rows are values, as an equation puts them together."""
+        array, along = self.column(sources, limited=False)
+        if along == Along() and array.shape[0] == len(sources):
+            return array
+        end = along.start + along.step * len(sources)
+        key = slice(along.start, end if end >= 0 else None, along.step)
+        return self.written("index", (array,), equation.outputs[0], template=(key,))
+
+    def written(self, primitive: str, inputs: Sequence[Any], like: Any, quiet: bool = True, **metadata: Any) -> Name:
+        """Write an equation of the pass's own, and return the name of its result."""
+        name = Name(like, getattr(like, "is_weak", False))
+        self.equations.append(Equation((name,), PRIMITIVES[primitive], tuple(inputs), metadata, quiet))
+        return name
+
+    def resolved(self, number: int) -> Any:
+        """Return what stands for a value in the new program: a name, or what stood in the equation."""
+        if number < 0:
+            return self.listing.outside[-1 - number]
+        if number not in self._known:
+            row = self._row(number) if self._in_loop[number] >= 0 else None
+            name = self.listing.names[number]
+            self._known[number] = name if row is None else self.written("index", row[:1], name, template=(row[1],))
+        return self._known[number]
+
+    def _row(self, number: int) -> tuple[Any, int] | None:
+        """Return the array of which a value is an element along the first axis, and where in it."""
+        if number < 0:
+            return None
+        loop = int(self._in_loop[number])
+        if loop >= 0:
+            slot, turn = self._slot(number, loop)
+            array = self._arrays.get(self._starts[loop] + slot)
+            return None if array is None else (array, turn)
+        equation = self.listing.equations[self.listing.maker[number]]
+        if equation.primitive is not PRIMITIVES["index"] or equation.outputs[0].is_weak:
+            return None
+        template = equation.metadata["template"]
+        if len(template) != 1 or type(template[0]) is not int:
+            return None
+        array = self.resolved(int(self.listing.sources[self.listing.first_source[self.listing.maker[number]]]))
+        return (array, template[0] % array.shape[0]) if type(array) is Name else None
+
+    def column(self, sources: Sequence[int], limited: bool = True) -> tuple[Any, Along]:
+        """Return an array in which values lie along the first axis, and where.
+
+        Args:
+            sources: the numbers of the values, which have one shape and dtype.
+            limited: refuse if a large array would have to be put together.
+
+        Raises:
+            NotALoopError: the array would be large.
+        """
+        key = tuple(sources)
+        if key in self._columns:
+            return self._columns[key]
+        if key[::-1] in self._columns:
+            array, along = self._columns[key[::-1]]
+            return array, Along(along.start + along.step * (len(key) - 1), -along.step)
+        parts = self._parts(sources)
+        only = parts[0]
+        if len(parts) == 1 and only.array is not None:
+            found = only.array, Along(only.start, only.step)
+        else:
+            found = self._joined(parts, limited), Along()
+        self._columns[key] = found
+        return found
+
+    def _parts(self, sources: Sequence[int]) -> list[_Rows]:
+        """Part a column into elements of arrays, one after the other, and into what is no element of an array."""
+        parts: list[_Rows] = []
+        for number in sources:
+            array, place = self._row(number) or (None, 0)
+            last = parts[-1] if parts else None
+            if last is not None and last.array is array:
+                count = len(last.sources)
+                step = place - last.start if count == 1 else last.step
+                if array is None or (step and place == last.start + step * count):
+                    last.sources.append(number)
+                    parts[-1] = last._replace(step=step)
+                    continue
+            parts.append(_Rows(array, place, 1, [number]))  # the second one tells the step
+        return parts
+
+    def _joined(self, parts: list[_Rows], limited: bool) -> Any:
+        """Return a new array of parts, one after the other."""
+        form = self._form(parts[0].sources[0])
+        count = sum(len(part.sources) for part in parts)
+        if limited and count * form.size > LARGEST_COPY:
+            raise NotALoopError
+        pieces = [self._piece(part, form) for part in parts]
+        if len(pieces) == 1:
+            return pieces[0]
+        return self.written("concatenate", pieces, _form_of_rows(count, form), axis=0)
+
+    def _piece(self, part: _Rows, form: Any) -> Any:
+        like = _form_of_rows(len(part.sources), form)
+        if part.array is not None:
+            end = part.start + part.step * len(part.sources)
+            key = slice(part.start, end if end >= 0 else None, part.step)
+            return self.written("index", (part.array,), like, template=(key,))
+        values = [self._value(number) for number in part.sources]
+        if all(each is not None for each in values):
+            return self.constant(np.stack(values))
+        return self.written("stack", list(map(self.resolved, part.sources)), like, axis=0)
+
+    def _value(self, number: int) -> Any:
+        """Return the array that is part of the program, None if a value is not known."""
+        each = self.listing.outside[-1 - number] if number < 0 else None
+        if type(each) is Name:
+            each = self.constants.get(each)
+            return each if type(each) is np.ndarray else None
+        return None if each is None else np.asarray(each)
+
+    def _form(self, number: int) -> Any:
+        """Return something with the shape and dtype of a value."""
+        each = self.listing.names[number] if number >= 0 else self.listing.outside[-1 - number]
+        each = each if hasattr(each, "dtype") else np.asarray(each)
+        return np.broadcast_to(np.zeros((), each.dtype), each.shape)
+
+    def constant(self, value: Any) -> Any:
+        """Return what stands for an array in the program: the array if it is short, or a name."""
+        return value if is_short(value) else self.named(value)
+
+    def named(self, value: Any) -> Name:
+        """Return a name for an array that is part of the program."""
+        name = Name(value)
+        self.constants[name] = value
+        return name
+
+
+def _form_of_rows(count: int, form: Any) -> Any:
+    return np.broadcast_to(np.zeros((), form.dtype), (count, *form.shape))
