@@ -15,6 +15,7 @@ import numpy as np
 
 from fgrad.graphs.equations import Name, in_pythons_way
 from fgrad.graphs.graph import Block
+from fgrad.graphs.rolling import rolled
 from fgrad.graphs.tidying import tidied
 from fgrad.native import (  # noqa: F401  # they say how primitives are lowered
     composites,
@@ -50,7 +51,7 @@ class Executable:
         apart: each item of the plan is a stage of its own, so that it can be timed.
 
     Attributes:
-        block: the graph, with its loops tidied up.
+        block: the graph, with its loops found and tidied up.
         program: the same as nodes.
         plan: which arrays exist, and in which loops they are made.
         stages: what runs, in order.
@@ -60,7 +61,7 @@ class Executable:
 
     def __init__(self, block: Block, options: Options = DEFAULT, apart: bool = False) -> None:
         start = time.perf_counter()
-        self.block = block = tidied(block)
+        self.block = block = tidied(rolled(block))
         self.program = lowered(block)
         self._results = [self.program.names[each] for each in block.outputs if type(each) is Name]
         self._shared = _shared(self._results)
