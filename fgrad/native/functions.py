@@ -238,6 +238,8 @@ def _first(examples: Any) -> Any:
 
 def _array(x: Any, name: Name) -> Any:
     """Return a number, or what is like an array, as an array of the form that the program knows."""
+    if type(x) is float:
+        return np.array(x, name.dtype)
     x = settle(x)
     if type(x) is np.ndarray:
         return x
@@ -249,10 +251,13 @@ def _recorded(function: Callable[..., Any], leaves: Leaves) -> Block:
     return Block(graph.inputs, graph.constants, graph.equations, graph.outputs)  # which does not know the function
 
 
-def _compiled(block: Block, options: Options) -> Executable:
+def _compiled(block: Block, options: Options) -> Any:
     """Return what runs a program; the compiler is loaded when there is something to compile."""
+    if options.shared:
+        sharing: Any = importlib.import_module("fgrad.native.sharing")
+        return sharing.shared(block, options)
     executable: Any = importlib.import_module("fgrad.native.executable")
-    return executable.Executable(block, options)  # type: ignore[no-any-return]
+    return executable.Executable(block, options)
 
 
 def _chosen(values: Sequence[Any], places: Sequence[bool]) -> list[Any]:
