@@ -1,7 +1,7 @@
 """Loops in programs: what one turn computes, and how turns follow each other.
 
-    Turns(body, count, ...)        the loop, as a function of what goes into it
-    equation_of(turns, inputs)     one line of a graph that runs it
+Turns(body, count, ...)        the loop, as a function of what goes into it
+equation_of(turns, inputs)     one line of a graph that runs it
 """
 
 from __future__ import annotations

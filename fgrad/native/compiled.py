@@ -18,7 +18,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, boxed, settle
-from fgrad.core.trace import UNTRACED, attention, running, unobserved
+from fgrad.core.trace import UNTRACED, attention, observed_by, running, unobserved
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.core.variable import assign_all, recording
 from fgrad.errors.places import depth_of_user
@@ -31,7 +31,7 @@ from fgrad.native.functions import Function, one_example
 from fgrad.native.options import Options
 from fgrad.native.reports import Inspection, changes_between
 from fgrad.native.static import OfInstances, Static
-from fgrad.rules.closures import followers
+from fgrad.rules.closures import Replaced, followers
 from fgrad.transforms.calls import Transformed, name_of, select
 from fgrad.transforms.running import call_users, is_number, untraced
 
@@ -196,10 +196,10 @@ class Programs:
             if program is None or not program.is_current():
                 program, form = self._made(function, form)
                 self.known[form.key] = program
-                self.count += 1
+                self.count += not program.closes_over_traced
                 if len(self.known) > _MOST_PROGRAMS:
                     self.known.popitem(last=False)
-                if self.count % _MANY == 0:
+                if self.count % _MANY == 0 and not program.closes_over_traced:
                     self._warn(function)
             return program, form
 
@@ -344,10 +344,12 @@ class Program:
         flat.__name__ = self.name = name_of(function)
         examples = tuple(map(_example, form.inputs))
         start = time.perf_counter()
-        with unobserved():  # what is given in place of traced values now is something else when the program runs
+        replaced = Replaced()
+        with unobserved(), observed_by(replaced):  # what is given in place of a tensor is another value in another run
             self.graph, self.assigned = recorded(flat, examples, {}, integers=True)
         constants = (*self.graph.constants.values(), *self.graph.outputs)
-        self.closes_over_traced = self.graph.meets_other_traces or any(type(settle(x)) is Tensor for x in constants)
+        meets_others = self.graph.meets_other_traces or bool(replaced.tensors)
+        self.closes_over_traced = meets_others or any(type(settle(x)) is Tensor for x in constants)
         self._variables = list(self.graph.variables.values())
         self._trainable = [each.trainable for each in self._variables]
         if self.closes_over_traced:

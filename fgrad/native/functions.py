@@ -238,7 +238,7 @@ def _first(examples: Any) -> Any:
 
 def _array(x: Any, name: Name) -> Any:
     """Return a number, or what is like an array, as an array of the form that the program knows."""
-    if type(x) is float:
+    if type(x) is float or type(x) is np.float64:
         return np.array(x, name.dtype)
     x = settle(x)
     if type(x) is np.ndarray:

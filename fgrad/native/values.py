@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.tensor import Tensor, boxed, settle, settled
-from fgrad.core.trace import attention, running, unobserved
+from fgrad.core.trace import attention, observed_by, running, unobserved
 from fgrad.core.tree import flatten, tree_map
 from fgrad.native.compiled import Compiled, Form, Program, Programs, form_of
 from fgrad.native.options import Options
-from fgrad.rules.closures import Uses, copied, followers, give
+from fgrad.rules.closures import Replaced, Uses, copied, followers, give
 from fgrad.transforms.calls import name_of
 
 Function = Callable[..., Any]
@@ -44,12 +44,13 @@ class OnValues:
         function: the user's, or a derivative of it.
 
     Attributes:
-        function: the same.
+        function: its Python.
         recordings: for how many forms of arguments it was recorded.
     """
 
     def __init__(self, function: Function) -> None:
-        self.function, self.__name__ = function, name_of(function)
+        self.function = function.function if isinstance(function, Compiled) else function
+        self.__name__ = name_of(function)
         self.recordings = 0
         self._tensors: list[Tensor] = []
         self._own = Programs(static=(), options=Options(shared=True))
@@ -129,22 +130,21 @@ class OnValues:
         return Form(self._function_of_form(), static, (*map(settle, self._tensors), *args), {})
 
     def _function_of_form(self) -> Function:
-        if self._tensors:
-            return self._explicit
-        return self.function.function if isinstance(self.function, Compiled) else self.function
+        return self._explicit if self._tensors else self.function
 
     def _look_for_tensors(self, args: tuple[Any, ...]) -> None:
         """Find the traced values that the function uses, whatever is given in their place just now.
 
         A function that is recorded does not ask for values, so it uses the same ones at all points.
         """
+        replaced = Replaced()
         with unobserved():
             args = tree_map(copied, args)
             uses = Uses(flatten(args)[0])
-            with uses.looking():
+            with uses.looking(), observed_by(replaced):
                 self.function(*args)
-        known = set(map(id, self._tensors))
-        self._tensors += [x for x in uses.tensors if id(x) not in known]
+        found = {id(x): x for x in (*self._tensors, *uses.tensors, *replaced.tensors)}
+        self._tensors = list(found.values())
         if self._tensors:
             self._programs = self._own  # those of a user's compiled function know nothing of its closure
 

@@ -130,10 +130,10 @@ class System:
         start, times, *inputs = leaves
 
         def slope(t: Any, y: Any) -> Any:
-            return np.asarray(settle(self._field_of_values(t, y, *inputs)))
+            return np.asarray(settle(self._field_of_values(np.float64(t), y, *inputs)))
 
         def matrix(t: Any, y: Any) -> Any:
-            return np.asarray(settle(self._matrix_of_values(t, y, *inputs)))
+            return np.asarray(settle(self._matrix_of_values(np.float64(t), y, *inputs)))
 
         options = {} if issubclass(self.method, EXPLICIT) else {"jac": matrix}
         record = Record()
@@ -317,7 +317,7 @@ class Trajectory:
         integrals, restore = raveled([np.zeros_like(x) for x in moving if x is not None])
 
         def slope(t: Any, both: Any) -> Any:
-            return np.asarray(settle(system.adjoint(both, t, track.at_one(t), *inputs)))
+            return np.asarray(settle(system.adjoint(both, np.float64(t), track.at_one(t), *inputs)))
 
         back = np.concatenate([np.zeros(n), integrals])
         atol = system.atol
