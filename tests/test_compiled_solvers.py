@@ -1,8 +1,8 @@
 """Solvers that call native code: the same results and derivatives as without, by programs that are recorded once.
 
-The tolerance is 1e-9, relative, where a solver adapts its steps to what it computes: native code adds up in another order
-and has other elementary functions than NumPy, to some units in the last place, which the steps carry on; 1e-12 where
-it does not.
+The tolerance is 1e-9, relative, where a solver adapts its steps to what it computes: native code adds up in another
+order and has other elementary functions than NumPy, to some units in the last place, which the steps carry on. It is
+larger where a solver stops at a tolerance of its own, and that is said there.
 """
 
 import warnings

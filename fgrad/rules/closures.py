@@ -353,7 +353,7 @@ class Given(Observer, VariableWatch):
 
 
 class Replaced(Observer):
-    """Notes the tensors used in a block in whose place another value is given where it is made.
+    """Notes the tensors used in a block in whose place another value is given where it is made, and not in the block.
 
     A trace may have ended that followed such a tensor, as in a pass back; it stands for another value all the same.
 
@@ -380,10 +380,13 @@ class Replaced(Observer):
 
     @override
     def stand_in(self, x: Any) -> Any:
-        if type(x) is Tensor and any(each.is_replaced(x) for each in self._given):
-            if not any(each.is_replaced(x) for each in given_now()):  # those that were given in the block
-                self._noted[id(x)] = x
+        if type(x) is Tensor and _is_replaced(x, self._given) and not _is_replaced(x, given_now()):
+            self._noted[id(x)] = x
         return x
+
+
+def _is_replaced(x: Tensor, given: Sequence[Given]) -> bool:
+    return any(each.is_replaced(x) for each in given)
 
 
 def given_now() -> tuple[Given, ...]:
