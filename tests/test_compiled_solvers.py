@@ -228,6 +228,8 @@ def test_one_solution_within_another():
         return integrate.solve_ivp(field, (0.0, 0.5), [1.0], rtol=1e-5).y[0, -1]
 
     close(fg.grad(lambda k: outer(k, True))(0.7), fg.grad(lambda k: outer(k, False))(0.7))
+    rates = np.array([0.3, 0.7])
+    close(fg.vmap(fg.grad(lambda k: outer(k, True)))(rates), [fg.grad(lambda k: outer(k, False))(k) for k in rates])
 
 
 def test_events_dense_output_and_output_times():
@@ -319,6 +321,19 @@ def test_a_compiled_function_inside_of_the_right_hand_side():
         warnings.simplefilter("ignore", errors.CompileWarning)  # it closes over a traced value, and runs as it is
         close(fg.vmap(lambda mu: end(mu, True))(mus), [end(mu, False) for mu in mus])
         close(fg.grad(lambda mu: end(mu, True))(1.5), fg.grad(lambda mu: end(mu, False))(1.5))
+
+
+def test_a_compiled_function_inside_of_a_checkpoint():
+    def scaled(mu):
+        return fg.checkpoint(lambda y: np.sum(inner(mu, y) ** 2))(np.ones(2))
+
+    def inner(mu, y):
+        return functions.setdefault(id(mu), fg.compile(lambda y: mu * y))(y)
+
+    functions = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", errors.CompileWarning)
+        close([fg.grad(scaled)(mu) for mu in (1.5, 2.5)], [6.0, 10.0])
 
 
 def test_a_compiled_function_in_every_other_solver():
