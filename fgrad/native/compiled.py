@@ -31,7 +31,7 @@ from fgrad.native.functions import Function, one_example
 from fgrad.native.options import Options
 from fgrad.native.reports import Inspection, changes_between
 from fgrad.native.static import OfInstances, Static
-from fgrad.rules.closures import Replaced, followers
+from fgrad.rules.closures import Replaced, followers, given_now
 from fgrad.transforms.calls import Transformed, name_of, select
 from fgrad.transforms.running import call_users, is_number, untraced
 
@@ -345,7 +345,9 @@ class Program:
         examples = tuple(map(_example, form.inputs))
         start = time.perf_counter()
         replaced = Replaced()
-        with unobserved(), observed_by(replaced):  # what is given in place of a tensor is another value in another run
+        # What is given in place of a tensor is another value in another run; nobody looks on where nothing is given.
+        observers = [replaced] if given_now() else []
+        with unobserved(), observed_by(*observers):
             self.graph, self.assigned = recorded(flat, examples, {}, integers=True)
         constants = (*self.graph.constants.values(), *self.graph.outputs)
         meets_others = self.graph.meets_other_traces or bool(replaced.tensors)
@@ -354,7 +356,7 @@ class Program:
         self._trainable = [each.trainable for each in self._variables]
         if self.closes_over_traced:
             return
-        with unobserved():
+        with unobserved(), observed_by(*observers):
             check_repeats(flat, examples, self.graph, self.assigned)
         self.seconds = time.perf_counter() - start
         self.is_input, self.leaves = form.is_input, form.described(function, self.graph.inputs)
