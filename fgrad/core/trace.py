@@ -2,7 +2,7 @@
 
     Trace                   decides what operations and calls mean; each kind is a subclass
     UNTRACED                the trace of tensors that nothing follows
-    Observer, observed_by   sees every operation of a thread while its block is open
+    Observer, observed_by   sees every operation of a thread while its block is open; `unobserved` is a block without
 
 A trace says what an operation means (`process`), what a function with a derivative of its own means
 (`process_call`), and what is answered when Python or NumPy asks for a value (`concrete`, `plain_array`). A new kind
@@ -260,6 +260,20 @@ def observed_by(*observers: Observer) -> Iterator[None]:
         if running.observers[: len(now)] == now:  # else they have gone already, when what runs was healed
             running.observers = before
         forget_attention()
+
+
+@contextmanager
+def unobserved() -> Iterator[None]:
+    """Let no observer of this thread see what happens in a block, or put another value in place of one."""
+    observers, watches = running.observers, running.watches
+    try:
+        running.observers = ()
+        running.watches = tuple(each for each in watches if not isinstance(each(), Observer))
+        yield
+    finally:
+        running.observers, running.watches = observers, watches
+        if observers:
+            attention.add(threading.get_ident())
 
 
 def through_observers(method: str, *given: Any, go_on: Callable[..., Any]) -> Any:

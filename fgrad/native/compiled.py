@@ -18,7 +18,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, boxed, settle
-from fgrad.core.trace import UNTRACED, attention, running
+from fgrad.core.trace import UNTRACED, attention, observed_by, running, unobserved
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.core.variable import assign_all, recording
 from fgrad.errors.places import depth_of_user
@@ -32,7 +32,7 @@ from fgrad.native.options import Options
 from fgrad.native.reports import Inspection, changes_between
 from fgrad.native.static import OfInstances, Static
 from fgrad.ops.tracing import one_example
-from fgrad.rules.closures import followers
+from fgrad.rules.closures import Replaced, followers, given_now
 from fgrad.transforms.calls import Transformed, name_of, select
 from fgrad.transforms.running import call_users, is_number, untraced
 
@@ -61,18 +61,23 @@ class Compiled(Transformed, Generic[P, R]):
         {'multiply': 1, 'sum': 1}
     """
 
-    def __init__(self, function: Callable[P, R], options: dict[str, Any], programs: _Programs | None = None) -> None:
-        self._programs = _Programs(**options) if programs is None else programs
+    def __init__(self, function: Callable[P, R], options: dict[str, Any], programs: Programs | None = None) -> None:
+        self._programs = Programs(**options) if programs is None else programs
         super().__init__(_run_compile, function, {"programs": self._programs})
         self._given = options
-        self._of_instances = OfInstances(lambda: _Programs(**options))
+        self._of_instances = OfInstances(lambda: Programs(**options))
 
     def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
         if not keywords and not running.watches and running.call is None:  # the usual case, in the shortest time
-            program = self._programs.known.get(tuple([_form_of(x) for x in args]))
+            program = self._programs.known.get(tuple([form_of(x) for x in args]))
             if program is not None and not attention and program.is_current():
                 return program.run(args)  # type: ignore[no-any-return]
         return super().__call__(*args, **keywords)  # type: ignore[no-any-return]
+
+    @property
+    def programs(self) -> Programs:
+        """The programs that there are, for who runs them without this function's way through transforms."""
+        return self._programs
 
     def inspect(self, *args: Any, measure: bool = False, **keywords: Any) -> Inspection:
         """Return what the program for these arguments consists of; it is compiled if there is none yet.
@@ -102,7 +107,7 @@ class Compiled(Transformed, Generic[P, R]):
         return whole if isinstance(whole, str) or whole[0] is getattr else (Compiled, (self._function, self._given))
 
 
-def _form_of(x: Any) -> Any:
+def form_of(x: Any) -> Any:
     """Return what `_kind` does, of the leaves that are met most often, and None of all else."""
     kind = type(x)
     if kind is np.ndarray or kind is np.float64:
@@ -112,10 +117,10 @@ def _form_of(x: Any) -> Any:
     return kind if kind is float else None
 
 
-def _run_compile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: _Programs) -> Any:
+def _run_compile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs) -> Any:
     if attention and any(observer.wants_python for observer in running.observers):
         return _run_python(function, args, keywords, programs)
-    form = _Form(function, programs.static, args, keywords)
+    form = Form(function, programs.static, args, keywords)
     if recording() is not None or any(trace.is_program for trace in followers(form.inputs)):
         return call_users(function, args, keywords)  # it becomes part of the program around it
     program, form = programs.for_form(function, form)
@@ -132,9 +137,9 @@ def _run_compile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
 
 
 def _run_inspect(
-    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: _Programs, measure: bool
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs, measure: bool
 ) -> Inspection:
-    program, form = programs.for_form(function, _Form(function, programs.static, args, keywords))
+    program, form = programs.for_form(function, Form(function, programs.static, args, keywords))
     if program.closes_over_traced:
         programs.forget(form)
         raise errors.ClosureError(
@@ -144,15 +149,15 @@ def _run_inspect(
     return program.inspected(form.inputs, measure, programs)
 
 
-def _run_python(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: _Programs) -> Any:
+def _run_python(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs) -> Any:
     """Run the function itself, on tensors as when it is recorded, for somebody who wants to see its operations."""
-    form = _Form(function, programs.static, args, keywords)
+    form = Form(function, programs.static, args, keywords)
     inputs = [x if type(x) in (int, float, complex) else boxed(x) for x in form.inputs]
     args, keywords = form.outline.whole(inputs)
     return tree_map(lambda x: _tensor(x) if is_number(x) else x, call_users(function, args, keywords))
 
 
-class _Programs:
+class Programs:
     """The programs of one function, by the form of the arguments.
 
     Attributes:
@@ -163,44 +168,51 @@ class _Programs:
 
     def __init__(self, static: Any, options: Options) -> None:
         self.static, self._options = static, options
-        self.known: OrderedDict[Hashable, _Program] = OrderedDict()
+        self.known: OrderedDict[Hashable, Program] = OrderedDict()
         self.count = 0
         self._with_integers_fixed: set[Hashable] = set()
         self._lock, self._assigning = threading.RLock(), threading.RLock()
 
-    def for_form(self, function: Any, form: _Form) -> tuple[_Program, _Form]:
+    def for_form(self, function: Any, form: Form) -> tuple[Program, Form]:
         """Return the program for arguments of a form, and the form in which they go into it."""
         if form.key in self._with_integers_fixed:
             form = form.with_integers_fixed()
         program = self.known.get(form.key)
         return self._added(function, form) if program is None or not program.is_current() else (program, form)
 
-    def forget(self, form: _Form) -> None:
+    def known_for(self, form: Form) -> Program | None:
+        """Return the program for arguments of a form, None if there is none, or none that still holds."""
+        if form.key in self._with_integers_fixed:
+            form = form.with_integers_fixed()
+        program = self.known.get(form.key)
+        return program if program is not None and program.is_current() else None
+
+    def forget(self, form: Form) -> None:
         """Drop a program that is of no use to a later call."""
         self.known.pop(form.key, None)
 
-    def _added(self, function: Any, form: _Form) -> tuple[_Program, _Form]:
+    def _added(self, function: Any, form: Form) -> tuple[Program, Form]:
         with self._lock:
             program = self.known.get(form.key)
             if program is None or not program.is_current():
                 program, form = self._made(function, form)
                 self.known[form.key] = program
-                self.count += 1
+                self.count += not program.closes_over_traced
                 if len(self.known) > _MOST_PROGRAMS:
                     self.known.popitem(last=False)
-                if self.count % _MANY == 0:
+                if self.count % _MANY == 0 and not program.closes_over_traced:
                     self._warn(function)
             return program, form
 
-    def _made(self, function: Any, form: _Form) -> tuple[_Program, _Form]:
+    def _made(self, function: Any, form: Form) -> tuple[Program, Form]:
         try:
-            return _Program(function, form, self._options, self._assigning), form
+            return Program(function, form, self._options, self._assigning), form
         except Exception:
             if int not in map(type, form.inputs):
                 raise
         # An integer may be what a loop counts to, or an axis: then it is part of the program.
         fixed = form.with_integers_fixed()
-        program = _Program(function, fixed, self._options, self._assigning)
+        program = Program(function, fixed, self._options, self._assigning)
         self._with_integers_fixed.add(form.key)
         return program, fixed
 
@@ -214,7 +226,7 @@ class _Programs:
         )
 
 
-class _Form:
+class Form:
     """What decides which program is for a call.
 
     Attributes:
@@ -249,7 +261,7 @@ class _Form:
         forms = [kind_of(next(rest)) if own else shown(x) for x, own in zip(self._leaves, self.is_input, strict=True)]
         return list(zip(texts_of(function, *unflatten(self._treedef, self._leaves)), forms, strict=True))
 
-    def with_integers_fixed(self) -> _Form:
+    def with_integers_fixed(self) -> Form:
         """Return the form in which Python's integers are part of the program."""
         form = copy.copy(self)
         form._fill([None if kind is int else kind for kind in self._kinds])
@@ -303,7 +315,7 @@ def _kind(leaf: Any) -> Any:
     return leaf.shape, leaf.dtype
 
 
-class _Program:
+class Program:
     """A function for arguments of one form.
 
     Args:
@@ -319,9 +331,10 @@ class _Program:
         leaves: what to call each leaf of the arguments, with its dtype and shape, or its value if it is no input.
         seconds: how long recording took, with the second time to compare.
         closes_over_traced: it holds for this call alone, and there is no `function`.
+        is_plain: it has to do with no variables, and returns numbers alone.
     """
 
-    def __init__(self, function: Any, form: _Form, options: Options, assigning: threading.RLock) -> None:
+    def __init__(self, function: Any, form: Form, options: Options, assigning: threading.RLock) -> None:
         self._assigning = assigning
         outline, users = form.outline, [function]
 
@@ -332,14 +345,20 @@ class _Program:
         flat.__name__ = self.name = name_of(function)
         examples = tuple(map(_example, form.inputs))
         start = time.perf_counter()
-        self.graph, self.assigned = recorded(flat, examples, {}, integers=True)
+        replaced = Replaced()
+        # What is given in place of a tensor is another value in another run; nobody looks on where nothing is given.
+        observers = [replaced] if given_now() else []
+        with unobserved(), observed_by(*observers):
+            self.graph, self.assigned = recorded(flat, examples, {}, integers=True)
         constants = (*self.graph.constants.values(), *self.graph.outputs)
-        self.closes_over_traced = self.graph.meets_other_traces or any(type(settle(x)) is Tensor for x in constants)
+        meets_others = self.graph.meets_other_traces or bool(replaced.tensors)
+        self.closes_over_traced = meets_others or any(type(settle(x)) is Tensor for x in constants)
         self._variables = list(self.graph.variables.values())
         self._trainable = [each.trainable for each in self._variables]
         if self.closes_over_traced:
             return
-        check_repeats(flat, examples, self.graph, self.assigned)
+        with unobserved(), observed_by(*observers):
+            check_repeats(flat, examples, self.graph, self.assigned)
         self.seconds = time.perf_counter() - start
         self.is_input, self.leaves = form.is_input, form.described(function, self.graph.inputs)
         users.clear()  # the graph knows `flat`, and is not to keep the object of a method
@@ -349,17 +368,27 @@ class _Program:
         numbers = [settle(x) for x, own in zip(self.graph.outputs, is_number, strict=True) if own]
         self.function = Function(_block(self.graph, numbers), self.name, options)
         self._nested = _nesting(self.graph.treedef)
-        self._is_plain = not self._variables and not self.assigned and all(is_number)
+        self.is_plain = not self._variables and not self.assigned and all(is_number)
 
     def is_current(self) -> bool:
         """Return whether the variables are still what they were to transforms in the function: trainable or not."""
         return not self._variables or self._trainable == [each.trainable for each in self._variables]
 
+    def reads_traced(self) -> bool:
+        """Return whether a trace follows a variable that the program reads."""
+        return bool(self._variables) and bool(followers(list(map(settle, self._variables))))
+
     def run(self, leaves: Sequence[Any]) -> Any:
         """Run the program for leaves that nothing follows, while nothing else runs."""
-        if not self._is_plain:
+        if not self.is_plain:
             return self(leaves)
         return self._nested([_tensor(each) for each in self.function.run(leaves)])
+
+    def on_values(self, leaves: Sequence[Any]) -> Any:
+        """Return what `__call__` does, with plain arrays and numbers of NumPy's, for leaves that nothing follows."""
+        if not self.is_plain:
+            return tree_map(settle, self(leaves))
+        return self._nested([each if each.shape else each[()] for each in self.function.run(leaves)])
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Run the program, and assign what is to be assigned."""
@@ -378,7 +407,7 @@ class _Program:
         whole = [_tensor(next(rest)) if own else x for x, own in zip(self._template, self._is_number, strict=True)]
         return self._nested(whole)
 
-    def inspected(self, leaves: Sequence[Any], measure: bool, programs: _Programs) -> Inspection:
+    def inspected(self, leaves: Sequence[Any], measure: bool, programs: Programs) -> Inspection:
         """Return the report of the program."""
         function = self.function
         described = [(f"{label}: {form}", own) for (label, form), own in zip(self.leaves, self.is_input, strict=True)]

@@ -189,6 +189,8 @@ def _first(examples: Any) -> Any:
 
 def _array(x: Any, name: Name) -> Any:
     """Return a number, or what is like an array, as an array of the form that the program knows."""
+    if type(x) is float or type(x) is np.float64:
+        return np.array(x, name.dtype)
     x = settle(x)
     if type(x) is np.ndarray:
         return x
@@ -197,6 +199,9 @@ def _array(x: Any, name: Name) -> Any:
 
 def _compiled(block: Block, options: Options) -> Any:
     """Return what runs a program; the compiler is loaded when there is something to compile."""
+    if options.shared:
+        sharing: Any = importlib.import_module("fgrad.native.sharing")
+        return sharing.shared(block, options)
     executable: Any = importlib.import_module("fgrad.native.executable")
     return executable.Executable(block, options)
 

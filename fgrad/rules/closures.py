@@ -331,6 +331,10 @@ class Given(Observer, VariableWatch):
         self.unused.discard(id(x))
         return self._tensors[id(x)]
 
+    def is_replaced(self, x: Any) -> bool:
+        """Return whether there is a value for a tensor."""
+        return id(x) in self._tensors
+
     @override
     def assigned(self, x: Any, value: Any) -> bool:
         if id(x) not in self._tensors:
@@ -346,6 +350,43 @@ class Given(Observer, VariableWatch):
             return _value(value)
         self.unused.discard(variable)
         return self._variables.get(variable, value)
+
+
+class Replaced(Observer):
+    """Notes the tensors used in a block in whose place another value is given where it is made, and not in the block.
+
+    A trace may have ended that followed such a tensor, as in a pass back; it stands for another value all the same.
+
+    Attributes:
+        tensors: these.
+    """
+
+    def __init__(self) -> None:
+        self._given = given_now()
+        self._noted: dict[int, Tensor] = {}
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The tensors, each once."""
+        return list(self._noted.values())
+
+    @override
+    def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
+        return go_on([self.stand_in(arg) for arg in args])
+
+    @override
+    def call(self, call: Call, leaves: Sequence[Any], go_on: Any) -> Any:
+        return go_on([self.stand_in(leaf) for leaf in leaves])
+
+    @override
+    def stand_in(self, x: Any) -> Any:
+        if type(x) is Tensor and _is_replaced(x, self._given) and not _is_replaced(x, given_now()):
+            self._noted[id(x)] = x
+        return x
+
+
+def _is_replaced(x: Tensor, given: Sequence[Given]) -> bool:
+    return any(each.is_replaced(x) for each in given)
 
 
 def given_now() -> tuple[Given, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.integrate
 
 from fgrad import errors
+from fgrad.native.compiled import Compiled
 from fgrad.rules.closures import followers
 from fgrad.scipy.integrate._along import Track
 from fgrad.scipy.integrate._forms import array_of, complex_form, real_form, slope_of
@@ -36,6 +37,7 @@ class Problem:
         events: functions, if there are any.
         dense_output, derivative: as for `solve_ivp`.
         options: SciPy's.
+        compile: SciPy gets native code.
         users: the right-hand side, the events, and the Jacobian if there is one.
         leaves: the first state, the first and the last time, and the times of output if there are any.
         found: what SciPy has returned, and the steps that it has done.
@@ -48,13 +50,15 @@ class Problem:
     dense_output: bool
     derivative: str
     options: dict[str, Any]
+    compile: bool = False
 
     def __post_init__(self) -> None:
         jacobian = [self.options["jac"]] if callable(self.options.get("jac")) else []
         self.leaves: list[Any] = []
         self.found: list[tuple[Any, Record]] = []
         self.has_output_times = False
-        self.users = UsersFunctions([self.function, *(self.events or []), *jacobian], self.args)
+        self.users = UsersFunctions([self.function, *(self.events or []), *jacobian], self.args, self.compile)
+        self.compile = self.compile or isinstance(self.function, Compiled)
 
     def solve(self, t_span: Any, y0: Any, t_eval: Any) -> list[Any]:
         """Let SciPy solve the problem; what it returns is in `found`.

@@ -44,7 +44,7 @@ class TracedResult:
         if problem.derivative == "steps":
             slopes, *self._crossings = further
             tableau = Tableau.of_method(problem.method, problem.is_dense())
-            steps = Steps(problem.function, problem.field, tableau, times_move)
+            steps = Steps(problem.function, problem.field, tableau, times_move, problem.compile)
             own = [start, moving, *self._inputs]
             for_each_example(steps.remember, values_of([states, slopes, *own]))
             self._flow = Interpolated(tableau, moving, *steps.solution(own))
@@ -60,7 +60,8 @@ class TracedResult:
         rtol, atol = float(np.min(options["rtol"])), options["atol"]
         if np.ndim(atol) and problem.leaves[0].dtype.kind == "c":
             atol = np.tile(atol, 2)  # for both parts of each number
-        system = System(problem.function, problem.field, problem.method, rtol, atol, problem.solve_again, steps)
+        how: dict[str, Any] = {"solve": problem.solve_again, "options": steps, "compile": problem.compile}
+        system = System(problem.function, problem.field, problem.method, rtol, atol, **how)
 
         def remember(leaves: Sequence[Any]) -> list[Any]:
             number, states, start, times, *inputs = leaves

@@ -5,6 +5,8 @@
     users.call(0, inputs, t, y)       the first function, with other arrays for those inputs
     users.run(solve, leaves)          `solve(plain functions, plain leaves)`, for each example of a batch
 
+SciPy calls native code where the user wants that. What differentiates calls Python: mostly at many points at once.
+
 What a function closes over is not known before it runs. So SciPy is called at once; if a function gives a
 traced result, the run is given up, what it uses is looked for at that very point, and SciPy is called
 again, with values in the place of that. So a branch that is reached late is seen, too, and where nothing is
@@ -25,6 +27,9 @@ from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, settle, settled
 from fgrad.core.trace import observed_by
 from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.native.compiled import Compiled
+from fgrad.native.values import OnValues, on_values
+from fgrad.ops.creation import array
 from fgrad.rules.closures import Closure, Touches, followers
 from fgrad.rules.closures import values_of as concrete_values_of
 from fgrad.scipy.integrate._twins import Twin
@@ -52,10 +57,12 @@ class UsersFunctions:
     Args:
         functions: the user's.
         args: the further arguments, which may hold containers.
+        compile: SciPy gets native code for the first of them; so it does where the user has compiled a function.
     """
 
-    def __init__(self, functions: Sequence[Function], args: tuple[Any, ...]) -> None:
-        self.functions = list(functions)
+    def __init__(self, functions: Sequence[Function], args: tuple[Any, ...], compile: bool = False) -> None:
+        self.functions = [each.function if isinstance(each, Compiled) else each for each in functions]
+        self._on_values = [_on_values(each, compile and not place) for place, each in enumerate(functions)]
         self._leaves, self._treedef = flatten(args)
         self._leaves = [seen(settle(leaf)) if type(leaf) in BOXES else leaf for leaf in self._leaves]
         self._places = [type(leaf) is Tensor for leaf in self._leaves]
@@ -135,8 +142,8 @@ class UsersFunctions:
     def _run(self, solve: Function, leaves: Sequence[Any], inputs: Sequence[Any]) -> Any:
         touches = Touches()
         with self.given(inputs) as args, observed_by(touches):
-            twins = [Twin(function) for function in self.functions]
-            if any(twin.function is not own for twin, own in zip(twins, self.functions, strict=True)):
+            twins = [Twin(function) for function in self._on_values]
+            if any(twin.function is not own for twin, own in zip(twins, self._on_values, strict=True)):
                 try:
                     found = solve([self._plain(twin.function, args, touches) for twin in twins], leaves)
                     if all(twin.is_up_to_date() for twin in twins):
@@ -145,11 +152,13 @@ class UsersFunctions:
                     raise
                 except Exception:  # if the twin is not to blame, the function itself will raise it again
                     pass
-            return solve([self._plain(function, args, touches) for function in self.functions], leaves)
+            return solve([self._plain(function, args, touches) for function in self._on_values], leaves)
 
     def _plain(self, function: Function, args: tuple[Any, ...], touches: Touches) -> Function:
+        call = _bound(function, args)
+
         def run(*own: Any) -> Any:
-            result = collected(function(*own, *args))
+            result = collected(call(*own))
             is_plain = type(result) is np.ndarray or not has_tensors(result)
             if is_plain and not touches.traces:
                 return result
@@ -158,6 +167,31 @@ class UsersFunctions:
             return plain(result)
 
         return run
+
+
+def _on_values(function: Function, compile: bool) -> Function:
+    """Return a function as SciPy is to call it; as native code it returns one array, whatever the user's returns."""
+    if isinstance(function, Compiled):
+        return on_values(function)
+    return on_values(_with_one_result(function)) if compile else function
+
+
+def _bound(function: Function, args: tuple[Any, ...]) -> Function:
+    """Return a function of its own arguments, which are numbers and vectors."""
+    if not isinstance(function, OnValues):
+        return lambda *own: function(*own, *args)
+    call = function.bound(*args)
+    # Native code takes arrays, and times come as numbers of Python's and of NumPy's: one form is one program.
+    return lambda *own: call(*[x if type(x) is np.ndarray else np.array(x, np.float64) for x in own])
+
+
+def _with_one_result(function: Function) -> Function:
+    def run(*args: Any) -> Any:
+        result = collected(function(*args))
+        return array(result) if type(result) in (list, tuple) and has_tensors(result) else result
+
+    run.__name__ = name_of(function)
+    return run
 
 
 def seen(leaf: Any) -> Any:

@@ -26,6 +26,7 @@ import scipy.integrate
 
 from fgrad import errors
 from fgrad.core.tensor import settle
+from fgrad.native.values import on_values
 from fgrad.ops.tracing import example_of
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
 from fgrad.rules.vectors import raveled
@@ -58,6 +59,7 @@ class System:
         rtol, atol: its tolerances; the absolute one may be a vector.
         solve: from plain leaves to the solution; by default the field is handed to the method.
         options: further ones for the method.
+        compile: the method gets native code.
     """
 
     function: Callable[..., Any]
@@ -67,6 +69,7 @@ class System:
     atol: Any
     solve: Callable[[Leaves], Track] | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    compile: bool = False
     _known: dict[bytes, Track] = field(default_factory=dict)
 
     def remember(self, leaves: Leaves, track: Track) -> None:
@@ -98,16 +101,39 @@ class System:
             return np.concatenate([self.field(t, y, *own), slope])
 
         atol = self.atol if np.ndim(self.atol) == 0 else np.tile(self.atol, 2)
-        return System(self.function, with_change, self.method, self.rtol, atol, options=self.options)
+        how: dict[str, Any] = {"options": self.options, "compile": self.compile}
+        return System(self.function, with_change, self.method, self.rtol, atol, **how)
+
+    @functools.cached_property
+    def adjoint(self) -> Callable[..., Any]:
+        """The slope of a cotangent and of integrals, in one vector: of it, the time, the state then, and the inputs."""
+
+        def slope(both: Any, t: Any, y: Any, *inputs: Any) -> Any:
+            cotangent = both[: y.shape[0]]
+            of_state, *found = pulled(lambda y, *inputs: self.field(t, y, *inputs), [y, *inputs], cotangent)
+            return -np.concatenate([of_state, raveled([x for x in found if x is not None])[0]])
+
+        return self._on_values(slope)
+
+    @functools.cached_property
+    def _field_of_values(self) -> Callable[..., Any]:
+        return self._on_values(self.field)
+
+    @functools.cached_property
+    def _matrix_of_values(self) -> Callable[..., Any]:
+        return self._on_values(lambda t, y, *inputs: jacobian(lambda y: self.field(t, y, *inputs), mode="forward")(y))
+
+    def _on_values(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return on_values(function) if self.compile else function
 
     def _solve(self, leaves: Leaves) -> Track:
         start, times, *inputs = leaves
 
         def slope(t: Any, y: Any) -> Any:
-            return np.asarray(settle(self.field(t, y, *inputs)))
+            return np.asarray(settle(self._field_of_values(np.float64(t), y, *inputs)))
 
         def matrix(t: Any, y: Any) -> Any:
-            return np.asarray(settle(jacobian(lambda y: self.field(t, y, *inputs), mode="forward")(y)))
+            return np.asarray(settle(self._matrix_of_values(np.float64(t), y, *inputs)))
 
         options = {} if issubclass(self.method, EXPLICIT) else {"jac": matrix}
         record = Record()
@@ -291,10 +317,7 @@ class Trajectory:
         integrals, restore = raveled([np.zeros_like(x) for x in moving if x is not None])
 
         def slope(t: Any, both: Any) -> Any:
-            y = track.at_one(t)
-            of_state, *found = pulled(lambda y, *inputs: system.field(t, y, *inputs), [y, *inputs], both[:n])
-            found = raveled([x for x in found if x is not None])[0]
-            return -np.concatenate([np.asarray(of_state), np.asarray(settle(found))])
+            return np.asarray(settle(system.adjoint(both, np.float64(t), track.at_one(t), *inputs)))
 
         back = np.concatenate([np.zeros(n), integrals])
         atol = system.atol

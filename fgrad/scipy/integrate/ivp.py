@@ -30,6 +30,7 @@ def solve_ivp(
     args: Any = None,
     *,
     derivative: str = "steps",
+    compile: bool = False,
     **options: Any,
 ) -> Any:
     """Solve an initial value problem, as `scipy.integrate.solve_ivp`; and differentiate the solution.
@@ -55,6 +56,10 @@ def solve_ivp(
         derivative: "steps" is the exact derivative of what the solver computes with the lengths of its steps, as
             fractions of the time span, held fixed. "adjoint" is the derivative of the true solution, by equations
             along the computed one that are solved to the same tolerances; it serves every method, stiff ones too.
+        compile: SciPy calls native code in place of `fun`, and so does what goes through the steps of a derivative one
+            by one. See `fg.compile` for what can be compiled. `fun` is recorded anew in each call, and what it closes
+            over is as it is then; code for the same operations is compiled once. A function that you have compiled
+            yourself by `fg.compile` needs no `compile=True`, and is not even recorded again.
         options: SciPy's, such as `rtol`, `atol` and `max_step`. `jac` is not needed for the derivative.
 
     Returns:
@@ -66,6 +71,7 @@ def solve_ivp(
             differentiated.
         ShapeError: a ValueError; examples under `vmap` have different numbers of events.
         ClosureError: a TypeError; a traced value gets into `fun` on a way that cannot be followed.
+        ConcretizationError, FrozenValueError, MissingExtraError: with `compile`, as `fg.compile` raises them.
 
     Warns:
         MovingStepWarning: `fun` jumps at a time that depends on what is differentiated.
@@ -96,6 +102,7 @@ def solve_ivp(
         dense_output=dense_output,
         derivative=derivative,
         options={**options, "vectorized": vectorized},
+        compile=compile,
     )
     arrays = problem.solve(t_span, y0, t_eval)
     if arrays:

@@ -12,6 +12,7 @@ import scipy.integrate
 from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tree import flatten
+from fgrad.native.compiled import Compiled
 from fgrad.ops.tracing import boxed_leaves, example_of
 from fgrad.rules.closures import followers
 from fgrad.scipy.integrate._along import Track
@@ -56,6 +57,7 @@ def odeint(
     tfirst: bool = False,
     *,
     derivative: str = "adjoint",
+    compile: bool = False,
 ) -> Any:
     """Solve an initial value problem, as `scipy.integrate.odeint`; and differentiate the solution.
 
@@ -71,6 +73,7 @@ def odeint(
         derivative: "adjoint", by the equations of small changes along the solution, with odeint's tolerances;
             or "steps", the exact derivative of what another method computes, DOP853: then the solution, too,
             differs from odeint's as far as the tolerances allow.
+        compile: odeint calls native code in place of `func`, as for `solve_ivp`.
         Dfun, col_deriv, full_output, ml, mu, rtol, atol, tcrit, h0, hmax, hmin, ixpr, mxstep, mxhnil, mxordn, mxords,
             printmessg: SciPy's. `Dfun` helps the solver and is not differentiated.
 
@@ -81,6 +84,7 @@ def odeint(
         ConvergenceError: a RuntimeError; the solver has failed, and something is to be differentiated.
         ParameterError: a ValueError; `derivative` is something else.
         ClosureError: a TypeError; a traced value gets into `func` on a way that cannot be followed.
+        ConcretizationError, FrozenValueError, MissingExtraError: with `compile`, as `fg.compile` raises them.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -94,7 +98,7 @@ def odeint(
     orders = {"mxstep": mxstep, "mxhnil": mxhnil, "mxordn": mxordn, "mxords": mxords, "ml": ml, "mu": mu}
     others = {"col_deriv": col_deriv, "ixpr": ixpr, "printmessg": printmessg, "tfirst": tfirst}
     args = args if isinstance(args, tuple) else (args,)
-    call = _Call(func, y0, t, args, Dfun, {**precision, **orders, **others})
+    call = _Call(func, y0, t, args, Dfun, {**precision, **orders, **others}, compile)
     return call.result(derivative, full_output)
 
 
@@ -102,13 +106,21 @@ class _Call:
     """One call of `odeint`."""
 
     def __init__(
-        self, function: Any, y0: Any, t: Any, args: tuple[Any, ...], jacobian: Any, options: dict[str, Any]
+        self,
+        function: Any,
+        y0: Any,
+        t: Any,
+        args: tuple[Any, ...],
+        jacobian: Any,
+        options: dict[str, Any],
+        compile: bool,
     ) -> None:
         self._function, self._options, self._args = function, options, args
         self._further = [] if jacobian is None else [jacobian]
         self._leaves = [array_of(y0), array_of(t)]
         self._has_tensors = any(type(leaf) in BOXES for leaf in flatten((y0, t, args))[0])
-        self._users = UsersFunctions([function, *self._further], args)
+        self._users = UsersFunctions([function, *self._further], args, compile)
+        self._compile = compile or isinstance(function, Compiled)
         self._found: list[Any] = []
 
     def result(self, derivative: str, full_output: Any) -> Any:
@@ -157,7 +169,8 @@ class _Call:
     def _differentiated(self, numbers: Any) -> Any:
         rtol, atol = float(np.min(self._tolerance("rtol"))), self._tolerance("atol")
         steps = {"max_step": self._options["hmax"]} if self._options["hmax"] else {}
-        system = System(self._function, self._field, SCIPYS.LSODA, rtol, atol, options=steps)
+        how: dict[str, Any] = {"options": steps, "compile": self._compile}
+        system = System(self._function, self._field, SCIPYS.LSODA, rtol, atol, **how)
         start, times = map(floating, self._leaves)
         start, inputs = np.reshape(start, -1), self._users.inputs()
 
@@ -196,4 +209,4 @@ class _Call:
         slope.__name__ = name_of(self._function)
         span = times[0], times[-1]
         start = np.reshape(start, -1)
-        return solve_ivp(slope, span, start, "DOP853", t_eval=times, args=self._args, **options)
+        return solve_ivp(slope, span, start, "DOP853", t_eval=times, args=self._args, compile=self._compile, **options)

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.tensor import Tensor, settle
+from fgrad.native.values import on_values
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
 from fgrad.scipy.integrate._points import NotTogether, Points, first_that_works, pulled, pushed
 from fgrad.scipy.integrate._stages import (
@@ -51,6 +52,7 @@ class Steps:
         field: the right-hand side: from a time, a vector of real numbers and inputs to the slope.
         tableau: the coefficients of the method.
         times_move: something is differentiated by the times.
+        compile: steps that are gone through one by one run native code.
         known: solutions that SciPy has computed, by what they were computed for.
     """
 
@@ -58,7 +60,13 @@ class Steps:
     field: Callable[..., Any]
     tableau: Tableau
     times_move: bool
+    compile: bool = False
     known: dict[bytes, Leaves] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.field_of_values = on_values(self.field) if self.compile else self.field
+        self.pulled: Callable[..., Any] = on_values(self._pulled) if self.compile else self._pulled
+        self.pushed: Callable[..., Any] = on_values(self._pushed) if self.compile else self._pushed
 
     def remember(self, leaves: Leaves) -> Leaves:
         """Note states and slopes that are known for the leaves that follow them."""
@@ -74,6 +82,26 @@ class Steps:
         name = name_of(self.function)
         warn_of_steps_along(name, self.field, leaves, lambda plain: (plain[1], self._solve(plain)[0]), self.times_move)
         return apply_rule(self._rule(), leaves)
+
+    def _pulled(self, cotangent: Any, *at: Any) -> Leaves:
+        """Return the cotangents of the state, the time if times move, and the inputs.
+
+        Args:
+            cotangent: of the slope at one point.
+            at: the time, the state and the inputs there.
+        """
+        return pulled(*self._moving(*at), cotangent)
+
+    def _pushed(self, count: int, *given: Any) -> Any:
+        """Return the tangent of the slope at one point, whose `count` parts come before the tangents."""
+        return pushed(*self._moving(*given[:count]), given[count:])
+
+    def _moving(self, t: Any, y: Any, *inputs: Any) -> tuple[Callable[..., Any], list[Any]]:
+        """Return the right-hand side at one point, as a function of all that moves there, and where it is."""
+        function = self.field
+        if self.times_move:
+            return lambda y, t, *inputs: function(t, y, *inputs), [y, t, *inputs]
+        return lambda y, *inputs: function(t, y, *inputs), [y, *inputs]
 
     def _rule(self) -> Rule:
         rule = Rule(self.function, self._call, lambda leaves: self._linearize(rule, leaves))
@@ -105,7 +133,7 @@ class Steps:
             stages: list[Any] = []
             for row, c in zip(tableau.a, tableau.c, strict=True):
                 moved = y + h * combined(row, stages) if row.any() else y
-                stages.append(np.asarray(settle(self.field(t + c * h, moved, *inputs))))
+                stages.append(np.asarray(settle(self.field_of_values(t + c * h, moved, *inputs))))
             y = y + h * combined(tableau.b, stages)
             states.append(y)
             slopes.append(np.stack(stages))
@@ -212,12 +240,9 @@ class _Line:
 
     # One step after the other
 
-    def _field(self, step: int, stage: int) -> tuple[Callable[..., Any], list[Any]]:
-        """Return the right-hand side at one stage, as a function of all that moves there, and where it is."""
-        function, t, y = self._steps.field, self._stage_times[step, stage], self._stage_states[step, stage]
-        if self._times_move:
-            return lambda y, t, *inputs: function(t, y, *inputs), [y, t, *self._inputs]
-        return lambda y, *inputs: function(t, y, *inputs), [y, *self._inputs]
+    def _point(self, step: int, stage: int) -> list[Any]:
+        """Return the arguments of the right-hand side at one stage."""
+        return [self._stage_times[step, stage], self._stage_states[step, stage], *self._inputs]
 
     def _pull_one_by_one(self, of_states: Any, of_slopes: Any) -> Leaves:
         count = self._slopes.shape[0]
@@ -249,8 +274,7 @@ class _Line:
                 of_state.append(np.zeros(back.shape))
                 of_time.append(np.zeros(()))
                 continue
-            function, at = self._field(step, stage)
-            found = pulled(function, at, cotangent)
+            found = list(self._steps.pulled(cotangent, *self._point(step, stage)))
             of_state.append(found.pop(0))
             of_time.append(found.pop(0) if self._times_move else np.zeros(()))
             of_inputs = [b if a is None else a if b is None else a + b for a, b in zip(of_inputs, found, strict=True)]
@@ -267,9 +291,9 @@ class _Line:
                 tangent = moved + of_h * self._inner[step, stage]
                 if tableau.a[stage].any():
                     tangent = tangent + h * combined(tableau.a[stage], stages)
-                function, at = self._field(step, stage)
                 of_time = [of_times[step] + tableau.c[stage] * of_h] if self._times_move else []
-                stages.append(pushed(function, at, [tangent, *of_time, *of_inputs]))
+                at = self._point(step, stage)
+                stages.append(self._steps.pushed(len(at), *at, tangent, *of_time, *of_inputs))
             moved = moved + h * combined(tableau.b, stages) + of_h * (tableau.b @ self._slopes[step])
             states.append(moved)
             slopes.append(np.stack(stages))

@@ -14,6 +14,8 @@ from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import boxed, settle
 from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.native.compiled import Compiled
+from fgrad.native.values import on_values
 from fgrad.ops.tracing import example_of
 from fgrad.rules.closures import followers
 from fgrad.rules.implicit import TOLERANCE, solved
@@ -127,8 +129,58 @@ def held_within(vector: Any, slope: Any, curvature: Any, limits: tuple[Any, Any]
     return np.where(ahead <= lower, vector - lower, np.where(ahead >= upper, vector - upper, slope))
 
 
+def for_scipy(derive: Function, function: Function, compile: bool, count: int = 1) -> Function:
+    """Return what makes, of plain arguments, a function of plain vectors that SciPy may call.
+
+    Args:
+        derive: from a function of a vector to a derivative of it; `itself` for none.
+        function: of a vector and arguments, which may be nested.
+        compile: it is to be native code, of which the arguments are inputs.
+        count: how many vectors the derivative takes.
+    """
+    if not compile:
+        return lambda args: derive(lambda vector: function(vector, *args))
+    natives: dict[Any, Any] = {}
+
+    def native(treedef: Any) -> Any:
+        def derived(*given: Any) -> Any:
+            args = unflatten(treedef, given[count:])
+            return derive(lambda vector: function(vector, *args))(*given[:count])
+
+        derived.__name__ = name_of(function)
+        return on_values(derived)
+
+    def bound(args: tuple[Any, ...]) -> Function:
+        leaves, treedef = flatten(args)
+        if treedef not in natives:
+            natives[treedef] = native(treedef)
+        return natives[treedef].bound(*leaves)  # type: ignore[no-any-return]
+
+    return bound
+
+
+def itself(function: Function) -> Function:
+    """Return a function as it is."""
+    return function
+
+
+def python_of(function: Function) -> Function:
+    """Return the Python of a function that the user has compiled, for derivatives that are computed once."""
+    return function.function if isinstance(function, Compiled) else function
+
+
+def _plain(function: Function) -> Function:
+    return lambda vector, *_: np.array(function(vector))
+
+
 class Search:
     """One call of a solver of SciPy: the unknowns as a vector, and what SciPy has found.
+
+    Args:
+        name: of SciPy's function.
+        function: the user's function; its Python is what is differentiated at the solution.
+        start: the unknowns that the user starts from.
+        compile: SciPy gets native code; so it does where the user has compiled the function.
 
     Attributes:
         name: of SciPy's function.
@@ -137,20 +189,32 @@ class Search:
         found: what SciPy has returned, one result for each example of a batch.
     """
 
-    def __init__(self, name: str, function: Function, start: Any) -> None:
+    def __init__(self, name: str, function: Function, start: Any, compile: bool = False) -> None:
         if not callable(function):
             raise errors.NotCallableError(f"a solver takes a function, and got {function!r}.")
-        self.name, self.function, self.start = name, function, unknowns_of(start)
+        self.compile = compile or isinstance(function, Compiled)
+        self.name, self.function, self.start = name, python_of(function), unknowns_of(start)
         self.restore = raveled(self.start)[1]
         self.found: list[Any] = []
 
     def on_vectors(self, function: Function) -> Function:
         """Return a function of the unknowns as one of a vector, which returns a vector."""
-        return lambda vector, *args: raveled(function(self.restore(vector), *args))[0]
 
-    def plain_jacobian(self, function: Function, args: tuple[Any, ...]) -> Function:
-        """Return what SciPy takes as `jac`: the exact Jacobian of a function of a vector."""
-        return lambda vector, *_: np.array(jacobian(lambda vector: function(vector, *args))(vector))
+        def of_vector(vector: Any, *args: Any) -> Any:
+            return raveled(function(self.restore(vector), *args))[0]
+
+        of_vector.__name__ = name_of(self.function)
+        return of_vector
+
+    def plain(self, function: Function) -> Function:
+        """Return what makes, of arguments, what SciPy takes as the function: that of a vector, with plain results."""
+        bind = for_scipy(itself, function, self.compile)
+        return lambda args: _plain(bind(args))
+
+    def plain_jacobian(self, function: Function) -> Function:
+        """Return what makes, of arguments, what SciPy takes as `jac`: the exact Jacobian of a function of a vector."""
+        bind = for_scipy(jacobian, function, self.compile)
+        return lambda args: _plain(bind(args))
 
     def find(self, solve: Function, optimality: Function, args: tuple[Any, ...], uses: Function | None = None) -> Any:
         """Return the unknowns that SciPy finds, differentiated.

@@ -23,6 +23,7 @@ from fgrad.scipy.optimize._search import (
     held_within,
     is_bounded,
     limits_of,
+    python_of,
     reported,
     reported_of_batch,
     result_from,
@@ -53,6 +54,8 @@ def least_squares(
     f_scale: float = 1.0,
     args: Any = (),
     kwargs: dict[str, Any] | None = None,
+    *,
+    compile: bool = False,
     **options: Any,
 ) -> OptimizeResult:
     """Solve a nonlinear least-squares problem, as `scipy.optimize.least_squares`, and differentiate the solution.
@@ -70,6 +73,7 @@ def least_squares(
         loss, f_scale: SciPy's; a loss of one's own, `loss(z)`, is written in NumPy's functions, with `np.stack`.
         args: extra arguments, containers of arrays too.
         kwargs: arguments by name.
+        compile: SciPy calls native code for `fun` and for the exact Jacobian, as in `minimize`.
 
     Returns:
         SciPy's result; `x` is nested as `x0` is. `x`, `fun`, `cost`, `grad` and `jac` are differentiated; what else is
@@ -78,6 +82,7 @@ def least_squares(
     Raises:
         ConvergenceError: a RuntimeError; SciPy has not succeeded, and something is to be differentiated.
         SingularEquationError: a ValueError; the data do not determine all unknowns.
+        ConcretizationError, FrozenValueError, MissingExtraError: with `compile`, as `fg.compile` raises them.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -87,18 +92,17 @@ def least_squares(
         >>> np.round(fg.grad(rate)(2.0 * np.exp(-t)), 4)
         Tensor([ 0.4074, -0.8555, -0.6846])
     """
-    search = _LeastSquares("least_squares", fun, x0, loss)
+    search = _LeastSquares("least_squares", fun, x0, loss, compile)
+    on_vectors = search.on_vectors(search.residuals)
+    residuals, exact = search.plain(on_vectors), search.plain_jacobian(on_vectors)
 
     def solve(start: Any, lower: Any, upper: Any, scale: Any, given: Any, *args: Any) -> Any:
-        function = search.on_vectors(search.residuals)
-        slopes = search.plain_jacobian(function, (given, *args)) if jac is None else jac
+        slopes = exact((given, *args)) if jac is None else jac
         if callable(jac):
             slopes = lambda vector, *_: jac(vector, *args, **given)  # noqa: E731
         scipys = {"ftol": ftol, "xtol": xtol, "gtol": gtol, **search.plain_loss(scale), **options}
         within = np.array(lower), np.array(upper)
-        return SCIPYS.least_squares(
-            lambda vector: np.array(function(vector, given, *args)), start, slopes, within, method, **scipys
-        )
+        return SCIPYS.least_squares(residuals((given, *args)), start, slopes, within, method, **scipys)
 
     limits, scale = limits_of(bounds, raveled(search.start)[0].shape), settled(f_scale) * 1.0
     extra = (kwargs or {}, *as_tuple(args))
@@ -113,8 +117,8 @@ def least_squares(
 class _LeastSquares(Search):
     """A search for what makes a loss of residuals least, within bounds."""
 
-    def __init__(self, name: str, function: Callable[..., Any], start: Any, loss: Any) -> None:
-        super().__init__(name, function, start)
+    def __init__(self, name: str, function: Callable[..., Any], start: Any, loss: Any, compile: bool) -> None:
+        super().__init__(name, function, start, compile)
         self._loss = loss
 
     def residuals(self, x: Any, given: Any, *args: Any) -> Any:
@@ -199,6 +203,7 @@ def curve_fit(
     *,
     full_output: bool = False,
     nan_policy: str | None = None,
+    compile: bool = False,
     **options: Any,
 ) -> Any:
     """Fit a function to data, as `scipy.optimize.curve_fit`, and differentiate what was fitted.
@@ -218,6 +223,8 @@ def curve_fit(
         bounds: `(lower, upper)`, vectors or numbers for all, or `scipy.optimize.Bounds`.
         jac: not needed; as SciPy's.
         full_output: return SciPy's report, too.
+        compile: SciPy calls native code for `f` and for the exact Jacobian, as in `minimize`; and so do the steps that
+            refine what it has found.
 
     Returns:
         `(parameters, covariance)`, of shapes `(N,)` and `(N, N)`; with `full_output` also SciPy's `infodict`,
@@ -230,6 +237,7 @@ def curve_fit(
         SingularEquationError: a ValueError; the data do not determine all parameters, and something is to
             be differentiated.
         StructureError: a TypeError; `p0` is a dictionary.
+        ConcretizationError, FrozenValueError, MissingExtraError: with `compile`, as `fg.compile` raises them.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -247,7 +255,7 @@ def curve_fit(
         )
     if nan_policy == "omit":
         xdata, ydata, sigma = _without_nan(xdata, ydata, sigma)
-    fit = _Fit(f, p0, bounds, options.get("loss", "linear"))
+    fit = _Fit(f, p0, bounds, options.get("loss", "linear"), compile)
     scipys = {"absolute_sigma": absolute_sigma, "check_finite": check_finite, "method": method, "jac": jac}
     scipys = {**scipys, "nan_policy": nan_policy, **options}
     data = (_as_data(xdata), settled(ydata) * 1.0, None if sigma is None else settled(sigma) * 1.0)
@@ -271,10 +279,17 @@ class _Fit(_LeastSquares):
         limits: the lower and the upper bounds.
     """
 
-    def __init__(self, model: Callable[..., Any], p0: Any, bounds: Any, loss: Any) -> None:
-        count = _number_of_parameters(model) if p0 is None else raveled(p0)[0].size
+    def __init__(self, model: Callable[..., Any], p0: Any, bounds: Any, loss: Any, compile: bool) -> None:
+        count = _number_of_parameters(python_of(model)) if p0 is None else raveled(p0)[0].size
         self.limits = limits_of(bounds, (count,))
-        super().__init__("curve_fit", model, _within(*self.limits) if p0 is None else p0, loss)
+        super().__init__("curve_fit", model, _within(*self.limits) if p0 is None else p0, loss, compile)
+
+        def of_vector(p: Any, xdata: Any) -> Any:
+            return self.function(xdata, *p)
+
+        of_vector.__name__ = name_of(model)
+        self._model, self._slopes = self.plain(of_vector), self.plain_jacobian(_raveled(of_vector))
+        self._left, self._slopes_left = self.plain(self.residuals), self.plain_jacobian(self.residuals)
 
     def residuals(self, p: Any, xdata: Any, ydata: Any, sigma: Any) -> Any:
         """Return how far the model is from the data, in units of their errors."""
@@ -288,10 +303,10 @@ class _Fit(_LeastSquares):
         xdata, ydata, sigma = data
 
         def model(xdata: Any, *p: Any) -> Any:
-            return np.array(self.function(xdata, *p))
+            return self._model((xdata,))(np.array(p))
 
         def slopes(xdata: Any, *p: Any) -> Any:
-            return np.array(jacobian(lambda p: np.reshape(self.function(xdata, *p), -1))(np.array(p)))
+            return self._slopes((xdata,))(np.array(p))
 
         given = {"jac": slopes, **{name: value for name, value in options.items() if value is not None}}
         found, covariance, *details = SCIPYS.curve_fit(
@@ -307,15 +322,16 @@ class _Fit(_LeastSquares):
         The sum of squares is flat at its minimum: where it is lowest to rounding, the parameters are
         known to half the digits alone. The steps tell them to the last.
         """
+        left, slopes_left = self._left(data), self._slopes_left(data)
 
         def cost(p: Any) -> float:
-            return float(np.sum(np.square(self.residuals(p, *data))))
+            return float(np.sum(np.square(left(p))))
 
         length, highest = float("inf"), cost(p) * (1 + 1e-9)
         for _ in range(50):
-            slopes = np.array(jacobian(lambda p: self.residuals(p, *data))(p))
+            slopes = slopes_left(p)
             units = np.linalg.norm(slopes, axis=0)
-            step = np.linalg.lstsq(slopes / units, np.array(self.residuals(p, *data)), rcond=None)[0]
+            step = np.linalg.lstsq(slopes / units, left(p), rcond=None)[0]
             if not np.linalg.norm(step) < length or not cost(p - step / units) <= highest:
                 return p
             p, length = p - step / units, float(np.linalg.norm(step))
@@ -350,6 +366,16 @@ class _Fit(_LeastSquares):
         if not absolute_sigma:
             product = product * (2 * self.cost(p, scale, data) / (left.size - p.size))
         return product if followers([product]) else np.array(product)
+
+
+def _raveled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose result is a vector."""
+
+    def raveled(*args: Any) -> Any:
+        return np.reshape(function(*args), -1)
+
+    raveled.__name__ = name_of(function)
+    return raveled
 
 
 def _number_of_parameters(model: Callable[..., Any]) -> int:

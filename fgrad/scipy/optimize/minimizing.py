@@ -18,11 +18,15 @@ from fgrad.scipy.optimize._search import (
     SCIPYS,
     Search,
     as_tuple,
+    for_scipy,
     held_within,
     is_vector,
+    itself,
     limits_of,
+    python_of,
     result_of,
 )
+from fgrad.transforms.calls import name_of
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.jacobians import hessian, hvp
 from fgrad.transforms.reverse import grad, stop_gradient, value_and_grad
@@ -46,6 +50,8 @@ def minimize(
     tol: float | None = None,
     callback: Any = None,
     options: dict[str, Any] | None = None,
+    *,
+    compile: bool = False,
 ) -> OptimizeResult:
     """Minimize a function, as `scipy.optimize.minimize`, with exact derivatives; and differentiate the minimum.
 
@@ -65,6 +71,11 @@ def minimize(
             number for all, or `scipy.optimize.Bounds`.
         constraints: as SciPy's; their functions take `x` as `fun` does. A minimum under constraints cannot
             be differentiated.
+        compile: SciPy calls native code for `fun`, for the derivatives that it is handed, and for constraints with
+            exact Jacobians; functions of yours for `jac`, `hess` and `hessp` run as they are. See `fg.compile` for what
+            can be compiled. `fun` is recorded anew in each call, and what it closes over is as it is then; code for the
+            same operations is compiled once. A function that is compiled already, by `fg.compile`, needs no
+            `compile=True`.
 
     Returns:
         SciPy's result; `x` is nested as `x0` is, and so is `jac`. `x`, `fun`, `jac` and `hess` are differentiated; what
@@ -74,6 +85,7 @@ def minimize(
         ConvergenceError: a RuntimeError; SciPy has not succeeded, and something is to be differentiated.
         SingularEquationError: a ValueError; the minimum is flat in some direction.
         UnsupportedError: a NotImplementedError; there are constraints, and something is to be differentiated.
+        ConcretizationError, FrozenValueError, MissingExtraError: with `compile`, as `fg.compile` raises them.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -89,9 +101,9 @@ def minimize(
         Tensor([[0.142857, 0.      ],
                 [0.      , 1.      ]])
     """
-    return _Minimization(fun, x0, method, jac, hess, hessp, constraints, tol, callback, options).run(
-        as_tuple(args), bounds
-    )
+    others = {"tol": tol, "options": options}
+    search = _Minimization(fun, x0, method, jac, hess, hessp, constraints, callback, others, compile)
+    return search.run(as_tuple(args), bounds)
 
 
 class _Minimization(Search):
@@ -106,15 +118,32 @@ class _Minimization(Search):
         hess: Any,
         hessp: Any,
         constraints: Any,
-        tol: float | None,
         callback: Any,
-        options: dict[str, Any] | None,
+        others: dict[str, Any],
+        compile: bool,
     ) -> None:
-        super().__init__("minimize", function if jac is not True else lambda x, *args: function(x, *args)[0], start)
-        self._given, self._method = function, method
+        given = python_of(function)
+        compile = compile or given is not function
+        super().__init__("minimize", given if jac is not True else lambda x, *args: given(x, *args)[0], start, compile)
+        self._method = method
         self._jac, self._hess, self._hessp = jac, hess, hessp
         self._constraints = constraints
-        self._others = {"tol": tol, "callback": self.callback(callback), "options": options}
+        self._others = {**others, "callback": self.callback(callback)}
+
+        def on_vectors(vector: Any, *args: Any) -> Any:
+            return self._number(self.restore(vector), args)
+
+        def both(vector: Any, *args: Any) -> Any:
+            return given(self.restore(vector), *args)
+
+        on_vectors.__name__ = both.__name__ = name_of(given)
+        self._for_scipy = {
+            "value": for_scipy(itself, on_vectors, self.compile),
+            "value and slope": for_scipy(value_and_grad, on_vectors, self.compile),
+            "given value and slope": for_scipy(itself, both, self.compile),
+            "product": for_scipy(hvp, on_vectors, self.compile, count=2),
+            "matrix": for_scipy(hessian, on_vectors, self.compile),
+        }
 
     def run(self, args: tuple[Any, ...], bounds: Any) -> OptimizeResult:
         """Return SciPy's result, differentiated."""
@@ -210,22 +239,21 @@ class _Minimization(Search):
 
     def _solve(self, start: Any, args: tuple[Any, ...], bounds: Any) -> Any:
         """Let SciPy minimize a function of a vector."""
-        on_vectors: Any = lambda vector, *_: self._number(self.restore(vector), args)  # noqa: E731
-        function, jac = on_vectors, self._jac
+        function, jac = _alone(self._for_scipy["value"](args)), self._jac
         hess, hessp = self._hess, self._hessp
         method = (self._method or self._default(bounds)).lower() if not callable(self._method) else ""
         if jac is True:
-            function = lambda vector, *_: self._given(self.restore(vector), *args)  # noqa: E731
+            function = _alone(self._for_scipy["given value and slope"](args))
         elif jac is None and method not in WITHOUT_GRADIENT:
-            function, jac = _with_gradient(on_vectors), True
+            function, jac = _with_gradient(self._for_scipy["value and slope"](args)), True
         elif callable(jac):
             jac = _checked_gradient(jac, args)
         hess, hessp = (_with_arguments(given, args) if callable(given) else given for given in (hess, hessp))
         if hess is None and hessp is None and method in TAKE_PRODUCTS:
-            product = hvp(on_vectors)
+            product = self._for_scipy["product"](args)
             hessp = lambda vector, v, *_: np.array(product(vector, v))  # noqa: E731
         elif hess is None and method in TAKE_HESSIANS:
-            matrix: Callable[..., Any] = hessian(on_vectors)
+            matrix = self._for_scipy["matrix"](args)
             hess = lambda vector, *_: np.array(matrix(vector))  # noqa: E731
         constraints = self._on_vectors(self._constraints)
         return SCIPYS.minimize(
@@ -245,13 +273,13 @@ class _Minimization(Search):
         if isinstance(constraints, dict):
             given = as_tuple(constraints.get("args", ()))
             function = self.on_vectors(lambda x, *_: constraints["fun"](x, *given))
-            slopes = constraints.get("jac") or self.plain_jacobian(function, ())
-            return {"type": constraints["type"], "fun": function, "jac": slopes}
+            slopes = constraints.get("jac") or self.plain_jacobian(function)(())
+            return {"type": constraints["type"], "fun": self.plain(function)(()), "jac": slopes}
         if isinstance(constraints, SCIPYS.NonlinearConstraint) and constraints.jac in ESTIMATES:
             function = self.on_vectors(constraints.fun)
             options = {"hess": constraints.hess, "keep_feasible": constraints.keep_feasible}
-            exact = self.plain_jacobian(function, ())
-            return SCIPYS.NonlinearConstraint(function, constraints.lb, constraints.ub, jac=exact, **options)
+            exact, plain = self.plain_jacobian(function)(()), self.plain(function)(())
+            return SCIPYS.NonlinearConstraint(plain, constraints.lb, constraints.ub, jac=exact, **options)
         return constraints
 
 
@@ -284,9 +312,13 @@ def _checked_gradient(jac: Callable[..., Any], args: tuple[Any, ...]) -> Callabl
     return evaluate
 
 
-def _with_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
+def _alone(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of a vector that SciPy may call with more."""
+    return lambda vector, *_: function(vector)
+
+
+def _with_gradient(both: Callable[..., Any]) -> Callable[..., Any]:
     """Return the value and the gradient at once, as SciPy takes them where `jac` is True."""
-    both: Callable[..., Any] = value_and_grad(function)
 
     def evaluate(vector: Any, *_: Any) -> tuple[float, Any]:
         value, gradient = both(vector)
@@ -303,6 +335,8 @@ def minimize_scalar(
     method: str | None = None,
     tol: float | None = None,
     options: dict[str, Any] | None = None,
+    *,
+    compile: bool = False,
 ) -> OptimizeResult:
     """Minimize a function of one number, as `scipy.optimize.minimize_scalar`, and differentiate the minimum.
 
@@ -311,6 +345,7 @@ def minimize_scalar(
         bracket, method, tol, options: SciPy's.
         bounds: two numbers, for the method "bounded"; the minimum is differentiated by one that it lies at.
         args: extra arguments, which the minimum is differentiated by, and so by what else `fun` uses.
+        compile: SciPy calls native code for `fun`, as in `minimize`.
 
     Returns:
         SciPy's result; `x` and `fun` are differentiated.
@@ -327,10 +362,12 @@ def minimize_scalar(
         -0.361896
     """
     found: list[Any] = []
+    bind = for_scipy(itself, python_of(fun), compile or python_of(fun) is not fun)
+    fun = python_of(fun)
 
     def solver(limits: Any, args: Any) -> Any:
         given = None if limits is None else tuple(map(float, limits))
-        result = SCIPYS.minimize_scalar(lambda x: fun(x, *args), bracket, given, (), method, tol, options)
+        result = SCIPYS.minimize_scalar(bind(args), bracket, given, (), method, tol, options)
         found.append(result)
         return np.float64(np.reshape(result.x, ()))
 

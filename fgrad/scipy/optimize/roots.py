@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +16,17 @@ from fgrad.rules.closures import followers
 from fgrad.rules.implicit import solved
 from fgrad.rules.rule import settled
 from fgrad.rules.vectors import raveled
-from fgrad.scipy.optimize._search import SCIPYS, Search, as_tuple, reported_of_batch, result_from, unknowns_of
+from fgrad.scipy.optimize._search import (
+    SCIPYS,
+    Search,
+    as_tuple,
+    for_scipy,
+    itself,
+    python_of,
+    reported_of_batch,
+    result_from,
+    unknowns_of,
+)
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.reverse import grad
 
@@ -33,6 +42,8 @@ def root(
     tol: float | None = None,
     callback: Any = None,
     options: dict[str, Any] | None = None,
+    *,
+    compile: bool = False,
 ) -> OptimizeResult:
     """Find a root of a function of several unknowns, as `scipy.optimize.root`, and differentiate it.
 
@@ -46,6 +57,7 @@ def root(
         method, tol, callback, options: SciPy's.
         jac: by default the exact Jacobian, for the methods that take one ("hybr", "lm"); False lets SciPy
             take differences; otherwise as SciPy's.
+        compile: SciPy calls native code for `fun` and for the exact Jacobian, as in `minimize`.
 
     Returns:
         SciPy's result; `x` is nested as `x0` is.
@@ -53,6 +65,7 @@ def root(
     Raises:
         ConvergenceError: a RuntimeError; no root was found, and something is to be differentiated.
         SingularEquationError: a ValueError; the root does not depend on the arguments in a unique way.
+        ConcretizationError, FrozenValueError, MissingExtraError: with `compile`, as `fg.compile` raises them.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -61,16 +74,22 @@ def root(
         >>> fg.jacobian(crossing)(2.0)
         Tensor([0.70710678, 0.70710678])
     """
-    search = Search("root", fun, x0)
+    search = Search("root", fun, x0, compile)
+    fun = search.function
     residuals: Callable[..., Any] = fun if jac is not True else lambda x, *args: fun(x, *args)[0]
 
+    plain = search.plain(search.on_vectors(residuals))
+    exact = search.plain_jacobian(search.on_vectors(residuals))
+    pair = for_scipy(itself, fun, search.compile)
+
     def solve(start: Any, *args: Any) -> Any:
-        function: Any = search.on_vectors(residuals)
+        function: Any = plain(args)
         slopes = jac
         if jac is None and method in TAKE_JACOBIANS:
-            slopes = search.plain_jacobian(function, args)
+            slopes = exact(args)
         elif jac is True:
-            function, slopes = fun, True
+            both = pair(args)
+            function, slopes = (lambda vector, *_: both(vector)), True
         return SCIPYS.root(function, start, args, method, slopes or None, tol, search.callback(callback), options)
 
     extra = as_tuple(args)
@@ -80,11 +99,19 @@ def root(
     return search.result(x=x, fun=raveled(residuals(x, *extra))[0])
 
 
-def fsolve(func: Callable[..., Any], x0: Any, args: Any = (), xtol: float = 1.49012e-8, maxfev: int = 0) -> Any:
+def fsolve(
+    func: Callable[..., Any],
+    x0: Any,
+    args: Any = (),
+    xtol: float = 1.49012e-8,
+    maxfev: int = 0,
+    *,
+    compile: bool = False,
+) -> Any:
     """Find a root by MINPACK's hybrid method, as `scipy.optimize.fsolve`; the same as `root(...).x`.
 
     Args:
-        func, x0, args: as `fun`, `x0` and `args` of `root`.
+        func, x0, args, compile: as `fun`, `x0`, `args` and `compile` of `root`.
         xtol: the relative error that is asked for.
         maxfev: the largest number of calls of `func`; 0 is 100 for each unknown, and 100 more.
 
@@ -99,7 +126,7 @@ def fsolve(func: Callable[..., Any], x0: Any, args: Any = (), xtol: float = 1.49
         >>> fg.jacobian(lambda a: fsolve(lambda x: x**2 - a, [1.0]))(4.0)
         Tensor([0.25])
     """
-    return root(func, x0, args, options={"xtol": xtol, "maxfev": maxfev}).x
+    return root(func, x0, args, options={"xtol": xtol, "maxfev": maxfev}, compile=compile).x
 
 
 def root_scalar(
@@ -115,6 +142,8 @@ def root_scalar(
     rtol: float | None = None,
     maxiter: int | None = None,
     options: dict[str, Any] | None = None,
+    *,
+    compile: bool = False,
 ) -> OptimizeResult:
     """Find a root of a function of one unknown, as `scipy.optimize.root_scalar`, and differentiate it.
 
@@ -127,6 +156,7 @@ def root_scalar(
         fprime, fprime2: as SciPy's; not needed.
         x0, x1: where to start.
         xtol, rtol, maxiter, options: SciPy's.
+        compile: SciPy calls native code for `f` and its exact derivatives, as in `minimize`.
 
     Returns:
         SciPy's result, with `root`.
@@ -145,13 +175,17 @@ def root_scalar(
     if method is None and bracket is None and x1 is None:
         method = "halley" if fprime2 else "newton"
 
+    numbers = _OfNumber(f, compile)
+    f = numbers.function
+
     def solve(bracket: Any, x0: Any, x1: Any, *args: Any) -> Any:
         slopes = [fprime, fprime2]
         for order in range({"newton": 1, "halley": 2}.get(method or "", 0)):
             if slopes[order] is None or slopes[order] is False:
-                slopes[order] = _slope(f, order + 1)
+                slopes[order] = numbers.slope(order + 1, args)
         options_given = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter, "options": options}
-        return SCIPYS.root_scalar(f, args, method, bracket, slopes[0], slopes[1], x0=x0, x1=x1, **options_given)
+        plain = numbers.value(args)
+        return SCIPYS.root_scalar(plain, args, method, bracket, slopes[0], slopes[1], x0=x0, x1=x1, **options_given)
 
     value = f if fprime is not True else lambda x, *args: f(x, *args)[0]
     start = x0 if x0 is not None else bracket[0]
@@ -167,20 +201,31 @@ def _report(root: Any, found: list[Any]) -> OptimizeResult:
     return result_from({**reported_of_batch("root_scalar", found), "converged": is_success, "root": root})
 
 
-def _slope(f: Callable[..., Any], order: int) -> Callable[..., Any]:
-    """Return a derivative of a function of one number, as a function of plain numbers."""
+class _OfNumber:
+    """A function of one number and arguments, and its derivatives, as SciPy calls them for plain ones.
 
-    def slope(x: Any, *args: Any) -> Any:
-        derivative = functools.partial(_with_args, f, args)
-        for _ in range(order):
-            derivative = grad(derivative)  # type: ignore[assignment]
-        return float(derivative(float(x)))
+    Attributes:
+        function: the user's Python.
+    """
 
-    return slope
+    def __init__(self, function: Callable[..., Any], compile: bool) -> None:
+        self.function = python_of(function)
+        compile = compile or self.function is not function
+        self._bind = [for_scipy(derive, self.function, compile) for derive in (itself, grad, _second)]
+
+    def value(self, args: tuple[Any, ...]) -> Callable[..., Any]:
+        """Return the function."""
+        call = self._bind[0](args)
+        return lambda x, *_: call(x)
+
+    def slope(self, order: int, args: tuple[Any, ...]) -> Callable[..., Any]:
+        """Return a derivative."""
+        call = self._bind[order](args)
+        return lambda x, *_: float(call(float(x)))
 
 
-def _with_args(f: Callable[..., Any], args: tuple[Any, ...], x: Any) -> Any:
-    return f(x, *args)
+def _second(function: Callable[..., Any]) -> Callable[..., Any]:
+    return grad(grad(function))
 
 
 def _one_unknown(
@@ -207,6 +252,30 @@ def _one_unknown(
     return boxed(root) if has_tensors else root, found
 
 
+_DOC_OF_BRACKETED = """Find a root between two numbers, as `scipy.optimize.NAME`, and differentiate it.
+
+    Args:
+        f: `f(x, *args)` returns a number; its signs at `a` and `b` differ.
+        a, b: the ends of the interval, by which the derivative is 0.
+        args: extra arguments, which the root is differentiated by, and so by what else `f` uses.
+        xtol, rtol, maxiter, disp: SciPy's.
+        full_output: return SciPy's report, too, with the root as it is differentiated.
+        compile: SciPy calls native code for `f`, as in `minimize`.
+
+    Returns:
+        The root, or with `full_output` the root and the report.
+
+    Raises:
+        ValueError: `f` has the same sign at both ends.
+        ConvergenceError, SingularEquationError: as for `root_scalar`.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda a: NAME(lambda x: x**2 - a, 0.0, 10.0))(4.0)
+        Tensor(0.25)
+    """
+
+
 def _bracketed(scipys: Any) -> Any:
     """Make the function that finds a root between two numbers by one of SciPy's methods."""
 
@@ -220,38 +289,21 @@ def _bracketed(scipys: Any) -> Any:
         maxiter: int = 100,
         full_output: bool = False,
         disp: bool = True,
+        *,
+        compile: bool = False,
     ) -> Any:
+        numbers = _OfNumber(f, compile)
         options = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter, "disp": disp}
 
         def solve(a: Any, b: Any, *args: Any) -> Any:
-            return scipys(f, a, b, args=args, full_output=True, **options)[1]
+            return scipys(numbers.value(args), a, b, full_output=True, **options)[1]
 
-        root, found = _one_unknown(f, solve, a, (a, b), as_tuple(args))
+        root, found = _one_unknown(numbers.function, solve, a, (a, b), as_tuple(args))
         return (root, _report(root, found)) if full_output else root
 
     name = scipys.__name__
     find.__name__ = find.__qualname__ = name
-    find.__doc__ = f"""Find a root between two numbers, as `scipy.optimize.{name}`, and differentiate it.
-
-    Args:
-        f: `f(x, *args)` returns a number; its signs at `a` and `b` differ.
-        a, b: the ends of the interval, by which the derivative is 0.
-        args: extra arguments, which the root is differentiated by, and so by what else `f` uses.
-        xtol, rtol, maxiter, disp: SciPy's.
-        full_output: return SciPy's report, too, with the root as it is differentiated.
-
-    Returns:
-        The root, or with `full_output` the root and the report.
-
-    Raises:
-        ValueError: `f` has the same sign at both ends.
-        ConvergenceError, SingularEquationError: as for `root_scalar`.
-
-    Example:
-        >>> import fgrad as fg
-        >>> fg.grad(lambda a: {name}(lambda x: x**2 - a, 0.0, 10.0))(4.0)
-        Tensor(0.25)
-    """
+    find.__doc__ = _DOC_OF_BRACKETED.replace("NAME", name)
     return find
 
 
@@ -274,6 +326,8 @@ def newton(
     rtol: float = 0.0,
     full_output: bool = False,
     disp: bool = True,
+    *,
+    compile: bool = False,
 ) -> Any:
     """Find a root of a function of one unknown by Newton's method, as `scipy.optimize.newton`, and differentiate it.
 
@@ -284,6 +338,7 @@ def newton(
         args: extra arguments, which the root is differentiated by, and so by what else `func` uses.
         tol, maxiter, fprime2, x1, rtol, disp: SciPy's.
         full_output: return SciPy's report, too, with the root as it is differentiated.
+        compile: SciPy calls native code for `func` and its exact derivative, as in `minimize`.
 
     Returns:
         The root, or with `full_output` the root and the report.
@@ -296,14 +351,14 @@ def newton(
         >>> fg.grad(lambda a: newton(lambda x: x**2 - a, 1.0))(4.0)
         Tensor(0.25)
     """
-    if fprime is None and x1 is None:
-        fprime = _slope(func, 1)
+    numbers = _OfNumber(func, compile)
 
     def solve(x0: Any, x1: Any, *args: Any) -> Any:
         options = {"tol": tol, "maxiter": maxiter, "x1": x1, "rtol": rtol, "disp": disp}
-        return SCIPYS.newton(func, x0, fprime, args, fprime2=fprime2, full_output=True, **options)[1]
+        slope = numbers.slope(1, args) if fprime is None and x1 is None else fprime
+        return SCIPYS.newton(numbers.value(args), x0, slope, args, fprime2=fprime2, full_output=True, **options)[1]
 
-    root, found = _one_unknown(func, solve, x0, (x0, x1), as_tuple(args))
+    root, found = _one_unknown(numbers.function, solve, x0, (x0, x1), as_tuple(args))
     return (root, _report(root, found)) if full_output else root
 
 
@@ -314,6 +369,8 @@ def fixed_point(
     xtol: float = 1e-8,
     maxiter: int = 500,
     method: str = "del2",
+    *,
+    compile: bool = False,
 ) -> Any:
     """Find a point that a function maps to itself, as `scipy.optimize.fixed_point`, and differentiate it.
 
@@ -324,6 +381,7 @@ def fixed_point(
         xtol: the relative error that is asked for.
         maxiter: the largest number of iterations.
         method: "del2" (Steffensen's method with Aitken's acceleration) or "iteration".
+        compile: SciPy calls native code for `func`, as in `minimize`.
 
     Returns:
         The point, nested as `x0` is.
@@ -339,10 +397,14 @@ def fixed_point(
     """
     x0 = unknowns_of(x0, at_least_vector=False)
     restore = raveled(x0)[1]
+    compile, func = compile or python_of(func) is not func, python_of(func)
+    bind = for_scipy(itself, lambda vector, *args: raveled(func(restore(vector), *args))[0], compile)
 
     def solver(start: Any, args: Any) -> Any:
+        call = bind(args)
+
         def step(vector: Any) -> Any:
-            return np.array(raveled(func(restore(vector), *args))[0])
+            return np.array(call(vector))
 
         return restore(SCIPYS.fixed_point(step, raveled(start)[0], (), xtol, maxiter, method))
 

@@ -1,0 +1,156 @@
+"""A function that a solver calls many times on values: native code for these, and itself for all else.
+
+    fast = on_values(function)
+    fast(t, y)                 for plain arrays and numbers: one call of native code, which returns plain arrays
+    fast(t, y)                 where a trace follows something: the function, for derivatives as ever
+
+What the function closes over is not part of the program where a trace follows it, or where something else is given in
+its place while the solver runs: these are inputs, whose values are looked up at each call. So one program serves all
+examples of a batch, and all calls of the solver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.tensor import Tensor, boxed, settle, settled
+from fgrad.core.trace import attention, observed_by, running, unobserved
+from fgrad.core.tree import flatten, tree_map
+from fgrad.native.compiled import Compiled, Form, Program, Programs, form_of
+from fgrad.native.options import Options
+from fgrad.rules.closures import Replaced, Uses, copied, followers, give
+from fgrad.transforms.calls import name_of
+
+Function = Callable[..., Any]
+
+
+def on_values(function: Function, compile: bool = True) -> Function:
+    """Return a function that runs native code for plain values, if it is to be compiled or has been.
+
+    Args:
+        function: of arrays, numbers and containers of them, by position.
+        compile: whether to compile a function that the user has not compiled.
+    """
+    return OnValues(function) if compile or isinstance(function, Compiled) else function
+
+
+class OnValues:
+    """What `on_values` returns.
+
+    Args:
+        function: the user's, or a derivative of it.
+
+    Attributes:
+        function: its Python.
+        recordings: for how many forms of arguments it was recorded.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.function = function.function if isinstance(function, Compiled) else function
+        self.__name__ = name_of(function)
+        self.recordings = 0
+        self._tensors: list[Tensor] = []
+        self._own = Programs(static=(), options=Options(shared=True))
+        self._programs = function.programs if isinstance(function, Compiled) else self._own
+
+    def __call__(self, *args: Any) -> Any:
+        if not (attention and any(each.wants_python for each in running.observers)):
+            leaves = [*map(settle, self._tensors), *args] if self._tensors else args
+            program = self._programs.known.get(tuple([form_of(x) for x in leaves]))
+            if program is not None and program.is_plain:
+                return program.on_values(leaves)
+            return self._for_any_form(args)
+        return self.function(*args)
+
+    def bound(self, *rest: Any) -> Function:
+        """Return a function of the arguments that come before others, for a run in which nothing else changes.
+
+        So what is the same in all calls, the others and what is closed over, is looked at once.
+        """
+        forms: list[Any] = []
+        before: list[Any] = []
+        behind: list[Any] = []
+        run: Function = self
+
+        def call(*own: Any) -> Any:
+            nonlocal forms, run, before, behind
+            for x, (shape, dtype) in zip(own, forms, strict=False):  # by far quicker than a key
+                if type(x) is not np.ndarray or x.dtype is not dtype or x.shape != shape:
+                    forms = []
+                    break
+            if forms:
+                return run([*before, *own, *behind])
+            result = self(*own, *rest)
+            found = self._direct(own, rest)
+            if found is not None and all(type(x) is np.ndarray for x in own):
+                run, before, behind = found
+                forms = [(x.shape, x.dtype) for x in own]
+            return result
+
+        return call
+
+    def _direct(self, own: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Function, list[Any], list[Any]] | None:
+        """Return what runs the program for arguments, and the arrays around the first ones; None for any way round."""
+        if attention and any(each.wants_python for each in running.observers):
+            return None
+        before = list(map(settle, self._tensors))
+        program = self._programs.known.get(tuple([form_of(x) for x in (*before, *own, *rest)]))
+        if program is None or not program.is_plain:
+            return None
+        arrays = program.function.arrays([*before, *own, *rest])
+        return program.on_values, arrays[: len(before)], arrays[len(before) + len(own) :]
+
+    def _for_any_form(self, args: tuple[Any, ...]) -> Any:
+        """Return what `__call__` does, for arguments that are nested, or traced, or that have no program yet."""
+        if followers(flatten(args)[0]):
+            return self.function(*args)
+        program, form = self._program(args)
+        if program is None or followers(form.inputs) or program.reads_traced():
+            return self.function(*args)
+        return program.on_values(form.inputs)
+
+    def _program(self, args: tuple[Any, ...]) -> tuple[Program | None, Form]:
+        form = self._form(args)
+        known = self._programs.known_for(form)
+        if known is not None:
+            return known, form
+        self._look_for_tensors(args)
+        self.recordings += 1
+        program, form = self._programs.for_form(self._function_of_form(), self._form(args))
+        if program.closes_over_traced:  # on a way that cannot be followed, which is for the solver to say
+            self._programs.forget(form)
+            return None, form
+        return program, form
+
+    def _form(self, args: tuple[Any, ...]) -> Form:
+        static = () if self._tensors else self._programs.static
+        return Form(self._function_of_form(), static, (*map(settle, self._tensors), *args), {})
+
+    def _function_of_form(self) -> Function:
+        return self._explicit if self._tensors else self.function
+
+    def _look_for_tensors(self, args: tuple[Any, ...]) -> None:
+        """Find the traced values that the function uses, whatever is given in their place just now.
+
+        A function that is recorded does not ask for values, so it uses the same ones at all points.
+        """
+        replaced = Replaced()
+        with unobserved():
+            args = tree_map(copied, args)
+            uses = Uses(flatten(args)[0])
+            with uses.looking(), observed_by(replaced):
+                self.function(*args)
+        found = {id(x): x for x in (*self._tensors, *uses.tensors, *replaced.tensors)}
+        self._tensors = list(found.values())
+        if self._tensors:
+            self._programs = self._own  # those of a user's compiled function know nothing of its closure
+
+    def _explicit(self, *leaves: Any) -> Any:
+        """Call the function with other values in place of the tensors that it uses, which come first."""
+        count = len(self._tensors)
+        values = dict(zip(map(id, self._tensors), map(boxed, leaves[:count]), strict=True))
+        with give((), values, {}):
+            return tree_map(settled, self.function(*leaves[count:]))  # one of these values may be returned as it is
