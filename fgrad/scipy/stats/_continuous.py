@@ -35,6 +35,8 @@ from fgrad.scipy.stats._laws import (
     far_below_f,
     far_below_gamma,
     far_below_student,
+    log1p_square,
+    over_square,
 )
 from fgrad.scipy.stats._univariate import Continuous
 
@@ -116,7 +118,8 @@ logistic = Continuous(
 
 cauchy = Continuous(
     stats.cauchy,
-    logpdf=lambda x: _cauchy_logpdf(x),
+    logpdf=lambda x: -log(pi) - log1p_square(x),
+    fall=lambda x: 2 * over_square(x, 1.0),
     cdf=lambda x: np.arctan2(1.0, -x) / pi,
     sf=lambda x: np.arctan2(1.0, x) / pi,
     ppf=lambda q: -_cauchy_isf(q), isf=lambda q: _cauchy_isf(q),
@@ -278,7 +281,7 @@ f = Continuous(
 t = Continuous(
     stats.t,
     logpdf=lambda x, df: _normal_at_infinity(norm.formulas["logpdf"], STUDENT.log_density, x, df),
-    fall=lambda x, df: (df + 1) * x / (x * x + df),
+    fall=lambda x, df: (df + 1) * over_square(x, df),
     scores=STUDENT.scores_at,
     cdf=lambda x, df: _normal_at_infinity(norm.formulas["cdf"], STUDENT.cdf, x, df),
     sf=lambda x, df: _normal_at_infinity(norm.formulas["sf"], STUDENT.sf, x, df),
@@ -341,13 +344,6 @@ def _laplace_logcdf(x: Any) -> Any:
 def _laplace_ppf(q: Any) -> Any:
     above_half = np.greater(q, 0.5)
     return np.where(above_half, -1.0, 1.0) * np.log(2 * np.where(above_half, 1 - q, q))
-
-
-def _cauchy_logpdf(x: Any) -> Any:
-    """Return the logarithm of 1 / pi (1 + x^2), without the square of a large number."""
-    large = np.abs(x) > 1
-    near, far = np.where(large, 0.0, x), np.abs(np.where(large, x, 1.0))
-    return -log(pi) - np.where(large, 2 * np.log(far) + np.log1p(1 / far**2), np.log1p(near * near))
 
 
 def _cauchy_isf(q: Any) -> Any:
