@@ -645,9 +645,9 @@ def test_an_overflowing_log_density_has_the_derivative_zero():
 
 
 SHAPES_OF_TAILS = {
-    "norm": (), "expon": (), "halfnorm": (), "laplace": (), "logistic": (), "gumbel_r": (), "gamma": (2.5,), "chi2": (3.0,),
-    "t": (3.0,), "t of infinity": (np.inf,), "truncnorm": (-1.0, np.inf), "lognorm": (0.7,), "weibull_min": (1.5,),
-    "invgamma": (2.5,), "pareto": (2.5,), "f": (3.0, 4.0), "beta": (2.5, 1.5),
+    "norm": (), "expon": (), "halfnorm": (), "laplace": (), "logistic": (), "gumbel_r": (), "gamma": (2.5,),
+    "chi2": (3.0,), "t": (3.0,), "t of infinity": (np.inf,), "truncnorm": (-1.0, np.inf), "lognorm": (0.7,),
+    "weibull_min": (1.5,), "invgamma": (2.5,), "pareto": (2.5,), "f": (3.0, 4.0), "beta": (2.5, 1.5),
 }  # fmt: skip
 
 SECOND_DERIVATIVES = {

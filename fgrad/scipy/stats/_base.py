@@ -5,7 +5,8 @@ Frozen              a distribution with its parameters: `norm(loc, scale)`
 @differentiated     a method that answers where something is traced
 real_array(x, ...)  an argument as an array; in_double(x, ...) in double precision, in which SciPy computes
 count_of(k, ...)    an argument that counts something, and has no derivative
-is_everywhere(x)    whether a condition is known to hold for all elements; also is_finite, is_moderate, is_positive, is_above
+is_everywhere(x)    whether a condition is known to hold for all elements; also is_finite, is_moderate,
+                    is_positive, is_above
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def is_positive(x: Any) -> bool:
 
 
 def is_finite(x: Any) -> bool:
-    """Return whether all elements are known to be finite, and those of an array so small that their squares are, too."""
+    """Return whether all elements are known to be finite; those of an array also to have finite squares."""
     value = _values_of(x)
     return value is not None and sums.is_finite(value)
 
