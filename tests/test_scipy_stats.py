@@ -717,6 +717,17 @@ def test_plain_numbers_beside_a_traced_shape_divide_as_numpys():
             np.testing.assert_array_equal([float(value), float(slope)], [f(0.0, 1.5), 0.0])
 
 
+@pytest.mark.parametrize(("method", "x"), [("logcdf", -3.2), ("logcdf", -10.0), ("logsf", 3.2), ("logsf", 100.0)])
+def test_the_logarithm_of_a_tail_below_zero_has_no_derivative(method, x):
+    """The tails of von Mises' distribution go on from turn to turn; of one below 0 the logarithm is NaN."""
+    tail = getattr(stats.vonmises, method)
+    value, gradient = gradients_in_both_modes(tail, (x, 2.0, 0.0, 1.0))
+    assert np.isnan(value)
+    assert np.isnan(np.array(gradient, float)).all()
+    beside = fg.grad(lambda kappa: tail(np.array([x, 0.3]), kappa)[1])(2.0)
+    np.testing.assert_allclose(beside, fg.grad(lambda kappa: tail(0.3, kappa))(2.0), rtol=1e-12)
+
+
 def test_no_derivative_is_lost_where_vonmises_is_uniform():
     """Its score in `kappa` is the cosine there."""
     x = np.array([0.4, 0.6, -2.0])

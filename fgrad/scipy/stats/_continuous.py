@@ -38,7 +38,7 @@ from fgrad.scipy.stats._laws import (
     log1p_square,
     over_square,
 )
-from fgrad.scipy.stats._univariate import Continuous
+from fgrad.scipy.stats._univariate import Continuous, log_of_complement
 
 EULER = 0.5772156649015329
 
@@ -321,6 +321,8 @@ vonmises = Continuous(
     scores=VONMISES.scores_at,
     allowed=lambda kappa: np.greater_equal(kappa, 0),
     cdf=VONMISES.cdf,        sf=VONMISES.sf,
+    logcdf=lambda x, kappa: _log_of_turns(VONMISES.cdf(x, kappa), VONMISES.sf(x, kappa)),
+    logsf=lambda x, kappa: _log_of_turns(VONMISES.sf(x, kappa), VONMISES.cdf(x, kappa)),
     ppf=VONMISES.ppf,        isf=VONMISES.isf,
     entropy=lambda kappa: (
         kappa - kappa * special.i1e(kappa) / special.i0e(kappa) + np.log(2 * pi * special.i0e(kappa))
@@ -351,6 +353,11 @@ def _cauchy_isf(q: Any) -> Any:
     central = np.abs(q - 0.5) < 0.25
     from_end = np.where(central, 0.25, np.where(np.greater(q, 0.5), q - 1, q))
     return np.where(central, np.tan(pi * (0.5 - np.where(central, q, 0.5))), 1 / np.tan(pi * from_end))
+
+
+def _log_of_turns(probability: Any, complement: Any) -> Any:
+    """Return the logarithm of a tail that goes on below 0 from turn to turn: there it is NaN, and so is its slope."""
+    return log_of_complement(probability, complement) * np.where(np.less(probability, 0), np.nan, 1.0)
 
 
 def _gamma_entropy(a: Any) -> Any:
