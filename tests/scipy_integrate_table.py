@@ -140,6 +140,18 @@ ROWS: list[Row] = [
         )[0],
         at=(A, LOW, HIGH),
     ),
+    real(  # by the outer limit alone: integrals of integrals of integrals take seconds to differentiate
+        "fgrad.scipy.integrate.tplquad",
+        lambda high: integrate.tplquad(lambda z, y, x: DOUBLE * x * z, 0.0, high, 0.0, 1.0, 0.0, lambda x, y: x)[0],
+        at=HIGH,
+    ),
+    real(
+        "fgrad.scipy.integrate.nquad",
+        lambda a, low, high: integrate.nquad(
+            lambda x, y, a: np.exp(-a * x * y), [lambda y, a: (0.0, a + y), (low, high)], args=(a,)
+        )[0],
+        at=(A, LOW, HIGH),
+    ),
     real(
         "fgrad.scipy.integrate.fixed_quad",
         lambda a, b, low, high: integrate.fixed_quad(wave, low, high, args=(a, b), n=4)[0],

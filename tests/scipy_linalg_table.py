@@ -333,6 +333,12 @@ _FUNCTIONS = [
         only_real(L.fractional_matrix_power, BELOW_ZERO, np.array(-0.4)),
         at=NEAR_ONE,
     ),
+    complex_too(
+        "fgrad.scipy.linalg.funm",
+        lambda a: L.funm(even(a), np.sin), (lambda a: L.funm(even(a), np.exp), NEARS),
+        only_real(lambda a, t: L.funm(even(a), lambda w: np.exp(t * w)), NEAR_ONE, np.array(0.7)),
+        at=NEAR_ONE,
+    ),
 ]  # fmt: skip
 
 
@@ -441,10 +447,6 @@ _REFUSED = [
     refused("fgrad.scipy.linalg.schur", "order and vectors are arbitrary", _NO, "scipy.linalg.schur has no", at=S2),
     refused("fgrad.scipy.linalg.orth", "one of many bases", _NO, "scipy.linalg.orth has no", at=T),
     refused("fgrad.scipy.linalg.null_space", "one of many bases", _NO, "scipy.linalg.null_space has no", at=W),
-    refused(
-        "fgrad.scipy.linalg.funm", "equal eigenvalues", _NO, "scipy.linalg.funm has no",
-        lambda a: L.funm(a, np.exp), at=S2,
-    ),
 ]  # fmt: skip
 
 OPTIONS_REFUSED = [
@@ -454,6 +456,9 @@ OPTIONS_REFUSED = [
     ("eigh by value", lambda a: L.eigh(a, subset_by_value=[0, 1]), H, _PARAMETER, "take no subset_by_value"),
     ("eigvalsh by value", lambda a: L.eigvalsh(a, subset_by_value=[0, 1]), H, _PARAMETER, "take no subset_by_value"),
     ("qr, raw", lambda a: L.qr(a, mode="raw")[1], S, _NO, "with mode='raw' has no derivative"),
+    ("funm with disp", lambda a: L.funm(a, np.exp, False), S2, _PARAMETER, "funm takes no `disp`"),
+    ("funm of a matrix that is not Hermitian", lambda a: L.funm(a, np.exp), S2, _NO, "for symmetric and Hermitian"),
+    ("funm with a sum", lambda a: L.funm(a + a.T, lambda w: w[:2]), S2, errors.ShapeError, "one number for each"),
     ("logm with disp", lambda a: L.logm(a, True), S2, _PARAMETER, "logm takes no `disp`"),
     ("sqrtm with disp", lambda a: L.sqrtm(a, True), S2, _PARAMETER, "sqrtm takes no `disp` or `blocksize`"),
     ("logm with disp by name", lambda a: L.logm(a, disp=True), S2, _PARAMETER, "logm takes no `disp`"),

@@ -942,6 +942,7 @@ def test_a_function_of_the_matrix_is_what_the_error_says_to_write():
         ("sqrtm", fsl.sqrtm, 0.5 / np.sqrt(2.0)),
         ("logm", fsl.logm, 0.5),
         ("fractional_matrix_power", lambda x: fsl.fractional_matrix_power(x, 0.3), 0.3 * 2**-0.7),
+        ("funm", lambda x: fsl.funm(x, np.tanh), 1 / np.cosh(2.0) ** 2),
     ):
         assert name in str(info.value)
         for derivative in (fg.grad, fg.jacfwd):

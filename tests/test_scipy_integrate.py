@@ -19,7 +19,7 @@ from scipy_integrate_table import ROWS
 import fgrad as fg
 from fgrad import errors
 from fgrad.scipy import integrate
-from fgrad.scipy.integrate import dblquad, fixed_quad, quad, quad_vec
+from fgrad.scipy.integrate import dblquad, fixed_quad, nquad, quad, quad_vec, tplquad
 from fgrad.scipy.integrate._points import NotTogether, Points, in_groups, in_one_batch
 from fgrad.testing import check_grads
 
@@ -260,6 +260,70 @@ def test_double_integrals():
     assert 0 < estimate == scipy.integrate.dblquad(lambda y, x: np.exp(x * y), 0.0, 1.0, 0.0, 1.0)[1]
 
 
+def test_triple_integrals():
+    bounds = (0.1, 1.2, lambda x: 0.5 * x, 1.4, 0.0, lambda x, y: x + 2 * y)
+    options = {"args": (0.7,), "epsabs": 1e-7, "epsrel": 1e-7}
+
+    def integrand(z, y, x, a):
+        return a * x * y**2 * np.exp(-a * z)
+
+    assert tplquad(integrand, *bounds, **options) == scipy.integrate.tplquad(integrand, *bounds, **options)
+
+    def mass(width, depth, height, density):  # of a box that grows denser with z
+        return tplquad(lambda z, y, x, d: d * z, 0.0, width, 0.0, depth, 0.0, lambda x, y: height, args=(density,))[0]
+
+    gradient = plain(fg.grad(mass, argnums=(0, 1, 2, 3))(1.0, 2.0, 3.0, 4.0))
+    assert gradient == pytest.approx((36.0, 18.0, 24.0, 9.0), rel=1e-9)
+
+
+def test_integrals_over_several_variables():
+    def integrand(x, y, z, a):
+        return np.exp(-a * x * y) + z * a
+
+    problem = (integrand, [lambda y, z, a: (0.0, y + a), lambda z, a: (z, 2.0), (0.0, 1.0)])
+    for opts in (
+        None, {"epsabs": 1e-5}, [{"epsabs": 1e-6}, {"points": [0.5, 1.5]}, lambda a: {"epsrel": 1e-6 * a}],
+    ):  # fmt: skip
+        for full_output in (False, True):
+            ours, scipys = (f(*problem, (0.7,), opts, full_output) for f in (nquad, scipy.integrate.nquad))
+            assert ours == scipys
+    assert nquad(lambda x: x, [(0.0, 2.0)]) == scipy.integrate.nquad(lambda x: x, [(0.0, 2.0)])
+
+
+def test_integrals_over_several_variables_are_differentiated():
+    found = []
+
+    def simplex(edge, power):  # of t^power: edge^(2 + power) / ((power + 1) (power + 2))
+        ranges = [lambda x: (0.0, edge - x), (0.0, edge)]
+        found.append(nquad(lambda t, x: t**power, ranges, opts={"epsabs": 1e-7}, full_output=True))
+        return found[-1][0]
+
+    def exact(edge, power):
+        return edge ** (2 + power) / ((1 + power) * (2 + power))
+
+    value, gradient = fg.value_and_grad(simplex, argnums=(0, 1))(1.5, 2.0)
+    assert value.item() == pytest.approx(exact(1.5, 2.0), rel=1e-7)
+    assert plain(gradient) == pytest.approx(plain(fg.grad(exact, argnums=(0, 1))(1.5, 2.0)), rel=1e-6)
+    assert found[0][1] > 0
+    assert found[0][2]["neval"] > 0
+    with pytest.raises(errors.UnsupportedError, match="the estimate of the error of nquad is not differentiated"):
+        fg.grad(lambda a: sum(nquad(lambda x, y: a * x, [(0.0, 1.0)] * 2)))(1.5)
+    mapped = fg.vmap(lambda a: nquad(lambda x, y: a * x * y, [(0.0, 1.0), (0.0, 2.0)])[0])(np.array([1.0, 3.0]))
+    np.testing.assert_allclose(mapped, [1.0, 3.0], rtol=1e-9)
+
+
+def test_break_points_of_inner_integrals():
+    """Those outside of the limits are left out, as by SciPy."""
+
+    def above(threshold):  # the integral over y of threshold-dependent steps in x: 2 (1 - threshold)
+        ranges = [(0.0, 1.0), (0.0, 2.0)]
+        opts = [{"points": [threshold, 7.0]}, {}]
+        return nquad(lambda x, y: np.where(x > threshold, 1.0, 0.0), ranges, opts=opts)[0]
+
+    value, slope = fg.value_and_grad(above)(0.25)
+    assert plain((value, slope)) == pytest.approx((1.5, -2.0), rel=1e-7)
+
+
 def test_vector_integrals():
     powers = np.array([[1.0, 2.0], [3.0, 0.5]])
 
@@ -380,9 +444,9 @@ def test_single_precision():
 
 
 def test_scipys_own_functions_name_ours():
-    for name in ("quad", "quad_vec", "dblquad"):
+    for name in ("quad", "quad_vec", "dblquad", "tplquad"):
         call = getattr(scipy.integrate, name)
-        bounds = (0.0, 1.0, 0.0, 1.0) if name == "dblquad" else (0.0, 1.0)
+        bounds = (0.0, 1.0) * {"dblquad": 2, "tplquad": 3}.get(name, 1)
         with pytest.raises(errors.ScipyCallError, match=rf"Write fgrad\.scipy\.integrate\.{name}, which has the same"):
             fg.grad(lambda a: call(lambda *x: a * x[0], *bounds[:-1], bounds[-1] * a)[0])(1.0)
 

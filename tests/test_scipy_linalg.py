@@ -20,6 +20,7 @@ from fgrad.core.tensor import Tensor
 from fgrad.ops import lapack as lapacks
 from fgrad.ops import solving
 from fgrad.scipy.linalg import functions, matrix_equations
+from fgrad.scipy.linalg._differences import divided_differences
 from fgrad.testing import check_grads
 
 L = fgrad.scipy.linalg
@@ -811,3 +812,150 @@ def test_arguments_by_name_and_those_that_are_ignored():
     fg.grad(lambda a: np.sum(L.inv(a, overwrite_a=True) + L.cholesky(a, overwrite_a=True)))(a)
     L.inv(Tensor(a), overwrite_a=True)
     np.testing.assert_array_equal(a, kept)
+
+
+# Functions of Hermitian matrices
+
+
+even = table.even
+
+
+def of_values(values, is_complex=False):
+    """Return a Hermitian matrix with these eigenvalues, in a basis of no special directions."""
+    count = len(values)
+    q = np.linalg.qr(complex_uniform(count, count) if is_complex else uniform(count, count))[0]
+    return even((q * np.array(values)) @ q.conj().T)
+
+
+EQUAL = {
+    "all equal": [2.0, 2.0, 2.0],
+    "two equal": [1.0, 1.0, 2.0],
+    "two equal pairs": [1.0, 1.0, 2.0, 2.0],
+    "a gap of 1e-9": [1.0, 1.0 + 1e-9, 2.0],
+    "a gap of 1e-4": [1.0, 1.0 + 1e-4, 2.0],
+    "a gap of 0.03": [1.0, 1.03, 1.07],
+    "apart": [0.5, 1.0, 3.0],
+}
+"""Eigenvalues, equal and not."""
+
+
+@pytest.mark.parametrize("is_complex", [False, True], ids=["real", "complex"])
+@pytest.mark.parametrize(("f", "other"), [(np.exp, L.expm), (np.log, L.logm), (np.sqrt, L.sqrtm)])
+@pytest.mark.parametrize("values", EQUAL.values(), ids=EQUAL)
+def test_a_function_of_equal_eigenvalues_has_the_derivatives_of_the_one_without_factors(values, f, other, is_complex):
+    """Of the first and second order, also along changes that are not Hermitian: `other` does it for any matrix."""
+    a = of_values(values, is_complex)
+    size = len(values)
+    draw = complex_uniform if is_complex else uniform
+    m, change, further = draw(size, size), draw(size, size), draw(size, size)
+
+    def loss(function):
+        return lambda a: np.sum(np.real(function(a) * m))
+
+    ours, reference = loss(lambda a: L.funm(a, f)), loss(other)
+    np.testing.assert_allclose(fg.grad(ours)(a), fg.grad(reference)(a), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(
+        fg.jvp(lambda a: L.funm(a, f), (a,), (change,))[1], fg.jvp(other, (a,), (change,))[1], rtol=1e-11, atol=1e-11
+    )
+    second = [fg.jvp(fg.grad(each), (a,), (change,))[1] for each in (ours, reference)]
+    np.testing.assert_allclose(*second, rtol=1e-10, atol=1e-10)
+    twice = [
+        fg.jvp(lambda a, each=each: fg.jvp(each, (a,), (change,))[1], (a,), (further,))[1]
+        for each in (lambda a: L.funm(a, f), other)
+    ]
+    np.testing.assert_allclose(*twice, rtol=1e-10, atol=1e-10)
+
+
+def test_third_derivatives_at_equal_eigenvalues():
+    a, e = of_values([1.0, 1.0, 2.0]), uniform(3, 3)
+
+    def along(function):
+        return lambda t: function(a + t * even(e))
+
+    def third(f):
+        return fg.jacfwd(fg.jacrev(fg.jacfwd(f)))(0.0)
+
+    np.testing.assert_allclose(third(along(lambda a: L.funm(a, np.exp))), third(along(L.expm)), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("values", EQUAL.values(), ids=EQUAL)
+def test_a_function_of_a_matrix_and_parameters_agrees_with_differences(values):
+    a = of_values(values)
+    check_grads(lambda a: L.funm(even(a), lambda w: 1 / (1 + w * w)), (a,), order=2)
+    check_grads(lambda a, p: L.funm(even(a), lambda w: w**p), (a, 1.3), order=2)
+    check_grads(lambda a, p: L.funm(even(a), lambda w: p[0] * np.sin(w * p[1])), (a, np.array([1.3, 0.5])), order=2)
+    check_grads(lambda a: L.funm(even(a), lambda w: w / np.trace(a)), (a,), order=2)
+
+
+def test_parameters_of_a_constant_matrix_are_differentiated():
+    a = np.diag([4.0, 4.0, 1.0])
+    power, scale = fg.Variable(0.5), fg.Variable(2.0)
+
+    def loss():
+        return np.sum(L.funm(a, lambda w: scale * w**power))
+
+    (by_power, first), (by_scale, second) = fg.implicit_gradients(loss)()
+    assert [first, second] == [power, scale]
+    np.testing.assert_allclose([by_power, by_scale], [8 * np.log(4.0), 5.0], rtol=1e-12)
+    mapped = fg.vmap(fg.grad(lambda p: np.trace(L.funm(a, lambda w: w**p))))(np.array([0.5, 1.0]))
+    np.testing.assert_allclose(mapped, 2 * np.log(4.0) * np.array([2.0, 4.0]), rtol=1e-12)
+
+
+def test_the_function_is_the_one_of_the_call():
+    """What a loop binds to its name later does not matter to a pullback."""
+    pullbacks = [fg.vjp(lambda a: L.funm(a, lambda w: w * number), np.eye(2))[1] for number in (1.0, 2.0)]
+    for number, pullback in zip((1.0, 2.0), pullbacks, strict=True):
+        np.testing.assert_allclose(pullback(np.eye(2))[0], number * np.eye(2))
+
+
+def test_a_function_of_matrices_maps_over_stacks_and_examples():
+    stack = np.stack([of_values(values) for values in EQUAL.values() if len(values) == 3])
+    m = uniform(3, 3)
+    gradient = fg.grad(lambda a: np.sum(L.funm(a, np.tanh) * m))
+    one_by_one = np.stack([gradient(a) for a in stack])
+    np.testing.assert_allclose(gradient(stack), one_by_one, rtol=1e-12)
+    np.testing.assert_allclose(fg.vmap(gradient)(stack), one_by_one, rtol=1e-12)
+
+
+def test_complex_values_of_a_real_matrix():
+    a, m = of_values([1.0, 1.0, 2.0]), uniform(3, 3)
+    found = [
+        fg.grad(lambda a, f=f: np.sum(np.imag(f(a)) * m))(a)
+        for f in (lambda a: L.funm(a, lambda w: np.exp(1j * w)), lambda a: L.expm(1j * a))
+    ]
+    np.testing.assert_allclose(*found, rtol=1e-12, atol=1e-12)
+
+
+def test_where_the_function_has_no_slope_the_derivative_is_not_finite():
+    found = fg.grad(lambda a: np.sum(L.funm(a, np.sqrt)))(np.zeros((2, 2)))
+    assert not np.any(np.isfinite(found))
+
+
+def mp_difference(f, points):
+    """Return a divided difference with equal points moved apart by much less than the last digit."""
+    with mpmath.workdps(150):
+        points = [mpmath.mpf(point) + place * mpmath.mpf(10) ** -25 for place, point in enumerate(sorted(points))]
+        table = [f(point) for point in points]
+        for width in range(1, len(points)):
+            table = [(table[i + 1] - table[i]) / (points[i + width] - points[i]) for i in range(len(table) - 1)]
+        return float(table[0])
+
+
+@pytest.mark.parametrize("scale", [1e-5, 1.0, 30.0])
+@pytest.mark.parametrize("gap", [0.0, 1e-12, 1e-8, 1e-5, 1e-3, 1e-2, 0.1, 0.3, 1.0])
+@pytest.mark.parametrize(
+    ("derivative", "f"),
+    [
+        (lambda n, x: np.exp(x), mpmath.exp),
+        (lambda n, x: np.log(x) if n == 0 else -((-1.0) ** n) * float(mpmath.factorial(n - 1)) / x**n, mpmath.log),
+        (lambda n, x: float(mpmath.ff(0.5, n)) * x ** (0.5 - n), mpmath.sqrt),
+    ],
+    ids=["exp", "log", "sqrt"],
+)
+def test_divided_differences_of_close_and_equal_points(derivative, f, gap, scale):
+    for pattern, tolerance in (
+        ([0, 1], 1e-12), ([0, 1, 0.5], 1e-12), ([0, 0, 1], 1e-12), ([0, 0, 0], 1e-12),
+        ([0, 1, 0.5, 0.1], 1e-10), ([0, 0, 1, 1], 1e-10),
+    ):  # fmt: skip
+        points = scale * (1 + gap * np.array(pattern))
+        np.testing.assert_allclose(divided_differences(derivative, points), mp_difference(f, points), rtol=tolerance)

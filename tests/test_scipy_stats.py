@@ -19,6 +19,7 @@ from fgrad.core.primitive import PRIMITIVES
 from fgrad.core.tensor import Tensor
 from fgrad.core.trace import Observer, observed_by
 from fgrad.scipy import stats
+from fgrad.scipy.stats._integrals import NOTHING
 from fgrad.scipy.stats._laws import BETA, F_RATIO, GAMMA, STUDENT, VONMISES
 from fgrad.testing import check_grads
 
@@ -567,7 +568,8 @@ def test_a_log_density_is_one_operation(name):
     counted = [each for each in names if each not in COMPARISONS]
     assert counted[-1] == f"{name}_log_density"
     assert set(counted[:-1]) <= {"subtract", "multiply"}
-    names = operations(getattr(stats, name).pdf, x, *shapes)
+    is_near = scipys(name).logpdf(x, *shapes) > NOTHING
+    names = operations(getattr(stats, name).pdf, x[is_near], *(shape[is_near] for shape in shapes))
     assert [each for each in names if each not in COMPARISONS][-2:] == [f"{name}_log_density", "exp"]
 
 
@@ -642,6 +644,68 @@ def test_an_overflowing_log_density_has_the_derivative_zero():
         np.testing.assert_array_equal(gradient, 0)
 
 
+SHAPES_OF_TAILS = {
+    "norm": (), "expon": (), "halfnorm": (), "laplace": (), "logistic": (), "gumbel_r": (), "gamma": (2.5,),
+    "chi2": (3.0,), "t": (3.0,), "t of infinity": (np.inf,), "truncnorm": (-1.0, np.inf), "lognorm": (0.7,),
+    "weibull_min": (1.5,), "invgamma": (2.5,), "pareto": (2.5,), "f": (3.0, 4.0), "beta": (2.5, 1.5),
+}  # fmt: skip
+
+SECOND_DERIVATIVES = {
+    "forward over reverse": fg.hessian,
+    "reverse over reverse": lambda f, argnums: fg.jacrev(fg.grad(f, argnums=argnums), argnums=argnums),
+    "forward over forward": lambda f, argnums: fg.jacfwd(fg.jacfwd(f, argnums=argnums), argnums=argnums),
+    "reverse over forward": lambda f, argnums: fg.jacrev(fg.jacfwd(f, argnums=argnums), argnums=argnums),
+}
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+@pytest.mark.parametrize("x", [1e150, 1e154, 1.2e154, 1.3e154, 1e155, 1e160, 1e200])
+@pytest.mark.parametrize("name", SHAPES_OF_TAILS)
+def test_densities_that_are_zero_far_out_have_derivatives_that_are_zero(name, x, scale):
+    """There the slope of the logarithm, or its square, may overflow, and 0 times infinity is NaN."""
+    pdf, shapes = getattr(stats, name.split()[0]).pdf, SHAPES_OF_TAILS[name]
+    args = (x, *shapes, 0.0, scale)
+    argnums = tuple(place for place, each in enumerate(args) if np.isfinite(each))
+    for first in (fg.grad, fg.jacfwd):
+        np.testing.assert_array_equal(first(pdf, argnums=argnums)(*args), 0)
+    for second in SECOND_DERIVATIVES.values():
+        np.testing.assert_array_equal(np.array(second(pdf, argnums=argnums)(*args), float), 0)
+
+
+@pytest.mark.parametrize("x", [1e-160, 1e-300])
+@pytest.mark.parametrize(("name", "shape"), [("lognorm", 0.7), ("invgamma", 2.5)])
+def test_densities_that_are_zero_next_to_zero_have_derivatives_that_are_zero(name, shape, x):
+    pdf = getattr(stats, name).pdf
+    np.testing.assert_array_equal(fg.grad(pdf, argnums=(0, 1, 2, 3))(x, shape, 0.0, 1.0), 0)
+    second = fg.hessian(pdf, argnums=(0, 1, 2, 3))(x, shape, 0.0, 1.0)
+    np.testing.assert_array_equal(np.array(second, float), 0)
+
+
+@pytest.mark.parametrize("far", [1e90, -1e90])
+def test_densities_far_out_beside_others(far):
+    """The masks of one element leave the others alone; a density that falls as a power is not 0."""
+    x = np.array([0.5, far, 1e200])
+    for name, args in (("norm", ()), ("gamma", (2.5,))):
+        pdf = getattr(stats, name).pdf
+        np.testing.assert_allclose(fg.elementwise_grad(pdf)(x, *args)[0], fg.grad(pdf)(0.5, *args), rtol=1e-14)
+    by_x, by_scale = fg.grad(lambda x, s: np.sum(stats.cauchy.pdf(x, scale=s)), argnums=(0, 1))(x, 2.0)
+    half = np.pi * (x[:2] ** 2 + 4.0)
+    np.testing.assert_allclose(by_x[:2], -4 * x[:2] / half / (x[:2] ** 2 + 4.0), rtol=1e-13)
+    np.testing.assert_allclose(by_scale, ((0.25 - 4.0) / half[0] / (0.25 + 4.0)), rtol=1e-13)
+    np.testing.assert_allclose(fg.grad(lambda s: stats.cauchy.pdf(far, scale=s))(2.0), 1 / (np.pi * far**2), rtol=1e-13)
+
+
+@pytest.mark.parametrize("x", [1e3, 1e100, 1e154, 1.3e154, 1e160, 1e300])
+def test_cauchys_logarithm_has_its_derivatives_everywhere(x):
+    first = fg.grad(stats.cauchy.logpdf, argnums=(0, 1, 2))(x, 0.0, 0.5)
+    with mp.workdps(700):
+        y = mp.mpf(x)
+        expected = [-2 * y / (y * y + 0.25), 2 * y / (y * y + 0.25), (y * y - 0.25) / (y * y + 0.25) / 0.5]
+    np.testing.assert_allclose(first, np.array(expected, float), rtol=1e-13)
+    second = fg.hessian(stats.cauchy.logpdf, argnums=2)(x, 0.0, 0.5)
+    np.testing.assert_allclose(second, -4.0, rtol=1e-5)
+
+
 def test_plain_numbers_beside_a_traced_shape_divide_as_numpys():
     """Python's numbers raise where they are divided by zero."""
     for distribution in (stats.gamma, stats.lognorm, stats.invgamma):
@@ -651,6 +715,17 @@ def test_plain_numbers_beside_a_traced_shape_divide_as_numpys():
             assert np.isnan(float(value))
             value, slope = fg.jvp(lambda a, f=f: f(1e-320, a, scale=1e10), (1.5,), (1.0,))
             np.testing.assert_array_equal([float(value), float(slope)], [f(0.0, 1.5), 0.0])
+
+
+@pytest.mark.parametrize(("method", "x"), [("logcdf", -3.2), ("logcdf", -10.0), ("logsf", 3.2), ("logsf", 100.0)])
+def test_the_logarithm_of_a_tail_below_zero_has_no_derivative(method, x):
+    """The tails of von Mises' distribution go on from turn to turn; of one below 0 the logarithm is NaN."""
+    tail = getattr(stats.vonmises, method)
+    value, gradient = gradients_in_both_modes(tail, (x, 2.0, 0.0, 1.0))
+    assert np.isnan(value)
+    assert np.isnan(np.array(gradient, float)).all()
+    beside = fg.grad(lambda kappa: tail(np.array([x, 0.3]), kappa)[1])(2.0)
+    np.testing.assert_allclose(beside, fg.grad(lambda kappa: tail(0.3, kappa))(2.0), rtol=1e-12)
 
 
 def test_no_derivative_is_lost_where_vonmises_is_uniform():

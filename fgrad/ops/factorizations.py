@@ -7,9 +7,9 @@ parameters this makes no difference to theirs.
 Vectors of repeated values span a space, in which NumPy chooses a basis; complex vectors have an arbitrary
 phase. A loss that depends on these has no derivative, and the reverse rules see it and refuse. A function of the
 matrix such as `v @ diag(f(w)) @ v.T` has one, but needs at repeated values more than vectors and values tell; so the
-rules refuse losses that use both. Of other losses the first derivative is right. Forward mode does not know the
-loss: the tangents of vectors of repeated values are NaN where the change of the matrix mixes them. Second
-derivatives are NaN at repeated values that the change splits.
+rules refuse losses that use both, and name `fgrad.scipy.linalg.funm`, which has it. Of other losses the first
+derivative is right. Forward mode does not know the loss: the tangents of vectors of repeated values are NaN where the
+change of the matrix mixes them. Second derivatives are NaN at repeated values that the change splits.
 
 Sources: I. Murray, "Differentiation of the Cholesky decomposition" (2016), https://arxiv.org/abs/1602.07527,
 sections 3.1 and 4; M. Seeger et al., "Auto-differentiating linear algebra" (2017),

@@ -154,10 +154,10 @@ def refuse_mixture(is_repeated: Any, ct_values: Any, ct_vectors: Sequence[Any], 
     if np.any(example_of(is_repeated & (used != 0))):
         raise errors.NoDerivativeError(
             f"the loss joins vectors and values of np.linalg.{function} where values are repeated: its derivative "
-            "depends on more than they tell.\nWrite a function of the matrix without its factors: np.linalg.inv or "
-            "matrix_power, or expm, sqrtm, logm or fractional_matrix_power of fgrad.scipy.linalg; take values that are "
-            "used apart from the vectors from a call of their own, such as np.linalg.eigvalsh; or add a small matrix "
-            "that makes the values differ."
+            "depends on more than they tell.\nWrite a function of the matrix without its factors: in place of "
+            "(v * f(w)) @ v.conj().T, fgrad.scipy.linalg.funm(a, f), or expm, sqrtm, logm or fractional_matrix_power "
+            "there, or np.linalg.inv or matrix_power. Take values that are used apart from the vectors from a call of "
+            "their own, such as np.linalg.eigvalsh; or add a small matrix that makes the values differ."
         )
 
 

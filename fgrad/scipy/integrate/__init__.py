@@ -1,13 +1,16 @@
 """Integrals and differential equations, as in `scipy.integrate`: their solutions are differentiated.
 
 solve_ivp, odeint                                  initial value problems
-quad, quad_vec, dblquad, fixed_quad                integrals of functions
+quad, quad_vec, fixed_quad                         integrals of functions
+dblquad, tplquad, nquad                            those over areas, bodies and more variables
 trapezoid, simpson, cumulative_trapezoid, ...      integrals of samples
 """
 
 from fgrad.scipy.integrate.ivp import solve_ivp as solve_ivp
+from fgrad.scipy.integrate.multiple import dblquad as dblquad
+from fgrad.scipy.integrate.multiple import nquad as nquad
+from fgrad.scipy.integrate.multiple import tplquad as tplquad
 from fgrad.scipy.integrate.ode import odeint as odeint
-from fgrad.scipy.integrate.quadrature import dblquad as dblquad
 from fgrad.scipy.integrate.quadrature import fixed_quad as fixed_quad
 from fgrad.scipy.integrate.quadrature import quad as quad
 from fgrad.scipy.integrate.quadrature import quad_vec as quad_vec

@@ -1,7 +1,6 @@
 """Integrals of functions, as in `scipy.integrate`: by QUADPACK, and differentiated by Leibniz's rule.
 
     quad, quad_vec        over an interval
-    dblquad               over an area, whose bounds may be functions
     fixed_quad            by Gauss-Legendre quadrature with a fixed number of points
 
 The derivative of an integral by a limit is the integrand there; by a parameter, it is the integral of the
@@ -165,55 +164,6 @@ def quad_vec(
     options = {**options, "workers": workers, "quadrature": quadrature}
     args = args if isinstance(args, tuple) else (args,)
     return _Call(f, (a, b), points, args, options, SCIPYS.quad_vec).result(full_output)
-
-
-def dblquad(
-    func: Callable[..., Any],
-    a: Any,
-    b: Any,
-    gfun: Any,
-    hfun: Any,
-    args: tuple[Any, ...] = (),
-    epsabs: float = TOLERANCE,
-    epsrel: float = TOLERANCE,
-) -> tuple[Any, Any]:
-    """Integrate `func(y, x, *args)` over an area, as `scipy.integrate.dblquad`; and differentiate the integral.
-
-    Args:
-        func: the integrand; its first argument is that of the inner integral.
-        a, b: the limits of `x`.
-        gfun, hfun: the limits of `y`: numbers, or functions of `x`.
-        args, epsabs, epsrel: as for `quad`.
-
-    Returns:
-        The integral, and an estimate of its error, as that of `quad`.
-
-    Raises:
-        ConvergenceError, ClosureError: as for `quad`.
-
-    Example:
-        >>> import fgrad as fg
-        >>> def moment(width):                          # of a triangle: width^4 / 8
-        ...     return dblquad(lambda y, x: x * y, 0.0, width, 0.0, lambda x: x)[0]
-        >>> fg.value_and_grad(moment)(2.0)
-        (Tensor(2.), Tensor(4.))
-    """
-    estimates: list[float] = []
-
-    def inner(x: Any, *args: Any) -> Any:
-        low, high = (bound(x) if callable(bound) else bound for bound in (gfun, hfun))
-        value, estimate = quad(func, low, high, (x, *args), epsabs=epsabs, epsrel=epsrel)
-        estimates.append(_largest(estimate))
-        return value
-
-    value, estimate = quad(inner, a, b, tuple(args), epsabs=epsabs, epsrel=epsrel)
-    largest = max([_largest(estimate), *estimates])
-    return value, Aside(largest, "the estimate of the error of dblquad") if isinstance(estimate, Aside) else largest
-
-
-def _largest(estimate: Any) -> float:
-    """Return the largest of the estimates for a batch, whoever follows them."""
-    return float(np.max(example_of(estimate.value if isinstance(estimate, Aside) else estimate)))
 
 
 def fixed_quad(func: Callable[..., Any], a: Any, b: Any, args: Any = (), n: int = 5) -> tuple[Any, None]:

@@ -38,13 +38,13 @@ from fgrad.scipy.linalg.functions import cosm as cosm
 from fgrad.scipy.linalg.functions import expm as expm
 from fgrad.scipy.linalg.functions import expm_frechet as expm_frechet
 from fgrad.scipy.linalg.functions import fractional_matrix_power as fractional_matrix_power
-from fgrad.scipy.linalg.functions import funm as funm
 from fgrad.scipy.linalg.functions import logm as logm
 from fgrad.scipy.linalg.functions import sinhm as sinhm
 from fgrad.scipy.linalg.functions import sinm as sinm
 from fgrad.scipy.linalg.functions import sqrtm as sqrtm
 from fgrad.scipy.linalg.functions import tanhm as tanhm
 from fgrad.scipy.linalg.functions import tanm as tanm
+from fgrad.scipy.linalg.hermitian import funm as funm
 from fgrad.scipy.linalg.matrix_equations import solve_continuous_are as solve_continuous_are
 from fgrad.scipy.linalg.matrix_equations import solve_continuous_lyapunov as solve_continuous_lyapunov
 from fgrad.scipy.linalg.matrix_equations import solve_discrete_are as solve_discrete_are

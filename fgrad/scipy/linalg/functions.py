@@ -39,7 +39,6 @@ from fgrad.scipy.linalg._arguments import (
     is_square,
     lapack_dtype,
     of_dtype,
-    refused,
     scipys_error,
 )
 from fgrad.scipy.linalg.matrix_equations import sylvester_solution
@@ -626,14 +625,3 @@ def tanhm(A: Array) -> Any:  # noqa: N803  # SciPy's name
     """
     ahead, back = _both(_square(scipy.linalg.tanhm, A))
     return by_factors(ahead + back, ahead - back)
-
-
-funm = refused(
-    scipy.linalg.funm,
-    "has no derivative in fgrad: it divides by differences of eigenvalues, which a derivative makes equal in pairs.",
-    "expm, logm, sqrtm, fractional_matrix_power and the functions made of them have one; of others, "
-    "v @ np.diag(f(w)) @ inv(v) with w, v = eig(a), for eigenvalues that differ.",
-    """>>> fgrad.scipy.linalg.funm(np.diag([1.0, 4.0]), np.sqrt)
-        array([[1., 0.],
-               [0., 2.]])""",
-)

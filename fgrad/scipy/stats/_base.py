@@ -5,7 +5,8 @@ Frozen              a distribution with its parameters: `norm(loc, scale)`
 @differentiated     a method that answers where something is traced
 real_array(x, ...)  an argument as an array; in_double(x, ...) in double precision, in which SciPy computes
 count_of(k, ...)    an argument that counts something, and has no derivative
-is_everywhere(x)    whether a condition is known to hold for all elements; also is_finite, is_positive, is_above
+is_everywhere(x)    whether a condition is known to hold for all elements; also is_finite, is_moderate,
+                    is_positive, is_above
 """
 
 from __future__ import annotations
@@ -118,9 +119,15 @@ def is_positive(x: Any) -> bool:
 
 
 def is_finite(x: Any) -> bool:
-    """Return whether all elements are known to be finite, and none so large that its square is not."""
+    """Return whether all elements are known to be finite; those of an array also to have finite squares."""
     value = _values_of(x)
     return value is not None and sums.is_finite(value)
+
+
+def is_moderate(x: Any) -> bool:
+    """Return whether all elements are known to be finite, and none so large that its square is not finite."""
+    value = _values_of(x)
+    return value is not None and sums.is_finite(value if type(value) is np.ndarray else value * value)
 
 
 class Distribution:

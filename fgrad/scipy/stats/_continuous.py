@@ -35,8 +35,10 @@ from fgrad.scipy.stats._laws import (
     far_below_f,
     far_below_gamma,
     far_below_student,
+    log1p_square,
+    over_square,
 )
-from fgrad.scipy.stats._univariate import Continuous
+from fgrad.scipy.stats._univariate import Continuous, log_of_complement
 
 EULER = 0.5772156649015329
 
@@ -116,7 +118,8 @@ logistic = Continuous(
 
 cauchy = Continuous(
     stats.cauchy,
-    logpdf=lambda x: _cauchy_logpdf(x),
+    logpdf=lambda x: -log(pi) - log1p_square(x),
+    fall=lambda x: 2 * over_square(x, 1.0),
     cdf=lambda x: np.arctan2(1.0, -x) / pi,
     sf=lambda x: np.arctan2(1.0, x) / pi,
     ppf=lambda q: -_cauchy_isf(q), isf=lambda q: _cauchy_isf(q),
@@ -278,7 +281,7 @@ f = Continuous(
 t = Continuous(
     stats.t,
     logpdf=lambda x, df: _normal_at_infinity(norm.formulas["logpdf"], STUDENT.log_density, x, df),
-    fall=lambda x, df: (df + 1) * x / (x * x + df),
+    fall=lambda x, df: (df + 1) * over_square(x, df),
     scores=STUDENT.scores_at,
     cdf=lambda x, df: _normal_at_infinity(norm.formulas["cdf"], STUDENT.cdf, x, df),
     sf=lambda x, df: _normal_at_infinity(norm.formulas["sf"], STUDENT.sf, x, df),
@@ -318,6 +321,8 @@ vonmises = Continuous(
     scores=VONMISES.scores_at,
     allowed=lambda kappa: np.greater_equal(kappa, 0),
     cdf=VONMISES.cdf,        sf=VONMISES.sf,
+    logcdf=lambda x, kappa: _log_of_turns(VONMISES.cdf(x, kappa), VONMISES.sf(x, kappa)),
+    logsf=lambda x, kappa: _log_of_turns(VONMISES.sf(x, kappa), VONMISES.cdf(x, kappa)),
     ppf=VONMISES.ppf,        isf=VONMISES.isf,
     entropy=lambda kappa: (
         kappa - kappa * special.i1e(kappa) / special.i0e(kappa) + np.log(2 * pi * special.i0e(kappa))
@@ -343,18 +348,16 @@ def _laplace_ppf(q: Any) -> Any:
     return np.where(above_half, -1.0, 1.0) * np.log(2 * np.where(above_half, 1 - q, q))
 
 
-def _cauchy_logpdf(x: Any) -> Any:
-    """Return the logarithm of 1 / pi (1 + x^2), without the square of a large number."""
-    large = np.abs(x) > 1
-    near, far = np.where(large, 0.0, x), np.abs(np.where(large, x, 1.0))
-    return -log(pi) - np.where(large, 2 * np.log(far) + np.log1p(1 / far**2), np.log1p(near * near))
-
-
 def _cauchy_isf(q: Any) -> Any:
     """Return the cotangent of pi q, by the distance of q from the nearest of 0, 1/2 and 1."""
     central = np.abs(q - 0.5) < 0.25
     from_end = np.where(central, 0.25, np.where(np.greater(q, 0.5), q - 1, q))
     return np.where(central, np.tan(pi * (0.5 - np.where(central, q, 0.5))), 1 / np.tan(pi * from_end))
+
+
+def _log_of_turns(probability: Any, complement: Any) -> Any:
+    """Return the logarithm of a tail that goes on below 0 from turn to turn: there it is NaN, and so is its slope."""
+    return log_of_complement(probability, complement) * np.where(np.less(probability, 0), np.nan, 1.0)
 
 
 def _gamma_entropy(a: Any) -> Any:

@@ -226,9 +226,17 @@ class Law:
         return register(primitive)
 
 
+NOTHING = -6000.0
+"""Below this logarithm a density has the derivative 0, however steep the logarithm is: up to the seventh order."""
+
+
 def flat_exp(x: Any) -> Any:
-    """Return the exponential; where it is 0 it has the derivative 0, however steep `x` is."""
-    nothing = np.equal(x, -np.inf)
+    """Return the exponential; far below the logarithms of numbers in double precision it has the derivative 0.
+
+    There a slope of `x` that is infinite, because it overflows, would make NaN of it. A slope is at most 1e308, and so
+    the product of the exponential and several slopes is 0, which nearer to 0 it need not be.
+    """
+    nothing = np.less(x, NOTHING)
     return np.where(nothing, 0.0, np.exp(np.where(nothing, 0.0, x)))
 
 

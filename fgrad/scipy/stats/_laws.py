@@ -19,6 +19,7 @@ from scipy import special, stats
 from fgrad.core.operands import as_array
 from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.ops.families import sample
+from fgrad.scipy.stats._base import is_moderate
 from fgrad.scipy.stats._gammas import (
     HALF_LOG_TWO_PI,
     digamma_step,
@@ -328,10 +329,27 @@ F_RATIO = Law(
 # A coordinate is the function log(1 + t^2 / df) of df.
 
 
+def log1p_square(x: Any) -> Any:
+    """Return log(1 + x^2), also for a number whose square overflows, or the derivatives of its square."""
+    square = x * x
+    if is_moderate(square):
+        return np.log1p(square)
+    return 2 * np.log1p(x * (x / (1 + np.hypot(1.0, x))))
+
+
+def over_square(x: Any, rest: Any) -> Any:
+    """Return x / (x^2 + rest), likewise."""
+    square = x * x
+    if is_moderate(square):  # which is soon seen, and the length takes longer
+        return x / (square + rest)
+    length = np.hypot(x, np.sqrt(rest))
+    return x / length / length
+
+
 def _student_log_density(x: Any, df: Any) -> Any:
     half = df / 2
     rest = stirling_rest(half + 0.5) - stirling_rest(half)
-    return half * np.log1p(1 / df) - 0.5 + rest - HALF_LOG_TWO_PI - (half + 0.5) * np.log1p(x * x / df)
+    return half * np.log1p(1 / df) - 0.5 + rest - HALF_LOG_TWO_PI - (half + 0.5) * log1p_square(x / np.sqrt(df))
 
 
 def _student_score(log_cosh_squared: Callable[[Any], Any], df: Any) -> Any:
@@ -390,7 +408,7 @@ STUDENT = Law(
     lower_inverse=lambda q, df: special.stdtrit(df, q),
     upper_inverse=lambda q, df: -special.stdtrit(df, q),
     log_density=_student_log_density,
-    coordinates=lambda x: lambda df: np.log1p(x * x / df),
+    coordinates=lambda x: lambda df: log1p_square(x / np.sqrt(df)),
     scores=(_student_score,),
     stretch=_student_stretch,
     samples=ONE_PARAMETER,

@@ -32,7 +32,7 @@ from fgrad.scipy.stats._base import (
     is_positive,
 )
 from fgrad.scipy.stats._densities import log_density
-from fgrad.scipy.stats._integrals import flat_exp
+from fgrad.scipy.stats._integrals import NOTHING, flat_exp
 
 Formula = Callable[..., Any]
 
@@ -542,7 +542,7 @@ class Continuous(Located):
             Tensor(-1.)
         """
         logarithm, finite = self._log_density(x, args, kwds)
-        return np.exp(logarithm) if finite else flat_exp(logarithm)
+        return np.exp(logarithm) if finite and is_above(logarithm, NOTHING) else flat_exp(logarithm)
 
     @differentiated
     def ppf(self, q: Any, *args: Any, **kwds: Any) -> Any:

@@ -1,0 +1,295 @@
+"""Functions of Hermitian matrices that a function of one number defines: `funm`.
+
+With a = v diag(w) v.H it is f(a) = v diag(f(w)) v.H, and the derivative along directions (Y. Daletskii and S. Krein;
+R. Bhatia, "Matrix Analysis" (1997), chapter V.3) is, in the basis of the vectors, a sum over all orders of them,
+
+    df(a; e)_ij      =  f[w_i, w_j] e_ij
+    d2f(a; e, g)_ij  =  sum over k of f[w_i, w_k, w_j] (e_ik g_kj + g_ik e_kj)
+
+with divided differences, for which equal values do no harm. It is symmetric in the directions; and so is the trace of
+its product with one more matrix, by which the transpose of the derivative at `a` is the derivative at `a.T`. The
+derivative by something that `f` uses besides is the same function of the matrix with the derivative of `f` by it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from fgrad import errors
+from fgrad.core.operands import as_array
+from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.tensor import Tensor, apply
+from fgrad.core.tree import flatten
+from fgrad.ops.batching import aligned
+from fgrad.ops.matrices import adjoint, transposed
+from fgrad.ops.tracing import example_of, run
+from fgrad.rules.closures import Closure, bound_now, followers
+from fgrad.scipy.linalg._arguments import (
+    SCIPY,
+    Array,
+    check_finite_values,
+    is_square,
+    lapack_dtype,
+    of_dtype,
+    scipys_error,
+)
+from fgrad.scipy.linalg._differences import divided_differences
+from fgrad.transforms.calls import name_of
+from fgrad.transforms.forward import jvp
+
+_ROUNDING = 1000
+"""How many roundings, in parts of the largest element, may lie between the elements on both sides of the diagonal."""
+
+# The function of a number
+
+
+@dataclass(frozen=True, repr=False)
+class _Function:
+    """The user's function, with what it uses besides its argument as parameters."""
+
+    closure: Closure
+    name: str
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __call__(self, parameters: Sequence[Any], x: Any) -> Any:
+        return self.closure.call(parameters, x)
+
+
+@dataclass(frozen=True, repr=False)
+class _Slope:
+    """The derivative of a function by one of its parameters; the change of that is one more parameter, the last."""
+
+    function: Callable[..., Any]
+    place: int
+
+    def __repr__(self) -> str:
+        return f"{self.function!r}'"
+
+    def __call__(self, parameters: Sequence[Any], x: Any) -> Any:
+        *own, change = parameters
+
+        def by_parameter(parameter: Any) -> Any:
+            return self.function([*own[: self.place], parameter, *own[self.place + 1 :]], x)
+
+        return jvp(by_parameter, (own[self.place],), (change,))[1]
+
+
+def _derivative(function: Callable[[Any], Any], order: int) -> Callable[[Any], Any]:
+    for _ in range(order):
+        function = _slope_of(function)
+    return function
+
+
+def _slope_of(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: jvp(function, (x,), (np.ones_like(x),))[1]
+
+
+def _values(function: Callable[[Any], Any], x: Any) -> Any:
+    """Return the values of a function at the numbers of a vector, as a plain array.
+
+    Raises:
+        ShapeError: a ValueError; it does not give one number for each.
+    """
+    values: Any = function(x)
+    values = values.numpy() if type(values) is Tensor else np.asarray(values)
+    if values.ndim and values.shape != x.shape:
+        raise errors.ShapeError(
+            f"the function of funm takes a vector and returns one number for each of its elements; "
+            f"of shape {x.shape} it has made {values.shape}."
+        )
+    return np.broadcast_to(values.astype(np.result_type(values, x.dtype), copy=False), x.shape)
+
+
+# The function of a matrix
+
+
+def _decomposed(a: Any) -> tuple[Any, Any]:
+    """Return the eigenvalues and eigenvectors of Hermitian matrices.
+
+    Raises:
+        NoDerivativeError: a ValueError; the matrices are no such ones.
+    """
+    sizes = np.max(np.abs(a), axis=(-2, -1), keepdims=True, initial=0)
+    if np.any(np.abs(a - adjoint(a)) > _ROUNDING * np.finfo(a.dtype).eps * sizes):
+        raise errors.NoDerivativeError(
+            "scipy.linalg.funm has a derivative in fgrad for symmetric and Hermitian matrices, and this one is not.\n"
+            "expm, logm, sqrtm, fractional_matrix_power and the functions made of them have one for all; of others, "
+            "write v @ np.diag(f(w)) @ inv(v) with w, v = eig(a), for eigenvalues that differ."
+        )
+    return np.linalg.eigh((a + adjoint(a)) / 2)
+
+
+def _compute(a: Any, *rest: Any, function: Callable[..., Any], order: int) -> Any:
+    """Return a function of Hermitian matrices, or its derivative along as many directions as it has orders."""
+    directions, parameters = rest[:order], rest[order:]
+    w, v = _decomposed(a)
+    places = [_along(w, axis, order + 1) for axis in range(order + 1)]
+
+    def derivative(number: int, x: Any) -> Any:
+        return _values(_derivative(lambda x: function(parameters, x), number), x)
+
+    table = divided_differences(derivative, np.stack(np.broadcast_arrays(*places), axis=-1))
+    if not order:
+        return (v * table[..., None, :]) @ adjoint(v)
+    turned = [adjoint(v) @ direction @ v for direction in directions]
+    return v @ _contracted(table, turned) @ adjoint(v)
+
+
+def _along(w: Any, axis: int, count: int) -> Any:
+    """Return the last axis as one of several in its place."""
+    sizes = [1] * count
+    sizes[axis] = w.shape[-1]
+    return np.reshape(w, (*w.shape[:-1], *sizes))
+
+
+def _contracted(table: Any, directions: Sequence[Any]) -> Any:
+    """Return the sum of the products of a table with the directions, over all orders of these."""
+    letters = string.ascii_letters[: len(directions) + 1]
+    pairs = [f"...{first}{last}" for first, last in itertools.pairwise(letters)]
+    form = f"...{letters},{','.join(pairs)}->...{letters[0]}{letters[-1]}"
+    return sum(np.einsum(form, table, *chosen) for chosen in itertools.permutations(directions))
+
+
+def _function_of(function: Callable[..., Any], a: Any, directions: Sequence[Any], parameters: Sequence[Any]) -> Any:
+    metadata = {"function": function, "order": len(directions)}
+    return apply(_funm, (a, *directions, *parameters), metadata)
+
+
+def _tangent(tangents: Any, ans: Any, a: Any, *rest: Any, function: Any, order: int) -> Any:
+    directions, parameters = list(rest[:order]), rest[order:]
+    total: Any = ZERO
+    for place, tangent in enumerate(tangents):
+        if tangent is ZERO:
+            continue
+        if place == 0:
+            moved = _function_of(function, a, [*directions, tangent], parameters)
+        elif place <= order:
+            others = [*directions[: place - 1], tangent, *directions[place:]]
+            moved = _function_of(function, a, others, parameters)
+        else:
+            slope = _Slope(function, place - order - 1)
+            moved = _function_of(slope, a, directions, [*parameters, tangent])
+        total = moved if total is ZERO else total + moved
+    return total
+
+
+class _Rules:
+    """The reverse rules: of the matrix, of the directions, and of the parameters."""
+
+    def __getitem__(self, argnum: int) -> Callable[..., Any]:
+        def rule(ans: Any, a: Any, *rest: Any, function: Any, order: int) -> Callable[[Any], Any]:
+            directions, parameters = list(rest[:order]), rest[order:]
+            if argnum > order:
+                return lambda ct: _parameter_cotangent(ct, a, directions, parameters, function, argnum - order - 1)
+            others = directions if argnum == 0 else [*directions[: argnum - 1], *directions[argnum:]]
+            return lambda ct: _function_of(function, transposed(a), [*map(transposed, others), ct], parameters)
+
+        return rule
+
+
+def _parameter_cotangent(
+    ct: Any, a: Any, directions: Any, parameters: Any, function: Callable[..., Any], place: int
+) -> Any:
+    """Return the cotangent of a parameter, element by element: mostly it is one number."""
+    own, slope = parameters[place], _Slope(function, place)
+    changes = np.eye(own.size, dtype=own.dtype).reshape((own.size, *own.shape))
+    found = [np.sum(ct * _function_of(slope, a, directions, [*parameters, change])) for change in changes]
+    return np.reshape(np.stack(found), own.shape) if found else np.zeros_like(own)
+
+
+_funm = Primitive("funm", _compute, _Rules(), _tangent, broadcasts=True)
+
+
+def _batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
+    count = metadata["order"] + 1
+    if not any(mapped[count:]):
+        return apply(_funm, (*aligned(values[:count], mapped[:count], 2), *values[count:]), metadata)
+    # Each example has a function of its own.
+    examples = [[x[i] if own else x for x, own in zip(values, mapped, strict=True)] for i in range(size)]
+    return np.stack([apply(_funm, example, metadata) for example in examples])
+
+
+_funm.batch = _batch
+
+# SciPy's function
+
+
+class _UsesTraced(Exception):  # noqa: N818  # a discovery, and not an error
+    """A function that SciPy has called uses a traced value."""
+
+
+def _scipys(A: Any, func: Any, disp: bool) -> Any:  # noqa: N803
+    """Return what SciPy's funm does, as long as nothing that the function gives is traced.
+
+    Raises:
+        _UsesTraced: something is.
+    """
+
+    def plainly(x: Any) -> Any:
+        values = func(x)
+        if followers(flatten(values)[0]):
+            raise _UsesTraced
+        return np.asarray(values)
+
+    return SCIPY.funm(A, plainly, disp)
+
+
+def _traced(A: Any, func: Any, disp: bool) -> Any:  # noqa: N803
+    if not disp:
+        raise errors.ParameterError("funm takes no `disp` where something is traced; leave it out.")
+    a = as_array(A)
+    if not is_square(a):
+        scipys_error(lambda a: scipy.linalg.funm(a, func), a)
+    check_finite_values(a)
+    a = of_dtype(a, lapack_dtype(a))
+    closure = Closure(bound_now(func), [(np.ravel(_decomposed(example_of(a))[0]),)])
+    return _function_of(_Function(closure, name_of(func)), a, [], closure.values)
+
+
+def funm(A: Array, func: Callable[[Any], Any], disp: bool = True) -> Any:  # noqa: N803  # SciPy's name
+    """Return the function of a symmetric or Hermitian matrix that a function of one number defines.
+
+    It is `v @ np.diag(func(w)) @ v.conj().T` with the eigenvalues and eigenvectors, and is differentiated also where
+    eigenvalues are equal, where the vectors alone have no derivative: in both modes, to any order, by the matrix
+    and by what `func` uses besides its argument.
+
+    Where nothing is traced SciPy's function answers, for matrices of any kind.
+
+    Args:
+        A: of shape (..., n, n); symmetric, or Hermitian, where something is traced.
+        func: takes a vector, and returns one number for each element of it. Where something is traced, the vector is
+            real, and holds numbers between the eigenvalues, too; the derivative of order `n` takes those of `func` up
+            to this order.
+        disp: SciPy's, which with False returns an estimate of the error, too; refused where something is traced.
+
+    Returns:
+        The function of the matrix, of the same shape; complex, if `func` gives complex numbers.
+
+    Raises:
+        NoDerivativeError: a ValueError; something is traced, and the matrix is not Hermitian.
+        ParameterError: a ValueError; `disp` is False, and something is traced.
+        ShapeError: a ValueError; `func` does not return one number for each element.
+        ClosureError: a TypeError; a traced value gets into `func` on a way that cannot be followed.
+        ValueError: `A` is not square, or holds infinities or NaN.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> fg.grad(lambda a: funm(a, np.sin)[0, 1])(np.zeros((2, 2)))
+        Tensor([[0., 1.],
+                [0., 0.]])
+        >>> fg.grad(lambda p: funm(np.diag([4.0, 4.0, 1.0]), lambda w: w**p)[0, 0])(1.0).round(6)
+        Tensor(5.545177)
+    """
+    try:
+        return run(_scipys, _traced, (A, func, disp), {})
+    except _UsesTraced:
+        return _traced(A, func, disp)
