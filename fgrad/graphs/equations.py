@@ -160,4 +160,4 @@ def shown(value: Any) -> str:
 
 def is_short(value: Any) -> bool:
     """Return whether a constant may stand in an equation."""
-    return len(value.shape) <= 1 and int(np.prod(value.shape)) <= _LONGEST_INLINE
+    return value.ndim <= 1 and value.size <= _LONGEST_INLINE  # type: ignore[no-any-return]

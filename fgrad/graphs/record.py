@@ -24,9 +24,10 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.operands import PLAIN
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import NOTHING, Tensor, apply, apply_call, box, boxed, settle
-from fgrad.core.trace import Call, Trace, running
+from fgrad.core.trace import Call, Trace, attention, running
 from fgrad.core.tree import tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.graphs.arguments import Arguments
@@ -51,6 +52,10 @@ _OPERATORS = {
     "abs",
 }
 """What gives numbers of Python's for numbers of Python's, which take the dtype of the array that they meet."""
+
+
+_settings_of_numpy: Callable[[], Any] = getattr(getattr(np._core.umath, "_extobj_contextvar", None), "get", object)
+"""Returns an object that stands for the settings of `np.errstate` in this context: another one once they change."""
 
 
 class RecordTrace(Trace):
@@ -86,10 +91,14 @@ class RecordTrace(Trace):
         self._real: dict[Name, Any] = {}
         self._computed = 0
         self._known: dict[int, tuple[Any, Name]] = {}
+        self._settings: tuple[Any, bool] = None, False
 
     def root(self, value: Any) -> Tensor:
         """Return a new name in a box with an example of what it stands for."""
-        is_weak = type(value) in _PYTHONS
+        kind = type(value)
+        if kind is np.ndarray or kind is np.float64:  # as most are
+            return box(value, self, Name(value))
+        is_weak = kind in _PYTHONS
         value = np.asarray(value)[()] if is_weak or not hasattr(value, "dtype") else value
         return box(value, self, Name(value, is_weak))
 
@@ -97,23 +106,39 @@ class RecordTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         if primitive.selects and any(self.follows(arg) and arg.dtype == np.bool_ for arg in args[1:]):
             raise self._no_value("indexing with a mask")
-        examples = [self._example(arg, primitive.is_elementwise) for arg in args]
-        if primitive.is_elementwise and any(type(each) is np.ndarray and each.size > _LARGE for each in examples):
-            ans = _of_one_element(primitive, examples, metadata)
-        else:
-            ans = self._run(primitive, examples, args, metadata)
-        if primitive.name in _OPERATORS and all(type(each) in _PYTHONS for each in examples):
-            ans = in_pythons_way(ans)
+        ans = self._answer(primitive, self._examples(primitive, args), args, metadata)
         return self._written(primitive, args, metadata, ans)
 
-    def _run(self, primitive: Primitive, examples: list[Any], args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+    def _examples(self, primitive: Primitive, args: Sequence[Any]) -> list[Any]:
+        """Return the arguments with examples in place of the tensors of this trace."""
+        examples = []
+        for arg in args:
+            if type(arg) is Tensor and arg.tracing is self:
+                weak = arg.mark.is_weak and primitive.is_elementwise
+                examples.append(in_pythons_way(arg.value) if weak else arg.value)
+            else:
+                examples.append(arg)
+        return examples
+
+    def _answer(
+        self, primitive: Primitive, examples: list[Any], args: Sequence[Any], metadata: Mapping[str, Any]
+    ) -> Any:
         """Return the result for examples; where their repeated elements will not do, for values."""
+        if primitive.is_elementwise:
+            for each in examples:
+                if type(each) is np.ndarray and each.size > _LARGE:
+                    return _of_one_element(primitive, examples, metadata)
         try:
-            return apply(primitive, examples, metadata)
+            # What most operations are is not looked at once more.
+            is_plain = PLAIN.issuperset(map(type, examples)) and not attention
+            ans = primitive.implementation(*examples, **metadata) if is_plain else apply(primitive, examples, metadata)
         except Exception:
             if not any(type(each) is np.ndarray and 0 in each.strides for each in examples):
                 raise
-        return apply(primitive, [self._value(arg) for arg in args], metadata)
+            return apply(primitive, [self._value(arg) for arg in args], metadata)
+        if type(examples[0]) in _PYTHONS and primitive.name in _OPERATORS and _PYTHONS.issuperset(map(type, examples)):
+            return in_pythons_way(ans)
+        return ans
 
     def _value(self, arg: Any) -> Any:
         """Return what an argument is for the inputs that there are, after all equations that were left out so far."""
@@ -124,11 +149,6 @@ class RecordTrace(Trace):
             self._real.update(equation.run(self._real))
         self._computed = len(self.equations)
         return self._real[arg.mark]
-
-    def _example(self, arg: Any, may_be_weak: bool) -> Any:
-        if not self.follows(arg):
-            return arg
-        return in_pythons_way(arg.value) if arg.mark.is_weak and may_be_weak else arg.value
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
@@ -162,18 +182,30 @@ class RecordTrace(Trace):
         self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any], ans: Any, direct: bool = False
     ) -> Any:
         """Write the equation, and return its results in boxes."""
-        self.meets_others |= any(type(settle(each)) is Tensor for each in (ans if type(ans) is tuple else (ans,)))
-        inputs = tuple(arg.mark if self.follows(arg) else self._constant(arg) for arg in args)
-        outputs = tuple(self.root(each) for each in (ans if type(ans) is tuple else (ans,)))
-        quiet = set(np.geterr().values()) == {"ignore"}
-        names = tuple(output.mark for output in outputs)
+        answers = ans if type(ans) is tuple else (ans,)
+        inputs = tuple([arg.mark if type(arg) is Tensor and arg.tracing is self else self._constant(arg) for arg in args])
+        outputs = tuple(map(self.root, answers))
+        for each in answers:
+            if type(each) is Tensor:
+                self.meets_others |= type(settle(each)) is Tensor
+        names = tuple([output.mark for output in outputs])
         if self._notes_places:
             self.place = running.place or errors.users_place()
-        self.equations.append(Equation(names, primitive, inputs, dict(metadata), quiet, direct, self.place))
+        kept = dict(metadata) if metadata else NOTHING
+        self.equations.append(Equation(names, primitive, inputs, kept, self._is_quiet(), direct, self.place))
         return outputs if type(ans) is tuple else outputs[0]
+
+    def _is_quiet(self) -> bool:
+        """Return whether NumPy's warnings are off. To ask NumPy takes ten times as long as to see that nothing changed."""
+        settings = _settings_of_numpy()
+        if settings is not self._settings[0]:
+            self._settings = settings, set(np.geterr().values()) == {"ignore"}
+        return self._settings[1]
 
     def _constant(self, value: Any) -> Any:
         """Return a constant, which will not change when the user's array does: in short, or by its name."""
+        if type(value) in _PYTHONS:
+            return value
         value = settle(value)
         value = np.array(value) if isinstance(value, (list, tuple)) else value
         if not isinstance(value, np.ndarray) and type(value) is not Tensor:
