@@ -33,6 +33,11 @@ class Name:
         self.dtype: np.dtype[Any] = value.dtype
         self.is_weak = is_weak
 
+    @property
+    def form(self) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
+        """All that two names can differ in, besides what they stand for."""
+        return self.shape, self.dtype, self.is_weak
+
     def __str__(self) -> str:
         return self.text
 

@@ -25,7 +25,7 @@ from fgrad.errors.places import depth_of_user
 from fgrad.graphs.arguments import texts_of
 from fgrad.graphs.equations import Name, kind_of, shown
 from fgrad.graphs.graph import Block, Graph
-from fgrad.graphs.record import held, recorded
+from fgrad.graphs.record import held, new_recording, recorded
 from fgrad.native.freezing import check_repeats
 from fgrad.native.functions import Function, one_example
 from fgrad.native.options import Options
@@ -331,14 +331,15 @@ class _Program:
         flat.__name__ = self.name = name_of(function)
         examples = tuple(map(_example, form.inputs))
         start = time.perf_counter()
-        self.graph, self.assigned = recorded(flat, examples, {}, integers=True)
+        trace = new_recording()
+        self.graph, self.assigned = recorded(flat, examples, {}, integers=True, trace=trace)
         constants = (*self.graph.constants.values(), *self.graph.outputs)
         self.closes_over_traced = self.graph.meets_other_traces or any(type(settle(x)) is Tensor for x in constants)
         self._variables = list(self.graph.variables.values())
         self._trainable = [each.trainable for each in self._variables]
         if self.closes_over_traced:
             return
-        check_repeats(flat, examples, self.graph, self.assigned)
+        check_repeats(flat, examples, self.graph, self.assigned, trace.equations)
         self.seconds = time.perf_counter() - start
         self.is_input, self.leaves = form.is_input, form.described(function, self.graph.inputs)
         users.clear()  # the graph knows `flat`, and is not to keep the object of a method
