@@ -39,7 +39,9 @@ from fgrad.errors import (
     StructureError,
     UnsupportedError,
 )
+from fgrad.graphs.record import new_recording, recorded
 from fgrad.native import segments
+from fgrad.native.freezing import check_repeats
 from fgrad.native.machine import Machine
 from fgrad.scipy import integrate, optimize
 
@@ -975,6 +977,8 @@ FROZEN = {
     "mask": lambda x: np.where(np.random.rand(5) > 0.5, x, 0),
     "counter": changing(lambda x, n: x * n),
     "branch": changing(lambda x, n: x if n % 2 else -x),
+    "which of two": changing(lambda x, n: [y := x + 1, z := x + 2, np.sin(y if n % 2 else z)]),
+    "which of two inputs": changing(lambda x, n: [np.sin([x, 2 * x][k]) for k in ((0, 1) if n % 2 else (1, 0))]),
     "number of results": changing(lambda x, n: [x] * n),
     "names of results": changing(lambda x, n: {str(n): x}),
     "text": changing(lambda x, n: (x, str(n))),
@@ -1051,6 +1055,13 @@ def test_values_that_only_the_second_recording_asks_for():
     for change in (lambda x, n: x * (n == 1 or float(x[0])), lambda x, n: x if n == 1 else x[x > 0]):
         with pytest.raises(ConcretizationError, match='static="n"'):
             fg.compile(changing(change))(X)
+
+
+def test_the_second_recording_takes_the_equations_of_the_first():
+    function, trace = fg.value_and_grad(lambda x: np.sum(np.sin(TABLE @ x)[1:] * np.ones(4))), new_recording()
+    graph, assigned = recorded(function, (X,), {}, integers=True, trace=trace)
+    with mock.patch("fgrad.graphs.record.Equation", side_effect=AssertionError("an equation was made")):
+        check_repeats(function, (X,), graph, assigned, trace.equations)
 
 
 def test_the_second_recording_computes_what_was_left_out_for_its_own_values():

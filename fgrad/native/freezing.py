@@ -59,10 +59,10 @@ def _variables(graph: Graph, assigned: tuple[Variable, ...]) -> list[list[int]]:
 
 
 class _Repeat(RecordTrace):
-    """Records a function once more. As long as it writes what was written first, it takes those equations and names.
+    """Records a function once more, and takes each equation, with its names, that was written first in the same place.
 
     So nothing is made, and hardly anything is left to be compared, of a function that does the same as the first time.
-    From the first equation on that is another one this is a recording as any: perhaps no result needs that equation.
+    An equation that is another one is written as in any recording: perhaps no result needs it.
 
     Args:
         first: what was recorded.
@@ -73,7 +73,6 @@ class _Repeat(RecordTrace):
         super().__init__(REMEDY, notes_places=True)
         self.first: Graph = first
         self._written_first = written
-        self._is_same = True  # so far
         self._pairs: dict[Name, Name] = {}
 
     @override
@@ -81,14 +80,13 @@ class _Repeat(RecordTrace):
         self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any], ans: Any, direct: bool = False
     ) -> Any:
         place = len(self.equations)
-        if self._is_same and place < len(self._written_first):
+        if place < len(self._written_first):
             equation = self._written_first[place]
             outputs = self._outputs(equation, ans)
             if outputs and self._is_repeated(equation, primitive, args, metadata):
                 self.equations.append(equation)
                 self.place = equation.place
                 return outputs if type(ans) is tuple else outputs[0]
-        self._is_same = False
         return super()._written(primitive, args, metadata, ans, direct)
 
     def _is_repeated(
