@@ -39,7 +39,9 @@ from fgrad.errors import (
     StructureError,
     UnsupportedError,
 )
+from fgrad.graphs.record import new_recording, recorded
 from fgrad.native import segments
+from fgrad.native.freezing import check_repeats
 from fgrad.native.machine import Machine
 from fgrad.scipy import integrate, optimize
 
@@ -975,6 +977,8 @@ FROZEN = {
     "mask": lambda x: np.where(np.random.rand(5) > 0.5, x, 0),
     "counter": changing(lambda x, n: x * n),
     "branch": changing(lambda x, n: x if n % 2 else -x),
+    "which of two": changing(lambda x, n: [y := x + 1, z := x + 2, np.sin(y if n % 2 else z)]),
+    "which of two inputs": changing(lambda x, n: [np.sin([x, 2 * x][k]) for k in ((0, 1) if n % 2 else (1, 0))]),
     "number of results": changing(lambda x, n: [x] * n),
     "names of results": changing(lambda x, n: {str(n): x}),
     "text": changing(lambda x, n: (x, str(n))),
@@ -990,6 +994,87 @@ FROZEN = {
 def test_values_that_change_from_call_to_call_are_refused(name):
     with pytest.raises(FrozenValueError):
         fg.compile(FROZEN[name])(X)
+
+
+UNNEEDED = {
+    "a value": lambda x: [x + np.random.rand(), x * 2][1],
+    "an operation": changing(lambda x, n: [np.sin(x) if n % 2 else np.cos(x), x * 2][1]),
+    "how many": changing(lambda x, n: [[x + k for k in range(n)], x * 2][1]),
+    "a form": changing(lambda x, n: [x[: n % 3 + 1] * 2, x * 2][1]),
+    "a table": changing(lambda x, n: [x @ np.full((5, 5), n), x * 2][1]),
+    "what only a part shares": changing(lambda x, n: [y := x + 1, y * n, (y - 1) * 2][2]),
+}
+
+
+@pytest.mark.parametrize("name", UNNEEDED)
+def test_what_changes_and_is_needed_by_no_result_is_left_out(name):
+    compiled = fg.compile(UNNEEDED[name])
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(X), X * 2)
+
+
+TABLE = np.arange(25.0).reshape(5, 5)
+
+
+def test_a_table_that_is_made_in_each_call_is_a_constant():
+    compiled = fg.compile(lambda x: TABLE.copy() @ (TABLE.copy() @ x) + np.ones(5))
+    assert_same(compiled(X), fg.Tensor(TABLE @ (TABLE @ X) + 1))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        lambda n: TABLE + (n == 2),
+        lambda n: TABLE.astype(np.float32 if n == 2 else float),
+        lambda n: np.where(TABLE > 0, TABLE, -0.0 if n == 2 else 0.0),
+        lambda n: TABLE[:, :1] if n == 2 else TABLE,
+        lambda n: np.ones(n),
+        lambda n: np.ones(5) if n == 2 else 1.0,
+        lambda n: np.ones(5) if n == 2 else np.ones(1),  # which stands in the equation
+        lambda n: 1 if n == 2 else 1.0,
+        lambda n: -0.0 if n == 2 else 0.0,
+    ],
+)
+def test_tables_that_change_are_refused(table):
+    with pytest.raises(FrozenValueError):
+        fg.compile(changing(lambda x, n: np.sum(x[:1, None] * table(n))))(X)
+
+
+def test_a_table_that_is_written_to_between_its_uses():
+    @fg.compile
+    def twice(x):
+        table = TABLE.copy()
+        y = table @ x
+        table += 1
+        return y, table @ x
+
+    assert_same(twice(X), (fg.Tensor(TABLE @ X), fg.Tensor((TABLE + 1) @ X)))
+
+
+def test_values_that_only_the_second_recording_asks_for():
+    for change in (lambda x, n: x * (n == 1 or float(x[0])), lambda x, n: x if n == 1 else x[x > 0]):
+        with pytest.raises(ConcretizationError, match='static="n"'):
+            fg.compile(changing(change))(X)
+
+
+def test_the_second_recording_takes_the_equations_of_the_first():
+    function, trace = fg.value_and_grad(lambda x: np.sum(np.sin(TABLE @ x)[1:] * np.ones(4))), new_recording()
+    graph, assigned = recorded(function, (X,), {}, integers=True, trace=trace)
+    with mock.patch("fgrad.graphs.record.Equation", side_effect=AssertionError("an equation was made")):
+        check_repeats(function, (X,), graph, assigned, trace.equations)
+
+
+def test_the_second_recording_computes_what_was_left_out_for_its_own_values():
+    """Of large arrays only one element is an example; for some operations that will not do, then all is computed."""
+    x = np.random.default_rng(0).normal(size=(40, 40))
+
+    def inverse(x, n):
+        np.sin(x * n)  # needed by no result: with another number the second recording goes its own way from here
+        return np.linalg.inv(np.exp(x)[:3, :3]) + np.linalg.inv(TABLE[:3, :3] @ np.exp(x)[:3, :3] + np.eye(3))
+
+    expected = inverse(x, 0)
+    for function in (lambda x: inverse(x, 1), changing(inverse)):
+        np.testing.assert_allclose(fg.compile(function)(x), expected, rtol=1e-9)
 
 
 def test_side_effects_happen_while_recording():

@@ -112,6 +112,43 @@ def test_graphs_for_users_have_no_lines():
     assert {equation.line for equation in fg.trace(wave)(X).equations} == {""}
 
 
+def test_which_equations_run_without_warnings():
+    def parts(x):
+        y = np.exp(x)
+        with np.errstate(all="ignore"):
+            z = np.log(y)
+            with np.errstate(divide="warn"):
+                z = np.sin(z)
+            z = np.cos(z)
+        return np.tanh(z)
+
+    for record in (fg.trace(parts), lambda x: recorded(parts, (x,), {})[0]):
+        quiet = {each.primitive.name: each.quiet for each in record(X).equations}
+        assert quiet == {"exp": False, "log": True, "sin": False, "cos": True, "tanh": False}
+    gradient = recorded(fg.value_and_grad(lambda x: np.sin(x)), (2.0,), {})[0]
+    quiet = {each.primitive.name: each.quiet for each in gradient.equations}
+    assert (quiet["sin"], quiet["cos"]) == (False, True)  # as passes back are
+
+
+def test_lines_after_a_pass_that_has_failed():
+    @fg.custom_gradient
+    def failing(x):
+        def pull(dy):
+            raise ZeroDivisionError
+
+        return x * 3.0, pull
+
+    def function(x):
+        try:
+            fg.grad(lambda x: np.sum(failing(x * 2.0)))(x)
+        except ZeroDivisionError:
+            pass
+        return np.sin(x)  # after the pass
+
+    graph = recorded(function, (X,), {})[0]
+    assert "after the pass" in graph.equations[-1].line
+
+
 def test_errors_of_frozen_values_name_the_line():
     rng = np.random.default_rng(0)
 

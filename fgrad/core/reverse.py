@@ -373,6 +373,22 @@ def pull_back(
     Returns:
         `cotangents`, which now holds those of the inputs and of `keep`; ZERO is connected, but zero.
     """
+    around = running.place
+    try:
+        kept = _passed_back(record, cotangents, keep, stop, guarded)
+    finally:
+        running.place = around  # a record may have told for each edge where it belongs
+    for key, cotangent in cotangents.items():
+        if type(cotangent) is Gathered:
+            cotangents[key] = cotangent.finished()
+    cotangents.update(kept)
+    return cotangents
+
+
+def _passed_back(
+    record: list[Entry], cotangents: dict[int, Any], keep: Collection[int], stop: Collection[int], guarded: bool
+) -> dict[int, Any]:
+    """Carry cotangents through all of a record, and return those of `keep`."""
     kept = {}
     while record:
         key, first, parent, pullback, form, primitive = record.pop()
@@ -403,11 +419,7 @@ def pull_back(
                 cotangents[parent] = _added(prior, passed)
             else:
                 cotangents[parent] = prior + passed
-    for key, cotangent in cotangents.items():
-        if type(cotangent) is Gathered:
-            cotangents[key] = cotangent.finished()
-    cotangents.update(kept)
-    return cotangents
+    return kept
 
 
 def _added(prior: Any, passed: Any) -> Any:

@@ -43,6 +43,11 @@ class Arguments:
         """Return what the graph prints for each leaf, such as `p['w']`."""
         return _texts(self.function, self.labels)
 
+    def take_names(self, leaves: Iterable[Any]) -> None:
+        """Call the inputs what they are called in another recording of the same call, among whose `leaves` they are."""
+        pairs = zip(self.leaves, leaves, strict=True)
+        self.leaves = [other if type(own) is Name and type(other) is Name else own for own, other in pairs]
+
     def traced(self, trace: Any) -> Any:
         """Return the call with tensors of the trace in place of the inputs, and forget the examples."""
         pairs = list(zip(self.leaves, self.values, strict=True))

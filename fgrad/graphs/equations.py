@@ -33,6 +33,11 @@ class Name:
         self.dtype: np.dtype[Any] = value.dtype
         self.is_weak = is_weak
 
+    @property
+    def form(self) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
+        """All that two names can differ in, besides what they stand for."""
+        return self.shape, self.dtype, self.is_weak
+
     def __str__(self) -> str:
         return self.text
 
@@ -160,4 +165,4 @@ def shown(value: Any) -> str:
 
 def is_short(value: Any) -> bool:
     """Return whether a constant may stand in an equation."""
-    return len(value.shape) <= 1 and int(np.prod(value.shape)) <= _LONGEST_INLINE
+    return value.ndim <= 1 and value.size <= _LONGEST_INLINE  # type: ignore[no-any-return]

@@ -42,7 +42,11 @@ class Block:
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.equations, used = _needed(list(equations), self.outputs)
         self.constants = {name: value for name, value in constants.items() if name in used}
-        self._spent = _last_uses(self.equations, self.outputs)
+
+    @functools.cached_property
+    def _spent(self) -> list[list[Name]]:
+        """For each equation, the names whose values nothing after it needs."""
+        return _last_uses(self.equations, self.outputs)
 
     def computed(self, bound: Mapping[Name, Any]) -> list[Any]:
         """Return the results for values of the inputs."""
@@ -198,7 +202,9 @@ def _needed(equations: list[Equation], outputs: Iterable[Any]) -> tuple[tuple[Eq
     for equation in reversed(equations):
         if not used.isdisjoint(equation.outputs):
             kept.append(equation)
-            used.update(each for each in equation.inputs if type(each) is Name)
+            for each in equation.inputs:
+                if type(each) is Name:
+                    used.add(each)
     return tuple(reversed(kept)), used
 
 

@@ -24,9 +24,11 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core import garbage
+from fgrad.core.operands import PLAIN
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import NOTHING, Tensor, apply, apply_call, box, boxed, settle
-from fgrad.core.trace import Call, Trace, running
+from fgrad.core.trace import Call, Trace, attention, running
 from fgrad.core.tree import tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.graphs.arguments import Arguments
@@ -39,6 +41,8 @@ from fgrad.transforms.running import call_users, run
 
 P = ParamSpec("P")
 
+_ARRAY = np.ndarray
+_NUMBER = np.float64
 _PYTHONS = {int, float, complex, bool}
 _OPERATORS = {
     "add",
@@ -54,6 +58,15 @@ _OPERATORS = {
 }
 """What gives numbers of Python's for numbers of Python's, which take the dtype of the array that they meet."""
 
+_numpys: Any = np
+_settings_of_numpy: Callable[[], object] = getattr(
+    getattr(_numpys._core.umath, "_extobj_contextvar", None), "get", object
+)
+"""Returns what stands for the settings of `np.errstate` in this context, another object once they change.
+
+Without that variable of NumPy's each call returns a new one. To ask `np.geterr` takes ten times as long.
+"""
+
 
 class RecordTrace(Trace):
     """Writes down each operation on its tensors, whose marks are their names in the graph.
@@ -67,6 +80,7 @@ class RecordTrace(Trace):
         given: the values of the inputs, by name.
         meets_others: other traces follow something that was computed.
         place: the user's line of the last operation, if it was noted.
+        first: an earlier recording of the same call, whose names the inputs get; None: they get new ones.
 
     Args:
         remedy: what else can be done where a value is asked for.
@@ -87,13 +101,18 @@ class RecordTrace(Trace):
         self.constants: dict[Name, Any] = {}
         self.given: dict[Name, Any] = {}
         self.meets_others = False
+        self.first: Graph | None = None
         self._real: dict[Name, Any] = {}
         self._computed = 0
         self._known: dict[int, tuple[Any, Name]] = {}
+        self._settings: tuple[Any, bool] = None, False
 
     def root(self, value: Any) -> Tensor:
         """Return a new name in a box with an example of what it stands for."""
-        is_weak = type(value) in _PYTHONS
+        kind = type(value)
+        if kind is _ARRAY or kind is _NUMBER:  # as most are
+            return box(value, self, Name(value))
+        is_weak = kind in _PYTHONS
         value = np.asarray(value)[()] if is_weak or not hasattr(value, "dtype") else value
         return box(value, self, Name(value, is_weak))
 
@@ -101,21 +120,41 @@ class RecordTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         if primitive.selects and any(self.follows(arg) and arg.dtype == np.bool_ for arg in args[1:]):
             raise self._no_value("indexing with a mask")
-        examples = [self._example(arg, primitive.is_elementwise) for arg in args]
-        if primitive.is_elementwise and any(type(each) is np.ndarray and each.size > _LARGE for each in examples):
-            ans = _of_one_element(primitive, examples, metadata)
-        else:
-            ans = self._run(primitive, examples, args, metadata)
-        if primitive.name in _OPERATORS and all(type(each) in _PYTHONS for each in examples):
+        examples, is_plain, is_weak = [], not attention, primitive.is_elementwise
+        for arg in args:
+            if (kind := type(arg)) is Tensor and arg.tracing is self:
+                is_number = arg.mark.is_weak and primitive.is_elementwise
+                arg = in_pythons_way(arg.value) if is_number else arg.value
+                kind = type(arg)
+            elif kind is Tensor:
+                arg = self._lifted(arg, primitive.is_elementwise)
+                kind = type(arg)
+            examples.append(arg)
+            is_plain = is_plain and (arg.size <= _LARGE if kind is _ARRAY else kind in PLAIN)
+            is_weak = is_weak and kind in _PYTHONS
+        ans = self._answer(primitive, examples, args, metadata, is_plain)
+        if is_weak and primitive.name in _OPERATORS:
             ans = in_pythons_way(ans)
         return self._written(primitive, args, metadata, ans)
 
-    def _run(self, primitive: Primitive, examples: list[Any], args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+    def _answer(
+        self,
+        primitive: Primitive,
+        examples: list[Any],
+        args: Sequence[Any],
+        metadata: Mapping[str, Any],
+        is_plain: bool,
+    ) -> Any:
         """Return the result for examples; where their repeated elements will not do, for values."""
         try:
+            if is_plain:  # as most are; the same without keywords is faster
+                compute = primitive.implementation
+                return compute(*examples, **metadata) if metadata else compute(*examples)
+            if primitive.is_elementwise and any(type(each) is _ARRAY and each.size > _LARGE for each in examples):
+                return _of_one_element(primitive, examples, metadata)
             return apply(primitive, examples, metadata)
         except Exception:
-            if not any(type(each) is np.ndarray and 0 in each.strides for each in examples):
+            if not any(type(each) is _ARRAY and 0 in each.strides for each in examples):
                 raise
         return apply(primitive, [self._value(arg) for arg in args], metadata)
 
@@ -129,13 +168,17 @@ class RecordTrace(Trace):
         self._computed = len(self.equations)
         return self._real[arg.mark]
 
-    def _example(self, arg: Any, may_be_weak: bool) -> Any:
-        if not self.follows(arg):
-            if not self._lifts or type(arg) is not Tensor:
-                return arg
-            example = one_example(arg)
-            return in_pythons_way(example) if may_be_weak and arg.tracing.is_weak(arg) else example
-        return in_pythons_way(arg.value) if arg.mark.is_weak and may_be_weak else arg.value
+    def _example(self, arg: Any) -> Any:
+        if type(arg) is not Tensor:
+            return arg
+        return arg.value if arg.tracing is self else self._lifted(arg, False)
+
+    def _lifted(self, arg: Tensor, may_be_weak: bool) -> Any:
+        """Return an example of a tensor that comes from elsewhere and will be an input."""
+        if not self._lifts:
+            return arg
+        example = one_example(arg)
+        return in_pythons_way(example) if may_be_weak and arg.tracing.is_weak(arg) else example
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
@@ -156,7 +199,7 @@ class RecordTrace(Trace):
         Raises:
             ClosureError: the function uses a tensor of this trace that is not among its arguments.
         """
-        examples = [self._example(arg, False) for arg in args]
+        examples = [self._example(arg) for arg in args]
         known = getattr(function, "forms", None)
         ans = function(*examples) if known is None or any(type(x) is Tensor for x in examples) else tuple(known())
         if any(self.follows(settle(each)) for each in (ans if type(ans) is tuple else (ans,))):
@@ -174,18 +217,30 @@ class RecordTrace(Trace):
         self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any], ans: Any, direct: bool = False
     ) -> Any:
         """Write the equation, and return its results in boxes."""
-        self.meets_others |= any(type(settle(each)) is Tensor for each in (ans if type(ans) is tuple else (ans,)))
-        inputs = tuple(arg.mark if self.follows(arg) else self._constant(arg) for arg in args)
-        outputs = tuple(self.root(each) for each in (ans if type(ans) is tuple else (ans,)))
-        quiet = set(np.geterr().values()) == {"ignore"}
-        names = tuple(output.mark for output in outputs)
+        follows = self.follows
+        inputs = tuple([arg.mark if follows(arg) else self._constant(arg) for arg in args])
+        outputs = tuple(map(self.root, ans)) if type(ans) is tuple else (self.root(ans),)
+        for output in outputs:
+            if type(output.value) is Tensor and type(settle(output.value)) is Tensor:
+                self.meets_others = True
         if self._notes_places:
             self.place = running.place or errors.users_place()
-        self.equations.append(Equation(names, primitive, inputs, dict(metadata), quiet, direct, self.place))
+        names = tuple([output.mark for output in outputs])
+        kept = dict(metadata) if metadata else NOTHING
+        self.equations.append(Equation(names, primitive, inputs, kept, self._is_quiet(), direct, self.place))
         return outputs if type(ans) is tuple else outputs[0]
+
+    def _is_quiet(self) -> bool:
+        """Return whether NumPy's warnings are off, which NumPy is asked again when its settings have changed."""
+        settings = _settings_of_numpy()
+        if settings is not self._settings[0]:
+            self._settings = settings, set(np.geterr().values()) == {"ignore"}
+        return self._settings[1]
 
     def _constant(self, value: Any) -> Any:
         """Return a constant, which will not change when the user's array does: in short, or by its name."""
+        if type(value) in _PYTHONS:
+            return value
         value = settle(value)
         value = np.array(value) if isinstance(value, (list, tuple)) else value
         if not isinstance(value, np.ndarray) and type(value) is not Tensor:
@@ -239,22 +294,14 @@ class _PlacedRecord(list[Any]):
     def __init__(self, trace: RecordTrace, entries: Sequence[Any] = (), places: Sequence[Any] = ()) -> None:
         super().__init__(entries)
         self._trace, self._places = trace, list(places)
-        self._is_passed, self._around = False, running.place
 
     def append(self, entry: Any) -> None:
-        super().append(entry)
+        list.append(self, entry)  # which takes half the time of super()
         self._places.append(self._trace.place)
 
-    def pop(self, *place: Any) -> Any:
-        if not self._is_passed:
-            self._is_passed, self._around = True, running.place
-        running.place = self._places.pop(*place)
-        return super().pop(*place)
-
-    def __len__(self) -> int:  # which the pass asks for after each step
-        if self._is_passed and not self._places:
-            self._is_passed, running.place = False, self._around
-        return super().__len__()
+    def pop(self, place: Any = -1) -> Any:
+        running.place = self._places.pop(place)
+        return list.pop(self, place)
 
     def copy(self) -> _PlacedRecord:
         return _PlacedRecord(self._trace, self, self._places)
@@ -287,6 +334,8 @@ class _Reads(VariableWatch):
     def __init__(self, trace: RecordTrace) -> None:
         super().__init__(cast(Any, trace))
         self.names: dict[Variable, Name] = {}
+        known = {} if trace.first is None else trace.first.variables
+        self._known = {variable: name for name, variable in known.items()}
         self._found: dict[Variable, Any] = {}
         self._assigned: set[Variable] = set()
 
@@ -299,7 +348,9 @@ class _Reads(VariableWatch):
         while type(found) is Tensor:
             found = found.unbox()
         if variable not in self.names:
-            self.names[variable], self._found[variable] = Name(value, variable.is_weak), found
+            name, known = Name(value, variable.is_weak), self._known.get(variable)
+            self.names[variable] = known if known is not None and known.form == name.form else name
+            self._found[variable] = found
             cast(Any, self.trace).given[self.names[variable]] = found
         if variable in self._assigned or found is not self._found[variable]:
             raise errors.RecordedAssignmentError(
@@ -347,8 +398,17 @@ class Assignments(_Reads):
         return found if new is None else boxed(new)
 
 
+def new_recording(lifts: bool = False) -> RecordTrace:
+    """Return the trace of a function that is compiled, for `recorded`; it may lift tensors from elsewhere."""
+    return RecordTrace(REMEDY, notes_places=True, lifts=lifts)
+
+
 def recorded(
-    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], integers: bool = False, lifts: bool = False
+    function: Any,
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    integers: bool = False,
+    trace: RecordTrace | None = None,
 ) -> tuple[Graph, tuple[Variable, ...]]:
     """Record a function that may assign to variables.
 
@@ -356,28 +416,35 @@ def recorded(
         function: the user's.
         args, keywords: the recorded call.
         integers: whether Python's integers among the arguments are inputs.
-        lifts: whether tensors from elsewhere will be inputs; they stand among the graph's constants.
+        trace: what writes it down, for who wants to see more of it than the graph.
 
     Returns:
         A graph of `(result, [new values of variables])`, and these variables. Variables that are results are `held`.
     """
+    trace = trace or new_recording()
     arguments = Arguments(function, args, keywords, integers)
-    trace = RecordTrace(_REMEDY, notes_places=True, lifts=lifts)
+    if trace.first is not None:
+        arguments.take_names(leaf for leaf, _ in trace.first.leaves)
     state = Assignments(trace)
 
     def with_state(*args: Any, **keywords: Any) -> Any:
         result = call_users(function, args, keywords)
         return tree_map(_itself, result), list(state.values.values())
 
-    with _noting_places(trace):
-        _, results, treedef, _ = run(trace, with_state, lambda: arguments.traced(trace), state)
-    return Graph(arguments, state.names, trace, unflatten(treedef, results)), tuple(state.values)
+    garbage.seldom(id(trace), trace)
+    try:
+        with _noting_places(trace):
+            _, results, treedef, _ = run(trace, with_state, lambda: arguments.traced(trace), state)
+        return Graph(arguments, state.names, trace, unflatten(treedef, results)), tuple(state.values)
+    finally:
+        garbage.usual(id(trace))
 
 
-_REMEDY = (
+REMEDY = (
     "An argument that decides what is run can be part of the program, which is then another one for each value:\n"
     'fg.compile(f, static="n") or @fg.compile(static="n"). A choice between arrays is np.where(condition, a, b).'
 )
+"""What else can be done in a function that is compiled, where a value is asked for."""
 
 
 def _itself(leaf: Any) -> Any:

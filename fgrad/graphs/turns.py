@@ -152,5 +152,10 @@ def equation_of(turns: Turns, inputs: Sequence[Any], place: tuple[str, int] | No
 
 def turns_of(equation: Equation) -> Turns | None:
     """Return the loop that an equation runs, or None."""
-    loop = equation.primitive.implementation
-    return loop if equation.direct and isinstance(loop, Turns) else None
+    return loop_of(equation.primitive) if equation.direct else None
+
+
+def loop_of(primitive: Primitive) -> Turns | None:
+    """Return the loop that an operation is, or None."""
+    loop = primitive.implementation
+    return loop if isinstance(loop, Turns) else None

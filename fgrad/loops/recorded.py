@@ -16,7 +16,7 @@ from fgrad.core.variable import open_watches
 from fgrad.graphs import turning  # noqa: F401  # which says what transforms make of loops
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block, Graph
-from fgrad.graphs.record import recorded
+from fgrad.graphs.record import new_recording, recorded
 from fgrad.graphs.turns import Along, Turns
 from fgrad.loops.choosing import is_of_program
 from fgrad.loops.forms import WEAK, kind_of, strong
@@ -93,10 +93,11 @@ def _recorded_turn(function: Any, turn: Turn, carry: Leaves, elements: Leaves) -
     examples = tuple(map(_example, [*carry, *elements]))
     with RandomStates(function).put_back():
         try:
-            graph, assigned = recorded(flat, examples, {}, integers=True, lifts=True)
+            trace = new_recording(lifts=True)
+            graph, assigned = recorded(flat, examples, {}, integers=True, trace=trace)
             if assigned or len(graph.inputs) != len(examples):
                 return None
-            check_repeats(flat, examples, graph, assigned, lifts=True)
+            check_repeats(flat, examples, graph, assigned, trace.equations, lifts=True)
         except (errors.ConcretizationError, errors.FrozenValueError):
             return None
     return graph

@@ -25,7 +25,7 @@ from fgrad.errors.places import depth_of_user
 from fgrad.graphs.arguments import texts_of
 from fgrad.graphs.equations import Name, kind_of, shown
 from fgrad.graphs.graph import Block, Graph
-from fgrad.graphs.record import held, recorded
+from fgrad.graphs.record import held, new_recording, recorded
 from fgrad.native.freezing import check_repeats
 from fgrad.native.functions import Function
 from fgrad.native.options import Options
@@ -345,11 +345,11 @@ class Program:
         flat.__name__ = self.name = name_of(function)
         examples = tuple(map(_example, form.inputs))
         start = time.perf_counter()
-        replaced = Replaced()
+        trace, replaced = new_recording(), Replaced()
         # What is given in place of a tensor is another value in another run; nobody looks on where nothing is given.
         observers = [replaced] if given_now() else []
         with unobserved(), observed_by(*observers):
-            self.graph, self.assigned = recorded(flat, examples, {}, integers=True)
+            self.graph, self.assigned = recorded(flat, examples, {}, integers=True, trace=trace)
         constants = (*self.graph.constants.values(), *self.graph.outputs)
         meets_others = self.graph.meets_other_traces or bool(replaced.tensors)
         self.closes_over_traced = meets_others or any(type(settle(x)) is Tensor for x in constants)
@@ -358,7 +358,7 @@ class Program:
         if self.closes_over_traced:
             return
         with unobserved(), observed_by(*observers):
-            check_repeats(flat, examples, self.graph, self.assigned)
+            check_repeats(flat, examples, self.graph, self.assigned, trace.equations)
         self.seconds = time.perf_counter() - start
         self.is_input, self.leaves = form.is_input, form.described(function, self.graph.inputs)
         users.clear()  # the graph knows `flat`, and is not to keep the object of a method

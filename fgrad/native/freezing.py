@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from fgrad import errors
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.primitive import Primitive
+from fgrad.core.tensor import Tensor, box, settle
 from fgrad.core.variable import Variable
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block, Graph
-from fgrad.graphs.record import held, recorded
-from fgrad.graphs.turns import Turns, turns_of
+from fgrad.graphs.record import REMEDY, RecordTrace, held, recorded
+from fgrad.graphs.turns import Turns, loop_of, turns_of
 
 
 def check_repeats(
@@ -23,6 +25,7 @@ def check_repeats(
     examples: tuple[Any, ...],
     first: Graph,
     assigned: tuple[Variable, ...],
+    written: Sequence[Equation],
     lifts: bool = False,
 ) -> None:
     """Record a function once more, and raise if it does something else.
@@ -32,12 +35,13 @@ def check_repeats(
         examples: arrays and numbers.
         first: what was recorded before.
         assigned: the variables that were assigned then.
-        lifts: as `recorded` was told.
+        written: all equations of then, also those that no result needs.
+        lifts: whether tensors that came from elsewhere will be inputs.
 
     Raises:
         FrozenValueError: a constant, or the program, is another one.
     """
-    second, again = recorded(function, examples, {}, integers=True, lifts=lifts)
+    second, again = recorded(function, examples, {}, integers=True, trace=_Repeat(first, written, lifts))
     if _variables(first, assigned) != _variables(second, again):
         raise errors.FrozenValueError(
             f"{first.__name__} uses other variables each time that it runs: one that it makes itself lives no "
@@ -58,6 +62,87 @@ def _variables(graph: Graph, assigned: tuple[Variable, ...]) -> list[list[int]]:
     return [list(map(id, each)) for each in (graph.variables.values(), assigned, returned)]
 
 
+class _Repeat(RecordTrace):
+    """Records a function once more, and takes each equation, with its names, that was written first in the same place.
+
+    So nothing is made, and hardly anything is left to be compared, of a function that does the same as the first time.
+    An equation that is another one is written as in any recording: perhaps no result needs it.
+
+    Args:
+        first: what was recorded.
+        written: all equations of then.
+        lifts: as of any recording.
+    """
+
+    def __init__(self, first: Graph, written: Sequence[Equation], lifts: bool = False) -> None:
+        super().__init__(REMEDY, notes_places=True, lifts=lifts)
+        self.first: Graph = first
+        self._written_first = written
+        self._pairs: dict[Name, Name] = {}
+
+    @override
+    def _written(
+        self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any], ans: Any, direct: bool = False
+    ) -> Any:
+        place = len(self.equations)
+        if place < len(self._written_first):
+            equation = self._written_first[place]
+            outputs = self._outputs(equation, ans)
+            if outputs and self._is_repeated(equation, primitive, args, metadata):
+                self.equations.append(equation)
+                self.place = equation.place
+                return outputs if type(ans) is tuple else outputs[0]
+        return super()._written(primitive, args, metadata, ans, direct)
+
+    def _is_repeated(
+        self, equation: Equation, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]
+    ) -> bool:
+        """Return whether an operation is what an equation says."""
+        if primitive is not equation.primitive and primitive.name != equation.primitive.name:
+            return False
+        if len(args) != len(equation.inputs) or not _same_loops(loop_of(primitive), turns_of(equation)):
+            return False
+        for arg, name in zip(args, equation.inputs, strict=True):
+            if type(arg) is Tensor and arg.tracing is self:
+                if arg.mark is not name:
+                    return False
+            elif not self._is_constant(arg, name):
+                return False
+        known = equation.metadata
+        return metadata is known or (
+            metadata.keys() == known.keys() and all(_alike(x, known[key]) for key, x in metadata.items())
+        )
+
+    def _is_constant(self, value: Any, first: Any) -> bool:
+        """Return whether a value is a constant of the first recording, which an equation holds in short or by name."""
+        own = self._constant(value)
+        if type(own) is not Name:
+            return _alike(first, own)
+        if self._pairs.get(own) is first:
+            return True
+        known = self.first.constants.get(first) if type(first) is Name else None
+        if known is None or not _alike(known, self.constants[own]):
+            return False
+        self._pairs[own], self.constants[first] = first, self.constants[own]
+        return True
+
+    def _outputs(self, equation: Equation, ans: Any) -> tuple[Tensor, ...]:
+        """Return results by the names of an equation; none if they have other forms."""
+        answers = ans if type(ans) is tuple else (ans,)
+        if len(answers) != len(equation.outputs):
+            return ()
+        outputs = [self._named(each, name) for each, name in zip(answers, equation.outputs, strict=True)]
+        found = tuple([each for each in outputs if each is not None])
+        return found if len(found) == len(outputs) else ()
+
+    def _named(self, value: Any, name: Name) -> Tensor | None:
+        """Return a result by a name; None if the name stands for another form."""
+        if type(value) is np.ndarray:  # which most are: a name for it, to compare, takes longer
+            return box(value, self, name) if (value.shape, value.dtype, False) == name.form else None
+        own = self.root(value)
+        return box(own.value, self, name) if type(own.value) is not Tensor and own.mark.form == name.form else None
+
+
 class _Same:
     """Compares two recordings of one function, name by name."""
 
@@ -67,37 +152,45 @@ class _Same:
 
     def equations(self, one: Equation, other: Equation) -> bool:
         """Return whether two equations do the same."""
+        if one is other:  # as most are, see `_Repeat`
+            return True
         is_same = (
             one.primitive.name == other.primitive.name
             and len(one.inputs) == len(other.inputs)
             and all(map(self.values, one.inputs, other.inputs))
-            and one.metadata.keys() == other.metadata.keys()
-            and all(self.values(value, other.metadata[name]) for name, value in one.metadata.items())
+            and _alike(dict(one.metadata), dict(other.metadata))
             and _same_loops(turns_of(one), turns_of(other))
         )
         self._names.update(zip(one.outputs, other.outputs, strict=False))
         return is_same
 
     def values(self, one: Any, other: Any) -> bool:
-        """Return whether two constants, names or entries of metadata mean the same."""
+        """Return whether two constants or names mean the same."""
         if type(one) is Name and type(other) is Name:
             if one in self._constants[0] and other in self._constants[1]:
-                return self.values(self._constants[0][one], self._constants[1][other])
-            return self._names.get(one) is other
-        one, other = settle(one), settle(other)
-        if type(one) is not type(other):
-            return False
-        if isinstance(one, (np.ndarray, np.generic)):
-            return bool(one.shape == other.shape and one.dtype == other.dtype and one.tobytes() == other.tobytes())
-        if isinstance(one, (tuple, list)):
-            return len(one) == len(other) and all(map(self.values, one, other))
-        if isinstance(one, dict):
-            return one.keys() == other.keys() and all(self.values(x, other[key]) for key, x in one.items())
-        if isinstance(one, slice):
-            return self.values((one.start, one.stop, one.step), (other.start, other.stop, other.step))
-        if isinstance(one, (float, complex)):
-            return repr(one) == repr(other)  # nan is nan, and 0.0 is not -0.0
-        return bool(one is other or type(one).__eq__ in _CANNOT_TELL or one == other)
+                return _alike(self._constants[0][one], self._constants[1][other])
+            return self._names.get(one, one) is other
+        return _alike(one, other)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Return whether two constants, or entries of metadata, mean the same."""
+    if one is other:
+        return True
+    one, other = settle(one), settle(other)
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, (np.ndarray, np.generic)):
+        return bool(one.shape == other.shape and one.dtype == other.dtype and one.tobytes() == other.tobytes())
+    if isinstance(one, (tuple, list)):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_alike(x, other[key]) for key, x in one.items())
+    if isinstance(one, slice):
+        return _alike((one.start, one.stop, one.step), (other.start, other.stop, other.step))
+    if isinstance(one, (float, complex)):
+        return repr(one) == repr(other)  # nan is nan, and 0.0 is not -0.0
+    return bool(type(one).__eq__ in _CANNOT_TELL or one == other)
 
 
 def _same_loops(one: Turns | None, other: Turns | None) -> bool:
