@@ -98,6 +98,7 @@ def weighed(function):
 
 LEFT_TO_NUMPY = {
     "any_exprel", "argpartitioned", "argsorted", "assoc_legendre_p", "astype", "beta_density",
+    "cauchy_log_density",
     "beta_distribution_slope", "carlson_integral", "characteristic_polynomial", "cofactors", "convolve_axes",
     "convolve_axes_guarded", "recursive_filter", "det",
     "digamma_difference", "eig", "eigh", "expm", "expm_frechet", "f_density", "f_distribution_slope", "faddeeva",

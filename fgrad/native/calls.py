@@ -15,6 +15,7 @@ from fgrad.native.parallel import Parts, is_worth_parts
 from fgrad.native.plan import Item, Nest, Plan
 from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import scalar_of
+from fgrad.native.widening import Widths
 
 ALIGNMENT = 64
 
@@ -32,16 +33,17 @@ class Functions:
 
     Args:
         threads: on how many cores large nests run.
+        widths: how many elements are computed at once; None: LLVM decides.
 
     Attributes:
-        threads: the same.
+        threads, widths: the same.
         known: the names of those that there are, by their text; equal ones are written once.
         texts: what is written of them.
         used: the functions of libraries that they call.
     """
 
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
+    def __init__(self, threads: int, widths: Widths | None) -> None:
+        self.threads, self.widths = threads, widths
         self.known: dict[str, str] = {}
         self.texts: list[str] = []
         self.used: dict[str, tuple[str, ...]] = {}
@@ -109,7 +111,7 @@ class Calls:
             text = _definition(pointers, body)
         else:
             assert isinstance(item, Nest)
-            function = nest_function(item, pointers)
+            function = nest_function(item, pointers, self._functions.widths)
             text, used = _definition(pointers, function.body), function.used
             if is_worth_parts(function):
                 text, more = self._in_parts(item, function, pointers)
@@ -118,7 +120,7 @@ class Calls:
 
     def _in_parts(self, item: Nest, whole: NestFunction, pointers: Pointers) -> tuple[str, dict[str, tuple[str, ...]]]:
         """Return the functions that run a nest in parts, and what they use."""
-        function = nest_function(item, pointers, in_parts=True)
+        function = nest_function(item, pointers, self._functions.widths, in_parts=True)
         totals = [list(pointers.order).index((total, 0)) for total in whole.totals]
         parts = Parts("THIS", function, list(pointers.order.values()), totals, self._functions.threads)
         return parts.text(fills(function.begins, pointers)), parts.used

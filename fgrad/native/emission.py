@@ -20,6 +20,7 @@ from fgrad.native.indices import ZERO, Affine, Index, plus, variable
 from fgrad.native.nodes import Moved, Node, Place, Pointwise, Reduced, Running, Scattered, Shape, Term
 from fgrad.native.plan import Nest, Write, squeezed
 from fgrad.native.scalars import OPERATIONS, SCALARS, Code, Scalar, convert, literal, scalar_of
+from fgrad.native.widening import Innermost, Widths, widened
 
 # What is accumulated
 
@@ -142,6 +143,8 @@ class _Body:
         gone = {name for axis in target.axes for name, _ in index[axis].terms}
         value = self.values.at(source, index)
         if not gone:
+            if target.kind == "sum" and kind.is_float:  # NumPy's begins at 0.0, which makes 0.0 of -0.0
+                value = self.code.do(f"fadd {kind.type} {value}, 0.0")
             self.values.store(target, kept, value)
         elif self.inner in gone:
             wide = _summed_as(target)
@@ -216,7 +219,7 @@ class NestFunction(NamedTuple):
     begins: tuple[tuple[Node, Any], ...]
 
 
-def nest_function(nest: Nest, pointers: Pointers, in_parts: bool = False) -> NestFunction:
+def nest_function(nest: Nest, pointers: Pointers, widths: Widths | None = None, in_parts: bool = False) -> NestFunction:
     """Return the function that runs a nest, or a part of its outermost loop, from `%lo` to `%hi`."""
     code = Code()
     bodies = _bodies(nest, pointers, code)
@@ -232,7 +235,7 @@ def nest_function(nest: Nest, pointers: Pointers, in_parts: bool = False) -> Nes
         code.lines = []
         for each in body.loop.behind:
             each()
-        loops, label = _loops(body, inner, code.lines, label, in_parts)
+        loops, label = _loops(body, inner, code.lines, label, in_parts, widths)
         lines += loops
         work += math.prod(stop - start for start, stop in body.box) * len(inner)
     begins = tuple(each for each in beginnings if each[0] not in totals)
@@ -419,7 +422,9 @@ def _fill(target: Node, start: Any, pointers: Pointers, tag: str, before: str) -
     ], f"{tag}end"
 
 
-def _loops(body: _Body, inner: list[str], behind: list[str], before: str, in_parts: bool) -> tuple[list[str], str]:
+def _loops(
+    body: _Body, inner: list[str], behind: list[str], before: str, in_parts: bool, widths: Widths | None
+) -> tuple[list[str], str]:
     """Return the loops around a body, and the label behind them."""
     if not body.box:
         return [*inner, *behind], before
@@ -428,28 +433,52 @@ def _loops(body: _Body, inner: list[str], behind: list[str], before: str, in_par
     ends = [(str(start), str(stop)) for _, (start, stop) in body.loops]
     if in_parts:
         lines, ends[0] = _share(tags[0], ends[0])
-    outside = before
-    for k, tag in enumerate(tags):
-        latch = f"loop{tag}" if tag == tags[-1] else f"exit{tags[k + 1]}"
+    for k, tag in enumerate(tags[:-1]):
         if k or not in_parts:
             lines.append(f"  br label %loop{tag}")
-        lines += [f"loop{tag}:", f"  %v{tag} = phi i64 [ {ends[k][0]}, %{before} ], [ %n{tag}, %{latch} ]"]
-        outside, before = before, f"loop{tag}"
-    for name, kind, start_value, end in body.loop.carried:
-        lines.append(f"  {name} = phi {kind} [ {start_value}, %{outside} ], [ {end}, %loop{tags[-1]} ]")
-    lines += inner
-    for tag, (_, stop) in zip(tags[::-1], ends[::-1], strict=True):
-        lines += [
-            f"  %n{tag} = add nuw nsw i64 %v{tag}, 1",
-            f"  %c{tag} = icmp eq i64 %n{tag}, {stop}",
-            f"  br i1 %c{tag}, label %exit{tag}, label %loop{tag}",
-            f"exit{tag}:",
-        ]
-        if tag == tags[-1]:
-            lines += behind
+        lines += [f"loop{tag}:", f"  %v{tag} = phi i64 [ {ends[k][0]}, %{before} ], [ %n{tag}, %exit{tags[k + 1]} ]"]
+        before = f"loop{tag}"
+    is_begun = in_parts and len(tags) == 1
+    lines += _innermost(body, inner, behind, before, ends[-1], is_begun, widths)
+    for tag, (_, stop) in zip(tags[-2::-1], ends[-2::-1], strict=True):
+        lines += [*_goes_on(tag, stop), f"exit{tag}:"]
     if in_parts:
         lines += [f"  br label %end{tags[0]}", f"end{tags[0]}:"]
     return lines, f"{'end' if in_parts else 'exit'}{tags[0]}"
+
+
+def _innermost(
+    body: _Body,
+    inner: list[str],
+    behind: list[str],
+    before: str,
+    ends: tuple[str, str],
+    is_begun: bool,
+    widths: Widths | None,
+) -> list[str]:
+    """Return the innermost loop, and what is behind it in the block `exit`; it may be begun by a branch already."""
+    name = body.inner
+    tag = name.removeprefix("%v")
+    if widths is not None and not is_begun:
+        loop = Innermost(inner, name, int(ends[0]), int(ends[1]), body.loop.carried, behind, tag, before)
+        wide = widened(loop, widths)
+        if wide is not None:
+            body.code.used.update(wide[1])
+            return [*wide[0], f"  br label %exit{tag}", f"exit{tag}:", *behind]
+    lines = [] if is_begun else [f"  br label %loop{tag}"]
+    lines += [f"loop{tag}:", f"  {name} = phi i64 [ {ends[0]}, %{before} ], [ %n{tag}, %loop{tag} ]"]
+    for each, kind, start_value, end in body.loop.carried:
+        lines.append(f"  {each} = phi {kind} [ {start_value}, %{before} ], [ {end}, %loop{tag} ]")
+    return [*lines, *inner, *_goes_on(tag, ends[1]), f"exit{tag}:", *behind]
+
+
+def _goes_on(tag: str, stop: str) -> list[str]:
+    """Return the end of a turn."""
+    return [
+        f"  %n{tag} = add nuw nsw i64 %v{tag}, 1",
+        f"  %c{tag} = icmp eq i64 %n{tag}, {stop}",
+        f"  br i1 %c{tag}, label %exit{tag}, label %loop{tag}",
+    ]
 
 
 def _share(tag: str, ends: tuple[str, str]) -> tuple[list[str], tuple[str, str]]:

@@ -72,7 +72,7 @@ class Executable:
         known: dict[Node, Any] = {node: np.ascontiguousarray(array) for node, array in self.program.constants.items()}
         self._known = known
         threads = default_threads() if options.threads is None else options.threads
-        functions = Functions(threads)
+        functions = Functions(threads, Machine.this().widths(options.precise))
         segments, wanted, self.stages = _parted(self.plan, known, roots, functions, apart)
         self.llvm = _text(segments, wanted, functions, options.precise)
         planned_at = time.perf_counter()

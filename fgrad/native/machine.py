@@ -17,6 +17,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
 from fgrad import errors
+from fgrad.native.widening import Widths
 
 T = TypeVar("T")
 
@@ -80,6 +81,15 @@ class Machine:
         """
         return Machine()
 
+    def widths(self, precise: bool) -> Widths:
+        """Return how many elements are computed at once.
+
+        Args:
+            precise: elementary functions are computed one by one.
+        """
+        has_functions = self.has_vector_functions and not precise
+        return Widths(self.vectors, frozenset(VECTOR_FUNCTIONS if has_functions else ()))
+
     def declarations(self, used: Mapping[str, tuple[str, ...]], precise: bool = False) -> str:
         """Return what says which functions of libraries are called, and what computes several numbers at once.
 
@@ -106,9 +116,9 @@ class Machine:
                 group = f" #{len(groups) + 2}"
                 groups.append(f'attributes{group} = {{ "vector-function-abi-variant"="{mapping}" {_PURE} }}')
                 vectors.append(f"ptr @{vector}")
-                lines.append(
-                    f"declare <{count} x {result}> @{vector}({', '.join([f'<{count} x {result}>'] * len(kinds))})"
-                )
+                if vector not in used:
+                    given = ", ".join([f"<{count} x {result}>"] * len(kinds))
+                    lines.append(f"declare <{count} x {result}> @{vector}({given})")
             pure = "" if name.startswith("llvm.") or name in _ACTS else group or " #1"
             lines.append(f"declare {result} @{name}({', '.join(kinds)}){pure}")
         if vectors:
