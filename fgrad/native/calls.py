@@ -40,6 +40,7 @@ class Functions:
         known: the names of those that there are, by their text; equal ones are written once.
         texts: what is written of them.
         used: the functions of libraries that they call.
+        is_wide: no loop is left for the compiler to make wide.
     """
 
     def __init__(self, threads: int, widths: Widths | None) -> None:
@@ -47,6 +48,7 @@ class Functions:
         self.known: dict[str, str] = {}
         self.texts: list[str] = []
         self.used: dict[str, tuple[str, ...]] = {}
+        self.is_wide = True
 
     def add(self, name: str, text: str, used: Used) -> str:
         """Return the name of a function, which is called `@THIS` in its text."""
@@ -116,6 +118,7 @@ class Calls:
             if is_worth_parts(function):
                 text, more = self._in_parts(item, function, pointers)
                 used = {**used, **more}
+            self._functions.is_wide &= function.is_wide and not is_worth_parts(function)
         return self._functions.add(name, text, used), list(pointers.order)
 
     def _in_parts(self, item: Nest, whole: NestFunction, pointers: Pointers) -> tuple[str, dict[str, tuple[str, ...]]]:

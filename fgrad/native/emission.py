@@ -209,6 +209,7 @@ class NestFunction(NamedTuple):
         turns: of the outermost loop, if that may run in parts at once; else 0.
         totals: the reductions along that loop, which such parts take for themselves.
         begins: the other arrays that are filled with a number before the loops run.
+        is_wide: its innermost loops compute several elements at once already.
     """
 
     body: str
@@ -217,6 +218,7 @@ class NestFunction(NamedTuple):
     turns: int
     totals: tuple[Reduced, ...]
     begins: tuple[tuple[Node, Any], ...]
+    is_wide: bool
 
 
 def nest_function(nest: Nest, pointers: Pointers, widths: Widths | None = None, in_parts: bool = False) -> NestFunction:
@@ -239,7 +241,7 @@ def nest_function(nest: Nest, pointers: Pointers, widths: Widths | None = None, 
         lines += loops
         work += math.prod(stop - start for start, stop in body.box) * len(inner)
     begins = tuple(each for each in beginnings if each[0] not in totals)
-    return NestFunction("\n".join([*lines, "  ret void"]), code.used, work, turns, totals, begins)
+    return NestFunction("\n".join([*lines, "  ret void"]), code.used, work, turns, totals, begins, code.is_wide)
 
 
 def fills(begins: Sequence[tuple[Node, Any]], pointers: Pointers) -> str:
@@ -465,6 +467,7 @@ def _innermost(
         if wide is not None:
             body.code.used.update(wide[1])
             return [*wide[0], f"  br label %exit{tag}", f"exit{tag}:", *behind]
+    body.code.is_wide = False
     lines = [] if is_begun else [f"  br label %loop{tag}"]
     lines += [f"loop{tag}:", f"  {name} = phi i64 [ {ends[0]}, %{before} ], [ %n{tag}, %loop{tag} ]"]
     for each, kind, start_value, end in body.loop.carried:

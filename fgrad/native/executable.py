@@ -76,7 +76,7 @@ class Executable:
         segments, wanted, self.stages = _parted(self.plan, known, roots, functions, apart)
         self.llvm = _text(segments, wanted, functions, options.precise)
         planned_at = time.perf_counter()
-        self._module = Machine.this().compiled(self.llvm) if self.llvm else None
+        self._module = Machine.this().compiled(self.llvm, functions.is_wide) if self.llvm else None
         self.seconds = planned_at - start, time.perf_counter() - planned_at
         forms = {memory_of(node): node.shape for node in self._results}
         for stage in self.stages:

@@ -131,11 +131,16 @@ class Machine:
         own = f'"target-cpu"="{self._cpu}" "target-features"="{self._features}" "prefer-vector-width"="{self._width}"'
         return f"attributes #0 = {{ nounwind {own} }}\nattributes #1 = {{ {_PURE} }}"
 
-    def compiled(self, text: str) -> Module:
-        """Compile a module, and load it."""
-        return _apart(self._compiled, text)
+    def compiled(self, text: str, is_wide: bool = False) -> Module:
+        """Compile a module, and load it.
 
-    def _compiled(self, text: str) -> Module:
+        Args:
+            text: in LLVM's language.
+            is_wide: no loop is left that could compute several elements at once.
+        """
+        return _apart(functools.partial(self._compiled, is_wide=is_wide), text)
+
+    def _compiled(self, text: str, is_wide: bool) -> Module:
         llvm = self._llvm
         whole = f'target triple = "{self.triple}"\n{text}\n{self.attributes()}\n'
         with self._lock:
@@ -144,8 +149,8 @@ class Machine:
             target = llvm.Target.from_triple(self.triple).create_target_machine(
                 cpu=self._cpu, features=self._features, opt=1, jit=True
             )
-            options = llvm.create_pipeline_tuning_options(speed_level=2)
-            options.loop_vectorization = True
+            options = llvm.create_pipeline_tuning_options(speed_level=1 if is_wide else 2)
+            options.loop_vectorization = not is_wide
             # The loops are short and many, and made for registers of one width: to unroll them, or to look for more
             # to do at once, takes half of the time and gains nothing.
             options.slp_vectorization = options.loop_unrolling = options.loop_interleaving = False

@@ -78,11 +78,13 @@ class Code:
     Attributes:
         lines: the instructions so far.
         used: the functions of libraries that are called: by name, how many arguments of which type they take.
+        is_wide: innermost loops compute several elements at once.
     """
 
     lines: list[str] = field(default_factory=list)
     used: dict[str, tuple[str, ...]] = field(default_factory=dict)
     count: int = 0
+    is_wide: bool = True
 
     def name(self) -> str:
         """Return a new name."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 Used = dict[str, tuple[str, ...]]
 
@@ -28,6 +29,7 @@ _CALL = re.compile(r"call (\w+) @([\w.]+)\((.*)\)$")
 _SELECT = re.compile(r"select i1 (\S+), (\w+) (\S+), \w+ (\S+)$")
 _CAST = re.compile(rf"({_CASTS}) (\w+) (\S+) to (\w+)$")
 _UNARY = re.compile(r"(fneg) (\w+) (\S+)$")
+_NAME = re.compile(r"%\w+")
 _BINARY = re.compile(r"([a-z]+(?: [a-z]+)*) (double|float|i\d+) (\S+), (\S+)$")
 
 _REDUCTIONS = {"fadd": "fadd", "fmul": "fmul", "add": "add", "mul": "mul", "and": "and", "or": "or"}
@@ -91,14 +93,12 @@ def widened(loop: Innermost, widths: Widths) -> tuple[list[str], Used] | None:
         return None
 
 
-@dataclass
-class _Line:
+class _Line(NamedTuple):
     """An instruction, read.
 
     Attributes:
         name: of the result, empty without one.
         text: the instruction.
-        kind: its type, of a comparison or a cast that of the operands.
         form: what it is, by the expression that it has matched.
         parts: what that has found.
     """
@@ -106,17 +106,18 @@ class _Line:
     name: str
     text: str
     form: re.Pattern[str]
-    parts: tuple[str, ...] = field(default=())
+    parts: tuple[str, ...]
 
 
-_FORMS = (_ADDRESS, _LOAD, _STORE, _CALL, _SELECT, _CAST, _UNARY, _BINARY)
+_FORMS = {"getelementptr": [_ADDRESS], "load": [_LOAD], "store": [_STORE], "call": [_CALL], "select": [_SELECT]}
+_OTHER_FORMS = [_BINARY, _CAST, _UNARY]
 
 
 def _read(line: str) -> _Line:
     name, equals, text = line.strip().partition(" = ")
     if not equals:
         name, text = "", line.strip()
-    for form in _FORMS:
+    for form in _FORMS.get(text.partition(" ")[0], _OTHER_FORMS):
         found = form.match(text)
         if found:
             return _Line(name, text, form, found.groups())
@@ -127,8 +128,10 @@ class _Wide:
     def __init__(self, loop: Innermost, widths: Widths) -> None:
         self._loop, self._widths = loop, widths
         self._lines = list(map(_read, loop.lines))
+        self._by_name = {line.name: line for line in self._lines}
         self._steps: dict[str, int] = {loop.variable: 1}
         self._types: dict[str, str] = {name: kind for name, kind, _, _ in loop.carried}
+        self._bases: dict[str, str] = {}
         self._stored: set[str] = set()
         self._loaded: set[str] = set()
         self._functions: list[tuple[str, str]] = []
@@ -147,7 +150,7 @@ class _Wide:
             step = self._step(line.parts[2])
             if self._step(line.parts[1]) or line.parts[2] in self._types:
                 raise _GivesUpError
-            self._steps[line.name] = step
+            self._steps[line.name], self._bases[line.name] = step, line.parts[1]
             return
         if line.form is _LOAD:
             self._note_memory(line.parts[1], self._loaded)
@@ -183,10 +186,9 @@ class _Wide:
 
     def _note_memory(self, address: str, memory: set[str]) -> None:
         step = self._steps.get(address)
-        if step not in (0, 1):
+        if step not in (0, 1) or address not in self._bases:
             raise _GivesUpError
-        base = next((line.parts[1] for line in self._lines if line.name == address), address)
-        memory.add(base)
+        memory.add(self._bases[address])
 
     def _check_carried(self) -> None:
         """Give up where what is carried is more than a sum or the like."""
@@ -203,7 +205,7 @@ class _Wide:
         if len(names) or len(ends) != len(self._loop.carried):
             raise _GivesUpError
         inside = {line.name for line in self._lines} - set(ends)
-        if any(name in inside for line in self._loop.behind for name in re.findall(r"%\w+", line)):
+        if any(name in inside for line in self._loop.behind for name in _NAME.findall(line)):
             raise _GivesUpError
 
     # Pieces
@@ -300,7 +302,7 @@ class _Wide:
             if lanes == 1:
                 found[name] = f"{after}{mark}"
                 continue
-            line = next(line for line in self._lines if line.name == after)
+            line = self._by_name[after]
             reduction, vector = _reduction_of(line), f"<{lanes} x {kind}>"
             function = (
                 f"llvm.vector.reduce.{reduction}.v{lanes}{'f' if kind in ('double', 'float') else 'i'}{_BITS[kind]}"
@@ -316,7 +318,7 @@ class _Wide:
         """Return what puts the pieces of what is carried together."""
         lines = []
         for number, (name, kind, _, after) in enumerate(self._loop.carried):
-            line = next(line for line in self._lines if line.name == after)
+            line = self._by_name[after]
             parts = []
             for place, total in enumerate(totals):
                 if total[name].startswith("%"):
@@ -356,7 +358,7 @@ class _Piece:
         self._out.append(f"  {self._given[line.name]} = {text}" if line.name else f"  {text}")
 
     def _renamed(self, text: str) -> str:
-        return re.sub(r"%\w+", lambda found: self._given.get(found[0], found[0]), text)
+        return _NAME.sub(lambda found: self._given.get(found[0], found[0]), text)
 
     def _wide_text(self, line: _Line) -> str:
         lanes, parts = self._lanes, line.parts
