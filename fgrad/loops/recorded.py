@@ -46,7 +46,7 @@ def as_loop(
     """Return the last carry and the outputs of all turns, as results of one line of a program.
 
     None is returned where turns have to be recorded one by one: they assign to variables, ask for values that are
-    known without the program, or draw random numbers.
+    known without the program, draw random numbers, or hand on a number of Python's of another type in each turn.
 
     Args:
         function: the user's.
@@ -66,19 +66,41 @@ def as_loop(
         graph = _recorded_turn(function, turn(carry), carry, elements)
         if graph is None:
             return None
-        settled = [_strengthened(x, like) for x, like in zip(carry, graph.outputs, strict=False)]
+        settled = [_like_after(x, after) for x, after in zip(carry, graph.outputs, strict=False)]
+        if any(x is None for x in settled):
+            return None
         if all(x is y for x, y in zip(settled, carry, strict=True)):
             break
         carry = settled
     return _run(graph, carry, arrays, elements, along, count, has_condition, options)
 
 
-def _strengthened(x: Any, after: Any) -> Any:
-    """Return a leaf of the carry in the dtype that it has after a turn, if it is a number of Python's before alone."""
+def _like_after(x: Any, after: Any) -> Any:
+    """Return a leaf of the carry in the dtype that it has after a turn, if it is a number of Python's before.
+
+    None is returned where it is a number of Python's after the turn, too, of a type that does not hold the one before.
+    """
     kind = kind_of(x)
-    is_weak = kind is not None and kind[1] is WEAK
-    stays_weak = after.is_weak if type(after) is Name else not hasattr(settle(after), "dtype")
-    return strong(x, after.dtype) if is_weak and not stays_weak else x
+    if kind is None or kind[1] is not WEAK:
+        return x
+    after = after if type(after) is Name else settle(after)
+    if not (after.is_weak if type(after) is Name else type(after) in _TYPES):
+        return strong(x, after.dtype)
+    before, later = (_TYPES.index(type(np.zeros((), each).item())) for each in (_dtype(x), _dtype(after)))
+    if before == later:
+        return x
+    if before > later:
+        return None
+    # A difference, since it keeps the sign of 0.
+    return _TYPES[later](x) if type(x) in _TYPES else x - _TYPES[later](0)
+
+
+_TYPES = (bool, int, float, complex)
+"""The types of Python's numbers: each is held by those behind it."""
+
+
+def _dtype(x: Any) -> Any:
+    return x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
 
 
 def _recorded_turn(function: Any, turn: Turn, carry: Leaves, elements: Leaves) -> Graph | None:
@@ -106,7 +128,7 @@ def _recorded_turn(function: Any, turn: Turn, carry: Leaves, elements: Leaves) -
 def _example(leaf: Any) -> Any:
     if type(leaf) is bool:
         return np.bool_(leaf)
-    if type(leaf) in (int, float, complex):
+    if type(leaf) in _TYPES:
         return leaf
     kind = kind_of(leaf)
     example = one_example(leaf)

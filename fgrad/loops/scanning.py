@@ -228,7 +228,7 @@ def scan(
     places = range(count)[:: -1 if reverse else 1]
     if not count:
         return loop.without_turns(carry, arrays)
-    size = _segment_size(checkpoint, count)
+    size = min(_segment_size(checkpoint, count), count)
     if is_recorded([*flatten(carry)[0], *arrays]):
         program = _Program(f, treedef, reverse)
         found = program.in_segments(carry, arrays, count, size) if size else program.run(carry, arrays, count)
