@@ -63,52 +63,55 @@ def as_loop(
     carry = list(carry)
     elements = [(x if isinstance(x, range) else one_example(x))[along.start] for x in arrays]
     while True:
-        graph = _recorded_turn(function, turn(carry), carry, elements)
+        kinds: list[Any] = []
+        graph = _recorded_turn(function, turn(carry), carry, elements, kinds)
         if graph is None:
             return None
-        settled = [_like_after(x, after) for x, after in zip(carry, graph.outputs, strict=False)]
+        settled = [_like_after(x, kind) for x, kind in zip(carry, kinds, strict=True)]
         if any(x is None for x in settled):
             return None
         if all(x is y for x, y in zip(settled, carry, strict=True)):
             break
         carry = settled
-    return _run(graph, carry, arrays, elements, along, count, has_condition, options)
-
-
-def _like_after(x: Any, after: Any) -> Any:
-    """Return a leaf of the carry in the dtype that it has after a turn, if it is a number of Python's before.
-
-    None is returned where it is a number of Python's after the turn, too, of a type that does not hold the one before.
-    """
-    kind = kind_of(x)
-    if kind is None or kind[1] is not WEAK:
-        return x
-    after = after if type(after) is Name else settle(after)
-    if not (after.is_weak if type(after) is Name else type(after) in _TYPES):
-        return strong(x, after.dtype)
-    before, later = (_TYPES.index(type(np.zeros((), each).item())) for each in (_dtype(x), _dtype(after)))
-    if before == later:
-        return x
-    if before > later:
-        return None
-    # A difference, since it keeps the sign of 0.
-    return _TYPES[later](x) if type(x) in _TYPES else x - _TYPES[later](0)
+    is_weak = [dtype is WEAK for dtype, _ in kinds]
+    return _run(graph, carry, arrays, elements, along, count, has_condition, is_weak, options)
 
 
 _TYPES = (bool, int, float, complex)
 """The types of Python's numbers: each is held by those behind it."""
 
 
-def _dtype(x: Any) -> Any:
-    return x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
+def _kind(leaf: Any) -> tuple[Any, Any]:
+    """Return the dtype of a leaf, or WEAK, and the type of Python's that its elements have."""
+    kind, dtype = kind_of(leaf), leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
+    return (None if kind is None else kind[1]), type(np.zeros((), dtype).item())
 
 
-def _recorded_turn(function: Any, turn: Turn, carry: Leaves, elements: Leaves) -> Graph | None:
-    """Return the program of one turn, or None if it cannot stand for all of them."""
+def _like_after(x: Any, after: tuple[Any, Any]) -> Any:
+    """Return a leaf of the carry in the dtype that it has after a turn, if it is a number of Python's before.
+
+    None is returned where what it is after the turn does not hold what it is before.
+    """
+    (own, kind), (dtype, later) = _kind(x), after
+    if own is not WEAK or (dtype is WEAK and kind is later):
+        return x
+    if kind not in _TYPES or later not in _TYPES or _TYPES.index(kind) > _TYPES.index(later):
+        return None
+    if dtype is not WEAK:
+        return strong(x, dtype)
+    # A difference, since it keeps the sign of 0.
+    return later(x) if type(x) in _TYPES else x - later(0)
+
+
+def _recorded_turn(
+    function: Any, turn: Turn, carry: Leaves, elements: Leaves, kinds: list[Any]
+) -> Graph | None:
+    """Return the program of one turn, or None if it cannot stand for all of them; note what the next carry is."""
     count = len(carry)
 
     def flat(*leaves: Any) -> tuple[list[Any], list[Any]]:
         following, outputs = turn(leaves[:count], leaves[count:])
+        kinds[:] = map(_kind, following)
         return list(following), list(outputs)
 
     flat.__name__ = "loop"
@@ -143,6 +146,7 @@ def _run(
     along: Along,
     count: int,
     has_condition: bool,
+    is_weak: Sequence[bool],
     options: dict[str, Any],
 ) -> tuple[list[Any], list[Any]]:
     """Return the results of a loop; what turns take from elsewhere goes into it besides."""
@@ -150,8 +154,10 @@ def _run(
     outputs = list(graph.outputs)
     for place, x in enumerate(map(settle, outputs)):
         if type(x) is Tensor:
-            outputs[place] = Name(x)
+            outputs[place] = Name(x, x.tracing.is_weak(x))
             lifted[outputs[place]] = x
+        elif type(x) is not Name and place < len(carry) and is_weak[place]:
+            outputs[place] = x.item()
     shared = [*lifted.values(), *graph.variables.values()]
     names = [*lifted, *graph.variables, *graph.inputs]
     constants = {name: value for name, value in graph.constants.items() if name not in lifted}
