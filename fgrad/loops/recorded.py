@@ -14,6 +14,7 @@ from fgrad import errors
 from fgrad.core.tensor import Tensor, settle
 from fgrad.core.variable import open_watches
 from fgrad.graphs import turning  # noqa: F401  # which says what transforms make of loops
+from fgrad.graphs.derived import unboxed
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.record import new_recording, recorded
@@ -151,7 +152,7 @@ def _run(
 ) -> tuple[list[Any], list[Any]]:
     """Return the results of a loop; what turns take from elsewhere goes into it besides."""
     lifted = {name: value for name, value in graph.constants.items() if type(settle(value)) is Tensor}
-    outputs = list(graph.outputs)
+    outputs = list(map(unboxed, graph.outputs))
     for place, x in enumerate(map(settle, outputs)):
         if type(x) is Tensor:
             outputs[place] = Name(x, x.tracing.is_weak(x))
