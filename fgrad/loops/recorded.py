@@ -104,9 +104,7 @@ def _like_after(x: Any, after: tuple[Any, Any]) -> Any:
     return later(x) if type(x) in _TYPES else x - later(0)
 
 
-def _recorded_turn(
-    function: Any, turn: Turn, carry: Leaves, elements: Leaves, kinds: list[Any]
-) -> Graph | None:
+def _recorded_turn(function: Any, turn: Turn, carry: Leaves, elements: Leaves, kinds: list[Any]) -> Graph | None:
     """Return the program of one turn, or None if it cannot stand for all of them; note what the next carry is."""
     count = len(carry)
 
