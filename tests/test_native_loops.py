@@ -343,6 +343,24 @@ def test_random_draws():
         fg.compile(lambda a: fg.scan(lambda c, x: (c + rng.normal(), None), a, length=3)[0])(X)
 
 
+@pytest.mark.parametrize("what", ["condition", "max_steps", "reverse", "length"])
+def test_loops_that_change_from_call_to_call_are_noticed(what):
+    calls = []
+
+    def changing(a):
+        calls.append(None)
+        n = len(calls)
+        if what == "condition":
+            return fg.while_loop(lambda c: np.sum(c) < n, lambda c: c + 1, a)
+        if what == "max_steps":
+            return fg.while_loop(lambda c: np.sum(c) < 9, lambda c: c + 1, a, max_steps=n)
+        reverse, length = (bool(n % 2), 4) if what == "reverse" else (False, n)
+        return fg.scan(lambda c, x: (c + 1, c), a, None, length, reverse)[1]
+
+    with pytest.raises(errors.FrozenValueError, match="changes from call to call"):
+        fg.compile(changing)(X)
+
+
 def test_threads_call_one_loop():
     compiled = fg.compile(lambda a: fg.scan(lambda c, x: (np.tanh(M @ c) + x, np.linalg.solve(M + 3 * EYE, c)), a, XS))
     wanted = [compiled(place * X)[1].tolist() for place in range(4)]
