@@ -121,6 +121,12 @@ def renewed(x: Any) -> Any:
     return x.tracing.renewed(x) if type(x) is Tensor else x
 
 
+def _is_weak(x: Any) -> bool:
+    """Return whether something stands for a number of Python's."""
+    value = settle(x)
+    return type(value) is Tensor and value.tracing.is_weak(value)
+
+
 def settled(leaf: Any) -> Any:
     """Return what `settle` does, of an array of traced numbers as one tensor."""
     return settle(collected(leaf))
@@ -476,8 +482,9 @@ class TensorLike:
     _square = _unary(np.square)
 
     def __pow__(self, exponent: Any) -> Tensor:
-        # NumPy's own ** takes the same short cut.
-        return self._square() if type(exponent) is int and exponent == 2 else self._power(exponent)
+        # NumPy's own ** takes the same short cut; what stands for a number of Python's does not, and stays one.
+        takes_square = type(exponent) is int and exponent == 2 and (self.shape or not _is_weak(self))
+        return self._square() if takes_square else self._power(exponent)
 
     def __getitem__(self, key: Any) -> Tensor:
         return METHODS["__getitem__"](self, key)  # type: ignore[no-any-return]

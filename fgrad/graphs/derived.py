@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fgrad.core.tensor import Tensor, settle
 from fgrad.graphs.equations import Equation, Name, in_pythons_way
 from fgrad.graphs.graph import Block
 from fgrad.graphs.record import recorded
@@ -43,7 +44,13 @@ def chosen(values: Sequence[Any], places: Sequence[bool]) -> list[Any]:
 def recorded_block(function: Callable[..., Any], leaves: Leaves) -> Block:
     """Return the program of a function; it does not keep the function."""
     graph = recorded(function, tuple(leaves), {}, integers=True)[0]
-    return Block(graph.inputs, graph.constants, graph.equations, graph.outputs)
+    return Block(graph.inputs, graph.constants, graph.equations, list(map(unboxed, graph.outputs)))
+
+
+def unboxed(result: Any) -> Any:
+    """Return a result of a graph without a box, if it is a constant that nothing follows."""
+    value = settle(result)
+    return result if type(value) in (Name, Tensor) else value
 
 
 def outputs_of(block: Block) -> list[Any]:

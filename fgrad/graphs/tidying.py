@@ -121,11 +121,27 @@ def _steady(turns: Turns) -> list[Equation]:
     found: list[Equation] = []
     wanted: set[Name] = set()
     for equation in reversed(turns.body.equations):
+        if turns.condition is not None and not _never_raises(equation):  # there may be no turn
+            continue
         is_wanted = equation.primitive.view is None or not wanted.isdisjoint(equation.outputs)
         if is_wanted and varies.isdisjoint(equation.outputs):
             found.append(equation)
             wanted |= _names(equation.inputs)
     return found[::-1]
+
+
+_TOTAL = {
+    *("astype", "concatenate", "cumsum", "einsum", "length", "matmul", "max", "mean", "min", "prod", "stack", "sum"),
+    *("standard_deviation", "variance"),
+}
+"""Operations on whole arrays that have a result for all elements."""
+
+
+def _never_raises(equation: Equation) -> bool:
+    """Return whether an equation has results for all elements of its inputs."""
+    primitive = equation.primitive
+    only_moves = primitive.view is not None and len(equation.inputs) == 1
+    return only_moves or primitive.is_elementwise or (primitive.name in _TOTAL and not equation.direct)
 
 
 def _renamed(equation: Equation, names: Mapping[Any, Any]) -> Equation:

@@ -111,7 +111,7 @@ class Turns:
         """Return numbers of Python's, and arrays whose elements are all the same, in the form of the results."""
         found = outputs_of(self.body)
         made = [np.broadcast_to(np.ones((), x.dtype), (self.count, *x.shape)) for x in found[self.carried :]]
-        return [*map(_form, found[: self.carried]), *made]
+        return [*map(_form, self.body.outputs[: self.carried], found), *made]
 
     def goes_along_all(self) -> bool:
         """Return whether each turn has a place of its own along all arrays, and no place is left over."""
@@ -125,9 +125,10 @@ class Turns:
             return self._derived[key]
 
 
-def _form(x: Any) -> Any:
-    one = np.ones((), x.dtype)
-    return one.item() if type(x) is Name and x.is_weak else np.broadcast_to(one, x.shape)
+def _form(result: Any, form: Any) -> Any:
+    one = np.ones((), form.dtype)
+    is_weak = result.is_weak if type(result) is Name else type(result) in (int, float, complex)
+    return one.item() if is_weak else np.broadcast_to(one, form.shape)
 
 
 CALLED: list[Runner] = []

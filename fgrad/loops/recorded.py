@@ -14,6 +14,7 @@ from fgrad import errors
 from fgrad.core.tensor import Tensor, settle
 from fgrad.core.variable import open_watches
 from fgrad.graphs import turning  # noqa: F401  # which says what transforms make of loops
+from fgrad.graphs.derived import unboxed
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.record import new_recording, recorded
@@ -46,7 +47,7 @@ def as_loop(
     """Return the last carry and the outputs of all turns, as results of one line of a program.
 
     None is returned where turns have to be recorded one by one: they assign to variables, ask for values that are
-    known without the program, or draw random numbers.
+    known without the program, draw random numbers, or hand on a number of Python's of another type in each turn.
 
     Args:
         function: the user's.
@@ -63,30 +64,53 @@ def as_loop(
     carry = list(carry)
     elements = [(x if isinstance(x, range) else one_example(x))[along.start] for x in arrays]
     while True:
-        graph = _recorded_turn(function, turn(carry), carry, elements)
+        kinds: list[Any] = []
+        graph = _recorded_turn(function, turn(carry), carry, elements, kinds)
         if graph is None:
             return None
-        settled = [_strengthened(x, like) for x, like in zip(carry, graph.outputs, strict=False)]
+        settled = [_like_after(x, kind) for x, kind in zip(carry, kinds, strict=True)]
+        if any(x is None for x in settled):
+            return None
         if all(x is y for x, y in zip(settled, carry, strict=True)):
             break
         carry = settled
-    return _run(graph, carry, arrays, elements, along, count, has_condition, options)
+    is_weak = [dtype is WEAK for dtype, _ in kinds]
+    return _run(graph, carry, arrays, elements, along, count, has_condition, is_weak, options)
 
 
-def _strengthened(x: Any, after: Any) -> Any:
-    """Return a leaf of the carry in the dtype that it has after a turn, if it is a number of Python's before alone."""
-    kind = kind_of(x)
-    is_weak = kind is not None and kind[1] is WEAK
-    stays_weak = after.is_weak if type(after) is Name else not hasattr(settle(after), "dtype")
-    return strong(x, after.dtype) if is_weak and not stays_weak else x
+_TYPES = (bool, int, float, complex)
+"""The types of Python's numbers: each is held by those behind it."""
 
 
-def _recorded_turn(function: Any, turn: Turn, carry: Leaves, elements: Leaves) -> Graph | None:
-    """Return the program of one turn, or None if it cannot stand for all of them."""
+def _kind(leaf: Any) -> tuple[Any, Any]:
+    """Return the dtype of a leaf, or WEAK, and the type of Python's that its elements have."""
+    kind, dtype = kind_of(leaf), leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
+    return (None if kind is None else kind[1]), type(np.zeros((), dtype).item())
+
+
+def _like_after(x: Any, after: tuple[Any, Any]) -> Any:
+    """Return a leaf of the carry in the dtype that it has after a turn, if it is a number of Python's before.
+
+    None is returned where what it is after the turn does not hold what it is before.
+    """
+    (own, kind), (dtype, later) = _kind(x), after
+    if own is not WEAK or (dtype is WEAK and kind is later):
+        return x
+    if kind not in _TYPES or later not in _TYPES or _TYPES.index(kind) > _TYPES.index(later):
+        return None
+    if dtype is not WEAK:
+        return strong(x, dtype)
+    # A difference, since it keeps the sign of 0.
+    return later(x) if type(x) in _TYPES else x - later(0)
+
+
+def _recorded_turn(function: Any, turn: Turn, carry: Leaves, elements: Leaves, kinds: list[Any]) -> Graph | None:
+    """Return the program of one turn, or None if it cannot stand for all of them; note what the next carry is."""
     count = len(carry)
 
     def flat(*leaves: Any) -> tuple[list[Any], list[Any]]:
         following, outputs = turn(leaves[:count], leaves[count:])
+        kinds[:] = map(_kind, following)
         return list(following), list(outputs)
 
     flat.__name__ = "loop"
@@ -106,7 +130,7 @@ def _recorded_turn(function: Any, turn: Turn, carry: Leaves, elements: Leaves) -
 def _example(leaf: Any) -> Any:
     if type(leaf) is bool:
         return np.bool_(leaf)
-    if type(leaf) in (int, float, complex):
+    if type(leaf) in _TYPES:
         return leaf
     kind = kind_of(leaf)
     example = one_example(leaf)
@@ -121,15 +145,18 @@ def _run(
     along: Along,
     count: int,
     has_condition: bool,
+    is_weak: Sequence[bool],
     options: dict[str, Any],
 ) -> tuple[list[Any], list[Any]]:
     """Return the results of a loop; what turns take from elsewhere goes into it besides."""
     lifted = {name: value for name, value in graph.constants.items() if type(settle(value)) is Tensor}
-    outputs = list(graph.outputs)
+    outputs = list(map(unboxed, graph.outputs))
     for place, x in enumerate(map(settle, outputs)):
         if type(x) is Tensor:
-            outputs[place] = Name(x)
+            outputs[place] = Name(x, x.tracing.is_weak(x))
             lifted[outputs[place]] = x
+        elif type(x) is not Name and place < len(carry) and is_weak[place]:
+            outputs[place] = x.item()
     shared = [*lifted.values(), *graph.variables.values()]
     names = [*lifted, *graph.variables, *graph.inputs]
     constants = {name: value for name, value in graph.constants.items() if name not in lifted}

@@ -151,6 +151,8 @@ _NUMBER = flatten(0.0)[1]
 
 def _stacked(column: list[Any], dtype: Any, is_weak: bool) -> Any:
     """Return the leaves of all turns along a new first axis; Python's numbers get the dtype of the others."""
+    if is_weak and dtype is not WEAK:
+        dtype = np.result_type(dtype, *[kind(0) for kind in {int, float, complex} & {type(x) for x in column}])
     if not any(type(leaf) in BOXES for leaf in column):
         return np.array(column, None if dtype is WEAK else dtype)
     if is_weak:
@@ -228,7 +230,7 @@ def scan(
     places = range(count)[:: -1 if reverse else 1]
     if not count:
         return loop.without_turns(carry, arrays)
-    size = _segment_size(checkpoint, count)
+    size = min(_segment_size(checkpoint, count), count)
     if is_recorded([*flatten(carry)[0], *arrays]):
         program = _Program(f, treedef, reverse)
         found = program.in_segments(carry, arrays, count, size) if size else program.run(carry, arrays, count)

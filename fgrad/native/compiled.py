@@ -432,7 +432,7 @@ def _nesting(treedef: Any) -> Callable[[list[Any]], Any]:
     if result.is_leaf():
         return lambda leaves: leaves[0]
     count = result.num_leaves
-    if result.type is tuple and result.num_children == count:
+    if result.type is tuple and all(child.is_leaf() for child in result.children()):
         return lambda leaves: tuple(leaves[:count])
     return lambda leaves: unflatten(treedef, leaves)[0]
 

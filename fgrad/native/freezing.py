@@ -197,12 +197,21 @@ def _same_loops(one: Turns | None, other: Turns | None) -> bool:
     """Return whether two loops do the same in each turn; None stands for what is no loop."""
     if one is None or other is None:
         return one is other
-    bodies = one.body, other.body
-    if len(bodies[0].inputs) != len(bodies[1].inputs) or len(bodies[0].equations) != len(bodies[1].equations):
+    forms = [(x.count, x.shared, x.carried, list(x.reads), list(x.writes), x.recomputes) for x in (one, other)]
+    return (
+        forms[0] == forms[1]
+        and _same_blocks(one.body, other.body)
+        and (one.condition is None) == (other.condition is None)
+        and (one.condition is None or _same_blocks(one.condition, other.condition))
+    )
+
+
+def _same_blocks(one: Block, other: Any) -> bool:
+    if len(one.inputs) != len(other.inputs) or len(one.equations) != len(other.equations):
         return False
-    same = _Same(zip(bodies[0].inputs, bodies[1].inputs, strict=True), *bodies)
-    return all(map(same.equations, bodies[0].equations, bodies[1].equations)) and all(
-        map(same.values, bodies[0].outputs, bodies[1].outputs)
+    same = _Same(zip(one.inputs, other.inputs, strict=True), one, other)
+    return all(map(same.equations, one.equations, other.equations)) and all(
+        map(same.values, one.outputs, other.outputs)
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.graphs.equations import Equation
 from fgrad.graphs.graph import Block
-from fgrad.graphs.turns import Turns
+from fgrad.graphs.turns import UNLIMITED, Turns
 from fgrad.native.executable import Executable
 from fgrad.native.functions import Function
 from fgrad.native.lowering import Program
@@ -72,8 +72,9 @@ class _Reader:
         for stage in stages:
             operations.update(stage.operations)
         lines = tuple(dict.fromkeys(line for stage in stages for line in stage.lines))
-        flops, size = (turns.count * sum(each) for each in ([x.flops for x in stages], [x.bytes for x in stages]))
-        return Stage("turns", (turns.count,), dict(operations), lines, flops, size, sum(x.vanished for x in stages))
+        shape, count = ((), 1) if turns.count == UNLIMITED else ((turns.count,), turns.count)
+        flops, size = (count * sum(each) for each in ([x.flops for x in stages], [x.bytes for x in stages]))
+        return Stage("turns", shape, dict(operations), lines, flops, size, sum(x.vanished for x in stages))
 
     def _loops(self, nest: Nest) -> Stage:
         inside, read = self._inside(nest)
@@ -160,6 +161,8 @@ def _advice(equation: Equation, reason: str) -> str:
     kinds = [x.dtype for x in (*equation.inputs, *equation.outputs) if hasattr(x, "dtype")]
     if "of the user's" in reason:
         return "Say what it computes in NumPy's functions: fgrad.extend.deflowering."
+    if equation.primitive.name == "loop":
+        return "What else there is in a turn is native."
     if equation.direct:
         return "What it calls can be compiled itself."
     if any(kind.kind == "c" for kind in kinds):

@@ -22,7 +22,8 @@ class Stage:
 
     Attributes:
         kind: "loops", "routine", "turns" (a loop of the user's) or "NumPy".
-        shape: the sizes of the loops, or the shape of the result; the number of turns.
+        shape: the sizes of the loops, or the shape of the result; the number of turns, the most where a condition ends
+            them; none where there is no such number: then what is counted is that of one turn.
         operations: what is computed for each element, or in each turn, with how often.
         lines: the user's, as `file:line: source`.
         flops: operations on numbers, an elementary function counted as one; an estimate.
@@ -143,7 +144,8 @@ _HEADS = ("", "what", "flops", "bytes", "vanished", "time")
 
 def _cells(place: int, stage: Stage, total: float) -> tuple[str, ...]:
     taken = f"{seconds_text(stage.seconds)} ({stage.seconds / total:.0%})" if stage.seconds else ""
-    what = f"{stage.kind} {' x '.join(map(str, stage.shape)) or '1'}"
+    number = "each" if stage.kind == "turns" and not stage.shape else " x ".join(map(str, stage.shape)) or "1"
+    what = f"{stage.kind} {number}"
     amounts = count_text(stage.flops) if stage.flops else "", bytes_text(stage.bytes)
     vanished = _counted(stage.vanished, "array") if stage.vanished else ""
     return f"{place:>2}", what, *amounts, vanished, taken
