@@ -21,10 +21,11 @@ X32 = X.astype(np.float32)
 XS = np.linspace(-1.0, 1.0, 12).reshape(4, 3)
 M = np.array([[0.3, 0.1, 0.0], [0.2, -0.5, 0.1], [0.7, 0.0, 0.2]])
 EYE = np.eye(3)
+RNG = np.random.default_rng(0)
 
 
 def assert_alike(found, wanted, rtol=1e-11):
-    """Hold containers, shapes, dtypes, elements and the signs of zeros against those of the eager run."""
+    """Hold containers, shapes, dtypes and elements against those of the eager run."""
     (leaves, nested), (others, treedef) = flatten(found), flatten(wanted)
     assert nested == treedef
     for x, y in zip(map(np.asarray, leaves), map(np.asarray, others), strict=True):
@@ -403,3 +404,86 @@ def test_mistakes():
     for function in (fg.compile(fg.grad(loss)), fg.grad(fg.compile(loss))):
         with pytest.raises(errors.ConcretizationError, match=r"a pass back through while_loop(.|\n)*max_steps=100"):
             function(X)
+
+
+# Loops of Python's
+
+
+def slope(weights, y):
+    return np.tanh(weights @ y) - 0.5 * y
+
+
+def runge_kutta(weights, y, count=30, step=0.05):
+    for _ in range(count):
+        k1 = slope(weights, y)
+        k2 = slope(weights, y + step / 2 * k1)
+        k3 = slope(weights, y + step / 2 * k2)
+        y = y + step / 6 * (k1 + 2.0 * k2 + 2.0 * k3 + slope(weights, y + step * k3))
+    return np.sum(y * y)
+
+
+def gated(weights, xs):
+    hidden, cell, total = np.zeros(4), np.zeros(4), 0.0
+    for t in range(len(xs) - 1):
+        gates = np.concatenate([xs[t], hidden]) @ weights
+        cell = cell / (1.0 + np.exp(-gates[:4])) + np.tanh(gates[4:8])
+        hidden = np.tanh(cell) / (1.0 + np.exp(-gates[8:]))
+        total = total + np.sum((hidden - xs[t + 1]) ** 2)
+    return total
+
+
+def filtered(moves, noise, seen):
+    mean, spread, total = np.zeros(2), np.eye(2), 0.0
+    for each in seen:
+        mean, spread = moves @ mean, moves @ spread @ moves.T + 0.1 * np.eye(2)
+        surprise = spread + noise * np.eye(2)
+        gain = np.linalg.solve(surprise, spread).T
+        total = total + (each - mean) @ np.linalg.solve(surprise, each - mean)
+        mean, spread = mean + gain @ (each - mean), spread - gain @ spread
+    return total + np.sum(mean)
+
+
+def collected(x, factors):
+    rows = []
+    for factor in factors:
+        x = np.sin(x * factor) + 0.1
+        rows.append(x)
+    return np.sum(np.stack(rows) * np.arange(1.0, len(rows) + 1)[:, None])
+
+
+PYTHONS_LOOPS = {
+    "Runge-Kutta": (runge_kutta, RNG.normal(size=(3, 3)), RNG.normal(size=3)),
+    "gates": (gated, RNG.normal(size=(8, 12)), RNG.normal(size=(20, 4))),
+    "filter": (filtered, 0.5 * RNG.normal(size=(2, 2)), 0.7, RNG.normal(size=(25, 2))),
+    "collected": (collected, RNG.normal(size=5), RNG.uniform(size=60)),
+}
+
+
+@pytest.mark.parametrize("name", PYTHONS_LOOPS)
+@pytest.mark.parametrize("transform", ["value", "gradient", "product"])
+def test_loops_of_pythons_are_found_and_change_no_bit(name, transform, monkeypatch):
+    function, *args = PYTHONS_LOOPS[name]
+    changed = {
+        "value": lambda: function,
+        "gradient": lambda: fg.value_and_grad(function, argnums=tuple(range(len(args)))),
+        "product": lambda: lambda x, *rest: fg.hvp(lambda x: function(x, *rest))(x, x),
+    }[transform]()
+    compiled = fg.compile(changed)
+    found = flatten(compiled(*args))[0]
+    assert "turns" in [stage.kind for stage in compiled.inspect(*args).stages]
+    monkeypatch.setattr("fgrad.native.executable.rolled", lambda block: block)
+    unrolled = fg.compile(changed)
+    plain = flatten(unrolled(*args))[0]
+    assert "turns" not in [stage.kind for stage in unrolled.inspect(*args).stages]
+    # An array that waits for the pass back lies row by row; where it was a transpose, products are summed otherwise.
+    rtol = 1e-13 if name == "filter" and transform != "value" else 0.0
+    for x, y in zip(found, plain, strict=True):
+        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol, 0.0)
+
+
+def test_a_loop_of_pythons_runs_again_for_other_values():
+    compiled = fg.compile(fg.value_and_grad(runge_kutta, argnums=(0, 1)))
+    for _ in range(3):
+        weights, y = RNG.normal(size=(3, 3)), RNG.normal(size=3)
+        wanted = fg.value_and_grad(runge_kutta, argnums=(0, 1))(weights, y)
+        assert_alike(compiled(weights, y), wanted, rtol=1e-9)
