@@ -254,7 +254,8 @@ def observed_by(*observers: Observer) -> Iterator[None]:
     now = (*before, *observers)
     try:
         running.observers = now
-        attention.add(threading.get_ident())
+        if now:
+            attention.add(threading.get_ident())
         yield
     finally:
         if running.observers[: len(now)] == now:  # else they have gone already, when what runs was healed
@@ -269,6 +270,7 @@ def unobserved() -> Iterator[None]:
     try:
         running.observers = ()
         running.watches = tuple(each for each in watches if not isinstance(each(), Observer))
+        forget_attention()
         yield
     finally:
         running.observers, running.watches = observers, watches
