@@ -424,7 +424,7 @@ def test_checkpoint_keeps_the_gradient_and_draws_the_same_numbers():
 
 
 def test_checkpoint_takes_memory_like_the_square_root():
-    xs = np.linspace(-1.0, 1.0, 10_000)
+    xs = np.linspace(-1.0, 1.0, 3_600)
 
     def loss(w, turns, checkpoint):
         turn = lambda c, x: (np.tanh(w * c + x), None)  # noqa: E731
@@ -439,11 +439,11 @@ def test_checkpoint_takes_memory_like_the_square_root():
         return found, gradient
 
     peak(100, True)  # what is made once
-    all_kept, gradient = peak(10_000, False)
-    ends_kept, same = peak(10_000, True)
-    quarter, _ = peak(2_500, True)
+    all_kept, gradient = peak(3_600, False)
+    ends_kept, same = peak(3_600, True)
+    quarter, _ = peak(900, True)
     assert same.tolist() == gradient.tolist()
-    assert ends_kept < 0.1 * all_kept
+    assert ends_kept < 0.15 * all_kept
     assert ends_kept < 2.6 * quarter  # 2 is the square root, 4 were all of it
 
 

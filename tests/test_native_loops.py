@@ -413,7 +413,7 @@ def slope(weights, y):
     return np.tanh(weights @ y) - 0.5 * y
 
 
-def runge_kutta(weights, y, count=30, step=0.05):
+def runge_kutta(weights, y, count=8, step=0.05):
     for _ in range(count):
         k1 = slope(weights, y)
         k2 = slope(weights, y + step / 2 * k1)
@@ -453,8 +453,8 @@ def collected(x, factors):
 
 PYTHONS_LOOPS = {
     "Runge-Kutta": (runge_kutta, RNG.normal(size=(3, 3)), RNG.normal(size=3)),
-    "gates": (gated, RNG.normal(size=(8, 12)), RNG.normal(size=(20, 4))),
-    "filter": (filtered, 0.5 * RNG.normal(size=(2, 2)), 0.7, RNG.normal(size=(25, 2))),
+    "gates": (gated, RNG.normal(size=(8, 12)), RNG.normal(size=(9, 4))),
+    "filter": (filtered, 0.5 * RNG.normal(size=(2, 2)), 0.7, RNG.normal(size=(8, 2))),
     "collected": (collected, RNG.normal(size=5), RNG.uniform(size=60)),
 }
 
