@@ -535,7 +535,7 @@ def test_arrays_that_are_too_large_to_put_together_are_a_reason():
         return x
 
     (text,) = fg.compile(scaled).inspect(tables[0], tables).unrolled
-    assert text.endswith("arrays of which each turn takes one have 7,200,000 elements together")
+    assert text.endswith(": each turn takes another array, too large together to be one array (7,200,000 elements)")
 
 
 def test_a_turn_beside_a_loop_is_no_reason_to_worry():

@@ -196,7 +196,7 @@ class Body:
         if key not in self._windows:
             like = np.take(np.broadcast_to(np.zeros((), array.dtype), array.shape), way.places, way.axis)
             if like.size > LARGEST_COPY:
-                raise NotALoopError(f"slices of all turns would have {like.size:,} elements together")
+                raise NotALoopError(f"each turn takes another slice, too large together to be one array ({like.size:,} elements)")
             inputs = (array, self._program.constant(way.places))
             found = self._program.written("index", inputs, like, template=(*way.before, ARRAY))
             self._windows[key] = self._first_axis(found, way.axis)

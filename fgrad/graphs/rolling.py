@@ -290,7 +290,8 @@ class Rewriting:
         form = self._form(parts[0].sources[0])
         count = sum(len(part.sources) for part in parts)
         if limited and count * form.size > LARGEST_COPY:
-            raise NotALoopError(f"arrays of which each turn takes one have {count * form.size:,} elements together")
+            size = f"{count * form.size:,} elements"
+            raise NotALoopError(f"each turn takes another array, too large together to be one array ({size})")
         pieces = [self._piece(part, form) for part in parts]
         if len(pieces) == 1:
             return pieces[0]
