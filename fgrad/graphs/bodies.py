@@ -196,7 +196,8 @@ class Body:
         if key not in self._windows:
             like = np.take(np.broadcast_to(np.zeros((), array.dtype), array.shape), way.places, way.axis)
             if like.size > LARGEST_COPY:
-                raise NotALoopError(f"each turn takes another slice, too large together to be one array ({like.size:,} elements)")
+                size = f"{like.size:,} elements"
+                raise NotALoopError(f"each turn takes another slice, too large together to be one array ({size})")
             inputs = (array, self._program.constant(way.places))
             found = self._program.written("index", inputs, like, template=(*way.before, ARRAY))
             self._windows[key] = self._first_axis(found, way.axis)
