@@ -422,7 +422,7 @@ def test_loops_inside_of_loops_say_so():
 
     outer, inner = fg.compile(nested).inspect(X).loops
     assert outer.startswith("5 turns of 2 operations, for ")
-    assert inner.startswith("in each of these 7 turns of 1 operation, for ")
+    assert inner.startswith("in each turn, 7 turns of 1 operation, for ")
 
 
 def test_turns_are_one_kernel_with_the_lines_in_order():

@@ -235,7 +235,7 @@ def _loop_text(loop: Loop) -> str:
     most = "at most " if loop.is_conditional and loop.turns < UNLIMITED else ""
     ends = " while a condition holds" if loop.is_conditional else ""
     operations = f"{loop.equations:,} operation{'s' * (loop.equations != 1)}"
-    inside = "in each of these " * loop.depth
+    inside = "in each turn, " * loop.depth
     return f"{inside}{most}{count} of {operations}{ends}, for {_lines_text(loop.places)}"
 
 
