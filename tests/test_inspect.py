@@ -1,7 +1,9 @@
 """What a compiled function says of itself: lines, reports, observers, and operations of the user's own."""
 
+import re
 import threading
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -378,6 +380,173 @@ def test_methods_can_be_inspected():
             return np.sum(x)
 
     assert Model().call.inspect(X).inputs == ["x: float64[6]"]
+
+
+# Loops
+
+
+def spring(x, turns=60):
+    for _ in range(turns):
+        y = np.sin(x) * 1.5
+        x = x - 0.1 * y
+    return np.sum(x)
+
+
+def lines_in(text):
+    """Return the sources of the lines that a text names as `file:1, 2`."""
+    file, _, numbers = text.rpartition(":")
+    assert file.endswith("test_inspect.py")
+    source = Path(__file__).read_text().splitlines()
+    return [source[int(number) - 1].strip() for number in numbers.split(", ")]
+
+
+def test_loops_of_pythons_are_listed_with_their_lines():
+    report = fg.compile(spring).inspect(X)
+    (loop,) = report.loops
+    assert loop.startswith("60 turns of 4 operations, for test_inspect.py:")
+    assert lines_in(loop) == ["y = np.sin(x) * 1.5", "x = x - 0.1 * y"]
+    assert report.unrolled == []
+    assert f"loops      {loop}\nmemory" in str(report)
+
+
+def test_loops_of_passes_back_are_listed_too():
+    forward, back = fg.compile(fg.value_and_grad(spring)).inspect(X).loops
+    assert forward.startswith("60 turns of ")
+    assert back.startswith("59 turns of ")
+    assert lines_in(forward) == lines_in(back) == ["y = np.sin(x) * 1.5", "x = x - 0.1 * y"]
+
+
+def test_loops_inside_of_loops_say_so():
+    def nested(x):
+        return fg.fori_loop(0, 5, lambda i, x: fg.fori_loop(0, 7, lambda j, y: np.sin(y), x) + 1.0, x)
+
+    outer, inner = fg.compile(nested).inspect(X).loops
+    assert outer.startswith("5 turns of 2 operations, for ")
+    assert inner.startswith("in each turn, 7 turns of 1 operation, for ")
+
+
+def test_turns_are_one_kernel_with_the_lines_in_order():
+    (turns,) = (stage for stage in fg.compile(spring).inspect(X).stages if stage.kind == "turns")
+    assert (turns.shape, turns.is_conditional) == ((60,), False)
+    assert turns.flops == 60 * 4 * 6
+    assert [line_of(line) for line in turns.lines] == ["y = np.sin(x) * 1.5", "x = x - 0.1 * y"]
+
+
+def test_a_while_loop_has_the_amounts_of_a_turn():
+    def doubled(x):
+        return fg.while_loop(lambda x: x < 100.0, lambda x: 2.0 * x, x)
+
+    report = fg.compile(doubled).inspect(1.0)
+    (turns,) = report.stages
+    assert (turns.shape, turns.is_conditional, turns.flops) == ((), True, 1)
+    assert report.loops[0].startswith("turns of 1 operation while a condition holds, for ")
+    assert "turns while a condition holds  1 a turn" in str(report)
+    report = fg.compile(lambda x: fg.while_loop(lambda x: x < 100.0, lambda x: 2.0 * x, x, max_steps=9)).inspect(1.0)
+    assert (report.stages[0].shape, report.stages[0].flops) == ((9,), 9)
+    assert report.loops[0].startswith("at most 9 turns of 1 operation while a condition holds, for ")
+    assert "turns <= 9" in str(report)
+
+
+def test_turns_that_python_runs_have_a_reason():
+    report = fg.compile(lambda x: fg.fori_loop(0, 50, lambda i, x: np.sort(np.cos(x)), x)).inspect(X)
+    (step,) = report.steps
+    assert report.kernels == []
+    assert (step.kind, step.shape) == ("Python", (50,))
+    assert step.operations["cos"] == 1
+    assert step.reason == "in each turn, stable_order has no native code"
+    assert "Python runs the loop" in step.advice
+    assert "Python 50" in str(report)
+
+
+TABLE = np.random.default_rng(0).normal(size=(200, 6))
+ORDER = np.random.default_rng(1).permutation(200).tolist()
+
+
+def growing(x):
+    found = [x]
+    for _ in range(60):
+        found.append(np.mean(np.stack(found) * np.sin(found[-1]), axis=0))
+    return found[-1]
+
+
+def permuted(x):
+    table = x * TABLE
+    for i in ORDER:
+        x = np.sin(x) * table[i]
+    return x
+
+
+def branching(x):
+    for i in ORDER:
+        x = np.sin(x) + 1.0 if i < 100 else np.cos(x)
+    return x
+
+
+def delayed(x):
+    found = [x] * 20
+    for _ in range(100):
+        found.append(np.sin(found[-1]) * found[-15] + 0.1)
+    return found[-1]
+
+
+def with_new_rules(x):
+    for i in range(60):
+        rule = fg.custom_vjp(lambda x, i=i: np.sin(x) * i)
+        rule.defvjp(lambda x: (np.sin(x), None), lambda _, ct: (ct,))
+        x = rule(x) + 0.1
+    return x
+
+
+def at_distances(x):
+    found = [x]
+    for t in ORDER:
+        found.append(np.sin(found[-1]) * found[max(len(found) - 1 - t % 7, 0)])
+    return found[-1]
+
+
+REASONS = {
+    growing: r"arrays have another shape from turn to turn \(.*float64\[\d,6\], float64\[\d,6\], \.\.\.\)",
+    permuted: "indices do not go up or down evenly from turn to turn",
+    branching: "turns do not all have the same operations in the same order",
+    delayed: "a value is used more than 8 turns after the one that makes it",
+    with_new_rules: "a function with rules of its own is made anew in each turn; make it before the loop",
+    at_distances: "what a turn takes is not made the same number of turns before each time",
+}
+
+
+@pytest.mark.parametrize("function", REASONS, ids=lambda function: function.__name__)
+def test_lines_that_are_no_loop_have_a_reason(function):
+    report = fg.compile(function).inspect(X)
+    assert report.loops == []
+    ((where, reason),) = (each.split(": ", 1) for each in report.unrolled)
+    assert re.fullmatch(REASONS[function], reason)
+    count, lines = where.split(" operations of ")
+    assert int(count.replace(",", "")) >= 100
+    assert "found" in lines_in(lines)[-1] or "x" in lines_in(lines)[-1]
+    assert f"not loops  {where}: {reason}\n" in str(report)
+
+
+def test_arrays_that_are_too_large_to_put_together_are_a_reason():
+    tables = [TABLE[:1].repeat(20_000, 0) + i for i in range(60)]
+
+    def scaled(x, tables):
+        for table in tables:
+            x = np.sin(x * table) * 1.1 + 0.2
+        return x
+
+    (text,) = fg.compile(scaled).inspect(tables[0], tables).unrolled
+    assert text.endswith(": each turn takes another array, too large together to be one array (7,200,000 elements)")
+
+
+def test_a_turn_beside_a_loop_is_no_reason_to_worry():
+    def long_turn(x):
+        for _ in range(20):
+            x = np.sin(np.cos(np.sin(np.cos(np.sin(np.cos(np.sin(np.cos(np.sin(np.cos(x + 1.0) + 2.0)))))))))
+        return np.sum(x)
+
+    report = fg.compile(fg.grad(long_turn)).inspect(X)
+    assert len(report.loops) == 2
+    assert report.unrolled == []
 
 
 # Those who look

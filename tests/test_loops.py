@@ -461,6 +461,7 @@ def looped(x):
 X3 = np.ones(3)
 BY_SIGN = fg.vmap(lambda x, f, g: fg.cond(x > 0, f, g, x), in_axes=(0, None, None))
 
+RANDOM = np.random.default_rng(0)
 MISTAKES = {
     "dtype of a carry": (
         lambda: fg.scan(other_dtype, {"w": [1.0, np.float32(2)]}, X3),
@@ -581,6 +582,14 @@ MISTAKES = {
     "pass back through a recording": (
         lambda: fg.grad(fg.trace(looped)(3.0))(3.0),
         errors.ConcretizationError, r"a pass back through while_loop(.|\n)*needs a value(.|\n)*max_steps=100",
+    ),
+    "value in the body of a recorded while loop": (
+        lambda: fg.trace(lambda x: fg.while_loop(lambda x: x < 9.0, lambda x: x + 1.0 if x < 3.0 else 2.0 * x, x))(1.0),
+        errors.ConcretizationError, r"bool\(\) needs a value(.|\n)*np.where",
+    ),
+    "random numbers in a recorded while loop": (
+        lambda: fg.trace(lambda x: fg.while_loop(lambda x: x < 9.0, lambda x: x + RANDOM.normal() ** 2, x))(1.0),
+        errors.ConcretizationError, r"condition of while_loop needs a value(.|\n)*random numbers(.|\n)*max_steps=100",
     ),
     "bound in a recording": (
         lambda: fg.trace(lambda n: fg.fori_loop(0, n.astype(int), lambda i, c: c, 0))(np.float64(3)),

@@ -571,7 +571,8 @@ def test_loops_say_where_they_are():
     block = block_of(runge_kutta, normal(3, 3), normal(3, 1))
     (loop,) = loops_of(rolled(block))
     assert (loop.turns, loop.equations, loop.depth) == (TURNS, 29, 0)
-    assert loop.place == block.equations[0].place
+    assert loop.places == sorted({each.place for each in block.equations[:29]})
+    assert not loop.is_conditional
     assert loops_of(block) == []
 
 

@@ -1049,8 +1049,11 @@ _VALUE_REMEDIES = {
     "plain array `a` becomes fg.constant(a)[i]; for result[i] = x create `result` with fgrad.numpy.zeros;\n" + _CHOOSE,
     "use as an index": "a[i] with a list becomes fg.constant(a)[i]; the number of turns of a loop must be the same for "
     "all.",
-    "the condition of while_loop": "Say how many turns there are at most, fg.while_loop(..., max_steps=100): so many "
-    "are recorded, each kept where the condition holds. Where their number is fixed, write fg.fori_loop or fg.scan.",
+    "the condition of while_loop": "Turns that assign to variables or draw random numbers are recorded one by "
+    "one. Say how many there are at most: fg.while_loop(cond, body, init, max_steps=100). Or make what changes a part "
+    "of the value, and return it.",
+    "a pass back through while_loop, for the number of turns,": "Say how many turns there are at most: "
+    "fg.while_loop(cond, body, init, max_steps=100).",
     "a bound of fori_loop": "Pass the bounds as plain integers; where they must be computed, say how many turns "
     "there are at most:\nfg.while_loop(lambda c: c[0] < upper, lambda c: (c[0] + 1, body(*c)), (lower, init), "
     "max_steps=100).",

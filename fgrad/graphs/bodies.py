@@ -143,7 +143,8 @@ class Body:
         outside = sources[: lag or None].tolist()
         kinds = [self._weakness(number) for number in outside]
         if not equation.primitive.is_elementwise and int in kinds:
-            raise NotALoopError  # it takes a number of Python's as it is, and what a name stands for in NumPy's way
+            # It takes a number of Python's as it is, and what a name stands for in NumPy's way.
+            raise NotALoopError(f"{equation.primitive.name} takes another number of Python's in each turn")
         if slot >= 0:
             return self._carry(slot, tuple(outside[::-1]))
         return self._element(*self._program.column(outside), kinds[0] is not None)
@@ -184,7 +185,7 @@ class Body:
             each is ARRAY or places_in(each) == 1 for each in template
         )
         if not alone:
-            raise NotALoopError
+            raise NotALoopError("a slice that is another one in each turn stands beside other indices")
         return indices_of(item, places, shape[k])
 
     def _rows(self, array: Any, way: Way) -> tuple[Any, Along]:
@@ -195,7 +196,8 @@ class Body:
         if key not in self._windows:
             like = np.take(np.broadcast_to(np.zeros((), array.dtype), array.shape), way.places, way.axis)
             if like.size > LARGEST_COPY:
-                raise NotALoopError
+                size = f"{like.size:,} elements"
+                raise NotALoopError(f"each turn takes another slice, too large together to be one array ({size})")
             inputs = (array, self._program.constant(way.places))
             found = self._program.written("index", inputs, like, template=(*way.before, ARRAY))
             self._windows[key] = self._first_axis(found, way.axis)

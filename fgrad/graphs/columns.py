@@ -24,7 +24,7 @@ LARGEST_COPY = 1 << 20
 
 
 class NotALoopError(Exception):
-    """A run of equations stays as it is."""
+    """A run of equations stays as it is, for the reason that is given."""
 
 
 class Columns:
@@ -68,7 +68,7 @@ class Columns:
         follows = np.where(is_inside & (expected >= first), self.sources == expected, self.sources < first)
         goes_on = self.places == self.places[0] + self.steps * np.arange(count)[:, None]
         if not follows.all() or not goes_on.all() or self.lags.max(initial=0) > LONGEST_CHAIN:
-            raise NotALoopError
+            raise NotALoopError("inputs of an operation follow no rule from turn to turn")
 
     def equations(self) -> Iterator[tuple[int, Equation]]:
         """Return the equations of the first turn, with their places in the program."""
@@ -134,7 +134,7 @@ def indices_of(item: slice, places: Any, size: int) -> Any:
     """Return, for each turn, the indices of what a slice finds that begins and ends elsewhere in each."""
     found = [range(*slice(start, stop, item.step).indices(size)) for start, stop in places.tolist()]
     if len({len(each) for each in found}) != 1:
-        raise NotALoopError
+        raise NotALoopError("a slice is cut short by the end of its array in some turns")
     return np.array(found, np.int64).reshape(len(found), -1)
 
 

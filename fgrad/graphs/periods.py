@@ -1,6 +1,7 @@
 """Where a program repeats itself: runs of equations that are the turns of a loop.
 
     runs_of(listing)             the runs that are worth a loop, in order
+    obstacle_of(listing, ...)    what is in the way of one, in words
 
 A run of n turns with the period p: equation i + p is what equation i is. Each input of an equation is either made
 outside of the run in all turns, or the same number of equations before in all turns; but in the first turns what would
@@ -27,6 +28,9 @@ FEWEST_SAVED = 100
 
 LONGEST_CHAIN = 8
 """Turns that a value may be carried along."""
+
+_MOSTLY = 0.9
+"""The share of equations that are what they were a period before, for the period to be one."""
 
 _CANDIDATES = 24
 _STARTS = 64
@@ -76,6 +80,22 @@ def runs_of(listing: Listing) -> list[Run]:
             for each in _Stretch(listing, period, first, last).runs() if last - first > period else ():
                 heapq.heappush(queue, (-each.saved, period, each.start, each.end, True))
     return sorted(found, key=lambda run: run.start)
+
+
+def obstacle_of(listing: Listing, start: int, end: int) -> str:
+    """Return why equations, among them many of the same kind, are no run."""
+    kinds = listing.kinds[start:end]
+    shares = {period: float(np.mean(kinds[period:] == kinds[:-period])) for period in _candidates(kinds)}
+    period = max(shares, key=lambda each: (shares[each], -each), default=0)
+    if not period or shares[period] < _MOSTLY:
+        return "turns do not all have the same operations in the same order"
+    stretch = _Stretch(listing, period, start, end)
+    often = len(kinds) // period // 4
+    if len(stretch.bends) > often:
+        return "indices do not go up or down evenly from turn to turn"
+    if stretch.far > often:
+        return f"a value is used more than {LONGEST_CHAIN} turns after the one that makes it"
+    return "what a turn takes is not made the same number of turns before each time"
 
 
 def _with_sources(listing: Listing) -> Numbers:
@@ -155,6 +175,11 @@ class _Stretch:
         far = np.flatnonzero((made >= start) & (owner - made > LONGEST_CHAIN * period))
         self._far, self._far_made = owner[far], made[far]
         self.bends = self._bends()
+
+    @property
+    def far(self) -> int:
+        """How many inputs were made too many turns before."""
+        return len(self._far)
 
     def _bends(self) -> Numbers:
         listing, start, end, period = self.listing, self.start, self.end, self.period

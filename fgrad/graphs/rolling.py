@@ -29,16 +29,18 @@ class Loop(NamedTuple):
     """A loop of a program, for reports.
 
     Attributes:
-        place: the user's file and line of its first equation, None if that was not noted.
+        places: the user's files and lines that a turn is for, in order.
         turns: how often it runs.
         equations: how many equations a turn has; loops inside count as one.
         depth: 0 for a loop of the program itself, 1 for one inside of such a loop, and so on.
+        is_conditional: a condition ends it; `turns` are the most.
     """
 
-    place: tuple[str, int] | None
+    places: list[tuple[str, int]]
     turns: int
     equations: int
     depth: int
+    is_conditional: bool
 
 
 def rolled(block: Block) -> Block:
@@ -63,8 +65,16 @@ def _loops(block: Block, depth: int) -> Iterator[Loop]:
     for equation in block.equations:
         turns = turns_of(equation)
         if turns is not None:
-            yield Loop(equation.place, turns.count, len(turns.body.equations), depth)
+            has_condition = turns.condition is not None
+            yield Loop(places_of(turns.body), turns.count, len(turns.body.equations), depth, has_condition)
             yield from _loops(turns.body, depth + 1)
+
+
+def places_of(block: Block) -> list[tuple[str, int]]:
+    """Return the user's files and lines that a program is for, with those of its loops, in order."""
+    found = {equation.place for equation in block.equations}
+    found.update(place for turns in map(turns_of, block.equations) if turns for place in places_of(turns.body))
+    return sorted(place for place in found if place)
 
 
 class _Rows(NamedTuple):
@@ -82,12 +92,14 @@ class Rewriting:
     Attributes:
         listing: what was there.
         equations, constants: what is written so far.
+        refused: runs that are no loops, and why.
     """
 
     def __init__(self, block: Block, listing: Listing, runs: Sequence[Run]) -> None:
         self.listing, self._block, self._runs = listing, block, runs
         self.equations: list[Equation] = []
         self.constants = dict(block.constants)
+        self.refused: list[tuple[Run, str]] = []
         self._known: dict[int, Any] = {}
         self._arrays: dict[int, Name] = {}
         self._columns: dict[tuple[int, ...], tuple[Any, Along]] = {}
@@ -127,7 +139,8 @@ class Rewriting:
             self._copy(position, run.start)
             try:
                 self._roll(number, run)
-            except NotALoopError:
+            except NotALoopError as error:
+                self.refused.append((run, str(error)))
                 self._copy(run.start, run.end)
             position = run.end
         self._copy(position, len(self.listing.equations))
@@ -277,7 +290,8 @@ class Rewriting:
         form = self._form(parts[0].sources[0])
         count = sum(len(part.sources) for part in parts)
         if limited and count * form.size > LARGEST_COPY:
-            raise NotALoopError
+            size = f"{count * form.size:,} elements"
+            raise NotALoopError(f"each turn takes another array, too large together to be one array ({size})")
         pieces = [self._piece(part, form) for part in parts]
         if len(pieces) == 1:
             return pieces[0]

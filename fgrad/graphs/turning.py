@@ -135,11 +135,8 @@ def _masked(turns: Turns) -> Turns:
         ConcretizationError: a TypeError; nobody has said how many there are at most.
     """
     if turns.count == UNLIMITED:
-        raise errors.ConcretizationError(
-            "a pass back through while_loop, for the number of turns,",
-            errors.users_line(),
-            "Say how many turns there are at most: fg.while_loop(cond, body, init, max_steps=100).",
-        )
+        what = "a pass back through while_loop, for the number of turns,"
+        raise errors.ConcretizationError(what, errors.users_line())
     return replace(turns, body=_masked_body(turns), condition=None, _derived={})
 
 

@@ -188,6 +188,9 @@ def scan(
             ys.append(y)
         return init, np.stack(ys)
 
+    In a recording, as `fg.compile` makes it, one turn is recorded, whatever their number, and so is one of a pass back.
+    Turns that assign to variables or draw random numbers are recorded one by one.
+
     Args:
         f: a function of the carry and an element of `xs`, which returns the next carry and an output; None is an output
             without numbers. Without turns it runs once on zeros, to see what its outputs would be.

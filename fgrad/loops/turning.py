@@ -57,7 +57,7 @@ class _Loop:
             holds = self._goes_on(turn, carry)
             if running is not True or is_undecided(holds):
                 running = holds if running is True else np.logical_and(running, holds)
-                if not self._any(running):
+                if not self._any(running, turn, carry):
                     break
                 carry = self._turned(form, running, turn, carry)
             elif holds:
@@ -86,11 +86,12 @@ class _Loop:
             return None
         return as_loop(self._function, prepared, leaves, (), Along(), count, has_condition=True)
 
-    def _any(self, running: Any) -> bool:
+    def _any(self, running: Any, turn: int, carry: Any) -> bool:
         """Return whether an example needs another turn, as far as that can be known."""
         if not is_of_program(running):
             return bool(np.any(example_of(running)))
         if self._limit is None:
+            self._body(turn, own(carry))  # what keeps a turn from standing for all of them may raise, and say so
             raise errors.ConcretizationError(self._what, errors.users_line())
         return True
 
@@ -105,12 +106,12 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
     """Return what `body` makes of a value in a number of turns.
 
     The same as `for i in range(lower, upper): init = body(i, init)`, with a value that keeps its containers, shapes and
-    dtypes.
+    dtypes. In a recording, as `fg.compile` makes it, one turn is recorded, whatever their number.
 
     Args:
         lower: the first number of a turn, an integer.
         upper: the number that ends the loop; where it is not above `lower`, there are no turns. Under `vmap` the bounds
-            may differ from example to example; in a recording they must be plain integers.
+            may differ from example to example; in a recording they must be plain integers, which are part of it.
         body: a function of the number of the turn and the value, which returns the next value.
         init: the value before the first turn: numbers, arrays or containers of them. Numbers of Python's take the dtype
             of what they become in the first turn.
@@ -180,15 +181,19 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
 
     The same as `while cond(init): init = body(init)`, with a value that keeps its containers, shapes and dtypes. It is
     differentiated through the turns that it took, in either mode. Under `vmap` it goes on until all examples are done,
-    and keeps the value of those that are. In a recording there is no condition to ask, and `max_steps` turns are
-    recorded, of which each counts where the condition still holds.
+    and keeps the value of those that are.
+
+    In a recording, as `fg.compile` makes it, one turn is recorded, and the condition is asked when the program runs.
+    A pass back needs to know how many turns there are at most: without `max_steps` it raises there, and with it each
+    of so many turns is gone through, and counts where the condition still held.
 
     Args:
         cond: a function of the value, which returns a truth value.
         body: a function of the value, which returns the next value.
         init: the value before the first turn: numbers, arrays or containers of them. Numbers of Python's take the dtype
             of what they become in the first turn.
-        max_steps: the most turns; after them the loop ends, also where the condition still holds.
+        max_steps: the most turns; after them the loop ends, also where the condition still holds. Passes back of
+            programs need it.
 
     Returns:
         The value after the last turn.
@@ -199,7 +204,8 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
         ShapeError: a ValueError; `body` returns another shape; or `cond` returns an array of several truth values.
         DtypeError: a TypeError; `body` returns another dtype.
         ParameterError: a ValueError; `max_steps` is no number of turns.
-        ConcretizationError: a TypeError; the condition has no value, in a recording, and `max_steps` is not given.
+        ConcretizationError: a TypeError; in a recording, `max_steps` is not given, and there is a pass back, or a turn
+            that cannot stand for all: it assigns to variables, draws random numbers, or asks for a value.
         NotCallableError: a TypeError; `cond` or `body` is not a function.
 
     Example:

@@ -470,8 +470,11 @@ def compile(function: Any = None, *, static: Any = (), threads: int | None = Non
 
     Arrays, tensors and Python's numbers go into the program. All else is part of it, and so are integers whose value is
     asked for, as by `range(n)`: there is a program for each combination of shapes, dtypes, structure, and values of
-    what does not go in. Variables are read
-    when the program runs, and assignments to them are carried out when it has ended, all of them or none.
+    what does not go in. Variables are read when the program runs, and assignments to them are carried out when it has
+    ended, all of them or none.
+
+    A loop of Python's is recorded turn by turn, and found again: alike turns are one native loop. `scan`, `fori_loop`,
+    `while_loop` and `map` are loops at once, of which one turn is recorded. `inspect` says which loops there are.
 
     Transforms take a compiled function as any other, and run native code for derivatives and batches; and a gradient
     function can be compiled, which is the usual way.

@@ -16,9 +16,12 @@ import numpy as np
 from fgrad import errors
 from fgrad.graphs.equations import Equation
 from fgrad.graphs.graph import Block
+from fgrad.graphs.rolling import Loop, loops_of, places_of
 from fgrad.graphs.turns import UNLIMITED, Turns
+from fgrad.graphs.unrolled import unrolled
 from fgrad.native.executable import Executable
 from fgrad.native.functions import Function
+from fgrad.native.looping import PythonLoop
 from fgrad.native.lowering import Program
 from fgrad.native.nodes import (
     Called,
@@ -71,10 +74,13 @@ class _Reader:
         operations: Counter[str] = Counter()
         for stage in stages:
             operations.update(stage.operations)
-        lines = tuple(dict.fromkeys(line for stage in stages for line in stage.lines))
-        shape, count = ((), 1) if turns.count == UNLIMITED else ((turns.count,), turns.count)
-        flops, size = (count * sum(each) for each in ([x.flops for x in stages], [x.bytes for x in stages]))
-        return Stage("turns", shape, dict(operations), lines, flops, size, sum(x.vanished for x in stages))
+        flops, size = sum(x.flops for x in stages), sum(x.bytes for x in stages)
+        vanished = sum(x.vanished for x in stages)
+        count = 1 if _is_endless(turns) else turns.count
+        return Stage(
+            "turns", _shape_of(turns), dict(operations), _lines_of(turns), count * flops, count * size, vanished,
+            is_conditional=turns.condition is not None,
+        )  # fmt: skip
 
     def _loops(self, nest: Nest) -> Stage:
         inside, read = self._inside(nest)
@@ -113,16 +119,38 @@ class _Reader:
         equation: Equation = item.step[0]
         arrays = [*map(memory_of, item.arguments), *(self._program.names[name] for name in equation.outputs)]
         reason = self._program.refused.get(item.equation, "")
+        if isinstance(equation.primitive.implementation, PythonLoop):
+            return self._pythons_turns(equation.primitive.implementation.turns, reason, _bytes(arrays))
         lines = (equation.line,) if equation.line else ()
         shape = equation.outputs[0].shape if equation.outputs else ()
         return Stage(
             "NumPy", shape, {equation.primitive.name: 1}, lines, 0, _bytes(arrays), 0, reason, _advice(equation, reason)
         )
 
+    def _pythons_turns(self, turns: Turns, reason: str, size: int) -> Stage:
+        operations = Counter(each.primitive.name for each in turns.body.equations)
+        advice = "Python runs the loop, and each turn is a program of its own: better do that before or after the loop."
+        return Stage(
+            "Python", _shape_of(turns), dict(operations), _lines_of(turns), 0, size, 0, reason, advice,
+            is_conditional=turns.condition is not None,
+        )  # fmt: skip
+
     def _lines(self, nodes: Iterable[Node]) -> tuple[str, ...]:
         """Return the user's lines of nodes, in the order in which they stand."""
         places = {self._equations[node.equation].place for node in nodes if node.equation >= 0}
         return tuple(errors.line_at(place) for place in sorted(place for place in places if place))
+
+
+def _is_endless(turns: Turns) -> bool:
+    return turns.count >= UNLIMITED
+
+
+def _shape_of(turns: Turns) -> tuple[int, ...]:
+    return () if _is_endless(turns) else (turns.count,)
+
+
+def _lines_of(turns: Turns) -> tuple[str, ...]:
+    return tuple(map(errors.line_at, places_of(turns.body)))
 
 
 def _indices(target: Node) -> Sequence[Node]:
@@ -193,7 +221,33 @@ def inspected(function: Function, arrays: Sequence[Any] | None, seconds: float, 
             stage.seconds = taken
     planning, compiling = executable.seconds
     times = {"recording": seconds, "planning": planning, "LLVM": compiling}
-    return Inspection(stages=stages, memory=executable.memory(), seconds=times, llvm=executable.llvm, **rest)
+    return Inspection(
+        loops=[_loop_text(loop) for loop in loops_of(executable.block)],
+        unrolled=[
+            f"{each.equations:,} operations of {_lines_text(each.places)}: {each.reason}"
+            for each in unrolled(executable.block)
+        ],
+        stages=stages, memory=executable.memory(), seconds=times, llvm=executable.llvm, **rest,
+    )  # fmt: skip
+
+
+def _loop_text(loop: Loop) -> str:
+    """Return how often a loop runs, and which lines."""
+    count = "turns" if loop.turns >= UNLIMITED else f"{loop.turns:,} turn{'s' * (loop.turns != 1)}"
+    most = "at most " if loop.is_conditional and loop.turns < UNLIMITED else ""
+    ends = " while a condition holds" if loop.is_conditional else ""
+    operations = f"{loop.equations:,} operation{'s' * (loop.equations != 1)}"
+    inside = "in each turn, " * loop.depth
+    return f"{inside}{most}{count} of {operations}{ends}, for {_lines_text(loop.places)}"
+
+
+def _lines_text(places: Sequence[tuple[str, int]]) -> str:
+    """Return lines without their text, as `file:1, 2, 5`."""
+    numbers: dict[str, list[str]] = {}
+    for place in places:
+        file, _, number = errors.line_at(place).partition(": ")[0].rpartition(":")
+        numbers.setdefault(file, []).append(number)
+    return ", ".join(f"{file}:{', '.join(each)}" for file, each in numbers.items())
 
 
 def _timed(executable: Executable, arrays: Sequence[Any]) -> Iterator[float]:

@@ -31,7 +31,7 @@ def _loop(program: Program, equation: Equation, arguments: list[Any]) -> tuple[N
         return _native_loop(program, turns, equation.outputs, arguments)
     except _NotNativeError as error:
         program.refused[program.equation] = f"in each turn, {error}"
-        loop = Primitive("loop", _PythonLoop(turns))
+        loop = Primitive("loop", PythonLoop(turns))
         return tuple(program.step(replace(equation, primitive=loop), arguments))
 
 
@@ -82,15 +82,15 @@ def _results(program: Program, block: Block) -> list[Node]:
     return [program.node(program.argument(settle(x))) for x in block.outputs]
 
 
-class _PythonLoop:
+class PythonLoop:
     """A loop of Python's, of which each turn is a compiled program."""
 
     def __init__(self, turns: Turns) -> None:
-        self._turns = turns
+        self.turns = turns
         self._body = Function(turns.body, "loop")
 
     def __call__(self, *leaves: Any) -> tuple[Any, ...]:
-        return tuple(self._turns.run(leaves, self._body))
+        return tuple(self.turns.run(leaves, self._body))
 
 
 class _NotNativeError(Exception):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from fgrad.errors.amounts import bytes_text, count_text, seconds_text
 
+_PYTHONS = ("NumPy", "Python")
 _MOST_LINES = 3
 _MOST_CHANGES = 6
 
@@ -21,17 +22,19 @@ class Stage:
     """One thing that a compiled program does: loops over arrays, a routine of a library, turns of a program, or NumPy.
 
     Attributes:
-        kind: "loops", "routine", "turns" (a loop of the user's) or "NumPy".
-        shape: the sizes of the loops, or the shape of the result; the number of turns, the most where a condition ends
-            them; none where there is no such number: then what is counted is that of one turn.
+        kind: "loops" over elements, "routine", "turns" (a loop of the user's), "Python" (such a loop, of which Python
+            runs each turn) or "NumPy".
+        shape: the sizes of the loops, or the shape of the result; the number of turns, nothing if that is not known.
         operations: what is computed for each element, or in each turn, with how often.
         lines: the user's, as `file:line: source`.
-        flops: operations on numbers, an elementary function counted as one; an estimate.
+        flops: operations on numbers, an elementary function counted as one; an estimate. Those of one turn where the
+            number of turns is not known.
         bytes: of the arrays that are read and written, each once.
         vanished: how many arrays of the eager function are nowhere in memory.
         reason: why NumPy runs it; empty for native code.
         advice: what would make it native, if a sentence can say that.
         seconds: what it takes when it runs by itself; None if it was not measured.
+        is_conditional: a condition ends the turns, and the shape has the most of them.
     """
 
     kind: str
@@ -44,6 +47,7 @@ class Stage:
     reason: str = ""
     advice: str = ""
     seconds: float | None = None
+    is_conditional: bool = False
 
 
 @dataclass
@@ -55,6 +59,9 @@ class Inspection:
         inputs: what goes into the program, by the names that the user gave it.
         frozen: arguments that are part of the program.
         variables: what is read when it runs.
+        loops: loops of the program, each before those inside of it, with the lines that a turn is for. Loops of
+            Python's that were found again are among them, and those of passes back.
+        unrolled: lines whose operations the program has many times over and in no loop, and why.
         stages: what it does, in order.
         memory: bytes of the results, of the arena for arrays on the way, of arrays between stages, of constants.
         seconds: what recording took, planning, and LLVM.
@@ -80,6 +87,8 @@ class Inspection:
     inputs: list[str]
     frozen: list[str]
     variables: list[str]
+    loops: list[str]
+    unrolled: list[str]
     stages: list[Stage]
     memory: dict[str, int]
     seconds: dict[str, float]
@@ -90,12 +99,12 @@ class Inspection:
     @property
     def kernels(self) -> list[Stage]:
         """The stages that are native code."""
-        return [stage for stage in self.stages if stage.kind != "NumPy"]
+        return [stage for stage in self.stages if stage.kind not in _PYTHONS]
 
     @property
     def steps(self) -> list[Stage]:
-        """The stages that NumPy runs."""
-        return [stage for stage in self.stages if stage.kind == "NumPy"]
+        """The stages that NumPy runs, and loops of which Python runs each turn."""
+        return [stage for stage in self.stages if stage.kind in _PYTHONS]
 
     @property
     def flops(self) -> int:
@@ -115,6 +124,8 @@ class Inspection:
             "inputs": self.inputs,
             "frozen": self.frozen,
             "variables": self.variables,
+            "loops": self.loops,
+            "not loops": self.unrolled,
             "memory": [memory],
             "compiled": [f"{times}; {_counted(self.programs, 'program')} for this function so far"],
             "changing": self.changes,
@@ -144,11 +155,17 @@ _HEADS = ("", "what", "flops", "bytes", "vanished", "time")
 
 def _cells(place: int, stage: Stage, total: float) -> tuple[str, ...]:
     taken = f"{seconds_text(stage.seconds)} ({stage.seconds / total:.0%})" if stage.seconds else ""
-    number = "each" if stage.kind == "turns" and not stage.shape else " x ".join(map(str, stage.shape)) or "1"
-    what = f"{stage.kind} {number}"
-    amounts = count_text(stage.flops) if stage.flops else "", bytes_text(stage.bytes)
+    what = f"{stage.kind} {_size_text(stage)}"
+    a_turn = "" if stage.shape or not stage.is_conditional else " a turn"
+    amounts = count_text(stage.flops) + a_turn if stage.flops else "", bytes_text(stage.bytes) + a_turn
     vanished = _counted(stage.vanished, "array") if stage.vanished else ""
     return f"{place:>2}", what, *amounts, vanished, taken
+
+
+def _size_text(stage: Stage) -> str:
+    if stage.is_conditional:
+        return f"<= {stage.shape[0]}" if stage.shape else "while a condition holds"
+    return " x ".join(map(str, stage.shape)) or "1"
 
 
 def _details(stage: Stage) -> Iterator[str]:
