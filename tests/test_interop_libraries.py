@@ -233,6 +233,16 @@ def test_large_aligned_arrays_reach_jax_without_a_copy():
     assert addresses == [x.ctypes.data]
 
 
+def test_what_it_returns_as_it_is_shares_no_memory_with_the_array_that_was_passed():
+    memory = np.zeros(8 * 20_000 + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    x = memory[start : start + 8 * 20_000].view(np.float64)
+    identity = from_jax(lambda x: (x, x.reshape(2, -1)))
+    value, (one, other) = fg.vjp(identity, x)[1]((x, x.reshape(2, -1)))[0], identity(x)
+    for result in (value, one, other, *fg.jvp(identity, (x,), (x,))[1]):
+        assert not np.shares_memory(result.value, x)
+
+
 @pytest.mark.parametrize("size", [10, 100_000])
 def test_an_input_may_be_overwritten_before_the_pass(size):
     x = np.ones(size)
@@ -271,6 +281,15 @@ def test_equations_of_motion_may_be_written_in_it():
 
     expected = fg.grad(end(lambda t, y, p: np.stack([y[1], -p[0] * y[0] - p[1] * y[1]])))(Y)
     np.testing.assert_allclose(fg.grad(end(borrowed))(Y), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("transform", [fg.grad, fg.hessian, lambda f: fg.compile(fg.grad(f))])
+def test_loops_take_it(transform):
+    def looped(f):
+        return lambda c: fg.scan(lambda c, x: (f(c, x), c), c, Y)[0] + fg.fori_loop(0, 3, lambda i, c: f(c, 0.5), c)
+
+    expected = transform(looped(lambda c, x: np.sin(c) * x + c))(0.7)
+    np.testing.assert_allclose(transform(looped(from_jax(lambda c, x: jnp.sin(c) * x + c)))(0.7), expected, rtol=1e-12)
 
 
 # What JAX's own rules say

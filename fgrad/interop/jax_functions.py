@@ -48,7 +48,7 @@ class _Jax(Library):
 
     @override
     def run(self, function: Theirs, arrays: Leaves) -> list[Any]:
-        return self._back(function(self._over(arrays)))
+        return self._back(function(self._over(arrays)), arrays)
 
     @override
     def pulling(self, function: Theirs, arrays: Leaves, name: str | None) -> tuple[list[Any], Numbers]:
@@ -57,16 +57,20 @@ class _Jax(Library):
         _, pull, all_results = self._jax.vjp(split, *split.moved, has_aux=True)
 
         def pulled(cotangents: Leaves) -> Leaves:
-            return self._back(self._pulled_back(pull, self._over(cotangents)))
+            return self._back(self._pulled_back(pull, self._over(cotangents)), [*arrays, *cotangents])
 
-        return self._back(all_results), pulled
+        return self._back(all_results, arrays), pulled
 
     @override
     def pushing(self, function: Theirs, arrays: Leaves) -> tuple[list[Any], Numbers]:
         moving = [x.dtype.kind in "fc" for x in arrays]
         split = _Split(self, function, self._over(arrays), moving)
         _, push, all_results = self._jax.linearize(split, *split.moved, has_aux=True)
-        return self._back(all_results), lambda tangents: self._back(push(*self._over(tangents)))
+
+        def pushed(tangents: Leaves) -> Leaves:
+            return self._back(push(*self._over(tangents)), [*arrays, *tangents])
+
+        return self._back(all_results, arrays), pushed
 
     @override
     def pulled(self, function: Theirs, moving: Sequence[bool]) -> Theirs:
@@ -116,8 +120,15 @@ class _Jax(Library):
         # A copy is quicker to make than to avoid where it is small; beyond that, JAX decides whether it needs one.
         return self._numpy.array(x) if x.nbytes <= _SMALL else self._jax.device_put(x)
 
-    def _back(self, results: Sequence[Any]) -> list[Any]:
-        """Return NumPy's arrays on the memory of JAX's, which nobody may write to."""
+    def _back(self, results: Sequence[Any], given: Leaves) -> list[Any]:
+        """Return NumPy's arrays on the memory of JAX's, which nobody may write to.
+
+        What lies in the memory of an array that was given, whose owner may write to it, is copied.
+
+        Raises:
+            DtypeError: NumPy has no such dtype.
+        """
+        shared = [x for x in given if x.nbytes > _SMALL]
         arrays = [np.asarray(x) for x in results]
         for x in arrays:
             if x.dtype.kind not in "biufc":
@@ -125,7 +136,7 @@ class _Jax(Library):
                     f"a function of JAX returned an array of dtype {x.dtype}, which NumPy does not compute with.\n"
                     "Let it return x.astype(jax.numpy.float32)."
                 )
-        return arrays
+        return [x.copy() if any(np.may_share_memory(x, each) for each in shared) else x for x in arrays]
 
 
 class _Split:
