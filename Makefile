@@ -4,6 +4,8 @@
 #   make test     the whole suite
 #   make test-pythons
 #                 what depends on Python itself, on each other Python of this machine
+#   make peers-test
+#                 what needs PyTorch: its functions here and fgrad's there, and the pages' blocks for other libraries
 #   make fuzz     random programs that look for wrong answers, for five minutes; SECONDS=60 SEED=3 FAMILY=scipy,numpy
 #                 limits them, and COUNT=1 in place of SECONDS runs the one case that a seed says
 #   make lint     style, types, and the size of the core
@@ -18,9 +20,10 @@ BIN = .venv/bin
 # Two steps, because the demo needs none of the tools of development.
 DEMO_READY = .venv/demo-ready
 READY = .venv/ready
+PEERS_READY = .venv/peers-ready
 INSTALL = $(BIN)/python -m pip install --quiet --no-compile --editable
 
-.PHONY: demo test test-pythons fuzz lint bench docs clean
+.PHONY: demo test test-pythons peers-test fuzz lint bench docs clean
 
 demo: $(DEMO_READY)
 	$(BIN)/python examples/digits.py
@@ -30,6 +33,9 @@ test: $(READY)
 
 test-pythons:
 	$(PYTHON) tools/pythons.py
+
+peers-test: $(PEERS_READY)
+	$(BIN)/python -m pytest tests/test_interop_torch.py tests/test_interop_libraries.py tests/test_pages.py fgrad/interop
 
 fuzz: $(READY)
 	PYTHONPATH=tools $(BIN)/python -m fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \
@@ -61,4 +67,8 @@ $(DEMO_READY): pyproject.toml
 
 $(READY): $(DEMO_READY)
 	$(INSTALL) '.[dev]'
+	touch $@
+
+$(PEERS_READY): $(READY)
+	$(INSTALL) '.[peers]'
 	touch $@

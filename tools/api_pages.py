@@ -22,6 +22,7 @@ PUBLIC = (
     "fgrad",
     "fgrad.errors",
     "fgrad.extend",
+    "fgrad.interop",
     "fgrad.numpy",
     "fgrad.optimizers",
     "fgrad.optimizers.schedules",

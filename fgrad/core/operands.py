@@ -44,7 +44,8 @@ def as_operand(x: Any) -> Any:
     """Return an argument of an operation as NumPy is to see it.
 
     Raises:
-        StructureError: a TypeError; a masked array or a matrix, which would give the operation another meaning.
+        StructureError: a TypeError; a masked array or a matrix, which would give the operation another meaning, or
+            what is no array of numbers.
     """
     if hasattr(type(x), "to_numpy"):
         return np.asarray(x.to_numpy())
@@ -61,7 +62,23 @@ def as_operand(x: Any) -> Any:
         return float(x)  # a Fraction: NumPy would make an array of Python's numbers
     if not defers_to(x):
         OPERANDS.add(type(x))
-    return x
+        return x
+    return _as_constant(x)
+
+
+def _as_constant(x: Any) -> Any:
+    """Return an array of another library that has left it to the tensor what an operation means.
+
+    Raises:
+        StructureError: a TypeError; it is no array of numbers.
+    """
+    array = np.asarray(x)  # where the library follows what is computed with it, it refuses
+    if array.dtype.kind not in "biufc":
+        raise errors.StructureError(
+            f"a tensor cannot be combined with a {type(x).__name__}, which is no array of numbers."
+            f"\n  at {errors.users_line()}"
+        )
+    return array
 
 
 def _as_floats(x: Any) -> Any:

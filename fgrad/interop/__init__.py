@@ -1,1 +1,10 @@
-"""How the data and functions of other libraries meet tensors."""
+"""How the data and functions of other libraries meet tensors.
+
+from_jax(f)      a function of JAX, as one operation here
+from_torch(f)    a function of PyTorch, as one operation here
+to_torch(f)      a function of arrays, as one operation of PyTorch
+"""
+
+from fgrad.interop.jax_functions import from_jax as from_jax
+from fgrad.interop.lent import to_torch as to_torch
+from fgrad.interop.torch_functions import from_torch as from_torch

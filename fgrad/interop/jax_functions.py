@@ -1,0 +1,204 @@
+"""Functions of JAX as operations here.
+
+from_jax(f)    f, on arrays and tensors; differentiated and mapped by JAX
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any, ParamSpec
+
+import numpy as np
+from typing_extensions import override
+
+from fgrad import errors
+from fgrad.interop.borrowed import Library, Numbers, Theirs, call, load
+from fgrad.rules.rule import Leaves
+from fgrad.transforms.calls import decorator
+
+P = ParamSpec("P")
+
+_SMALL = 1 << 16
+"""Bytes up to which an array is copied on its way to JAX."""
+
+
+class _Jax(Library):
+    """What JAX offers: functions of functions, which compose as those here do."""
+
+    name = "JAX"
+    array = "arrays of JAX"
+
+    def __init__(self) -> None:
+        self._jax = load("jax")
+        self._numpy = load("jax.numpy")
+
+    @override
+    def is_result(self, x: Any) -> bool:
+        # JAX lets nothing of what it follows become one of NumPy's arrays or a number: these are constants.
+        return isinstance(x, (self._jax.Array, np.ndarray, np.generic, bool, int, float, complex))
+
+    @override
+    def mode(self, arrays: Leaves) -> AbstractContextManager[Any]:
+        """Let JAX compute with 64 bits if an array has them: it would make it one of 32 bits otherwise."""
+        numbers = [x.dtype for x in arrays]
+        narrow = any(dtype.kind in "fc" for dtype in numbers) and not any(map(_is_wide, numbers))
+        return nullcontext() if narrow else self._jax.enable_x64(True)
+
+    @override
+    def run(self, function: Theirs, arrays: Leaves) -> list[Any]:
+        return self._back(function(self._over(arrays)), arrays)
+
+    @override
+    def pulling(self, function: Theirs, arrays: Leaves, name: str | None) -> tuple[list[Any], Numbers]:
+        moving = [x.dtype.kind in "fc" for x in arrays]
+        split = _Split(self, function, self._over(arrays), moving)
+        _, pull, all_results = self._jax.vjp(split, *split.moved, has_aux=True)
+
+        def pulled(cotangents: Leaves) -> Leaves:
+            return self._back(self._pulled_back(pull, self._over(cotangents)), [*arrays, *cotangents])
+
+        return self._back(all_results, arrays), pulled
+
+    @override
+    def pushing(self, function: Theirs, arrays: Leaves) -> tuple[list[Any], Numbers]:
+        moving = [x.dtype.kind in "fc" for x in arrays]
+        split = _Split(self, function, self._over(arrays), moving)
+        _, push, all_results = self._jax.linearize(split, *split.moved, has_aux=True)
+
+        def pushed(tangents: Leaves) -> Leaves:
+            return self._back(push(*self._over(tangents)), [*arrays, *tangents])
+
+        return self._back(all_results, arrays), pushed
+
+    @override
+    def pulled(self, function: Theirs, moving: Sequence[bool]) -> Theirs:
+        def pulled(arrays: list[Any]) -> list[Any]:
+            split = _Split(self, function, arrays[: len(moving)], moving)
+            _, pull, _ = self._jax.vjp(split, *split.moved, has_aux=True)
+            return self._pulled_back(pull, arrays[len(moving) :])
+
+        return pulled
+
+    @override
+    def pushed(self, function: Theirs, moving: Sequence[bool]) -> Theirs:
+        def pushed(arrays: list[Any]) -> list[Any]:
+            split = _Split(self, function, arrays[: len(moving)], moving)
+            return list(self._jax.jvp(split, split.moved, tuple(arrays[len(moving) :]), has_aux=True)[1])
+
+        return pushed
+
+    @override
+    def mapped(self, function: Theirs, axes: Sequence[int | None], name: str) -> Theirs:
+        return self._jax.vmap(function, in_axes=(list(axes),))  # type: ignore[no-any-return]
+
+    def _pulled_back(self, pull: Callable[[Any], Any], cotangents: list[Any]) -> list[Any]:
+        """Pull back in the users' convention; JAX's pullbacks transpose and do not conjugate."""
+        conjugate = self._numpy.conjugate
+        return [conjugate(x) for x in pull(tuple(conjugate(ct) for ct in cotangents))]
+
+    def is_moving(self, x: Any) -> bool:
+        """Return whether a result has a derivative."""
+        return bool(self._numpy.issubdtype(self._numpy.result_type(x), self._numpy.inexact))
+
+    def _over(self, arrays: Leaves) -> list[Any]:
+        """Return arrays of JAX, which share memory where JAX can.
+
+        Raises:
+            DtypeError: JAX has no such dtype.
+        """
+        theirs = [x if isinstance(x, self._jax.Array) else self._put(np.asarray(x)) for x in arrays]
+        for x, there in zip(arrays, theirs, strict=True):
+            if there.dtype != x.dtype:
+                raise _no_such_dtype(x.dtype, there.dtype)
+        return theirs
+
+    def _put(self, x: Any) -> Any:
+        if x.dtype.itemsize > (16 if x.dtype.kind == "c" else 8):
+            raise _no_such_dtype(x.dtype, None)
+        # A copy is quicker to make than to avoid where it is small; beyond that, JAX decides whether it needs one.
+        return self._numpy.array(x) if x.nbytes <= _SMALL else self._jax.device_put(x)
+
+    def _back(self, results: Sequence[Any], given: Leaves) -> list[Any]:
+        """Return NumPy's arrays on the memory of JAX's, which nobody may write to.
+
+        What lies in the memory of an array that was given, whose owner may write to it, is copied.
+
+        Raises:
+            DtypeError: NumPy has no such dtype.
+        """
+        shared = [x for x in given if x.nbytes > _SMALL]
+        arrays = [np.asarray(x) for x in results]
+        for x in arrays:
+            if x.dtype.kind not in "biufc":
+                raise errors.DtypeError(
+                    f"a function of JAX returned an array of dtype {x.dtype}, which NumPy does not compute with.\n"
+                    "Let it return x.astype(jax.numpy.float32)."
+                )
+        return [x.copy() if any(np.may_share_memory(x, each) for each in shared) else x for x in arrays]
+
+
+class _Split:
+    """A function of the arrays that are differentiated by, to results of floating point; all results are its aux."""
+
+    def __init__(self, library: _Jax, function: Theirs, arrays: Sequence[Any], moving: Sequence[bool]) -> None:
+        self._library, self._function, self._arrays, self._moving = library, function, arrays, moving
+        self.moved = tuple(x for x, own in zip(arrays, moving, strict=True) if own)
+
+    def __call__(self, *moved: Any) -> tuple[tuple[Any, ...], list[Any]]:
+        rest = iter(moved)
+        results = self._function([next(rest) if own else x for x, own in zip(self._arrays, self._moving, strict=True)])
+        return tuple(x for x in results if self._library.is_moving(x)), results
+
+
+def _is_wide(dtype: np.dtype[Any]) -> bool:
+    return dtype.itemsize >= (16 if dtype.kind == "c" else 8)
+
+
+def _no_such_dtype(dtype: Any, instead: Any) -> errors.DtypeError:
+    return errors.DtypeError(
+        f"JAX has no arrays of dtype {dtype}" + (f", and would take {instead} for it" if instead else "") + ".\n"
+        "Convert it before the call: x.astype(np.float64)."
+    )
+
+
+_jax = cache(_Jax)
+
+
+def _run_from_jax(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    return call(_jax(), function, args, keywords)
+
+
+def from_jax(function: Callable[P, Any]) -> Callable[P, Any]:
+    """Make a function that is written with JAX one operation here.
+
+    JAX computes its value and its derivatives; all transforms work through it, in both modes and to any order, and
+    `vmap` is `jax.vmap`. JAX compiles what is under `jax.jit`: wrap that, `from_jax(jax.jit(f))`, for speed.
+
+    An array of 64 bits stays one: the call, and its derivatives, run with `jax.enable_x64`. If all arrays of floating
+    point have 32 bits, and no integer has 64, they run as JAX is set. Memory is shared where JAX can share it.
+
+    Args:
+        function: takes and returns arrays of JAX, or containers of them. Arrays, tensors and, where there is no array
+            of floating point, numbers of floating point reach it as arrays of JAX; all else, such as Python's
+            integers, as it is. It has to be pure, as JAX demands: it is run again where it is differentiated.
+            Traced values that it closes over are refused, with an `ArrayConversionError`; pass them as arguments.
+
+    Returns:
+        A function of NumPy's arrays, tensors and containers of them, which returns tensors.
+
+    Raises:
+        MissingExtraError: an ImportError, from a call; JAX is not installed.
+        NotCallableError: a TypeError; `function` is not a function.
+        OutputError: a TypeError, from a call; `function` returned something that is no array.
+        DtypeError: a TypeError, from a call; JAX has no arrays of a dtype, or NumPy has none of a result's.
+
+    Example:
+        >>> import jax.numpy as jnp, numpy as np, fgrad as fg
+        >>> from fgrad.interop import from_jax
+        >>> energy = from_jax(lambda x: jnp.sum(jnp.sin(x) ** 2))
+        >>> fg.grad(lambda x: energy(np.exp(x)))(np.array([0.0, 1.0]))
+        Tensor([ 0.90929743, -2.0361194 ])
+    """
+    return decorator(_run_from_jax, function)  # type: ignore[no-any-return]

@@ -1,0 +1,263 @@
+"""Functions of arrays as operations of PyTorch.
+
+    to_torch(f)    f, on PyTorch's tensors; differentiated by fgrad under PyTorch's autograd
+
+To PyTorch a call is one `autograd.Function`. Its backward pass is the pullback that fgrad has kept; where PyTorch
+follows that in its turn, the pullback is a function of arrays like any other and becomes such an operation again.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ParamSpec
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.tensor import boxed
+from fgrad.core.tree import flatten, unflatten
+from fgrad.interop.borrowed import load
+from fgrad.rules.rule import settled
+from fgrad.transforms.batch import vmap
+from fgrad.transforms.calls import decorator, name_of
+from fgrad.transforms.forward import jvp
+from fgrad.transforms.reverse import vjp
+
+P = ParamSpec("P")
+
+Flat = Callable[[list[Any]], list[Any]]
+"""A function from a list of arrays to a list of arrays."""
+
+
+@dataclass(eq=False)
+class _Lent:
+    """One call of a function of arrays, as PyTorch's autograd is handed it.
+
+    Attributes:
+        function: from a list of arrays to a list of results.
+        wanted: which arrays PyTorch follows.
+        device: where the results are to be.
+        pull: from cotangents of the results that move to those of the arrays that are wanted, once it has run.
+        outside: which results move, which are those of floating point; known once it has run.
+    """
+
+    function: Flat
+    wanted: Sequence[bool]
+    device: Any
+    pull: Callable[[list[Any]], list[Any]] | None = None
+    outside: list[bool] = field(default_factory=list)
+
+    def run(self, arrays: list[Any]) -> list[Any]:
+        """Return the results, and keep the pullback if it will be wanted."""
+        if not any(self.wanted):
+            results = [settled(x) for x in self.function(arrays)]
+        else:
+            results, self.pull = _pulling(self.function, arrays, self.wanted)
+        self.outside = [x.dtype.kind in "fc" for x in results]
+        return results
+
+    def pulled(self) -> Flat:
+        """Return the function of arrays and cotangents that pulls back to the arrays that are wanted."""
+        count = len(self.wanted)
+        return lambda arrays: _pulling(self.function, arrays[:count], self.wanted)[1](arrays[count:])
+
+    def pushed(self, moving: Sequence[bool]) -> Flat:
+        """Return the function of arrays and the tangents of those that move, to tangents of results that move."""
+        count = len(moving)
+
+        def pushed(arrays: list[Any]) -> list[Any]:
+            moved, run = _split(self.function, arrays[:count], moving)
+            return jvp(run, moved, arrays[count:], has_aux=True)[1]  # type: ignore[no-any-return]
+
+        return pushed
+
+    def mapped(self, axes: Sequence[int | None]) -> Flat:
+        """Return the function of many examples, which lie along the first axis of the arrays with axis 0."""
+        return vmap(self.function, in_axes=(list(axes),))
+
+
+def _split(function: Flat, arrays: list[Any], wanted: Sequence[bool]) -> tuple[list[Any], Callable[..., Any]]:
+    """Return the arrays that are differentiated by, and the function of them to the results that move, and to all."""
+
+    def run(*moved: Any) -> tuple[list[Any], list[Any]]:
+        rest = iter(moved)
+        results = function([next(rest) if own else x for x, own in zip(arrays, wanted, strict=True)])
+        results = [settled(x) for x in results]
+        return [x for x in results if x.dtype.kind in "fc"], results
+
+    return [x for x, own in zip(arrays, wanted, strict=True) if own], run
+
+
+def _pulling(function: Flat, arrays: list[Any], wanted: Sequence[bool]) -> tuple[list[Any], Any]:
+    """Return the results of a function and its pullback, on lists."""
+    moved, run = _split(function, arrays, wanted)
+    _, pull, results = vjp(run, *moved, has_aux=True)
+    return [settled(x) for x in results], lambda cotangents: list(pull(cotangents))
+
+
+@functools.cache
+def _operation() -> Any:
+    """Return the class by which PyTorch's autograd knows calls; PyTorch is imported by then."""
+    torch = load("torch")
+
+    class FgradFunction(torch.autograd.Function):  # type: ignore[misc, name-defined]  # of a module that is Any
+        """A call of a function of arrays."""
+
+        @staticmethod
+        def forward(lent: _Lent, *tensors: Any) -> Any:
+            return tuple(_tensor(torch, x, lent.device) for x in lent.run(_arrays(tensors)))
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.lent, *tensors = inputs
+            ctx.save_for_backward(*tensors)  # PyTorch refuses the pass if one of them was written to since
+            ctx.save_for_forward(*tensors)
+            ctx.mark_non_differentiable(*(x for x in output if not _is_moving(x)))
+
+        @staticmethod
+        def backward(ctx: Any, *cotangents: Any) -> Any:
+            lent, tensors = ctx.lent, ctx.saved_tensors
+            wanted = [bool(need) and _is_moving(x) for need, x in zip(ctx.needs_input_grad[1:], tensors, strict=True)]
+            given = [ct for ct, own in zip(cotangents, lent.outside, strict=True) if own]
+            followed = torch.is_grad_enabled() or not all(_is_alone(torch, x) for x in [*tensors, *given])
+            if lent.pull is None or lent.wanted != wanted or followed:
+                again = _Lent(lent.function, wanted, lent.device)
+                found = iter(_apply(torch, again.pulled(), [*tensors, *given], lent.device))
+            else:
+                found = iter([_tensor(torch, x, lent.device) for x in lent.pull(_arrays(given))])
+            return (None, *(next(found) if own else None for own in wanted))
+
+        @staticmethod
+        def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
+            lent, tensors = ctx.lent, ctx.saved_tensors
+            moving = [t is not None and _is_moving(x) for t, x in zip(tangents, tensors, strict=True)]
+            given = [t for t, own in zip(tangents, moving, strict=True) if own]
+            found = iter(_apply(torch, lent.pushed(moving), [*tensors, *given], lent.device))
+            return tuple(next(found) if own else None for own in lent.outside)
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, lent: _Lent, *tensors: Any) -> Any:
+            axes = in_dims[1:]
+            moved = [x if axis is None else x.movedim(axis, 0) for x, axis in zip(tensors, axes, strict=True)]
+            mapped = lent.mapped([None if axis is None else 0 for axis in axes])
+            results = _apply(torch, mapped, moved, lent.device)
+            lent.outside = [_is_moving(x) for x in results]
+            return tuple(results), (0,) * len(results)
+
+    return FgradFunction
+
+
+def _apply(torch: Any, function: Flat, tensors: Sequence[Any], device: Any) -> Sequence[Any]:
+    """Return the results of a function of arrays as tensors that PyTorch follows."""
+    follows = torch.is_grad_enabled()
+    wanted = [follows and x.requires_grad for x in tensors]
+    return _operation().apply(_Lent(function, wanted, device), *tensors)  # type: ignore[no-any-return]
+
+
+def _is_alone(torch: Any, x: Any) -> bool:
+    """Return whether no transform of torch.func holds a tensor, and it has no tangent."""
+    try:
+        x.data_ptr()
+    except RuntimeError:
+        return False
+    return torch.autograd.forward_ad.unpack_dual(x).tangent is None
+
+
+def _is_moving(x: Any) -> bool:
+    return bool(x.is_floating_point() or x.is_complex())
+
+
+def _arrays(tensors: Sequence[Any]) -> list[Any]:
+    """Return tensors of fgrad on the memory of PyTorch's, into which nobody writes by them.
+
+    Raises:
+        DtypeError: NumPy has no such dtype.
+    """
+    try:
+        arrays = [x.detach().resolve_conj().resolve_neg().cpu().numpy() for x in tensors]
+    except TypeError:
+        dtypes = ", ".join(str(dtype) for dtype in {x.dtype for x in tensors})
+        raise errors.DtypeError(
+            f"NumPy does not have all of the dtypes {dtypes}, which tensors of PyTorch have here.\n"
+            "Convert them before the call: x.float()."
+        ) from None
+    for array in arrays:
+        array.flags.writeable = False
+    return [boxed(array) for array in arrays]
+
+
+def _tensor(torch: Any, x: Any, device: Any) -> Any:
+    """Return a copy of an array as PyTorch's, where its functions may write into it."""
+    return torch.from_numpy(np.array(x)).to(device)
+
+
+def _run_to_torch(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    torch = load("torch")
+    leaves, treedef = flatten((args, keywords))
+    places = [isinstance(x, torch.Tensor) for x in leaves]
+    tensors = [x for x, place in zip(leaves, places, strict=True) if place]
+    structure: list[Any] = []
+
+    def flat(arrays: list[Any]) -> list[Any]:
+        rest = iter(arrays)
+        whole = [next(rest) if place else x for x, place in zip(leaves, places, strict=True)]
+        given, named = unflatten(treedef, whole)
+        results, structure[:] = _results(function, function(*given, **named))
+        return results
+
+    device = tensors[0].device if tensors else torch.get_default_device()
+    results = _apply(torch, flat, tensors, device)
+    return unflatten(structure[0], results)
+
+
+def _results(function: Any, result: Any) -> tuple[list[Any], list[Any]]:
+    """Return the arrays in what a function has returned, and how they are nested.
+
+    Raises:
+        OutputError: something in it is no array of numbers.
+    """
+    leaves, treedef = flatten(result)
+    arrays = [settled(x) for x in leaves]
+    wrong = [x for x, array in zip(leaves, arrays, strict=True) if getattr(array.dtype, "kind", None) not in {*"biufc"}]
+    if result is None or wrong:
+        what = "None" if result is None else f"{wrong[0]!r:.100} of type {type(wrong[0]).__name__}"
+        raise errors.OutputError(
+            f"{name_of(function)} is to be an operation of PyTorch, and it returned {what}.\n"
+            "Return arrays, or containers of them; a class of one's own is a container after fg.register_pytree_node."
+        )
+    return arrays, [treedef]
+
+
+def to_torch(function: Callable[P, Any]) -> Callable[P, Any]:
+    """Make a function of arrays an operation of PyTorch.
+
+    Under PyTorch's autograd, fgrad computes its derivatives: in both modes and to any order, with `create_graph=True`
+    or `torch.func`, and `torch.func.vmap` is `fg.vmap`. It runs on the processor; tensors on another device are
+    brought over and back.
+
+    Args:
+        function: written with NumPy and SciPy; takes and returns arrays or containers of them. PyTorch's tensors reach
+            it as tensors of fgrad, all else as it is. What it closes over is constant.
+
+    Returns:
+        A function of PyTorch's tensors, and of containers of them, which returns tensors of PyTorch in the dtypes of
+        the results, on the device of the first of its arguments.
+
+    Raises:
+        MissingExtraError: an ImportError, from a call; PyTorch is not installed.
+        NotCallableError: a TypeError; `function` is not a function.
+        OutputError: a TypeError, from a call; `function` returned something that is no array.
+        DtypeError: a TypeError, from a call; NumPy has no arrays of a tensor's dtype.
+
+    Example:
+        >>> import numpy as np, torch
+        >>> from fgrad.interop import to_torch
+        >>> energy = to_torch(lambda x: np.sum(np.sin(x) ** 2))
+        >>> x = torch.tensor([0.0, 1.0], requires_grad=True)
+        >>> energy(x.exp()).backward()
+        >>> x.grad
+        tensor([ 0.9093, -2.0361])
+    """
+    return decorator(_run_to_torch, function)  # type: ignore[no-any-return]
