@@ -553,8 +553,8 @@ def compile(
             that there are. The result does not depend on it.
         precise: elementary functions are the C library's, one number at a time, and correct to about one unit in the
             last place; by default several at once, to four.
-        backend: "native", or "jax": JAX compiles the program, and runs it on a CPU, GPU or TPU, in the dtypes that NumPy
-            has. Given arrays of JAX's among the arguments, which may be spread over devices, the function returns such.
+        backend: "native", or "jax": JAX compiles the program, and runs it on a CPU, GPU or TPU, in the dtypes that
+            NumPy has. Given arrays of JAX's, which may be spread over devices, the function returns such.
         device: where JAX runs it for arrays of NumPy's: "cpu", "gpu", "tpu", or a device of `jax.devices()`; by default
             the first that JAX prefers.
 
@@ -562,8 +562,8 @@ def compile(
         A function of the same arguments, with Tensors for arrays and numbers in what it returns.
 
     Raises:
-        MissingExtraError: an ImportError, from a call; llvmlite is not installed: `pip install 'fgrad[compile]'`; or JAX
-            is not: `pip install 'fgrad[jax]'`.
+        MissingExtraError: an ImportError, from a call; llvmlite is not installed: `pip install 'fgrad[compile]'`; or
+            JAX is not: `pip install 'fgrad[jax]'`.
         NotLoweredError: a NotImplementedError, from a call; JAX has no counterpart of an operation.
         ConcretizationError: a TypeError, from a call; `function` asks for a value.
         FrozenValueError: a RuntimeError, from a call; `function` uses a value that changes from call to call, such as a

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad import errors
 from fgrad.core.tensor import settle
 from fgrad.engines.jax.library import in_64_bits, jax
 from fgrad.engines.jax.programs import Run, check_known
@@ -31,7 +32,21 @@ def exported(graph: Graph, platforms: Sequence[str] | None) -> bytes:
     with in_64_bits():
         forms = [_form(name) for name in graph.inputs]
         written = importlib.import_module("jax.export").export(jax.jit(function), platforms=platforms)(*forms)
+        return _serialized(written)
+
+
+def _serialized(written: Any) -> bytes:
+    """Return what JAX has exported as bytes.
+
+    Raises:
+        MissingExtraError: the library in which JAX writes them is not installed.
+    """
+    try:
         return bytes(written.serialize())
+    except ImportError:
+        raise errors.MissingExtraError(
+            "graph.export() needs the library flatbuffers, which is not installed: pip install 'fgrad[jax]'"
+        ) from None
 
 
 def _form(name: Name) -> Any:

@@ -58,9 +58,9 @@ def to_jax(function: Callable[P, Any], *, static: Any = ()) -> Callable[P, Any]:
     """Return a function of JAX's arrays that computes the same.
 
     A call records what `function` computes with NumPy for arguments of their shapes and dtypes, unless that is known
-    from a call before, and runs it as operations of JAX's. So `jax.jit`, `jax.vmap` and `jax.grad` take it as a function
-    that was written for JAX, and it can be a part of a larger one. A derivative of fgrad's is such a function, too:
-    `to_jax(fg.grad(f))`.
+    from a call before, and runs it as operations of JAX's. So `jax.jit`, `jax.vmap` and `jax.grad` take it as a
+    function that was written for JAX, and it can be a part of a larger one. A derivative of fgrad's is such a function,
+    too: `to_jax(fg.grad(f))`.
 
     Args:
         function: takes and returns arrays, numbers or containers of them. It cannot ask for values that depend on its

@@ -13,13 +13,12 @@ lowers("qr")(lambda a: tuple(jnp.linalg.qr(a)))
 lowers("slogdet")(lambda a: tuple(jnp.linalg.slogdet(a)))
 lowers("eigh")(lambda a, triangle: _hermitian_parts(a, triangle))
 lowers("scipy_eigh")(lambda a, triangle, driver: _hermitian_parts(a, triangle))
-lowers("svd")(lambda a, full_matrices, hermitian: tuple(jnp.linalg.svd(a, full_matrices, hermitian=hermitian)))
+lowers("svd")(lambda a, full_matrices, hermitian: _singular_parts(a, full_matrices, hermitian))
 lowers("scipy_svd")(lambda a, full_matrices, driver: tuple(jnp.linalg.svd(a, full_matrices)))
 lowers("inv")(lambda a, strict: jnp.linalg.inv(a))
-lowers("pinv")(lambda a, cutoff, hermitian: jnp.linalg.pinv(a, rtol=cutoff, hermitian=hermitian))
-lowers("solve_both")(lambda joined, columns: jnp.linalg.solve(joined[..., :columns], joined[..., columns:]))
+lowers("cholesky")(lambda a: jnp.linalg.cholesky(a, symmetrize_input=False))
 lowers("expm_frechet")(lambda a, e: scipy_linalg.expm_frechet(*jnp.broadcast_arrays(a, e), compute_expm=False))
-lowers("cholesky_factor")(lambda a: jnp.linalg.cholesky(a))
+lowers("cholesky_factor")(lambda a: jnp.linalg.cholesky(a, symmetrize_input=False))
 
 
 def _adjoint(x: Any) -> Any:
@@ -30,11 +29,34 @@ def _hermitian_parts(a: Any, triangle: str) -> Any:
     return tuple(jnp.linalg.eigh(a, UPLO=triangle, symmetrize_input=False))
 
 
+def _singular_parts(a: Any, full_matrices: bool, hermitian: bool) -> tuple[Any, Any, Any]:
+    """Return the singular vectors and values; of a Hermitian matrix, of which the lower triangle is read, as NumPy."""
+    if not hermitian:
+        return tuple(jnp.linalg.svd(a, full_matrices))  # type: ignore[return-value]
+    values, vectors = _hermitian_parts(a, "L")
+    order = jnp.argsort(jnp.abs(values), -1)[..., ::-1]
+    values = jnp.take_along_axis(values, order, -1)
+    u = jnp.take_along_axis(vectors, order[..., None, :], -1)
+    return u, jnp.abs(values), _adjoint(u * jnp.sign(values)[..., None, :])
+
+
+@lowers("solve_both")
+def solve_both(joined: Any, columns: int) -> Any:
+    """Return the solution of systems whose right-hand sides stand beside the matrices."""
+    return jnp.linalg.solve(joined[..., :columns], joined[..., columns:])
+
+
+@lowers("pinv")
+def pinv(a: Any, cutoff: Any, hermitian: bool) -> Any:
+    """Return the pseudo-inverse."""
+    return pinv_and_values(a, cutoff, hermitian)[0]
+
+
 @lowers("pinv_and_values")
-def pinv_and_values(a: Any, cutoff: float) -> tuple[Any, Any]:
+def pinv_and_values(a: Any, cutoff: Any, hermitian: bool = False) -> tuple[Any, Any]:
     """Return the pseudo-inverse, and the singular values."""
-    u, s, vh = jnp.linalg.svd(a, full_matrices=False)
-    is_kept = s > cutoff * jnp.max(s, axis=-1, keepdims=True, initial=0)
+    u, s, vh = _singular_parts(a, False, hermitian)
+    is_kept = s > jnp.asarray(cutoff)[..., None] * jnp.max(s, axis=-1, keepdims=True, initial=0)
     inverse = jnp.where(is_kept, 1 / jnp.where(is_kept, s, 1), 0)
     return (_adjoint(vh) * inverse[..., None, :]) @ _adjoint(u), s
 
@@ -89,8 +111,8 @@ def has_no_pivot(ans: Any, a: Any, warns: bool) -> Any:
 
 
 @refuses(
-    "cholesky_factor", "solve", "inv", "solve_both", "cholesky", "solve_factored", "pinv", "pinv_and_values", "eigh", "svd", "qr",
-    "scipy_eigh", "scipy_svd",
+    "cholesky_factor", "solve", "inv", "solve_both", "cholesky", "solve_factored", "pinv", "pinv_and_values", "eigh",
+    "svd", "qr", "scipy_eigh", "scipy_svd",
 )  # fmt: skip
 def fails(ans: Any, *arrays: Any, **metadata: Any) -> Any:
     """Return whether a matrix is singular, or something has not converged."""

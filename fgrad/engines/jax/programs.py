@@ -102,9 +102,9 @@ class Run:
         rows = [_rows(jnp.asarray(x), along, turns.count) for x, along in zip(arrays, turns.reads, strict=True)]
         failures: list[Any] = []
 
-        def turn(carry: Any, elements: Any) -> Any:
+        def turn(carry: Any, row: Any) -> Any:
             run = Run()
-            found = run.computed(turns.body, [*shared, *carry, *elements])
+            found = run.computed(turns.body, [*shared, *carry, *row])
             failures.extend(run.failures)
             after = [_array(x, name) for x, name in zip(found, carried, strict=False)]
             return after, ([jnp.asarray(x) for x in found[len(after) :]], run.failed() if run.failures else False)
@@ -170,6 +170,10 @@ def arguments_of(equation: Equation, inputs: list[Any]) -> list[Any]:
     if primitive.is_ufunc:
         ufunc: Any = primitive.implementation
         kinds = [_kind(each) for each in equation.inputs]
+        if all(
+            isinstance(kind, type) for kind in kinds
+        ):  # Python's numbers alone, which NumPy's functions make arrays of
+            kinds = [np.dtype(kind) for kind in kinds]
         found = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))
         return [cast(x, dtype) for x, dtype in zip(inputs, found, strict=False)]
     if primitive.name == "where":
@@ -232,7 +236,9 @@ def _function_of(equation: Equation) -> Callable[..., Any]:
     if primitive in USERS:
         stand_in = USERS[primitive]
         if stand_in is None:
-            raise errors.NotLoweredError(_message([equation], "it is an operation of your own, without a `lowering`"))
+            raise errors.NotLoweredError(
+                _message([equation], "it is an operation of your own, without `extend.deflowering`")
+            )
         return stand_in
     return primitive.implementation
 
@@ -262,13 +268,17 @@ def _unknown(block: Block) -> Iterator[Equation]:
         if turns is not None:
             yield from _unknown(turns.body)
             yield from _unknown(turns.condition) if turns.condition is not None else ()
-        elif not is_made_of_others(equation) and not is_lowered(equation.primitive.name):
+        elif not is_known_operation(equation) or not all(map(_is_known_dtype, _arrays(equation))):
             yield equation
-        elif any(
-            name.dtype.kind not in "biufc" or name.dtype.itemsize > _WIDEST[name.dtype.kind]
-            for name in _arrays(equation)
-        ):
-            yield equation
+
+
+def is_known_operation(equation: Equation) -> bool:
+    """Return whether there is a rule, as far as that is known before the program runs."""
+    return is_made_of_others(equation) or is_lowered(equation.primitive.name)
+
+
+def _is_known_dtype(name: Name) -> bool:
+    return name.dtype.kind in _WIDEST and name.dtype.itemsize <= _WIDEST[name.dtype.kind]
 
 
 def check_32_bits(block: Block) -> None:
@@ -300,8 +310,8 @@ def _message(equations: Sequence[Equation], reason: str = "") -> str:
     return (
         f"JAX has no counterpart of what the program computes{f': {reason}' if reason else ''}.\n"
         + "\n".join(lines)
-        + "\nWrite it in operations that fgrad hands to JAX (docs/how-to/accelerators.md has those that it does not), or "
-        "compile without backend='jax'."
+        + "\nWrite it in operations that have one (docs/how-to/accelerators.md lists those that have none), or compile "
+        "without backend='jax'."
     )
 
 
