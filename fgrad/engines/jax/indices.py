@@ -80,7 +80,8 @@ def _beyond(shape: tuple[int, ...], arrays: Any, template: Template) -> Any:
             array = next(rest)
             if not is_known(array):
                 size = shape[axis]
-                wrong = jnp.any((array < -size) | (array >= size))
+                wide = cast(array, np.int64)  # unsigned ones know no -size
+                wrong = jnp.any((wide < -size) | (wide >= size))
                 found = wrong if found is None else found | wrong
             axis += array.ndim if array.dtype.kind == "b" else 1
         elif item is not None:
