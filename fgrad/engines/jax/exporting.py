@@ -19,7 +19,22 @@ from fgrad.graphs.tidying import tidied
 
 
 def exported(graph: Graph, platforms: Sequence[str] | None) -> bytes:
-    """Return the program of a graph: a function of its inputs that returns a list of results."""
+    """Return the program of a graph: a function of its inputs that returns a list of results.
+
+    Raises:
+        MissingExtraError: the library in which JAX writes them is not installed.
+    """
+    program = written(graph, platforms)
+    try:
+        return bytes(program.serialize())
+    except ImportError:
+        raise errors.MissingExtraError(
+            "graph.export() needs the library flatbuffers, which is not installed: pip install 'fgrad[jax]'"
+        ) from None
+
+
+def written(graph: Graph, platforms: Sequence[str] | None) -> Any:
+    """Return the program of a graph as JAX's export."""
     values = {name: np.asarray(settle(variable)) for name, variable in graph.variables.items()}
     constants = {**graph.constants, **values}
     block = tidied(rolled(Block(graph.inputs, constants, graph.equations, graph.outputs)))
@@ -31,22 +46,7 @@ def exported(graph: Graph, platforms: Sequence[str] | None) -> bytes:
     function.__name__ = "main"
     with in_64_bits():
         forms = [_form(name) for name in graph.inputs]
-        written = importlib.import_module("jax.export").export(jax.jit(function), platforms=platforms)(*forms)
-        return _serialized(written)
-
-
-def _serialized(written: Any) -> bytes:
-    """Return what JAX has exported as bytes.
-
-    Raises:
-        MissingExtraError: the library in which JAX writes them is not installed.
-    """
-    try:
-        return bytes(written.serialize())
-    except ImportError:
-        raise errors.MissingExtraError(
-            "graph.export() needs the library flatbuffers, which is not installed: pip install 'fgrad[jax]'"
-        ) from None
+        return importlib.import_module("jax.export").export(jax.jit(function), platforms=platforms)(*forms)
 
 
 def _form(name: Name) -> Any:

@@ -32,7 +32,7 @@ def _hermitian_parts(a: Any, triangle: str) -> Any:
 def _singular_parts(a: Any, full_matrices: bool, hermitian: bool) -> tuple[Any, Any, Any]:
     """Return the singular vectors and values; of a Hermitian matrix, of which the lower triangle is read, as NumPy."""
     if not hermitian:
-        return tuple(jnp.linalg.svd(a, full_matrices))  # type: ignore[return-value]
+        return tuple(jnp.linalg.svd(a, full_matrices))
     values, vectors = _hermitian_parts(a, "L")
     order = jnp.argsort(jnp.abs(values), -1)[..., ::-1]
     values = jnp.take_along_axis(values, order, -1)
