@@ -73,7 +73,7 @@ class Function:
         found: list[Any] | None = (self._executable or self.executable()).run(leaves)
         if found is None:
             return [np.array(x) for x in self.eager(leaves)]  # which may lie in the memory of leaves
-        return self._with_constants(found)
+        return found if len(found) == len(self._outputs) else self._with_constants(found)
 
     def call(self, leaves: Leaves) -> list[Any]:
         """Return the results for arrays of an engine, as such."""
@@ -81,8 +81,6 @@ class Function:
 
     def _with_constants(self, found: list[Any]) -> list[Any]:
         """Return all results, of which those that depend on something were found."""
-        if len(found) == len(self._outputs):
-            return found
         rest = iter(found)
         return [next(rest) if type(each) is Name else each.copy() for each in self._outputs]
 

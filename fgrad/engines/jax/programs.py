@@ -78,7 +78,7 @@ class Run:
         arguments = arguments_of(equation, inputs)
         ans = rule(*arguments, **equation.metadata)
         refused = REFUSALS[name](ans, *arguments, **equation.metadata) if name in REFUSALS else None
-        if refused is not None:
+        if refused is not None and not (is_known(refused) and not refused.any()):
             self.failures.append(jnp.any(refused))
         return ans if isinstance(ans, (tuple, list)) else (ans,)
 
