@@ -144,9 +144,9 @@ def test_index_arrays_of_all_kinds():
     check(in_jax(function)(*arguments), function(*arguments))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.complex128])
-def test_values_in_other_dtypes(dtype):
-    check_samples(recorded(OF_NUMPY, dtype, 1), TOLERANCES[dtype])
+@pytest.mark.parametrize(("dtype", "first"), [(np.float32, 0), (np.complex128, 1)])
+def test_values_in_other_dtypes(dtype, first):
+    check_samples(recorded(OF_NUMPY[first::2], dtype, 1), TOLERANCES[dtype])  # half of them, for the sake of time
 
 
 def test_the_page_names_what_has_no_counterpart():
