@@ -11,7 +11,7 @@ What there is, each with its own help:
     custom_jvp, custom_vjp, implicit_diff, checkpoint, stop_gradient                  rules of one's own
     scan, fori_loop, while_loop, map, cond, switch                                    loops and branches
     explain, check, debug_nans, profile, trace                                        finding out
-    compile                                                                           native code, for speed
+    compile, to_jax                                                                   native code, for speed; JAX
     propagate, standard_errors, parameter_covariance                                  error bars
     Tensor, constant, Variable, optimizers, save, load                                parameters and training
     fgrad.scipy.optimize, linalg, special, stats, signal, interpolate, integrate      SciPy
@@ -41,6 +41,7 @@ from fgrad.debugging.explain import explain as explain
 from fgrad.debugging.notes import debug_lines as debug_lines
 from fgrad.debugging.notes import debug_nans as debug_nans
 from fgrad.debugging.profiling import profile as profile
+from fgrad.engines.jax.functions import to_jax as to_jax
 from fgrad.errors import hints as _names
 from fgrad.graphs.graph import Graph as Graph
 from fgrad.graphs.record import trace as trace

@@ -338,6 +338,12 @@ CASES = [
     (errors.SaveError, TypeError, lambda: fg.save("unused", {"rate": math.sin}), "'rate' is <built-in .* cannot hold"),
     (errors.LoadError, ValueError, lambda: fg.load(__file__), r"test_errors\.py' is damaged, or no safetensors file"),
     (errors.MissingExtraError, ImportError, save_without_the_library, "pip install safetensors"),
+    (
+        errors.NotLoweredError,
+        NotImplementedError,
+        lambda: fg.to_jax(lambda x: scipy.special.airy(x)[0])(np.ones(2)),
+        "JAX has no counterpart",
+    ),
     (errors.NoGradientsError, ValueError, a_step_without_effect, "does not depend on .*'w'"),
     (
         errors.ConcretizationError,

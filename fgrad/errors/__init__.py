@@ -976,6 +976,23 @@ class MissingExtraError(FgradError, ImportError):
     """
 
 
+class NotLoweredError(FgradError, NotImplementedError):
+    """A program is to run on JAX, and has an operation for which JAX has no counterpart.
+
+    The message names the operations, with the lines. Write them in others, or compile without `backend="jax"`.
+
+        >>> import numpy as np, scipy.special, fgrad as fg
+        >>> fg.to_jax(lambda x: scipy.special.airy(x)[0])(np.ones(3))
+        Traceback (most recent call last):
+        fgrad.errors.NotLoweredError: ...
+
+    `docs/how-to/accelerators.md` lists the operations that have none.
+
+        >>> fg.to_jax(lambda x: scipy.special.erf(x))  # doctest: +ELLIPSIS
+        <...>
+    """
+
+
 class GradientCheckError(FgradError, AssertionError):
     """A derivative differs from finite differences: a rule is wrong, or the point is next to a kink.
 

@@ -6,7 +6,7 @@ import functools
 import itertools
 import string
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -174,9 +174,32 @@ class Graph(Block):
         """
         return dot_of(self)
 
+    def export(self, platforms: Sequence[str] | None = None) -> bytes:
+        """Return the program as StableHLO, which runs without fgrad, NumPy and Python.
+
+        The bytes are those of `jax.export`, which loads them: `jax.export.deserialize(data).call(*inputs)`. The inputs
+        are the arrays that the graph prints as such, in that order; the results are a list. Variables have the values
+        that they have now. Where NumPy raises, as for a singular matrix or an index out of range, there are NaNs.
+
+        Args:
+            platforms: where it is to run, such as `("cpu", "cuda", "tpu")`; by default where JAX runs here.
+
+        Returns:
+            The program.
+
+        Raises:
+            MissingExtraError: an ImportError; JAX is not installed: `pip install 'fgrad[jax]'`.
+            NotLoweredError: a NotImplementedError; JAX has no counterpart of an operation.
+        """
+        return EXPORT[0](self, platforms)
+
     def _repr_svg_(self) -> str | None:
         """Return a drawing for a notebook, or None where Graphviz is not installed."""
         return svg_of(self.to_dot())
+
+
+EXPORT: list[Callable[[Graph, Sequence[str] | None], bytes]] = []
+"""What writes a graph in the language of other libraries."""
 
 
 def _output(trace: Any, leaf: Any) -> Any:

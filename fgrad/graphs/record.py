@@ -185,7 +185,7 @@ class RecordTrace(Trace):
         if isinstance(call, Transparent):
             return call.run(leaves)
         again = call.again if isinstance(call, Rule) else None
-        return list(self.record_call(call.name, again or (lambda *each: tuple(apply_call(call, each))), leaves))
+        return list(self.record_call(call.name, again or CalledAgain(call), leaves))
 
     def record_call(self, name: str, function: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Record the call of a function that decides for itself what it means to each trace.
@@ -269,6 +269,17 @@ class RecordTrace(Trace):
 
     def _no_value(self, how: str) -> errors.ConcretizationError:
         return errors.ConcretizationError(how, errors.users_line(), self._remedy)
+
+
+@dataclass(frozen=True)
+class CalledAgain:
+    """What a program runs in place of a call: the call, by way of the traces that run then."""
+
+    call: Call
+
+    def __call__(self, *leaves: Any) -> tuple[Any, ...]:
+        """Return the results for arrays and tensors."""
+        return tuple(apply_call(self.call, leaves))
 
 
 _LARGE = 1024

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import importlib
 import inspect
@@ -28,7 +29,7 @@ from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.record import held, new_recording, recorded
 from fgrad.native.freezing import check_repeats
 from fgrad.native.functions import Function
-from fgrad.native.options import Options
+from fgrad.native.options import ENGINES, Engine, Options
 from fgrad.native.reports import Inspection, changes_between
 from fgrad.native.static import OfInstances, Static
 from fgrad.ops.tracing import one_example
@@ -120,6 +121,10 @@ def form_of(x: Any) -> Any:
 def _run_compile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs) -> Any:
     if attention and any(observer.wants_python for observer in running.observers):
         return _run_python(function, args, keywords, programs)
+    engine = programs.engine
+    if engine is not None and any(map(engine.owns, flatten((args, keywords))[0])):
+        program, inputs = programs.for_arrays(engine, function, args, keywords)
+        return program.with_arrays(inputs)
     form = Form(function, programs.static, args, keywords)
     if recording() is not None or any(trace.is_program for trace in followers(form.inputs)):
         return call_users(function, args, keywords)  # it becomes part of the program around it
@@ -139,14 +144,23 @@ def _run_compile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
 def _run_inspect(
     function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs, measure: bool
 ) -> Inspection:
+    if programs.engine is not None:
+        raise errors.ParameterError(
+            "inspect describes native code, and this function runs on another engine.\n"
+            "Its program is fg.trace(f)(x), and what JAX makes of it jax.jit(fg.to_jax(f)).lower(x).compile()."
+        )
     program, form = programs.for_form(function, Form(function, programs.static, args, keywords))
     if program.closes_over_traced:
         programs.forget(form)
-        raise errors.ClosureError(
-            f"{name_of(function)} uses a traced value that is not one of its arguments, so it has no program.\n"
-            "Pass the value as an argument."
-        )
+        raise _no_program(function)
     return program.inspected(form.inputs, measure, programs)
+
+
+def _no_program(function: Any) -> errors.ClosureError:
+    return errors.ClosureError(
+        f"{name_of(function)} uses a traced value that is not one of its arguments, so it has no program.\n"
+        "Pass the value as an argument."
+    )
 
 
 def _run_python(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs) -> Any:
@@ -162,12 +176,14 @@ class Programs:
 
     Attributes:
         static: names or positions of arguments that are part of the program.
+        engine: what runs them in place of native code; None: nothing.
         known: those that there are, the latest last.
         count: how many there have been.
     """
 
     def __init__(self, static: Any, options: Options) -> None:
         self.static, self._options = static, options
+        self.engine = options.engine
         self.known: OrderedDict[Hashable, Program] = OrderedDict()
         self.count = 0
         self._with_integers_fixed: set[Hashable] = set()
@@ -186,6 +202,28 @@ class Programs:
             form = form.with_integers_fixed()
         program = self.known.get(form.key)
         return program if program is not None and program.is_current() else None
+
+    def for_arrays(
+        self, engine: Engine, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> tuple[Program, list[Any]]:
+        """Return the program for arguments of which some are arrays of an engine, and what goes into it.
+
+        Raises:
+            ClosureError: a TypeError; a transform of fgrad's follows an argument, a variable, or what is closed over.
+        """
+        leaves, treedef = flatten((args, keywords))
+        examples = [engine.example(x) if engine.owns(x) else x for x in leaves]
+        program, form = self.for_form(function, Form(function, self.static, *unflatten(treedef, examples)))
+        inputs = [settle(x) for x, own in zip(leaves, form.is_input, strict=True) if own]
+        if program.closes_over_traced:
+            self.forget(form)
+            raise _no_program(function)
+        if followers(inputs) or program.reads_traced():
+            raise errors.ClosureError(
+                f"{name_of(function)} was called with arrays of an engine, and a transform of fgrad's follows what it "
+                "computes with.\nPass NumPy's arrays, or transform the function before it is compiled."
+            )
+        return program, inputs
 
     def forget(self, form: Form) -> None:
         """Drop a program that is of no use to a later call."""
@@ -399,6 +437,14 @@ class Program:
             assign_all(self.assigned, found[len(found) - len(self.assigned) :])
         return self._result(found)
 
+    def with_arrays(self, leaves: Sequence[Any]) -> Any:
+        """Run the program for arrays of an engine, and return such arrays; what is assigned becomes NumPy's."""
+        with self._assigning if self.assigned else contextlib.nullcontext():
+            found = self.function.call([*leaves, *map(settle, self._variables)])
+            assign_all(self.assigned, [np.array(x) for x in found[len(found) - len(self.assigned) :]])
+        rest = iter(found)
+        return self._nested([next(rest) if own else x for x, own in zip(self._template, self._is_number, strict=True)])
+
     def _found(self, leaves: Sequence[Any]) -> list[Any]:
         return self.function([*leaves, *map(settle, self._variables)])
 
@@ -458,9 +504,32 @@ def _tensor(value: Any) -> Any:
 def compile(function: Callable[P, R]) -> Compiled[P, R]: ...
 @overload
 def compile(
-    *, static: Any = (), threads: int | None = None, precise: bool = False
+    *,
+    static: Any = (),
+    threads: int | None = None,
+    precise: bool = False,
+    backend: str = "native",
+    device: Any = None,
 ) -> Callable[[Callable[P, R]], Compiled[P, R]]: ...
-def compile(function: Any = None, *, static: Any = (), threads: int | None = None, precise: bool = False) -> Any:
+@overload
+def compile(
+    function: Callable[P, R],
+    *,
+    static: Any = (),
+    threads: int | None = None,
+    precise: bool = False,
+    backend: str = "native",
+    device: Any = None,
+) -> Compiled[P, R]: ...
+def compile(
+    function: Any = None,
+    *,
+    static: Any = (),
+    threads: int | None = None,
+    precise: bool = False,
+    backend: str = "native",
+    device: Any = None,
+) -> Any:
     """Return a function that does the same as native code.
 
     The first call with arguments of a form records what `function` computes, as `trace` does, and compiles that.
@@ -487,16 +556,23 @@ def compile(function: Any = None, *, static: Any = (), threads: int | None = Non
             that there are. The result does not depend on it.
         precise: elementary functions are the C library's, one number at a time, and correct to about one unit in the
             last place; by default several at once, to four.
+        backend: "native", or "jax": JAX compiles the program, and runs it on a CPU, GPU or TPU, in the dtypes that
+            NumPy has. Given arrays of JAX's, which may be spread over devices, the function returns such.
+        device: where JAX runs it for arrays of NumPy's: "cpu", "gpu", "tpu", or a device of `jax.devices()`; by default
+            the first that JAX prefers.
 
     Returns:
         A function of the same arguments, with Tensors for arrays and numbers in what it returns.
 
     Raises:
-        MissingExtraError: an ImportError, from a call; llvmlite is not installed: `pip install 'fgrad[compile]'`.
+        MissingExtraError: an ImportError, from a call; llvmlite is not installed: `pip install 'fgrad[compile]'`; or
+            JAX is not: `pip install 'fgrad[jax]'`.
+        NotLoweredError: a NotImplementedError, from a call; JAX has no counterpart of an operation.
         ConcretizationError: a TypeError, from a call; `function` asks for a value.
         FrozenValueError: a RuntimeError, from a call; `function` uses a value that changes from call to call, such as a
             random number, and is not among its arguments.
-        ParameterError: a ValueError; `threads` is no positive integer.
+        ParameterError: a ValueError; `threads` is no positive integer, there is no such backend, or an option is one of
+            another backend.
         NotCallableError: a TypeError; `function` is not a function.
 
     Example:
@@ -510,5 +586,21 @@ def compile(function: Any = None, *, static: Any = (), threads: int | None = Non
     """
     if threads is not None and (type(threads) is not int or threads < 1):
         raise errors.ParameterError(f"threads of compile must be a positive integer, or None; it is {threads!r}.")
-    options = {"static": static, "options": Options(threads, precise)}
+    _check_backend(backend, threads, precise, device)
+    options = {"static": static, "options": Options(threads, precise, backend=backend, device=device)}
     return (lambda function: Compiled(function, options)) if function is None else Compiled(function, options)
+
+
+def _check_backend(backend: str, threads: int | None, precise: bool, device: Any) -> None:
+    """Refuse what is no backend, and options that it does not have.
+
+    Raises:
+        ParameterError: a ValueError.
+    """
+    if backend != "native" and backend not in ENGINES:
+        known = " or ".join(map(repr, ("native", *ENGINES)))
+        raise errors.ParameterError(f"backend of compile must be {known}, and is {backend!r:.50}.")
+    if backend == "native" and device is not None:
+        raise errors.ParameterError("device of compile is for backend='jax'; native code runs on the CPU.")
+    if backend != "native" and (threads is not None or precise):
+        raise errors.ParameterError(f"threads and precise of compile are for native code, not for backend={backend!r}.")

@@ -73,8 +73,14 @@ class Function:
         found: list[Any] | None = (self._executable or self.executable()).run(leaves)
         if found is None:
             return [np.array(x) for x in self.eager(leaves)]  # which may lie in the memory of leaves
-        if len(found) == len(self._outputs):
-            return found
+        return found if len(found) == len(self._outputs) else self._with_constants(found)
+
+    def call(self, leaves: Leaves) -> list[Any]:
+        """Return the results for arrays of an engine, as such."""
+        return self._with_constants(self.executable().call(leaves))
+
+    def _with_constants(self, found: list[Any]) -> list[Any]:
+        """Return all results, of which those that depend on something were found."""
         rest = iter(found)
         return [next(rest) if type(each) is Name else each.copy() for each in self._outputs]
 
@@ -199,6 +205,8 @@ def _array(x: Any, name: Name) -> Any:
 
 def _compiled(block: Block, options: Options) -> Any:
     """Return what runs a program; the compiler is loaded when there is something to compile."""
+    if options.engine is not None:
+        return options.engine.executable(block, options)
     if options.shared:
         sharing: Any = importlib.import_module("fgrad.native.sharing")
         return sharing.shared(block, options)

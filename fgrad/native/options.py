@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Protocol
+
+from fgrad.graphs.graph import Block
 
 
 @dataclass(frozen=True)
@@ -13,11 +16,39 @@ class Options:
         threads: on how many cores large loops run; None: what the environment says, or all.
         precise: elementary functions are the C library's, one number at a time.
         shared: native code is kept for all programs that are the same, and not with one function.
+        backend: what runs programs: "native", or the name of an engine.
+        device: where an engine runs them; None: where it does by itself.
+        inline: what an engine runs is to be part of what it runs around them.
     """
 
     threads: int | None = None
     precise: bool = False
     shared: bool = False
+    backend: str = "native"
+    device: Any = None
+    inline: bool = False
+
+    @property
+    def engine(self) -> Engine | None:
+        """What runs programs in place of native code."""
+        return ENGINES.get(self.backend)
 
 
 DEFAULT = Options()
+
+
+class Engine(Protocol):
+    """A library that runs recorded programs."""
+
+    def executable(self, block: Block, options: Options) -> Any:
+        """Return what runs a program, as an `Executable` does: `run(arrays)`, and `call(arrays)` for its own arrays."""
+
+    def owns(self, x: Any) -> bool:
+        """Return whether an argument is an array of the library."""
+
+    def example(self, x: Any) -> Any:
+        """Return an array of NumPy's in the form of one of the library."""
+
+
+ENGINES: dict[str, Engine] = {}
+"""Those that there are besides native code, by the name of the backend."""

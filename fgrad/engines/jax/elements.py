@@ -1,0 +1,117 @@
+"""Rules for operations element by element that JAX has not under one name, or with another answer somewhere."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fgrad.engines.jax.library import cast, jax, jnp, scipys
+from fgrad.engines.jax.table import lowers, refuses
+
+
+@lowers("scale")
+def scaled(cotangent: Any, slope: Any) -> Any:
+    """Return a product in which exact zeros of the first factor win over infinities and NaN of the second."""
+    product = cotangent * slope
+    return jnp.where((cotangent == 0) & ~jnp.isfinite(product), jnp.zeros((), product.dtype), product)
+
+
+def _share(x: Any, total: Any, power: Any) -> Any:
+    # Beside an infinite total, finite numbers in place of infinities give 0 below and 1 above.
+    limits = jnp.finfo(jnp.result_type(x, total))
+    lowest, highest = (jnp.asarray(each, limits.dtype) for each in (limits.min, limits.max))
+    return power(jnp.minimum(x, highest) - jnp.clip(total, lowest, highest))
+
+
+lowers("share")(lambda x, total: _share(x, total, jnp.exp))
+lowers("share_of_2")(lambda x, total: _share(x, total, jnp.exp2))
+lowers("sign")(lambda x: jnp.where(x == 0, jnp.zeros((), x.dtype), jnp.sign(x)))  # NumPy's of -0.0 is 0.0
+lowers("abs_squared")(lambda x: jnp.square(jnp.abs(x)))
+lowers("hypot_squared")(lambda x, y: jnp.square(jnp.hypot(x, y)))
+lowers("astype")(lambda x, dtype: cast(x, dtype))
+lowers("where")(lambda condition, x, y: jnp.where(condition, x, y))
+lowers("sealed")(lambda vectors, a, values, right, kind: vectors)
+
+
+# Whole numbers: what is divided by 0 is 0 in NumPy
+
+
+def _divisor(x: Any) -> Any:
+    return jnp.where(x == 0, jnp.ones((), x.dtype), x)
+
+
+@lowers("floor_divide")
+def floor_divided(x: Any, y: Any) -> Any:
+    """Return the quotient, rounded down."""
+    if x.dtype.kind == "f":
+        return _float_divmod(x, y)[0]
+    return jnp.where(y == 0, jnp.zeros((), x.dtype), jnp.floor_divide(x, _divisor(y)))
+
+
+@lowers("remainder")
+def remainder(x: Any, y: Any) -> Any:
+    """Return what division leaves, with the sign of the divisor."""
+    if x.dtype.kind == "f":
+        return _float_divmod(x, y)[1]
+    return jnp.where(y == 0, jnp.zeros((), x.dtype), jnp.remainder(x, _divisor(y)))
+
+
+@lowers("divmod")
+def parted(x: Any, y: Any) -> tuple[Any, Any]:
+    """Return both."""
+    return floor_divided(x, y), remainder(x, y)
+
+
+def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
+    """Return NumPy's `divmod` of floating-point numbers, step by step (`npy_divmod`)."""
+    x, y = jnp.broadcast_arrays(x, y)
+    rest = jnp.fmod(x, y)
+    quotient = (x - rest) / y
+    is_across = (rest != 0) & ((y < 0) != (rest < 0))
+    rest_signed = jnp.where(rest == 0, jnp.copysign(jnp.zeros((), x.dtype), y), rest)
+    rest_signed = jnp.where(is_across, rest + y, rest_signed)
+    quotient = jnp.where(is_across, quotient - 1, quotient)
+    low = jnp.floor(quotient)
+    low = jnp.where(quotient - low > 0.5, low + 1, low)
+    whole = jnp.where(quotient == 0, jnp.copysign(jnp.zeros((), x.dtype), x / y), low)
+    return jnp.where(y == 0, x / y, whole), jnp.where(y == 0, rest, rest_signed)
+
+
+@refuses("power")
+def has_negative_exponent(ans: Any, x: Any, y: Any) -> Any:
+    """Return where whole numbers are raised to negative ones."""
+    return None if ans.dtype.kind not in "iu" or y.dtype.kind == "u" else y < 0
+
+
+# Special functions
+
+lowers("exp10")(lambda x: jnp.power(jnp.asarray(10, x.dtype), x))
+lowers("radian")(lambda d, m, s: (d + (m + s / 60) / 60) * (math.pi / 180))
+lowers("cosm1")(lambda x: -2 * jnp.square(jnp.sin(x / 2)))
+lowers("exprel")(lambda x: jnp.where(x == 0, jnp.ones((), x.dtype), jnp.expm1(x) / jnp.where(x == 0, 1, x)))
+lowers("log_expit")(lambda x: -jax.nn.softplus(-x))
+lowers("betaincc")(lambda a, b, x: scipys.betainc(b, a, 1 - x))
+lowers("inv_boxcox")(lambda y, power: jnp.where(power == 0, jnp.exp(y), jnp.exp(jnp.log1p(power * y) / _unless(power))))
+lowers("inv_boxcox1p")(
+    lambda y, power: jnp.where(power == 0, jnp.expm1(y), jnp.expm1(jnp.log1p(power * y) / _unless(power)))
+)
+lowers("pseudo_huber")(lambda delta, r: _pseudo_huber(delta, r))
+lowers("rgamma")(lambda x: scipys.gammasgn(x) * jnp.exp(-scipys.gammaln(x)))
+
+
+def _unless(power: Any) -> Any:
+    return jnp.where(power == 0, jnp.ones((), power.dtype), power)
+
+
+def _pseudo_huber(delta: Any, r: Any) -> Any:
+    ratio = r / jnp.where(delta == 0, 1, delta)
+    value = delta * delta * jnp.expm1(0.5 * jnp.log1p(ratio * ratio))
+    return jnp.where(delta < 0, jnp.inf, jnp.where((delta == 0) | (r == 0), 0.0, value))
+
+
+@lowers("huber")
+def huber(delta: Any, r: Any) -> Any:
+    """Return the loss that is quadratic up to delta, and linear beyond."""
+    size = jnp.abs(r)
+    value = jnp.where(size <= delta, 0.5 * r * r, delta * (size - 0.5 * delta))
+    return jnp.where(delta < 0, jnp.inf, value)

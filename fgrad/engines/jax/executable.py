@@ -1,0 +1,105 @@
+"""A recorded program that JAX compiles and runs: what stands behind `fg.compile(f, backend="jax")`.
+
+Executable(block, options).run(arrays)    from NumPy's arrays to NumPy's
+executable.call(arrays)                   from JAX's to JAX's, on the devices where they are
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.engines.jax.library import has_64_bits, in_64_bits, jax
+from fgrad.engines.jax.programs import Run, check_32_bits, check_known
+from fgrad.graphs.derived import computed
+from fgrad.graphs.equations import Name
+from fgrad.graphs.graph import Block
+from fgrad.graphs.rolling import rolled
+from fgrad.graphs.tidying import tidied
+from fgrad.native.options import Options
+
+
+class Executable:
+    """The program of a graph, which JAX compiles when it runs first.
+
+    Args:
+        block: what is compiled.
+        options: where it runs.
+
+    Attributes:
+        block: the graph, with its loops found and tidied up.
+    """
+
+    def __init__(self, block: Block, options: Options) -> None:
+        self.block = tidied(rolled(block))
+        check_known(self.block)
+        self._source = block
+        self._device = options.device
+        self._jitted = jax.jit(self.traced)
+
+    def traced(self, *leaves: Any) -> tuple[list[Any], Any]:
+        """Return the results that are no constants, and whether NumPy would have raised, as operations of JAX's."""
+        run = Run()
+        found = run.computed(self.block, leaves)
+        names = [x for x, name in zip(found, self.block.outputs, strict=True) if type(name) is Name]
+        return names, run.failed()
+
+    def run(self, arrays: Sequence[Any]) -> list[Any] | None:
+        """Return the results that are no constants; None where NumPy has to run the program, and will raise."""
+        with in_64_bits():
+            device = _device(self._device)
+            with jax.default_device(device):
+                found, failed = self._jitted(*(jax.device_put(x, device) for x in arrays))
+            if failed is not None and failed:
+                return None
+            return [np.array(x) for x in found]
+
+    def call(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return the same as arrays of JAX's, for some that are.
+
+        Raises:
+            whatever NumPy raises for such arrays.
+        """
+        with in_64_bits():
+            found, failed = self._jitted(*arrays)
+            if failed is not None and not isinstance(failed, jax.core.Tracer) and failed:
+                results = computed(self._source, [np.asarray(x) for x in arrays])
+                return [jax.numpy.asarray(x) for x, name in zip(results, self._source.outputs, strict=True)
+                        if type(name) is Name]  # fmt: skip
+            return list(found)
+
+
+class Inlined:
+    """A program whose operations become part of what JAX runs around them: `fg.to_jax`.
+
+    Args:
+        block: the program.
+    """
+
+    def __init__(self, block: Block) -> None:
+        self.block = tidied(rolled(block))
+        check_known(self.block)
+
+    def call(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return the results that are no constants.
+
+        Raises:
+            DtypeError: a TypeError; JAX would compute in 32 bits what NumPy computes in 64.
+        """
+        if not has_64_bits():
+            check_32_bits(self.block)
+        found = Run().computed(self.block, arrays)
+        return [x for x, name in zip(found, self.block.outputs, strict=True) if type(name) is Name]
+
+
+def _device(device: Any) -> Any:
+    """Return a device of JAX's; None stands for the one that it takes by itself."""
+    if not isinstance(device, str):
+        return device
+    try:
+        return jax.devices(device)[0]
+    except RuntimeError as error:
+        raise errors.ParameterError(f"device {device!r} of compile is none that JAX has here: {error}") from None

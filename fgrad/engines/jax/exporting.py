@@ -1,0 +1,53 @@
+"""Graphs as StableHLO, in the form that `jax.export` writes and loads."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.tensor import settle
+from fgrad.engines.jax.library import in_64_bits, jax
+from fgrad.engines.jax.programs import Run, check_known
+from fgrad.graphs.equations import Name
+from fgrad.graphs.graph import Block, Graph
+from fgrad.graphs.rolling import rolled
+from fgrad.graphs.tidying import tidied
+
+
+def exported(graph: Graph, platforms: Sequence[str] | None) -> bytes:
+    """Return the program of a graph: a function of its inputs that returns a list of results.
+
+    Raises:
+        MissingExtraError: the library in which JAX writes them is not installed.
+    """
+    program = written(graph, platforms)
+    try:
+        return bytes(program.serialize())
+    except ImportError:
+        raise errors.MissingExtraError(
+            "graph.export() needs the library flatbuffers, which is not installed: pip install 'fgrad[jax]'"
+        ) from None
+
+
+def written(graph: Graph, platforms: Sequence[str] | None) -> Any:
+    """Return the program of a graph as JAX's export."""
+    values = {name: np.asarray(settle(variable)) for name, variable in graph.variables.items()}
+    constants = {**graph.constants, **values}
+    block = tidied(rolled(Block(graph.inputs, constants, graph.equations, graph.outputs)))
+    check_known(block)
+
+    def function(*leaves: Any) -> list[Any]:
+        return [jax.numpy.asarray(settle(x)) for x in Run().computed(block, leaves)]
+
+    function.__name__ = "main"
+    with in_64_bits():
+        forms = [_form(name) for name in graph.inputs]
+        return importlib.import_module("jax.export").export(jax.jit(function), platforms=platforms)(*forms)
+
+
+def _form(name: Name) -> Any:
+    return jax.ShapeDtypeStruct(name.shape, name.dtype)

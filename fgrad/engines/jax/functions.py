@@ -1,0 +1,90 @@
+"""`fgrad.to_jax`: a function of NumPy code as one of JAX's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
+from fgrad import errors
+from fgrad.engines.jax.engine import JaxEngine
+from fgrad.native.compiled import Programs
+from fgrad.native.options import Options
+from fgrad.native.static import OfInstances
+from fgrad.transforms.calls import Transformed, name_of
+
+P = ParamSpec("P")
+
+_ENGINE = JaxEngine()
+
+
+class InJax(Transformed):
+    """The function that `to_jax` returns.
+
+    Args:
+        function: the user's.
+        static: names or positions of arguments that are part of the program.
+        programs: those that there are already, for a method of one object.
+    """
+
+    def __init__(self, function: Callable[..., Any], static: Any = (), programs: Programs | None = None) -> None:
+        self._static = static
+        super().__init__(_run_to_jax, function, {"programs": programs or self._new()})
+        self._of_instances = OfInstances(self._new)
+
+    def _new(self) -> Programs:
+        return Programs(self._static, Options(backend="jax", inline=True))
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None or not hasattr(self._function, "__get__"):
+            return self
+        return InJax(self._function.__get__(instance, owner), self._static, self._of_instances[instance])
+
+    def __reduce__(self) -> Any:
+        whole = super().__reduce__()
+        return whole if isinstance(whole, str) or whole[0] is getattr else (InJax, (self._function, self._static))
+
+
+def _run_to_jax(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs) -> Any:
+    program, inputs = programs.for_arrays(_ENGINE, function, args, keywords)
+    if program.assigned:
+        raise errors.RecordedAssignmentError(
+            f"variable {program.assigned[0].name!r} is assigned in {name_of(function)}, which is to be a function of "
+            "JAX's.\nReturn the new value, and assign it outside; or use fg.compile(f, backend='jax')."
+        )
+    return program.with_arrays(inputs)
+
+
+def to_jax(function: Callable[P, Any], *, static: Any = ()) -> Callable[P, Any]:
+    """Return a function of JAX's arrays that computes the same.
+
+    A call records what `function` computes with NumPy for arguments of their shapes and dtypes, unless that is known
+    from a call before, and runs it as operations of JAX's. So `jax.jit`, `jax.vmap` and `jax.grad` take it as a
+    function that was written for JAX, and it can be a part of a larger one. A derivative of fgrad's is such a function,
+    too: `to_jax(fg.grad(f))`.
+
+    Args:
+        function: takes and returns arrays, numbers or containers of them. It cannot ask for values that depend on its
+            arguments (`if x > 0`). Variables of fgrad's that it reads have the values of the time of the call.
+        static: names or positions of arguments that are part of the program.
+
+    Returns:
+        A function of the same arguments, for JAX's arrays or NumPy's, which returns JAX's.
+
+    Raises:
+        MissingExtraError: an ImportError, from a call; JAX is not installed: `pip install 'fgrad[jax]'`.
+        NotLoweredError: a NotImplementedError, from a call; JAX has no counterpart of an operation.
+        DtypeError: a TypeError, from a call; the program computes in 64 bits, and JAX is not set to them.
+        ConcretizationError: a TypeError, from a call; `function` asks for a value.
+        FrozenValueError: a RuntimeError, from a call; it uses a value that changes from call to call.
+        RecordedAssignmentError: a RuntimeError, from a call; it assigns to a variable.
+        NotCallableError: a TypeError; `function` is not a function.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> energy = fg.to_jax(lambda x: np.sum(np.sin(x) ** 2))
+        >>> energy
+        <to_jax of <function <lambda> at ...>>
+
+        On arrays of JAX's, `jax.jit(energy)(jax.numpy.ones(3))` is what XLA makes of it.
+    """
+    return InJax(function, static)

@@ -1,0 +1,108 @@
+"""JAX, which is imported when something of it is asked for.
+
+jnp, lax, linalg, ...    its modules
+in_64_bits()             a context in which 64-bit numbers stay what they are
+exactly()                one in which products of matrices are not rounded to fewer digits
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+
+
+class Library:
+    """A module that is imported when it is first used.
+
+    Args:
+        name: the module's.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_module(self._name), name)
+
+
+@functools.cache
+def _module(name: str) -> Any:
+    """Import a module of JAX's.
+
+    Raises:
+        MissingExtraError: JAX is not installed.
+    """
+    try:
+        importlib.import_module("jax")
+    except ImportError:
+        raise errors.MissingExtraError(
+            "programs that JAX runs need the library jax, which is not installed: pip install 'fgrad[jax]'"
+        ) from None
+    return importlib.import_module(name)
+
+
+jax: Any = Library("jax")
+jnp: Any = Library("jax.numpy")
+lax: Any = Library("jax.lax")
+scipys: Any = Library("jax.scipy.special")
+scipy_linalg: Any = Library("jax.scipy.linalg")
+scipy_signal: Any = Library("jax.scipy.signal")
+
+
+def named(path: str) -> Any:
+    """Return what stands at a path below `jax`, such as `numpy.sin`; None if this version of JAX has no such thing."""
+    module, _, name = f"jax.{path}".rpartition(".")
+    return getattr(_module(module), name, None)
+
+
+def in_64_bits() -> AbstractContextManager[Any]:
+    """Return a context in which JAX has 64-bit numbers, whatever its settings are."""
+    context = getattr(_module("jax"), "enable_x64", None)
+    if context is None:
+        context = _module("jax.experimental").enable_x64
+    return context(True)  # type: ignore[no-any-return]
+
+
+def has_64_bits() -> bool:
+    """Return whether JAX has 64-bit numbers here."""
+    return bool(jax.config.jax_enable_x64)
+
+
+def exactly() -> AbstractContextManager[Any]:
+    """Return a context in which products are computed in the precision of their factors, on GPUs too."""
+    return jax.default_matmul_precision("highest")  # type: ignore[no-any-return]
+
+
+def dtype_of(x: Any) -> np.dtype[Any]:
+    """Return the dtype of an array of NumPy's or JAX's, or of a number."""
+    return np.dtype(x.dtype) if hasattr(x, "dtype") else np.result_type(x)
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """Return an array, or a number, in a dtype; arrays of NumPy's, whose values are known, stay NumPy's."""
+    dtype = np.dtype(dtype)
+    if isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)):
+        return np.asarray(x).astype(dtype, copy=False)
+    return x if x.dtype == dtype else lax.convert_element_type(x, jax.dtypes.canonicalize_dtype(dtype))
+
+
+def is_known(x: Any) -> bool:
+    """Return whether an array is NumPy's, so that its values are part of the program."""
+    return isinstance(x, (np.ndarray, np.generic))
+
+
+def alike(x: Any, dtype: Any) -> Any:
+    """Return an argument in the precision of a result; a real number stays real, and a complex one complex."""
+    dtype, own = np.dtype(dtype), dtype_of(x)
+    if dtype.kind in "fc" and own.kind in "fc":
+        precision = np.finfo(dtype).dtype
+        return cast(x, np.result_type(precision, np.complex64) if own.kind == "c" else precision)
+    if dtype.kind in "fc":
+        return cast(x, np.finfo(dtype).dtype)
+    return cast(x, dtype) if own.kind in "biu" and dtype.kind in "iu" else x

@@ -1,0 +1,45 @@
+"""Rules for sorting, searching and interpolating."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fgrad.engines.jax.library import cast, jnp
+from fgrad.engines.jax.table import lowers
+
+
+@lowers("stable_order")
+def stable_order(x: Any, axis: int, descending: bool = False) -> Any:
+    """Return the indices that sort along an axis, equal elements in the order in which they stand."""
+    return jnp.argsort(x, axis, stable=True, descending=descending)
+
+
+lowers("argsorted")(lambda x, axis, **how: jnp.argsort(x, axis, stable=True))
+lowers("lexsort")(lambda *keys, axis: jnp.lexsort(keys, axis))
+
+
+@lowers("rank_places")
+def rank_places(x: Any, ranks: Any) -> Any:
+    """Return where along the last axis the elements of given ranks stand, in the order of a stable sort."""
+    order = jnp.argsort(x, -1, stable=True)
+    lead = jnp.broadcast_shapes(x.shape[:-1], ranks.shape[:-1])
+    order, ranks = (jnp.broadcast_to(each, (*lead, each.shape[-1])) for each in (order, ranks))
+    return jnp.take_along_axis(order, ranks, -1)
+
+
+@lowers("isin")
+def isin(element: Any, test_elements: Any, invert: bool = False, **how: Any) -> Any:
+    """Return which elements are among others."""
+    return jnp.isin(element, cast(test_elements, jnp.result_type(element, test_elements)), invert=invert)
+
+
+@lowers("interp")
+def interpolated(x: Any, fp: Any, xp: Any) -> Any:
+    """Return the values of the line through points.
+
+    Raises:
+        NotImplementedError: there are several lines.
+    """
+    if fp.ndim != 1 or xp.ndim != 1:
+        raise NotImplementedError("several lines at once are not lowered")
+    return jnp.interp(x, xp, fp)

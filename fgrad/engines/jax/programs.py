@@ -1,0 +1,323 @@
+"""A recorded program as operations of JAX's.
+
+    Run().computed(block, leaves)     the results for arrays of JAX's
+    check_known(block)                raises for what has no counterpart, which is seen without JAX
+
+What NumPy would have raised for is noted while a program runs: `run.failed()` says whether there was any of it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.tensor import settle
+from fgrad.engines.jax import elements, indices, matrices, orders, sums  # noqa: F401  # which register rules
+from fgrad.engines.jax.library import alike, cast, dtype_of, exactly, is_known, jnp, lax
+from fgrad.engines.jax.table import AS_GIVEN, MADE_OF_OTHERS, REFUSALS, is_lowered, rule_of
+from fgrad.graphs.derived import recorded_block
+from fgrad.graphs.equations import Equation, Name, in_pythons_way, kind_of
+from fgrad.graphs.graph import Block
+from fgrad.graphs.record import CalledAgain
+from fgrad.graphs.turns import Along, Turns, turns_of
+from fgrad.native.users import USERS
+
+Leaves = Sequence[Any]
+
+_WEAK = {"f": float, "i": int, "c": complex}
+
+
+class Run:
+    """One evaluation of a program.
+
+    Attributes:
+        failures: truth values, of which one that is true says that NumPy would have raised.
+    """
+
+    def __init__(self) -> None:
+        self.failures: list[Any] = []
+
+    def failed(self) -> Any:
+        """Return whether NumPy would have raised; None if it never would."""
+        return functools.reduce(jnp.logical_or, self.failures) if self.failures else None
+
+    def computed(self, block: Block, leaves: Leaves) -> list[Any]:
+        """Return the results of a program: arrays of JAX's, of NumPy's where they are known, and what is no number."""
+        values: dict[Name, Any] = dict(block.constants)
+        pairs = zip(block.inputs, leaves, strict=True)
+        values.update((name, cast(x, name.dtype)) for name, x in pairs)
+        with exactly():
+            for equation in block.equations:
+                inputs = [values[x] if type(x) is Name else settle(x) for x in equation.inputs]
+                values.update(zip(equation.outputs, self._results(equation, inputs), strict=True))
+        return [values[each] if type(each) is Name else each for each in block.outputs]
+
+    def _results(self, equation: Equation, inputs: list[Any]) -> list[Any]:
+        try:
+            found = self._found(equation, inputs)
+        except (TypeError, ValueError, NotImplementedError, AttributeError, IndexError) as error:
+            if isinstance(error, errors.FgradError):
+                raise
+            raise errors.NotLoweredError(_message([equation], str(error).partition("\n")[0])) from error
+        return [_fitting(equation, x, name) for x, name in zip(found, equation.outputs, strict=True)]
+
+    def _found(self, equation: Equation, inputs: list[Any]) -> Sequence[Any]:
+        turns = turns_of(equation)
+        if turns is not None:
+            return self._turned(turns, inputs)
+        if is_made_of_others(equation):
+            return self._made(equation, inputs)
+        name = equation.primitive.name
+        rule = rule_of(name)
+        if rule is None:
+            raise errors.NotLoweredError(_message([equation], "this version of JAX has no such function"))
+        arguments = arguments_of(equation, inputs)
+        ans = rule(*arguments, **equation.metadata)
+        refused = REFUSALS[name](ans, *arguments, **equation.metadata) if name in REFUSALS else None
+        if refused is not None and not (is_known(refused) and not refused.any()):
+            self.failures.append(jnp.any(refused))
+        return ans if isinstance(ans, (tuple, list)) else (ans,)
+
+    def _made(self, equation: Equation, inputs: list[Any]) -> list[Any]:
+        """Return the results of what an operation is made of, which is recorded."""
+        places = [place for place, x in enumerate(equation.inputs) if hasattr(x, "dtype")]
+        block = _stand_in(equation, places)
+        check_known(block)
+        return self.computed(block, [inputs[place] for place in places])
+
+    # Loops
+
+    def _turned(self, turns: Turns, inputs: list[Any]) -> list[Any]:
+        names = turns.body.inputs
+        given = [x if is_known(x) else cast(x, name.dtype) for x, name in zip(inputs, names, strict=False)]
+        shared, carry, arrays = turns.parted(given)
+        carried = names[turns.shared : turns.shared + turns.carried]
+        carry = [jnp.asarray(cast(x, name.dtype)) for x, name in zip(carry, carried, strict=True)]
+        if turns.condition is not None:
+            return self._while(turns, shared, carry, carried)
+        rows = [_rows(jnp.asarray(x), along, turns.count) for x, along in zip(arrays, turns.reads, strict=True)]
+        failures: list[Any] = []
+
+        def turn(carry: Any, row: Any) -> Any:
+            run = Run()
+            found = run.computed(turns.body, [*shared, *carry, *row])
+            failures.extend(run.failures)
+            after = [_array(x, name) for x, name in zip(found, carried, strict=False)]
+            return after, ([jnp.asarray(x) for x in found[len(after) :]], run.failed() if run.failures else False)
+
+        carry, (made, failed) = lax.scan(turn, carry, rows, length=turns.count)
+        if failures:
+            self.failures.append(jnp.any(failed))
+        return [*carry, *(x[:: along.step] for x, along in zip(made, turns.writes, strict=True))]
+
+    def _while(self, turns: Turns, shared: Leaves, carry: Leaves, carried: Sequence[Name]) -> list[Any]:
+        condition = turns.condition
+        assert condition is not None
+        limit = min(turns.count, jnp.iinfo(jnp.asarray(0).dtype).max)
+        failures: list[Any] = []
+
+        def goes_on(state: Any) -> Any:
+            holds = Run().computed(condition, [*shared, *state[2]])[0]
+            return (state[0] < limit) & jnp.asarray(holds).astype(bool)
+
+        def turn(state: Any) -> Any:
+            count, failed, carry = state
+            run = Run()
+            found = run.computed(turns.body, [*shared, *carry])
+            failures.extend(run.failures)
+            after = [_array(x, name) for x, name in zip(found, carried, strict=True)]
+            return count + 1, failed | run.failed() if run.failures else failed, after
+
+        _, failed, carry = lax.while_loop(goes_on, turn, (jnp.asarray(0), jnp.asarray(False), list(carry)))
+        if failures:
+            self.failures.append(failed)
+        return list(carry)
+
+
+def _rows(x: Any, along: Along, count: int) -> Any:
+    """Return the elements that turns take along."""
+    if along == Along() and len(x) == count:
+        return x
+    return x[along.start + along.step * np.arange(count)]
+
+
+def _array(x: Any, name: Name) -> Any:
+    return jnp.broadcast_to(jnp.asarray(cast(x, name.dtype)), name.shape)
+
+
+def _fitting(equation: Equation, x: Any, name: Name) -> Any:
+    """Return a result in its dtype.
+
+    Raises:
+        NotLoweredError: it has another shape than NumPy's, or is complex.
+    """
+    dtype = dtype_of(x)
+    if np.shape(x) != name.shape or (dtype.kind == "c" and name.dtype.kind != "c"):
+        raise errors.NotLoweredError(_message([equation], f"JAX's result is {dtype}{list(np.shape(x))}"))
+    return cast(x, name.dtype)
+
+
+# Arguments
+
+
+def arguments_of(equation: Equation, inputs: list[Any]) -> list[Any]:
+    """Return what goes into an operation in the dtypes in which NumPy computes it."""
+    primitive, out = equation.primitive, equation.outputs[0]
+    if primitive.is_ufunc:
+        ufunc: Any = primitive.implementation
+        kinds = [_kind(each) for each in equation.inputs]
+        if all(
+            isinstance(kind, type) for kind in kinds
+        ):  # Python's numbers alone, which NumPy's functions make arrays of
+            kinds = [np.dtype(kind) for kind in kinds]
+        found = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))
+        return [cast(x, dtype) for x, dtype in zip(inputs, found, strict=False)]
+    if primitive.name == "where":
+        return [inputs[0], *(cast(x, out.dtype) for x in inputs[1:])]
+    arrays = [np.asarray(x) if isinstance(x, (bool, int, float, complex)) else x for x in inputs]
+    return arrays if primitive.name in AS_GIVEN else [alike(x, out.dtype) for x in arrays]
+
+
+def _kind(x: Any) -> Any:
+    """Return what a ufunc is told of an argument: a dtype, or a type of Python's numbers, which follow the others."""
+    if type(x) is Name and x.is_weak:
+        return _WEAK.get(x.dtype.kind, x.dtype)
+    return type(x) if type(x) in (int, float, complex) else dtype_of(x)
+
+
+# What is recorded in place of an operation
+
+
+def is_made_of_others(equation: Equation) -> bool:
+    """Return whether an operation is computed by recording what it does."""
+    primitive = equation.primitive
+    if equation.direct or primitive in USERS:
+        return True
+    return primitive.name in MADE_OF_OTHERS
+
+
+def _stand_in(equation: Equation, places: list[int]) -> Block:
+    """Record what an operation computes, as a program of its arrays.
+
+    Raises:
+        NotLoweredError: it asks for values.
+    """
+    function = _function_of(equation)
+
+    def flat(*arrays: Any) -> Any:
+        inputs = list(equation.inputs)
+        for place, x in zip(places, arrays, strict=True):
+            inputs[place] = x
+        ans = function(*inputs, **equation.metadata)
+        return list(ans) if isinstance(ans, (tuple, list)) else [ans]
+
+    examples = [_example(equation.inputs[place]) for place in places]
+    try:
+        with np.errstate(all="ignore"):
+            return recorded_block(flat, examples)
+    except errors.ConcretizationError as error:
+        raise errors.NotLoweredError(_message([equation], "its code asks for values")) from error
+
+
+def _function_of(equation: Equation) -> Callable[..., Any]:
+    """Return the function of arrays that is recorded.
+
+    Raises:
+        NotLoweredError: there is none.
+    """
+    primitive = equation.primitive
+    if isinstance(primitive.implementation, CalledAgain):
+        run = primitive.implementation.call.run
+        return lambda *leaves: run(leaves)
+    if primitive in USERS:
+        stand_in = USERS[primitive]
+        if stand_in is None:
+            raise errors.NotLoweredError(
+                _message([equation], "it is an operation of your own, without `extend.deflowering`")
+            )
+        return stand_in
+    return primitive.implementation
+
+
+def _example(x: Any) -> Any:
+    ones = np.ones(x.shape, x.dtype)
+    return in_pythons_way(ones[()]) if type(x) is Name and x.is_weak else ones
+
+
+# What has no counterpart
+
+
+def check_known(block: Block) -> None:
+    """Refuse a program with operations that JAX has no counterpart of.
+
+    Raises:
+        NotLoweredError: a NotImplementedError; it names them, with the lines.
+    """
+    found = list(_unknown(block))
+    if found:
+        raise errors.NotLoweredError(_message(found))
+
+
+def _unknown(block: Block) -> Iterator[Equation]:
+    for equation in block.equations:
+        turns = turns_of(equation)
+        if turns is not None:
+            yield from _unknown(turns.body)
+            yield from _unknown(turns.condition) if turns.condition is not None else ()
+        elif not is_known_operation(equation) or not all(map(_is_known_dtype, _arrays(equation))):
+            yield equation
+
+
+def is_known_operation(equation: Equation) -> bool:
+    """Return whether there is a rule, as far as that is known before the program runs."""
+    return is_made_of_others(equation) or is_lowered(equation.primitive.name)
+
+
+def _is_known_dtype(name: Name) -> bool:
+    return name.dtype.kind in _WIDEST and name.dtype.itemsize <= _WIDEST[name.dtype.kind]
+
+
+def check_32_bits(block: Block) -> None:
+    """Refuse a program that is not one of 32 bits.
+
+    Raises:
+        DtypeError: a TypeError; it names what is wider.
+    """
+    for name in (*block.inputs, *(each for equation in block.equations for each in equation.outputs)):
+        if not name.is_weak and name.dtype.itemsize > (8 if name.dtype.kind == "c" else 4):
+            raise errors.DtypeError(
+                f"the program computes with {kind_of(name)}, and JAX is set to 32 bits.\n"
+                'Write jax.config.update("jax_enable_x64", True) at the start, or compute with float32 and int32 '
+                "throughout."
+            )
+    for turns in filter(None, map(turns_of, block.equations)):
+        check_32_bits(turns.body)
+
+
+_WIDEST = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16}
+
+
+def _arrays(equation: Equation) -> list[Name]:
+    return [x for x in (*equation.inputs, *equation.outputs) if type(x) is Name]
+
+
+def _message(equations: Sequence[Equation], reason: str = "") -> str:
+    lines = dict.fromkeys(f"  {each.operation()[:60]}{_forms(each)}{_at(each)}" for each in equations)
+    return (
+        f"JAX has no counterpart of what the program computes{f': {reason}' if reason else ''}.\n"
+        + "\n".join(lines)
+        + "\nWrite it in operations that have one (docs/how-to/accelerators.md lists those that have none), or compile "
+        "without backend='jax'."
+    )
+
+
+def _forms(equation: Equation) -> str:
+    return "".join(f" {kind_of(x)}" for x in equation.inputs if type(x) is Name)
+
+
+def _at(equation: Equation) -> str:
+    return f", at {equation.line}" if equation.line else ""

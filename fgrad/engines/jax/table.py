@@ -1,0 +1,110 @@
+"""How primitives are computed by JAX: a line for each, mostly the same name there.
+
+    rule_of(name)            the function of arrays that computes a primitive, None where there is none
+    @lowers("scale")         register one: `rule(*arrays, **metadata)`
+    @refuses("solve")        register what NumPy would have raised for: `check(result, *arrays, **metadata)`
+
+Arrays come in the dtypes in which NumPy computes: of ufuncs those of the loop that NumPy takes, of others in the
+precision of the result, and those of `AS_GIVEN` as they are. Results are cast to the dtype that was recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fgrad.engines.jax.library import named
+
+Rule = Callable[..., Any]
+
+# fmt: off
+SAME_NAMES = {
+    "numpy": (
+        "add", "subtract", "multiply", "divide", "negative", "positive", "square", "reciprocal", "sqrt", "fabs", "cbrt",
+        "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
+        "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "deg2rad", "radians", "rad2deg", "degrees", "maximum",
+        "minimum", "power", "logaddexp", "logaddexp2", "fmod", "fmax", "fmin", "copysign", "heaviside", "nextafter",
+        "ldexp", "modf", "frexp", "floor", "ceil", "trunc", "rint", "spacing", "isfinite", "isinf", "isnan",
+        "logical_not", "signbit", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and",
+        "logical_or", "logical_xor", "invert", "bitwise_count", "bitwise_and", "bitwise_or",
+        "bitwise_xor", "left_shift", "right_shift", "gcd", "lcm", "conjugate", "real", "imag", "abs", "arctan2",
+        "hypot", "round", "matmul",
+        "reshape", "transpose", "broadcast_to", "cumsum", "cumprod", "sum", "max", "min", "nanmax", "nanmin", "prod",
+        "mean", "all", "any", "roll", "searchsorted", "cross", "polyval",
+    ),
+    "numpy.linalg": ("solve", "det"),
+    "numpy.fft": ("fft", "ifft", "rfft", "irfft"),
+    "scipy.special": (
+        "beta", "betainc", "betaln", "boxcox", "boxcox1p", "entr", "erf", "erfc", "erfinv", "exp1", "expi", "expit",
+        "fresnel", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn", "i0", "i0e", "i1", "i1e", "kl_div",
+        "log_ndtr", "logit", "logsumexp", "ndtr", "ndtri", "poch", "rel_entr", "sici", "spence", "xlog1py", "xlogy",
+        "erfcx", "dawsn", "expn", "hyp1f1", "hyp2f1", "owens_t", "wofz",
+    ),
+    "scipy.linalg": ("expm",),
+}
+"""Primitives that JAX has under their names, by the module."""
+
+OTHER_NAMES = {
+    "psi": "scipy.special.digamma", "hurwitz_zeta": "scipy.special.zeta", "special_cbrt": "numpy.cbrt",
+    "special_exp2": "numpy.exp2", "special_expm1": "numpy.expm1", "special_log1p": "numpy.log1p",
+    "special_round": "numpy.rint", "stop_gradient": "lax.stop_gradient",
+}
+"""Those that it has under others."""
+
+AS_GIVEN = {
+    "index", "scatter", "replace", "permute", "unpermute", "tally", "astype", "real", "imag", "argmax",
+    "argmin", "all", "any", "searchsorted", "isin", "lexsort", "stable_order", "argsorted", "rank_places",
+    "solve_factored", "max", "min", "sealed", "round",
+}
+"""Those whose arguments are taken in the dtypes that they have."""
+# fmt: on
+
+NAMES: dict[str, str] = {name: f"{module}.{name}" for module, names in SAME_NAMES.items() for name in names}
+NAMES.update(OTHER_NAMES)
+
+RULES: dict[str, Rule] = {}
+"""Rules that are more than a name."""
+
+REFUSALS: dict[str, Rule] = {}
+"""What NumPy raises for, as truth values."""
+
+MADE_OF_OTHERS = {
+    "along", "softmax", "log_softmax", "length", "length_squared", "variance", "standard_deviation",
+    "standard_deviation_squared", "difference", "sums_along_diagonals", "quarters_of_square", "error_density",
+    "complement_density", "normal_density", "beta_distribution_tail", "gamma_distribution_tail", "unitary_factor",
+    *(f"{name}_log_density" for name in (
+        "beta", "cauchy", "chi2", "expon", "f", "gamma", "gumbel_r", "halfnorm", "invgamma", "laplace", "logistic",
+        "lognorm", "norm", "pareto", "t", "uniform", "vonmises", "weibull_min",
+    )),
+}  # fmt: skip
+"""Those whose implementation, which is NumPy's code, is recorded in their place."""
+
+
+def lowers(*names: str) -> Callable[[Rule], Rule]:
+    """Register how primitives are computed."""
+
+    def register(rule: Rule) -> Rule:
+        RULES.update(dict.fromkeys(names, rule))
+        return rule
+
+    return register
+
+
+def refuses(*names: str) -> Callable[[Rule], Rule]:
+    """Register which results are none, because NumPy would have raised."""
+
+    def register(check: Rule) -> Rule:
+        REFUSALS.update(dict.fromkeys(names, check))
+        return check
+
+    return register
+
+
+def is_lowered(name: str) -> bool:
+    """Return whether there is a rule, as far as that is known without JAX."""
+    return name in RULES or name in NAMES or name in MADE_OF_OTHERS
+
+
+def rule_of(name: str) -> Rule | None:
+    """Return the function that computes a primitive; None where this version of JAX has none."""
+    return RULES[name] if name in RULES else named(NAMES[name]) if name in NAMES else None
