@@ -1,0 +1,259 @@
+"""What may lie in a tensor besides NumPy's arrays of numbers: arrays of other libraries, and of exact numbers.
+
+    FOREIGN                     by a type, whether its arrays answer NumPy's functions in NumPy's place
+    Objects                     an array of objects that are numbers, such as fractions
+    as_payload(x)               the array or number that a tensor may hold
+    computed_by(primitive, ..)  the result of an operation on such arrays, or an error that names who refuses it
+    reduced_by(ufunc, x, ...)   `ufunc.reduce`, which arrays of other libraries do not know
+    is_at_hand(x)               whether values may be looked at: a lazy array would have to be computed
+
+An array of another library is asked for nothing but its shape, its dtype and NumPy's functions. Its values may not be
+there: they may be computed much later, and elsewhere. So what looks at values to save time goes the general way here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Number
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from fgrad import errors
+from fgrad.core.primitive import BOXES, Primitive
+
+OBJECT = np.dtype(object)
+"""The dtype of arrays of traced numbers, as `np.array([x, y])` makes them, and of exact ones."""
+
+INEXACT = "fcO"
+"""The kinds of dtypes that carry derivatives; objects are looked at when they become a tensor's."""
+
+
+class _Foreign(dict[type, bool]):
+    """Knows of each type whether its objects are arrays that answer NumPy's functions."""
+
+    @override
+    def __missing__(self, kind: type) -> bool:
+        found = self[kind] = kind is Objects or _is_foreign(kind)
+        return found
+
+
+def _is_foreign(kind: type) -> bool:
+    if issubclass(kind, (np.ndarray, np.generic)) or kind in BOXES or hasattr(kind, "to_numpy"):
+        return False
+    has_all = all(hasattr(kind, name) for name in ("__array_function__", "shape", "dtype"))
+    return has_all and getattr(kind, "__array_ufunc__", None) is not None
+
+
+FOREIGN = _Foreign()
+
+
+class Objects(np.ndarray):  # type: ignore[type-arg]
+    """An array of numbers that are objects; one number, too, which NumPy would take out of its array."""
+
+    @override
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return as_objects(array) if array.dtype is OBJECT else array[()] if return_scalar else np.asarray(array)
+
+    @override
+    def __getitem__(self, key: Any) -> Any:
+        return as_objects(super().__getitem__(key))
+
+    @override
+    def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
+        result = super().__array_function__(function, types, args, keywords)
+        return tuple(map(_wrapped, result)) if type(result) is tuple else _wrapped(result)
+
+    @override
+    def dot(self, other: Any, out: Any = None) -> Any:
+        return as_objects(super().dot(other))
+
+
+def _wrapped(x: Any) -> Any:
+    return as_objects(x) if is_exact_number(x) or getattr(x, "dtype", None) is OBJECT else x
+
+
+def is_exact_number(x: Any) -> bool:
+    """Return whether something is a number of a kind that NumPy keeps as an object, such as a fraction."""
+    return isinstance(x, Number) and not isinstance(x, (int, float, complex, np.generic))
+
+
+def as_objects(x: Any) -> Any:
+    """Return an array of objects, or one of them, as an array of our own."""
+    if not isinstance(x, np.ndarray):
+        array = np.empty((), OBJECT)
+        array[()] = x
+        x = array
+    return x.view(Objects)
+
+
+def holds_numbers(x: Any) -> bool:
+    """Return whether all elements of an array of objects are numbers, and no tensors."""
+    return all(isinstance(element, Number) for element in np.asarray(x).flat)
+
+
+def exact_numbers(x: Any) -> Any:
+    """Return an exact number, or an array of objects that are all numbers, as an array of our own; None of all else."""
+    if isinstance(x, np.ndarray):
+        return as_objects(x) if x.dtype is OBJECT and holds_numbers(x) else None
+    return as_objects(x) if is_exact_number(x) else None
+
+
+def as_payload(x: Any) -> Any:
+    """Return something as what a tensor may hold: an array of another library as it is, all else as NumPy has it."""
+    if FOREIGN[type(x)] or (type(x) is np.ndarray and x.dtype is not OBJECT):
+        return x
+    if not hasattr(x, "dtype") and is_exact_number(x):
+        return as_objects(x)
+    array = np.asarray(x)
+    return as_objects(array) if array.dtype is OBJECT and holds_numbers(array) else array
+
+
+def own_payload(x: Any, dtype: Any = None) -> Any:
+    """Return what a tensor of its own holds: a copy, which costs a lazy array nothing."""
+    if FOREIGN[type(x)] and type(x) is not Objects:
+        known_shape(x)
+        return x.copy() if dtype is None or x.dtype == dtype else x.astype(dtype)
+    return as_payload(np.array(x, dtype))[()]
+
+
+def is_at_hand(x: Any) -> bool:
+    """Return whether an array or number is NumPy's, so that it costs little to look at its values."""
+    return not FOREIGN[type(x)]
+
+
+def library_of(x: Any) -> str:
+    """Return what a message calls an array or tensor that is not NumPy's."""
+    if type(x) is Objects:
+        kinds = sorted({type(element).__name__ for element in x.flat} - {"int"})
+        return f"an array of objects ({', '.join(kinds) or 'int'})"
+    return f"an array of {type(x).__module__.partition('.')[0]}"
+
+
+def known_shape(x: Any) -> None:
+    """Refuse an array that does not know its shape, by which derivatives are brought into form.
+
+    Raises:
+        ShapeError: a ValueError; a size is unknown.
+    """
+    if any(math.isnan(size) for size in x.shape):
+        raise errors.ShapeError(
+            f"{library_of(x)} has the shape {x.shape}: a size is not known before it is computed, and a derivative "
+            f"needs it.\n  at {errors.users_line()}\n"
+            "Write x.compute_chunk_sizes() before, or choose with np.where(mask, x, 0) instead of x[mask]."
+        )
+
+
+ON_BLOCKS: list[Callable[..., Any]] = []
+"""How libraries run elementwise functions that are not theirs: `each(function, args, metadata)`, or NotImplemented."""
+
+
+def computed_by(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+    """Return the result of an operation on arrays of which some are not NumPy's.
+
+    Raises:
+        PayloadError: a TypeError; the library has no such operation, or would have computed its arrays for it.
+    """
+    foreign = [x for x in args if FOREIGN[type(x)]]
+    for x in foreign:
+        known_shape(x)
+    if primitive.looks_at_values and any(map(is_lazy, foreign)):
+        raise refused(primitive, args)
+    try:
+        result = _computed(primitive, args, metadata)
+    except Exception as error:
+        explain_refusal(primitive, args, error)
+        raise
+    several = type(result) is tuple
+    payloads = [as_objects(x) if _is_bare(x) else x for x in (result if several else (result,))]
+    for payload in payloads:
+        if FOREIGN[type(payload)]:
+            known_shape(payload)
+        elif any(type(x) is not Objects for x in foreign):
+            raise refused(primitive, args)
+    return tuple(payloads) if several else payloads[0]
+
+
+def _computed(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+    if primitive.is_elementwise and not primitive.is_ufunc:
+        for on_blocks in ON_BLOCKS:
+            if (result := on_blocks(primitive.implementation, args, metadata)) is not NotImplemented:
+                return result
+    return primitive.implementation(*args, **metadata)
+
+
+def is_lazy(x: Any) -> bool:
+    """Return whether an array is a plan to compute one, by dask's protocol for such."""
+    return hasattr(type(x), "__dask_graph__")
+
+
+def _is_bare(x: Any) -> bool:
+    """Return whether a result is a number that NumPy has taken out of its array, or an array of such numbers."""
+    return not hasattr(x, "dtype") or (x.dtype is OBJECT and type(x) is not Objects)
+
+
+def explain_refusal(primitive: Primitive, args: Sequence[Any], error: Exception) -> None:
+    """Raise an error that names the library and the operation, if the former has refused the latter.
+
+    A ufunc is known to all libraries, and a ValueError of one is about shapes; of other functions, it is about what of
+    them is not there.
+    """
+    kinds: tuple[type[Exception], ...] = _REFUSALS if primitive.is_ufunc else (*_REFUSALS, ValueError, IndexError)
+    if isinstance(error, kinds) and not isinstance(error, errors.FgradError) and any(map(_library_in, args)):
+        raise refused(primitive, args, error) from error
+
+
+_REFUSALS: tuple[type[Exception], ...] = (TypeError, NotImplementedError, AttributeError, FutureWarning)
+"""What libraries raise where they do not know a function; dask warns, which a filter may make an error."""
+
+
+def _library_in(x: Any) -> str:
+    """Return what a message calls an array, or what is in a tensor; nothing if it is NumPy's."""
+    while type(x) in BOXES:
+        x = x.unbox()
+    return library_of(x) if FOREIGN[type(x)] else ""
+
+
+def refused(primitive: Primitive, args: Sequence[Any], error: Exception | None = None) -> errors.PayloadError:
+    """Return the error that says whose arrays do not know an operation."""
+    whose = next(filter(None, map(_library_in, args)))
+    return errors.PayloadError(primitive.name, whose, errors.users_line(), "" if error is None else str(error))
+
+
+def payload_of(x: Any) -> Any:
+    """Return what a rule has computed as an array, where NumPy has taken a number out of its array of objects."""
+    return x if hasattr(x, "dtype") else as_objects(x) if is_exact_number(x) else x
+
+
+_OF_ARRAYS: dict[Any, Callable[..., Any]] = {
+    np.add: np.sum,
+    np.multiply: np.prod,
+    np.maximum: np.max,
+    np.minimum: np.min,
+    np.fmax: np.nanmax,
+    np.fmin: np.nanmin,
+    np.logical_or: np.any,
+    np.logical_and: np.all,
+}
+"""The functions that do what ufuncs do as `reduce`; other libraries answer these alone."""
+
+
+def reduced_by(ufunc: np.ufunc, x: Any, **keywords: Any) -> Any:
+    """Return `ufunc.reduce(x, **keywords)`, in the way that all arrays have."""
+    if FOREIGN[type(x)] and type(x) is not Objects:
+        return _OF_ARRAYS[ufunc](x, **{"axis": 0, **keywords})
+    return ufunc.reduce(x, **keywords)
+
+
+def total(x: Any, **keywords: Any) -> Any:
+    """Return `np.add.reduce(x, **keywords)`, in the way that all arrays have."""
+    return reduced_by(np.add, x, **keywords)
+
+
+def accumulated_by(ufunc: np.ufunc, x: Any, axis: int) -> Any:
+    """Return `ufunc.accumulate(x, axis)`, in the way that all arrays have."""
+    if FOREIGN[type(x)] and type(x) is not Objects:
+        return (np.cumsum if ufunc is np.add else np.cumprod)(x, axis=axis)
+    return ufunc.accumulate(x, axis=axis)
