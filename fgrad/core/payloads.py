@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from numbers import Number
 from typing import Any
 
@@ -54,25 +55,56 @@ class Objects(np.ndarray):  # type: ignore[type-arg]
     """An array of numbers that are objects; one number, too, which NumPy would take out of its array."""
 
     @override
-    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        return as_objects(array) if array.dtype is OBJECT else array[()] if return_scalar else np.asarray(array)
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
+        function = _exact_quotient if ufunc is np.true_divide and method == "__call__" else ufunc
+        if "out" in keywords:
+            keywords["out"] = tuple(map(_bare, keywords["out"]))
+        return _as_results(getattr(function, method)(*map(_bare, inputs), **keywords), _NUMBERS)
 
     @override
     def __getitem__(self, key: Any) -> Any:
         return as_objects(super().__getitem__(key))
 
     @override
+    def __setitem__(self, key: Any, value: Any) -> None:  # an array of our own would be kept as an element
+        super().__setitem__(key, np.asarray(value)[()] if isinstance(value, np.ndarray) else value)
+
+    @override
     def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
-        result = super().__array_function__(function, types, args, keywords)
-        return tuple(map(_wrapped, result)) if type(result) is tuple else _wrapped(result)
+        kinds = () if function in _FACTS else _NUMBERS
+        return _as_results(super().__array_function__(function, types, args, keywords), kinds)
+
+    @override
+    def astype(self, dtype: Any, *args: Any, **keywords: Any) -> Any:
+        return _as_results(np.asarray(self).astype(dtype, *args, **keywords), ())
 
     @override
     def dot(self, other: Any, out: Any = None) -> Any:
         return as_objects(super().dot(other))
 
 
-def _wrapped(x: Any) -> Any:
-    return as_objects(x) if is_exact_number(x) or getattr(x, "dtype", None) is OBJECT else x
+def _bare(x: Any) -> Any:
+    return np.asarray(x) if type(x) is Objects else x
+
+
+_NUMBERS = (int, float, complex)
+_FACTS = {np.shape, np.ndim, np.size, np.count_nonzero}
+"""Functions whose integers are none of the elements."""
+
+
+def _as_results(x: Any, kinds: tuple[type, ...]) -> Any:
+    """Return what NumPy has made, with numbers that are objects, and others of some kinds, in arrays of our own."""
+    if type(x) is tuple:
+        return tuple(_as_results(each, kinds) for each in x)
+    is_ours = getattr(x, "dtype", None) is OBJECT or type(x) in kinds or is_exact_number(x)
+    return as_objects(x) if is_ours else x
+
+
+def _quotient(x: Any, y: Any) -> Any:
+    return Fraction(x, y) if type(x) is int is type(y) and y else x / y  # of two integers Python makes a float
+
+
+_exact_quotient: Any = np.frompyfunc(_quotient, 2, 1)
 
 
 def is_exact_number(x: Any) -> bool:
@@ -160,7 +192,7 @@ def computed_by(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str
     for x in foreign:
         known_shape(x)
     if primitive.looks_at_values and any(map(is_lazy, foreign)):
-        raise refused(primitive, args)
+        raise refused(primitive, args, "it looks at values, for which they would have to be computed")
     try:
         result = _computed(primitive, args, metadata)
     except Exception as error:
@@ -172,7 +204,9 @@ def computed_by(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str
         if FOREIGN[type(payload)]:
             known_shape(payload)
         elif any(type(x) is not Objects for x in foreign):
-            raise refused(primitive, args)
+            raise refused(primitive, args, "it has computed them")
+        elif payload.dtype.kind in "fc" and primitive.kind != "conversion":
+            raise refused(primitive, args, "it has made floating-point numbers of them")
     return tuple(payloads) if several else payloads[0]
 
 
@@ -202,7 +236,7 @@ def explain_refusal(primitive: Primitive, args: Sequence[Any], error: Exception)
     """
     kinds: tuple[type[Exception], ...] = _REFUSALS if primitive.is_ufunc else (*_REFUSALS, ValueError, IndexError)
     if isinstance(error, kinds) and not isinstance(error, errors.FgradError) and any(map(_library_in, args)):
-        raise refused(primitive, args, error) from error
+        raise refused(primitive, args, str(error)) from error
 
 
 _REFUSALS: tuple[type[Exception], ...] = (TypeError, NotImplementedError, AttributeError, FutureWarning)
@@ -216,15 +250,17 @@ def _library_in(x: Any) -> str:
     return library_of(x) if FOREIGN[type(x)] else ""
 
 
-def refused(primitive: Primitive, args: Sequence[Any], error: Exception | None = None) -> errors.PayloadError:
-    """Return the error that says whose arrays do not know an operation."""
+def refused(primitive: Primitive, args: Sequence[Any], reason: str) -> errors.PayloadError:
+    """Return the error that says whose arrays do not know an operation, and why."""
     whose = next(filter(None, map(_library_in, args)))
-    return errors.PayloadError(primitive.name, whose, errors.users_line(), "" if error is None else str(error))
+    return errors.PayloadError(primitive.name.removesuffix("_guarded"), whose, errors.users_line(), reason)
 
 
 def payload_of(x: Any) -> Any:
     """Return what a rule has computed as an array, where NumPy has taken a number out of its array of objects."""
-    return x if hasattr(x, "dtype") else as_objects(x) if is_exact_number(x) else x
+    if is_exact_number(x):
+        return as_objects(x)
+    return np.asarray(x)[()] if type(x) is float or type(x) is complex else x
 
 
 _OF_ARRAYS: dict[Any, Callable[..., Any]] = {

@@ -411,11 +411,11 @@ def _passed_back(
         guarded = guarded or primitive.masks
         try:
             passed = _pulled_by(pullback, cotangent) if guarded and primitive.scales else pullback(cotangent)
+            if form is not None and passed is not ZERO:
+                passed = conform(passed, *form)
         except Exception as error:
             explain_refusal(primitive, (cotangent,), error)
             raise
-        if form is not None and passed is not ZERO:
-            passed = conform(passed, *form)
         prior = cotangents.get(parent)
         if prior is None or prior is ZERO:
             cotangents[parent] = passed

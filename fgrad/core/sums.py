@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.payloads import is_at_hand, total
+from fgrad.core.payloads import Objects, is_at_hand, total
 
 _ARRAY = np.ndarray
 _MANY = 1 << 14
@@ -34,6 +34,8 @@ def is_finite(x: Any) -> bool:
     A sum of squares sees them anywhere, and costs less than a look at each element.
     """
     if type(x) is not _ARRAY:
+        if type(x) is Objects:
+            return bool(np.all(np.equal(x - x, 0)))
         return is_at_hand(x) and isfinite(x)  # else nobody knows
     return isfinite(x.dot(x) if x.ndim == 1 else np.vdot(x, x))  # of which the method takes half the time
 

@@ -82,12 +82,13 @@ def _apply_to_others(primitive: Primitive, args: Sequence[Any], metadata: Mappin
     args = [x if type(x) in BOXES else as_ours(x) for x in args]
     if not any(FOREIGN[type(x)] for x in args):
         return apply(primitive, args, metadata, True)
-    args = [settle(x) for x in args]
-    traces = [x.tracing for x in args if type(x) is Tensor]
+    settled = [settle(x) for x in args]
+    traces = [x.tracing for x in settled if type(x) is Tensor]
     if not traces:
-        return computed_by(primitive, args, metadata)
+        result = computed_by(primitive, settled, metadata)
+        return boxed(result) if any(type(x) in BOXES for x in args) else result
     # A copy, as of plain arrays: the user may write to this one before the pass back. Of a lazy one it costs nothing.
-    args = [x.copy() if FOREIGN[type(x)] else x for x in args]
+    args = [x.copy() if FOREIGN[type(x)] else x for x in settled]
     return max(traces, key=lambda trace: trace.level).process(primitive, args, metadata)
 
 
@@ -396,7 +397,7 @@ class TensorLike:
             answer = functools.partial(METHODS[name], self)
             return answer if callable(member) else answer()
         if type(value) is not Tensor:
-            return getattr(_read_only(value), name)
+            return getattr(value if FOREIGN[type(value)] else _read_only(value), name)
         if not callable(member):
             raise errors.MissingRuleError(f"ndarray.{name}", errors.users_line())
         return lambda *args, **keywords: call_without_rule(None, f"ndarray.{name}", (value,), {})

@@ -392,10 +392,10 @@ class PayloadError(FgradError, TypeError):
         Tensor([1.  , 0.25])
     """
 
-    def __init__(self, name: str, library: str, line: str, reason: str = "") -> None:
-        said = f"\nIt said: {reason.strip().splitlines()[0]:.200}" if reason.strip() else ""
+    def __init__(self, name: str, library: str, line: str, reason: str) -> None:
+        why = reason.strip().partition("\n")[0].removesuffix(".")
         super().__init__(
-            f"{name} does not work on {library}.\n  at {line}{said}\n"
+            f"{name} does not work on {library}: {why:.300}.\n  at {line}\n"
             "Use an operation that the library has, or a NumPy array of numbers: np.asarray(x, float)."
         )
 

@@ -19,6 +19,7 @@ import numpy as np
 from fgrad.core.payloads import as_payload, is_at_hand
 from fgrad.core.primitive import ZERO, Primitive, Rules
 from fgrad.core.reverse import Guarded
+from fgrad.core.sums import is_finite
 from fgrad.core.tensor import ABOVE, NOTHING, apply
 from fgrad.core.trace import attention
 from fgrad.ops.families import ForEach, Sample, register
@@ -136,13 +137,12 @@ def _guarded_twin(primitive: Primitive) -> Primitive:
 def _without_unused(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any], guard: int) -> Any:
     """Return sums of products in which what an exact zero of one argument multiplies counts as 0, whatever it is."""
     ans = primitive.implementation(*args, **metadata)
-    others = [x for place, x in enumerate(args) if place != guard]
     if is_at_hand(ans):
         # A sum of squares sees infinity and NaN anywhere, and costs less than a look at each element.
         if isfinite(np.vdot(ans, ans)) or np.all(args[guard]):
             return ans
-    elif all(is_at_hand(x) and np.all(np.isfinite(x)) for x in others):
-        return ans
+    elif is_finite(ans) or all(is_finite(x) for place, x in enumerate(args) if place != guard):
+        return ans  # the latter can be known where the result is not computed yet
     return _by_counting(lambda *args: primitive.implementation(*args, **metadata), ans, args, guard)
 
 
