@@ -180,10 +180,10 @@ def page_of_scipy() -> str:
 OF_ARRAYS = """\
 # Which operations work on other arrays
 
-The operations are named as in graphs and errors. The page is made of `tests/payload_table.py`, and the tests run samples
-of each, for the value and for both derivatives. On dask's arrays what works is right, and computes nothing on the way;
-what does not work raises a `PayloadError` that names the operation, or a `ShapeError` where a shape is not known. On
-arrays of fractions what works is exact; all else raises, or is NumPy's answer in floating-point numbers.
+The operations are named as in graphs and errors. The page is made of `tests/payload_table.py`, and the tests run some
+calls of each, for the value and for both derivatives. On dask's arrays what works is right, and computes nothing on the
+way; what does not work raises a `PayloadError` that names the operation, or a `ShapeError` where a shape is not known.
+On arrays of fractions what works is exact; all else raises, or is NumPy's answer in floating-point numbers.
 
 [How to use them](how-to/other-arrays.md)
 """

@@ -14,7 +14,7 @@ there: they may be computed much later, and elsewhere. So what looks at values t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from numbers import Number
 from typing import Any
@@ -35,7 +35,6 @@ INEXACT = "fcO"
 class _Foreign(dict[type, bool]):
     """Knows of each type whether its objects are arrays that answer NumPy's functions."""
 
-    @override
     def __missing__(self, kind: type) -> bool:
         found = self[kind] = kind is Objects or _is_foreign(kind)
         return found
@@ -51,7 +50,7 @@ def _is_foreign(kind: type) -> bool:
 FOREIGN = _Foreign()
 
 
-class Objects(np.ndarray):  # type: ignore[type-arg]
+class Objects(np.ndarray[Any, np.dtype[Any]]):
     """An array of numbers that are objects; one number, too, which NumPy would take out of its array."""
 
     @override
@@ -205,7 +204,7 @@ def computed_by(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str
             known_shape(payload)
         elif any(type(x) is not Objects for x in foreign):
             raise refused(primitive, args, "it has computed them")
-        elif payload.dtype.kind in "fc" and primitive.kind != "conversion":
+        elif payload.dtype.kind in ("c" if primitive.kind == "conversion" else "fc"):
             raise refused(primitive, args, "it has made floating-point numbers of them")
     return tuple(payloads) if several else payloads[0]
 
@@ -254,6 +253,12 @@ def refused(primitive: Primitive, args: Sequence[Any], reason: str) -> errors.Pa
     """Return the error that says whose arrays do not know an operation, and why."""
     whose = next(filter(None, map(_library_in, args)))
     return errors.PayloadError(primitive.name.removesuffix("_guarded"), whose, errors.users_line(), reason)
+
+
+def refuse_payloads(name: str, values: Iterable[Any], reason: str) -> None:
+    """Raise if something does not work on arrays that are not NumPy's, and one of several values is one."""
+    for whose in filter(None, map(_library_in, values)):
+        raise errors.PayloadError(name, whose, errors.users_line(), reason)
 
 
 def payload_of(x: Any) -> Any:

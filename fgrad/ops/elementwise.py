@@ -45,7 +45,7 @@ def _halved(ct: Any, chosen: Any, tie: Any) -> Any:
     chosen, tie = settle(chosen), settle(tie)
     if type(tie) is not Tensor and is_at_hand(tie) and not np.count_nonzero(tie):
         return np.where(chosen, ct, 0)
-    return np.where(chosen, ct, np.where(tie, ct * 0.5, 0))
+    return np.where(chosen, ct, np.where(tie, ct / 2, 0))
 
 
 def _multiples(ans: Any, x: Any, y: Any) -> Any:
