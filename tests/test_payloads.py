@@ -424,6 +424,11 @@ def test_numbers_of_mpmath_keep_their_digits():
         assert all(abs(a - b) < mpmath.mpf(10) ** -37 for a, b in zip(found, expected, strict=True))
 
 
+def test_a_tensor_of_fractions_shows_them():
+    x = fg.constant(EXACT[:1])
+    assert (repr(x), str(x), str(x[0])) == ("Tensor([Fraction(1, 2)], dtype=object)", "[Fraction(1, 2)]", "1/2")
+
+
 def test_objects_that_are_no_numbers_are_refused():
     with pytest.raises(errors.IntegerInputError, match="no number|no derivative"):
         fg.grad(lambda x: x)(np.array(["a", None], object))

@@ -61,6 +61,14 @@ class Objects(np.ndarray[Any, np.dtype[Any]]):
         return _as_results(getattr(function, method)(*map(_bare, inputs), **keywords), _NUMBERS)
 
     @override
+    def __repr__(self) -> str:
+        return repr(np.asarray(self))
+
+    @override
+    def __str__(self) -> str:
+        return str(np.asarray(self)[()])
+
+    @override
     def __getitem__(self, key: Any) -> Any:
         return as_objects(super().__getitem__(key))
 
