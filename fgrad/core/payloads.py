@@ -298,7 +298,10 @@ def reduced_by(ufunc: np.ufunc, x: Any, **keywords: Any) -> Any:
 
 def total(x: Any, **keywords: Any) -> Any:
     """Return `np.add.reduce(x, **keywords)`, in the way that all arrays have."""
-    return reduced_by(np.add, x, **keywords)
+    return _total(x, **keywords) if type(x) is np.ndarray else reduced_by(np.add, x, **keywords)
+
+
+_total: Any = np.add.reduce
 
 
 def accumulated_by(ufunc: np.ufunc, x: Any, axis: int) -> Any:

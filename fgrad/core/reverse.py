@@ -136,7 +136,7 @@ class ReverseTrace(Trace):
             if x.nbytes > LARGE and any(x.strides):
                 return self._of_any(primitive, args, NOTHING)
             x = a = snapshot(x, self.copies)
-        if (kind_a := type(a)) is _ARRAY and type(b) in PLAIN:
+        if (kind_a := type(a)) is _ARRAY and (kind_y is float or type(b) in PLAIN):
             ans = primitive.implementation(a, b)
         elif kind_a in _REALS and type(b) in _REALS:
             ans = primitive.compute(a, b)

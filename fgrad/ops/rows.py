@@ -24,7 +24,8 @@ _BLOCK = 4096
 def reduced(ufunc: np.ufunc, x: Any, axis: Any, keepdims: bool) -> Any:
     """Return `ufunc.reduce(x, axis=axis, keepdims=keepdims)`."""
     if not _is_of_short_rows(ufunc, x, axis):
-        return reduced_by(ufunc, x, axis=axis, keepdims=keepdims)
+        reduce = ufunc.reduce if type(x) is np.ndarray else functools.partial(reduced_by, ufunc)
+        return reduce(x, axis=axis, keepdims=keepdims)
     length = x.shape[-1]
     rows = x.reshape(-1, length)
     result = np.empty(len(rows), x.dtype)
