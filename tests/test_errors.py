@@ -5,6 +5,7 @@ import math
 import operator
 import pickle
 import warnings
+from fractions import Fraction
 from unittest import mock
 
 import numpy as np
@@ -194,6 +195,12 @@ CASES = [
         "holds no assignments",
     ),
     (errors.ConcretizationError, TypeError, lambda: fg.vmap(lambda x: x if x > 0 else -x)(V), r"bool\(\) needs"),
+    (
+        errors.PayloadError,
+        TypeError,
+        lambda: fg.grad(np.sqrt)(Fraction(1, 4)),
+        r"sqrt does not work on an array of objects \(Fraction\): loop of ufunc",
+    ),
     (errors.AxisError, ValueError, lambda: fg.vmap(np.add)(V, np.ones(3)), "axes of different sizes"),
     (errors.LeakedTensorError, RuntimeError, kept_from_a_batch, "belongs to a vmap that has ended"),
     (errors.CustomRuleError, ValueError, lambda: grad(fg.custom_vjp(np.sin))(1.0), "has no rule yet"),
@@ -350,6 +357,12 @@ CASES = [
         TypeError,
         lambda: fg.vmap(lambda x: -x if x < 0 else x)(V),
         r"bool\(\) needs a value",
+    ),
+    (
+        errors.PayloadError,
+        TypeError,
+        lambda: fg.grad(np.sqrt)(Fraction(1, 4)),
+        r"sqrt does not work on an array of objects \(Fraction\): loop of ufunc",
     ),
     (errors.AxisError, ValueError, lambda: fg.vmap(np.add)(np.ones((3, 2)), np.ones((4, 2))), "3.*4"),
     (errors.NonFiniteError, FloatingPointError, root_of_zero, r"the reverse rule of sqrt gave an infinity"),

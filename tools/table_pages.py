@@ -2,6 +2,7 @@
 
     coverage-numpy.md    what fgrad does with each function of NumPy, from `tests/coverage_table.py`
     coverage-scipy.md    the same for SciPy, from `tests/scipy_tables.py`
+    coverage-arrays.md   which operations work on arrays of other libraries, from `tests/payload_table.py`
     mistakes.md          common mistakes, and what fgrad says to them, from `tests/test_mistakes.py`
 
 `docs/coverage.md`, which is written by hand, has the counts and the exceptions. The tests compare it with the tables.
@@ -9,8 +10,10 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from mkdocs.structure.files import File, Files
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import coverage_table as table  # found by the line above
+import payload_table
 import scipy_tables
 import test_mistakes
 
@@ -173,7 +177,43 @@ def page_of_scipy() -> str:
     return "\n".join([introduction, *(section(area, rows) for area, rows in scipy_tables.AREAS.items())])
 
 
+OF_ARRAYS = """\
+# Which operations work on other arrays
+
+The operations are named as in graphs and errors. The page is made of `tests/payload_table.py`, and the tests run some
+calls of each, for the value and for both derivatives. On dask's arrays what works is right, and computes nothing on the
+way; what does not work raises a `PayloadError` that names the operation, or a `ShapeError` where a shape is not known.
+On arrays of fractions what works is exact; all else raises, or is NumPy's answer in floating-point numbers.
+
+[How to use them](how-to/other-arrays.md)
+"""
+
+
+def page_of_arrays() -> str:
+    """Return the text of the page about arrays of other libraries."""
+    partly = "They refuse some arguments, such as keys and orders that dask does not know, or derivatives."
+    sections = (
+        ("Work on dask's arrays", "", payload_table.OF_DASK),
+        ("Work in part on dask's arrays", partly, payload_table.PARTLY_BY_DASK),
+        ("Refuse dask's arrays", "They look at values, or dask has no such function.", payload_table.REFUSED_BY_DASK),
+        ("Are exact for fractions", "", payload_table.OF_FRACTIONS),
+    )
+    return "\n".join([OF_ARRAYS, *itertools.chain.from_iterable(starmap(names_under, sections))])
+
+
+def names_under(heading: str, remark: str, names: Iterable[str]) -> list[str]:
+    """Return a heading, a remark, and names below."""
+    return [
+        f"## {heading}",
+        "",
+        *([remark, ""] if remark else []),
+        ", ".join(f"`{name}`" for name in sorted(names)),
+        "",
+    ]
+
+
 PAGES = {
+    "coverage-arrays.md": page_of_arrays,
     "coverage-numpy.md": page_of_numpy,
     "coverage-scipy.md": page_of_scipy,
     "mistakes.md": test_mistakes.page,

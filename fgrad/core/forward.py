@@ -9,6 +9,7 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad.core.operands import PLAIN
+from fgrad.core.payloads import INEXACT, explain_refusal, payload_of
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import Tensor, apply, box, boxed
@@ -64,7 +65,11 @@ class ForwardTrace(Trace):
             )
             tangent = run()
         else:
-            tangent = jvp(handed, ans, *values, **metadata) if metadata else jvp(handed, ans, *values)
+            try:
+                tangent = jvp(handed, ans, *values, **metadata) if metadata else jvp(handed, ans, *values)
+            except Exception as error:
+                explain_refusal(primitive, (*values, *tangents), error)
+                raise
         if not self.guarded:
             joins_constants = primitive.parted is not None and any(t is ZERO for t in tangents)
             self.guarded = primitive.masks or primitive.fills or joins_constants
@@ -72,8 +77,9 @@ class ForwardTrace(Trace):
 
     def moving(self, value: Any, tangent: Any) -> Tensor:
         """Box a value with its tangent, in the form of the value."""
-        if tangent is ZERO or value.dtype.kind not in "fc":
+        if tangent is ZERO or value.dtype.kind not in INEXACT:
             return boxed(value)  # type: ignore[no-any-return]
+        tangent = payload_of(tangent)
         if tangent.dtype is not (dtype := value.dtype):
             tangent = tangent.astype(dtype)
         if tangent.shape != (shape := value.shape):

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.payloads import FOREIGN, OBJECT, Objects, as_objects, holds_numbers
 from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS
 
 OPERANDS: set[type] = {float, int}
@@ -24,9 +25,6 @@ OPERANDS: set[type] = {float, int}
 
 PLAIN: set[type] = {np.ndarray, np.float64, np.float32, float, int}
 """The commonest types of what is in a tensor, or beside one: an implementation takes them as a trace has them."""
-
-OBJECT = np.dtype(object)
-"""The dtype of arrays of traced numbers, as `np.array([x, y])` makes them."""
 
 
 def defers_to(x: Any) -> bool:
@@ -60,7 +58,7 @@ def as_operand(x: Any) -> Any:
         return _as_floats(x) if is_of_objects(x) else x
     if isinstance(x, Rational) and not isinstance(x, (int, np.integer)):
         return float(x)  # a Fraction: NumPy would make an array of Python's numbers
-    if not defers_to(x):
+    if not defers_to(x) and not FOREIGN[type(x)]:
         OPERANDS.add(type(x))
         return x
     return _as_constant(x)
@@ -79,6 +77,23 @@ def _as_constant(x: Any) -> Any:
             f"\n  at {errors.users_line()}"
         )
     return array
+
+
+def as_exact_operand(x: Any) -> Any:
+    """Return an argument of an operation on an array of objects, whose numbers stay what they are."""
+    if isinstance(x, Rational) and not isinstance(x, (int, np.integer)):
+        return as_objects(x)
+    if type(x) is not np.ndarray or x.dtype is not OBJECT:
+        return as_operand(x)
+    x = collected(x)
+    return as_objects(x) if is_of_objects(x) and holds_numbers(x) else x
+
+
+def is_exact(x: Any) -> bool:
+    """Return whether an argument of an operation is, or holds below its traces, an array of objects."""
+    while type(x) in BOXES:
+        x = x.unbox()
+    return type(x) is Objects
 
 
 def _as_floats(x: Any) -> Any:

@@ -70,6 +70,8 @@ class Primitive:
         masks: the pullback puts exact zeros in place of what the operation did not use.
         fills: the tangent has exact zeros where the result holds what does not move.
         answer: what is called in place of `apply` where the ufunc, or the operator, is called on tensors.
+        looks_at_values: what it does depends on values, or is done by what wants plain arrays: a lazy array would be
+            computed for it.
         samples: calls for the generic tests (see `fgrad.testing`).
         kind: what reports say of it: "comparison", "rounding", "position" or "conversion" of what has the derivative
             0, "choice" of one of the arguments, "product"; "guard" and "part" are no operations of the user's.
@@ -97,6 +99,7 @@ class Primitive:
     masks: bool = False
     fills: bool = False
     answer: Callable[..., Any] | None = None
+    looks_at_values: bool = False
     samples: tuple[Any, ...] = ()
     kind: str = ""
     selects: bool = False

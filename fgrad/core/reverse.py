@@ -21,6 +21,7 @@ from typing_extensions import override
 from fgrad import errors
 from fgrad.core.gathering import Gathered, finished
 from fgrad.core.operands import PLAIN
+from fgrad.core.payloads import INEXACT, OBJECT, explain_refusal, is_at_hand, payload_of
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.snapshots import LARGE, Checked, Copies, captures, snapshot
 from fgrad.core.sums import FEW_PRODUCTS, is_finite, summed
@@ -135,7 +136,7 @@ class ReverseTrace(Trace):
             if x.nbytes > LARGE and any(x.strides):
                 return self._of_any(primitive, args, NOTHING)
             x = a = snapshot(x, self.copies)
-        if (kind_a := type(a)) is _ARRAY and type(b) is not Tensor:
+        if (kind_a := type(a)) is _ARRAY and (kind_y is float or type(b) in PLAIN):
             ans = primitive.implementation(a, b)
         elif kind_a in _REALS and type(b) in _REALS:
             ans = primitive.compute(a, b)
@@ -164,10 +165,10 @@ class ReverseTrace(Trace):
     def _of_one(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         (x,) = args
         a = x.value
-        if type(a) is Tensor:
-            ans = apply(primitive, (a,), metadata)
-        else:  # the same without keywords is faster
+        if type(a) in PLAIN:  # the same without keywords is faster
             ans = primitive.compute(a, **metadata) if metadata else primitive.compute(a)
+        else:
+            ans = apply(primitive, (a,), metadata)
         rules: Any = primitive.vjps
         if rules is None or type(ans) is tuple:
             return self._recorded(primitive, (x,), (a,), ans, metadata)
@@ -253,7 +254,7 @@ class ReverseTrace(Trace):
         for place, array in enumerate(args):
             if type(array) is not _ARRAY or True not in [captures(rule, place) for rule in followed]:
                 continue
-            if array.nbytes > LARGE and any(array.strides):
+            if array.nbytes > LARGE and any(array.strides) and array.dtype is not OBJECT:
                 large.append(array)
             else:
                 handed[1 + place] = snapshot(array, self.copies)
@@ -406,10 +407,15 @@ def _passed_back(
                 continue
             if kind is Gathered and not primitive.gathers:
                 cotangent = cotangent.finished()
+            cotangent = payload_of(cotangent)
         guarded = guarded or primitive.masks
-        passed = _pulled_by(pullback, cotangent) if guarded and primitive.scales else pullback(cotangent)
-        if form is not None and passed is not ZERO:
-            passed = conform(passed, *form)
+        try:
+            passed = _pulled_by(pullback, cotangent) if guarded and primitive.scales else pullback(cotangent)
+            if form is not None and passed is not ZERO:
+                passed = conform(passed, *form)
+        except Exception as error:
+            explain_refusal(primitive, (cotangent,), error)
+            raise
         prior = cotangents.get(parent)
         if prior is None or prior is ZERO:
             cotangents[parent] = passed
@@ -516,7 +522,7 @@ def may_hold_zeros(derivative: Any) -> bool:
         if derivative.tracing.is_program:
             return True
         derivative = derivative.unbox()
-    return derivative is not ZERO and not np.all(derivative)
+    return derivative is not ZERO and not (is_at_hand(derivative) and np.all(derivative))
 
 
 def conform(cotangent: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
@@ -525,7 +531,7 @@ def conform(cotangent: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any
     What was repeated along an axis gets the sum along it; the cotangent of a real number that was
     used as a complex one is the real part.
     """
-    if dtype.kind not in "fc":
+    if dtype.kind not in INEXACT:
         return ZERO
     cotangent = finished(cotangent)
     if cotangent.shape != shape:

@@ -39,7 +39,7 @@ _ours: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 def snapshot(array: Any, copies: Copies) -> Any:
     """Return an array as it is now, which nobody writes to; a copy that was made here is one already."""
-    if array.nbytes <= _SMALL:
+    if array.nbytes <= _SMALL or array.dtype.kind == "O":
         return array.copy()
     if not any(array.strides):
         return np.broadcast_to(array[(0,) * array.ndim], array.shape)  # one number, as in the cotangent of a sum

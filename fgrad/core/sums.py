@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.payloads import Objects, is_at_hand, total
+
 _ARRAY = np.ndarray
-_total: Any = np.add.reduce
 _MANY = 1 << 14
 _LETTERS = 26
 FEW_PRODUCTS = 256
@@ -33,7 +34,9 @@ def is_finite(x: Any) -> bool:
     A sum of squares sees them anywhere, and costs less than a look at each element.
     """
     if type(x) is not _ARRAY:
-        return isfinite(x)
+        if type(x) is Objects:
+            return bool(np.all(np.equal(x - x, 0)))
+        return is_at_hand(x) and isfinite(x)  # else nobody knows
     return isfinite(x.dot(x) if x.ndim == 1 else np.vdot(x, x))  # of which the method takes half the time
 
 
@@ -44,10 +47,10 @@ def summed(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
         first, last = axes[0], axes[-1]
         length, rest = prod(x.shape[first : last + 1]), prod(x.shape[last + 1 :])
         if last - first + 1 == len(axes) and 1 < rest <= _SHORT and length >= _SHORT:
-            total = _sum_of_rows(x.reshape(-1, length, rest))
+            sums = _sum_of_rows(x.reshape(-1, length, rest))
             kept = (1,) * len(axes) if keepdims else ()
-            return total.reshape((*x.shape[:first], *kept, *x.shape[last + 1 :]))
-    return _total(x, axis=axes, keepdims=keepdims)
+            return sums.reshape((*x.shape[:first], *kept, *x.shape[last + 1 :]))
+    return total(x, axis=axes, keepdims=keepdims)
 
 
 def _sum_of_rows(x: Any) -> Any:
@@ -69,8 +72,8 @@ def summed_product(x: Any, y: Any, shape: tuple[int, ...]) -> Any:
     if (ndim := x.ndim) > _LETTERS:
         return None
     if not shape or prod(shape) == 1:
-        total = x.dot(y) if ndim == 1 else _dot(x, y)
-        return total.reshape(shape) if shape else total
+        product = x.dot(y) if ndim == 1 else _dot(x, y)
+        return product.reshape(shape) if shape else product
     new = ndim - len(shape)
     if not new and _vecdot is not None and shape[:-1] == x.shape[:-1]:
         return _vecdot(x, y)[..., None]
@@ -79,7 +82,7 @@ def summed_product(x: Any, y: Any, shape: tuple[int, ...]) -> Any:
 
 def _dot(x: Any, y: Any) -> Any:
     """Return the sum of all products; where one number is repeated in `x`, as in the cotangent of a sum, by that."""
-    return np.vdot(x, y) if any(x.strides) or not x.size else x[(0,) * x.ndim] * _total(y, axis=None)
+    return np.vdot(x, y) if any(x.strides) or not x.size else x[(0,) * x.ndim] * total(y, axis=None)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -24,7 +24,8 @@ import numpy.typing as npt
 
 from fgrad import errors
 from fgrad.core import conversions
-from fgrad.core.operands import OBJECT, OPERANDS, as_operand, collected, defers_to
+from fgrad.core.operands import OPERANDS, as_exact_operand, as_operand, collected, defers_to, is_exact
+from fgrad.core.payloads import FOREIGN, OBJECT, computed_by, own_payload
 from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS, UFUNCS, Primitive
 from fgrad.core.trace import UNTRACED, Call, Trace, attention, running, stood_in, tell_of_copy, through_observers
 from fgrad.core.tree import LEAVES, flatten, unflatten
@@ -63,7 +64,7 @@ def apply(
             if kind in OPERANDS or (kind is _ARRAY and arg.dtype is not OBJECT):
                 continue
             if kind not in BOXES:
-                return apply(primitive, [x if type(x) in BOXES else as_operand(x) for x in args], metadata, True)
+                return _apply_to_others(primitive, args, metadata)
         if (level := arg.tracing.level) > top_level:
             top, top_level = arg.tracing, level
         elif not level:
@@ -73,6 +74,22 @@ def apply(
     if top_level:
         return top.process(primitive, args, metadata)
     return primitive.implementation(*args, **metadata) if metadata else primitive.implementation(*args)
+
+
+def _apply_to_others(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+    """Run an operation on arrays and numbers that are not NumPy's, or are looked at for the first time."""
+    as_ours = as_exact_operand if any(map(is_exact, args)) else as_operand
+    args = [x if type(x) in BOXES else as_ours(x) for x in args]
+    if not any(FOREIGN[type(x)] for x in args):
+        return apply(primitive, args, metadata, True)
+    settled = [settle(x) for x in args]
+    traces = [x.tracing for x in settled if type(x) is Tensor]
+    if not traces:
+        result = computed_by(primitive, settled, metadata)
+        return boxed(result) if any(type(x) in BOXES for x in args) else result
+    # A copy, as of plain arrays: the user may write to this one before the pass back. Of a lazy one it costs nothing.
+    args = [x.copy() if FOREIGN[type(x)] else x for x in settled]
+    return max(traces, key=lambda trace: trace.level).process(primitive, args, metadata)
 
 
 def _apply_seen(primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any]) -> Any:
@@ -386,7 +403,7 @@ class TensorLike:
             answer = functools.partial(METHODS[name], self)
             return answer if callable(member) else answer()
         if type(value) is not Tensor:
-            return getattr(_read_only(value), name)
+            return getattr(value if FOREIGN[type(value)] else _read_only(value), name)
         if not callable(member):
             raise errors.MissingRuleError(f"ndarray.{name}", errors.users_line())
         return lambda *args, **keywords: call_without_rule(None, f"ndarray.{name}", (value,), {})
@@ -554,7 +571,7 @@ class Tensor(TensorLike):
     """Of a length alone: computes its square, which has derivatives also where the length is 0 and has none."""
 
     def __init__(self, value: Any, dtype: npt.DTypeLike | None = None) -> None:
-        self.value, self.tracing, self.mark = np.array(value, dtype)[()], UNTRACED, None
+        self.value, self.tracing, self.mark = own_payload(value, dtype), UNTRACED, None
         self.memory, self.squared = None, None
 
     def unbox(self) -> Any:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import optree
 
-from fgrad.core.operands import OBJECT, as_leaf, collected
+from fgrad.core.operands import as_leaf, collected
+from fgrad.core.payloads import OBJECT
 
 NAMESPACE = "fgrad"
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from fgrad.core.payloads import Objects
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, box, own_handle, settle
 from fgrad.core.trace import Trace, attention
@@ -213,7 +214,7 @@ now_written = Writing()
 def _copy_by_examples(array: Any) -> Any:
     """Return a copy that lies in memory as the array does, where examples of a batch are one example repeated."""
     if 0 not in array.strides:
-        return np.array(array)
+        return np.array(array, subok=type(array) is Objects)
     order = sorted(range(array.ndim), key=lambda axis: -(abs(array.strides[axis]) or sys.maxsize))
     return np.transpose(np.array(np.transpose(array, order), order="C"), np.argsort(order))
 

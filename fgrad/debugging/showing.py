@@ -95,10 +95,12 @@ def _facts(x: Any, array: npt.NDArray[Any]) -> list[str]:
         facts.append(f"shape={array.shape}")
     if array.dtype not in _USUAL or not _has_value(x):
         facts.append(f"dtype={array.dtype}")
+    return [*facts, *_tracing(x)]
+
+
+def _tracing(x: Any) -> list[str]:
     names = traced_by(x)
-    if names:
-        facts.append(f"{'watched' if isinstance(x, Variable) else 'traced'} by {names}")
-    return facts
+    return [f"{'watched' if isinstance(x, Variable) else 'traced'} by {names}"] if names else []
 
 
 def _batch_of(x: Any, array: npt.NDArray[Any]) -> tuple[int, ...]:
@@ -126,7 +128,10 @@ def text_of(x: Any, suffix: str = "") -> str:
         ...     print(repr(x * 2), repr(fg.stop_gradient(x)))
         Tensor([2., 4.], traced by GradientTape) Tensor([1., 2.])
     """
-    name, array = type(x).__name__, np.asarray(x._shown())
+    name, shown = type(x).__name__, x._shown()
+    if not isinstance(shown, (np.ndarray, np.generic)):  # of another library, which says what can be said of it
+        return f"{name}({', '.join([repr(shown) + suffix, *_tracing(x)])})"
+    array = np.asarray(shown)
     parts = [np.array2string(array, separator=", ", prefix=f"{name}(")] if _has_value(x) else []
     return f"{name}({', '.join([text + suffix for text in parts] + _facts(x, array))})"
 
@@ -140,6 +145,8 @@ def html_of(x: Any) -> str:
     An array of no more than two axes and `LONGEST_SIDE` rows and columns is a table; a larger one is
     summed up: its range and mean, how many elements are not finite, and the elements in its corners.
     """
+    if not isinstance(x._shown(), (np.ndarray, np.generic)):
+        return f"<pre>{escaped(text_of(x))}</pre>"
     array = np.asarray(x._shown())
     batch = _batch_of(x, array)
     name = [f"name={x.name!r}"] if isinstance(x, Variable) else []

@@ -374,6 +374,32 @@ class MissingRuleError(FgradError, TypeError):
         )
 
 
+class PayloadError(FgradError, TypeError):
+    """An operation does not work on arrays of another library, or of numbers that are objects.
+
+        >>> import numpy as np, fgrad as fg
+        >>> from fractions import Fraction
+        >>> x = np.array([Fraction(1, 2), Fraction(1, 3)])
+        >>> fg.grad(lambda x: np.sum(np.sqrt(x)))(x)
+        Traceback (most recent call last):
+        fgrad.errors.PayloadError: ...
+
+    Write it with operations that the library has, or make a NumPy array of floating-point numbers of it before:
+
+        >>> fg.grad(lambda x: np.sum(x * x))(x).numpy()
+        array([Fraction(1, 1), Fraction(2, 3)], dtype=object)
+        >>> fg.grad(lambda x: np.sum(np.sqrt(x)))(np.array([0.25, 4.0]))
+        Tensor([1.  , 0.25])
+    """
+
+    def __init__(self, name: str, library: str, line: str, reason: str) -> None:
+        why = reason.strip().partition("\n")[0].removesuffix(".")
+        super().__init__(
+            f"{name} does not work on {library}: {why:.300}.\n  at {line}\n"
+            "Use an operation that the library has, or a NumPy array of numbers: np.asarray(x, float)."
+        )
+
+
 class NoDerivativeError(FgradError, ValueError):
     """A result has no derivative at this point, or depends on a choice that NumPy makes arbitrarily.
 

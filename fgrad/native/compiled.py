@@ -17,6 +17,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.payloads import refuse_payloads
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, boxed, settle
 from fgrad.core.trace import UNTRACED, attention, observed_by, running, unobserved
@@ -353,6 +354,9 @@ def _kind(leaf: Any) -> Any:
     return leaf.shape, leaf.dtype
 
 
+_IN_MEMORY = "native code computes with numbers in memory"
+
+
 class Program:
     """A function for arguments of one form.
 
@@ -381,6 +385,7 @@ class Program:
             return call_users(users[0], args, keywords)
 
         flat.__name__ = self.name = name_of(function)
+        refuse_payloads("compile", form._leaves, _IN_MEMORY)
         examples = tuple(map(_example, form.inputs))
         start = time.perf_counter()
         trace, replaced = new_recording(), Replaced()
@@ -389,6 +394,8 @@ class Program:
         with unobserved(), observed_by(*observers):
             self.graph, self.assigned = recorded(flat, examples, {}, integers=True, trace=trace)
         constants = (*self.graph.constants.values(), *self.graph.outputs)
+        for equation in self.graph.equations:
+            refuse_payloads("compile", equation.inputs, _IN_MEMORY)
         meets_others = self.graph.meets_other_traces or bool(replaced.tensors)
         self.closes_over_traced = meets_others or any(type(settle(x)) is Tensor for x in constants)
         self._variables = list(self.graph.variables.values())

@@ -16,8 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.payloads import as_payload, is_at_hand
 from fgrad.core.primitive import ZERO, Primitive, Rules
 from fgrad.core.reverse import Guarded
+from fgrad.core.sums import is_finite
 from fgrad.core.tensor import ABOVE, NOTHING, apply
 from fgrad.core.trace import attention
 from fgrad.ops.families import ForEach, Sample, register
@@ -135,9 +137,12 @@ def _guarded_twin(primitive: Primitive) -> Primitive:
 def _without_unused(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any], guard: int) -> Any:
     """Return sums of products in which what an exact zero of one argument multiplies counts as 0, whatever it is."""
     ans = primitive.implementation(*args, **metadata)
-    # A sum of squares sees infinity and NaN anywhere, and costs less than a look at each element.
-    if isfinite(np.vdot(ans, ans)) or np.all(args[guard]):
-        return ans
+    if is_at_hand(ans):
+        # A sum of squares sees infinity and NaN anywhere, and costs less than a look at each element.
+        if isfinite(np.vdot(ans, ans)) or np.all(args[guard]):
+            return ans
+    elif is_finite(ans) or all(is_finite(x) for place, x in enumerate(args) if place != guard):
+        return ans  # the latter can be known where the result is not computed yet
     return _by_counting(lambda *args: primitive.implementation(*args, **metadata), ans, args, guard)
 
 
@@ -153,7 +158,7 @@ def _by_counting(function: Callable[..., Any], ans: Any, args: Sequence[Any], gu
         args: its arguments.
         guard: the place of the one whose zeros win.
     """
-    args = [np.asarray(x) for x in args]
+    args = [as_payload(x) for x in args]
     finite = [np.isfinite(x) for x in args]
     total = function(*(np.where(are, x, np.zeros((), x.dtype)) for are, x in zip(finite, args, strict=True)))
     used = [x != 0 if place == guard else np.ones(x.shape) for place, x in enumerate(args)]

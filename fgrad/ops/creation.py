@@ -14,6 +14,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.operands import as_array, holds_tensors
+from fgrad.core.payloads import FOREIGN, own_payload
 from fgrad.core.primitive import BOXES, FUNCTIONS
 from fgrad.core.tensor import Tensor, boxed
 from fgrad.ops.elementwise import astype
@@ -31,7 +32,10 @@ def _like(function: Any) -> Callable[..., Any]:
         if type(prototype) not in BOXES:
             return boxed(function(prototype, dtype, order, subok, shape))
         shape = prototype.shape if shape is None else shape
-        return boxed(function(prototype._shown(), dtype, order, subok, shape))
+        shown = prototype._shown()
+        if FOREIGN[type(shown)]:
+            return boxed(function(shown, dtype=dtype, shape=shape))
+        return boxed(function(shown, dtype, order, subok, shape))
 
     return answers(function)(like)
 
@@ -67,7 +71,7 @@ def array(
 
 def _array(object: Any, dtype: Any) -> Any:
     if not holds_tensors(object):
-        return boxed(np.array(object, dtype))
+        return boxed(own_payload(object, dtype))
     result = copy_of(object) if type(object) in BOXES else stack(object)
     return result if dtype is None else result.astype(dtype)
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.operands import as_array
+from fgrad.core.payloads import accumulated_by
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped, reduction_batch
@@ -36,7 +37,7 @@ def _cumsum_rule(ans: Any, x: Any, axis: int) -> Callable[[Any], Any]:
 
 
 _cumsum = linear(
-    lambda x, axis: np.add.accumulate(x, axis=axis),
+    lambda x, axis: accumulated_by(np.add, x, axis),
     _cumsum_rule,
     sample((3,), axis=0),
     sample((2, 3), axis=0),
@@ -182,7 +183,7 @@ def _cumprod_rule(ans: Any, x: Any, axis: int) -> Callable[[Any], Any]:
 _cumprod = register(
     Primitive(
         "cumprod",
-        lambda x, axis: np.multiply.accumulate(x, axis=axis),
+        lambda x, axis: accumulated_by(np.multiply, x, axis),
         (_cumprod_rule,),
         _cumprod_tangent,
         samples=(

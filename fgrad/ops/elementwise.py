@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.operands import as_array
+from fgrad.core.payloads import INEXACT, as_payload, is_at_hand
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.reverse import Guarded, conform
 from fgrad.core.sums import is_finite, summed_product
@@ -42,9 +43,9 @@ def _negate(ct: Any) -> Any:
 def _halved(ct: Any, chosen: Any, tie: Any) -> Any:
     """Give the cotangent to what was chosen, half of it at a tie, and exact zeros to the rest."""
     chosen, tie = settle(chosen), settle(tie)
-    if type(tie) is not Tensor and not np.count_nonzero(tie):
+    if type(tie) is not Tensor and is_at_hand(tie) and not np.count_nonzero(tie):
         return np.where(chosen, ct, 0)
-    return np.where(chosen, ct, np.where(tie, ct * 0.5, 0))
+    return np.where(chosen, ct, np.where(tie, ct / 2, 0))
 
 
 def _multiples(ans: Any, x: Any, y: Any) -> Any:
@@ -502,8 +503,8 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
 # Conversions
 
 _astype = linear(
-    lambda x, dtype: np.asarray(x).astype(dtype)[()],
-    lambda ans, x, dtype: identity if ans.dtype.kind in "fc" else None,
+    lambda x, dtype: as_payload(x).astype(dtype)[()],
+    lambda ans, x, dtype: identity if ans.dtype.kind in INEXACT else None,
     sample((2, 3), dtype=np.float64, complex=False),
     sample((2, 3), dtype=np.complex128),
     sample((), dtype=np.int64, complex=False),
@@ -540,6 +541,8 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     """Return a tensor of its own with the same value, which lies in memory as NumPy's copy would."""
     value = boxed(settle(a))
     array = layout(value)
+    if not isinstance(array, np.ndarray):
+        return own_handle(value)
     flags = array[(0,) * (array.ndim - len(value.shape))].flags if array.size and value.shape else array.flags
     if order == "A":
         order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"

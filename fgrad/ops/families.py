@@ -30,6 +30,7 @@ from fgrad.core.sums import is_finite, summed_product
 from fgrad.core.tensor import ABOVE, apply
 from fgrad.core.trace import attention
 from fgrad.ops.batching import Batch, elementwise_batch, joining_batch
+from fgrad.ops.lazy import LOOKING_AT_VALUES
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -88,6 +89,7 @@ def register(primitive: Primitive) -> Primitive:
             "Choose another name. In a notebook, a cell that registers one runs once."
         )
     PRIMITIVES[primitive.name] = primitive
+    primitive.looks_at_values |= primitive.name in LOOKING_AT_VALUES
     if primitive.is_ufunc:
         UFUNCS[primitive.implementation] = primitive  # type: ignore[index]
     return primitive

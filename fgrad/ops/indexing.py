@@ -15,6 +15,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.gathering import Gathered, finished
 from fgrad.core.operands import as_array, is_of_objects
+from fgrad.core.payloads import is_at_hand
 from fgrad.core.primitive import BOXES, METHODS, UFUNCS, ZERO, Primitive, Rule
 from fgrad.core.reverse import conform
 from fgrad.core.tensor import Tensor, apply, boxed, own_handle, settle
@@ -172,6 +173,9 @@ def _scattered(values: Any, *arrays: Any, template: tuple[Any, ...], shape: tupl
         result = np.zeros(shape, values.dtype)
     else:
         result = np.zeros_like(values, shape=shape, order="C")
+    if not is_at_hand(values) and None in template:  # which is no place to write to for all libraries
+        template = tuple(item for item in template if item is not None)
+        values = values.reshape(np.broadcast_to(False, shape)[_joined(template, arrays)].shape)
     if _are_masks(arrays):
         result[_joined(template, arrays) if arrays else template] = values
     else:

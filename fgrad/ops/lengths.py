@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import fgrad.ops.elementwise  # noqa: F401  # its squares are given an answer here
+from fgrad.core.payloads import total
 from fgrad.core.primitive import BOXES, UFUNCS, ZERO, Primitive
 from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import NOTHING, Tensor, apply, own_handle, settle
@@ -167,11 +168,11 @@ def divided(total: Any, number: Any) -> Any:
 
 
 def _length_value(x: Any, count: Any, axis: tuple[int, ...]) -> Any:
-    return np.sqrt(divided(np.add.reduce(squared(x), axis=axis, keepdims=True), count))
+    return np.sqrt(divided(total(squared(x), axis=axis, keepdims=True), count))
 
 
-def _total(x: Any, axis: tuple[int, ...]) -> Any:
-    return np.real(np.add.reduce(x, axis=axis, keepdims=True))
+def _real_total(x: Any, axis: tuple[int, ...]) -> Any:
+    return np.real(total(x, axis=axis, keepdims=True))
 
 
 def _of_vectors(name: str, value: Any, rule: Any, jvp: Any) -> Primitive:
@@ -191,13 +192,13 @@ _length = _of_vectors(
     "length",
     _length_value,
     lambda ans, x, count, axis: lambda ct: along(ct, conjugated(x), ans * count),
-    lambda tangents, ans, x, count, axis: _total(along(tangents[0], conjugated(x), ans), axis) / count,
+    lambda tangents, ans, x, count, axis: _real_total(along(tangents[0], conjugated(x), ans), axis) / count,
 )
 _length_squared = _of_vectors(
     "length_squared",
     lambda x, count, axis: np.square(_length_value(x, count, axis)),
     lambda ans, x, count, axis: lambda ct: ct * (2 * conjugated(x) / count),
-    lambda tangents, ans, x, count, axis: _total(tangents[0] * (2 * conjugated(x) / count), axis),
+    lambda tangents, ans, x, count, axis: _real_total(tangents[0] * (2 * conjugated(x) / count), axis),
 )
 
 

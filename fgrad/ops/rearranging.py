@@ -262,10 +262,21 @@ def sliding_window_view(
 
 def _on_diagonal(values: Any, shape: tuple[int, int], offset: int) -> Any:
     """Return zeros whose last two axes have a shape, with values on a diagonal of those."""
+    if not isinstance(values, np.ndarray):
+        return _chosen_diagonal(values, shape, offset)
     rows = np.arange(values.shape[-1]) + max(-offset, 0)
     result = np.zeros_like(values, shape=(*values.shape[:-1], *shape))
     result[..., rows, rows + offset] = values
     return result
+
+
+def _chosen_diagonal(values: Any, shape: tuple[int, int], offset: int) -> Any:
+    """Return the same without writing into an array: each row has all values, and the diagonal is chosen."""
+    before = max(offset, 0)
+    sizes = before, shape[1] - before - values.shape[-1]
+    left, right = (np.zeros_like(values, shape=(*values.shape[:-1], size)) for size in sizes)
+    row = np.concatenate([left, values, right], axis=-1)
+    return np.where(np.eye(*shape, offset, dtype=np.bool_), row[..., None, :], np.zeros((), values.dtype))
 
 
 _diagonal = linear(

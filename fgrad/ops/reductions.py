@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.operands import as_array
+from fgrad.core.payloads import is_at_hand, reduced_by, total
 from fgrad.core.primitive import BOXES, METHODS, UFUNC_FORMS, Primitive
 from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import Tensor, apply, settle
@@ -29,8 +30,6 @@ from fgrad.ops.tracing import answers_traced, example_of
 
 Axis = Any
 """An axis, a tuple of them, or None for all."""
-
-_total: Any = np.add.reduce
 
 _SAMPLES = (
     sample(()),
@@ -111,9 +110,9 @@ def _extrema(ans: Any, x: Any, axis: Axis) -> tuple[Any, Any]:
     """
     kept = reshaped(ans, _kept(x.shape, axis))
     chosen, numbers = settle(np.equal(x, kept)), settle(np.equal(kept, kept))
-    if type(chosen) is not Tensor and np.count_nonzero(chosen) == np.count_nonzero(numbers):
+    if type(chosen) is not Tensor and is_at_hand(chosen) and np.count_nonzero(chosen) == np.count_nonzero(numbers):
         return chosen, None
-    return chosen, np.maximum(_total(chosen, axis=axis, dtype=x.dtype, keepdims=True), 1)
+    return chosen, np.maximum(total(chosen, axis=axis, dtype=x.dtype, keepdims=True), 1)
 
 
 def _extremum_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
@@ -169,7 +168,7 @@ def _products_of_others(x: Any, axis: Axis) -> Any:
     one = np.ones_like(rows[..., :1])
     before = np.cumprod(np.concatenate([one, rows[..., :-1]], axis=-1), axis=-1)
     after = np.cumprod(np.concatenate([one, rows[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
-    return np.transpose((before * after).reshape(moved.shape), np.argsort(order))
+    return np.transpose((before * after).reshape(moved.shape), np.argsort(order).tolist())
 
 
 def _prod_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
@@ -178,13 +177,13 @@ def _prod_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> C
 
 
 def _prod_tangent(tangents: Any, ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    return _total(scale(tangents[0], _products_of_others(x, axis)), axis=axis, keepdims=keepdims)
+    return total(scale(tangents[0], _products_of_others(x, axis)), axis=axis, keepdims=keepdims)
 
 
 _prod = _reducing(
     Primitive(
         "prod",
-        lambda x, axis=None, keepdims=False: np.multiply.reduce(x, axis=axis, keepdims=keepdims),
+        lambda x, axis=None, keepdims=False: reduced_by(np.multiply, x, axis=axis, keepdims=keepdims),
         (_prod_rule,),
         _prod_tangent,
         scales=True,
@@ -393,9 +392,9 @@ def mean(
 
 def _mean_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     dtype = _SUMMED_AS.get(x.dtype.char)
-    total = _total(x, axis=axis, dtype=dtype, keepdims=keepdims) if dtype else reduced(np.add, x, axis, keepdims)
-    total = total / _count(x.shape, axis)
-    return total.astype(x.dtype) if dtype is np.float32 else total
+    whole = total(x, axis=axis, dtype=dtype, keepdims=keepdims) if dtype else reduced(np.add, x, axis, keepdims)
+    whole = whole / _count(x.shape, axis)
+    return whole.astype(x.dtype) if dtype is np.float32 else whole
 
 
 _SUMMED_AS: dict[str, Any] = {"e": np.float32, **dict.fromkeys("?bBhHiIlLqQ", np.float64)}
@@ -414,7 +413,7 @@ def _chosen(a: Any, axis: Axis, keepdims: bool, where: Any) -> Any:
     """Return how many elements go into each result, also when a mask chooses them."""
     if where is True:
         return _count(a.shape, axis)
-    return _total(np.broadcast_to(where, a.shape), axis=axis, dtype=np.intp, keepdims=keepdims)
+    return total(np.broadcast_to(where, a.shape), axis=axis, dtype=np.intp, keepdims=keepdims)
 
 
 # Variances and standard deviations. Deviations from the mean add up to 0, so the mean adds nothing to the derivatives.
@@ -424,7 +423,7 @@ def _variance_value(x: Any, number: Any, axis: Axis = None, keepdims: bool = Fal
     deviation = x - _mean_value(x, axis, keepdims=True)
     in_place = type(deviation) is np.ndarray and deviation.dtype.kind == "f"
     squares = np.square(deviation, out=deviation) if in_place else squared(deviation)
-    return divided(_total(squares, axis=axis, keepdims=keepdims), number)
+    return divided(total(squares, axis=axis, keepdims=keepdims), number)
 
 
 def _along_deviation(ct: Any, x: Any, ans: Any, number: float, axis: Axis) -> Any:
@@ -447,7 +446,7 @@ def _of_deviations(name: str, value: Callable[..., Any], product: Callable[..., 
 
     def forward(tangents: Any, ans: Any, x: Any, number: Any, axis: Axis = None, keepdims: bool = False) -> Any:
         moved = product(tangents[0], x, ans.reshape(_kept(x.shape, axis)), number, axis)
-        return np.real(_total(moved, axis=axis, keepdims=keepdims))
+        return np.real(total(moved, axis=axis, keepdims=keepdims))
 
     samples = tuple(sample(*each.shapes, number=2, **each.metadata) for each in _SAMPLES[1:])
     return _reducing(Primitive(name, value, (rule,), forward, scales=True, guards_tangents=True, samples=samples))
@@ -551,7 +550,7 @@ def std(
 @answers_traced(np.count_nonzero)
 def count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     """Return how many elements along axes are not zero."""
-    return _total(np.not_equal(_prepared(a, None), 0), axis=plain_axis(axis), dtype=np.intp, keepdims=keepdims)
+    return total(np.not_equal(_prepared(a, None), 0), axis=plain_axis(axis), dtype=np.intp, keepdims=keepdims)
 
 
 def _without_derivative(function: Any, batch: Any, kind: str, *samples: Any) -> Primitive:

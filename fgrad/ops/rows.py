@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.payloads import reduced_by
+
 _LONGEST: dict[Any, int] = {np.add: 15, np.maximum: 32, np.minimum: 32}
 """Up to which length of rows columns are faster; from 16 on NumPy adds in another order."""
 _ROWS_FOR_EACH = 64
@@ -22,7 +24,8 @@ _BLOCK = 4096
 def reduced(ufunc: np.ufunc, x: Any, axis: Any, keepdims: bool) -> Any:
     """Return `ufunc.reduce(x, axis=axis, keepdims=keepdims)`."""
     if not _is_of_short_rows(ufunc, x, axis):
-        return ufunc.reduce(x, axis=axis, keepdims=keepdims)
+        reduce = ufunc.reduce if type(x) is np.ndarray else functools.partial(reduced_by, ufunc)
+        return reduce(x, axis=axis, keepdims=keepdims)
     length = x.shape[-1]
     rows = x.reshape(-1, length)
     result = np.empty(len(rows), x.dtype)

@@ -12,6 +12,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.operands import as_array, holds_tensors
+from fgrad.core.payloads import is_at_hand
 from fgrad.core.primitive import BOXES, METHODS
 from fgrad.core.reverse import conform
 from fgrad.core.tensor import Tensor, apply, settle
@@ -22,7 +23,7 @@ from fgrad.ops.families import answers, jointly_linear, linear, plain_axis, samp
 from fgrad.ops.indexing import sliced, traced, values_of, written
 
 _reshape = linear(
-    lambda x, shape, order="C": x.reshape(shape, order=order),
+    lambda x, shape, order="C": x.reshape(shape) if order == "C" else x.reshape(shape, order=order),
     lambda ans, x, shape, order="C": _reshape_back(x.shape, order),
     sample((2, 3), shape=(3, 2)),
     sample((2, 3), shape=(-1,)),
@@ -72,7 +73,9 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
     shape = tuple(map(int, shape)) if isinstance(shape, (tuple, list)) else (int(shape),)
     if copy or type(a) is not Tensor:
         result = apply(_reshape, (a,), {"shape": shape, "order": order})
-        return result if layout(result).flags.forc else METHODS["astype"](result, result.dtype)
+        array = layout(result)
+        is_apart = not isinstance(array, np.ndarray) or array.flags.forc
+        return result if is_apart else METHODS["astype"](result, result.dtype)
     if order == "F":  # the same in C order of what is turned round, so that it can be a view
         return transpose(reshape(transpose(a), shape[::-1]))
     result = apply(_reshape, (a,), {"shape": shape, "order": order})
@@ -92,7 +95,8 @@ def _is_one_block(a: Tensor) -> bool:
 
 
 def _stays_in_place(array: Any, ndim: int, shape: tuple[int, ...]) -> bool:
-    return np.may_share_memory(array, _reshaped_view(array, array.ndim - ndim, shape))
+    # An array of another library is never written to, so nobody can tell whether a result is a view of it.
+    return isinstance(array, np.ndarray) and np.may_share_memory(array, _reshaped_view(array, array.ndim - ndim, shape))
 
 
 def _reshaped_view(x: Any, lead: int, shape: tuple[int, ...], order: str = "C") -> Any:
@@ -107,6 +111,8 @@ def ravel(a: Any, order: str = "C") -> Any:
     """Return the elements in one dimension: a view if they lie in memory in that order without gaps, else a copy."""
     if type(a) is Tensor and order in ("C", "F"):
         array = layout(a)
+        if not isinstance(array, np.ndarray):
+            return reshape(a, -1, order)
         flags = array[(0,) * (array.ndim - len(a.shape))].flags if array.size else array.flags
         if not (flags.c_contiguous if order == "C" else flags.f_contiguous):
             return flattened(a, order)
@@ -150,7 +156,7 @@ _transpose = linear(
 
 def _inverse(axes: tuple[int, ...] | None) -> Any:
     """Return the axes that undo a permutation."""
-    return None if axes is None else np.argsort([axis % len(axes) for axis in axes])
+    return None if axes is None else np.argsort([axis % len(axes) for axis in axes]).tolist()
 
 
 def _batched_transpose(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
@@ -312,7 +318,7 @@ def _stack_rule(ans: Any, *arrays: Any, axis: int) -> Callable[[Any], list[Any]]
 
 def _stacked(*arrays: Any, axis: int) -> Any:
     shape = arrays[0].shape
-    if not axis and all([x.shape == shape for x in arrays]):  # noqa: C419  # a generator takes twice the time
+    if not axis and all([x.shape == shape and is_at_hand(x) for x in arrays]):  # noqa: C419  # a generator takes twice the time
         return np.array(arrays)  # the same in a fraction of the time, of numbers in a tenth
     return np.stack(arrays, axis)
 

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.payloads import total
 from fgrad.core.primitive import Primitive, Rule
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import reduction_batch
 from fgrad.ops.families import plain_axis, register, sample
 from fgrad.ops.rows import reduced
-
-_total: Any = np.add.reduce
 
 _SAMPLES = (
     sample((3,), axis=None),
@@ -44,7 +43,7 @@ def _sum_of_products(x: Any, y: Any, axis: Any) -> Any:
     """Return the sums of products along axes, which stay with size 1."""
     if axis == -1 and type(x) is np.ndarray and type(y) is np.ndarray and x.dtype.kind == "f":
         return np.vecdot(x, y)[..., None]
-    return _total(x * y, axis=axis, keepdims=True)
+    return total(x * y, axis=axis, keepdims=True)
 
 
 def _softmax_slope(t: Any, ans: Any, axis: Any) -> Any:
@@ -61,7 +60,7 @@ def _log_softmax_value(x: Any, axis: Any) -> Any:
 
 
 def _log_softmax_rule(ans: Any, x: Any, axis: Any) -> Callable[[Any], Any]:
-    return lambda ct: ct - np.exp(ans) * _total(ct, axis=axis, keepdims=True)
+    return lambda ct: ct - np.exp(ans) * total(ct, axis=axis, keepdims=True)
 
 
 def _along_axes(name: str, value: Callable[..., Any], rule: Rule, jvp: Rule) -> Primitive:

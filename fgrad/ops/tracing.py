@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.payloads import FOREIGN
 from fgrad.core.primitive import BOXES, FUNCTIONS
 from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.core.tree import flatten, unflatten
@@ -78,6 +79,8 @@ _PLAIN = {int, float, bool, str, type(None), np.ndarray}
 
 
 def _read_only(value: Any) -> Any:
+    if FOREIGN[type(value)]:
+        return value
     view = np.asarray(value).view()
     view.flags.writeable = False
     return view
@@ -87,7 +90,7 @@ def boxed_leaves(tree: Any) -> Any:
     """Return containers with every plain array in them as a Tensor."""
 
     def box_of(leaf: Any) -> Any:
-        if isinstance(leaf, np.ndarray):
+        if isinstance(leaf, np.ndarray) or FOREIGN[type(leaf)]:
             return boxed(leaf[()])
         return boxed(leaf) if isinstance(leaf, np.generic) else leaf
 

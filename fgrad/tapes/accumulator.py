@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.forward import ForwardTrace
+from fgrad.core.payloads import INEXACT
 from fgrad.core.primitive import BOXES, Primitive
 from fgrad.core.reverse import may_hold_zeros
 from fgrad.core.tensor import boxed, settle
@@ -43,7 +44,7 @@ class _HeldTrace(ForwardTrace):
 
     def _connected(self, result: Any) -> Any:
         """Box a result that does not move, such as that of `floor`: it is connected, with tangent zero."""
-        if result.tracing is self or result.dtype.kind not in "fc":
+        if result.tracing is self or result.dtype.kind not in INEXACT:
             return result
         value = settle(result)
         return self.root(value, np.zeros_like(value))
@@ -91,7 +92,7 @@ class ForwardAccumulator:
     def __init__(self, primals: Any, tangents: Any) -> None:
         self._tangents: dict[int, tuple[Any, Any]] = {}
         for primal, tangent in _pairs(primals, tangents):
-            if primal.dtype.kind not in "fc":
+            if primal.dtype.kind not in INEXACT:
                 warn_of_integers("primal", primal)
                 continue
             tangent = _fitting(primal, tangent)

@@ -17,6 +17,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core import garbage
 from fgrad.core.operands import is_of_objects
+from fgrad.core.payloads import INEXACT
 from fgrad.core.primitive import BOXES, ZERO
 from fgrad.core.reverse import Entry, ReverseTrace, may_hold_zeros, pull_back
 from fgrad.core.tensor import Tensor, box, boxed, renewed, settle
@@ -160,7 +161,7 @@ class GradientTape:
                     f"Passed in object {leaf!r} of type {type(leaf).__name__!r}, not a Tensor or Variable.\n"
                     "Make a tensor of it first, x = fg.constant(value), and compute with x."
                 )
-            if leaf.dtype.kind not in "fc":
+            if leaf.dtype.kind not in INEXACT:
                 warn_of_integers("watched tensor", leaf)
             elif isinstance(leaf, Variable):
                 _watch(self).choose(leaf)
@@ -516,7 +517,7 @@ def seeded(tape: GradientTape, targets: list[Any], seeds: list[Any]) -> dict[int
         cotangent = make_seed(seed, plain_value(target if layer is None else layer.value), "output_gradients")
         if key is None:
             continue
-        if target.dtype.kind not in "fc":
+        if target.dtype.kind not in INEXACT:
             cotangents.setdefault(key, ZERO)
         else:
             prior = cotangents.get(key)
@@ -582,7 +583,7 @@ def warn_of_none(tape: GradientTape) -> None:
 
 
 def _at_edge(cotangent: Any, source: Any, unconnected: str) -> Any:
-    if source.dtype.kind not in "fc":
+    if source.dtype.kind not in INEXACT:
         cotangent = None
     return gradient_at_edge(cotangent, plain_value(source), unconnected)
 

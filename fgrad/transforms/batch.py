@@ -16,6 +16,7 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.payloads import as_payload
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, own_handle, settle
 from fgrad.core.trace import Call, Trace
@@ -123,7 +124,7 @@ def _axes_of(tree: Any, axes: Any, what: str) -> list[int | None]:
 
 def _array(leaf: Any) -> Any:
     value = settle(leaf)
-    return own_handle(value) if type(value) is Tensor else np.asarray(value)
+    return own_handle(value) if type(value) is Tensor else as_payload(value)
 
 
 def _leading(leaf: Any, axis: int, names: Callable[[], list[str]], place: int) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.forward import ForwardTrace
+from fgrad.core.payloads import as_payload
 from fgrad.core.reverse import may_hold_zeros
 from fgrad.core.tensor import Tensor, boxed, own_handle, settle
 from fgrad.core.tree import flatten, paths, unflatten
@@ -87,7 +88,7 @@ def _moving(function: Any, trace: ForwardTrace, path: Callable[[], str], leaf: A
             "Pass a floating-point number, or fix the argument with a lambda."
         )
     tangent = settle(tangent)
-    tangent = tangent if type(tangent) is Tensor else np.asarray(tangent)
+    tangent = tangent if type(tangent) is Tensor else as_payload(tangent)
     if tangent.shape != primal.shape:
         raise errors.TangentError(
             f"tangents{path()} has shape {tangent.shape}, and primals{path()} has shape {primal.shape}; "

@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, overload
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.payloads import as_payload
 from fgrad.core.reverse import ReverseTrace
 from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.core.tree import flatten, tree_map, unflatten
@@ -69,7 +70,7 @@ def _parts(whole: Any, leaves: Sequence[Any], axis: int) -> list[Any]:
 
 def _arrays(tree: Any) -> tuple[list[Any], Any]:
     leaves, treedef = flatten(tree)
-    return [leaf if type(leaf) is Tensor else np.asarray(leaf) for leaf in leaves], treedef
+    return [leaf if type(leaf) is Tensor else as_payload(leaf) for leaf in leaves], treedef
 
 
 def _block(rows: Any, imaginary: Any, output: Any) -> Any:

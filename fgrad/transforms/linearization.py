@@ -21,6 +21,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.operands import collected
+from fgrad.core.payloads import FOREIGN, INEXACT, as_payload, exact_numbers, known_shape
 from fgrad.core.primitive import ZERO
 from fgrad.core.reverse import ReverseTrace, may_hold_zeros, pull_back
 from fgrad.core.tensor import Tensor, boxed, own_handle, settle
@@ -37,7 +38,7 @@ from fgrad.transforms.running import check_result, is_number, owned, owned_tree,
 def differentiable(leaf: Any) -> Any:
     """Return a leaf as the array or tensor that can be traced, or None if it has no derivative."""
     if type(leaf) is np.ndarray:
-        return leaf if leaf.dtype.kind in "fc" else None
+        return leaf if leaf.dtype.kind in "fc" else exact_numbers(leaf)
     if type(leaf) is np.float64:
         return leaf
     value = settle(leaf)
@@ -48,8 +49,11 @@ def differentiable(leaf: Any) -> Any:
             f"a {type(value).__name__} cannot be differentiated: its own meaning of the operations would be lost.\n"
             "Pass a plain array, np.asarray(x), or for a masked array x.filled(0) and the mask for np.where."
         )
-    is_array = isinstance(value, (np.ndarray, np.generic)) or type(value) is Tensor
-    return value if is_array and value.dtype.kind in "fc" else None
+    if FOREIGN[type(value)]:
+        known_shape(value)
+    elif not isinstance(value, (np.ndarray, np.generic)) and type(value) is not Tensor:
+        return exact_numbers(value)
+    return value if value.dtype.kind in INEXACT else None
 
 
 def conjugate(x: Any) -> Any:
@@ -110,7 +114,7 @@ def make_seed(seed: Any, value: Any, what: str) -> Any:
     if seed is None:
         return _ONE.copy() if type(value) is np.float64 else np.ones_like(value)
     seed = settle(collected(seed))
-    seed = own_handle(seed) if type(seed) is Tensor else np.asarray(seed)
+    seed = own_handle(seed) if type(seed) is Tensor else as_payload(seed)
     if seed.dtype.kind == "c" and value.dtype.kind != "c":
         raise errors.SeedError(f"{what} is complex, and the result that it weighs is real ({value.dtype}).")
     if seed.shape not in ((), value.shape):
@@ -178,7 +182,7 @@ class Input:
             primal = differentiable(leaf)
             if type(primal) is Tensor:
                 primal = own_handle(primal)
-            elif copies and type(primal) is np.ndarray:
+            elif copies and (type(primal) is np.ndarray or FOREIGN[type(primal)]):
                 primal = primal.copy()
             tensor = leaf if primal is None else trace.root(primal)
             self.primals.append(primal)
@@ -319,10 +323,10 @@ class Linearization:
         matched = [None] * len(self._leaves) if seeds is None else match_seeds(seeds, self.result, what)
         for output, leaf, seed in zip(self.outputs, self._leaves, matched, strict=True):
             if output is None:
-                make_seed(seed, np.asarray(leaf) if type(leaf) is not Tensor else leaf, what)
+                make_seed(seed, as_payload(leaf) if type(leaf) is not Tensor else leaf, what)
                 continue
             key, value = output
-            if value.dtype.kind not in "fc":
+            if value.dtype.kind not in INEXACT:
                 cotangents.setdefault(key, ZERO)
                 continue
             cotangent = make_seed(seed, value, what)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.payloads import FOREIGN, is_exact_number
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, boxed, own_handle, settle
 from fgrad.core.trace import Trace, running
@@ -143,4 +144,6 @@ def check_numbers(function: Any, leaves: list[Any]) -> None:
 
 def is_number(leaf: Any) -> bool:
     """Return whether a leaf without a derivative is a number or an array of numbers."""
-    return isinstance(leaf, (int, float, complex, np.ndarray, np.generic)) or type(leaf) in BOXES
+    if isinstance(leaf, (int, float, complex, np.ndarray, np.generic)) or type(leaf) in BOXES:
+        return True
+    return FOREIGN[type(leaf)] or is_exact_number(leaf)

@@ -1,0 +1,19 @@
+"""The operations for which a lazy array would have to be computed: they look at values, or want plain arrays.
+
+They factorize, sort, search, write into an array, or iterate until something is small enough. Elementwise operations
+run block by block instead, and those made of sums and products, of moving and joining, are planned as NumPy's own are.
+"""
+
+LOOKING_AT_VALUES = {
+    "argpartitioned", "argsorted", "characteristic_polynomial", "central_difference", "cofactors", "convolve",
+    "convolve_axes_guarded", "convolve_guarded", "det", "eig", "eigh", "interp", "isin", "lexsort", "matrix_rank",
+    "modified_bessel", "partition_order", "pinv", "pinv_and_values", "polyval", "qr", "rank_places", "replace",
+    "roots", "searchsorted", "segment_sums", "slogdet", "solve_both", "solve_factored", "spherical_bessel",
+    "stable_order", "svd", "tally", "weighted_places",
+    # SciPy's
+    "by_diagonals", "carlson_integral", "convolve_axes", "expm", "expm_frechet", "fractional_matrix_power",
+    "logm", "lu", "pinv_and_rank", "recursive_filter", "scaled_bessel_derivative", "scipy_eig", "scipy_eigh",
+    "scipy_inv", "scipy_svd", "solve_banded", "solve_toeplitz", "sqrtm", "sums_along_diagonals", "unitary_factor",
+    "vonmises_distribution_inverse", "vonmises_distribution_slope", "vonmises_distribution_tail",
+}  # fmt: skip
+"""By the names of their primitives."""
