@@ -175,12 +175,12 @@ class _File:
         content = {
             "kind": _KIND,
             "partitions": self._count,
-            "params": values or [v.numpy() for v in self._leaves],
+            "params": values,
             "state": None if state is None else flatten(state)[0],
             "optimizer": self._optimizer.state_dict(),
             "losses": history.losses,
             "times": history.times,
-            "norms": norms.reshape(steps, -1),
+            "norms": norms.reshape(steps, len(self._leaves)),
         }
         saving.save(self._path, content)
         self._steps = steps

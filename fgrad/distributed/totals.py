@@ -22,7 +22,7 @@ from fgrad.distributed.shares import FAN_IN, Failure, Share, added, aux_of, leve
 
 _LOST = (CancelledError, CommClosedError, TimeoutError)
 """What is raised when a worker is gone: what was sent to it is lost, or it was to be sent something just then."""
-_ATTEMPTS = 10
+_ATTEMPTS = 5
 """How often a sum is begun; a worker that is lost costs one, and a cluster that loses more is broken."""
 _PAUSE = 0.1
 """Seconds, once more for each attempt, in which the scheduler takes note of a worker that is gone."""
@@ -75,9 +75,13 @@ class Totals:
         while True:
             try:
                 return self._on_cluster(program, sent, point, partitions)
-            except _LOST:
-                if attempt == _ATTEMPTS or self.client.status != "running":
-                    raise
+            except _LOST as error:
+                if attempt >= _ATTEMPTS or self.client.status != "running":
+                    raise errors.PartitionError(
+                        f"{program.name} could not be computed for {len(partitions)} partitions: workers were lost in "
+                        f"each of {attempt} attempts. If it was for want of memory, make smaller parts.\n"
+                        f"The last time: {type(error).__name__}: {error!s:.300}"
+                    ) from error
             time.sleep(_PAUSE * attempt)
             attempt += 1
 

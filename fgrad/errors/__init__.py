@@ -515,12 +515,12 @@ class PartitionError(FgradError, RuntimeError):
         (Tensor(12.), Tensor([6., 6.]))
 
     Attributes:
-        partition: its number, from 0 on.
+        partition: its number, from 0 on, or None if it is not known which one it was.
     """
 
-    partition: int
+    partition: int | None
 
-    def __init__(self, message: str, partition: int) -> None:
+    def __init__(self, message: str, partition: int | None = None) -> None:
         super().__init__(message)
         self.partition = partition
 
