@@ -15,6 +15,7 @@ What there is, each with its own help:
     propagate, standard_errors, parameter_covariance                                  error bars
     Tensor, constant, Variable, optimizers, save, load                                parameters and training
     fgrad.scipy.optimize, linalg, special, stats, signal, interpolate, integrate      SciPy
+    fgrad.distributed                                                                 data on a cluster of machines
     fgrad.numpy, fgrad.plot, fgrad.progress, fgrad.extend, fgrad.testing              more
 """
 

@@ -48,14 +48,7 @@ def client():
                 yield opened
 
 
-@fg.register_dataclass
-@dataclasses.dataclass
-class Line:
-    slope: object
-    offset: object
-
-
-# What workers run is made by functions, so that it is sent as it is: a worker cannot import this module.
+# What workers run is made by functions, so that it is sent as it is, and no worker imports this module.
 
 
 def line_loss():
@@ -170,6 +163,12 @@ def test_one_worker_gives_the_same_bits_as_two(client, parts):
 
 
 def test_containers_of_a_class_that_only_this_process_knows(client, parts):
+    @fg.register_dataclass
+    @dataclasses.dataclass
+    class Line:
+        slope: object
+        offset: object
+
     def loss(p, part):
         x, y = part
         penalty = sum(np.sum(leaf**2) for leaf in fg.tree_leaves(p))
@@ -244,10 +243,10 @@ def test_a_list_is_sent_once_and_again_when_it_has_changed(client):
     sent = fd.value_and_grad(lambda x, part: np.sum(x * part), client=client)
     with mock.patch.object(client, "scatter", wraps=client.scatter) as scatter:
         assert [float(sent(1.0, given)[0]) for _ in range(3)] == [24.0] * 3
-        assert len(scatter.mock_calls) == 1
+        assert sum(len(call.args[0]) for call in scatter.mock_calls) == 3
         given[1][:] = 0.0
         assert sent(1.0, given)[0] == 16
-        assert len(scatter.mock_calls) == 2
+        assert sum(len(call.args[0]) for call in scatter.mock_calls) == 6
 
 
 def test_partitions_do_not_come_to_the_client_and_are_not_sent_again(client, parts):
@@ -259,6 +258,17 @@ def test_partitions_do_not_come_to_the_client_and_are_not_sent_again(client, par
         sent(PARAMS, partitions)
         sent(PARAMS, partitions)
     assert all(a is b for a, b in zip(partitions.placed(), futures, strict=True))
+
+
+def test_each_part_is_computed_by_the_worker_that_has_it(client, parts):
+    futures = client.map(made_at_workers(), range(COUNT), pure=False)
+    given = fd.Partitions(futures, client)
+    distributed.wait(futures)
+    sent = fd.value_and_grad(lambda p, part: (p * 1.0, os.getpid()), client=client, has_aux=True)
+    processes, holders = client.run(os.getpid), client.who_has(futures)
+    (_, aux), _ = sent(1.0, given)
+    assert all(processes[holders[each.key][0]] == process for each, process in zip(futures, aux, strict=True))
+    assert client.who_has(futures) == holders  # and no other has a copy
 
 
 def test_parts_may_be_containers_of_futures(client):

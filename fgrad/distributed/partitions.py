@@ -86,10 +86,32 @@ class Partitions:
                 )
         return found
 
+    def places(self) -> dict[str | None, list[int]]:
+        """Return which parts are with each worker, by its address; None has those that are nowhere yet.
+
+        A part has one worker, also where others have copies. Dask would move parts between workers to have all of them
+        busy, and parts are large.
+        """
+        first = [
+            next(iter(_futures_in(self._placed.get(number, part))), None) for number, part in enumerate(self.parts)
+        ]
+        holders = self.client.who_has([future for future in first if future is not None])
+        places: dict[str | None, list[int]] = {}
+        for number, future in enumerate(first):
+            there = holders.get(future.key, ()) if future is not None else ()
+            chosen = min(there, key=lambda address: len(places.get(address, ())), default=None)
+            places.setdefault(chosen, []).append(number)
+        return places
+
     def _send(self, numbers: list[int]) -> None:
-        if numbers:
-            futures = self.client.scatter([self.parts[number] for number in numbers], hash=False)
-            self._placed.update(zip(numbers, futures, strict=True))
+        """Send parts, neighbours to one worker: their gradients are added first, and need not go to another then."""
+        if not numbers:
+            return
+        addresses = list(self.client.nthreads()) or [None]  # without a worker, dask waits for one
+        for address, block in zip(addresses, np.array_split(numbers, len(addresses)), strict=True):
+            parts = [self.parts[number] for number in block]
+            futures = self.client.scatter(parts, workers=address and [address], hash=False) if parts else []
+            self._placed.update(zip(map(int, block), futures, strict=True))
 
     def holds(self, parts: list[Any]) -> bool:
         """Return whether parts are those that these were made of, and hold what they held then."""

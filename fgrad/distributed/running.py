@@ -89,7 +89,7 @@ def run(
         ...     return np.sum((slope * part - 2.0 * part) ** 2) / 28
         >>> parts = [np.array([1.0, 2.0]), np.array([3.0])]
         >>> run(loss, 0.0, parts, 20, fg.optimizers.GradientDescent(0.5), progress=False)
-        History(20 steps, loss 2 to 3.63798e-12, stopped='steps')
+        History(20 steps, loss 2 to 7.27596e-12, stopped='steps')
     """
     if not callable(loss) or type(loss) in BOXES:
         raise errors.NotCallableError(f"loss must be a function, and it is {loss!r}. Write run(loss, params, ...).")

@@ -26,6 +26,8 @@ _ATTEMPTS = 5
 """How often a sum is begun; a worker that is lost costs one, and a cluster that loses more is broken."""
 _PAUSE = 0.1
 """Seconds, once more for each attempt, in which the scheduler takes note of a worker that is gone."""
+_GLANCE = 1.0
+"""Seconds between two looks whether the workers are still there."""
 _LARGE = 1 << 18
 """Bytes from which on numbers are handed on from worker to worker; fewer go to one, which the others ask for them."""
 
@@ -86,16 +88,23 @@ class Totals:
             attempt += 1
 
     def _on_cluster(self, program: Program, sent: Sent, point: Point, partitions: Partitions) -> Sum:
-        client, parts = self.client, partitions.placed()
-        shares = client.map(
-            share, range(len(parts)), parts, pure=False, sent=self._program(sent), point=self._at_workers(point)
-        )
+        client, parts, places = self.client, partitions.placed(), partitions.places()
+        program_and_point = {"sent": self._program(sent), "point": self._at_workers(point)}
+        shares: list[Any] = [None] * len(parts)
+        for address, numbers in places.items():
+            there = {} if address is None else {"workers": [address]}
+            own = [parts[number] for number in numbers]
+            for number, future in zip(
+                numbers, client.map(share, numbers, own, pure=False, **there, **program_and_point), strict=True
+            ):
+                shares[number] = future
         tree = [shares]
         for _ in levels(len(parts))[1:]:
             groups = [tree[-1][start : start + FAN_IN] for start in range(0, len(tree[-1]), FAN_IN)]
             tree.append(client.map(added, groups, pure=False))
         aux = client.map(aux_of, shares, pure=False) if program.has_aux else []
         try:
+            self._wait(tree[-1][0], {address for address in places if address is not None})
             return tree[-1][0].result(), client.gather(aux)
         except _LOST:
             raise
@@ -104,6 +113,20 @@ class Totals:
             if failed is None:
                 raise
             raise _task_error(program.name, failed, len(shares), error) from error
+
+    def _wait(self, total: Any, addresses: set[str]) -> None:
+        """Wait for a sum, as long as all workers are there that have to do with it.
+
+        Raises:
+            CancelledError: one is gone, and what only it may compute waits for ever.
+        """
+        while True:
+            try:
+                distributed.wait(total, timeout=_GLANCE)  # type: ignore[no-untyped-call]
+                return
+            except TimeoutError:
+                if not addresses <= set(self.client.nthreads()):
+                    raise CancelledError from None
 
     def _program(self, sent: Sent) -> Any:
         """Return a future of a function, which is sent if it differs from what was."""
