@@ -1,6 +1,7 @@
 # Everything runs in .venv, which the first target builds from nothing.
 #
 #   make demo     train the digits classifier; pictures in out/
+#   make cluster  two regressions on two worker processes; ROWS=200000 COLUMNS=20 CHUNKS=16 WORKERS=2 are the sizes
 #   make test     the whole suite
 #   make test-pythons
 #                 what depends on Python itself, on each other Python of this machine
@@ -19,14 +20,19 @@ export OPENBLAS_NUM_THREADS ?= 1
 BIN = .venv/bin
 # Two steps, because the demo needs none of the tools of development.
 DEMO_READY = .venv/demo-ready
+CLUSTER_READY = .venv/cluster-ready
 READY = .venv/ready
 PEERS_READY = .venv/peers-ready
 INSTALL = $(BIN)/python -m pip install --quiet --no-compile --editable
 
-.PHONY: demo test test-pythons peers-test fuzz lint bench docs clean
+.PHONY: demo cluster test test-pythons peers-test fuzz lint bench docs clean
 
 demo: $(DEMO_READY)
 	$(BIN)/python examples/digits.py
+
+cluster: $(CLUSTER_READY)
+	$(BIN)/python examples/cluster.py $(if $(ROWS),--rows $(ROWS)) $(if $(COLUMNS),--columns $(COLUMNS)) \
+		$(if $(CHUNKS),--chunks $(CHUNKS)) $(if $(WORKERS),--workers $(WORKERS))
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2
@@ -63,6 +69,10 @@ $(DEMO_READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fgrad needs Python 3.11 or newer; name one with make PYTHON=...")'
 	$(PYTHON) -m venv .venv
 	$(INSTALL) '.[demo]'
+	touch $@
+
+$(CLUSTER_READY): $(DEMO_READY)
+	$(INSTALL) '.[distributed,scipy]'
 	touch $@
 
 $(READY): $(DEMO_READY)

@@ -16,6 +16,7 @@ What there is, each with its own help:
     Tensor, constant, Variable, optimizers, save, load                                parameters and training
     fgrad.scipy.optimize, linalg, special, stats, signal, interpolate, integrate      SciPy
     fgrad.interop                                                                     functions of JAX and PyTorch
+    fgrad.distributed                                                                 data on a cluster of machines
     fgrad.numpy, fgrad.plot, fgrad.progress, fgrad.extend, fgrad.testing              more
 """
 

@@ -20,6 +20,7 @@ _TENSORFLOW = "fgrad.compat.tensorflow"
 
 PUBLIC = (
     "fgrad",
+    "fgrad.distributed",
     "fgrad.errors",
     "fgrad.extend",
     "fgrad.interop",

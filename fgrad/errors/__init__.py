@@ -523,6 +523,37 @@ class DivergenceError(FgradError, FloatingPointError):
     history: Any = None
 
 
+class PartitionError(FgradError, RuntimeError):
+    """A loss failed for one of the partitions of `fgrad.distributed`, or a partition is lost.
+
+        >>> import numpy as np
+        >>> import fgrad.distributed
+        >>> def loss(p, part):
+        ...     return np.sum(p @ part)
+        >>> parts = [np.ones((2, 3)), np.ones((3, 2))]
+        >>> fgrad.distributed.value_and_grad(loss)(np.ones(2), parts)
+        Traceback (most recent call last):
+        fgrad.errors.PartitionError: ...
+
+    The message names the partition and the line; what was raised there is the cause. Here the second part is turned:
+
+        >>> fgrad.distributed.value_and_grad(loss)(np.ones(2), [parts[0], parts[1].T])
+        (Tensor(12.), Tensor([6., 6.]))
+
+    Attributes:
+        partition: its number, from 0 on, or None if it is not known which one it was.
+    """
+
+    partition: int | None
+
+    def __init__(self, message: str, partition: int | None = None) -> None:
+        super().__init__(message)
+        self.partition = partition
+
+    def __reduce__(self) -> Any:
+        return _restored, (type(self), str(self)), {"partition": self.partition}
+
+
 class NotCallableError(FgradError, TypeError):
     """A transform was given a value in place of a function.
 

@@ -31,7 +31,7 @@ from fgrad.transforms.reverse import value_and_grad
 Callback = Callable[[int, float, Any], Any]
 
 
-class _Step(NamedTuple):
+class Step(NamedTuple):
     """What is measured in one step; the norms are by variable, or by the path in the container."""
 
     loss: float
@@ -63,7 +63,7 @@ class History:
     state: State | None
     planned: int
     stopped: str = "error"
-    _rows: list[_Step] = dataclasses.field(default_factory=list)
+    _rows: list[Step] = dataclasses.field(default_factory=list)
 
     @property
     def losses(self) -> npt.NDArray[np.float64]:
@@ -74,6 +74,16 @@ class History:
     def times(self) -> npt.NDArray[np.float64]:
         """When each step was done, in seconds since the run began."""
         return np.array([row.seconds for row in self._rows], np.float64)
+
+    @property
+    def rows(self) -> list[Step]:
+        """What was measured, step by step."""
+        return self._rows
+
+    @property
+    def seconds(self) -> float:
+        """When the last step was done."""
+        return self._rows[-1].seconds if self._rows else 0.0
 
     @property
     def gradient_norms(self) -> dict[str, npt.NDArray[np.float64]]:
@@ -112,7 +122,7 @@ def _unused(name: str, taken: Iterable[str]) -> str:
 # What is optimized
 
 
-class _Subject(Protocol):
+class Subject(Protocol):
     """Parameters and the function of them, of one of two kinds."""
 
     def evaluate(self) -> tuple[Any, Any]:
@@ -134,24 +144,25 @@ class _Subject(Protocol):
         """Return the parameters and the state of the optimizer."""
 
 
-class _Variables:
-    """Variables that a function without arguments reads."""
+class OnVariables:
+    """Variables.
 
-    def __init__(self, loss: Callable[[], Any], variables: Any, optimizer: Optimizer) -> None:
-        self._loss, self._given, self._optimizer = loss, variables, optimizer
-        self._variables = None if variables is None else flatten(variables)[0]
+    Args:
+        compute: returns the loss, and pairs `(gradient, variable)`.
+        variables: as they were given.
+        optimizer: which keeps its state.
+    """
+
+    def __init__(
+        self, compute: Callable[[], tuple[Any, list[tuple[Any, Variable]]]], variables: Any, optimizer: Optimizer
+    ) -> None:
+        self._compute, self._given, self._optimizer = compute, variables, optimizer
         self._used: list[Variable] = []
 
     def evaluate(self) -> tuple[Any, Any]:
-        values = []
-
-        def kept() -> Any:
-            values.append(self._loss())
-            return values[-1]
-
-        pairs = self._optimizer.compute_gradients(kept, self._variables)
+        value, pairs = self._compute()
         self._used = [variable for _, variable in pairs]
-        return values[-1], pairs
+        return value, pairs
 
     def norms(self, gradients: Any) -> dict[Any, Any]:
         return {variable: gradient for gradient, variable in gradients}
@@ -174,17 +185,25 @@ class _Variables:
         return self._used if self._given is None else self._given, None
 
 
-class _Container:
-    """A container of arrays that a function takes."""
+class OnContainer:
+    """A container of arrays.
 
-    def __init__(self, loss: Callable[[Any], Any], params: Any, optimizer: Optimizer, state: State | None) -> None:
-        self._value_and_grad, self._optimizer = value_and_grad(loss), optimizer
+    Args:
+        compute: takes such a container, and returns the loss and the gradient.
+        params: the container to begin with.
+        optimizer: what makes the steps.
+        state: of the optimizer, None at its beginning.
+    """
+
+    def __init__(
+        self, compute: Callable[[Any], tuple[Any, Any]], params: Any, optimizer: Optimizer, state: State | None
+    ) -> None:
+        self._compute, self._optimizer = compute, optimizer
         self._current = params, optimizer.init(params) if state is None else state
         self._names = [path or "params" for path in paths(params)]
 
     def evaluate(self) -> tuple[Any, Any]:
-        value, gradients = self._value_and_grad(self._current[0])
-        return value, gradients
+        return self._compute(self._current[0])
 
     def norms(self, gradients: Any) -> dict[Any, Any]:
         return dict(zip(self._names, leaves_and_nones(gradients), strict=True))
@@ -203,13 +222,12 @@ class _Container:
         return self._current
 
 
-def _subject(loss: Any, params: Any, optimizer: Optimizer, state: State | None) -> _Subject:
-    """Return what is to be optimized.
+def are_variables(params: Any) -> bool:
+    """Return whether parameters are variables, and not a container of arrays.
 
     Raises:
-        StructureError: variables and arrays are mixed.
-        NoVariablesError: there is nothing to optimize.
-        ParameterError: `state` was given for variables.
+        StructureError: they are both.
+        NoVariablesError: there are none.
     """
     leaves = flatten(params)[0]
     kinds = {isinstance(leaf, Variable) for leaf in leaves}
@@ -220,14 +238,45 @@ def _subject(loss: Any, params: Any, optimizer: Optimizer, state: State | None) 
         )
     if params is not None and not leaves:
         raise errors.NoVariablesError("No variables to optimize: params is empty.")
-    if params is None or kinds == {True}:
-        if state is not None:
-            raise errors.ParameterError(
-                "state belongs to a container of arrays; for variables the optimizer keeps it: pass the same "
-                "optimizer again, or use its load_state_dict."
-            )
-        return _Variables(loss, params, optimizer)
-    return _Container(loss, params, optimizer, state)
+    return params is None or kinds == {True}
+
+
+def refuse_state(state: State | None) -> None:
+    """Refuse the state that was given for variables.
+
+    Raises:
+        ParameterError: there is one.
+    """
+    if state is not None:
+        raise errors.ParameterError(
+            "state belongs to a container of arrays; for variables the optimizer keeps it: pass the same "
+            "optimizer again, or use its load_state_dict."
+        )
+
+
+def _subject(loss: Any, params: Any, optimizer: Optimizer, state: State | None) -> Subject:
+    """Return what is to be optimized.
+
+    Raises:
+        StructureError, NoVariablesError: as for `are_variables`.
+        ParameterError: `state` was given for variables.
+    """
+    if not are_variables(params):
+        return OnContainer(value_and_grad(loss), params, optimizer, state)
+    refuse_state(state)
+    variables = None if params is None else flatten(params)[0]
+
+    def compute() -> tuple[Any, list[tuple[Any, Variable]]]:
+        values = []
+
+        def kept() -> Any:
+            values.append(loss())
+            return values[-1]
+
+        pairs = optimizer.compute_gradients(kept, variables)
+        return values[-1], pairs
+
+    return OnVariables(compute, params, optimizer)
 
 
 # The loop
@@ -289,30 +338,75 @@ def run(
     """
     if not callable(loss) or type(loss) in BOXES:
         raise errors.NotCallableError(f"loss must be a function, and it is {loss!r}. Write run(lambda: ..., ...).")
+    check_steps(steps)
+    optimizer = checked_optimizer(optimizer)
+    history = History(params, None, int(steps))
+    subject = _subject(loss, params, optimizer, state)
+    return take_steps(
+        subject, history, progress=progress, callback=callback, checks=check_finite and not optimizer.skip_nonfinite
+    )
+
+
+def check_steps(steps: Any) -> None:
+    """Refuse what is no number of steps.
+
+    Raises:
+        ParameterError: it is none.
+    """
     if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 0:
         raise errors.ParameterError(f"steps must be a number of steps, 0 or more, and it is {steps!r}.")
+
+
+def checked_optimizer(optimizer: Any) -> Optimizer:
+    """Return an optimizer: the usual one for None.
+
+    Raises:
+        ParameterError: it is none.
+    """
     optimizer = Adam() if optimizer is None else optimizer
     if not isinstance(optimizer, Optimizer):
         raise errors.ParameterError(
             f"optimizer must be an optimizer, such as fg.optimizers.Adam(0.1), and it is {optimizer!r}."
         )
-    subject = _subject(loss, params, optimizer, state)
-    history = History(params, None, int(steps))
-    checks = check_finite and not optimizer.skip_nonfinite
-    start = time.perf_counter()
+    return optimizer
+
+
+def take_steps(
+    subject: Subject,
+    history: History,
+    *,
+    progress: bool,
+    callback: Callback | None,
+    checks: bool,
+    after: Callable[[], Any] = lambda: None,
+) -> History:
+    """Take the steps that are planned and not yet in a history.
+
+    Args:
+        subject: what is optimized.
+        history: what has happened so far.
+        progress, callback: as for `run`.
+        checks: whether to raise when something is not finite.
+        after: called when a step is done, and the callback has seen it.
+
+    Returns:
+        The history.
+    """
+    start = time.perf_counter() - history.seconds
     try:
-        with track(range(1, history.planned + 1), "optimizing", show=progress) as bar:
+        with track(range(len(history) + 1, history.planned + 1), "optimizing", show=progress) as bar:
             for step in bar:
                 value, gradients = subject.evaluate()
                 number = _number(value)
                 norms = {key: _norm(gradient) for key, gradient in subject.norms(gradients).items()}
                 if checks:
                     _check_finite(history, number, subject.norms(gradients))
-                _take(subject, gradients, history, _Step(number, norms, time.perf_counter() - start))
+                _take(subject, gradients, history, Step(number, norms, time.perf_counter() - start))
                 bar.note(f"loss {number:.6g}")
                 if callback is not None and _wants_to_stop(callback, step, number, gradients):
                     history.stopped = "callback"
                     return history
+                after()
         history.stopped = "steps"
     except KeyboardInterrupt:
         history.stopped = "interrupted"
@@ -321,7 +415,7 @@ def run(
     return history
 
 
-def _take(subject: _Subject, gradients: Any, history: History, row: _Step) -> None:
+def _take(subject: Subject, gradients: Any, history: History, row: Step) -> None:
     """Take a step and note it, both or neither, also when Ctrl-C comes in between."""
     before, count = subject.snapshot(), len(history)
     try:

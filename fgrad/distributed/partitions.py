@@ -1,0 +1,202 @@
+"""Data in parts, and where they are.
+
+    Partitions(parts, client=client)      parts that are with the workers
+    as_partitions(given, client)          the same from what a user passed
+
+Parts that a task on the cluster has made are futures: they stay where they are, and dask makes them again if a worker
+is lost. Others are sent to the workers, and sent again if one is lost, so what they were made of must stay as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Iterable
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+import distributed
+import numpy as np
+from dask.base import is_dask_collection
+
+from fgrad import errors
+
+
+class Partitions:
+    """Parts of data, with the workers of a cluster.
+
+    Args:
+        parts: what the loss takes, one for each call: arrays, tuples or dicts of them, or anything else that can be
+            pickled, which is sent to the workers now, spread evenly; or futures, of `client.submit`, `client.map` or
+            `client.compute`, whose results stay where they are; also tuples, lists and dicts that hold futures.
+        client: of the cluster, a `distributed.Client`; None keeps the parts in this process.
+
+    Arrays that were sent must not be overwritten as long as the partitions are used: if a worker is lost, its parts
+    are sent again, and an array that is not the same any more is an error then.
+
+    Raises:
+        ParameterError: a ValueError; there are no parts, `client` is none, a part is a dask collection, or a future
+            without a client.
+
+    Example:
+        >>> parts = Partitions([np.array([1.0, 2.0]), np.array([3.0])])
+        >>> parts
+        <2 partitions in this process>
+    """
+
+    def __init__(self, parts: Iterable[Any], client: Any = None) -> None:
+        self.client = checked_client(client)
+        self.parts = _checked_parts(parts, client)
+        self._placed: dict[int, Any] = {}
+        self._digests: dict[int, str] = {}
+        if client is not None:
+            own = [number for number, part in enumerate(self.parts) if not _futures_in(part)]
+            self._digests = {number: digest_of(self.parts[number]) for number in own}
+            self._send(own)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} partitions {'in this process' if self.client is None else f'of {self.client!r}'}>"
+
+    def placed(self) -> list[Any]:
+        """Return the parts as tasks take them: futures, or containers of them; what was lost is sent again.
+
+        Raises:
+            PartitionError: it cannot be made again.
+        """
+        lost = [number for number, future in self._placed.items() if future.cancelled()]
+        for number in lost:
+            if digest_of(self.parts[number]) != self._digests[number]:
+                raise errors.PartitionError(
+                    f"partition {number} was lost with its worker, and the array that it was sent from has been "
+                    "overwritten since.\nKeep the arrays of partitions as they are, or hand in copies.",
+                    number,
+                )
+        self._send(lost)
+        found = [self._placed.get(number, part) for number, part in enumerate(self.parts)]
+        for number, part in enumerate(found):
+            if any(future.cancelled() for future in _futures_in(part)):
+                raise errors.PartitionError(
+                    f"partition {number} of {len(self)} is lost, and nothing knows how to make it again: it was "
+                    "cancelled, or was sent by client.scatter to a worker that is gone.\nMake it by a task, "
+                    "client.submit(load, name), or pass the arrays themselves.",
+                    number,
+                )
+        return found
+
+    def places(self) -> dict[str | None, list[int]]:
+        """Return which parts are with each worker, by its address; None has those that are nowhere yet.
+
+        A part has one worker, also where others have copies. Dask would move parts between workers to have all of them
+        busy, and parts are large.
+        """
+        first = [
+            next(iter(_futures_in(self._placed.get(number, part))), None) for number, part in enumerate(self.parts)
+        ]
+        holders = self.client.who_has([future for future in first if future is not None])
+        places: dict[str | None, list[int]] = {}
+        for number, future in enumerate(first):
+            there = holders.get(future.key, ()) if future is not None else ()
+            chosen = min(there, key=lambda address: len(places.get(address, ())), default=None)
+            places.setdefault(chosen, []).append(number)
+        return places
+
+    def _send(self, numbers: list[int]) -> None:
+        """Send parts, neighbours to one worker: their gradients are added first, and need not go to another then."""
+        if not numbers:
+            return
+        addresses = list(self.client.nthreads()) or [None]  # without a worker, dask waits for one
+        for address, block in zip(addresses, np.array_split(numbers, len(addresses)), strict=True):
+            parts = [self.parts[number] for number in block]
+            futures = self.client.scatter(parts, workers=address and [address], hash=False) if parts else []
+            self._placed.update(zip(map(int, block), futures, strict=True))
+
+    def holds(self, parts: list[Any]) -> bool:
+        """Return whether parts are those that these were made of, and hold what they held then."""
+        return len(parts) == len(self) and all(
+            digest_of(part) == self._digests[number] if number in self._digests else part is self.parts[number]
+            for number, part in enumerate(parts)
+        )
+
+
+def as_partitions(given: Any, client: Any, before: Partitions | None = None) -> Partitions:
+    """Return partitions of what a user passed.
+
+    Args:
+        given: partitions, or the parts themselves.
+        client: of the cluster, or None.
+        before: those of the call before, which serve again if the parts are the same.
+
+    Raises:
+        ParameterError: as for `Partitions`, or the partitions are of another client.
+    """
+    if isinstance(given, Partitions):
+        if given.client is not client:
+            raise errors.ParameterError(f"the partitions are {given!r}, and the client is {client!r}.")
+        return given
+    parts = _checked_parts(given, client)
+    if before is not None and before.client is not None and before.holds(parts):
+        return before
+    return Partitions(parts, client)
+
+
+def digest_of(part: Any) -> str:
+    """Return a hash of all that a part holds."""
+    buffers: list[pickle.PickleBuffer] = []
+    digest = hashlib.blake2b(cloudpickle.dumps(part, protocol=5, buffer_callback=buffers.append))
+    for buffer in buffers:
+        digest.update(buffer.raw())
+    return digest.hexdigest()
+
+
+def checked_client(client: Any) -> Any:
+    """Return a client.
+
+    Raises:
+        ParameterError: it is none.
+    """
+    if client is not None and (not isinstance(client, distributed.Client) or client.asynchronous):
+        raise errors.ParameterError(
+            f"client must be a distributed.Client that is not asynchronous, and it is {client!r:.200}.\n"
+            "Write client=distributed.Client(cluster), or client=None to compute in this process."
+        )
+    return client
+
+
+def _checked_parts(parts: Any, client: Any) -> list[Any]:
+    """Return parts as a list.
+
+    Raises:
+        ParameterError: they are none, or cannot serve as parts.
+    """
+    if not isinstance(parts, Iterable) or isinstance(parts, (np.ndarray, dict, str)) or _is_lazy(parts):
+        raise errors.ParameterError(
+            f"the partitions must be a list of parts, and they are a {type(parts).__name__}.\n"
+            "Write [part, ...]; of a dask collection, distributed.futures_of(client.persist(collection))."
+        )
+    found = list(parts)
+    if not found:
+        raise errors.ParameterError("there are no partitions: the list is empty.")
+    for number, part in enumerate(found):
+        if _is_lazy(part):
+            raise errors.ParameterError(
+                f"partition {number} is a {type(part).__name__}, which dask would compute anew at each step.\n"
+                "Pass futures of what is computed once: client.compute(parts)."
+            )
+        if client is None and _futures_in(part):
+            raise errors.ParameterError(f"partition {number} is on a cluster: pass its client, client=client.")
+    return found
+
+
+def _is_lazy(part: Any) -> bool:
+    return bool(is_dask_collection(part))
+
+
+def _futures_in(part: Any) -> list[Any]:
+    """Return the futures that a part is, or holds in lists, tuples and dicts."""
+    if isinstance(part, distributed.Future):
+        return [part]
+    inside = part.values() if type(part) is dict else part if type(part) in (list, tuple) else ()
+    return [future for each in inside for future in _futures_in(each)]

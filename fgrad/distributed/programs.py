@@ -1,0 +1,224 @@
+"""What is sent to workers: a function, and at each step the point at which it is to be computed.
+
+    Program(work, function, ...)     a function as bytes, with the variables that it reads named and not included
+    program.point(trees)             the numbers of one step: leaves of containers, and values of variables
+    loaded(sent)                     on a worker, the function again, once in each thread
+
+A function is made bytes anew at each step, and sent again only if they differ: what it closes over may have changed.
+Variables are not part of the bytes. On a worker a function reads twins of them, which get their values at each step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import cloudpickle  # type: ignore[import-untyped]
+import numpy as np
+import optree
+
+from fgrad import errors
+from fgrad.core.reverse import ReverseTrace
+from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tree import NAMESPACE, flatten, register_pytree_node, unflatten
+from fgrad.core.variable import Variable, VariableWatch, assign_all, creation_number
+from fgrad.transforms.calls import name_of
+
+_KEPT = 8
+"""How many functions a thread of a worker keeps ready."""
+
+_loaded = threading.local()
+
+
+class Point(NamedTuple):
+    """Where a function is to be computed: the leaves of each container, and the values of variables."""
+
+    leaves: list[list[Any]]
+    values: list[tuple[str, bool, Any]]
+
+
+class Sent(NamedTuple):
+    """A function on its way: the classes of containers that it needs, and itself."""
+
+    digest: str
+    classes: bytes
+    body: bytes
+
+
+class Program:
+    """A function with what is done to it, ready to be sent.
+
+    Args:
+        work: `work(function, trees, part, chosen)` returns a list of what is summed over the parts, and aux.
+        function: the user's.
+        trees: containers like those that the function will be computed at.
+        chosen: variables that are handed to `work`.
+        has_aux: whether the aux is wanted.
+    """
+
+    def __init__(
+        self,
+        work: Callable[..., tuple[list[Any], Any]],
+        function: Callable[..., Any],
+        trees: Sequence[Any],
+        chosen: Sequence[Variable] = (),
+        has_aux: bool = False,
+    ) -> None:
+        self.work, self.function, self.chosen, self.has_aux = work, function, list(chosen), has_aux
+        self.name = name_of(function)
+        self._treedefs = [flatten(tree)[1] for tree in trees]
+        self._variables: list[Variable] = []
+
+    def sent(self) -> Sent:
+        """Return the function as bytes; its variables are those that `point` takes the values of afterwards."""
+        classes = cloudpickle.dumps(_registered(self._treedefs))
+        pickler = _Pickler(self.chosen)
+        body = pickler.bytes_of((self.work, self.function, self._treedefs, len(self.chosen)))
+        self._variables = pickler.variables
+        return Sent(hashlib.blake2b(classes + body).hexdigest(), classes, body)
+
+    def point(self, trees: Sequence[Any]) -> Point:
+        """Return the numbers of a step, with the values that variables have now.
+
+        Raises:
+            ExportError: a trace follows one of them.
+        """
+        leaves = [[_plain(leaf) for leaf in flatten(tree)[0]] for tree in trees]
+        return Point(leaves, [(v.name, v.trainable, _plain(v)) for v in self._variables])
+
+    def result(self, part: Any, point: Point) -> Any:
+        """Compute the function on one part, in this process."""
+        trees = [unflatten(treedef, leaves) for treedef, leaves in zip(self._treedefs, point.leaves, strict=True)]
+        return self.work(self.function, trees, part, self.chosen)
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # which is Any
+    """Writes functions, and for a variable its place in a list."""
+
+    def __init__(self, variables: Sequence[Variable]) -> None:
+        self.variables = list(variables)
+        self._file = io.BytesIO()
+        super().__init__(self._file)
+
+    def persistent_id(self, obj: Any) -> int | None:
+        if not isinstance(obj, Variable):
+            return None
+        if type(obj) is not Variable:
+            raise errors.ParameterError(
+                f"the loss reads {obj!r:.100}, a {type(obj).__module__}.{type(obj).__name__}, of which workers cannot "
+                "have a twin.\nUse an fg.Variable, or let its value be one of the parameters."
+            )
+        places = (place for place, known in enumerate(self.variables) if known is obj)
+        place = next(places, len(self.variables))
+        if place == len(self.variables):
+            self.variables.append(obj)
+        return place
+
+    def bytes_of(self, what: Any) -> bytes:
+        self.dump(what)
+        return self._file.getvalue()
+
+
+def _plain(leaf: Any) -> Any:
+    """Return a leaf as a number or array that can leave this process.
+
+    Raises:
+        ExportError: a trace follows it.
+    """
+    value = settle(leaf)
+    if type(value) is Tensor:
+        raise errors.ExportError("fgrad.distributed", errors.users_line())
+    return value
+
+
+def _registered(treedefs: Sequence[Any]) -> list[tuple[type, Any, Any]]:
+    """Return the user's classes of containers in trees, and how to open and close them."""
+    kinds = dict.fromkeys(kind for treedef in treedefs for kind in _kinds(treedef))
+    entries = [optree.register_pytree_node.get(kind, namespace=NAMESPACE) for kind in kinds]
+    return [
+        (each.type, each.flatten_func, each.unflatten_func)
+        for each in entries
+        if each is not None and each.kind == optree.PyTreeKind.CUSTOM and each.namespace == NAMESPACE
+    ]
+
+
+def _kinds(treedef: Any) -> Iterator[type]:
+    if treedef.type is not None:
+        yield treedef.type
+    for child in treedef.children():
+        yield from _kinds(child)
+
+
+# On a worker
+
+
+class _Unpickler(cloudpickle.pickle.Unpickler):  # type: ignore[misc]  # which is Any
+    """Reads functions, which get twins in place of the variables that they read."""
+
+    def __init__(self, data: bytes, twins: Sequence[Variable]) -> None:
+        super().__init__(io.BytesIO(data))
+        self._twins = twins
+
+    def persistent_load(self, place: int) -> Variable:
+        return self._twins[place]
+
+
+class Loaded:
+    """A function on a worker."""
+
+    def __init__(self, sent: Sent, point: Point) -> None:
+        for kind, open_node, close_node in cloudpickle.loads(sent.classes):
+            if optree.register_pytree_node.get(kind, namespace=NAMESPACE) is None:
+                register_pytree_node(kind, open_node, close_node)
+        self._twins = [Variable(value, trainable, name) for name, trainable, value in point.values]
+        loaded = _Unpickler(sent.body, self._twins).load()
+        self._work, self._function, self._treedefs, count = loaded
+        self._chosen = self._twins[:count]
+
+    def result(self, part: Any, point: Point) -> Any:
+        """Compute the function on one part, with the variables' values at this step."""
+        assign_all(self._twins, [np.array(value) for _, _, value in point.values])
+        trees = [unflatten(treedef, leaves) for treedef, leaves in zip(self._treedefs, point.leaves, strict=True)]
+        with _Twins(self._twins):
+            return self._work(self._function, trees, part, self._chosen)
+
+
+def loaded(sent: Sent, point: Point) -> Loaded:
+    """Return a function that was sent; a thread has its own, since two threads may be at two steps."""
+    kept: OrderedDict[str, Loaded] = _loaded.__dict__.setdefault("kept", OrderedDict())
+    if sent.digest not in kept:
+        kept[sent.digest] = Loaded(sent, point)
+    kept.move_to_end(sent.digest)
+    while len(kept) > _KEPT:
+        kept.popitem(last=False)
+    return kept[sent.digest]
+
+
+class _Twins(VariableWatch):
+    """Sees to it that a function on a worker reads twins alone, and does not assign them."""
+
+    def __init__(self, twins: Sequence[Variable]) -> None:
+        super().__init__(ReverseTrace(), all_trainable=False)
+        self._known = set(twins)
+        self._first = creation_number()
+
+    def read(self, variable: Variable, value: Any) -> Any:
+        if variable not in self._known and variable.number < self._first:
+            raise errors.ParameterError(
+                f"the loss reads the variable {variable.name!r} of a module, and a worker that imports the module has "
+                f"one of its own, with another value.\n  at {errors.users_line()}\n"
+                "Let the function close over the variable, pass its value in params, or have the module sent along: "
+                "cloudpickle.register_pickle_by_value(module)."
+            )
+        return value
+
+    def assigns(self, variable: Variable) -> None:
+        if variable in self._known:
+            raise errors.ParameterError(
+                f"the loss assigns the variable {variable.name!r}, and the new value would stay on the worker.\n"
+                f"  at {errors.users_line()}\nReturn it as aux, and assign it after the step."
+            )
