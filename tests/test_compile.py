@@ -1197,7 +1197,7 @@ def memory():
 
 machine, texts = Machine.this(), []
 with_text = Machine.compiled
-Machine.compiled = lambda self, text: texts.append(text) or with_text(self, text)
+Machine.compiled = lambda self, text, is_wide: texts.append(text) or with_text(self, text, is_wide)
 fg.compile(lambda x: np.sum(np.sin(x) * x))(np.ones(4))
 for turn in range(250):
     with_text(machine, texts[0])

@@ -42,7 +42,7 @@ def client():
     """Two workers, which import fgrad from here."""
     paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     with mock.patch.dict(os.environ, {"PYTHONPATH": paths}):
-        options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+        options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
         with distributed.LocalCluster(**options, silence_logs=logging.CRITICAL) as cluster:
             with distributed.Client(cluster) as opened:
                 yield opened
@@ -620,7 +620,7 @@ def die(step, value, gradients):
         os.kill(os.getpid(), signal.SIGKILL)
 
 if __name__ == "__main__":
-    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0"}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         parts = client.map(made, range(10))
         params, optimizer = {"w": np.zeros(3), "b": 0.0}, fg.optimizers.Adam(0.1)

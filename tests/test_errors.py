@@ -15,6 +15,7 @@ from helpers import along, naming, plain
 
 import fgrad as fg
 import fgrad.compat.tensorflow1 as tf
+import fgrad.distributed
 import fgrad.numpy as fnp
 import fgrad.scipy.optimize as optimize
 from fgrad import errors
@@ -200,6 +201,14 @@ CASES = [
         TypeError,
         lambda: fg.grad(np.sqrt)(Fraction(1, 4)),
         r"sqrt does not work on an array of objects \(Fraction\): loop of ufunc",
+    ),
+    (
+        errors.PartitionError,
+        RuntimeError,
+        lambda: fgrad.distributed.value_and_grad(lambda p, part: np.sum(p @ part))(
+            np.ones(2), [np.ones((2, 3)), np.ones((3, 2))]
+        ),
+        r"partition 1(.|\n)*test_errors\.py",
     ),
     (errors.AxisError, ValueError, lambda: fg.vmap(np.add)(V, np.ones(3)), "axes of different sizes"),
     (errors.LeakedTensorError, RuntimeError, kept_from_a_batch, "belongs to a vmap that has ended"),
@@ -829,4 +838,8 @@ def test_errors_can_be_pickled():
             program()
         again = pickle.loads(pickle.dumps(caught.value))
         assert type(again) is kind
+        reason, above = caught.value.__context__, 0
+        while reason is not None and above < 100:
+            reason, above = reason.__cause__ or reason.__context__, above + 1
+        assert above < 100  # no error is its own reason: libraries that pickle reasons, too, would never end
         assert str(again) == str(caught.value)

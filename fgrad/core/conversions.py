@@ -264,7 +264,8 @@ def check_array(rank: int) -> None:
 def unwrap(error: BaseException) -> None:
     """Raise the error of fgrad's on top of which NumPy or SciPy has put one of its own; a user's stays."""
     if isinstance(error.__cause__, errors.FgradError) and not _is_raised_in_python(error):
-        raise error.__cause__.with_traceback(error.__traceback__) from None
+        ours, error.__cause__ = error.__cause__, None  # or each of them would be the reason of the other
+        raise ours.with_traceback(error.__traceback__) from None
 
 
 def _is_raised_in_python(error: BaseException) -> bool:

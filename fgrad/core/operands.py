@@ -58,7 +58,9 @@ def as_operand(x: Any) -> Any:
         return _as_floats(x) if is_of_objects(x) else x
     if isinstance(x, Rational) and not isinstance(x, (int, np.integer)):
         return float(x)  # a Fraction: NumPy would make an array of Python's numbers
-    if not defers_to(x) and not FOREIGN[type(x)]:
+    if FOREIGN[type(x)]:  # which computes with what is in tensors by itself
+        return x
+    if not defers_to(x):
         OPERANDS.add(type(x))
         return x
     return _as_constant(x)
