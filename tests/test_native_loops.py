@@ -381,6 +381,17 @@ def test_threads_call_one_loop():
 # Reports and errors
 
 
+def test_a_void_turn_ends_a_loop_with_a_condition():
+    def followed(place, table):
+        return fg.while_loop(lambda i: i < 100, lambda i: table[i], place)
+
+    table = np.array([1, 2, 3, 4, 10])  # 10 is no place in it: NumPy raises, where native code would go on for ever
+    compiled = fg.compile(followed)
+    assert compiled(np.int64(0), np.array([1, 2, 3, 4, 100])).item() == 100
+    with pytest.raises(IndexError):
+        compiled(np.int64(0), table)
+
+
 def test_inspect_counts_turns():
     limited = fg.compile(lambda a: fg.fori_loop(0, 5, lambda i, c: np.sin(c), a)).inspect(X)
     assert [(each.kind, each.shape, each.flops) for each in limited.stages] == [("turns", (5,), 15)]

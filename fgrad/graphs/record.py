@@ -185,9 +185,17 @@ class RecordTrace(Trace):
         if isinstance(call, Transparent):
             return call.run(leaves)
         again = call.again if isinstance(call, Rule) else None
-        return list(self.record_call(call.name, again or CalledAgain(call), leaves))
+        if again is None:
+            return list(self.record_call(call.name, CalledAgain(call), leaves))
+        return list(self.record_call(call.name, again, leaves, again.forms))
 
-    def record_call(self, name: str, function: Callable[..., Any], args: Sequence[Any]) -> Any:
+    def record_call(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        forms: Callable[[], Sequence[Any]] | None = None,
+    ) -> Any:
         """Record the call of a function that decides for itself what it means to each trace.
 
         Args:
@@ -195,13 +203,16 @@ class RecordTrace(Trace):
             function: of arrays and tensors by position; returns one array or tensor, or a tuple of them.
                 It is called again, with the values then, whenever the graph runs.
             args: the arguments, some of them tensors of this trace.
+            forms: returns something in the form of each result, where the function need not run for that.
 
         Raises:
             ClosureError: the function uses a tensor of this trace that is not among its arguments.
         """
         examples = [self._example(arg) for arg in args]
-        known = getattr(function, "forms", None)
-        ans = function(*examples) if known is None or any(type(x) is Tensor for x in examples) else tuple(known())
+        if forms is None or any(type(x) is Tensor for x in examples):
+            ans = function(*examples)
+        else:
+            ans = tuple(forms())
         if any(self.follows(settle(each)) for each in (ans if type(ans) is tuple else (ans,))):
             raise errors.ClosureError(
                 f"{name} is recorded as one call and uses a recorded value, or a variable, that is not one of its "

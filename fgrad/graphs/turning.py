@@ -66,7 +66,7 @@ def linearized(turns: Turns, ours: Places, remembers: bool, leaves: Leaves) -> A
 
     def push(tangents: Leaves, variables: Variables) -> list[Any]:
         loop: Turns = turns.once(("push", ours), lambda: _pushed(turns, moving))
-        directions = [_direction(x, t, own) for x, t, own in zip(leaves, tangents, ours, strict=True)]
+        directions = [t if own else _zeros(x) for x, t, own in zip(leaves, tangents, ours, strict=True)]
         given = zip(*(turns.parted(each) for each in (leaves, directions, moving.inputs)), strict=True)
         found = loop(*(x for part, along, own in given for x in (*part, *chosen(along, own))))
         rest = iter(found[turns.carried :])
@@ -83,10 +83,6 @@ def linearized(turns: Turns, ours: Places, remembers: bool, leaves: Leaves) -> A
         return [x if own else None for x, own in zip(grads, ours, strict=True)]
 
     return list(found[:count]), pull, push
-
-
-def _direction(x: Any, tangent: Any, own: bool) -> Any:
-    return tangent if own else _zeros(x)
 
 
 def _zeros(x: Any) -> Any:
@@ -250,16 +246,15 @@ class _BackAndForth:
         def take(count: int) -> list[Any]:
             return [next(rest) for _ in range(count)]
 
-        steady = take(sum(self._is_steady))
+        steady = iter(take(sum(self._is_steady)))
         leaves = dict(zip(self._places(0, turns.shared), take(len(self._places(0, turns.shared))), strict=True))
         cotangents = take(sum(moving.outputs[: turns.carried]))
         sums = take(len(self._summed()))
-        varying = take(self._kept)
+        others = iter(take(self._kept))
         for places in (self._places(turns.shared, middle), self._places(middle, len(moving.inputs))):
             leaves.update(zip(places, take(len(places)), strict=True))
         cotangents += rest
-        steady_ones, varying_ones = iter(steady), iter(varying)
-        kept = [next(steady_ones if is_steady else varying_ones) for is_steady in self._is_steady]
+        kept = [next(steady if is_steady else others) for is_steady in self._is_steady]
         found = computed(self._parted.backward, [*kept, *(leaves[p] for p in self._parted.places), *cotangents])
         grads = self._grads(found)
         following = chosen(grads[turns.shared : middle], moving.outputs[: turns.carried])

@@ -186,8 +186,24 @@ class _Loop:
             *calls.lines(memory),
             f"%held = load i8, ptr {memory[memory_of(result)]}",
             "%holds = icmp ne i8 %held, 0",
-            "%on = and i1 %left, %holds",
+            "%turns = and i1 %left, %holds",
+            *self._unless_void(),
         ]
+
+    def _unless_void(self) -> list[str]:
+        """Return what ends a loop after a void turn, whose results may let the condition hold for ever."""
+        place = self._failed_at()
+        if place is None:
+            return ["%on = and i1 %turns, true"]
+        return [
+            f"%void = load i8, ptr {place}",
+            "%valid = icmp eq i8 %void, 0",
+            "%on = and i1 %turns, %valid",
+        ]
+
+    def _failed_at(self) -> str | None:
+        """Return where it stands whether a turn was void, if that can be."""
+        return self._made.get(len(self._turns.body.outputs))
 
     def _body(self) -> str:
         goes_on = self._goes_on()
@@ -269,7 +285,7 @@ class _Loop:
 
     def _note_failure(self, failed: Sequence[Node]) -> None:
         """Keep in mind that a turn was void."""
-        place = self._made.get(len(self._turns.body.outputs))
+        place = self._failed_at()
         for node in failed if place is not None else ():
             self._begin.append(f"store i8 0, ptr {place}")
             self._turn += [

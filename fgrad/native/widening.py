@@ -146,6 +146,8 @@ class _Wide:
 
     def _classify(self, line: _Line) -> None:
         """Note how an index moves with the turn, or the type of what differs from turn to turn."""
+        if not line.name and line.form is not _STORE:  # a call that does something
+            raise _GivesUpError
         if line.form is _ADDRESS:
             step = self._step(line.parts[2])
             if self._step(line.parts[1]) or line.parts[2] in self._types:

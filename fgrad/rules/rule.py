@@ -16,7 +16,7 @@ import math
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -35,6 +35,16 @@ from fgrad.transforms.linearization import conjugate
 Leaves = Sequence[Any]
 Variables = Sequence[Variable]
 Linear = Callable[[Leaves, Variables], Leaves]
+
+
+class Again(Protocol):
+    """What a recorded program runs in place of a call."""
+
+    def __call__(self, *leaves: Any) -> tuple[Any, ...]:
+        """Return the results for arrays and tensors."""
+
+    def forms(self) -> Sequence[Any]:
+        """Return something in the form of each result, by which the call need not run to be recorded."""
 
 
 @dataclass(eq=False)
@@ -73,8 +83,8 @@ class Rule:
         return [trace for trace in traces_of_variables() if trace.rank < self.below]
 
     @property
-    def again(self) -> Callable[..., Any] | None:
-        """What a recorded program runs in place of the call: a function of arrays and tensors; None: the call."""
+    def again(self) -> Again | None:
+        """What a recorded program runs in place of the call; None: the call."""
         return None
 
     def run(self, leaves: Leaves) -> list[Any]:
