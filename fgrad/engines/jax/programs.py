@@ -118,22 +118,25 @@ class Run:
         condition = turns.condition
         assert condition is not None
         limit = min(turns.count, jnp.iinfo(jnp.asarray(0).dtype).max)
-        failures: list[Any] = []
+        may_fail: list[Any] = []
 
-        def goes_on(state: Any) -> Any:
-            holds = Run().computed(condition, [*shared, *state[2]])[0]
-            return (state[0] < limit) & jnp.asarray(holds).astype(bool)
+        def state_of(run: Run, count: Any, failed: Any, carry: Sequence[Any]) -> Any:
+            """Return what goes from turn to turn; after a void one, the condition could hold for ever."""
+            holds = jnp.asarray(run.computed(condition, [*shared, *carry])[0]).astype(bool)
+            may_fail.extend(run.failures)
+            failed = failed | run.failed() if run.failures else failed
+            return count, failed, (count < limit) & holds & ~failed, list(carry)
 
         def turn(state: Any) -> Any:
-            count, failed, carry = state
+            count, failed, _, carry = state
             run = Run()
             found = run.computed(turns.body, [*shared, *carry])
-            failures.extend(run.failures)
             after = [_array(x, name) for x, name in zip(found, carried, strict=True)]
-            return count + 1, failed | run.failed() if run.failures else failed, after
+            return state_of(run, count + 1, failed, after)
 
-        _, failed, carry = lax.while_loop(goes_on, turn, (jnp.asarray(0), jnp.asarray(False), list(carry)))
-        if failures:
+        start = state_of(Run(), jnp.asarray(0), jnp.asarray(False), carry)
+        _, failed, _, carry = lax.while_loop(lambda state: state[2], turn, start)
+        if may_fail:
             self.failures.append(failed)
         return list(carry)
 
