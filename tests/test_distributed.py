@@ -698,7 +698,7 @@ def test_steps_leave_nothing_in_the_client_or_on_the_workers(client, parts):
     for _ in range(5):
         sent(PARAMS, partitions)
     gc.collect()
-    assert len(client.futures) == before
+    assert len(client.futures) <= before  # fewer, where dask has forgotten some of an earlier test only now
 
 
 # The last tests: dask does not always start a worker again that has ended by itself twice.

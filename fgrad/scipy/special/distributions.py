@@ -132,7 +132,7 @@ def _binomial_density(k: Any, n: Any, p: Any) -> Any:
 def _log_tukey(x: Any, lmbda: Any) -> Any:
     """Return the logarithm of the distribution by Newton's method; in its tails SciPy's is not accurate."""
     tail = -np.abs(x)
-    inside = ~(tail * lmbda <= -1)
+    inside = np.logical_not(tail * lmbda <= -1)
     rest = np.log1p(np.where(inside, lmbda * tail, 0))
     in_tail = np.select([lmbda > 1, lmbda == 0], [rest - np.log(lmbda), tail], rest / lmbda)
     scipys = special.tklmbda(tail, lmbda)
