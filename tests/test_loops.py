@@ -577,11 +577,11 @@ MISTAKES = {
     ),
     "pass back in a recording": (
         lambda: fg.trace(fg.grad(looped))(3.0),
-        errors.ConcretizationError, r"a pass back through while_loop(.|\n)*needs a value(.|\n)*max_steps=100",
+        errors.ConcretizationError, r"a pass back through a loop(.|\n)*needs a value(.|\n)*max_steps=100",
     ),
     "pass back through a recording": (
         lambda: fg.grad(fg.trace(looped)(3.0))(3.0),
-        errors.ConcretizationError, r"a pass back through while_loop(.|\n)*needs a value(.|\n)*max_steps=100",
+        errors.ConcretizationError, r"a pass back through a loop(.|\n)*needs a value(.|\n)*max_steps=100",
     ),
     "value in the body of a recorded while loop": (
         lambda: fg.trace(lambda x: fg.while_loop(lambda x: x < 9.0, lambda x: x + 1.0 if x < 3.0 else 2.0 * x, x))(1.0),
@@ -592,7 +592,7 @@ MISTAKES = {
         errors.ConcretizationError, r"condition of while_loop needs a value(.|\n)*random numbers(.|\n)*max_steps=100",
     ),
     "bound in a recording": (
-        lambda: fg.trace(lambda n: fg.fori_loop(0, n.astype(int), lambda i, c: c, 0))(np.float64(3)),
+        lambda: fg.trace(lambda n: fg.fori_loop(0, n.astype(int), lambda i, c: c + RANDOM.normal(), 0.0))(3.0),
         errors.ConcretizationError, r"a bound of fori_loop needs a value(.|\n)*as plain integers",
     ),
 }  # fmt: skip

@@ -189,6 +189,15 @@ def test_segments_take_memory_like_the_square_root():
 
 # Derivatives, in both orders
 
+
+def solved_by(b):
+    return lambda c: np.linalg.solve(M * b + 5 * EYE, c) * b
+
+
+def with_product(b):
+    return lambda c: M @ np.sin(c) * b
+
+
 LOOPS = {
     "swapped": lambda a, b: fg.scan(lambda c, x: ((c[1] * b, c[0]), c[0] * x), (a, b), XS)[1],
     "closed over": lambda a, b: fg.scan(lambda c, x: (np.tanh(c * b + x), b), a, np.sin(XS * a))[1],
@@ -204,6 +213,24 @@ LOOPS = {
     "while": lambda a, b: fg.while_loop(lambda c: np.sum(c) < 9, lambda c: 1.5 * c + b * b, a, max_steps=6),
     "sorted": lambda a, b: fg.scan(lambda c, x: (np.sort(c * b + x), c), a, XS)[1],
     "branches": lambda a, b: fg.fori_loop(0, 4, lambda i, c: fg.switch(i % 2, [lambda c: c * b, np.sin], c), a),
+    "choices": lambda a, b: fg.fori_loop(
+        0, 4, lambda i, c: fg.switch(i % 3, [with_product(b), solved_by(b), np.sort], c), a
+    ),
+    "choice": lambda a, b: fg.cond(a[0] > b[0], with_product(b), solved_by(b), a * b),
+    "other choice": lambda a, b: fg.cond(a[0] < b[0], with_product(b), solved_by(b), a * b),
+    "choice in a choice": lambda a, b: fg.cond(
+        np.sum(a) > 0, lambda c: fg.cond(np.sum(c * b) > 0, solved_by(b), with_product(b), c) * c, np.sort, a
+    ),
+    "loop chosen": lambda a, b: fg.cond(
+        a[0] > 0, lambda: fg.scan(lambda c, x: (np.tanh(c * b + x), c), a, XS)[1], lambda: XS * b
+    ),
+    "constants chosen": lambda a, b: fg.cond(a[0] > 9, lambda: a * np.sort(b), lambda: np.array([1.0, 2.0, 3.0])) * b,
+    "while with products": lambda a, b: fg.while_loop(
+        lambda c: np.sum(c * c) < 50, lambda c: M @ c + b * b + 1.5 * c, a, max_steps=9
+    ),
+    "while without turns": lambda a, b: fg.while_loop(
+        lambda c: np.sum(c[0]) > 99, lambda c: (c[0] + M @ c[1], XS[0]), (a, a * b), max_steps=9
+    )[1],
 }
 
 
@@ -290,6 +317,84 @@ def test_while_loops():
     sorted_ones = lambda a, limit: fg.while_loop(lambda c: np.sum(c) < limit, lambda c: np.sort(c) + 3, a)  # noqa: E731
     check_others(sorted_ones, (X, 100.0), (X, -100.0), (X, np.nan))
     assert not np.shares_memory(fg.compile(sorted_ones)(X, -100.0).numpy(), X)
+
+
+CHOICES = {
+    "solve": lambda a, m: fg.cond(a[0] > 0, lambda: np.linalg.solve(m, a), lambda: m @ a),
+    "sort": lambda a, m: fg.cond(a[0] > 0, np.sort, lambda a: m @ a, a),
+    "places": lambda a, m: fg.cond(a[0] > 0, lambda: m[a.astype(int)], lambda: m * a),
+    "numbers and arrays": lambda a, m: fg.cond(a[0] > 0, lambda: (1.0, np.sum(m @ a)), lambda: (2.0, 3.0)),
+    "numbers": lambda a, m: fg.cond(a[0] > 0, lambda: (None, np.sum(m @ a) * 2), lambda: (None, 2.5)),
+    "containers": lambda a, m: fg.cond(
+        a[0], lambda: {"a": [m @ a], "n": None}, lambda: {"a": [np.linalg.solve(m, a)], "n": None}
+    ),
+    "in place": lambda a, m: fg.cond(a[0] > 0, doubled_and_sorted, lambda a: m @ a, a * 1),
+    "three": lambda a, m: fg.switch(
+        a[0].astype(int), [lambda: m @ a, lambda: np.linalg.solve(m, a), lambda: np.sort(a)]
+    ),
+    "one": lambda a, m: fg.switch(a[0].astype(int), [lambda: m @ a]),
+    "of many": fg.vmap(lambda a, m: fg.cond(a > 0, lambda: np.linalg.cholesky(m + 9 * EYE), lambda: m @ m), (0, None)),
+    "each turn": lambda a, m: fg.scan(
+        lambda c, x: (fg.cond(x > 0, lambda c: np.linalg.solve(m, c), np.sort, c), c), a, a
+    ),
+    "each turn of a plain loop": lambda a, m: [
+        fg.cond(a[i % 3] > 0, lambda c: m @ np.sin(c), np.sort, a * i) for i in range(40)
+    ],
+}
+
+
+def doubled_and_sorted(a):
+    a *= 2
+    a.sort()
+    return a
+
+
+@pytest.mark.filterwarnings("ignore::fgrad.errors.CompileWarning")
+@pytest.mark.parametrize("name", CHOICES)
+def test_choices(name):
+    """A matrix is singular or indefinite where it is not to be looked at."""
+    points = [np.array([first, 2.0, 1.0]) for first in (1.0, -1.0, 0.0, 2.0, -7.0, 9.0)]
+    check_others(CHOICES[name], (X, M + 3 * EYE), *((a, m) for a in points for m in (M + 3 * EYE, 0 * M)))
+    if name != "places":
+        slopes = fg.grad(lambda a, m: sum(np.sum(x) for x in fg.tree_leaves(CHOICES[name](a, m))), argnums=(0, 1))
+        check_others(slopes, (X, M + 3 * EYE), *((a, M + 3 * EYE) for a in points))
+
+
+def test_one_way_of_a_choice_runs():
+    chosen = fg.compile(lambda x, y: fg.cond(x > 0, lambda: np.sort(y), lambda: y[::-1] @ M))
+    report = chosen.inspect(1.0, X)
+    assert [stage.kind for stage in report.stages if stage.shape == (1,)] == ["Python", "turns"]
+    assert all(loop.startswith("one way of a choice, ") for loop in report.loops)
+    assert "turns if chosen" in str(report)
+
+
+def test_a_slight_choice_is_a_selection():
+    report = fg.compile(lambda x: fg.cond(x > 0, lambda: np.sqrt(x), lambda: 0.0 * x)).inspect(1.0)
+    assert not report.loops
+    assert "select" in str(report)
+
+
+def test_ways_that_act_are_both_recorded():
+    drawn = np.random.default_rng(0)
+    with pytest.raises(errors.FrozenValueError):
+        fg.compile(lambda a: fg.cond(a[0] > 0, lambda: M @ a * drawn.normal(), lambda: M @ a))(X)
+    asks = fg.compile(lambda a: fg.cond(a[0] > 0, lambda: M @ a if a[1] > 0 else a, lambda: M @ a))
+    with pytest.raises(errors.ConcretizationError, match=r"bool\(\)"):
+        asks(X)
+
+
+def test_a_bound_that_is_computed():
+    def summed_up(a, n):
+        return fg.fori_loop(n - 2, np.abs(n), lambda i, c: c * i + M @ c, a)
+
+    zero, *counts = map(np.int64, (0, 3, -2, 5, 1))
+    check_others(summed_up, (X, zero), *((X, n) for n in counts))
+    check_others(lambda a, n: fg.jvp(lambda a: summed_up(a, n), (a,), (Y,))[1], (X, zero), *((X, n) for n in counts))
+    check_others(lambda a, n: fg.fori_loop(0, n, lambda i, c: c * i + a, a), (X32, zero), *((X32, n) for n in counts))
+    many = fg.vmap(summed_up, in_axes=(None, 0))
+    check_others(many, (X, np.array([1, 3])), (X, np.array([0, -2])), (X, np.array([4, 1])))
+    with pytest.raises(errors.ConcretizationError, match=r"a pass back through a loop(.|\n)*max_steps=100"):
+        fg.compile(fg.grad(lambda a, n: np.sum(summed_up(a, n))))(X, counts[0])
 
 
 def test_what_a_while_loop_without_turns_does_not_compute_does_not_raise():
@@ -411,7 +516,7 @@ def test_mistakes():
     assert "test_native_loops.py" in str(e.value)
     loss = lambda a: np.sum(fg.while_loop(lambda c: np.sum(c) < 9, lambda c: 1.5 * c, a))  # noqa: E731
     for function in (fg.compile(fg.grad(loss)), fg.grad(fg.compile(loss))):
-        with pytest.raises(errors.ConcretizationError, match=r"a pass back through while_loop(.|\n)*max_steps=100"):
+        with pytest.raises(errors.ConcretizationError, match=r"a pass back through a loop(.|\n)*max_steps=100"):
             function(X)
 
 

@@ -1126,7 +1126,7 @@ _VALUE_REMEDIES = {
     "the condition of while_loop": "Turns that assign to variables or draw random numbers are recorded one by "
     "one. Say how many there are at most: fg.while_loop(cond, body, init, max_steps=100). Or make what changes a part "
     "of the value, and return it.",
-    "a pass back through while_loop, for the number of turns,": "Say how many turns there are at most: "
+    "a pass back through a loop, for the number of turns,": "Say how many turns there are at most: "
     "fg.while_loop(cond, body, init, max_steps=100).",
     "a bound of fori_loop": "Pass the bounds as plain integers; where they must be computed, say how many turns "
     "there are at most:\nfg.while_loop(lambda c: c[0] < upper, lambda c: (c[0] + 1, body(*c)), (lower, init), "

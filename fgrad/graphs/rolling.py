@@ -64,7 +64,7 @@ def loops_of(block: Block) -> list[Loop]:
 def _loops(block: Block, depth: int) -> Iterator[Loop]:
     for equation in block.equations:
         turns = turns_of(equation)
-        if turns is not None:
+        if turns is not None and turns.body.equations:
             has_condition = turns.condition is not None
             yield Loop(places_of(turns.body), turns.count, len(turns.body.equations), depth, has_condition)
             yield from _loops(turns.body, depth + 1)

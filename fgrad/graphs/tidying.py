@@ -121,7 +121,7 @@ def _steady(turns: Turns) -> list[Equation]:
     found: list[Equation] = []
     wanted: set[Name] = set()
     for equation in reversed(turns.body.equations):
-        if turns.condition is not None and not _never_raises(equation):  # there may be no turn
+        if turns.condition is not None and (turns.count == 1 or not _never_raises(equation)):  # there may be no turn
             continue
         is_wanted = equation.primitive.view is None or not wanted.isdisjoint(equation.outputs)
         if is_wanted and varies.isdisjoint(equation.outputs):

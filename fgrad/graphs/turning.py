@@ -22,7 +22,7 @@ from fgrad.graphs.derived import Directions, Leaves, Places, chosen, computed, m
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
 from fgrad.graphs.tidying import varying
-from fgrad.graphs.turns import CALLED, UNLIMITED, Along, Turns
+from fgrad.graphs.turns import CALLED, UNLIMITED, Along, Turns, is_slight
 from fgrad.rules.rule import Rule, Transparent, Variables, is_of
 from fgrad.transforms.batch import vmap
 
@@ -48,6 +48,9 @@ class Moving:
         moving = [own and is_float for own, is_float in zip(ours, kinds, strict=True)]
         while True:
             self.inputs, self.outputs = tuple(moving), tuple(reached(turns.body, moving))
+            if turns.condition is not None:  # where there is no turn, the carry is what it was
+                before = self.inputs[turns.shared :]
+                self.outputs = tuple(own or was for own, was in zip(self.outputs, before, strict=True))
             for slot, own in enumerate(self.outputs[: turns.carried], turns.shared):
                 moving[slot] = moving[slot] or (own and kinds[slot])
             if tuple(moving) == self.inputs:
@@ -59,7 +62,7 @@ def linearized(turns: Turns, ours: Places, remembers: bool, leaves: Leaves) -> A
 
     Without a pass back in sight, there is no pullback.
     """
-    if turns.condition is not None and remembers:
+    if turns.condition is not None and remembers and turns.count > 1:
         turns = turns.once("masked", lambda: _masked(turns))
     moving = Moving(turns, ours)
     count = len(outputs_of(turns.body))
@@ -74,6 +77,9 @@ def linearized(turns: Turns, ours: Places, remembers: bool, leaves: Leaves) -> A
 
     if not remembers:
         return turns(*leaves), None, push
+    if turns.condition is not None:
+        once: _Once = turns.once(("pull", ours), lambda: _Once(turns, moving))
+        return *once.forward_and_back(leaves), push
     parts: _BackAndForth = turns.once(("pull", ours), lambda: _BackAndForth(turns, moving))
     found = parts.forward(*leaves)
     residuals = parts.residuals(leaves, found[count:])
@@ -131,13 +137,22 @@ def _masked(turns: Turns) -> Turns:
         ConcretizationError: a TypeError; nobody has said how many there are at most.
     """
     if turns.count == UNLIMITED:
-        what = "a pass back through while_loop, for the number of turns,"
+        what = "a pass back through a loop, for the number of turns,"
         raise errors.ConcretizationError(what, errors.users_line())
-    return replace(turns, body=_masked_body(turns), condition=None, _derived={})
+    body = _masked_body(turns) if is_slight(turns.body.equations) else _skipping_body(turns)
+    return replace(turns, body=body, condition=None, _derived={})
+
+
+def _skipping_body(turns: Turns) -> Block:
+    """Return what a turn computes where the condition holds; where it does not, nothing is computed."""
+    once = replace(turns, count=1, _derived={})
+    assert turns.examples is not None
+    given = zip(turns.examples, turns.body.inputs, strict=True)
+    return recorded_block(lambda *leaves: list(once(*leaves)), [_like(x, name) for x, name in given])
 
 
 def _masked_body(turns: Turns) -> Block:
-    """Return what a turn computes; where the condition does not hold, it leaves the carry as it is."""
+    """Return what a turn computes and throws away where the condition does not hold: there the carry is as it was."""
     condition, examples = turns.condition, turns.examples
     assert condition is not None
     assert examples is not None
@@ -283,6 +298,86 @@ class _BackAndForth:
         for place in range(turns.shared + turns.carried, len(grads)):
             grads[place] = next(found) if moving.inputs[place] else None
         return grads
+
+
+class _Once:
+    """The run and the pass back of a loop that turns once or not at all, each of which does so, too."""
+
+    def __init__(self, turns: Turns, moving: Moving) -> None:
+        assert turns.examples is not None
+        self._turns, self._moving = turns, moving
+        self._parted = parted = Directions(turns.body, moving.inputs, moving.outputs, turns.examples).parted()
+        self._kept = list(map(Name, parted.forward.outputs[turns.carried :]))
+        body, inputs = parted.forward, [*parted.forward.inputs, *self._kept]
+        flag = Name(np.False_)
+        self._forward = replace(
+            turns,
+            body=Block([flag, *inputs], body.constants, body.equations, body.outputs),
+            shared=1 + turns.shared,
+            carried=len(body.outputs),
+            examples=[np.True_, *turns.examples, *_zeros_like(self._kept)],
+            condition=Block([flag, *inputs], {}, [], [flag]),
+            _derived={},
+        )
+        self._backward = self._made(computed(body, turns.examples)[turns.carried :])
+
+    def _made(self, kept: Leaves) -> Turns:
+        """Return the loop of the pass back, by examples of what the run keeps for it."""
+        turns, parted = self._turns, self._parted
+        assert turns.examples is not None
+        names = [turns.body.inputs[place] for place in parted.places]
+        leaves = [_like(turns.examples[place], turns.body.inputs[place]) for place in parted.places]
+        cotangents = [np.ones(x.shape, x.dtype) for x in self._carried_names()]
+        given = [*map(_like, kept, self._kept), *leaves, *cotangents, *_zeros_like(self._summed_names())]
+        block = recorded_block(self._turn, given)
+        flag = Name(np.False_)
+        body = Block([flag, *block.inputs], block.constants, block.equations, block.outputs)
+        shared = 1 + len(self._kept) + len(names)
+        condition = Block(body.inputs, {}, [], [flag])
+        return Turns(body, 1, shared, len(block.outputs), [], [], [np.True_, *given], condition=condition)
+
+    def _carried_names(self) -> list[Name]:
+        """Return the names of the carry before the turn where that has cotangents."""
+        turns, moving = self._turns, self._moving
+        return chosen(turns.body.inputs[turns.shared :], moving.outputs)
+
+    def _summed(self) -> list[int]:
+        return [place for place in range(self._turns.shared) if self._parted.connected[place]]
+
+    def _summed_names(self) -> list[Name]:
+        return [self._turns.body.inputs[place] for place in self._summed()]
+
+    def _turn(self, *given: Any) -> Any:
+        """Compute the turn of the pass back: of what was kept, of leaves, cotangents, and zeros that are replaced."""
+        turns, parted = self._turns, self._parted
+        found = iter(computed(parted.backward, given[: len(parted.backward.inputs)]))
+        connected = zip(turns.body.inputs, parted.connected, strict=True)
+        grads = [next(found) if own else np.zeros(name.shape, name.dtype) for name, own in connected]
+        return chosen(grads[turns.shared :], self._moving.outputs), [grads[place] for place in self._summed()]
+
+    def forward_and_back(self, leaves: Leaves) -> tuple[list[Any], Any]:
+        """Return the results and the pullback."""
+        turns, parted = self._turns, self._parted
+        assert turns.condition is not None
+        (holds,) = computed(turns.condition, leaves)
+        found = self._forward(holds, *leaves, *_zeros_like(self._kept))
+        residuals = [*found[turns.carried :], *(leaves[place] for place in parted.places)]
+
+        def pull(cotangents: Leaves, variables: Variables) -> list[Any]:
+            moved = chosen(cotangents, self._moving.outputs)
+            back = iter(self._backward(holds, *residuals, *moved, *_zeros_like(self._summed_names())))
+            grads: list[Any] = [None] * len(turns.body.inputs)
+            for slot in (slot for slot, own in enumerate(self._moving.outputs, turns.shared) if own):
+                grads[slot] = next(back)
+            for place in self._summed():
+                grads[place] = next(back)
+            return grads
+
+        return list(found[: turns.carried]), pull
+
+
+def _zeros_like(names: Sequence[Name]) -> list[Any]:
+    return [np.zeros(name.shape, name.dtype) for name in names]
 
 
 def _like(x: Any, name: Name) -> Any:

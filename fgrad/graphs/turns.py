@@ -10,6 +10,7 @@ Derivatives of loops are loops (`fgrad.graphs.turning`).
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -137,6 +138,16 @@ CALLED: list[Runner] = []
 
 UNLIMITED = 1 << 62
 """More turns than there ever are."""
+
+
+def is_slight(equations: Sequence[Equation]) -> bool:
+    """Return whether to compute equations for nothing costs less than to ask whether they are needed."""
+    only_numbers = all(equation.primitive.is_elementwise and not equation.direct for equation in equations)
+    return only_numbers and sum(math.prod(equation.outputs[0].shape) for equation in equations) <= _SLIGHT
+
+
+_SLIGHT = 64
+"""Elements."""
 
 
 def equation_of(turns: Turns, inputs: Sequence[Any], place: tuple[str, int] | None = None) -> Equation:

@@ -14,51 +14,10 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, settle
 from fgrad.loops.forms import combined, own
+from fgrad.loops.values import checked_integer, checked_truth, is_of_program, is_undecided
+from fgrad.loops.ways import in_program
 from fgrad.transforms.calls import name_of
-
-
-def is_undecided(x: Any) -> bool:
-    """Return whether there is no value to ask for, because it differs between examples, or is that of a program."""
-    if type(x) not in BOXES:
-        return False
-    value = settle(x)
-    while type(value) is Tensor:
-        if value.tracing.is_map or value.tracing.is_program:
-            return True
-        value = value.value
-    return False
-
-
-def is_of_program(x: Any) -> bool:
-    """Return whether a value is one of a program that is being recorded, and not known for any example."""
-    value = settle(x)
-    while type(value) is Tensor:
-        if value.tracing.is_program:
-            return True
-        value = value.value
-    return False
-
-
-def checked_truth(x: Any, what: str) -> Any:
-    """Return a truth value, which may differ from example to example.
-
-    Raises:
-        ShapeError: a ValueError; it is an array of several.
-        StructureError: a TypeError; it is no number.
-    """
-    if isinstance(x, (bool, int, float)):
-        return x
-    if type(x) not in BOXES and not isinstance(x, (np.ndarray, np.generic)):
-        raise errors.StructureError(f"{what} must be a truth value, and is {x!r:.100} of type {type(x).__name__}.")
-    if x.shape != ():
-        raise errors.ShapeError(
-            f"{what} must be one truth value, and has shape {x.shape}.\nMake one of it by np.all or np.any; to choose "
-            "element by element is np.where(condition, x, y)."
-        )
-    return x
 
 
 def chosen(holds: Any, one: Any, other: Any, names: tuple[str, str]) -> Any:
@@ -66,8 +25,12 @@ def chosen(holds: Any, one: Any, other: Any, names: tuple[str, str]) -> Any:
 
     What is not chosen contributes exactly 0 to a derivative, since `np.where` masks it.
     """
-    is_true = holds if holds.dtype == np.bool_ else np.not_equal(holds, 0)
-    return combined(one, other, partial(np.where, is_true), names)
+    return combined(one, other, partial(np.where, truth_of(holds)), names)
+
+
+def truth_of(x: Any) -> Any:
+    """Return whether a number is not 0."""
+    return x if x.dtype == np.bool_ else np.not_equal(x, 0)
 
 
 def _check_functions(name: str, functions: Sequence[Any]) -> None:
@@ -82,10 +45,11 @@ def _check_functions(name: str, functions: Sequence[Any]) -> None:
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
     """Return the result of one of two functions, chosen by a condition.
 
-    Where the condition has a value, this is Python's `if`, and the other function does not run. Where it has none,
-    because it differs from example to example in a `vmap`, or stands for all values in a recording, both functions run,
-    and for each example one result is taken by `np.where`; the other contributes exactly 0 to a derivative. The
-    functions must not assign to variables then, or change anything else outside.
+    Where the condition has a value, this is Python's `if`, and the other function does not run. In a recording both are
+    recorded, and the program runs one of them, unless both together are a few operations on numbers. Where the
+    condition differs from example to example in a `vmap`, both functions run, and for each example one result is taken
+    by `np.where`; the other contributes exactly 0 to a derivative. The functions must not assign to variables then, or
+    change anything else outside.
 
     Args:
         pred: a truth value, or a number that is not 0.
@@ -115,16 +79,22 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     pred = checked_truth(pred, "the condition of cond")
     if not is_undecided(pred):
         return true_fun(*operands) if pred else false_fun(*operands)
+    functions, names = (true_fun, false_fun), (f"true_fun ({name_of(true_fun)})", f"false_fun ({name_of(false_fun)})")
+    if is_of_program(pred):
+        holds = truth_of(pred)
+        found = in_program([holds, np.logical_not(holds)], functions, names, operands)
+        if found is not None:
+            return found
     with np.errstate(all="ignore"):  # of examples that take the other way
-        one, other = true_fun(*own(operands)), false_fun(*own(operands))
-    return chosen(pred, one, other, (f"true_fun ({name_of(true_fun)})", f"false_fun ({name_of(false_fun)})"))
+        one, other = (function(*own(operands)) for function in functions)
+    return chosen(pred, one, other, names)
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """Return the result of one of several functions, chosen by its place among them.
 
-    Where the index has a value, one function runs. Where it has none, under `vmap` or in a recording, all of them run,
-    and one result is taken for each example, as `cond` does it.
+    Where the index has a value, one function runs. In a recording all are recorded, and the program runs one; under
+    `vmap` all run, and one result is taken for each example, as `cond` does it.
 
     Args:
         index: an integer; one below 0 takes the first function, one that is too large the last.
@@ -155,23 +125,22 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     index = checked_truth(checked_integer(index, "the index of switch"), "the index of switch")
     if not is_undecided(index):
         return branches[min(max(operator.index(index), 0), len(branches) - 1)](*operands)
+    names = [f"branch {place} ({name_of(branch)})" for place, branch in enumerate(branches)]
+    if is_of_program(index):
+        found = in_program(_places(index, len(branches)), branches, names, operands)
+        if found is not None:
+            return found
     with np.errstate(all="ignore"):
         results = [branch(*own(operands)) for branch in branches]
-    names = [f"branch {place} ({name_of(branch)})" for place, branch in enumerate(branches)]
     taken, name = results[0], names[0]
     for place in range(1, len(branches)):
         taken = chosen(np.greater_equal(index, place), results[place], taken, (names[place], name))
     return taken
 
 
-def checked_integer(x: Any, what: str) -> Any:
-    """Return an integer, which may differ from example to example.
-
-    Raises:
-        DtypeError: a TypeError; it is none.
-    """
-    is_integer = isinstance(x, int) and not isinstance(x, bool)
-    if is_integer or getattr(getattr(x, "dtype", None), "kind", "") in ("i", "u"):
-        return x
-    kind = getattr(x, "dtype", type(x).__name__)
-    raise errors.DtypeError(f"{what} must be an integer, and is {x!r:.100} of {kind}.\nWrite int(x), or x.astype(int).")
+def _places(index: Any, count: int) -> list[Any]:
+    """Return for each place whether it is meant."""
+    if count == 1:
+        return [np.True_]
+    within = [np.equal(index, place) for place in range(1, count - 1)]
+    return [np.less_equal(index, 0), *within, np.greater_equal(index, count - 1)]

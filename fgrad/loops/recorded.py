@@ -19,14 +19,16 @@ from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.record import new_recording, recorded
 from fgrad.graphs.turns import Along, Turns
-from fgrad.loops.choosing import is_of_program
 from fgrad.loops.forms import WEAK, kind_of, strong
+from fgrad.loops.values import is_of_program
 from fgrad.native.freezing import check_repeats
 from fgrad.ops.tracing import one_example
 from fgrad.rules.randomness import RandomStates
 
 Leaves = Sequence[Any]
 Turn = Callable[[Leaves, Leaves], tuple[Leaves, Leaves]]
+Kind = tuple[Any, Any]
+"""The dtype of a leaf, or WEAK, and the type of Python's that its elements have."""
 
 
 def is_recorded(leaves: Leaves) -> bool:
@@ -65,7 +67,7 @@ def as_loop(
     elements = [(x if isinstance(x, range) else one_example(x))[along.start] for x in arrays]
     while True:
         kinds: list[Any] = []
-        graph = _recorded_turn(function, turn(carry), carry, elements, kinds)
+        graph = recorded_turn(function, turn(carry), carry, elements, kinds)
         if graph is None:
             return None
         settled = [_like_after(x, kind) for x, kind in zip(carry, kinds, strict=True)]
@@ -82,18 +84,18 @@ _TYPES = (bool, int, float, complex)
 """The types of Python's numbers: each is held by those behind it."""
 
 
-def _kind(leaf: Any) -> tuple[Any, Any]:
-    """Return the dtype of a leaf, or WEAK, and the type of Python's that its elements have."""
+def kind_in_turn(leaf: Any) -> Kind:
+    """Return what a leaf is."""
     kind, dtype = kind_of(leaf), leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
     return (None if kind is None else kind[1]), type(np.zeros((), dtype).item())
 
 
-def _like_after(x: Any, after: tuple[Any, Any]) -> Any:
+def _like_after(x: Any, after: Kind) -> Any:
     """Return a leaf of the carry in the dtype that it has after a turn, if it is a number of Python's before.
 
     None is returned where what it is after the turn does not hold what it is before.
     """
-    (own, kind), (dtype, later) = _kind(x), after
+    (own, kind), (dtype, later) = kind_in_turn(x), after
     if own is not WEAK or (dtype is WEAK and kind is later):
         return x
     if kind not in _TYPES or later not in _TYPES or _TYPES.index(kind) > _TYPES.index(later):
@@ -104,17 +106,17 @@ def _like_after(x: Any, after: tuple[Any, Any]) -> Any:
     return later(x) if type(x) in _TYPES else x - later(0)
 
 
-def _recorded_turn(function: Any, turn: Turn, carry: Leaves, elements: Leaves, kinds: list[Any]) -> Graph | None:
+def recorded_turn(function: Any, turn: Turn, carry: Leaves, elements: Leaves, kinds: list[Any]) -> Graph | None:
     """Return the program of one turn, or None if it cannot stand for all of them; note what the next carry is."""
     count = len(carry)
 
     def flat(*leaves: Any) -> tuple[list[Any], list[Any]]:
         following, outputs = turn(leaves[:count], leaves[count:])
-        kinds[:] = map(_kind, following)
+        kinds[:] = map(kind_in_turn, following)
         return list(following), list(outputs)
 
     flat.__name__ = "loop"
-    examples = tuple(map(_example, [*carry, *elements]))
+    examples = tuple(map(example_in_turn, [*carry, *elements]))
     with RandomStates(function).put_back():
         try:
             trace = new_recording(lifts=True)
@@ -127,7 +129,8 @@ def _recorded_turn(function: Any, turn: Turn, carry: Leaves, elements: Leaves, k
     return graph
 
 
-def _example(leaf: Any) -> Any:
+def example_in_turn(leaf: Any) -> Any:
+    """Return a number or array like a leaf, by which a turn is recorded."""
     if type(leaf) is bool:
         return np.bool_(leaf)
     if type(leaf) in _TYPES:
@@ -149,17 +152,11 @@ def _run(
     options: dict[str, Any],
 ) -> tuple[list[Any], list[Any]]:
     """Return the results of a loop; what turns take from elsewhere goes into it besides."""
-    lifted = {name: value for name, value in graph.constants.items() if type(settle(value)) is Tensor}
-    outputs = list(map(unboxed, graph.outputs))
-    for place, x in enumerate(map(settle, outputs)):
-        if type(x) is Tensor:
-            outputs[place] = Name(x, x.tracing.is_weak(x))
-            lifted[outputs[place]] = x
-        elif type(x) is not Name and place < len(carry) and is_weak[place]:
+    shared, names, constants, outputs = lifted(graph)
+    for place, x in enumerate(outputs):
+        if type(x) is not Name and place < len(carry) and is_weak[place]:
             outputs[place] = x.item()
-    shared = [*lifted.values(), *graph.variables.values()]
-    names = [*lifted, *graph.variables, *graph.inputs]
-    constants = {name: value for name, value in graph.constants.items() if name not in lifted}
+    names += graph.inputs
     if has_condition:
         options["condition"] = Block(names, constants, graph.equations, [outputs.pop()])
     turns = Turns(
@@ -169,11 +166,24 @@ def _run(
         len(carry),
         [along] * len(arrays),
         [along] * (len(outputs) - len(carry)),
-        [_example(settle(x)) for x in (*shared, *carry, *elements)],
+        [example_in_turn(settle(x)) for x in (*shared, *carry, *elements)],
         **options,
     )
-    found = turns(*map(settle, shared), *carry, *map(_array, arrays))
+    found = turns(*shared, *carry, *map(_array, arrays))
     return list(found[: len(carry)]), list(found[len(carry) :])
+
+
+def lifted(graph: Graph) -> tuple[list[Any], list[Name], dict[Name, Any], list[Any]]:
+    """Return what a program takes from elsewhere, the names of that, its other constants, and its results."""
+    taken = {name: value for name, value in graph.constants.items() if type(settle(value)) is Tensor}
+    outputs = list(map(unboxed, graph.outputs))
+    for place, x in enumerate(map(settle, outputs)):
+        if type(x) is Tensor:
+            outputs[place] = Name(x, x.tracing.is_weak(x))
+            taken[outputs[place]] = x
+    constants = {name: value for name, value in graph.constants.items() if name not in taken}
+    shared = [*taken.values(), *graph.variables.values()]
+    return list(map(settle, shared)), [*taken, *graph.variables], constants, outputs
 
 
 def _array(x: Any) -> Any:

@@ -15,9 +15,10 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.tree import flatten, unflatten
 from fgrad.graphs.turns import UNLIMITED, Along
-from fgrad.loops.choosing import checked_integer, checked_truth, chosen, is_of_program, is_undecided
+from fgrad.loops.choosing import chosen
 from fgrad.loops.forms import Form, own
 from fgrad.loops.recorded import as_loop, is_recorded
+from fgrad.loops.values import checked_integer, checked_truth, is_of_program, is_undecided
 from fgrad.ops.tracing import example_of
 from fgrad.transforms.calls import name_of
 
@@ -111,7 +112,8 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
     Args:
         lower: the first number of a turn, an integer.
         upper: the number that ends the loop; where it is not above `lower`, there are no turns. Under `vmap` the bounds
-            may differ from example to example; in a recording they must be plain integers, which are part of it.
+            may differ from example to example. In a recording plain integers are part of it; where a bound is computed
+            there, the loop is one of `while_loop`, and a pass back raises.
         body: a function of the number of the turn and the value, which returns the next value.
         init: the value before the first turn: numbers, arrays or containers of them. Numbers of Python's take the dtype
             of what they become in the first turn.
@@ -123,7 +125,8 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
         StructureError: a TypeError; `body` returns other containers, or something that is no number.
         ShapeError: a ValueError; it returns another shape.
         DtypeError: a TypeError; it returns another dtype, or a bound is no integer.
-        ConcretizationError: a TypeError; a bound has no value, in a recording.
+        ConcretizationError: a TypeError; a recording computes a bound, and there is a pass back, or a turn that cannot
+            stand for all, as in `while_loop`.
         NotCallableError: a TypeError; `body` is not a function.
 
     Example:
@@ -138,13 +141,25 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
     check_function("fori_loop", "body", body)
     lower, upper = (checked_truth(checked_integer(x, _BOUND), _BOUND) for x in (lower, upper))
     if is_of_program(lower) or is_of_program(upper):
-        raise errors.ConcretizationError(_BOUND, errors.users_line())
+        return _counted(lower, upper, body, init)
     if not is_undecided(lower) and not is_undecided(upper):
         return _repeated(range(operator.index(lower), operator.index(upper)), body, init)
     loop = _Loop(
         _BOUND, lambda turn, carry: lower + turn < upper, lambda turn, carry: body(lower + turn, carry), body, None
     )
     return loop.run(init)
+
+
+def _counted(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any) -> Any:
+    """Return the carry after turns that the program counts while it runs."""
+
+    def goes_on(turn: int, carry: Any) -> Any:
+        return carry[0] < upper
+
+    def counting(turn: int, carry: Any) -> Any:
+        return carry[0] + 1, body(*carry)
+
+    return _Loop(_BOUND, goes_on, counting, body, None).run((lower, init))[1]
 
 
 def _repeated(numbers: range, body: Callable[[Any, Any], Any], init: Any) -> Any:
@@ -184,8 +199,8 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     and keeps the value of those that are.
 
     In a recording, as `fg.compile` makes it, one turn is recorded, and the condition is asked when the program runs.
-    A pass back needs to know how many turns there are at most: without `max_steps` it raises there, and with it each
-    of so many turns is gone through, and counts where the condition still held.
+    A pass back needs to know how many turns there are at most: without `max_steps` it raises there, and with it the
+    program has room for so many turns; those behind the end compute nothing.
 
     Args:
         cond: a function of the value, which returns a truth value.

@@ -233,12 +233,14 @@ def inspected(function: Function, arrays: Sequence[Any] | None, seconds: float, 
 
 def _loop_text(loop: Loop) -> str:
     """Return how often a loop runs, and which lines."""
+    operations = f"{loop.equations:,} operation{'s' * (loop.equations != 1)}"
+    inside, lines = "in each turn, " * loop.depth, _lines_text(loop.places)
+    if loop.is_conditional and loop.turns == 1:
+        return f"{inside}one way of a choice, {operations}, for {lines}"
     count = "turns" if loop.turns >= UNLIMITED else f"{loop.turns:,} turn{'s' * (loop.turns != 1)}"
     most = "at most " if loop.is_conditional and loop.turns < UNLIMITED else ""
     ends = " while a condition holds" if loop.is_conditional else ""
-    operations = f"{loop.equations:,} operation{'s' * (loop.equations != 1)}"
-    inside = "in each turn, " * loop.depth
-    return f"{inside}{most}{count} of {operations}{ends}, for {_lines_text(loop.places)}"
+    return f"{inside}{most}{count} of {operations}{ends}, for {lines}"
 
 
 def _lines_text(places: Sequence[tuple[str, int]]) -> str:

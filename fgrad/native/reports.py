@@ -163,6 +163,8 @@ def _cells(place: int, stage: Stage, total: float) -> tuple[str, ...]:
 
 
 def _size_text(stage: Stage) -> str:
+    if stage.is_conditional and stage.shape == (1,):
+        return "if chosen"
     if stage.is_conditional:
         return f"<= {stage.shape[0]}" if stage.shape else "while a condition holds"
     return " x ".join(map(str, stage.shape)) or "1"

@@ -1,0 +1,162 @@
+"""A choice in a recording: each way is a program, which runs where its condition holds.
+
+in_program(conditions, functions, names, operands)    the result, or None where all ways are to be computed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+from typing_extensions import override
+
+from fgrad.core.primitive import Primitive
+from fgrad.core.tensor import Tensor, settle
+from fgrad.core.trace import Call, Observer, observed_by
+from fgrad.core.tree import flatten, unflatten
+from fgrad.graphs.equations import Name
+from fgrad.graphs.graph import Block, Graph
+from fgrad.graphs.turns import Turns, is_slight
+from fgrad.loops.forms import WEAK, combined, kind_of, own, strong
+from fgrad.loops.recorded import Kind, example_in_turn, kind_in_turn, lifted, recorded_turn
+
+
+class _Way(NamedTuple):
+    """One of the functions of a choice.
+
+    Attributes:
+        graph: its program; the operands are constants there, or tensors from elsewhere.
+        result: what it returns, as numbers and arrays of the same form.
+        kinds: what each leaf of that is.
+    """
+
+    graph: Graph
+    result: Any
+    kinds: list[Kind]
+
+
+def in_program(
+    conditions: Sequence[Any], functions: Sequence[Callable[..., Any]], names: Sequence[str], operands: Sequence[Any]
+) -> Any:
+    """Return the result of the function whose condition holds, as that of a program in which no other one runs.
+
+    None is returned where all are to be computed instead: a function assigns to variables, asks for values, or draws
+    random numbers; or together they are less work than the choice.
+
+    Args:
+        conditions: for each function, whether it is chosen; it is so of one of them.
+        functions: the user's.
+        names: what messages call them.
+        operands: what the functions take.
+
+    Raises:
+        StructureError, DtypeError: TypeErrors; results are nested otherwise, or have other dtypes.
+        ShapeError: a ValueError; they have other shapes.
+    """
+    ways = [_recorded(function, operands) for function in functions]
+    known = [way for way in ways if way is not None]
+    if len(known) < len(ways) or all(is_slight(way.graph.equations) for way in known):
+        return None
+    for place in range(1, len(known)):
+        combined(known[0].result, known[place].result, _neither, (names[0], names[place]))
+    dtypes = [reduce(_common, column) for column in zip(*(way.kinds for way in known), strict=True)]
+    if any(kind[0] is WEAK for way in known for kind in way.kinds):
+        again = [_recorded(function, operands, dtypes) for function in functions]
+        known = [way for way in again if way is not None]
+    leaves, treedef = flatten(known[0].result)
+    carry: list[Any] = [np.zeros(x.shape, x.dtype) for x in leaves]
+    for condition, way in zip(conditions, known, strict=True):
+        carry = _run(way.graph, condition, carry)
+    return unflatten(treedef, carry)
+
+
+def _neither(one: Any, other: Any) -> None:
+    """Choose nothing: what can be chosen from has been checked."""
+
+
+def _common(one: Kind, other: Kind) -> Kind:
+    """Return the dtype of what is chosen from a leaf of each way; Python's numbers take that of the other."""
+    if one[0] is WEAK and other[0] is WEAK:
+        return max(one, other, key=lambda kind: _dtype(kind).num)
+    return other if one[0] is WEAK else one
+
+
+def _dtype(kind: Kind) -> Any:
+    return np.dtype(kind[1] if kind[0] is WEAK else kind[0])
+
+
+def _recorded(function: Callable[..., Any], operands: Sequence[Any], kinds: Sequence[Kind] | None = None) -> Any:
+    """Return the program of a function; None if it does not do the same at each call, or does something besides.
+
+    Args:
+        function: the user's.
+        operands: what it takes.
+        kinds: what its leaves are to be; None: what they are.
+    """
+    results: list[Any] = []
+    found: list[Kind] = []
+
+    def way(carry: Any, elements: Sequence[Any]) -> Any:
+        with observed_by(_Claimed(settle(elements[0]).tracing)):
+            leaves, treedef = flatten(function(*own(tuple(operands))))
+        if kinds is not None:
+            leaves = [strong(x, _dtype(kind)) for x, kind in zip(leaves, kinds, strict=True)]
+        results[:] = [unflatten(treedef, map(_form, leaves))]
+        return leaves, []
+
+    graph = recorded_turn(function, way, [], [np.True_], found)
+    if graph is None or any(dtype is None for dtype, _ in found):
+        return None
+    return _Way(graph, results[0], found)
+
+
+def _form(leaf: Any) -> Any:
+    """Return zeros like a leaf, of Python's if that is a number of Python's; what is neither comes back as it is."""
+    kind = kind_of(leaf)
+    if kind is None:
+        return leaf
+    shape, dtype = kind
+    return kind_in_turn(leaf)[1](0) if dtype is WEAK else np.zeros(shape, dtype)
+
+
+class _Claimed(Observer):
+    """Lets operations be recorded that would belong to a recording around, since all that they take comes from there.
+
+    Args:
+        trace: of the recording that is to have them.
+    """
+
+    def __init__(self, trace: Any) -> None:
+        self._trace = trace
+
+    def _is_claimed(self, args: Sequence[Any]) -> bool:
+        levels = [x.tracing.level for x in map(settle, args) if type(x) is Tensor]
+        return bool(levels) and max(levels) < self._trace.level
+
+    @override
+    def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
+        return self._trace.process(primitive, args, metadata) if self._is_claimed(args) else go_on(args)
+
+    @override
+    def call(self, call: Call, leaves: Sequence[Any], go_on: Any) -> Any:
+        return self._trace.process_call(call, leaves) if self._is_claimed(leaves) else go_on(leaves)
+
+
+def _run(graph: Graph, condition: Any, carry: Sequence[Any]) -> list[Any]:
+    """Return the results of a program where a condition holds, else what there was."""
+    shared, names, constants, outputs = lifted(graph)
+    (flag,) = graph.inputs
+    inputs = [flag, *names, *map(Name, carry)]
+    turns = Turns(
+        Block(inputs, constants, graph.equations, outputs),
+        1,
+        1 + len(shared),
+        len(carry),
+        [],
+        [],
+        [np.True_, *map(example_in_turn, [*shared, *map(settle, carry)])],
+        condition=Block(inputs, {}, [], [flag]),
+    )
+    return list(turns(settle(condition), *shared, *carry))
