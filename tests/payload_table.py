@@ -45,5 +45,5 @@ OF_FRACTIONS = {
     "negative", "not_equal", "partition_order", "permute", "polyval", "positive", "prod", "rank_places", "real",
     "reciprocal", "recurrence", "replace", "reshape", "roll", "scale", "scatter", "searchsorted", "segment_sums",
     "sign", "sliding_windows", "split", "square", "stable_order", "stack", "stop_gradient", "subtract", "sum",
-    "sums_along_diagonals", "transpose", "trunc", "unpermute", "where",
+    "sums_along_diagonals", "transpose", "trunc", "unpermute", "variance", "where",
 }  # fmt: skip

@@ -387,6 +387,10 @@ def test_means_of_fractions_are_exact():
     """Seeds are ones, and Python divides integers to floating-point numbers."""
     assert elements(fg.grad(np.mean)(EXACT)) == [THIRD] * 3
     assert elements(fg.grad(lambda x: np.mean(np.maximum(x, HALF)))(EXACT)) == [THIRD / 2, 0, THIRD]
+    assert elements(fg.hessian(lambda x: np.sum(x * np.mean(x)))(EXACT)) == [[2 * THIRD] * 3] * 3
+    assert elements(fg.hessian(np.mean)(EXACT)) == [[0] * 3] * 3
+    assert elements(fg.grad(np.var)(EXACT)) == [2 * THIRD * (x - np.mean(EXACT)) for x in EXACT]
+    assert elements(fg.hessian(lambda x: np.var(x, ddof=1))(EXACT))[0] == [2 * THIRD, -THIRD, -THIRD]
 
 
 def test_fractions_in_batches_and_on_tapes():

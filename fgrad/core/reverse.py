@@ -21,7 +21,7 @@ from typing_extensions import override
 from fgrad import errors
 from fgrad.core.gathering import Gathered, finished
 from fgrad.core.operands import PLAIN
-from fgrad.core.payloads import INEXACT, OBJECT, explain_refusal, is_at_hand, payload_of
+from fgrad.core.payloads import INEXACT, OBJECT, as_payload, explain_refusal, is_at_hand, payload_of
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.snapshots import LARGE, Checked, Copies, captures, snapshot
 from fgrad.core.sums import FEW_PRODUCTS, is_finite, summed
@@ -491,7 +491,8 @@ class Guarded:
 
     def __truediv__(self, divisor: Any) -> Any:
         if not hasattr(divisor, "dtype"):
-            divisor = np.asarray(divisor, complex if type(divisor) is complex else self.cotangent.dtype)
+            dtype = complex if type(divisor) is complex else self.cotangent.dtype
+            divisor = as_payload(np.asarray(divisor, dtype))  # of two integers among objects the quotient is a fraction
         return self * (1 / divisor)
 
     def __matmul__(self, other: Any) -> Any:

@@ -27,8 +27,8 @@ def tidied(block: Block) -> Block:
         found = [equation]
         if turns is not None:
             loop = _Loop(replace(turns, body=tidied(turns.body)), list(equation.inputs), equation.outputs)
+            constants.update(loop.turns.body.constants)
             loop, before = _hoisted(_pruned(loop, used))
-            constants.update(turns.body.constants)
             loop = _pruned(loop, used)
             found = [*before, replace(equation_of(loop.turns, loop.inputs, equation.place), outputs=loop.outputs)]
         equations += reversed(found)
@@ -116,13 +116,17 @@ def _hoisted(loop: _Loop) -> tuple[_Loop, list[Equation]]:
 
 
 def _steady(turns: Turns) -> list[Equation]:
-    """Return what is the same in all turns, but for what only moves elements, unless something of it needs that."""
-    varies = varying(turns.body, turns.shared)
+    """Return what is the same in all turns, but for what only moves elements, unless something of it needs that.
+
+    Where there may be no turn, what may raise stays in the turns, and so does all that needs it.
+    """
+    if turns.condition is not None and turns.count == 1:
+        return []
+    stay = [each for each in turns.body.equations if turns.condition is not None and not _never_raises(each)]
+    varies = varying(turns.body, turns.shared, {name for equation in stay for name in equation.outputs})
     found: list[Equation] = []
     wanted: set[Name] = set()
     for equation in reversed(turns.body.equations):
-        if turns.condition is not None and (turns.count == 1 or not _never_raises(equation)):  # there may be no turn
-            continue
         is_wanted = equation.primitive.view is None or not wanted.isdisjoint(equation.outputs)
         if is_wanted and varies.isdisjoint(equation.outputs):
             found.append(equation)
@@ -149,9 +153,9 @@ def _renamed(equation: Equation, names: Mapping[Any, Any]) -> Equation:
     return replace(equation, outputs=tuple(names[name] for name in equation.outputs), inputs=inputs)
 
 
-def varying(block: Block, shared: int) -> set[Name]:
-    """Return the names of what differs from turn to turn; the first inputs are the same in all."""
-    found = set(block.inputs[shared:])
+def varying(block: Block, shared: int, others: Iterable[Name] = ()) -> set[Name]:
+    """Return the names of what differs from turn to turn; the first inputs are the same in all, and others are not."""
+    found = {*block.inputs[shared:], *others}
     for equation in block.equations:
         if not found.isdisjoint(_names(equation.inputs)):
             found.update(equation.outputs)

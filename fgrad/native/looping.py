@@ -63,10 +63,8 @@ CALLS.append(_loop)
 def _peeled(node: Node, along: Along) -> tuple[Node, Along]:
     """Return the array of which another one has some rows, and where the turns are there."""
     while isinstance(node, Moved) and not node.bounds and _has_rows_of(node, node.arguments[0]):
-        first, source = node.places[0], node.arguments[0]
-        step = first.terms[0].coefficient if source.shape[0] != 1 else 0
-        offset = first.offset if step else 0
-        node, along = source, Along(offset + step * along.start, step * along.step)
+        first, step = node.places[0], node.places[0].terms[0].coefficient
+        node, along = node.arguments[0], Along(first.offset + step * along.start, step * along.step)
     return node, along
 
 

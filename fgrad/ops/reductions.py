@@ -428,8 +428,15 @@ def _variance_value(x: Any, number: Any, axis: Axis = None, keepdims: bool = Fal
 
 def _along_deviation(ct: Any, x: Any, ans: Any, number: float, axis: Axis) -> Any:
     """Return the derivative of the variance times a cotangent or tangent; axes are kept."""
-    deviation, factor = conjugated(x - _mean_of(x, axis, keepdims=True)), 2 / number if number else np.inf
-    return product_into(Guarded(ct.cotangent * factor) if type(ct) is Guarded else ct * factor, deviation)
+    deviation = conjugated(x - _mean_of(x, axis, keepdims=True))
+    if type(ct) is Guarded:
+        return product_into(Guarded(_doubled(ct.cotangent, number)), deviation)
+    return product_into(_doubled(ct, number), deviation)
+
+
+def _doubled(ct: Any, number: Any) -> Any:
+    """Return twice a derivative over a number, which keeps fractions exact."""
+    return ct * 2 / number if number else ct * np.inf
 
 
 def _along_unit_deviation(ct: Any, x: Any, ans: Any, number: Any, axis: Axis) -> Any:
@@ -504,7 +511,7 @@ def _spread_in(
     if number <= ddof if where is True else np.any(example_of(number) <= ddof):
         warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=3)
     left = number - ddof
-    return a, axis, float(builtins.max(left, 0)) if where is True else np.maximum(left, 0)
+    return a, axis, builtins.max(left, 0) if where is True else np.maximum(left, 0)
 
 
 _mean_of = mean

@@ -31,12 +31,12 @@ def unit_directions(leaves: Sequence[Any]) -> list[Any]:
     """Return for each array all directions of all arrays, along a new first axis: ones and zeros."""
     total = sum(leaf.size for leaf in leaves)
     if len(leaves) == 1:
-        return [np.eye(total, dtype=leaves[0].dtype).reshape(total, *leaves[0].shape)]
+        return [as_payload(np.eye(total, dtype=leaves[0].dtype)).reshape(total, *leaves[0].shape)]
     directions, start = [], 0
     for leaf in leaves:
         units = np.zeros((total, leaf.size), leaf.dtype)
         units[start : start + leaf.size] = np.eye(leaf.size, dtype=leaf.dtype)
-        directions.append(units.reshape(total, *leaf.shape))
+        directions.append(as_payload(units).reshape(total, *leaf.shape))
         start += leaf.size
     return directions
 
@@ -89,7 +89,7 @@ def _by_pullback(traced: Linearization, chunk_size: int | None) -> list[Any]:
     """Return the Jacobian for each traced argument: nested as the result, then as the argument."""
     outputs, out_treedef = _arrays(traced.result)
 
-    if len(outputs) == 1 and outputs[0].shape == () and outputs[0].dtype.kind == "f":  # of a number it is the gradient
+    if len(outputs) == 1 and outputs[0].shape == () and outputs[0].dtype.kind in "fO":  # of a number it is the gradient
         gradients = traced.gradients(traced.pull(None, "ones"), UnconnectedGradients.ZERO)
         return [unflatten(out_treedef, [gradient]) for gradient in gradients]
 
