@@ -26,7 +26,7 @@ LONGEST_BODY = 40
 
 LAYERS = [
     "errors", "core", "ops", "transforms", "rules", "graphs", "native", "engines", "loops", "tapes", "progress",
-    "clipping", "optimizers", "numpy", "scipy", "extend", "saving", "distributed", "testing", "uncertainty", "plot",
+    "clipping", "optimizers", "numpy", "scipy", "random", "extend", "saving", "distributed", "testing", "uncertainty", "plot",
     "interop",
     "debugging", "compat",
 ]  # fmt: skip
