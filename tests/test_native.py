@@ -128,9 +128,7 @@ def test_values_of_every_primitive(name):
         check(x, y, TOLERANCES.get(y.dtype.name, 1e-12))
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in SAMPLED if PRIMITIVES[name].vjps is not None and name not in DRAWS]
-)
+@pytest.mark.parametrize("name", [name for name in SAMPLED if PRIMITIVES[name].vjps is not None and name not in DRAWS])
 def test_gradients_of_every_primitive(name):
     group = recordable(name, np.float64)
     function, arrays = together(group)

@@ -72,7 +72,6 @@ _OF_MODULES = {
     "and NumPy's functions",
     "nn": "a layer is a function of variables or of a container of arrays: np.maximum(x @ w + b, 0)",
     "Module": "a model is a function of variables, or any object that holds them",
-    "random": "NumPy's generators, rng = np.random.default_rng(seed)",
     "no_grad": "outside of a tape nothing is recorded; inside of one, `with tape.stop_recording():`",
     "tensor": "fg.constant(value)",
     "make_jvp": "fg.jvp(f, primals, tangents)",

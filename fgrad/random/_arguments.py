@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,11 +36,10 @@ def signature(words: str) -> inspect.Signature:
     )
 
 
-def is_involved(arguments: Sequence[Any]) -> bool:
+def is_involved(arguments: Iterable[Any]) -> bool:
     """Return whether there are tensors or variables, also in lists."""
-    return any(
-        type(each) not in _PLAIN and any(type(leaf) in BOXES for leaf in flatten(each)[0]) for each in arguments
-    )
+    others = [each for each in arguments if type(each) not in _PLAIN]  # mostly none, which takes the least time
+    return bool(others) and any(type(leaf) in BOXES for leaf in flatten(others)[0])
 
 
 def _traces_of(x: Any) -> Iterator[Any]:
@@ -50,12 +49,12 @@ def _traces_of(x: Any) -> Iterator[Any]:
         x = x.unbox()
 
 
-def is_of_program(parameters: Sequence[Any]) -> bool:
+def is_of_program(parameters: Iterable[Any]) -> bool:
     """Return whether a parameter stands for all values of its shape."""
     return any(trace.is_program for x in parameters for trace in _traces_of(x))
 
 
-def check_has_value(method: str, parameters: Sequence[Any]) -> None:
+def check_has_value(method: str, parameters: Iterable[Any]) -> None:
     """Raise if a parameter is part of a program that is recorded.
 
     Raises:
@@ -77,14 +76,13 @@ def check_constant(method: str, parameters: dict[str, Any]) -> None:
         NoDerivativeError: a ValueError; the draw jumps, and its derivative would be dropped.
     """
     for name, x in parameters.items():
-        for leaf in flatten(x)[0]:
-            if type(leaf) in BOXES and leaf.dtype.kind in "fc" and any(t.differentiates for t in _traces_of(leaf)):
-                raise errors.NoDerivativeError(
-                    f"rng.{method} has no derivative in {name!r}, which is differentiated: its draws jump from one "
-                    f"value to another.\n  at {errors.users_line()}\n"
-                    f"Draw with fg.stop_gradient({name}). The derivative of an expectation comes from the probability "
-                    "of the draw: fg.score_function(cost, log_probability)."
-                )
+        if type(x) in BOXES and x.dtype.kind in "fc" and any(trace.differentiates for trace in _traces_of(x)):
+            raise errors.NoDerivativeError(
+                f"rng.{method} has no derivative in {name!r}, which is differentiated: its draws jump from one "
+                f"value to another.\n  at {errors.users_line()}\n"
+                f"Draw with fg.stop_gradient({name}). The derivative of an expectation comes from the probability "
+                "of the draw: fg.score_function(cost, log_probability)."
+            )
 
 
 def shape_of(numpys: Callable[..., Any], parameters: Sequence[Any], size: Any) -> tuple[int, ...]:

@@ -1,11 +1,11 @@
 """The multivariate normal distribution: draws that move with the mean and the covariance.
 
-With the factor L of Cholesky the draw is mean + L z, which is differentiated as it stands. The other factors of NumPy are
-made of eigenvectors, which jump, and have no derivative, where eigenvalues meet. So a draw moves there by
+With the factor L of Cholesky the draw is mean + L z, which is differentiated as it stands. The other factors of NumPy
+are made of eigenvectors, which jump, and have no derivative, where eigenvalues meet. So a draw moves there by
 
     dx = dmean + 1/2 dC C^-1 (x - mean)
 
-which keeps the density of the covariance C + dC whatever the factor is: the covariance of dx + dx^T is dC.
+which makes its covariance C + dC, whatever the factor is.
 """
 
 from __future__ import annotations

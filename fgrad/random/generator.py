@@ -25,6 +25,7 @@ from fgrad import errors
 from fgrad.core.operands import as_array
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import apply
+from fgrad.core.trace import running
 from fgrad.ops.tracing import example_of, one_example
 from fgrad.random._arguments import (
     check_constant,
@@ -103,7 +104,7 @@ def _enter(name: str, words: str, answer: Answer) -> None:
 
     @functools.wraps(numpys)
     def method(self: Generator, *args: Any, **keywords: Any) -> Any:
-        if not sizes() and not is_involved((*args, *keywords.values())):
+        if not running.maps and not is_involved(args) and not (keywords and is_involved(keywords.values())):
             return numpys(self, *args, **keywords)
         bound = bind.bind(*args, **keywords)
         bound.apply_defaults()
@@ -173,9 +174,10 @@ def _counted(name: str) -> Answer:
     def answer(self: Generator, size: Any, **values: Any) -> Any:
         options = {key: values.pop(key) for key in ("dtype", "endpoint") if key in values}
         values = {key: x for key, x in values.items() if x is not None}  # the upper end of `integers`
-        check_constant(name, values)
-        parameters = _broadcast(numpys, _parameters(values), size)
+        parameters = _parameters(values)
         check_has_value(name, parameters)
+        check_constant(name, dict(zip(values, parameters, strict=True)))
+        parameters = _broadcast(numpys, parameters, size)
         return apply(counts, parameters, {"draw": functools.partial(getattr(self.plain, name), **options)})
 
     return answer
@@ -185,14 +187,15 @@ def _in_rows(name: str, along: str) -> Answer:
     """Return the answer of a discrete distribution of several numbers at once, with a parameter for them."""
 
     def answer(self: Generator, **values: Any) -> Any:
-        check_constant(name, values)
-        parameters = [own(as_array(values.pop(along))), *(as_array(values.pop(key)) for key in ("n",) if key in values)]
-        check_has_value(name, parameters)
+        arrays = {key: as_array(values.pop(key)) for key in (along, "n") if key in values}
+        check_has_value(name, arrays.values())
+        check_constant(name, arrays)
+        first, *others = arrays.values()
 
         def draw(first: Any, *others: Any) -> Any:
             return getattr(self.plain, name)(*others, first, **values)
 
-        return apply(rows, parameters, {"draw": draw})
+        return apply(rows, (own(first), *others), {"draw": draw})
 
     return answer
 
@@ -283,7 +286,6 @@ def _permuted(self: Generator, x: Any, axis: int | None, out: Any) -> Any:
 
 
 def _choice(self: Generator, a: Any, size: Any, replace: bool, p: Any, axis: int, shuffle: bool) -> Any:
-    check_constant("choice", {"p": p})
     whole = np.ndim(a) == 0
     count = int(example_of(a)) if whole else np.shape(a)[axis]
 
@@ -291,9 +293,10 @@ def _choice(self: Generator, a: Any, size: Any, replace: bool, p: Any, axis: int
         return self.plain.choice(count, size, replace, *p or (None,), 0, shuffle)
 
     if type(p) in BOXES or isinstance(p, (list, tuple)):
-        p = own(as_array(p))
+        p = as_array(p)
         check_has_value("choice", (p,))
-        places = apply(rows, (p,), {"draw": draw})
+        check_constant("choice", {"p": p})
+        places = apply(rows, (own(p),), {"draw": draw})
     else:
         places = each(lambda: draw(p))
     return places if whole else np.take(own(as_array(a)), places, axis)

@@ -23,14 +23,14 @@ def score_function(cost: Any, log_probability: Any, baseline: Any = 0.0) -> Any:
 
         (cost - baseline) * d log_probability
 
-    which in expectation is the derivative of E[cost] (Williams 1992, https://doi.org/10.1007/BF00992696). It holds to any
-    order, as the factor exp(log_probability - stop_gradient(log_probability)) is 1 with the right derivatives
+    which in expectation is the derivative of E[cost] (Williams 1992, https://doi.org/10.1007/BF00992696). It holds to
+    any order, as the factor exp(log_probability - stop_gradient(log_probability)) is 1 with the right derivatives
     (Foerster et al. 2018, https://arxiv.org/abs/1802.05098).
 
     Args:
         cost: one number for each draw. A cost of several draws together is that of their joint probability.
-        log_probability: the logarithm of the probability, or density, of each draw, as a function of the parameters. Its
-            shape is that of `cost`, or broadcasts to it.
+        log_probability: the logarithm of the probability, or density, of each draw, as a function of the parameters.
+            Its shape is that of `cost`, or broadcasts to it.
         baseline: a number that does not depend on the draw, such as the mean of earlier costs. It changes no
             expectation, and the nearer it is to the cost, the less the derivatives scatter.
 
