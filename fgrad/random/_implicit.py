@@ -21,7 +21,8 @@ from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
 from fgrad.random._drawing import Pathwise
-from fgrad.scipy.stats._laws import BETA, F_RATIO, GAMMA, STUDENT, VONMISES, Law
+from fgrad.scipy.stats._integrals import Law
+from fgrad.scipy.stats._laws import BETA, F_RATIO, GAMMA, STUDENT, VONMISES
 
 
 def _speed(law: Law, place: int, log_scale: Any, x: Any, *parameters: Any) -> Any:

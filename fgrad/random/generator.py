@@ -39,7 +39,7 @@ from fgrad.random._drawing import counts, each, given, own, rows, sizes
 from fgrad.random._moved import MOVED, Moved
 from fgrad.random._normal import by_cholesky, by_eigenvalues
 
-_NUMPYS = np.random.Generator
+_NUMPYS: Any = np.random.Generator
 
 
 class Generator(np.random.Generator):
@@ -53,6 +53,16 @@ class Generator(np.random.Generator):
     Args:
         bit_generator: the source, such as `np.random.PCG64(seed)`.
 
+    Raises:
+        AttributeError: it is none; the message is NumPy's.
+
+    Its methods raise NumPy's errors for parameters that are not allowed, and besides:
+
+        NoDerivativeError: a ValueError; the parameter of a discrete draw is differentiated.
+        MissingRuleError: a TypeError; so is one of a noncentral distribution.
+        ConcretizationError: a TypeError; a parameter belongs to a program that is recorded, as by `fg.compile`.
+        InPlaceError: a TypeError; `out` is an array, and a parameter is traced.
+
     Example:
         >>> import numpy as np, fgrad as fg
         >>> rng = fg.random.Generator(np.random.PCG64(0))
@@ -62,7 +72,7 @@ class Generator(np.random.Generator):
 
     def __init__(self, bit_generator: np.random.BitGenerator) -> None:
         super().__init__(bit_generator)
-        self.plain = np.random.Generator(bit_generator)  # NumPy's methods call each other
+        self._plain: Any = np.random.Generator(bit_generator)  # NumPy's methods call each other
 
     def __reduce__(self) -> Any:
         return Generator, (self.bit_generator,)
@@ -129,7 +139,7 @@ def _no_out(name: str, out: Any) -> None:
 def _noise(self: Generator, name: str, shape: Any, **options: Any) -> Any:
     """Draw numbers of a distribution without parameters, for each example its own."""
     wanted = () if shape is None else tuple(shape) if np.iterable(shape) else (shape,)
-    return given(np.asarray(getattr(self.plain, name)(size=(*sizes(), *wanted), **options))[()])
+    return given(np.asarray(getattr(self._plain, name)(size=(*sizes(), *wanted), **options))[()])
 
 
 def _moved(name: str, law: Moved) -> Answer:
@@ -153,7 +163,7 @@ def _implicit(name: str) -> Answer:
         check_has_value(name, parameters)
         options = {} if dtype is None else {"dtype": dtype}
         law = importlib.import_module("fgrad.random._implicit").IMPLICIT[name]
-        return law.draw(parameters, functools.partial(getattr(self.plain, name), **options))
+        return law.draw(parameters, functools.partial(getattr(self._plain, name), **options))
 
     return answer
 
@@ -178,7 +188,7 @@ def _counted(name: str) -> Answer:
         check_has_value(name, parameters)
         check_constant(name, dict(zip(values, parameters, strict=True)))
         parameters = _broadcast(numpys, parameters, size)
-        return apply(counts, parameters, {"draw": functools.partial(getattr(self.plain, name), **options)})
+        return apply(counts, parameters, {"draw": functools.partial(getattr(self._plain, name), **options)})
 
     return answer
 
@@ -193,7 +203,7 @@ def _in_rows(name: str, along: str) -> Answer:
         first, *others = arrays.values()
 
         def draw(first: Any, *others: Any) -> Any:
-            return getattr(self.plain, name)(*others, first, **values)
+            return getattr(self._plain, name)(*others, first, **values)
 
         return apply(rows, (own(first), *others), {"draw": draw})
 
@@ -233,7 +243,7 @@ def _multivariate_normal(
     if method == "cholesky":
         noise = _noise(self, "standard_normal", (*shape, mean.shape[-1]))
         return mean + by_cholesky(cov, noise)
-    draw = functools.partial(self.plain.multivariate_normal, np.zeros(mean.shape), size=shape or None, **options)
+    draw = functools.partial(self._plain.multivariate_normal, np.zeros(mean.shape), size=shape or None, **options)
     return mean + by_eigenvalues(own(cov), draw)
 
 
@@ -243,7 +253,7 @@ def _dirichlet(self: Generator, alpha: Any, size: Any) -> Any:
     shape = () if size is None else tuple(size) if np.iterable(size) else (size,)
     _NUMPYS.dirichlet(np.random.default_rng(0), one_example(alpha))  # for its checks and messages
     law = importlib.import_module("fgrad.random._implicit")
-    return law.dirichlet(alpha, functools.partial(self.plain.dirichlet, size=shape or None), len(shape))
+    return law.dirichlet(alpha, functools.partial(self._plain.dirichlet, size=shape or None), len(shape))
 
 
 # Elements in another order: NumPy draws places, and the elements there are taken
@@ -252,10 +262,10 @@ def _dirichlet(self: Generator, alpha: Any, size: Any) -> Any:
 def _permutation(self: Generator, x: Any, axis: int) -> Any:
     if np.ndim(x) == 0:
         count = int(example_of(x)) if type(x) in BOXES else x
-        return each(lambda: self.plain.permutation(count))
+        return each(lambda: self._plain.permutation(count))
     x = as_array(x)
     length = x.shape[axis]
-    return np.take(own(x), each(lambda: self.plain.permutation(length)), axis)
+    return np.take(own(x), each(lambda: self._plain.permutation(length)), axis)
 
 
 def _shuffle(self: Generator, x: Any, axis: int) -> None:
@@ -272,11 +282,11 @@ def _permuted(self: Generator, x: Any, axis: int | None, out: Any) -> Any:
     shape = x.shape
     if axis is None:
         flat, places = np.reshape(x, (-1,)), np.arange(x.size)
-        result = np.reshape(np.take(own(flat), each(lambda: self.plain.permuted(places))), shape)
+        result = np.reshape(np.take(own(flat), each(lambda: self._plain.permuted(places))), shape)
     else:
         lengths = [n if place == axis % len(shape) else 1 for place, n in enumerate(shape)]
         places = np.broadcast_to(np.reshape(np.arange(shape[axis]), lengths), shape)
-        result = np.take_along_axis(own(x), each(lambda: self.plain.permuted(places, axis=axis)), axis)
+        result = np.take_along_axis(own(x), each(lambda: self._plain.permuted(places, axis=axis)), axis)
     if out is None:
         return result
     if type(out) not in BOXES:
@@ -290,7 +300,7 @@ def _choice(self: Generator, a: Any, size: Any, replace: bool, p: Any, axis: int
     count = int(example_of(a)) if whole else np.shape(a)[axis]
 
     def draw(*p: Any) -> Any:
-        return self.plain.choice(count, size, replace, *p or (None,), 0, shuffle)
+        return self._plain.choice(count, size, replace, *p or (None,), 0, shuffle)
 
     if type(p) in BOXES or isinstance(p, (list, tuple)):
         p = as_array(p)

@@ -181,9 +181,15 @@ class Distribution:
         """Return a function that calls a method of SciPy, and raises an error where something is traced."""
 
         def refuse(*args: Any, **keywords: Any) -> Any:
-            raise errors.MissingRuleError(f"{self.full_name}.{name}", errors.users_line())
+            raise errors.MissingRuleError(
+                f"{self.full_name}.{name}", errors.users_line(), instead=self.instead_of(name)
+            )
 
         return lambda *args, **keywords: run(method, refuse, args, keywords)
+
+    def instead_of(self, name: str) -> str:
+        """Return what to write in place of a method that is not differentiated, as a sentence; nothing is the usual."""
+        return ""
 
     def parameters_of(self, method: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return those parameters of a frozen distribution that a method takes."""
