@@ -9,7 +9,7 @@ What there is, each with its own help:
     grad, value_and_grad, gradients_function, implicit_gradients, GradientTape        gradients
     jvp, vjp, hvp, jacobian, hessian, vmap                                            products, matrices, batches
     custom_jvp, custom_vjp, implicit_diff, checkpoint, stop_gradient                  rules of one's own
-    random.default_rng, score_function                                                random numbers
+    random, score_function                                                            random numbers
     scan, fori_loop, while_loop, map, cond, switch                                    loops and branches
     explain, check, debug_nans, profile, trace                                        finding out
     compile, to_jax                                                                   native code, for speed; JAX

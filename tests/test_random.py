@@ -674,6 +674,27 @@ def test_numpys_errors_stay_numpys():
             derivative(lambda s: fgrads().normal(0.0, s))(np.array([1.0, -1.0]) if derivative is fg.vmap else -1.0)
 
 
+def test_what_is_misspelled_or_of_another_kind():
+    with pytest.raises(errors.MissingNameError, match=r"Did you mean default_rng\?"):
+        fg.random.default_rgn(0)
+    with pytest.raises(errors.MissingNameError, match=r"method of generators: .* and rng\.normal\(\.\.\.\)"):
+        fg.random.normal(0.0, 1.0)
+    with pytest.raises(TypeError, match=r"normal\(\) got an unexpected keyword argument"):
+        fg.grad(lambda s: fgrads().normal(0.0, scael=s))(1.0)
+    with pytest.raises(TypeError, match=r"gamma\(\) takes at least 1 positional argument"):
+        fg.grad(lambda s: fgrads().gamma(scale=s))(1.0)
+    with pytest.raises(errors.DtypeError, match="rng.gamma takes real parameters"):
+        fg.vjp(lambda a: fgrads().gamma(a), 1 + 1j)
+
+
+def test_tapes_and_variables():
+    with fg.GradientTape() as tape:
+        scale = fg.Variable(2.0)
+        result = fgrads().normal(scale, scale) + fgrads().gamma(scale)
+    slope = fg.grad(lambda s: fgrads().normal(s, s) + fgrads().gamma(s))(2.0)
+    assert tape.gradient(result, scale) == slope
+
+
 def test_numpys_own_generators_name_this_one():
     for draw in (lambda x: numpys().normal(x, 1.0), lambda x: numpys().permutation(np.stack([x, x]))[0]):
         with pytest.raises(errors.ArrayConversionError, match=r"fg\.random\.default_rng\(seed\)"):

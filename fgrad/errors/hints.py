@@ -144,6 +144,8 @@ def _instead(module: str, name: str, names: Collection[str]) -> str:
         return f"\nInstead: fg.optimizers.{trimmed}."
     if module == "fgrad" and hasattr(np, name):
         return f"\nInstead: np.{name}."
+    if module == "fgrad.random" and hasattr(np.random.Generator, name):
+        return f"\nIt is a method of generators: rng = fg.random.default_rng(seed), and rng.{name}(...)."
     near = difflib.get_close_matches(name, names, cutoff=0.75)
     return f"\nDid you mean {' or '.join(near)}?" if near else ""
 

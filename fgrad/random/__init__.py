@@ -10,5 +10,13 @@ gamma, beta and Student's t distributions, mean and covariance. Those of discret
 differentiates expectations over them.
 """
 
+import typing as _typing
+
+from fgrad.errors import hints as _names
 from fgrad.random.generator import Generator as Generator
 from fgrad.random.generator import default_rng as default_rng
+
+if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+
+    def __getattr__(name):
+        raise _names.missing_name(__name__, name)

@@ -116,7 +116,11 @@ def _enter(name: str, words: str, answer: Answer) -> None:
     def method(self: Generator, *args: Any, **keywords: Any) -> Any:
         if not running.maps and not is_involved(args) and not (keywords and is_involved(keywords.values())):
             return numpys(self, *args, **keywords)
-        bound = bind.bind(*args, **keywords)
+        try:
+            bound = bind.bind(*args, **keywords)
+        except TypeError:
+            numpys(self, *args, **keywords)  # which says what does not fit
+            raise
         bound.apply_defaults()
         return answer(self, **bound.arguments)
 
@@ -126,9 +130,16 @@ def _enter(name: str, words: str, answer: Answer) -> None:
     setattr(Generator, name, method)
 
 
-def _parameters(values: dict[str, Any]) -> list[Any]:
-    """Return parameters as numbers, arrays and tensors."""
-    return [x if type(x) in (int, float) else as_array(x) for x in values.values()]
+def _parameters(name: str, values: dict[str, Any]) -> list[Any]:
+    """Return parameters as numbers, arrays and tensors.
+
+    Raises:
+        DtypeError: a TypeError; one is complex.
+    """
+    found = [x if type(x) in (int, float) else as_array(x) for x in values.values()]
+    if any(np.iscomplexobj(x) for x in found):
+        raise errors.DtypeError(f"rng.{name} takes real parameters, and one is complex.\n  at {errors.users_line()}")
+    return found
 
 
 def _no_out(name: str, out: Any) -> None:
@@ -146,7 +157,7 @@ def _moved(name: str, law: Moved) -> Answer:
     numpys = getattr(_NUMPYS, name)
 
     def answer(self: Generator, size: Any, **values: Any) -> Any:
-        parameters = _parameters(values)
+        parameters = _parameters(name, values)
         shape = shape_of(numpys, parameters, size)
         check_values(numpys, parameters)
         return law.move(_noise(self, law.noise, shape), *parameters)
@@ -159,7 +170,7 @@ def _implicit(name: str) -> Answer:
 
     def answer(self: Generator, size: Any, dtype: Any = None, out: Any = None, **values: Any) -> Any:
         _no_out(name, out)
-        parameters = _broadcast(numpys, _parameters(values), size)
+        parameters = _broadcast(numpys, _parameters(name, values), size)
         check_has_value(name, parameters)
         options = {} if dtype is None else {"dtype": dtype}
         law = importlib.import_module("fgrad.random._implicit").IMPLICIT[name]
@@ -184,7 +195,7 @@ def _counted(name: str) -> Answer:
     def answer(self: Generator, size: Any, **values: Any) -> Any:
         options = {key: values.pop(key) for key in ("dtype", "endpoint") if key in values}
         values = {key: x for key, x in values.items() if x is not None}  # the upper end of `integers`
-        parameters = _parameters(values)
+        parameters = _parameters(name, values)
         check_has_value(name, parameters)
         check_constant(name, dict(zip(values, parameters, strict=True)))
         parameters = _broadcast(numpys, parameters, size)
