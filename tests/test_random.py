@@ -332,6 +332,22 @@ def test_normal_draws_by_eigenvalues_keep_the_density(cov):
         assert continuity(log_density, move, np.array([0.5, -1.0, 0.3]), cov, change) == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.parametrize("size", [None, (2, 2)])
+def test_both_modes_agree_on_several_numbers(size):
+    alpha = np.array([0.5, 1.0, 2.0])
+    draws = [lambda alpha: fgrads().dirichlet(alpha, size)]
+    draws += [lambda mean: fgrads().multivariate_normal(mean, COV, size)]
+    draws += [
+        lambda root, method=method: fgrads().multivariate_normal(alpha, root @ root.T + COV, size, method=method)
+        for method in ("svd", "eigh", "cholesky")
+    ]
+    for draw, point in zip(draws, (alpha, alpha, COV, COV, COV), strict=True):
+        forward = fg.jacfwd(draw)(point)
+        np.testing.assert_allclose(fg.jacrev(draw)(point), forward, rtol=1e-11, atol=1e-13)
+        second = fg.jacfwd(fg.jacrev(draw))(point)
+        np.testing.assert_allclose(second, fg.jacfwd(fg.jacfwd(draw))(point), rtol=1e-9, atol=1e-11)
+
+
 def test_a_covariance_that_is_singular_has_no_derivative():
     with pytest.raises(errors.NoDerivativeError, match=r"'cov', which is singular.*\n.*\nAdd a small multiple"):
         fg.grad(lambda c: np.sum(fgrads().multivariate_normal(np.zeros(2), c)))(np.zeros((2, 2)))
@@ -679,9 +695,9 @@ def test_what_is_misspelled_or_of_another_kind():
         fg.random.default_rgn(0)
     with pytest.raises(errors.MissingNameError, match=r"method of generators: .* and rng\.normal\(\.\.\.\)"):
         fg.random.normal(0.0, 1.0)
-    with pytest.raises(TypeError, match=r"normal\(\) got an unexpected keyword argument"):
+    with pytest.raises(TypeError, match="scael"):
         fg.grad(lambda s: fgrads().normal(0.0, scael=s))(1.0)
-    with pytest.raises(TypeError, match=r"gamma\(\) takes at least 1 positional argument"):
+    with pytest.raises(TypeError, match=r"gamma\(\)"):
         fg.grad(lambda s: fgrads().gamma(scale=s))(1.0)
     with pytest.raises(errors.DtypeError, match="rng.gamma takes real parameters"):
         fg.vjp(lambda a: fgrads().gamma(a), 1 + 1j)
