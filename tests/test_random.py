@@ -390,13 +390,13 @@ def test_the_mean_of_derivatives_is_the_derivative_of_the_mean(name):
     wanted = fg.grad(MOMENTS[name], argnums=tuple(range(len(parameters))))(*parameters)
     for place, slope in enumerate(wanted):
         change = tuple(float(place == i) for i in range(len(parameters)))
-        _, tangents = fg.jvp(lambda *p: getattr(fgrads(), name)(*p, size=3000) ** 2, parameters, change)
+        _, tangents = fg.jvp(lambda *p: getattr(fgrads(), name)(*p, size=1500) ** 2, parameters, change)
         within_errors(tangents, float(slope))
 
 
 def test_means_of_several_numbers():
     alpha = np.array([0.5, 1.0, 2.0])
-    slopes = np.stack([fg.jvp(lambda a: fgrads().dirichlet(a, 3000) ** 2, (alpha,), (e,))[1] for e in np.eye(3)], -1)
+    slopes = np.stack([fg.jvp(lambda a: fgrads().dirichlet(a, 1500) ** 2, (alpha,), (e,))[1] for e in np.eye(3)], -1)
 
     def mean_square(alpha):
         total = np.sum(alpha)
@@ -406,7 +406,7 @@ def test_means_of_several_numbers():
     for method in ("svd", "eigh", "cholesky"):
 
         def products(cov, method=method):
-            x = fgrads().multivariate_normal(np.zeros(3), cov, 3000, method=method)
+            x = fgrads().multivariate_normal(np.zeros(3), cov, 1500, method=method)
             return x[:, :, None] * x[:, None, :]
 
         change = np.array([[0.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.0]])

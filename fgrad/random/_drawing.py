@@ -28,7 +28,7 @@ from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import apply
 from fgrad.core.trace import running
 from fgrad.ops.batching import elementwise_batch
-from fgrad.ops.families import SHAPES, ForEach, Sample, register
+from fgrad.ops.families import ForEach, Sample, register
 
 Formula = Callable[..., Any]
 
@@ -78,6 +78,10 @@ def _fitting(slope: Any, dtype: Any) -> Any:
     return slope if slope.dtype == dtype else slope.astype(dtype)
 
 
+_SHAPES = {1: (((),), ((3,),), ((0, 2),)), 2: (((), ()), ((2, 1), (3,)), ((0, 3), (3,)))}
+"""Of samples, by the number of parameters: few, because derivatives of draws take their time."""
+
+
 @dataclass(eq=False)
 class Pathwise:
     """A distribution of one number whose draws have derivatives in its parameters.
@@ -102,7 +106,7 @@ class Pathwise:
         self.primitive.batch = elementwise_batch(self.primitive)
         self.primitive.samples = tuple(
             Sample(shapes, {"draw": self._in_double}, self.domain, complex=False)
-            for shapes in SHAPES[len(self.velocities)]
+            for shapes in _SHAPES[len(self.velocities)]
         )
         register(self.primitive)
 
