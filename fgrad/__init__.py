@@ -9,6 +9,7 @@ What there is, each with its own help:
     grad, value_and_grad, gradients_function, implicit_gradients, GradientTape        gradients
     jvp, vjp, hvp, jacobian, hessian, vmap                                            products, matrices, batches
     custom_jvp, custom_vjp, implicit_diff, checkpoint, stop_gradient                  rules of one's own
+    random, score_function                                                            random numbers
     scan, fori_loop, while_loop, map, cond, switch                                    loops and branches
     explain, check, debug_nans, profile, trace                                        finding out
     compile, to_jax                                                                   native code, for speed; JAX
@@ -27,6 +28,7 @@ from fgrad import ops as ops
 from fgrad import optimizers as optimizers
 from fgrad import plot as plot
 from fgrad import progress as progress
+from fgrad import random as random
 from fgrad.clipping import clip_by_global_norm as clip_by_global_norm
 from fgrad.clipping import clip_by_norm as clip_by_norm
 from fgrad.clipping import clip_by_value as clip_by_value
@@ -68,6 +70,7 @@ from fgrad.rules.custom import custom_gradient as custom_gradient
 from fgrad.rules.custom import custom_jvp as custom_jvp
 from fgrad.rules.custom import custom_vjp as custom_vjp
 from fgrad.rules.implicit import implicit_diff as implicit_diff
+from fgrad.rules.score import score_function as score_function
 from fgrad.saving import load as load
 from fgrad.saving import save as save
 from fgrad.tapes.accumulator import ForwardAccumulator as ForwardAccumulator

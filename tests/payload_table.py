@@ -8,7 +8,7 @@
 `tools/table_pages.py` makes a page of it.
 """
 
-from primitive_names import SAMPLED
+from primitive_names import DRAWS, SAMPLED
 
 REFUSED_BY_DASK = {
     "airy", "airye", "argpartitioned", "argsorted", "by_diagonals", "carlson_integral", "central_difference",
@@ -24,7 +24,7 @@ REFUSED_BY_DASK = {
     "segment_sums", "shichi", "sici", "slogdet", "solve_banded", "solve_both", "solve_factored", "solve_toeplitz",
     "spherical_bessel", "sqrtm", "stable_order", "sums_along_diagonals", "svd", "tally", "unitary_factor",
     "vonmises_distribution_inverse", "vonmises_distribution_slope", "vonmises_distribution_tail",
-    "weighted_places",
+    "weighted_places", *DRAWS,
 }  # fmt: skip
 
 PARTLY_BY_DASK = {

@@ -11,6 +11,7 @@ from fgrad.scipy.special._declaring import NOT_SAMPLED
 
 for area in ("integrate", "interpolate", "linalg", "optimize", "signal", "special", "stats"):
     importlib.import_module(f"fgrad.scipy.{area}")  # which enters its primitives
+importlib.import_module("fgrad.random._implicit")
 
 INTEGERS_ONLY = {
     "invert", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "gcd", "lcm", "bitwise_count",
@@ -20,3 +21,5 @@ INTEGERS_ONLY = {
 
 NAMES = sorted(PRIMITIVES)
 SAMPLED = [name for name in NAMES if name not in INTEGERS_ONLY and name not in NOT_SAMPLED]
+DRAWS = {name for name in SAMPLED if name.startswith("draw_")}
+"""Draws of random numbers: they need values, so that they are no part of a program, nor of a lazy array."""

@@ -57,6 +57,20 @@ def test_digits(tmp_path, capsys):
     assert f"test accuracy       {result['accuracy']:.2%}" in capsys.readouterr().out
 
 
+def test_variational(tmp_path, capsys):
+    result = example("variational").main(out=str(tmp_path), steps=300)
+    spread = np.sqrt(np.diag(result["curvature"]))
+    assert np.all(np.abs(result["mean"] - result["peak"]) < 0.3 * spread)
+    np.testing.assert_allclose(result["errors"], spread, rtol=0.1)
+    # Correlations, too: the start has none.
+    correlations = [result[name] / np.outer(*2 * [np.sqrt(np.diag(result[name]))]) for name in ("cov", "curvature")]
+    np.testing.assert_allclose(*correlations, atol=0.15)
+    assert np.abs(correlations[1] - np.eye(5)).max() > 0.3
+    assert np.mean(result["bounds"][-100:]) > result["bounds"][0] + 100
+    assert pictures(tmp_path) == ["variational.png"]
+    assert "fractal dimension error" in capsys.readouterr().out
+
+
 def test_oscillation(tmp_path, capsys):
     module = example("oscillation")
     result = module.main(out=str(tmp_path))

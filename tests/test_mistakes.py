@@ -1179,6 +1179,36 @@ mistake(
 
 
 def wrong():
+    rng = fg.random.default_rng(0)
+    return fg.grad(lambda rate: np.mean(rng.poisson(rate, 50)))(3.0)
+
+
+def right():
+    from fgrad.scipy import stats
+
+    def mean(rate):
+        counts = rng.poisson(fg.stop_gradient(rate), 50)
+        return np.mean(fg.score_function(counts, stats.poisson.logpmf(counts, rate)))
+
+    rng = fg.random.default_rng(0)
+    return fg.grad(mean)(3.0)
+
+
+COUNTS = np.random.default_rng(0).poisson(3.0, 50)
+
+
+mistake(
+    "What is differentiated is how probable a draw is",
+    wrong,
+    errors.NoDerivativeError,
+    what=("rng.poisson has no derivative in 'lam'", "jump from one value to another"),
+    instead=("fg.stop_gradient(lam)", "fg.score_function(cost, log_probability)"),
+    mended=right,
+    expected=np.mean(COUNTS * (COUNTS / 3.0 - 1)),
+)
+
+
+def wrong():
     return fg.grad(lambda x: pd.Series(x).mean())(np.array([1.0, 2.0]))
 
 

@@ -1027,7 +1027,7 @@ def test_frozen_distributions():
     assert frozen.ppf(0.7) == scipy.stats.t.ppf(0.7, 3.0, 1.0)
     for name in ("mean", "var", "std", "median", "entropy"):
         assert getattr(frozen, name)() == getattr(scipy.stats.t, name)(3.0, 1.0)
-    with pytest.raises(fg.errors.MissingRuleError, match="scipy.stats.t.rvs has no derivative rule"):
+    with pytest.raises(fg.errors.MissingRuleError, match=r"scipy.stats.t.rvs has no derivative rule[^$]*t\.ppf\(rng"):
         fg.grad(lambda df: stats.t(df).rvs())(3.0)
     with pytest.raises(AttributeError, match="no attribute 'logits'"):
         frozen.logits(1.0)

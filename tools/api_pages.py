@@ -29,6 +29,7 @@ PUBLIC = (
     "fgrad.optimizers.schedules",
     "fgrad.plot",
     "fgrad.progress",
+    "fgrad.random",
     "fgrad.scipy.integrate",
     "fgrad.scipy.interpolate",
     "fgrad.scipy.linalg",
@@ -50,7 +51,7 @@ TOPICS = {
     "Tape": "GradientTape gradients UnconnectedGradients ForwardAccumulator",
     "Tensors and variables": "Tensor constant convert_to_tensor stack Variable ExponentialMovingAverage",
     "What is differentiated, and what is kept": "stop_gradient custom_gradient custom_vjp custom_jvp implicit_diff "
-    "checkpoint",
+    "checkpoint score_function",
     "Loops and branches": "scan fori_loop while_loop map cond switch",
     "Seeing and being told": "explain check debug_nans debug_lines profile trace Graph",
     "Compiling": "compile Compiled Inspection to_jax",

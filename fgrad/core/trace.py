@@ -64,6 +64,7 @@ class Running(threading.local):
             the lines of which the user has been warned since the outermost transform began. None outside of all.
         observers: who is told of operations, the first to know in front.
         watches: weak references to the watches of variables that are open, by the rank of their traces.
+        maps: the traces of the user's `vmap`s, from outside; those that have ended have no level.
         record: makes the record of a reverse trace.
         place: the user's file and line to which what runs belongs, where who calls does not tell; None elsewhere.
     """
@@ -74,6 +75,7 @@ class Running(threading.local):
         self.call: Any = None
         self.observers: tuple[Observer, ...] = ()
         self.watches: tuple[weakref.ref[Any], ...] = ()
+        self.maps: tuple[Any, ...] = ()
 
     def state(self) -> State:
         """Return what `heal` comes back to."""

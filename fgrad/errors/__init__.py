@@ -134,11 +134,13 @@ _ARRAY_REMEDIES = (
     ),
     (
         r"\b(permutation|permuted|choice)\(",
-        "rng.permutation(x): draw places instead of elements: x[rng.permutation(len(x))], x[rng.choice(len(x), n)].",
+        "rng.permutation(x): make rng by fg.random.default_rng(seed), which takes derivatives along; or draw places "
+        "instead of elements: x[rng.permutation(len(x))], x[rng.choice(len(x), n)].",
     ),
     (
         r"(?i)^(?!.*\b(permutation|permuted|choice)\().*(random|rng|\.(normal|uniform)\()",
-        "rng.normal(x, s): draw numbers that do not depend on x, then shift and scale them: x + s * rng.normal().",
+        "rng.normal(x, s): make rng by fg.random.default_rng(seed), which differentiates its draws; or draw numbers "
+        "that do not depend on x, then shift and scale them: x + s * rng.normal().",
     ),
     (r"vectorize\(", "np.vectorize(f):  call f itself if it is made of NumPy's functions, or write fg.vmap(f)."),
     (

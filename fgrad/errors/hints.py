@@ -72,7 +72,6 @@ _OF_MODULES = {
     "and NumPy's functions",
     "nn": "a layer is a function of variables or of a container of arrays: np.maximum(x @ w + b, 0)",
     "Module": "a model is a function of variables, or any object that holds them",
-    "random": "NumPy's generators, rng = np.random.default_rng(seed)",
     "no_grad": "outside of a tape nothing is recorded; inside of one, `with tape.stop_recording():`",
     "tensor": "fg.constant(value)",
     "make_jvp": "fg.jvp(f, primals, tangents)",
@@ -145,6 +144,8 @@ def _instead(module: str, name: str, names: Collection[str]) -> str:
         return f"\nInstead: fg.optimizers.{trimmed}."
     if module == "fgrad" and hasattr(np, name):
         return f"\nInstead: np.{name}."
+    if module == "fgrad.random" and hasattr(np.random.Generator, name):
+        return f"\nIt is a method of generators: rng = fg.random.default_rng(seed), and rng.{name}(...)."
     near = difflib.get_close_matches(name, names, cutoff=0.75)
     return f"\nDid you mean {' or '.join(near)}?" if near else ""
 

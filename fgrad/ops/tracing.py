@@ -5,6 +5,7 @@ answers_traced(np.median)    the decorated function answers where a trace follow
 run(f, answer, ...)          the same choice for one call
 is_plainly_traced(arguments) whether that choice is clear without a closer look
 example_of(x)                the plain array, for checks and warnings alone
+known_value(x)               the same, or None where there is none
 one_example(x)               of a batch, that of the first example
 """
 
@@ -112,6 +113,16 @@ def example_of(x: Any) -> Any:
     """Return the plain array in a tensor, for checks: under `vmap` the examples of the whole batch."""
     value = settle(x)
     while type(value) is Tensor:
+        value = value.unbox()
+    return value
+
+
+def known_value(x: Any) -> Any:
+    """Return the plain array in a tensor, under `vmap` of all examples; None where it stands for other values, too."""
+    value = settle(x)
+    while type(value) is Tensor:
+        if value.tracing.is_program:
+            return None
         value = value.unbox()
     return value
 

@@ -19,7 +19,7 @@ from fgrad import errors
 from fgrad.core.payloads import as_payload
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, own_handle, settle
-from fgrad.core.trace import Call, Trace
+from fgrad.core.trace import Call, Trace, running
 from fgrad.core.tree import flatten, outline, paths, unflatten
 from fgrad.errors.places import depth_of_user
 from fgrad.transforms.calls import decorator, name_of, place_name
@@ -147,7 +147,16 @@ def _leading(leaf: Any, axis: int, names: Callable[[], list[str]], place: int) -
     return value if axis in (0, -ndim) else np.moveaxis(value, axis, 0)
 
 
-def _run_vmap(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], in_axes: Any, out_axes: Any) -> Any:
+def _run_vmap(
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], in_axes: Any, out_axes: Any, of_users: bool = False
+) -> Any:
+    """Run a function on all examples.
+
+    Args:
+        function, args, keywords: the call.
+        in_axes, out_axes: as `vmap` takes them.
+        of_users: the examples are the user's, not directions of a derivative, which see the same random numbers.
+    """
     axes = [*_axes_of(args, in_axes, "in_axes"), *_axes_of(keywords, 0, "in_axes")]
     leaves, treedef = flatten((args, keywords))
     names = functools.partial(_names, function, args, keywords)  # for messages alone: they take time to find
@@ -158,7 +167,12 @@ def _run_vmap(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], in
     size = _common_size(function, values, axes, names)
     trace = BatchTrace(size)
     traced = [value if axis is None else trace.root(value) for value, axis in zip(values, axes, strict=True)]
-    result, results, out_treedef, _ = run(trace, function, lambda: unflatten(treedef, traced))
+    maps = running.maps
+    try:
+        running.maps = (*maps, trace) if of_users else maps
+        result, results, out_treedef, _ = run(trace, function, lambda: unflatten(treedef, traced))
+    finally:
+        running.maps = maps
     if result is None:
         raise errors.NoResultError(
             f"{name_of(function)} returned None, and vmap has nothing to put together; did you forget to return a "
@@ -226,8 +240,8 @@ def vmap(
 def vmap(function: Any = None, in_axes: Any = 0, out_axes: Any = 0) -> Any:
     """Return a function that does for many examples at once what `function` does for one.
 
-    Random numbers that `function` draws are drawn once, and are the same for all examples; pass them
-    in as an argument to have them differ.
+    Random numbers that `function` draws from a generator of NumPy's are drawn once, and are the same for
+    all examples; one of `fgrad.random` draws for each example its own.
 
     Args:
         function: takes and returns numbers, arrays or containers of them. It cannot ask for values
@@ -251,4 +265,4 @@ def vmap(function: Any = None, in_axes: Any = 0, out_axes: Any = 0) -> Any:
         >>> vmap(np.dot, in_axes=(0, None))(x, np.array([1.0, 10.0]))
         Tensor([10., 32., 54.])
     """
-    return decorator(_run_vmap, function, in_axes=in_axes, out_axes=out_axes)
+    return decorator(_run_vmap, function, in_axes=in_axes, out_axes=out_axes, of_users=True)

@@ -23,9 +23,9 @@ from fgrad import errors
 from fgrad.core import sums
 from fgrad.core.operands import as_array
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import Tensor, apply, settle
+from fgrad.core.tensor import apply
 from fgrad.ops.batching import elementwise_batch
-from fgrad.ops.tracing import is_plainly_traced, run
+from fgrad.ops.tracing import is_plainly_traced, known_value, run
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -91,25 +91,15 @@ _COUNT = Primitive(
 _COUNT.batch = elementwise_batch(_COUNT)
 
 
-def _values_of(x: Any) -> Any:
-    """Return the plain array in a tensor, under `vmap` of all examples; None where it stands for other values, too."""
-    value = settle(x)
-    while type(value) is Tensor:
-        if value.tracing.is_program:
-            return None
-        value = value.unbox()
-    return value
-
-
 def is_everywhere(condition: Any) -> bool:
     """Return whether a condition is known to hold for all elements, so that no mask is needed."""
-    value = _values_of(condition)
+    value = known_value(condition)
     return value is not None and bool(value.all() if type(value) is np.ndarray else value)
 
 
 def is_above(x: Any, limit: float) -> bool:
     """Return whether all elements are known to be larger than a limit."""
-    value = _values_of(x)
+    value = known_value(x)
     return value is not None and bool((value > limit).all() if type(value) is np.ndarray else value > limit)
 
 
@@ -120,13 +110,13 @@ def is_positive(x: Any) -> bool:
 
 def is_finite(x: Any) -> bool:
     """Return whether all elements are known to be finite; those of an array also to have finite squares."""
-    value = _values_of(x)
+    value = known_value(x)
     return value is not None and sums.is_finite(value)
 
 
 def is_moderate(x: Any) -> bool:
     """Return whether all elements are known to be finite, and none so large that its square is not finite."""
-    value = _values_of(x)
+    value = known_value(x)
     return value is not None and sums.is_finite(value if type(value) is np.ndarray else value * value)
 
 
@@ -191,9 +181,15 @@ class Distribution:
         """Return a function that calls a method of SciPy, and raises an error where something is traced."""
 
         def refuse(*args: Any, **keywords: Any) -> Any:
-            raise errors.MissingRuleError(f"{self.full_name}.{name}", errors.users_line())
+            raise errors.MissingRuleError(
+                f"{self.full_name}.{name}", errors.users_line(), instead=self.instead_of(name)
+            )
 
         return lambda *args, **keywords: run(method, refuse, args, keywords)
+
+    def instead_of(self, name: str) -> str:
+        """Return what to write in place of a method that is not differentiated, as a sentence; nothing is the usual."""
+        return ""
 
     def parameters_of(self, method: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return those parameters of a frozen distribution that a method takes."""

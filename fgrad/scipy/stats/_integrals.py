@@ -128,6 +128,10 @@ class Law:
         """Return where `sf` is `q`."""
         return apply(self._inverse, (q, *parameters), {"above": True})
 
+    def slope(self, place: int, x: Any, *parameters: Any) -> Any:
+        """Return the derivative of `cdf` in the parameter at a place."""
+        return apply(self._slope, (x, *parameters), {"orders": self._raised(self._none, place)})
+
     # The distribution function and the survival function, and the place where one of them has a value
 
     def _tail_value(self, x: Any, *parameters: Any, above: bool) -> Any:

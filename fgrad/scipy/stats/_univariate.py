@@ -446,6 +446,13 @@ class Continuous(Located):
         self.open_tails = open_tails
         self.inside = inside
 
+    def instead_of(self, name: str) -> str:
+        """Return what to write in place of a method that is not differentiated."""
+        if name != "rvs":
+            return ""
+        by_quantiles = f"fgrad.{self.full_name}.ppf(rng.random(size), ...)"
+        return f"Draw by quantiles, {by_quantiles}; or with a generator of fg.random.default_rng(seed)."
+
     def _safe(self, outside: Any, y: Any, shapes: list[Any]) -> Any:
         return np.where(outside, self.inside(*shapes) if callable(self.inside) else self.inside, y)
 

@@ -1,0 +1,22 @@
+"""Random numbers with derivatives: `default_rng(seed)` is NumPy's generator, with the same numbers.
+
+    >>> import fgrad as fg
+    >>> rng = fg.random.default_rng(7)
+    >>> fg.grad(lambda spread: rng.normal(1.0, spread))(2.0)
+    Tensor(0.00123015)
+
+Draws of continuous distributions have derivatives in their parameters: location and scale, shapes such as those of the
+gamma, beta and Student's t distributions, mean and covariance. Those of discrete ones have none: `fg.score_function`
+differentiates expectations over them.
+"""
+
+import typing as _typing
+
+from fgrad.errors import hints as _names
+from fgrad.random.generator import Generator as Generator
+from fgrad.random.generator import default_rng as default_rng
+
+if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+
+    def __getattr__(name):
+        raise _names.missing_name(__name__, name)

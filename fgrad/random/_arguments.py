@@ -1,0 +1,121 @@
+"""What the methods of a generator do with their arguments.
+
+signature("loc=0.0 scale=1.0 size=None")    names and defaults in few words
+is_involved(arguments)                      whether there are tensors among them
+check_constant(name, **parameters)          no derivative is dropped
+shape_of(...)                               the shape of the result, or NumPy's own error
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tree import flatten
+from fgrad.ops.tracing import known_value, one_example
+
+_PLAIN = {int, float, bool, str, type(None), type, np.ndarray, np.dtype}
+
+
+def signature(words: str) -> inspect.Signature:
+    """Return the signature of a method, from names with defaults."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parts = [each.partition("=") for each in words.split()]
+    return inspect.Signature(
+        [
+            inspect.Parameter(name, kind, default=ast.literal_eval(default) if default else inspect.Parameter.empty)
+            for name, _, default in parts
+        ]
+    )
+
+
+def is_involved(arguments: Iterable[Any]) -> bool:
+    """Return whether there are tensors or variables, also in lists."""
+    others = [each for each in arguments if type(each) not in _PLAIN]  # mostly none, which takes the least time
+    return bool(others) and any(type(leaf) in BOXES for leaf in flatten(others)[0])
+
+
+def _traces_of(x: Any) -> Iterator[Any]:
+    x = settle(x)
+    while type(x) is Tensor:
+        yield x.tracing
+        x = x.unbox()
+
+
+def is_of_program(parameters: Iterable[Any]) -> bool:
+    """Return whether a parameter stands for all values of its shape."""
+    return any(trace.is_program for x in parameters for trace in _traces_of(x))
+
+
+def check_has_value(method: str, parameters: Iterable[Any]) -> None:
+    """Raise if a parameter is part of a program that is recorded.
+
+    Raises:
+        ConcretizationError: a TypeError; what is drawn would depend on the value.
+    """
+    if is_of_program(parameters):
+        raise errors.ConcretizationError(
+            f"rng.{method}",
+            errors.users_line(),
+            "Random numbers are not part of a program. Draw numbers that do not depend on its inputs before, and pass "
+            "them in: loc + scale * noise; for a loop, along `xs` of fg.scan.",
+        )
+
+
+def check_constant(method: str, parameters: dict[str, Any]) -> None:
+    """Raise if a parameter of a discrete distribution is differentiated.
+
+    Raises:
+        NoDerivativeError: a ValueError; the draw jumps, and its derivative would be dropped.
+    """
+    for name, x in parameters.items():
+        if type(x) in BOXES and x.dtype.kind in "fc" and any(trace.differentiates for trace in _traces_of(x)):
+            raise errors.NoDerivativeError(
+                f"rng.{method} has no derivative in {name!r}, which is differentiated: its draws jump from one "
+                f"value to another.\n  at {errors.users_line()}\n"
+                f"Draw with fg.stop_gradient({name}). The derivative of an expectation comes from the probability "
+                "of the draw: fg.score_function(cost, log_probability)."
+            )
+
+
+def shape_of(numpys: Callable[..., Any], parameters: Sequence[Any], size: Any) -> tuple[int, ...]:
+    """Return the shape of what a method of NumPy's returns for parameters that broadcast, and a size.
+
+    Raises:
+        ValueError: the shapes do not fit; the message is NumPy's.
+    """
+    shapes = [np.shape(x) for x in parameters]
+    if size is None:
+        return np.broadcast_shapes(*shapes)
+    wanted = tuple(size) if np.iterable(size) else (size,)
+    if not _fits(wanted, shapes):
+        numpys(_ASIDE, *map(one_example, parameters), size=size)  # which raises NumPy's error
+    return wanted
+
+
+def _fits(wanted: tuple[Any, ...], shapes: list[tuple[int, ...]]) -> bool:
+    try:
+        return np.broadcast_shapes(wanted, *shapes) == wanted
+    except (TypeError, ValueError):
+        return False
+
+
+def check_values(numpys: Callable[..., Any], parameters: Sequence[Any]) -> None:
+    """Raise NumPy's error for parameters that are not allowed, such as a negative scale.
+
+    NumPy's bounds are from below, so that the smallest elements tell.
+    """
+    arrays = [known_value(x) for x in parameters]
+    if all(array is not None and np.size(array) for array in arrays):
+        numpys(_ASIDE, *(np.min(array) for array in arrays))
+
+
+_ASIDE = np.random.Generator(np.random.PCG64(0))
+"""Draws what nobody sees."""

@@ -1,0 +1,92 @@
+"""The multivariate normal distribution: draws that move with the mean and the covariance.
+
+With the factor L of Cholesky the draw is mean + L z, which is differentiated as it stands. The other factors of NumPy
+are made of eigenvectors, which jump, and have no derivative, where eigenvalues meet. So a draw moves there by
+
+    dx = dmean + 1/2 dC C^-1 (x - mean)
+
+which makes its covariance C + dC, whatever the factor is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.tensor import apply
+from fgrad.ops.families import register, sample
+
+
+def _centered(cov: Any, draw: Callable[[Any], Any]) -> Any:
+    if cov.ndim == 2:
+        return draw(cov)
+    return np.stack([_centered(each, draw) for each in cov])
+
+
+def _solved(cov: Any, x: Any) -> Any:
+    """Return the inverse of the covariance times each draw.
+
+    Raises:
+        NoDerivativeError: a ValueError; the covariance is singular.
+    """
+    try:
+        columns = np.swapaxes(np.reshape(x, (*cov.shape[:-2], -1, cov.shape[-1])), -1, -2)
+        return np.swapaxes(np.linalg.solve(cov.astype(x.dtype), columns), -1, -2)
+    except np.linalg.LinAlgError:
+        raise errors.NoDerivativeError(
+            "multivariate_normal has no derivative in 'cov', which is singular: the draws lie in a plane, and cannot "
+            f"leave it.\n  at {errors.users_line()}\nAdd a small multiple of the identity to it."
+        ) from None
+
+
+def _rule(ans: Any, cov: Any, draw: Any) -> Any:
+    def pullback(ct: Any) -> Any:
+        scores = _solved(cov, ans)
+        product = np.swapaxes(np.reshape(ct, scores.shape), -1, -2) @ scores
+        return (product + np.swapaxes(product, -1, -2)) / 4
+
+    return pullback
+
+
+def _tangent(tangents: Sequence[Any], ans: Any, cov: Any, draw: Any) -> Any:
+    (t,) = tangents
+    if t is ZERO:
+        return ZERO
+    return np.reshape(_solved(cov, ans) @ (t + np.swapaxes(t, -1, -2)) / 4, ans.shape).astype(ans.dtype)
+
+
+def _batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
+    return apply(_CENTERED, values, metadata)
+
+
+def _standing_for_a_draw(size: tuple[int, ...]) -> Callable[[Any], Any]:
+    return lambda cov: np.broadcast_to(np.sum(cov, axis=0), (*size, cov.shape[0])).astype(np.float64)
+
+
+_CENTERED = Primitive(
+    "draw_multivariate_normal",
+    _centered,
+    (_rule,),
+    _tangent,
+    _batch,
+    looks_at_values=True,
+    samples=tuple(
+        sample(shape, complex=False, draw=_standing_for_a_draw(size))
+        for shape, size in (((1, 1), ()), ((3, 3), ()), ((2, 2), (4,)), ((2, 3, 3), (2, 2)))
+    ),
+)
+register(_CENTERED)
+
+
+def by_eigenvalues(cov: Any, draw: Callable[[Any], Any]) -> Any:
+    """Return numbers with mean 0 and a covariance, which `draw` draws for a plain one."""
+    return apply(_CENTERED, (cov,), {"draw": draw})
+
+
+def by_cholesky(cov: Any, noise: Any) -> Any:
+    """Return independent standard numbers, along the last axis, with a covariance."""
+    return noise @ np.swapaxes(np.linalg.cholesky(cov), -1, -2)

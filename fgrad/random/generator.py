@@ -1,0 +1,384 @@
+"""NumPy's generator of random numbers, whose draws have derivatives in the parameters of their distributions.
+
+default_rng(seed)    a generator, as `np.random.default_rng(seed)`, with the same numbers
+Generator            its class, a subclass of NumPy's
+
+A method without traced arguments is NumPy's own. With them it is one of these:
+
+    MOVED       noise from NumPy's generator, moved by the parameters (`_moved.py`)
+    IMPLICIT    NumPy's draw, with a velocity in each parameter (`_implicit.py`, which needs SciPy)
+    COUNTS      a discrete draw: it has no derivative, and a parameter that is differentiated raises an error
+    ARRANGED    elements of a traced array in another order, with their derivatives
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.operands import as_array
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import apply
+from fgrad.core.trace import running
+from fgrad.ops.tracing import example_of, one_example
+from fgrad.random._arguments import (
+    check_constant,
+    check_has_value,
+    check_values,
+    is_involved,
+    shape_of,
+    signature,
+)
+from fgrad.random._drawing import counts, each, given, own, rows, sizes
+from fgrad.random._moved import MOVED, Moved
+from fgrad.random._normal import by_cholesky, by_eigenvalues
+
+_NUMPYS: Any = np.random.Generator
+
+
+class Generator(np.random.Generator):
+    """A generator of random numbers: NumPy's, with derivatives in the parameters of distributions.
+
+    Methods, arguments and numbers are those of `numpy.random.Generator`. Where an argument is traced the result is
+    traced, too: draws of continuous distributions move with their parameters, and elements that are put in another
+    order or chosen take their derivatives along. A discrete draw has no derivative; see `fg.score_function`. Under
+    `fg.vmap` each example draws numbers of its own.
+
+    Args:
+        bit_generator: the source, such as `np.random.PCG64(seed)`.
+
+    Raises:
+        AttributeError: it is none; the message is NumPy's.
+
+    Its methods raise NumPy's errors for parameters that are not allowed, and besides:
+
+        NoDerivativeError: a ValueError; the parameter of a discrete draw is differentiated.
+        MissingRuleError: a TypeError; so is one of a noncentral distribution.
+        ConcretizationError: a TypeError; a parameter belongs to a program that is recorded, as by `fg.compile`.
+        InPlaceError: a TypeError; `out` is an array, and a parameter is traced.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> rng = fg.random.Generator(np.random.PCG64(0))
+        >>> fg.grad(lambda scale: rng.exponential(scale))(2.0) == np.random.default_rng(0).exponential()
+        Tensor(True)
+    """
+
+    def __init__(self, bit_generator: np.random.BitGenerator) -> None:
+        super().__init__(bit_generator)
+        self._plain: Any = np.random.Generator(bit_generator)  # NumPy's methods call each other
+
+    def __reduce__(self) -> Any:
+        return Generator, (self.bit_generator,)
+
+
+def default_rng(seed: Any = None) -> Generator:
+    """Return a generator with the numbers of `np.random.default_rng(seed)`, and derivatives in parameters.
+
+    Args:
+        seed: a whole number, or what else NumPy takes: a `SeedSequence`, a `BitGenerator` or a generator, whose stream
+            goes on. None is another one each time.
+
+    Returns:
+        A `Generator`; one that is handed in comes back as it is.
+
+    Raises:
+        TypeError, ValueError: the seed is none; the message is NumPy's.
+
+    Example:
+        >>> import fgrad as fg
+        >>> rng = fg.random.default_rng(0)
+        >>> def cost(mean, spread):
+        ...     return rng.normal(mean, spread, size=100_000).var()
+        >>> [round(float(slope), 1) for slope in fg.grad(cost, argnums=(0, 1))(1.0, 3.0)]
+        [0.0, 6.0]
+    """
+    generator = _NUMPYS(seed) if isinstance(seed, np.random.BitGenerator) else np.random.default_rng(seed)
+    return generator if isinstance(generator, Generator) else Generator(generator.bit_generator)
+
+
+# The methods: NumPy's own unless something is traced, or an example under `vmap` draws for itself
+
+Answer = Callable[..., Any]
+
+
+def _enter(name: str, words: str, answer: Answer) -> None:
+    """Let a function answer a method where it is handed tensors, or is called under `vmap`."""
+    numpys, bind = getattr(_NUMPYS, name), signature(words)
+
+    @functools.wraps(numpys)
+    def method(self: Generator, *args: Any, **keywords: Any) -> Any:
+        if not running.maps and not is_involved(args) and not (keywords and is_involved(keywords.values())):
+            return numpys(self, *args, **keywords)
+        try:
+            bound = bind.bind(*args, **keywords)
+        except TypeError:
+            numpys(self, *args, **keywords)  # which says what does not fit
+            raise
+        bound.apply_defaults()
+        return answer(self, **bound.arguments)
+
+    method.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *bind.parameters.values()]
+    )
+    setattr(Generator, name, method)
+
+
+def _parameters(name: str, values: dict[str, Any]) -> list[Any]:
+    """Return parameters as numbers, arrays and tensors.
+
+    Raises:
+        DtypeError: a TypeError; one is complex.
+    """
+    found = [x if type(x) in (int, float) else as_array(x) for x in values.values()]
+    if any(np.iscomplexobj(x) for x in found):
+        raise errors.DtypeError(f"rng.{name} takes real parameters, and one is complex.\n  at {errors.users_line()}")
+    return found
+
+
+def _no_out(name: str, out: Any) -> None:
+    if out is not None:
+        raise errors.InPlaceError(f"rng.{name}", errors.users_line())
+
+
+def _noise(self: Generator, name: str, shape: Any, **options: Any) -> Any:
+    """Draw numbers of a distribution without parameters, for each example its own."""
+    wanted = () if shape is None else tuple(shape) if np.iterable(shape) else (shape,)
+    return given(np.asarray(getattr(self._plain, name)(size=(*sizes(), *wanted), **options))[()])
+
+
+def _moved(name: str, law: Moved) -> Answer:
+    numpys = getattr(_NUMPYS, name)
+
+    def answer(self: Generator, size: Any, **values: Any) -> Any:
+        parameters = _parameters(name, values)
+        shape = shape_of(numpys, parameters, size)
+        check_values(numpys, parameters)
+        return law.move(_noise(self, law.noise, shape), *parameters)
+
+    return answer
+
+
+def _implicit(name: str) -> Answer:
+    numpys = getattr(_NUMPYS, name)
+
+    def answer(self: Generator, size: Any, dtype: Any = None, out: Any = None, **values: Any) -> Any:
+        _no_out(name, out)
+        parameters = _broadcast(numpys, _parameters(name, values), size)
+        check_has_value(name, parameters)
+        options = {} if dtype is None else {"dtype": dtype}
+        law = importlib.import_module("fgrad.random._implicit").IMPLICIT[name]
+        return law.draw(parameters, functools.partial(getattr(self._plain, name), **options))
+
+    return answer
+
+
+def _broadcast(numpys: Answer, parameters: list[Any], size: Any) -> list[Any]:
+    """Return parameters that broadcast to the shape of the result, one of them of each example's own."""
+    shape = shape_of(numpys, parameters, size)
+    place = next((i for i, x in enumerate(parameters) if type(x) in BOXES), 0)
+    if np.broadcast_shapes(*map(np.shape, parameters)) != shape:
+        parameters[place] = np.broadcast_to(parameters[place], shape)
+    parameters[place] = own(parameters[place])
+    return parameters
+
+
+def _counted(name: str) -> Answer:
+    numpys = getattr(_NUMPYS, name)
+
+    def answer(self: Generator, size: Any, **values: Any) -> Any:
+        options = {key: values.pop(key) for key in ("dtype", "endpoint") if key in values}
+        values = {key: x for key, x in values.items() if x is not None}  # the upper end of `integers`
+        parameters = _parameters(name, values)
+        check_has_value(name, parameters)
+        check_constant(name, dict(zip(values, parameters, strict=True)))
+        parameters = _broadcast(numpys, parameters, size)
+        return apply(counts, parameters, {"draw": functools.partial(getattr(self._plain, name), **options)})
+
+    return answer
+
+
+def _in_rows(name: str, along: str) -> Answer:
+    """Return the answer of a discrete distribution of several numbers at once, with a parameter for them."""
+
+    def answer(self: Generator, **values: Any) -> Any:
+        arrays = {key: as_array(values.pop(key)) for key in (along, "n") if key in values}
+        check_has_value(name, arrays.values())
+        check_constant(name, arrays)
+        first, *others = arrays.values()
+
+        def draw(first: Any, *others: Any) -> Any:
+            return getattr(self._plain, name)(*others, first, **values)
+
+        return apply(rows, (own(first), *others), {"draw": draw})
+
+    return answer
+
+
+def _without_parameters(name: str) -> Answer:
+    def answer(self: Generator, size: Any, out: Any = None, **options: Any) -> Any:
+        _no_out(name, out)
+        return _noise(self, name, size, **options)
+
+    return answer
+
+
+def _refused(name: str, instead: str) -> Answer:
+    """Return the answer of a distribution that has no derivative here, which says what to write instead."""
+    discrete = _counted(name)
+
+    def answer(self: Generator, **values: Any) -> Any:
+        try:
+            return discrete(self, **values)
+        except errors.NoDerivativeError:
+            raise errors.MissingRuleError(f"rng.{name}", errors.users_line(), instead=instead) from None
+
+    return answer
+
+
+def _multivariate_normal(
+    self: Generator, mean: Any, cov: Any, size: Any, check_valid: str, tol: float, method: str
+) -> Any:
+    mean, cov = as_array(mean), as_array(cov)
+    check_has_value("multivariate_normal", (mean, cov))
+    options = {"check_valid": check_valid, "tol": tol, "method": method}
+    shape = () if size is None else tuple(size) if np.iterable(size) else (size,)
+    plain = [one_example(x) for x in (mean, cov)]
+    _NUMPYS.multivariate_normal(np.random.default_rng(0), *plain, size=0, **options)  # for its checks and messages
+    if method == "cholesky":
+        noise = _noise(self, "standard_normal", (*shape, mean.shape[-1]))
+        return mean + by_cholesky(cov, noise)
+    draw = functools.partial(self._plain.multivariate_normal, np.zeros(mean.shape), size=shape or None, **options)
+    return mean + by_eigenvalues(own(cov), draw)
+
+
+def _dirichlet(self: Generator, alpha: Any, size: Any) -> Any:
+    alpha = own(as_array(alpha))
+    check_has_value("dirichlet", (alpha,))
+    shape = () if size is None else tuple(size) if np.iterable(size) else (size,)
+    _NUMPYS.dirichlet(np.random.default_rng(0), one_example(alpha))  # for its checks and messages
+    law = importlib.import_module("fgrad.random._implicit")
+    return law.dirichlet(alpha, functools.partial(self._plain.dirichlet, size=shape or None), len(shape))
+
+
+# Elements in another order: NumPy draws places, and the elements there are taken
+
+
+def _permutation(self: Generator, x: Any, axis: int) -> Any:
+    if np.ndim(x) == 0:
+        count = int(example_of(x)) if type(x) in BOXES else x
+        return each(lambda: self._plain.permutation(count))
+    x = as_array(x)
+    length = x.shape[axis]
+    return np.take(own(x), each(lambda: self._plain.permutation(length)), axis)
+
+
+def _shuffle(self: Generator, x: Any, axis: int) -> None:
+    if type(x) not in BOXES:
+        raise errors.UnsupportedError(
+            "rng.shuffle under vmap would put each example in another order, and there is one array for all.\n"
+            f"  at {errors.users_line()}\nWrite x = rng.permutation(x)."
+        )
+    x[...] = _permutation(self, x, axis)
+
+
+def _permuted(self: Generator, x: Any, axis: int | None, out: Any) -> Any:
+    x = as_array(x)
+    shape = x.shape
+    if axis is None:
+        flat, places = np.reshape(x, (-1,)), np.arange(x.size)
+        result = np.reshape(np.take(own(flat), each(lambda: self._plain.permuted(places))), shape)
+    else:
+        lengths = [n if place == axis % len(shape) else 1 for place, n in enumerate(shape)]
+        places = np.broadcast_to(np.reshape(np.arange(shape[axis]), lengths), shape)
+        result = np.take_along_axis(own(x), each(lambda: self._plain.permuted(places, axis=axis)), axis)
+    if out is None:
+        return result
+    if type(out) not in BOXES:
+        raise errors.InPlaceError("rng.permuted", errors.users_line())
+    out[...] = result
+    return out
+
+
+def _choice(self: Generator, a: Any, size: Any, replace: bool, p: Any, axis: int, shuffle: bool) -> Any:
+    whole = np.ndim(a) == 0
+    count = int(example_of(a)) if whole else np.shape(a)[axis]
+
+    def draw(*p: Any) -> Any:
+        return self._plain.choice(count, size, replace, *p or (None,), 0, shuffle)
+
+    if type(p) in BOXES or isinstance(p, (list, tuple)):
+        p = as_array(p)
+        check_has_value("choice", (p,))
+        check_constant("choice", {"p": p})
+        places = apply(rows, (own(p),), {"draw": draw})
+    else:
+        places = each(lambda: draw(p))
+    return places if whole else np.take(own(as_array(a)), places, axis)
+
+
+COUNTS = {
+    "binomial": "n p",
+    "geometric": "p",
+    "hypergeometric": "ngood nbad nsample",
+    "integers": "low high=None",
+    "logseries": "p",
+    "negative_binomial": "n p",
+    "poisson": "lam=1.0",
+    "zipf": "a",
+}
+_SHAPES = {
+    "beta": "a b",
+    "chisquare": "df",
+    "f": "dfnum dfden",
+    "gamma": "shape scale=1.0",
+    "standard_t": "df",
+    "vonmises": "mu kappa",
+    "wald": "mean scale",
+}
+_INSTEAD = {
+    "noncentral_chisquare": (
+        "df nonc",
+        "For df above 1 it is rng.chisquare(df - 1) + (rng.standard_normal() + np.sqrt(nonc)) ** 2.",
+    ),
+    "noncentral_f": (
+        "dfnum dfden nonc",
+        "For dfnum above 1 it is (rng.chisquare(dfnum - 1) + (rng.standard_normal() + np.sqrt(nonc)) ** 2) / dfnum "
+        "/ (rng.chisquare(dfden) / dfden).",
+    ),
+}
+for _name, _law in MOVED.items():
+    _enter(_name, f"{_law.parameters} size=None", _moved(_name, _law))
+for _name, _words in _SHAPES.items():
+    _enter(_name, f"{_words} size=None", _implicit(_name))
+for _name, _words in COUNTS.items():
+    _enter(_name, f"{_words} size=None" + " dtype='int64' endpoint=False" * (_name == "integers"), _counted(_name))
+for _name, (_words, _sentence) in _INSTEAD.items():
+    _enter(_name, f"{_words} size=None", _refused(_name, _sentence))
+for _name in ("random", "standard_normal"):
+    _enter(_name, "size=None dtype='float64' out=None", _without_parameters(_name))
+_enter(
+    "standard_exponential",
+    "size=None dtype='float64' method='zig' out=None",
+    _without_parameters("standard_exponential"),
+)
+_enter("standard_cauchy", "size=None", _without_parameters("standard_cauchy"))
+_enter("standard_gamma", "shape size=None dtype='float64' out=None", _implicit("standard_gamma"))
+_enter("multinomial", "n pvals size=None", _in_rows("multinomial", "pvals"))
+_enter(
+    "multivariate_hypergeometric",
+    "colors nsample size=None method='marginals'",
+    _in_rows("multivariate_hypergeometric", "colors"),
+)
+_enter("multivariate_normal", "mean cov size=None check_valid='warn' tol=1e-8 method='svd'", _multivariate_normal)
+_enter("dirichlet", "alpha size=None", _dirichlet)
+_enter("permutation", "x axis=0", _permutation)
+_enter("shuffle", "x axis=0", _shuffle)
+_enter("permuted", "x axis=None out=None", _permuted)
+_enter("choice", "a size=None replace=True p=None axis=0 shuffle=True", _choice)
