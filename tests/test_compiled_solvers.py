@@ -492,6 +492,8 @@ def test_programs_that_differ_are_told_apart():
         lambda y: (2 * y, y),
         lambda y: y**2.0,
         lambda y: np.array(2.0) ** y,
+        lambda y: np.arange(8).reshape(4, 2) * y,  # too many integers to stand in an equation
+        lambda y: np.arange(8)[::-1].reshape(4, 2) * y,
     ]
     for _ in range(2):
         for function in functions:

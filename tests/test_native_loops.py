@@ -451,13 +451,15 @@ def test_random_draws():
         fg.compile(lambda a: fg.scan(lambda c, x: (c + rng.normal(), None), a, length=3)[0])(X)
 
 
-@pytest.mark.parametrize("what", ["condition", "max_steps", "reverse", "length"])
+@pytest.mark.parametrize("what", ["turn", "condition", "max_steps", "reverse", "length"])
 def test_loops_that_change_from_call_to_call_are_noticed(what):
     calls = []
 
     def changing(a):
         calls.append(None)
         n = len(calls)
+        if what == "turn":
+            return fg.scan(lambda c, x: (c + n, c), a, None, 4)[1]
         if what == "condition":
             return fg.while_loop(lambda c: np.sum(c) < n, lambda c: c + 1, a)
         if what == "max_steps":
