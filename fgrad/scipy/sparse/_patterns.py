@@ -1,0 +1,125 @@
+"""Where the elements of a sparse array lie: `Pattern`, which is fixed while derivatives are taken.
+
+A pattern is a sparse array of SciPy without numbers. What SciPy does to patterns it does to arrays of labels: an
+element that is labelled with its place tells after any rearrangement where it has come from.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+FORMATS: dict[str, Any] = {
+    "coo": scipy.sparse.coo_array,
+    "csr": scipy.sparse.csr_array,
+    "csc": scipy.sparse.csc_array,
+}
+"""The formats that sparse arrays with traced elements have, and SciPy's classes of them."""
+
+
+def _own(indices: Any) -> Any:
+    """Return a copy of indices that nobody writes to."""
+    indices = np.array(indices)
+    indices.flags.writeable = False
+    return indices
+
+
+class Pattern:
+    """The places of the elements of a matrix, in the order in which the elements are stored.
+
+    Args:
+        matrix: a sparse array of SciPy in one of `FORMATS`; its numbers do not count, and its indices are copied.
+
+    Attributes:
+        format: one of `FORMATS`.
+        shape: of the matrix.
+        nnz: how many elements are stored.
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        self.format: str = matrix.format
+        self.shape: tuple[int, int] = tuple(map(int, matrix.shape))  # type: ignore[assignment]
+        self.nnz = int(matrix.nnz)
+        none = np.zeros(self.nnz, np.bool_)
+        if self.format == "coo":
+            self._indices = tuple(map(_own, (matrix.row, matrix.col)))
+            self._matrix = FORMATS["coo"]((none, self._indices), shape=self.shape)
+        else:
+            self._indices = tuple(map(_own, (matrix.indices, matrix.indptr)))
+            self._matrix = FORMATS[self.format]((none, *self._indices), shape=self.shape)
+        self._coordinates: tuple[Any, Any] | None = None
+
+    def with_elements(self, elements: Any) -> Any:
+        """Return the array of SciPy's that has plain elements at these places."""
+        matrix = copy.copy(self._matrix)
+        matrix.data = elements
+        return matrix
+
+    def labels(self, first: int = 1) -> Any:
+        """Return the array of SciPy's in which each element is its number, counted from `first`."""
+        return self.with_elements(np.arange(first, first + self.nnz))
+
+    @property
+    def coordinates(self) -> tuple[Any, Any]:
+        """The row and the column of each element."""
+        if self._coordinates is None:
+            if self.format == "coo":
+                self._coordinates = self._indices
+            else:
+                indices, starts = self._indices
+                lines = np.repeat(np.arange(len(starts) - 1, dtype=indices.dtype), np.diff(starts))
+                self._coordinates = (lines, indices) if self.format == "csr" else (indices, lines)
+        return self._coordinates
+
+    @property
+    def T(self) -> Pattern:  # noqa: N802  # NumPy's name
+        """The pattern of the transpose, whose elements are stored in the same order."""
+        turned = Pattern(self._matrix.transpose())
+        rows, columns = self.coordinates
+        turned._coordinates = columns, rows
+        return turned
+
+    def sums_duplicates(self) -> Pattern | None:
+        """Return the matrix of ones that sums elements of the same place; None if each place is there once."""
+        rows, columns = self.coordinates
+        places = rows.astype(np.int64) * self.shape[1] + columns
+        known, kept = np.unique(places, return_inverse=True)
+        if len(known) == self.nnz:
+            return None
+        return Pattern(FORMATS["coo"]((np.ones(self.nnz), (kept, np.arange(self.nnz))), shape=(len(known), self.nnz)))
+
+    def without_duplicates(self) -> Pattern:
+        """Return the pattern that has each place once, by rows."""
+        rows, columns = self.coordinates
+        places = np.unique(rows.astype(np.int64) * self.shape[1] + columns)
+        return placed(*np.divmod(places, max(self.shape[1], 1)), self.shape)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Pattern):
+            return NotImplemented
+        if self is other:
+            return True
+        return (self.format, self.shape, self.nnz) == (other.format, other.shape, other.nnz) and all(
+            np.array_equal(ours, others) for ours, others in zip(self._indices, other._indices, strict=True)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.format, self.shape, self.nnz))
+
+    def __repr__(self) -> str:
+        return f"<{self.nnz} places of {self.shape[0]} x {self.shape[1]}>"
+
+
+def placed(rows: Any, columns: Any, shape: tuple[int, int]) -> Pattern:
+    """Return the pattern of elements with these rows and columns, in this order."""
+    return Pattern(FORMATS["coo"]((np.zeros(len(rows), np.bool_), (rows, columns)), shape=shape))
+
+
+def full(shape: tuple[int, int]) -> Pattern:
+    """Return the pattern of a matrix that has an element everywhere, by rows."""
+    rows, columns = shape
+    indices, starts = np.tile(np.arange(columns), rows), np.arange(rows + 1) * columns
+    return Pattern(FORMATS["csr"]((np.zeros(rows * columns, np.bool_), indices, starts), shape=shape))
