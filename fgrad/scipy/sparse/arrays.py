@@ -445,7 +445,9 @@ def made(pattern: Pattern, data: Any) -> Any:
 
 
 for _kind in CLASSES.values():
-    register_pytree_node(_kind, lambda array: ((array.data,), array.pattern), lambda pattern, parts: made(pattern, *parts))
+    register_pytree_node(
+        _kind, lambda array: ((array.data,), array.pattern), lambda pattern, parts: made(pattern, *parts)
+    )
 
 
 # What arrays are made of
