@@ -36,9 +36,9 @@ def _computed(primitive: Primitive, args: Sequence[Any]) -> Any:
     Raises:
         StructureError: a TypeError; sparse matrices do not have the operation.
     """
-    sparse: Any = importlib.import_module("fgrad.scipy.sparse")
+    sparse: Any = importlib.import_module("fgrad.scipy.sparse.arrays")
     meant = next((compute for ufunc, compute in _OPERATORS.items() if UFUNCS[ufunc] is primitive), None)
-    matrix = next(x for x in args if type(x) not in BOXES and sparse.is_sparse(x))
+    matrix = next(x for x in args if type(x) not in BOXES and sparse.issparse(x))
     if meant is None or len(args) != 2:
         raise errors.StructureError(
             f"a tensor cannot be combined with a {type(matrix).__name__} by {primitive.name}.\n"
@@ -48,7 +48,7 @@ def _computed(primitive: Primitive, args: Sequence[Any]) -> Any:
         )
     if meant is operator.mul and isinstance(matrix, sys.modules["scipy.sparse"].spmatrix):
         meant = operator.matmul if all(np.ndim(x) for x in args) else meant  # as matrices mean it, and arrays do not
-    return meant(*(sparse.as_sparse(x) if sparse.is_sparse(x) else x for x in args))
+    return meant(*(sparse.as_sparse(x) if sparse.issparse(x) else x for x in args))
 
 
 FIND_PARTNER.append(find_partner)

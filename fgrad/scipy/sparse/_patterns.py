@@ -37,6 +37,7 @@ class Pattern:
         format: one of `FORMATS`.
         shape: of the matrix.
         nnz: how many elements are stored.
+        indices: what SciPy's format has: rows and columns, or `indices` and `indptr`.
     """
 
     def __init__(self, matrix: Any) -> None:
@@ -45,11 +46,11 @@ class Pattern:
         self.nnz = int(matrix.nnz)
         none = np.zeros(self.nnz, np.bool_)
         if self.format == "coo":
-            self._indices = tuple(map(_own, (matrix.row, matrix.col)))
-            self._matrix = FORMATS["coo"]((none, self._indices), shape=self.shape)
+            self.indices = tuple(map(_own, (matrix.row, matrix.col)))
+            self._matrix = FORMATS["coo"]((none, self.indices), shape=self.shape)
         else:
-            self._indices = tuple(map(_own, (matrix.indices, matrix.indptr)))
-            self._matrix = FORMATS[self.format]((none, *self._indices), shape=self.shape)
+            self.indices = tuple(map(_own, (matrix.indices, matrix.indptr)))
+            self._matrix = FORMATS[self.format]((none, *self.indices), shape=self.shape)
         self._coordinates: tuple[Any, Any] | None = None
 
     def with_elements(self, elements: Any) -> Any:
@@ -67,9 +68,9 @@ class Pattern:
         """The row and the column of each element."""
         if self._coordinates is None:
             if self.format == "coo":
-                self._coordinates = self._indices
+                self._coordinates = self.indices
             else:
-                indices, starts = self._indices
+                indices, starts = self.indices
                 lines = np.repeat(np.arange(len(starts) - 1, dtype=indices.dtype), np.diff(starts))
                 self._coordinates = (lines, indices) if self.format == "csr" else (indices, lines)
         return self._coordinates
@@ -103,7 +104,7 @@ class Pattern:
         if self is other:
             return True
         return (self.format, self.shape, self.nnz) == (other.format, other.shape, other.nnz) and all(
-            np.array_equal(ours, others) for ours, others in zip(self._indices, other._indices, strict=True)
+            np.array_equal(ours, others) for ours, others in zip(self.indices, other.indices, strict=True)
         )
 
     def __hash__(self) -> int:

@@ -8,6 +8,7 @@ The elements `data` have the shape (..., nnz), columns the shape (..., n, k); st
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -54,11 +55,16 @@ def _product(data: Any, x: Any, pattern: Pattern) -> Any:
         found = in_stacks(lambda row, x: pattern.with_elements(row[0]) @ x, data[..., None, :], x)
     elif x.ndim == 2:
         found = pattern.with_elements(data) @ x
-    else:  # one matrix for all, whose columns stand side by side
-        side_by_side = np.moveaxis(x, -2, 0)
-        found = pattern.with_elements(data) @ side_by_side.reshape(len(side_by_side), -1)
-        found = np.moveaxis(found.reshape(-1, *side_by_side.shape[1:]), 0, -2)
+    else:
+        found = side_by_side(lambda columns: pattern.with_elements(data) @ columns, x)
     return found.astype(dtype, copy=False)
+
+
+def side_by_side(function: Callable[[Any], Any], x: Any) -> Any:
+    """Return what a function makes of columns, for stacks of them: those of all stand side by side at once."""
+    columns = np.moveaxis(x, -2, 0)
+    found = function(columns.reshape(len(columns), math.prod(columns.shape[1:])))
+    return np.moveaxis(found.reshape(len(found), *columns.shape[1:]), 0, -2)
 
 
 def _sampled(u: Any, v: Any, pattern: Pattern) -> Any:
@@ -75,7 +81,7 @@ def _sampled(u: Any, v: Any, pattern: Pattern) -> Any:
 
 _EXAMPLE = placed(np.array([0, 2, 0, 1, 0]), np.array([1, 0, 3, 2, 1]), (3, 4))  # one of its places is there twice
 
-_product_entry = multilinear(
+_product_entry: Primitive = multilinear(
     _product,
     (
         lambda ans, data, x, pattern: lambda ct: contract(_sampled_entry, (ct, x), {"pattern": pattern}),
@@ -90,7 +96,7 @@ _product_entry = multilinear(
 )
 _product_entry.batch = stacks(1, 2)(_product_entry)
 
-_sampled_entry = multilinear(
+_sampled_entry: Primitive = multilinear(
     _sampled,
     (
         lambda ans, u, v, pattern: lambda ct: contract(_product_entry, (ct, v), {"pattern": pattern}),

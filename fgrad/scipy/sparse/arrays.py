@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 import scipy.sparse
-from typing_extensions import Self
 
 from fgrad import errors
 from fgrad.core.operands import as_array, holds_tensors
@@ -23,7 +22,7 @@ from fgrad.core.tree import register_pytree_node
 from fgrad.ops.elementwise import astype
 from fgrad.ops.tracing import example_of
 from fgrad.scipy.sparse._patterns import FORMATS, Pattern, placed
-from fgrad.scipy.sparse._products import product, sampled, summed
+from fgrad.scipy.sparse._products import product, summed
 
 
 class SparseArray:
@@ -218,10 +217,10 @@ class SparseArray:
         return whole.with_data(np.abs(whole.data))
 
     def __add__(self, other: Any) -> Any:
-        if is_sparse(other):
+        if issparse(other):
             return _sum(self, as_sparse(other))
         if _is_number(other):
-            if not (type(other) in BOXES) and other == 0:
+            if type(other) not in BOXES and other == 0:
                 return self
             raise NotImplementedError("adding a nonzero scalar to a sparse array is not supported")
         return self.toarray() + other
@@ -229,7 +228,7 @@ class SparseArray:
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return self + (-as_sparse(other) if is_sparse(other) else -as_array(other))
+        return self + (-as_sparse(other) if issparse(other) else -as_array(other))
 
     def __rsub__(self, other: Any) -> Any:
         return -self + other
@@ -244,14 +243,14 @@ class SparseArray:
         Raises:
             ValueError: it does not broadcast.
         """
-        if is_sparse(other):
+        if issparse(other):
             return _of_both(self, as_sparse(other))
         return self.with_data(self.data * _at_places(as_array(other), self.pattern))
 
     __mul__ = __rmul__ = multiply
 
     def __truediv__(self, other: Any) -> Any:
-        if is_sparse(other):
+        if issparse(other):
             raise errors.UnsupportedError(
                 f"a sparse array was divided by one, which is 0 in most places.\n  at {errors.users_line()}\n"
                 "Divide the elements: A.with_data(A.data / B.data), if both have the same pattern."
@@ -277,7 +276,7 @@ class SparseArray:
         return self * other if _is_number(other) else self @ other
 
     def __matmul__(self, other: Any) -> Any:
-        if is_sparse(other):
+        if issparse(other):
             return _matrix_product(self, as_sparse(other))
         x = _factor(other, self.shape[1], "(n,k={}),(k={},m)->(n,m)")
         if x.ndim == 1:
@@ -285,7 +284,7 @@ class SparseArray:
         return product(self.data, x, self.pattern)
 
     def __rmatmul__(self, other: Any) -> Any:
-        if is_sparse(other):
+        if issparse(other):
             return as_sparse(other) @ self
         x = as_array(other)
         return self.T @ x if x.ndim < 2 else np.swapaxes(self.T @ np.swapaxes(x, -1, -2), -1, -2)
@@ -375,12 +374,12 @@ class _Compressed(SparseArray):
     @property
     def indices(self) -> Any:
         """The columns of the elements, or for `csc_array` the rows."""
-        return self.pattern._indices[0]
+        return self.pattern.indices[0]
 
     @property
     def indptr(self) -> Any:
         """Where each row, or column, begins among the elements."""
-        return self.pattern._indices[1]
+        return self.pattern.indices[1]
 
 
 class csr_array(_Compressed):  # noqa: N801  # SciPy's name
@@ -453,8 +452,20 @@ for _kind in CLASSES.values():
 # What arrays are made of
 
 
-def is_sparse(x: Any) -> bool:
-    """Return whether something is a sparse array, SciPy's or one of these."""
+def issparse(x: Any) -> bool:
+    """Return whether something is a sparse array, SciPy's or one of these.
+
+    Args:
+        x: anything.
+
+    Returns:
+        A Python bool.
+
+    Example:
+        >>> import scipy.sparse
+        >>> issparse(scipy.sparse.eye_array(2))
+        True
+    """
     return isinstance(x, SparseArray) or scipy.sparse.issparse(x)
 
 
@@ -473,7 +484,7 @@ def as_sparse(x: Any) -> Any:
 
 def _from_argument(arg1: Any, shape: Any, format: str) -> Any:
     """Return the array that the first argument of a class means."""
-    if is_sparse(arg1):
+    if issparse(arg1):
         return _of_shape(as_sparse(arg1), shape)
     if isinstance(arg1, tuple) and len(arg1) == 2 and isinstance(arg1[1], (tuple, list)):
         data, places = _elements(arg1[0]), tuple(map(_plain_indices, arg1[1]))
@@ -532,7 +543,7 @@ def rearranged(function: Callable[..., Any], *arrays: SparseArray) -> Any:
     for array in arrays:
         labelled.append(array.pattern.labels(first))
         first += array.nnz
-    found = function(*labelled)
+    found: Any = function(*labelled)
     data = joined(arrays)
     if not scipy.sparse.issparse(found):
         return data[int(found) - 1] if found else np.zeros((), data.dtype)[()]

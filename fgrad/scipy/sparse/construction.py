@@ -1,4 +1,4 @@
-"""Sparse arrays out of diagonals and of other arrays: `diags_array`, `eye_array`, `block_array`, `hstack`, `kron`, ..."""
+"""Sparse arrays out of diagonals and of other arrays: `diags_array`, `block_array`, `kron` and others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import scipy.sparse
 
 from fgrad.core.operands import as_array
 from fgrad.scipy.sparse._patterns import placed
-from fgrad.scipy.sparse.arrays import as_sparse, coo_array, is_sparse, made, rearranged
+from fgrad.scipy.sparse.arrays import as_sparse, coo_array, issparse, made, rearranged
 
 _SCIPY: Any = scipy.sparse
 
@@ -113,7 +113,7 @@ def block_array(blocks: Any, *, format: Any = None, dtype: Any = None) -> Any:
 
 def _block(x: Any) -> Any:
     """Return a block as a sparse array without duplicates."""
-    if is_sparse(x):
+    if issparse(x):
         found = as_sparse(x)
         return found.tocsr() if found.format == "coo" else found
     x = as_array(x)

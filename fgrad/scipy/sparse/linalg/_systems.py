@@ -25,8 +25,8 @@ from fgrad.ops.families import register, sample
 from fgrad.ops.lapack import in_stacks
 from fgrad.scipy.linalg._arguments import lapack_dtype, of_dtype
 from fgrad.scipy.sparse._patterns import Pattern, full, placed
-from fgrad.scipy.sparse._products import product, sampled, stacks, supported
-from fgrad.scipy.sparse.arrays import SparseArray, as_sparse, is_sparse, made
+from fgrad.scipy.sparse._products import product, sampled, side_by_side, stacks, supported
+from fgrad.scipy.sparse.arrays import SparseArray, as_sparse, issparse, made
 
 
 class Solver(Protocol):
@@ -55,10 +55,8 @@ def _solved(data: Any, b: Any, pattern: Pattern, solver: Solver, of_transpose: b
 
     dtype = np.result_type(data, b)
     data, b = (x.astype(supported(x.dtype), copy=False) for x in (data, b))
-    if data.ndim == 1 and b.ndim > 2:  # one matrix for all right-hand sides, which become columns
-        side_by_side = np.moveaxis(b, -2, 0)
-        x = solve_one(data[None], side_by_side.reshape(len(side_by_side), -1))
-        return np.moveaxis(x.reshape(side_by_side.shape), 0, -2)
+    if data.ndim == 1 and b.ndim > 2:
+        return side_by_side(lambda columns: solve_one(data[None], columns), b)
     return in_stacks(solve_one, data[..., None, :], b)
 
 
@@ -142,7 +140,7 @@ def as_matrix(a: Any, function: str) -> Any:
         ValueError: it is not square.
         StructureError: a TypeError; it is something else.
     """
-    if is_sparse(a):
+    if issparse(a):
         found = as_sparse(a)
     elif isinstance(a, scipy.sparse.linalg.LinearOperator) or callable(a):
         raise errors.StructureError(
@@ -169,7 +167,7 @@ def system(a: Any, b: Any, function: str) -> tuple[Any, Any]:
         StructureError: a TypeError; the right-hand side is sparse.
     """
     matrix = as_matrix(a, function)
-    if is_sparse(b):
+    if issparse(b):
         raise errors.StructureError(
             f"{function} was called with a sparse right-hand side and something traced; its solution is dense.\n"
             f"  at {errors.users_line()}\nWrite b.toarray()."

@@ -14,7 +14,6 @@ import numpy as np
 import scipy.sparse.linalg
 
 from fgrad.core.tensor import Tensor, settle
-from fgrad.ops.elementwise import astype
 from fgrad.ops.matrices import conjugated
 from fgrad.ops.tracing import example_of
 from fgrad.scipy._plain import differentiates
@@ -69,6 +68,9 @@ class Factors:
     def for_derivatives(self) -> Factors:
         """Return itself: factors serve the transpose, too."""
         return self
+
+    def __repr__(self) -> str:
+        return "SuperLU"
 
 
 def _is_same(known: Any, data: Any) -> bool:

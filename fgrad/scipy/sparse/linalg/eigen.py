@@ -1,9 +1,9 @@
 """Some eigenvalues and eigenvectors of a large Hermitian matrix: `eigsh`.
 
-For `A v = w v` with `v` of length 1, `dw = v^H dA v` and `dv = -G dA v`, where `G` is the inverse of `A - w I` on what is
-orthogonal to `v` (J. R. Magnus, "On differentiating eigenvalues and eigenvectors" (1985),
-https://doi.org/10.1017/S0266466600011129). `G` is not made: the bordered matrix `[[A - w I, v], [v^H, 0]]` is sparse and
-regular for a simple eigenvalue, and solving with it gives products with `G`.
+For `A v = w v` with `v` of length 1, `dw = v^H dA v` and `dv = -G dA v`, where `G` is the inverse of `A - w I` on what
+is orthogonal to `v` (J. R. Magnus, "On differentiating eigenvalues and eigenvectors" (1985),
+https://doi.org/10.1017/S0266466600011129). `G` is not made: the bordered matrix `[[A - w I, v], [v^H, 0]]` is sparse,
+and regular for a simple eigenvalue, and solving with it gives products with `G`.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _repeated() -> errors.NoDerivativeError:
 
 def _rule(ans: Any, data: Any, pattern: Pattern, options: Options) -> Callable[[Any], Any]:
     def pullback(cts: Any) -> Any:
-        w, v = ans
+        v = ans[1]
         ct_w, ct_v = (_unguarded(cotangent_of(cts, place)) for place in (0, 1))
         left = np.zeros_like(v) if ct_w is None else conjugated(v) * ct_w[..., None, :]
         if ct_v is not None and np.any(example_of(ct_v) != 0):

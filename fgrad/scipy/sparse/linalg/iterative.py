@@ -14,8 +14,12 @@ import numpy as np
 import scipy.sparse.linalg
 
 from fgrad import errors
+from fgrad.core.primitive import BOXES
+from fgrad.ops.elementwise import astype
 from fgrad.ops.tracing import example_of
+from fgrad.rules.closures import followers
 from fgrad.scipy._plain import differentiates
+from fgrad.scipy.sparse.arrays import SparseArray
 from fgrad.scipy.sparse.linalg._systems import on_plain, solution, system
 
 _SCIPY: Any = scipy.sparse.linalg
@@ -47,6 +51,12 @@ class Iterations:
         return np.conjugate(x) if conjugates else x
 
     def _column(self, matrix: Any, b: Any, options: dict[str, Any]) -> Any:
+        if not self._is_strict or not np.any(b):
+            return self._run(matrix, b, options)
+        size = np.linalg.norm(b)  # a derivative may be of any size, and SciPy's methods give up small ones
+        return self._run(matrix, b / size, options) * size
+
+    def _run(self, matrix: Any, b: Any, options: dict[str, Any]) -> Any:
         x, info = self._method(matrix, b, **options)
         self.info = self.info or int(info)
         if info and self._is_strict:
@@ -62,13 +72,16 @@ class Iterations:
         kept = {name: value for name, value in self._options.items() if name not in ("x0", "callback", "show", "check")}
         return Iterations(self._method, kept, is_strict=True)
 
+    def __repr__(self) -> str:
+        return str(self._method.__name__)
+
 
 def _of_transpose(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options with the transpose of the preconditioner, or without one where that has no transpose."""
     preconditioner = options.get("M")
     if preconditioner is None:
         return options
-    turned = scipy.sparse.linalg.aslinearoperator(preconditioner).T
+    turned: Any = scipy.sparse.linalg.aslinearoperator(preconditioner).T
     try:
         turned.matvec(np.zeros(turned.shape[1]))
     except NotImplementedError:  # it is there to save time alone
@@ -84,28 +97,14 @@ def _not_converged(function: str, info: int, what: str) -> errors.ConvergenceErr
     )
 
 
-def _iterating(method: Any, summary: str, extra: str, matrix: str) -> Callable[..., Any]:
-    """Return the function that answers a method of SciPy's where something is traced."""
-
-    def solve(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:  # noqa: N803
-        system_matrix, right = system(A, b, method.__name__)
-        if right.ndim == 2 and right.shape[1] != 1:
-            raise ValueError(f"shapes of A {system_matrix.shape} and b {right.shape} are incompatible")
-        given = {name: value for name, value in options.items() if name not in ("A", "b")}
-        solver = Iterations(method, {**given, "x0": None if x0 is None else example_of(x0)})
-        x = solution(system_matrix, right[:, 0] if right.ndim == 2 else right, solver)
-        return x, solver.info
-
-    solve.__name__ = solve.__qualname__ = method.__name__
-    solve.__module__ = __name__
-    solve.__doc__ = f"""{summary}
+_DOCUMENTATION = """{summary}
 
     The derivative is that of the solution of the system, solved for by the same method.
 
     Args:
         A: {matrix} of shape (n, n), sparse or dense; a LinearOperator, if nothing is traced.
         b: of shape (n,).
-        x0: where to start; it has no derivative.
+        x0: where to start; it has no derivative, and under `fg.vmap` it is 0.
         rtol, atol: how small the residuals are to be, in proportion to `b` and at all. They hold for the systems of
             derivatives, too, which are no more exact.
         maxiter: iterations at most.
@@ -117,19 +116,66 @@ def _iterating(method: Any, summary: str, extra: str, matrix: str) -> Callable[.
 
     Raises:
         ConvergenceError: a RuntimeError; a derivative is taken, and the system or one of its derivatives has not
-            converged.
+            converged; or the program is being recorded, and its system does not converge when it runs.
         ValueError: shapes do not fit.
 
     Example:
         >>> import numpy as np, fgrad as fg, scipy.sparse
         >>> a = scipy.sparse.csr_array([[4.0, 1.0], [1.0, 3.0]])
-        >>> fg.grad(lambda b: {method.__name__}(a, b, rtol=1e-10)[0][0])(np.array([1.0, 2.0])).numpy().round(6)
+        >>> fg.grad(lambda b: {name}(a, b, rtol=1e-10)[0][0])(np.array([1.0, 2.0])).numpy().round(6)
         array([ 0.272727, -0.090909])
     """
+
+
+def _iterating(method: Any, summary: str, extra: str, matrix: str) -> Callable[..., Any]:
+    """Return the function that answers a method of SciPy's where something is traced."""
+
+    def solve(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:  # noqa: N803
+        whole, right = system(A, b, method.__name__)
+        if right.ndim == 2 and right.shape[1] != 1:
+            raise ValueError(f"shapes of A {whole.shape} and b {right.shape} are incompatible")
+        # A program that is recorded runs later, when nobody can look at `info`.
+        right = _in_precision_of(method.__name__, right)
+        is_program = any(trace.is_program for trace in followers([whole.data, right]))
+        plain = {name: _constant(value) for name, value in {**options, "x0": x0}.items()}
+        solver = Iterations(method, plain, is_program)
+        x = solution(whole, right[:, 0] if right.ndim == 2 else right, solver)
+        return x, solver.info
+
+    solve.__name__ = solve.__qualname__ = method.__name__
+    solve.__module__ = __name__
+    solve.__doc__ = _DOCUMENTATION.format(summary=summary, extra=extra, matrix=matrix, name=method.__name__)
     answer = differentiates(on_plain(method))(solve)
     answer.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
     del answer.__wrapped__  # type: ignore[attr-defined]
     return answer
+
+
+def _in_precision_of(method: str, b: Any) -> Any:
+    """Return a right-hand side in the dtype in which a method computes.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; it is complex, and the method is for real numbers.
+    """
+    if method != "minres":
+        return b
+    if b.dtype.kind == "c":
+        raise errors.UnsupportedError(
+            f"minres was called with complex numbers, whose imaginary parts SciPy's discards.\n  at {errors.users_line()}"
+            "\nWrite gmres, or cg if the matrix is positive definite."
+        )
+    return astype(b, np.dtype(np.float64))
+
+
+def _constant(option: Any) -> Any:
+    """Return an option without its traces; None of one that differs from example to example."""
+    if isinstance(option, SparseArray):
+        data = _constant(option.data)
+        return None if data is None else option.pattern.with_elements(data)
+    if type(option) not in BOXES:
+        return option
+    value = example_of(option)
+    return value if value.shape == option.shape else None
 
 
 cg = _iterating(
