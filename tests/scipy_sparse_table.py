@@ -74,8 +74,8 @@ _COMPRESSED = np.array([3, 1, 2, 0]), np.array([0, 2, 3, 4])
 _ARRAYS = [
     complex_too(
         "fgrad.scipy.sparse.coo_array fgrad.scipy.sparse.csr_array fgrad.scipy.sparse.csc_array",
-        *_each(lambda a, x: a @ x, D, V), *_each(lambda a, x: a @ x, D, X), *_each(lambda a, x: x @ a, D, W),
-        *_each(lambda a, b: (a @ other(b).T, a + other(b), a - other(b)), D, E), *_each(lambda a: -a + a, D),
+        *_each(lambda a, x: a @ x, D, V), (lambda a, x: csc(a) @ x, D, X), *_each(lambda a, x: x @ a, D, W),
+        *_each(lambda a, b: (a @ other(b).T, a + other(b), a - other(b)), D, E), (lambda a: -coo(a) + coo(a), D),
         (lambda a, x: x @ coo(a), D, Y), (lambda a, x: x - csr(a) + x, D, np.outer(W, V)),
         (lambda a, x: 2.0 * csc(a) * x[0] / x[1], D, V),
         (lambda a: (coo(a)[1:], csr(a)[0, 1], abs(csc(a)[[2, 0]][:, [1, 3]])), D),

@@ -36,6 +36,14 @@ class SparseArray:
         data: the elements, of shape (nnz,); an array or a tensor.
         pattern: where they lie.
         format: "coo", "csr" or "csc".
+        shape, nnz, dtype: as SciPy's arrays have them.
+        coords: the rows and the columns of the elements.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> a = csr_array(np.array([[0.0, 2.0], [3.0, 0.0]]))
+        >>> fg.grad(lambda a: np.sum(a @ np.array([1.0, 5.0])))(a)
+        <csr_array of 2 x 2 with 2 stored elements: Tensor([5., 1.])>
     """
 
     format: ClassVar[str]

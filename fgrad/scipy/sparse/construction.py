@@ -27,6 +27,9 @@ def diags_array(
         format: "csr", "csc" or "coo"; by default "csr". SciPy's default, "dia", is none here.
         dtype: of the elements.
 
+    Returns:
+        A sparse array; where the diagonals meet no place, it has no element.
+
     Raises:
         ValueError: lengths, offsets and shape do not fit.
 
@@ -72,6 +75,9 @@ def eye_array(m: int, n: int | None = None, *, k: int = 0, dtype: Any = float, f
         dtype: of the elements.
         format: "csr", "csc" or "coo"; by default "csr".
 
+    Returns:
+        A sparse array of plain elements.
+
     Raises:
         ValueError: a size is negative.
 
@@ -90,6 +96,9 @@ def block_array(blocks: Any, *, format: Any = None, dtype: Any = None) -> Any:
         blocks: rows of blocks, which are sparse arrays, dense matrices or None for zeros.
         format: "csr", "csc" or "coo"; by default "coo".
         dtype: of the elements.
+
+    Returns:
+        A sparse array.
 
     Raises:
         ValueError: the sizes of blocks do not fit.
@@ -128,6 +137,9 @@ def hstack(blocks: Sequence[Any], format: Any = None, dtype: Any = None) -> Any:
         blocks: sparse arrays or dense matrices with as many rows.
         format, dtype: of the result.
 
+    Returns:
+        A sparse array.
+
     Raises:
         ValueError: they have not.
 
@@ -144,6 +156,9 @@ def vstack(blocks: Sequence[Any], format: Any = None, dtype: Any = None) -> Any:
     Args:
         blocks: sparse arrays or dense matrices with as many columns.
         format, dtype: of the result.
+
+    Returns:
+        A sparse array.
 
     Raises:
         ValueError: they have not.
@@ -162,6 +177,12 @@ def block_diag(mats: Sequence[Any], format: Any = None, dtype: Any = None) -> An
         mats: sparse arrays or dense matrices.
         format, dtype: of the result.
 
+    Returns:
+        A sparse array with the rows and the columns of all.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; it is a format of SciPy's that has none here.
+
     Example:
         >>> block_diag([eye_array(1), eye_array(2)]).shape
         (3, 3)
@@ -177,6 +198,12 @@ def kron(A: Any, B: Any, format: Any = None) -> Any:  # noqa: N803
     Args:
         A, B: sparse arrays or dense matrices.
         format: "csr", "csc" or "coo"; by default "coo".
+
+    Returns:
+        A sparse array.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; it is a format of SciPy's that has none here.
 
     Example:
         >>> kron(eye_array(2), eye_array(3)).shape
@@ -200,6 +227,12 @@ def tril(A: Any, k: int = 0, format: Any = None) -> Any:  # noqa: N803
         k: the highest diagonal that is kept.
         format: of the result.
 
+    Returns:
+        A sparse array, of which the other elements are not stored.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; it is a format of SciPy's that has none here.
+
     Example:
         >>> tril(eye_array(2), k=-1).nnz
         0
@@ -214,6 +247,12 @@ def triu(A: Any, k: int = 0, format: Any = None) -> Any:  # noqa: N803
         A: a sparse array or dense matrix.
         k: the lowest diagonal that is kept.
         format: of the result.
+
+    Returns:
+        A sparse array, of which the other elements are not stored.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; it is a format of SciPy's that has none here.
 
     Example:
         >>> triu(eye_array(2), k=1).nnz

@@ -115,6 +115,14 @@ class SuperLU:
     Attributes:
         shape: of the matrix.
         nnz: the number of elements in both factors.
+
+    Example:
+        >>> import numpy as np, fgrad as fg, fgrad.scipy.sparse
+        >>> places = np.array([0, 1, 1]), np.array([0, 0, 1])
+        >>> def second(data):
+        ...     return splu(fgrad.scipy.sparse.csc_array((data, places))).solve(np.array([2.0, 9.0]))[1]
+        >>> fg.grad(second)(np.array([2.0, 1.0, 4.0]))
+        Tensor([ 0.125, -0.25 , -0.5  ])
     """
 
     def __init__(self, matrix: Any, factors: Factors) -> None:

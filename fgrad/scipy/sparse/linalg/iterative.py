@@ -106,7 +106,7 @@ _DOCUMENTATION = """{summary}
         b: of shape (n,).
         x0: where to start; it has no derivative, and under `fg.vmap` it is 0.
         rtol, atol: how small the residuals are to be, in proportion to `b` and at all. They hold for the systems of
-            derivatives, too, which are no more exact.
+            derivatives, too, which are no more exact. Older versions of SciPy have `tol` besides.
         maxiter: iterations at most.
         M: a preconditioner, an approximate inverse of `A`; it has no derivative.
         callback: called after each iteration on `A @ x = b`.{extra}
