@@ -48,7 +48,7 @@ def _computed(primitive: Primitive, args: Sequence[Any]) -> Any:
         )
     if meant is operator.mul and isinstance(matrix, sys.modules["scipy.sparse"].spmatrix):
         meant = operator.matmul if all(np.ndim(x) for x in args) else meant  # as matrices mean it, and arrays do not
-    return meant(*(sparse.as_sparse(x) if sparse.issparse(x) else x for x in args))
+    return meant(*(sparse.as_constant(x) if sparse.issparse(x) else x for x in args))
 
 
 FIND_PARTNER.append(find_partner)

@@ -9,8 +9,8 @@
     Tensor([3., 3., 4.])
 
 The places are fixed, and what is not stored stays 0. An array is a container whose leaf is `data`, so `grad` and
-optimizers take and return it. Sparse arrays and matrices of SciPy need not be changed where they are constants: in `a @ x`,
-`x @ a`, `x * a`, `a + x` and `a / x` they take a traced `x`.
+optimizers take and return it. Sparse arrays and matrices of SciPy need not be changed where they are constants: in
+`a @ x`, `x @ a`, `x * a`, `a + x` and `a / x` they take a traced `x`.
 
 Arrays have two axes, and the formats "coo", "csr" and "csc"; those of SciPy in other formats become "csr".
 `fgrad.scipy.sparse.linalg` solves equations.

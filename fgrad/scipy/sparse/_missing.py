@@ -11,7 +11,11 @@ from fgrad import errors
 _INSTEAD = {
     **{f"{each}_matrix": f"{each}_array" for each in ("coo", "csr", "csc")},
     **{f"{each}_{kind}": "csr_array" for each in ("bsr", "dia") for kind in ("array", "matrix")},
-    **{f"{each}_{kind}": "coo_array((data, (rows, columns)))" for each in ("lil", "dok") for kind in ("array", "matrix")},
+    **{
+        f"{each}_{kind}": "coo_array((data, (rows, columns)))"
+        for each in ("lil", "dok")
+        for kind in ("array", "matrix")
+    },
     **dict.fromkeys(("diags", "spdiags"), "diags_array"),
     **dict.fromkeys(("eye", "identity"), "eye_array"),
     **dict.fromkeys(("bmat",), "block_array"),
@@ -32,7 +36,7 @@ _INSTEAD = {
     "svds": "eigsh of A.T @ A",
     **dict.fromkeys(
         ("LinearOperator", "aslinearoperator"),
-        "fg.implicit_diff(solver, lambda x, b: product(x) - b, matrix_free=True) for a matrix that is only multiplied with",
+        "fg.implicit_diff(solver, lambda x, b: product(x) - b, matrix_free=True), for products alone",
     ),
 }
 

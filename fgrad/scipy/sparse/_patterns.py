@@ -7,6 +7,8 @@ element that is labelled with its place tells after any rearrangement where it h
 from __future__ import annotations
 
 import copy
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,10 @@ def _own(indices: Any) -> Any:
     indices = np.array(indices)
     indices.flags.writeable = False
     return indices
+
+
+def _nothing() -> None:
+    return None
 
 
 class Pattern:
@@ -52,6 +58,11 @@ class Pattern:
             self.indices = tuple(map(_own, (matrix.indices, matrix.indptr)))
             self._matrix = FORMATS[self.format]((none, *self.indices), shape=self.shape)
         self._coordinates: tuple[Any, Any] | None = None
+        self._turned: Pattern | None = None
+        self._origin: Callable[[], Pattern | None] = _nothing
+
+    def __reduce__(self) -> Any:
+        return Pattern, (self._matrix,)
 
     def with_elements(self, elements: Any) -> Any:
         """Return the array of SciPy's that has plain elements at these places."""
@@ -78,19 +89,34 @@ class Pattern:
     @property
     def T(self) -> Pattern:  # noqa: N802  # NumPy's name
         """The pattern of the transpose, whose elements are stored in the same order."""
-        turned = Pattern(self._matrix.transpose())
-        rows, columns = self.coordinates
-        turned._coordinates = columns, rows
-        return turned
+        origin = self._origin()
+        if origin is not None:
+            return origin
+        if self._turned is None:
+            turned = self._turned = object.__new__(Pattern)
+            turned._matrix = self._matrix.transpose()
+            turned.format, turned.shape, turned.nnz = turned._matrix.format, self.shape[::-1], self.nnz
+            turned.indices = self.indices[::-1] if self.format == "coo" else self.indices
+            turned._coordinates = self._coordinates and self._coordinates[::-1]
+            turned._turned, turned._origin = None, weakref.ref(self)  # weak, so that no cycle keeps them
+        return self._turned
 
     def sums_duplicates(self) -> Pattern | None:
         """Return the matrix of ones that sums elements of the same place; None if each place is there once."""
+        if not self._may_have_duplicates():
+            return None
         rows, columns = self.coordinates
         places = rows.astype(np.int64) * self.shape[1] + columns
         known, kept = np.unique(places, return_inverse=True)
         if len(known) == self.nnz:
             return None
         return Pattern(FORMATS["coo"]((np.ones(self.nnz), (kept, np.arange(self.nnz))), shape=(len(known), self.nnz)))
+
+    def _may_have_duplicates(self) -> bool:
+        """Return false where SciPy knows soon that each place is there once."""
+        if self.format == "coo":
+            return bool(self._matrix.tocsr().nnz < self.nnz)
+        return not self._matrix.has_canonical_format
 
     def without_duplicates(self) -> Pattern:
         """Return the pattern that has each place once, by rows."""

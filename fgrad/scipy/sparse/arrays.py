@@ -17,12 +17,14 @@ import scipy.sparse
 from fgrad import errors
 from fgrad.core.operands import as_array, holds_tensors
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.core.tree import register_pytree_node
 from fgrad.ops.elementwise import astype
 from fgrad.ops.tracing import example_of
 from fgrad.scipy.sparse._patterns import FORMATS, Pattern, placed
 from fgrad.scipy.sparse._products import product, summed
+
+_SCIPY: Any = scipy.sparse
 
 
 class SparseArray:
@@ -474,7 +476,7 @@ def issparse(x: Any) -> bool:
         >>> issparse(scipy.sparse.eye_array(2))
         True
     """
-    return isinstance(x, SparseArray) or scipy.sparse.issparse(x)
+    return isinstance(x, SparseArray) or bool(_SCIPY.issparse(x))
 
 
 def as_sparse(x: Any) -> Any:
@@ -488,6 +490,12 @@ def as_sparse(x: Any) -> Any:
         )
     known = x if x.format in FORMATS else x.tocsr()
     return made(Pattern(known), np.array(known.data))
+
+
+def as_constant(x: Any) -> Any:
+    """Return a sparse array of SciPy's as one of these, with elements that nobody can write to."""
+    found = as_sparse(x)
+    return made(found.pattern, boxed(found.data))
 
 
 def _from_argument(arg1: Any, shape: Any, format: str) -> Any:
@@ -553,7 +561,7 @@ def rearranged(function: Callable[..., Any], *arrays: SparseArray) -> Any:
         first += array.nnz
     found: Any = function(*labelled)
     data = joined(arrays)
-    if not scipy.sparse.issparse(found):
+    if not _SCIPY.issparse(found):
         return data[int(found) - 1] if found else np.zeros((), data.dtype)[()]
     if found.ndim != 2:
         raise errors.ShapeError(

@@ -7,9 +7,9 @@
     >>> fg.grad(first)(np.array([2.0, 3.0])) + 0.0
     Tensor([-0.25,  0.  ])
 
-A matrix is a sparse array, SciPy's or fgrad's, or a dense one. Derivatives are solutions of systems, too: `spsolve`, `splu`
-and `factorized` factor a matrix once for all of them, iterative methods iterate again. No derivative makes a dense matrix,
-or has more elements than are stored.
+A matrix is a sparse array, SciPy's or fgrad's, or a dense one. Derivatives are solutions of systems, too: `spsolve`,
+`splu` and `factorized` factor a matrix once for all of them, iterative methods iterate again. No derivative makes a
+dense matrix, or has more elements than are stored.
 
 Where nothing is traced SciPy itself answers.
 """

@@ -161,8 +161,8 @@ def _in_precision_of(method: str, b: Any) -> Any:
         return b
     if b.dtype.kind == "c":
         raise errors.UnsupportedError(
-            f"minres was called with complex numbers, whose imaginary parts SciPy's discards.\n  at {errors.users_line()}"
-            "\nWrite gmres, or cg if the matrix is positive definite."
+            "minres was called with complex numbers, whose imaginary parts SciPy's discards.\n"
+            f"  at {errors.users_line()}\nWrite gmres, or cg if the matrix is positive definite."
         )
     return astype(b, np.dtype(np.float64))
 
