@@ -95,6 +95,14 @@ class SparseArray:
             "A.multiply(x) in place of functions of NumPy."
         )
 
+    def __eq__(self, other: object) -> bool:
+        raise errors.UnsupportedError(
+            f"sparse arrays of fgrad are not compared.\n  at {errors.users_line()}\n"
+            "Compare A.data with B.data, if both have the same places, or A.toarray() with B.toarray()."
+        )
+
+    __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__  # type: ignore[assignment]
+
     # Facts
 
     @property
@@ -211,7 +219,17 @@ class SparseArray:
         return self.pattern.with_elements(np.array(self.data))
 
     def __getitem__(self, key: Any) -> Any:
-        """Return a part with both axes, or one element: `A[2, 3]`, `A[1:4]`, `A[[0, 2]]`."""
+        """Return a part with both axes, or one element: `A[2, 3]`, `A[1:4]`, `A[[0, 2]]`.
+
+        Raises:
+            ShapeError: a ValueError; the part has one axis.
+        """
+        keys = key if isinstance(key, tuple) else (key,)
+        if sum(np.ndim(each) == 0 and hasattr(each, "__index__") for each in keys) == 1:
+            raise errors.ShapeError(
+                "a row or column of a sparse array has one axis, and sparse arrays of fgrad are matrices.\nKeep both "
+                "axes with a list, A[[i]] or A[:, [j]], or take A[[i]].toarray()[0]."
+            )
         return rearranged(lambda matrix: matrix[key], self._without_duplicates().tocsr())
 
     # Arithmetic
@@ -551,9 +569,6 @@ def rearranged(function: Callable[..., Any], *arrays: SparseArray) -> Any:
     Args:
         function: from arrays of SciPy's to one, or to one element of one; it computes nothing with elements.
         arrays: without duplicates.
-
-    Raises:
-        ShapeError: a ValueError; the result has one axis.
     """
     labelled, first = [], 1
     for array in arrays:
@@ -563,11 +578,6 @@ def rearranged(function: Callable[..., Any], *arrays: SparseArray) -> Any:
     data = joined(arrays)
     if not _SCIPY.issparse(found):
         return data[int(found) - 1] if found else np.zeros((), data.dtype)[()]
-    if found.ndim != 2:
-        raise errors.ShapeError(
-            "a row or column of a sparse array has one axis, and sparse arrays of fgrad are matrices.\nKeep both axes "
-            "with a list, A[[i]] or A[:, [j]], or take A[[i]].toarray()[0]."
-        )
     found = found if found.format in FORMATS else found.tocsr()
     return made(Pattern(found), data[found.data - 1])
 
