@@ -101,7 +101,7 @@ class SparseArray:
             "Compare A.data with B.data, if both have the same places, or A.toarray() with B.toarray()."
         )
 
-    __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__  # type: ignore[assignment]
+    __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__
 
     # Facts
 

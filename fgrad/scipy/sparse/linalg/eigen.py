@@ -159,7 +159,6 @@ _entry = register(
         ),
     )
 )
-_entry.looks_at_values = True
 _entry.batch = stacks(1)(_entry)
 
 
