@@ -13,7 +13,8 @@ from primitive_names import SAMPLED
 REFUSED_BY_DASK = {
     "airy", "airye", "argpartitioned", "argsorted", "by_diagonals", "carlson_integral", "central_difference",
     "characteristic_polynomial", "cofactors", "convolve", "convolve_axes", "convolve_axes_guarded",
-    "convolve_guarded", "det", "eig", "eigh", "eigsh", "ellipj", "expm", "expm_frechet", "fft", "fractional_matrix_power",
+    "convolve_guarded", "det", "eig", "eigh", "eigsh",
+    "ellipj", "expm", "expm_frechet", "fft", "fractional_matrix_power",
     "fresnel", "ifft", "interp", "irfft", "isin", "it2i0k0", "it2j0y0", "itairy", "iti0k0", "itj0y0", "kelvin",
     "lexsort", "logm", "lu", "mathieu_cem", "mathieu_modcem1", "mathieu_modcem2", "mathieu_modsem1",
     "mathieu_modsem2", "mathieu_sem", "matrix_rank", "modfresnelm", "modfresnelp", "modified_bessel", "obl_ang1",
