@@ -17,6 +17,7 @@ import scipy_interpolate_table
 import scipy_linalg_table
 import scipy_optimize_table
 import scipy_signal_table
+import scipy_sparse_table
 import scipy_special_table_a
 import scipy_special_table_b
 import scipy_stats_table
@@ -32,6 +33,8 @@ AREAS: dict[str, list[Row]] = {
     "integrate": scipy_integrate_table.ROWS,
     "interpolate": scipy_interpolate_table.ROWS,
     "signal": scipy_signal_table.ROWS,
+    "sparse": scipy_sparse_table.ARRAYS,
+    "sparse.linalg": scipy_sparse_table.EQUATIONS,
 }
 
 

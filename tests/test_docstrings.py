@@ -24,6 +24,8 @@ RESULTS = {
     "fgrad": "Compiled Graph Inspection UnconnectedGradients",
     "fgrad.extend": "Operation",
     "fgrad.optimizers": "State History",
+    "fgrad.scipy.sparse": "SparseArray",
+    "fgrad.scipy.sparse.linalg": "SuperLU",
     "fgrad.progress": "Track",
     "fgrad.testing": "Call",
 }
@@ -33,6 +35,7 @@ RAISES_NOTHING = {
     "fgrad": "clip_by_value tree_leaves debug_lines GradientTape stop_gradient",
     "fgrad.optimizers.schedules": "Schedule",
     "fgrad.progress": "track",
+    "fgrad.scipy.sparse": "issparse",
     "fgrad.scipy.linalg": "block_diag circulant fiedler toeplitz",
     "fgrad.scipy.special": "log_softmax logsumexp softmax",
     "fgrad.testing": "calls",

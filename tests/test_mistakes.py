@@ -35,6 +35,7 @@ import fgrad as fg
 import fgrad.numpy as fnp
 import fgrad.scipy.linalg
 import fgrad.scipy.optimize
+import fgrad.scipy.sparse
 from fgrad import errors
 from fgrad.optimizers import schedules
 
@@ -1229,23 +1230,22 @@ mistake(
 
 def wrong():
     matrix = scipy.sparse.csr_array([[1.0, 0.0], [0.0, 2.0]])
-    return fg.grad(lambda x: np.sum(matrix @ x))(np.ones(2))
+    return fg.grad(lambda x: (matrix * x).sum())(np.ones(2))
 
 
 def right():
     matrix = scipy.sparse.csr_array([[1.0, 0.0], [0.0, 2.0]])
-    c = matrix.tocoo()
-    small = fg.grad(lambda x: np.sum(matrix.toarray() @ x))(np.ones(2))
-    large = fg.grad(lambda x: np.sum(np.bincount(c.row, c.data * x[c.col], c.shape[0])))(np.ones(2))
-    return [small, large]
+    on_the_left = fg.grad(lambda x: (x * matrix).sum())(np.ones(2))
+    ours = fgrad.scipy.sparse.csr_array(matrix)
+    return [on_the_left, fg.grad(lambda x: (ours * x).sum())(np.ones(2))]
 
 
 mistake(
-    "A sparse matrix times a tensor",
+    "A sparse matrix of SciPy's, scaled by a tensor",
     wrong,
     errors.ScipyCallError,
-    what=("scipy.sparse.csr_array takes plain arrays", "matrix @ x"),
-    instead=("a.toarray() @ x", "np.bincount(c.row, c.data * x[c.col], c.shape[0])"),
+    what=("scipy.sparse.csr_array takes plain arrays", "matrix * x"),
+    instead=("x * a", "fgrad.scipy.sparse.csr_array(a)"),
     mended=right,
     expected=[[1.0, 2.0], [1.0, 2.0]],
 )
@@ -2608,10 +2608,15 @@ SLIPS = {
         errors.ScipyCallError,
         r"Write fgrad\.scipy\.interpolate\.interp1d",
     ),
-    "a sparse matrix on the right": (
-        lambda: fg.grad(lambda x: np.sum(x @ scipy.sparse.csr_array([[1.0, 0.0], [0.0, 2.0]])))(X),
+    "a method of a sparse matrix": (
+        lambda: fg.grad(lambda x: scipy.sparse.csr_array([[1.0, 0.0], [0.0, 2.0]]).multiply(x).sum())(np.ones(2)),
         errors.ScipyCallError,
-        r"scipy\.sparse\.csr_array takes plain arrays(.|\n)*a\.toarray",
+        r"scipy\.sparse\.csr_array\.multiply takes plain arrays(.|\n)*Write|write fgrad\.scipy\.sparse\.csr_array",
+    ),
+    "a sparse matrix as what is differentiated": (
+        lambda: fg.grad(lambda a: np.sum(a @ np.ones(2)))(scipy.sparse.csr_array([[1.0, 0.0], [0.0, 2.0]])),
+        errors.IntegerInputError,
+        r"make it fgrad\.scipy\.sparse\.csr_array\(a\)",
     ),
     "np.full": (
         lambda: fg.grad(lambda x: np.sum(np.full((2, 20_000), x)))(LARGE),

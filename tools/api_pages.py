@@ -35,6 +35,8 @@ PUBLIC = (
     "fgrad.scipy.linalg",
     "fgrad.scipy.optimize",
     "fgrad.scipy.signal",
+    "fgrad.scipy.sparse",
+    "fgrad.scipy.sparse.linalg",
     "fgrad.scipy.special",
     "fgrad.scipy.stats",
     "fgrad.testing",

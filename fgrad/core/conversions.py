@@ -1,6 +1,7 @@
 """When a traced tensor may become a plain number or array, and when its derivative would be lost.
 
 check_number(frame, how, tensor)  raises where an array is to store a number, or SciPy asks for it; notes a `Loss`
+is_left_to_operand(frame)         whether SciPy asks for an array only to see whether the tensor knows better
 is_collected(tensor, frame)       whether NumPy builds an array of traced numbers
 check_array(rank)                 raises where NumPy or SciPy wants a plain array
 values_alone(rank)                a block in which values are wanted, and a rule gives the derivative
@@ -179,6 +180,14 @@ def is_collected(tensor: Any, frame: FrameType) -> bool:
     return True
 
 
+def is_left_to_operand(frame: FrameType) -> bool:
+    """Return whether a sparse matrix of SciPy's asks its other operand for its array in an operator.
+
+    Where NumPy makes one object of the operand, SciPy leaves it to that what the operator means.
+    """
+    return frame.f_code.co_name in _OPERATORS_OF_SPARSE and frame.f_globals["__name__"].startswith("scipy.sparse.")
+
+
 def _is_of_numpy(frame: FrameType, step: places.Step) -> bool:
     """Return whether a call is one of a function of NumPy that builds an array of its arguments."""
     callee = places.called(frame, step)
@@ -322,6 +331,8 @@ _STORING = {"fill", "fromiter", "setitem", "__setitem__", "astype"}
 _ALL_AND_ANY = {"any", "all", "_any", "_all", "_wrapreduction_any_all"}
 _NOT_OF_OBJECTS = {"ma", "matrixlib"}
 """Modules of NumPy with arrays of their own kinds."""
+_OPERATORS_OF_SPARSE = {"_matmul_dispatch", "_divide"}
+"""The functions of SciPy's that return NotImplemented for what is an object to NumPy; others compute with objects."""
 _MANY = 10_000
 """Elements above which it would take long to make an object of each."""
 _COLLECTING = {np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.dot, np.inner, np.where}

@@ -1,5 +1,6 @@
 """Columns of other libraries, such as pandas, as arrays: what `to_numpy()` gives of them.
 
+    PARTNERS[kind]    how operations compute with a matrix of another library that has operators of its own
     as_leaf(x)        what a transform sees in place of a column among its arguments
     defers_to(x)      whether an operand of another kind decides what an operator means
     as_operand(x)     what an operation sees in place of a column that a tensor is combined with
@@ -11,6 +12,7 @@ Without this, `tensor * series` would be a tensor around a Series, whose `[0]` l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Number, Rational
 from typing import Any
 
@@ -27,6 +29,19 @@ PLAIN: set[type] = {np.ndarray, np.float64, np.float32, float, int}
 """The commonest types of what is in a tensor, or beside one: an implementation takes them as a trace has them."""
 
 
+class _Partners(dict[type, Any]):
+    """Knows of each type how operations of tensors with its objects are computed, or None if by the tensor alone."""
+
+    def __missing__(self, kind: type) -> Any:
+        found = self[kind] = next((compute for find in FIND_PARTNER if (compute := find(kind))), None)
+        return found
+
+
+PARTNERS = _Partners()
+FIND_PARTNER: list[Callable[[type], Callable[..., Any] | None]] = []
+"""Who is asked for such a function, `compute(primitive, args)`, when a type is met for the first time."""
+
+
 def defers_to(x: Any) -> bool:
     """Return whether an operator of a tensor leaves it to the other operand what it means, as those of arrays do.
 
@@ -35,7 +50,7 @@ def defers_to(x: Any) -> bool:
     kind = type(x)
     if hasattr(kind, "__array_ufunc__"):
         return kind.__array_ufunc__ is None
-    return bool(getattr(x, "__array_priority__", 0.0) > 0.0)
+    return bool(getattr(x, "__array_priority__", 0.0) > 0.0) and PARTNERS[kind] is None
 
 
 def as_operand(x: Any) -> Any:

@@ -24,7 +24,15 @@ import numpy.typing as npt
 
 from fgrad import errors
 from fgrad.core import conversions
-from fgrad.core.operands import OPERANDS, as_exact_operand, as_operand, collected, defers_to, is_exact
+from fgrad.core.operands import (
+    OPERANDS,
+    PARTNERS,
+    as_exact_operand,
+    as_operand,
+    collected,
+    defers_to,
+    is_exact,
+)
 from fgrad.core.payloads import FOREIGN, OBJECT, computed_by, own_payload
 from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS, UFUNCS, Primitive
 from fgrad.core.trace import UNTRACED, Call, Trace, attention, running, stood_in, tell_of_copy, through_observers
@@ -78,6 +86,9 @@ def apply(
 
 def _apply_to_others(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
     """Run an operation on arrays and numbers that are not NumPy's, or are looked at for the first time."""
+    for x in args:
+        if type(x) not in BOXES and (compute := PARTNERS[type(x)]) is not None:
+            return compute(primitive, args)
     as_ours = as_exact_operand if any(map(is_exact, args)) else as_operand
     args = [x if type(x) in BOXES else as_ours(x) for x in args]
     if not any(FOREIGN[type(x)] for x in args):
@@ -339,7 +350,11 @@ class TensorLike:
     def __array__(self) -> Callable[..., npt.NDArray[Any]]:
         """Make the plain array, or where NumPy collects traced numbers an array of objects."""
         value = settle(self)
-        if type(value) is not Tensor or not conversions.is_collected(value, sys._getframe(1)):
+        if type(value) is not Tensor:
+            return self._plain_array
+        if conversions.is_left_to_operand(sys._getframe(1)):
+            return self._as_object
+        if not conversions.is_collected(value, sys._getframe(1)):
             return self._plain_array
         if self.shape:
             return self._object_array
@@ -349,6 +364,11 @@ class TensorLike:
         value = settle(self)
         array = _read_only(value.tracing.plain_array(value) if type(value) is Tensor else value)
         return array.astype(array.dtype if dtype is None else dtype, copy=bool(copy))
+
+    def _as_object(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        whole = np.empty((), OBJECT)
+        whole[()] = self
+        return whole
 
     def _object_array(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if dtype is not None and dtype != OBJECT:

@@ -183,10 +183,10 @@ class ScipyCallError(FgradError, TypeError):
 
     def __init__(self, called: str, line: str) -> None:
         ours = f"fgrad.{called}"
-        if _exists(ours):
+        remedy = next((text for pattern, text in _SCIPY_REMEDIES if re.search(pattern, called)), "")
+        if not remedy and _exists(ours):
             remedy = f"Write {ours}, which has the same arguments and is differentiated (import {_module_of(ours)})."
-        else:
-            remedy = next((text for pattern, text in _SCIPY_REMEDIES if re.search(pattern, called)), _NOT_IN_SCIPY)
+        remedy = remedy or _NOT_IN_SCIPY
         super().__init__(
             f"{called} takes plain arrays, and was called with, or got from a function of yours, a traced tensor; "
             f"its derivative would be lost.\n  at {line}\n{remedy}"
@@ -200,11 +200,12 @@ _NOT_IN_SCIPY = (
 _SCIPY_REMEDIES = (
     (
         r"^scipy\.sparse\.\w+_(array|matrix)\b",
-        "a @ x:  write a.toarray() @ x; or, for a large matrix, c = a.tocoo() and "
-        "np.bincount(c.row, c.data * x[c.col], c.shape[0]).",
+        "a @ x, x @ a, x * a and a / x take a traced x. For what else there is, write fgrad.scipy.sparse.csr_array in "
+        "place of SciPy's class, or fgrad.scipy.sparse.csr_array(a): its operators and methods take tensors (import "
+        "fgrad.scipy.sparse).",
     ),
 )
-"""What to write instead of functions and classes that `fgrad.scipy` does not have, by their names."""
+"""What to write instead of functions and classes, by their names, where that is not the same name of `fgrad.scipy`."""
 
 
 def _module_of(name: str) -> str:

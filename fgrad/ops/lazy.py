@@ -11,9 +11,10 @@ LOOKING_AT_VALUES = {
     "roots", "searchsorted", "segment_sums", "slogdet", "solve_both", "solve_factored", "spherical_bessel",
     "stable_order", "svd", "tally", "weighted_places",
     # SciPy's
-    "by_diagonals", "carlson_integral", "convolve_axes", "expm", "expm_frechet", "fractional_matrix_power",
-    "logm", "lu", "pinv_and_rank", "recursive_filter", "scaled_bessel_derivative", "scipy_eig", "scipy_eigh",
-    "scipy_inv", "scipy_svd", "solve_banded", "solve_toeplitz", "sqrtm", "sums_along_diagonals", "unitary_factor",
+    "by_diagonals", "carlson_integral", "convolve_axes", "eigsh", "expm", "expm_frechet", "fractional_matrix_power",
+    "logm", "lu", "pinv_and_rank", "recursive_filter", "sampled_product", "sampled_product_guarded",
+    "scaled_bessel_derivative", "scipy_eig", "scipy_eigh", "scipy_inv", "scipy_svd", "solve_banded", "solve_toeplitz",
+    "sparse_product", "sparse_product_guarded", "sparse_solve", "sqrtm", "sums_along_diagonals", "unitary_factor",
     "vonmises_distribution_inverse", "vonmises_distribution_slope", "vonmises_distribution_tail",
 }  # fmt: skip
 """By the names of their primitives."""

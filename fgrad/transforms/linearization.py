@@ -381,8 +381,12 @@ def refuse_integers(transform: str, function: Any, inputs: dict[Place, Input]) -
             if not traced.leaves or not is_number(traced.leaves[0]):
                 instead = "Choose other arguments with argnums"
                 if traced.leaves and not isinstance(traced.leaves[0], (str, bytes)):
-                    instead += ", or let its class be a container of its arrays: fg.register_pytree_node, "
-                    instead += "fg.register_dataclass"
+                    instead += (
+                        ", or make it fgrad.scipy.sparse.csr_array(a), a container of its elements"
+                        if hasattr(traced.leaves[0], "tocsr")
+                        else ", or let its class be a container of its arrays: fg.register_pytree_node, "
+                        "fg.register_dataclass"
+                    )
                 raise errors.IntegerInputError(
                     f"{transform} of {name_of(function)}: the argument {place_name(function, place)} is {what}, "
                     f"and no number.\n{instead}."

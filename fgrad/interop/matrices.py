@@ -1,0 +1,54 @@
+"""Sparse matrices of SciPy in operators with tensors: they are computed with as arrays of `fgrad.scipy.sparse`."""
+
+from __future__ import annotations
+
+import importlib
+import operator
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.operands import FIND_PARTNER
+from fgrad.core.primitive import BOXES, UFUNCS, Primitive
+
+_OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {
+    np.matmul: operator.matmul,
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.true_divide: operator.truediv,
+}
+
+
+def find_partner(kind: type) -> Callable[..., Any] | None:
+    """Return how operations of tensors with a type of sparse matrices are computed; None for other types."""
+    library: Any = sys.modules.get("scipy.sparse")
+    is_sparse = library is not None and (issubclass(kind, library.sparray) or issubclass(kind, library.spmatrix))
+    return _computed if is_sparse else None
+
+
+def _computed(primitive: Primitive, args: Sequence[Any]) -> Any:
+    """Return the result of an operation on tensors and sparse matrices.
+
+    Raises:
+        StructureError: a TypeError; sparse matrices do not have the operation.
+    """
+    sparse: Any = importlib.import_module("fgrad.scipy.sparse.arrays")
+    meant = next((compute for ufunc, compute in _OPERATORS.items() if UFUNCS[ufunc] is primitive), None)
+    matrix = next(x for x in args if type(x) not in BOXES and sparse.issparse(x))
+    if meant is None or len(args) != 2:
+        raise errors.StructureError(
+            f"a tensor cannot be combined with a {type(matrix).__name__} by {primitive.name}.\n"
+            f"  at {errors.users_line()}\n"
+            "Sparse matrices have the operators @, +, -, * and /; and fgrad.scipy.sparse.csr_array(a) has methods for "
+            "tensors, besides a.toarray()."
+        )
+    if meant is operator.mul and isinstance(matrix, sys.modules["scipy.sparse"].spmatrix):
+        meant = operator.matmul if all(np.ndim(x) for x in args) else meant  # as matrices mean it, and arrays do not
+    return meant(*(sparse.as_constant(x) if sparse.issparse(x) else x for x in args))
+
+
+FIND_PARTNER.append(find_partner)

@@ -1,0 +1,43 @@
+"""Sparse arrays, as in `scipy.sparse`: the same names, operators and methods, with elements that may be traced.
+
+    >>> import numpy as np, fgrad as fg
+    >>> from fgrad.scipy import sparse
+    >>> places = np.array([0, 1, 1]), np.array([0, 0, 1])
+    >>> def loss(values):
+    ...     return np.sum(sparse.csr_array((values, places)) @ np.array([3.0, 4.0]))
+    >>> fg.grad(loss)(np.ones(3))
+    Tensor([3., 3., 4.])
+
+The places are fixed, and what is not stored stays 0. An array is a container whose leaf is `data`, so `grad` and
+optimizers take and return it. Sparse arrays and matrices of SciPy need not be changed where they are constants: in
+`a @ x`, `x @ a`, `x * a`, `a + x` and `a / x` they take a traced `x`.
+
+Arrays have two axes, and the formats "coo", "csr" and "csc"; those of SciPy in other formats become "csr".
+`fgrad.scipy.sparse.linalg` solves equations.
+"""
+
+import importlib as _importlib
+from typing import Any
+
+from fgrad.scipy.sparse._missing import missing as _missing
+from fgrad.scipy.sparse.arrays import SparseArray as SparseArray
+from fgrad.scipy.sparse.arrays import coo_array as coo_array
+from fgrad.scipy.sparse.arrays import csc_array as csc_array
+from fgrad.scipy.sparse.arrays import csr_array as csr_array
+from fgrad.scipy.sparse.arrays import issparse as issparse
+from fgrad.scipy.sparse.construction import block_array as block_array
+from fgrad.scipy.sparse.construction import block_diag as block_diag
+from fgrad.scipy.sparse.construction import diags_array as diags_array
+from fgrad.scipy.sparse.construction import eye_array as eye_array
+from fgrad.scipy.sparse.construction import hstack as hstack
+from fgrad.scipy.sparse.construction import kron as kron
+from fgrad.scipy.sparse.construction import tril as tril
+from fgrad.scipy.sparse.construction import triu as triu
+from fgrad.scipy.sparse.construction import vstack as vstack
+
+
+def __getattr__(name: str) -> Any:
+    """Return the module `linalg`, or say what there is in place of other names."""
+    if name == "linalg":
+        return _importlib.import_module(f"{__name__}.linalg")
+    raise _missing(__name__, name)

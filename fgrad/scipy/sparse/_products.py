@@ -1,0 +1,125 @@
+"""The two operations that all of sparse linear algebra is made of; each is the transpose of the other.
+
+    product(data, x, pattern)      the product of a sparse matrix with columns
+    sampled(u, v, pattern)         the elements of `u @ v.T` at the places of a pattern
+
+The elements `data` have the shape (..., nnz), columns the shape (..., n, k); stacks are broadcast.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.primitive import Primitive
+from fgrad.ops.batching import ndim_of
+from fgrad.ops.contractions import contract, multilinear
+from fgrad.ops.families import sample
+from fgrad.ops.lapack import in_stacks
+from fgrad.scipy.sparse._patterns import Pattern, placed
+
+_AT_ONCE = 1_000_000
+"""Products of elements that are made before they are summed."""
+
+
+def stacks(*cores: int) -> Callable[[Primitive], Callable[..., Any]]:
+    """Return the batching rule of operations on stacks of arrays, which have so many axes in themselves."""
+
+    def rule(primitive: Primitive) -> Callable[..., Any]:
+        def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
+            leads = [ndim_of(v, m) - core for v, m, core in zip(values, mapped, cores, strict=True)]
+            wide = [
+                np.reshape(v, (size, *(1,) * (max(leads) - lead), *v.shape[1:])) if m and lead < max(leads) else v
+                for v, m, lead in zip(values, mapped, leads, strict=True)
+            ]
+            return contract(primitive, wide, metadata)
+
+        return batch
+
+    return rule
+
+
+def supported(dtype: Any) -> Any:
+    """Return the dtype in which SciPy multiplies by sparse arrays: it has none of half precision."""
+    return np.dtype(np.float32) if dtype == np.float16 else dtype
+
+
+def _product(data: Any, x: Any, pattern: Pattern) -> Any:
+    data, x = np.asarray(data), np.asarray(x)
+    dtype = np.result_type(data, x)
+    data, x = data.astype(supported(data.dtype), copy=False), x.astype(supported(x.dtype), copy=False)
+    if data.ndim > 1:
+        found = in_stacks(lambda row, x: pattern.with_elements(row[0]) @ x, data[..., None, :], x)
+    elif x.ndim == 2:
+        found = pattern.with_elements(data) @ x
+    else:
+        found = side_by_side(lambda columns: pattern.with_elements(data) @ columns, x)
+    return found.astype(dtype, copy=False)
+
+
+def side_by_side(function: Callable[[Any], Any], x: Any) -> Any:
+    """Return what a function makes of columns, for stacks of them: those of all stand side by side at once."""
+    columns = np.moveaxis(x, -2, 0)
+    found = function(columns.reshape(len(columns), math.prod(columns.shape[1:])))
+    return np.moveaxis(found.reshape(len(found), *columns.shape[1:]), 0, -2)
+
+
+def _sampled(u: Any, v: Any, pattern: Pattern) -> Any:
+    rows, columns = pattern.coordinates
+    width = max(1, _AT_ONCE // max(pattern.nnz, 1))
+    stack = np.broadcast_shapes(u.shape[:-2], v.shape[:-2])
+    total = np.zeros((*stack, pattern.nnz), np.result_type(u, v))
+    for start in range(0, u.shape[-1], width):
+        part = np.s_[..., start : start + width]
+        left, right = np.take(u[part], rows, axis=-2), np.take(v[part], columns, axis=-2)
+        total += np.einsum("...k,...k->...", left, right)
+    return total
+
+
+_EXAMPLE = placed(np.array([0, 2, 0, 1, 0]), np.array([1, 0, 3, 2, 1]), (3, 4))  # one of its places is there twice
+
+_product_entry: Primitive = multilinear(
+    _product,
+    (
+        lambda ans, data, x, pattern: lambda ct: contract(_sampled_entry, (ct, x), {"pattern": pattern}),
+        lambda ans, data, x, pattern: lambda ct: contract(_product_entry, (data, ct), {"pattern": pattern.T}),
+    ),
+    sample((5,), (4, 2), pattern=_EXAMPLE),
+    sample((2, 5), (4, 1), pattern=_EXAMPLE),
+    sample((5,), (2, 3, 1), pattern=_EXAMPLE.T),
+    sample((0,), (2, 1), pattern=placed([], [], (3, 2))),
+    name="sparse_product",
+    broadcasts=True,
+)
+_product_entry.batch = stacks(1, 2)(_product_entry)
+
+_sampled_entry: Primitive = multilinear(
+    _sampled,
+    (
+        lambda ans, u, v, pattern: lambda ct: contract(_product_entry, (ct, v), {"pattern": pattern}),
+        lambda ans, u, v, pattern: lambda ct: contract(_product_entry, (ct, u), {"pattern": pattern.T}),
+    ),
+    sample((3, 2), (4, 2), pattern=_EXAMPLE),
+    sample((2, 4, 1), (3, 1), pattern=_EXAMPLE.T),
+    name="sampled_product",
+    broadcasts=True,
+)
+_sampled_entry.batch = stacks(2, 2)(_sampled_entry)
+
+
+def product(data: Any, x: Any, pattern: Pattern) -> Any:
+    """Return the product of the sparse matrix that has elements at the places of a pattern with columns."""
+    return contract(_product_entry, (data, x), {"pattern": pattern})
+
+
+def sampled(u: Any, v: Any, pattern: Pattern) -> Any:
+    """Return the elements of `u @ v.T` at the places of a pattern."""
+    return contract(_sampled_entry, (u, v), {"pattern": pattern})
+
+
+def summed(data: Any, sums: Pattern) -> Any:
+    """Return the product of a matrix of ones with elements: it sums some of them."""
+    return product(np.ones(sums.nnz, data.dtype), data[:, None], sums)[:, 0]

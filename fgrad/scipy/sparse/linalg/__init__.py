@@ -1,0 +1,34 @@
+"""Linear algebra of sparse matrices, as in `scipy.sparse.linalg`: the same names and signatures, with derivatives.
+
+    >>> import numpy as np, fgrad as fg
+    >>> from fgrad.scipy import sparse
+    >>> def first(conductivity):
+    ...     return sparse.linalg.spsolve(sparse.diags_array(conductivity, format="csc"), np.array([1.0, 2.0]))[0]
+    >>> fg.grad(first)(np.array([2.0, 3.0])) + 0.0
+    Tensor([-0.25,  0.  ])
+
+A matrix is a sparse array, SciPy's or fgrad's, or a dense one. Derivatives are solutions of systems, too: `spsolve`,
+`splu` and `factorized` factor a matrix once for all of them, iterative methods iterate again. No derivative makes a
+dense matrix, or has more elements than are stored.
+
+Where nothing is traced SciPy itself answers.
+"""
+
+from typing import Any
+
+from fgrad.scipy.sparse._missing import missing as _missing
+from fgrad.scipy.sparse.linalg.direct import SuperLU as SuperLU
+from fgrad.scipy.sparse.linalg.direct import factorized as factorized
+from fgrad.scipy.sparse.linalg.direct import splu as splu
+from fgrad.scipy.sparse.linalg.direct import spsolve as spsolve
+from fgrad.scipy.sparse.linalg.eigen import eigsh as eigsh
+from fgrad.scipy.sparse.linalg.exponentials import expm_multiply as expm_multiply
+from fgrad.scipy.sparse.linalg.iterative import bicgstab as bicgstab
+from fgrad.scipy.sparse.linalg.iterative import cg as cg
+from fgrad.scipy.sparse.linalg.iterative import gmres as gmres
+from fgrad.scipy.sparse.linalg.iterative import minres as minres
+
+
+def __getattr__(name: str) -> Any:
+    """Say what there is in place of a name that is not here."""
+    raise _missing(__name__, name)
