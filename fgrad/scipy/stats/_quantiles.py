@@ -50,4 +50,6 @@ def inverse(
         return lambda ans, q, *shapes: lambda ct: ct * slope(place, ans, shapes)
 
     rules = [rule(place) for place in range(1 + len(domains))]
-    return elementwise(value, *rules, name=name, domain=((0.1, 0.9), *domains), complex=False)
+    numbers = ((),) * len(domains)
+    shapes = (((), *numbers), ((2,), *numbers))
+    return elementwise(value, *rules, name=name, domain=((0.1, 0.9), *domains), complex=False, shapes=shapes)
