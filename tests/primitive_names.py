@@ -9,7 +9,7 @@ import importlib
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.scipy.special._declaring import NOT_SAMPLED
 
-for area in ("integrate", "interpolate", "linalg", "optimize", "signal", "special", "stats"):
+for area in ("integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "spatial", "special", "stats"):
     importlib.import_module(f"fgrad.scipy.{area}")  # which enters its primitives
 
 INTEGERS_ONLY = {
