@@ -1,5 +1,8 @@
 """Filters and transformations of images with any number of axes, as in `scipy.ndimage`."""
 
+import typing as _typing
+
+from fgrad.scipy._absent import absent as _absent
 from fgrad.scipy.ndimage.filters import convolve as convolve
 from fgrad.scipy.ndimage.filters import convolve1d as convolve1d
 from fgrad.scipy.ndimage.filters import correlate as correlate
@@ -24,3 +27,6 @@ from fgrad.scipy.ndimage.transforms import shift as shift
 from fgrad.scipy.ndimage.transforms import spline_filter as spline_filter
 from fgrad.scipy.ndimage.transforms import spline_filter1d as spline_filter1d
 from fgrad.scipy.ndimage.transforms import zoom as zoom
+
+if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+    __getattr__ = _absent(__name__)

@@ -11,7 +11,7 @@ between sets of booleans, such as `jaccard`, are SciPy's own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.spatial.distance as scipys
@@ -20,6 +20,7 @@ from scipy import special
 from fgrad import errors
 from fgrad.core.operands import as_array
 from fgrad.ops.tracing import one_example
+from fgrad.scipy._absent import absent
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.spatial._pairs import lengths, over_length
 
@@ -499,3 +500,7 @@ def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:  # noqa: 
     size = int(np.ceil(np.sqrt(2 * x.size))) if x.size else 1
     place = scipys.squareform(np.arange(x.size)) if x.size else np.zeros((1, 1), np.int64)
     return np.where(np.eye(size, dtype=bool), np.zeros((), x.dtype), np.concatenate([x, np.zeros_like(x[:1])])[place])
+
+
+if not TYPE_CHECKING:  # which is to find a name that is not there
+    __getattr__ = absent(__name__)

@@ -22,6 +22,9 @@ Distribution functions have derivatives in shape parameters, too, such as `stats
 `scipy.special.gammainc(a, x)` has none in closed form: they are integrals, exact to rounding (`_integrals.py`).
 """
 
+import typing as _typing
+
+from fgrad.scipy._absent import absent as _absent
 from fgrad.scipy.stats._continuous import beta as beta
 from fgrad.scipy.stats._continuous import cauchy as cauchy
 from fgrad.scipy.stats._continuous import chi2 as chi2
@@ -88,3 +91,6 @@ from fgrad.scipy.stats._shaped import loglaplace as loglaplace
 from fgrad.scipy.stats._shaped import powernorm as powernorm
 from fgrad.scipy.stats._shaped import skewnorm as skewnorm
 from fgrad.scipy.stats._shaped import wald as wald
+
+if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+    __getattr__ = _absent(__name__)

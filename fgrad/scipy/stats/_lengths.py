@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
+from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.scipy.stats._continuous import EULER, constant
 from fgrad.scipy.stats._gammas import HALF_LOG_TWO_PI, digamma_rest, log1p_fall, stirling_rest
@@ -167,5 +168,5 @@ def _rice_cdf(x: Any, b: Any) -> Any:
     return np.where(above, -np.expm1(_rice_logsf(x, b)), special.chndtr(near * near, 2, b * b))
 
 
-_rice_ppf = inverse("rice_ppf", stats.rice.ppf, _rice_cdf, _rice_log_density, (0.5, 1.5))
-_rice_isf = inverse("rice_isf", stats.rice.isf, _rice_sf, _rice_log_density, (0.5, 1.5), above=True)
+_rice_ppf: Primitive = inverse("rice_ppf", stats.rice.ppf, _rice_cdf, _rice_log_density, (0.5, 1.5))
+_rice_isf: Primitive = inverse("rice_isf", stats.rice.isf, _rice_sf, _rice_log_density, (0.5, 1.5), above=True)

@@ -5,12 +5,13 @@ As in `_continuous`, each by the formulas of its standard form.
 
 from __future__ import annotations
 
-from math import log, pi, sqrt
+from math import e, log, pi, sqrt
 from typing import Any
 
 import numpy as np
 from scipy import special, stats
 
+from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.scipy.special.errorfunctions import erfcx_slope
 from fgrad.scipy.special.polygammas import polygamma
@@ -29,6 +30,16 @@ from fgrad.scipy.stats._laws import (
 )
 from fgrad.scipy.stats._quantiles import inverse
 from fgrad.scipy.stats._univariate import Continuous, log_of_complement
+
+
+def _all_fixed(formulas: dict[str, Any], *shapes: float) -> dict[str, Any]:
+    """Return the formulas of tails and quantiles with shape parameters that are constants."""
+    return {name: fixed(formulas[name], *shapes) for name in ("cdf", "logcdf", "sf", "logsf", "ppf", "isf")}
+
+
+def _of_log(formulas: dict[str, Any]) -> dict[str, Any]:
+    """Return the formulas of tails of a number whose logarithm, times `c`, has others."""
+    return {name: (lambda x, c, f=formulas[name]: f(c * np.log(x))) for name in ("cdf", "logcdf", "sf", "logsf")}
 
 
 def fixed(formula: Any, *shapes: float) -> Any:
@@ -113,7 +124,7 @@ wald = Continuous(
     logpdf=fixed(invgauss.formulas["logpdf"], 1.0),
     fall=lambda x: (1.5 + (x - 1 / x) / 2) / x,
     open_density=True,       open_tails=True,
-    **{name: fixed(invgauss.formulas[name], 1.0) for name in ("cdf", "logcdf", "sf", "logsf", "ppf", "isf")},
+    **_all_fixed(invgauss.formulas, 1.0),
     mean=constant(1.0),      var=constant(1.0),
     entropy=constant(0.5 + HALF_LOG_TWO_PI - 1.5 * float(scaled_exp1(2.0))),
 )
@@ -124,8 +135,9 @@ gibrat = Continuous(
     logpdf=fixed(lognorm.formulas["logpdf"], 1.0),
     fall=lambda x: (np.log(x) + 1) / x,
     open_density=True,       open_tails=True,
-    **{name: fixed(lognorm.formulas[name], 1.0) for name in ("cdf", "logcdf", "sf", "logsf", "ppf", "isf")},
-    **{name: constant(float(lognorm.formulas[name](1.0))) for name in ("mean", "var", "entropy")},
+    **_all_fixed(lognorm.formulas, 1.0),
+    mean=constant(sqrt(e)),  var=constant(e * (e - 1)),
+    entropy=constant(0.5 + HALF_LOG_TWO_PI),
 )
 """Gibrat's distribution: the log-normal one with `s` = 1."""
 
@@ -171,7 +183,7 @@ loglaplace = Continuous(
     stats.loglaplace,
     logpdf=lambda x, c: np.log(c / 2) - np.log(x) - c * np.abs(np.log(x)),
     open_density=True,       open_tails=True,
-    **{name: (lambda x, c, f=laplace.formulas[name]: f(c * np.log(x))) for name in ("cdf", "logcdf", "sf", "logsf")},
+    **_of_log(laplace.formulas),
     ppf=lambda q, c: np.exp(laplace.formulas["ppf"](q) / c), isf=lambda q, c: np.exp(laplace.formulas["isf"](q) / c),
     mean=lambda c: above(1, c, lambda c: c * c / (c * c - 1)),
     var=lambda c: above(2, c, lambda c: c * c / (c * c - 4) - (c * c / (c * c - 1)) ** 2),
@@ -319,7 +331,9 @@ def _skewnorm_logcdf(x: Any, a: Any) -> Any:
     return np.where(far, log_tail, log_of_complement(rest, complement))
 
 
-_skewnorm_ppf = inverse("skewnorm_ppf", stats.skewnorm.ppf, _skewnorm_cdf, skewnorm.formulas["logpdf"], (-1.5, 1.5))
+_skewnorm_ppf: Primitive = inverse(
+    "skewnorm_ppf", stats.skewnorm.ppf, _skewnorm_cdf, skewnorm.formulas["logpdf"], (-1.5, 1.5)
+)
 
 
 def _passage_logcdf(x: Any, mu: Any) -> Any:
@@ -353,11 +367,11 @@ def _mills_fall(t: Any) -> Any:
     return -erfcx_slope(t / sqrt(2)) * sqrt(pi) / 2
 
 
-_passage_ppf = inverse(
+_passage_ppf: Primitive = inverse(
     "invgauss_ppf", stats.invgauss.ppf,
     lambda x, mu: np.exp(_passage_logcdf(x, mu)), invgauss.formulas["logpdf"], (0.5, 1.5),
 )  # fmt: skip
-_passage_isf = inverse(
+_passage_isf: Primitive = inverse(
     "invgauss_isf", stats.invgauss.isf,
     lambda x, mu: np.exp(_passage_logsf(x, mu)), invgauss.formulas["logpdf"], (0.5, 1.5), above=True,
 )  # fmt: skip
