@@ -55,7 +55,8 @@ def _in_double(x: Any) -> Any:
 
 def _filtered(x: Any, order: int, mode: str) -> Any:
     x = _in_double(x)
-    return scipy.ndimage.spline_filter1d(x, order, -1, output=x.dtype, mode=mode)
+    spline_filter1d: Any = scipy.ndimage.spline_filter1d
+    return spline_filter1d(x, order, -1, output=x.dtype, mode=mode)
 
 
 @functools.lru_cache(maxsize=256)

@@ -47,7 +47,8 @@ def _sums(image: Any, weights: Any) -> Any:
     else:
         lead = (1,) * (image.ndim - weights.ndim)
         found = scipy.ndimage.correlate(image, weights.reshape(lead + weights.shape), mode="constant")
-    found = found[(..., *_valid(image, weights))]
+    valid: Any = (..., *_valid(image, weights))
+    found = found[valid]
     return np.ascontiguousarray(found.astype(np.float16) if dtype == np.float16 else found)
 
 

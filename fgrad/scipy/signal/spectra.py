@@ -33,14 +33,14 @@ class Segments(NamedTuple):
     Attributes:
         window: the factors of the elements of a segment.
         step: from one segment to the next.
-        count: how many points the transform of a segment has.
+        points: of which the transform of a segment has so many.
         is_half: whether frequencies below 0 are left out, of real signals.
         detrend: SciPy's option.
     """
 
     window: Any
     step: int
-    count: int
+    points: int
     is_half: bool
     detrend: Any
 
@@ -78,7 +78,7 @@ def _transformed(x: Any, cut: Segments) -> Any:
     elif cut.detrend:
         pieces = detrended(pieces, type=cut.detrend)
     pieces = pieces * astype(as_array(cut.window), pieces.dtype)
-    return (np.fft.rfft if cut.is_half else np.fft.fft)(pieces, cut.count)
+    return (np.fft.rfft if cut.is_half else np.fft.fft)(pieces, cut.points)
 
 
 def _scale(cut: Segments, fs: float, scaling: str) -> Any:
@@ -102,7 +102,7 @@ def _powers(x: Any, y: Any, cut: Segments, fs: float, scaling: str) -> Any:
     if cut.is_half:
         folded = np.full(found.shape[-1], 2, first.real.dtype)
         folded[0] = 1
-        if cut.count % 2 == 0:
+        if cut.points % 2 == 0:
             folded[-1] = 1
         found = found * folded
     return found.real if y is x else found
@@ -318,7 +318,8 @@ def spectrogram(
     else:
         found = _transformed(moved, cut)
         found = found * astype(as_array(np.sqrt(_scale(cut, fs, scaling))), found.real.dtype)
-        found = {"complex": np.positive, "magnitude": np.abs, "angle": np.angle}[mode](found)
+        part: Any = {"complex": np.positive, "magnitude": np.abs, "angle": np.angle}[mode]
+        found = part(found)
     found = np.swapaxes(found, -1, -2)
     return frequencies, times, np.moveaxis(found, -2, axis - 1 if axis < 0 else axis)
 

@@ -328,7 +328,8 @@ def jensenshannon(p: Any, q: Any, base: Any = None, *, axis: int = 0, keepdims: 
         >>> fg.grad(jensenshannon)(np.array([0.5, 0.5]), np.array([0.5, 0.5]))
         Tensor([0., 0.])
     """
-    found = _jensenshannon(*(np.moveaxis(_vector(x), axis, -1) for x in (p, q)), base)
+    u, v = (np.moveaxis(_vector(x), axis, -1) for x in (p, q))
+    found = _jensenshannon(u, v, base)
     return np.expand_dims(found, axis) if keepdims else found
 
 
@@ -494,7 +495,8 @@ def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:  # noqa: 
                 [0., 0., 1.]])
     """
     x = as_array(X)
-    scipys.squareform(one_example(x), force, checks)
+    options: Any = (force, checks)
+    scipys.squareform(one_example(x), *options)
     if x.ndim == 2:
         return x[np.triu_indices(x.shape[0], 1)]
     size = int(np.ceil(np.sqrt(2 * x.size))) if x.size else 1
