@@ -208,7 +208,17 @@ def convolve1d(
     cval: Any = 0.0,
     origin: int = 0,
 ) -> Any:
-    """Return the convolution with weights along one axis; arguments and errors as of `correlate1d`.
+    """Return the convolution with weights along one axis.
+
+    Args:
+        input, weights, axis, output, mode, cval, origin: as of `correlate1d`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
 
     Example:
         >>> import fgrad as fg
@@ -269,7 +279,17 @@ def convolve(
     *,
     axes: Any = None,
 ) -> Any:
-    """Return the convolution with weights along several axes; arguments and errors as of `correlate`.
+    """Return the convolution with weights along several axes.
+
+    Args:
+        input, weights, output, mode, cval, origin, axes: as of `correlate`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
 
     Example:
         >>> import fgrad as fg
@@ -287,7 +307,17 @@ def convolve(
 def uniform_filter1d(
     input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0
 ) -> Any:
-    """Return the means of `size` neighbours along one axis; other arguments and errors as of `correlate1d`.
+    """Return the means of `size` neighbours along one axis.
+
+    Args:
+        input, size, axis, output, mode, cval, origin: as of `correlate1d`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
 
     Example:
         >>> import fgrad as fg
@@ -311,10 +341,18 @@ def uniform_filter(
     *,
     axes: Any = None,
 ) -> Any:
-    """Return the means of neighbours along several axes; arguments and errors as of `correlate`.
+    """Return the means of neighbours along several axes.
 
     Args:
         size: how many neighbours there are, along all axes or along each.
+        input, output, mode, cval, origin, axes: as of `correlate`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
 
     Example:
         >>> import fgrad as fg
@@ -456,7 +494,17 @@ def _difference(function: Any, weights: list[float]) -> Callable[..., Any]:
 
 @differentiates(scipy.ndimage.sobel)
 def sobel(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
-    """Return Sobel's estimate of the derivative of an image along an axis; arguments and errors as of `correlate`.
+    """Return Sobel's estimate of the derivative of an image along an axis.
+
+    Args:
+        input, axis, output, mode, cval: as of `correlate`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
 
     Example:
         >>> import fgrad as fg
@@ -468,7 +516,17 @@ def sobel(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect",
 
 @differentiates(scipy.ndimage.prewitt)
 def prewitt(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
-    """Return Prewitt's estimate of the derivative of an image along an axis; arguments and errors as of `correlate`.
+    """Return Prewitt's estimate of the derivative of an image along an axis.
+
+    Args:
+        input, axis, output, mode, cval: as of `correlate`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
 
     Example:
         >>> import fgrad as fg
@@ -484,7 +542,17 @@ _prewitt = _difference(scipy.ndimage.prewitt, [1.0, 1.0, 1.0])
 
 @differentiates(scipy.ndimage.laplace)
 def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None) -> Any:
-    """Return the Laplacian of an image, by second differences; arguments and errors as of `correlate`.
+    """Return the Laplacian of an image, by second differences.
+
+    Args:
+        input, output, mode, cval, axes: as of `correlate`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
 
     Example:
         >>> import fgrad as fg
@@ -515,7 +583,17 @@ def gaussian_laplace(
     axes: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """Return the Laplacian of a smoothed image; arguments and errors as of `gaussian_filter`.
+    """Return the Laplacian of a smoothed image.
+
+    Args:
+        input, sigma, output, mode, cval, axes, kwargs: as of `gaussian_filter`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
 
     Example:
         >>> import fgrad as fg
@@ -536,9 +614,19 @@ def gaussian_gradient_magnitude(
     axes: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """Return the length of the gradient of a smoothed image; arguments and errors as of `gaussian_filter`.
+    """Return the length of the gradient of a smoothed image.
 
     Where the gradient is 0 the derivative of its length is 0, too.
+
+    Args:
+        input, sigma, output, mode, cval, axes, kwargs: as of `gaussian_filter`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
 
     Example:
         >>> import fgrad as fg

@@ -85,7 +85,17 @@ def minimum_filter(
     *,
     axes: Any = None,
 ) -> Any:
-    """Return the smallest of the neighbours of each element; arguments and errors as of `maximum_filter`.
+    """Return the smallest of the neighbours of each element.
+
+    Args:
+        input, size, footprint, output, mode, cval, origin, axes: as of `maximum_filter`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
 
     Example:
         >>> import fgrad as fg
@@ -109,7 +119,15 @@ def median_filter(
 ) -> Any:
     """Return the median of the neighbours of each element; of an even number of them the upper one, as SciPy's.
 
-    Arguments and errors are those of `maximum_filter`.
+    Args:
+        input, size, footprint, output, mode, cval, origin, axes: as of `maximum_filter`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
 
     Example:
         >>> import fgrad as fg

@@ -101,7 +101,16 @@ def spline_filter1d(input: Any, order: int = 3, axis: int = -1, output: Any = np
 
 @differentiates(scipy.ndimage.spline_filter)
 def spline_filter(input: Any, order: int = 3, output: Any = np.float64, mode: str = "mirror") -> Any:
-    """Return the coefficients of the spline through all elements; arguments and errors as of `spline_filter1d`.
+    """Return the coefficients of the spline through all elements.
+
+    Args:
+        input, order, output, mode: as of `spline_filter1d`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
 
     Example:
         >>> import fgrad as fg

@@ -195,7 +195,17 @@ def welch(
     axis: int = -1,
     average: str = "mean",
 ) -> Any:
-    """Return the spectral density of a signal, by Welch's method; arguments and errors as of `csd`.
+    """Return the spectral density of a signal, by Welch's method.
+
+    Args:
+        x, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average: as of
+            `csd`.
+
+    Returns:
+        The frequencies, and the spectra.
+
+    Raises:
+        ValueError: SciPy's, for options that it does not take.
 
     Example:
         >>> import fgrad as fg
@@ -220,7 +230,16 @@ def periodogram(
     scaling: str = "density",
     axis: int = -1,
 ) -> Any:
-    """Return the spectral density of a signal, by the transform of the whole; arguments and errors as of `csd`.
+    """Return the spectral density of a signal, by the transform of the whole.
+
+    Args:
+        x, fs, window, nfft, detrend, return_onesided, scaling, axis: as of `csd`.
+
+    Returns:
+        The frequencies, and the spectra.
+
+    Raises:
+        ValueError: SciPy's, for options that it does not take.
 
     Example:
         >>> import fgrad as fg
@@ -248,7 +267,16 @@ def coherence(
     detrend: Any = "constant",
     axis: int = -1,
 ) -> Any:
-    """Return how far two signals are filtered forms of each other, from 0 to 1; arguments and errors as of `csd`.
+    """Return how far two signals are filtered forms of each other, from 0 to 1.
+
+    Args:
+        x, y, fs, window, nperseg, noverlap, nfft, detrend, axis: as of `csd`.
+
+    Returns:
+        The frequencies, and the spectra.
+
+    Raises:
+        ValueError: SciPy's, for options that it does not take.
 
     Example:
         >>> import fgrad as fg

@@ -151,7 +151,16 @@ def euclidean(u: Any, v: Any, w: Any = None) -> Any:
 
 @differentiates(scipys.sqeuclidean)
 def sqeuclidean(u: Any, v: Any, w: Any = None) -> Any:
-    """Return the square of the Euclidean distance; arguments and errors as of `euclidean`.
+    """Return the square of the Euclidean distance.
+
+    Args:
+        u, v, w: as of `euclidean`.
+
+    Returns:
+        A number.
+
+    Raises:
+        ValueError: SciPy's, for arrays with more axes and negative weights.
 
     Example:
         >>> import fgrad as fg
@@ -164,7 +173,16 @@ def sqeuclidean(u: Any, v: Any, w: Any = None) -> Any:
 
 @differentiates(scipys.cityblock)
 def cityblock(u: Any, v: Any, w: Any = None) -> Any:
-    """Return the sum of the distances along each coordinate; arguments and errors as of `euclidean`.
+    """Return the sum of the distances along each coordinate.
+
+    Args:
+        u, v, w: as of `euclidean`.
+
+    Returns:
+        A number.
+
+    Raises:
+        ValueError: SciPy's, for arrays with more axes and negative weights.
 
     Example:
         >>> import fgrad as fg
@@ -177,9 +195,18 @@ def cityblock(u: Any, v: Any, w: Any = None) -> Any:
 
 @differentiates(scipys.chebyshev)
 def chebyshev(u: Any, v: Any, w: Any = None) -> Any:
-    """Return the largest of the distances along each coordinate; arguments and errors as of `euclidean`.
+    """Return the largest of the distances along each coordinate.
 
     A coordinate with the weight 0 does not count, and other weights have no influence.
+
+    Args:
+        u, v, w: as of `euclidean`.
+
+    Returns:
+        A number.
+
+    Raises:
+        ValueError: SciPy's, for arrays with more axes and negative weights.
 
     Example:
         >>> import fgrad as fg
@@ -193,6 +220,12 @@ def chebyshev(u: Any, v: Any, w: Any = None) -> Any:
 @differentiates(scipys.minkowski)
 def minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
     """Return the distance in the norm of order `p`, which may be infinite; other arguments as of `euclidean`.
+
+    Args:
+        u, v, p, w: as of `euclidean`.
+
+    Returns:
+        A number.
 
     Raises:
         ValueError: SciPy's, for orders that are not positive.
@@ -208,7 +241,16 @@ def minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
 
 @differentiates(scipys.cosine)
 def cosine(u: Any, v: Any, w: Any = None) -> Any:
-    """Return 1 less the cosine of the angle between two vectors; arguments and errors as of `euclidean`.
+    """Return 1 less the cosine of the angle between two vectors.
+
+    Args:
+        u, v, w: as of `euclidean`.
+
+    Returns:
+        A number.
+
+    Raises:
+        ValueError: SciPy's, for arrays with more axes and negative weights.
 
     Example:
         >>> import fgrad as fg
@@ -221,10 +263,17 @@ def cosine(u: Any, v: Any, w: Any = None) -> Any:
 
 @differentiates(scipys.correlation)
 def correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
-    """Return 1 less the correlation of two vectors; arguments and errors as of `euclidean`.
+    """Return 1 less the correlation of two vectors.
 
     Args:
         centered: whether the means are taken off; else it is `cosine`.
+        u, v, w: as of `euclidean`.
+
+    Returns:
+        A number.
+
+    Raises:
+        ValueError: SciPy's, for arrays with more axes and negative weights.
 
     Example:
         >>> import fgrad as fg
@@ -237,7 +286,16 @@ def correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
 
 @differentiates(scipys.canberra)
 def canberra(u: Any, v: Any, w: Any = None) -> Any:
-    """Return the sum of |u - v| / (|u| + |v|), of which 0 / 0 is 0; arguments and errors as of `euclidean`.
+    """Return the sum of |u - v| / (|u| + |v|), of which 0 / 0 is 0.
+
+    Args:
+        u, v, w: as of `euclidean`.
+
+    Returns:
+        A number.
+
+    Raises:
+        ValueError: SciPy's, for arrays with more axes and negative weights.
 
     Example:
         >>> import fgrad as fg
@@ -250,7 +308,16 @@ def canberra(u: Any, v: Any, w: Any = None) -> Any:
 
 @differentiates(scipys.braycurtis)
 def braycurtis(u: Any, v: Any, w: Any = None) -> Any:
-    """Return the sum of |u - v|, divided by that of |u + v|; arguments and errors as of `euclidean`.
+    """Return the sum of |u - v|, divided by that of |u + v|.
+
+    Args:
+        u, v, w: as of `euclidean`.
+
+    Returns:
+        A number.
+
+    Raises:
+        ValueError: SciPy's, for arrays with more axes and negative weights.
 
     Example:
         >>> import fgrad as fg
