@@ -283,7 +283,7 @@ def coherence(
         >>> y = np.array([1.0, 2.0, 0.5, -1.0])
         >>> shared = lambda x: coherence(x, y, window="boxcar", nperseg=2, noverlap=0, detrend=False)[1][1]
         >>> fg.grad(shared)(np.array([1.0, 0.0, 1.0, 1.0])).round(3)
-        Tensor([ 0.   ,  0.   ,  0.923, -0.923])
+        Tensor([ 0.   ,  0.   , -0.923,  0.923])
     """
     x, y = as_array(x), as_array(y)
     options: Any = {"nfft": nfft, "detrend": detrend, "axis": axis}
