@@ -9,7 +9,11 @@ import importlib
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.scipy.special._declaring import NOT_SAMPLED
 
-for area in ("integrate", "interpolate", "linalg", "optimize", "signal", "sparse", "sparse.linalg", "special", "stats"):
+AREAS = (
+    "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "sparse.linalg", "spatial",
+    "special", "stats",
+)  # fmt: skip
+for area in AREAS:
     importlib.import_module(f"fgrad.scipy.{area}")  # which enters its primitives
 importlib.import_module("fgrad.random._implicit")
 

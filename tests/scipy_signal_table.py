@@ -114,7 +114,58 @@ def _resampling() -> list[Any]:
     ]
 
 
+def _second(function: Any, **options: Any) -> Any:
+    """Return a function with the last of its results alone: those before are frequencies and times."""
+    return lambda *arrays: function(*arrays, **options)[-1]
+
+
+def _spectra() -> list[Row]:
+    short = {"nperseg": 4, "noverlap": 1}
+    return [
+        real("fgrad.scipy.signal.welch", (_second(signal.welch, nperseg=4, average="median"), ROWS_OF_IT)),
+        complex_too(
+            "fgrad.scipy.signal.csd",
+            (_second(signal.csd, **short, return_onesided=False), SIGNAL, OTHER),
+            only_real(_second(signal.csd, **short, axis=0, detrend="linear"), COLUMNS_OF_IT, COLUMNS_OF_IT[::-1]),
+        ),
+        real("fgrad.scipy.signal.periodogram", (_second(signal.periodogram, scaling="spectrum", nfft=5), SIGNAL)),
+        real("fgrad.scipy.signal.coherence", (_second(signal.coherence, **short), SIGNAL, OTHER)),
+        real(
+            "fgrad.scipy.signal.spectrogram",
+            *((_second(signal.spectrogram, **short, mode=mode), SIGNAL) for mode in ("psd", "complex", "magnitude")),
+            remark='not with `mode="phase"`',
+        ),
+        complex_too(
+            "fgrad.scipy.signal.stft",
+            (_second(signal.stft, **short, return_onesided=False, boundary="odd"), SIGNAL),
+            only_real(_second(signal.stft, nperseg=4, scaling="psd"), ROWS_OF_IT),
+        ),
+        complex_too("fgrad.scipy.signal.istft", (_second(signal.istft, nperseg=4, input_onesided=False), IMAGE[:4])),
+    ]
+
+
+def _rates() -> list[Row]:
+    return [
+        complex_too(
+            "fgrad.scipy.signal.upfirdn",
+            (partial(signal.upfirdn, up=3, down=2), FILTER, SIGNAL),
+            (partial(signal.upfirdn, down=3, axis=0), FILTER, COLUMNS_OF_IT),
+            remark='not with another `mode` than "constant"',
+        ),
+        real(
+            "fgrad.scipy.signal.resample_poly",
+            (partial(signal.resample_poly, up=3, down=2), SIGNAL),
+            (partial(signal.resample_poly, up=2, down=3, axis=1, padtype="mean"), ROWS_OF_IT),
+            (lambda x, value: signal.resample_poly(x, 2, 1, cval=value), SIGNAL, LEVEL),
+            (lambda x, h: signal.resample_poly(x, 3, 2, window=h), SIGNAL, FILTER),
+            remark="not with `padtype` that extends the signal",
+        ),
+    ]
+
+
 ROWS: list[Row] = [
+    *_spectra(),
+    *_rates(),
     complex_too("fgrad.scipy.signal.convolve", *_convolving(signal.convolve)),
     complex_too("fgrad.scipy.signal.correlate", *_convolving(signal.correlate)),
     complex_too("fgrad.scipy.signal.fftconvolve", *_by_transforms(signal.fftconvolve)),

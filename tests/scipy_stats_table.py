@@ -50,6 +50,49 @@ CONTINUOUS: dict[str, list[tuple[Any, ...]]] = {
 }
 """For each distribution the arguments of the standard form: `x`, and shape parameters for which there are moments."""
 
+FURTHER: dict[str, tuple[Any, ...]] = {
+    "gumbel_l": (ON_THE_LINE,),
+    "genextreme": (A([-0.9, -0.3, 0.4, 1.7]), A([0.3, -0.3, 0.02, -0.1])),
+    "genpareto": (POSITIVE / 3, A([0.3, -0.4, 0.02, 0.2])),
+    "lomax": (POSITIVE, SHAPE2 + 2),
+    "invweibull": (POSITIVE + 0.3, SHAPE2 + 2),
+    "weibull_max": (-POSITIVE, SHAPE + 0.4),
+    "gompertz": (POSITIVE / 2, SHAPE),
+    "powerlaw": (IN_UNIT, SHAPE),
+    "moyal": (ON_THE_LINE,),
+    "fisk": (POSITIVE, SHAPE2 + 2),
+    "burr12": (POSITIVE, SHAPE2 + 2, SHAPE + 1),
+    "loguniform": (A([0.7, 1.1, 1.6, 2.2]), A([0.3, 0.6, 0.4, 0.5]), A([2.6, 2.4, 3.1, 2.9])),
+    "halfcauchy": (POSITIVE,),
+    "halflogistic": (POSITIVE,),
+    "rayleigh": (POSITIVE,),
+    "maxwell": (POSITIVE,),
+    "chi": (POSITIVE, SHAPE),
+    "nakagami": (POSITIVE / 3, SHAPE),
+    "rice": (POSITIVE, A([0.7, 1.2, 2.3, 1.6])),
+    "hypsecant": (ON_THE_LINE,),
+    "genlogistic": (ON_THE_LINE, SHAPE),
+    "skewnorm": (A([-2.1, -0.3, 0.4, 2.2]), A([0.7, -1.3, 2.1, -0.4])),
+    "levy": (POSITIVE,),
+    "invgauss": (POSITIVE, SHAPE),
+    "wald": (POSITIVE,),
+    "gibrat": (POSITIVE,),
+    "gennorm": (ON_THE_LINE, A([1.4, 2.0, 2.3, 0.8])),
+    "loggamma": (A([-2.1, -0.3, 0.4, 2.2]), SHAPE),
+    "laplace_asymmetric": (ON_THE_LINE, SHAPE),
+    "loglaplace": (POSITIVE, SHAPE2 + 2),
+    "betaprime": (POSITIVE, SHAPE, SHAPE2 + 3),
+    "johnsonsu": (ON_THE_LINE, A([0.7, -1.3, 2.1, -0.4]), SHAPE + 1),
+    "johnsonsb": (IN_UNIT, A([0.7, -1.3, 2.1, -0.4]), SHAPE + 1),
+    "fatiguelife": (POSITIVE, SHAPE),
+    "powernorm": (A([-2.1, -0.3, 0.4, 2.2]), SHAPE),
+    "arcsine": (IN_UNIT,),
+}
+"""The same for distributions of which one call makes all methods, at some of the points."""
+
+WITHOUT_MOMENTS = ("halfcauchy", "levy")
+"""Distributions whose moments are infinite; SciPy integrates the entropy of one of them, to ten digits."""
+
 HEAVY: dict[str, tuple[Any, ...]] = {"t": (SHAPE,), "f": (SHAPE, SHAPE2), "invgamma": (SHAPE,), "pareto": (SHAPE2,)}
 """Shape parameters of distributions without moments."""
 
@@ -94,6 +137,35 @@ def continuous_rows() -> Iterator[Row]:
                 function = in_double(function)
             if method not in MOMENTS or name not in NO_MOMENTS:
                 yield real(row, *((function, *shapes, LOC, SCALE) for _, *shapes in points))
+
+
+def methods_of(name: str) -> list[str]:
+    """Return the methods of a distribution for which there are formulas."""
+    formulas = getattr(stats, name).formulas
+    moments = [method for method in MOMENTS if method.replace("std", "var") in formulas]
+    return [*OF_X, "ppf", "isf", *moments, "median", *(["entropy"] if "entropy" in formulas else [])]
+
+
+def at_once(name: str) -> Callable[..., Any]:
+    """Return a function of `x`, a probability and the parameters: what a distribution has formulas for."""
+
+    derived = {"pdf", "std", "median"} | ({"mean", "var", "entropy"} if name in WITHOUT_MOMENTS else set())
+    methods = [method for method in methods_of(name) if method not in derived]
+
+    def values(x: Any, q: Any, *parameters: Any) -> dict[str, Any]:
+        firsts = dict.fromkeys(OF_X, (x,)) | {"ppf": (q,), "isf": (q,)}
+        distribution = getattr(stats, name)
+        return {method: getattr(distribution, method)(*firsts.get(method, ()), *parameters) for method in methods}
+
+    return values
+
+
+def further_rows() -> Iterator[Row]:
+    """Yield a row for each of the further distributions."""
+    for name, (x, *shapes) in FURTHER.items():
+        names = tuple(f"fgrad.scipy.stats.{name}.{method}" for method in methods_of(name))
+        points = [each[::2] for each in (x * SCALE + LOC, Q, *shapes, LOC, SCALE)]
+        yield real(names, (at_once(name), *points))
 
 
 def _counting(function: Callable[..., Any], *counts: Any) -> Callable[..., Any]:
@@ -246,4 +318,4 @@ def refused_rows() -> Iterator[Row]:
         )
 
 
-ROWS: list[Row] = [*continuous_rows(), *discrete_rows(), *multivariate_rows(), *refused_rows()]
+ROWS: list[Row] = [*continuous_rows(), *further_rows(), *discrete_rows(), *multivariate_rows(), *refused_rows()]

@@ -15,9 +15,11 @@ import scipy.special
 import scipy_integrate_table
 import scipy_interpolate_table
 import scipy_linalg_table
+import scipy_ndimage_table
 import scipy_optimize_table
 import scipy_signal_table
 import scipy_sparse_table
+import scipy_spatial_table
 import scipy_special_table_a
 import scipy_special_table_b
 import scipy_stats_table
@@ -33,6 +35,8 @@ AREAS: dict[str, list[Row]] = {
     "integrate": scipy_integrate_table.ROWS,
     "interpolate": scipy_interpolate_table.ROWS,
     "signal": scipy_signal_table.ROWS,
+    "ndimage": scipy_ndimage_table.ROWS,
+    "spatial.distance": scipy_spatial_table.ROWS,
     "sparse": scipy_sparse_table.ARRAYS,
     "sparse.linalg": scipy_sparse_table.EQUATIONS,
 }

@@ -1,5 +1,6 @@
 """What is covered of SciPy: every name has a row, and the pages say what the tables say."""
 
+import importlib
 import re
 import runpy
 import subprocess
@@ -89,3 +90,25 @@ slope = fg.grad(lambda x: scipy.special.gammaln(x))(3.0)
 assert abs(float(slope) - float(scipy.special.digamma(3.0))) < 1e-15
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("area", [area for area in [*scipy_tables.AREAS, "spatial"] if area != "special"])
+def test_a_name_that_an_area_does_not_have_says_so(area):
+    module = importlib.import_module(f"fgrad.scipy.{area}")
+    with pytest.raises(fg.errors.MissingNameError, match=f"module 'fgrad.scipy.{area}' has no attribute 'nothing'"):
+        module.nothing  # noqa: B018
+    assert not hasattr(module, "__nothing__")
+
+
+@pytest.mark.parametrize(
+    ("area", "name", "match"),
+    [
+        ("signal", "welsh", "Did you mean welch"),
+        ("stats", "genextrem", "Did you mean genextreme"),
+        ("ndimage", "label", "scipy.ndimage.label is SciPy's alone, and takes plain arrays"),
+        ("spatial.distance", "hamming", "scipy.spatial.distance.hamming is SciPy's alone"),
+    ],
+)
+def test_a_name_that_is_missing_comes_with_the_nearest(area, name, match):
+    with pytest.raises(AttributeError, match=match):
+        getattr(importlib.import_module(f"fgrad.scipy.{area}"), name)

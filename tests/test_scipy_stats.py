@@ -23,7 +23,9 @@ from fgrad.scipy.stats._integrals import NOTHING
 from fgrad.scipy.stats._laws import BETA, F_RATIO, GAMMA, STUDENT, VONMISES
 from fgrad.testing import check_grads
 
+FURTHER = [row for row in table.ROWS if row.names[0].split(".")[3] in table.FURTHER]
 DIFFERENTIATED = [row for row in table.ROWS if not row.error]
+EACH = [row for row in DIFFERENTIATED if row not in FURTHER]
 REFUSED = [row for row in table.ROWS if row.error]
 CONTINUOUS = [name for name in table.CONTINUOUS if name != "vonmises"]
 
@@ -41,10 +43,25 @@ def scipys(name):
 # The table
 
 
-@pytest.mark.parametrize("row", rows.with_calls(DIFFERENTIATED))
+@pytest.mark.parametrize("row", rows.with_calls(EACH))
 def test_every_row(row):
     """Value, both modes to second order, single precision, and a batch against a loop."""
     rows.check_calls(row)
+
+
+@pytest.mark.parametrize("row", rows.with_calls(FURTHER))
+def test_every_row_of_the_further_distributions(row):
+    """Value, both modes, and a batch of values; `test_scipy_stats_further.py` has their second derivatives.
+
+    Location, scale, masks and precision are those of all the others.
+    """
+    (call,) = row.calls
+    rows.check_values(call.function, call.points)
+    check_grads(call.function, call.points, order=1)
+    several = [np.stack([x, x * 1.02]) for x in call.points]
+    loop = [fg.tree_leaves(call.function(*each)) for each in zip(*several, strict=True)]
+    for found, each in zip(fg.tree_leaves(fg.vmap(call.function)(*several)), zip(*loop, strict=True), strict=True):
+        np.testing.assert_allclose(found.numpy(), np.stack(each), rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.names[0]) for row in REFUSED])

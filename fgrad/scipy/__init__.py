@@ -4,8 +4,8 @@
     >>> fgrad.scipy.special.softmax([0.0, 0.0])
     array([0.5, 0.5])
 
-Its areas are `integrate`, `interpolate`, `linalg`, `optimize`, `signal`, `sparse`, `special` and `stats`, as in SciPy;
-each is imported when it is first asked for.
+Its areas are `integrate`, `interpolate`, `linalg`, `ndimage`, `optimize`, `signal`, `sparse`, `spatial`, `special` and
+`stats`, as in SciPy; each is imported when it is first asked for.
 """
 
 import importlib as _importlib
@@ -21,13 +21,17 @@ if _typing.TYPE_CHECKING:
     from fgrad.scipy import integrate as integrate
     from fgrad.scipy import interpolate as interpolate
     from fgrad.scipy import linalg as linalg
+    from fgrad.scipy import ndimage as ndimage
     from fgrad.scipy import optimize as optimize
     from fgrad.scipy import signal as signal
     from fgrad.scipy import sparse as sparse
+    from fgrad.scipy import spatial as spatial
     from fgrad.scipy import special as special
     from fgrad.scipy import stats as stats
 else:
-    _AREAS = ("integrate", "interpolate", "linalg", "optimize", "signal", "sparse", "special", "stats")
+    _AREAS = (
+        "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "spatial", "special", "stats",
+    )  # fmt: skip
 
     def __getattr__(name):
         if name in _AREAS:

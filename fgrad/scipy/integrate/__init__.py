@@ -6,6 +6,9 @@ dblquad, tplquad, nquad                            those over areas, bodies and 
 trapezoid, simpson, cumulative_trapezoid, ...      integrals of samples
 """
 
+import typing as _typing
+
+from fgrad.scipy._absent import absent as _absent
 from fgrad.scipy.integrate.ivp import solve_ivp as solve_ivp
 from fgrad.scipy.integrate.multiple import dblquad as dblquad
 from fgrad.scipy.integrate.multiple import nquad as nquad
@@ -18,3 +21,6 @@ from fgrad.scipy.integrate.samples import cumulative_simpson as cumulative_simps
 from fgrad.scipy.integrate.samples import cumulative_trapezoid as cumulative_trapezoid
 from fgrad.scipy.integrate.samples import simpson as simpson
 from fgrad.scipy.integrate.samples import trapezoid as trapezoid
+
+if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+    __getattr__ = _absent(__name__)

@@ -1,5 +1,8 @@
 """Interpolation, as in `scipy.interpolate`."""
 
+import typing as _typing
+
+from fgrad.scipy._absent import absent as _absent
 from fgrad.scipy.interpolate.bsplines import BSpline as BSpline
 from fgrad.scipy.interpolate.bsplines import make_interp_spline as make_interp_spline
 from fgrad.scipy.interpolate.cubic import Akima1DInterpolator as Akima1DInterpolator
@@ -11,3 +14,6 @@ from fgrad.scipy.interpolate.grids import RegularGridInterpolator as RegularGrid
 from fgrad.scipy.interpolate.grids import interpn as interpn
 from fgrad.scipy.interpolate.lines import interp1d as interp1d
 from fgrad.scipy.interpolate.pieces import PPoly as PPoly
+
+if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+    __getattr__ = _absent(__name__)

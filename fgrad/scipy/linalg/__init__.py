@@ -16,6 +16,9 @@ Names of SciPy that are missing here are those of matrices of constants (`hilber
 those that have no derivative yet.
 """
 
+import typing as _typing
+
+from fgrad.scipy._absent import absent as _absent
 from fgrad.scipy.linalg.banded import solve_banded as solve_banded
 from fgrad.scipy.linalg.banded import solveh_banded as solveh_banded
 from fgrad.scipy.linalg.equations import det as det
@@ -75,3 +78,6 @@ from fgrad.scipy.linalg.spectra import polar as polar
 from fgrad.scipy.linalg.spectra import schur as schur
 from fgrad.scipy.linalg.spectra import svd as svd
 from fgrad.scipy.linalg.spectra import svdvals as svdvals
+
+if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+    __getattr__ = _absent(__name__)

@@ -7,6 +7,9 @@ least_squares, curve_fit                           fits, with exact Jacobians an
 rosen, rosen_der, rosen_hess, rosen_hess_prod      Rosenbrock's function, to try minimizers on
 """
 
+import typing as _typing
+
+from fgrad.scipy._absent import absent as _absent
 from fgrad.scipy.optimize.fitting import curve_fit as curve_fit
 from fgrad.scipy.optimize.fitting import least_squares as least_squares
 from fgrad.scipy.optimize.minimizing import minimize as minimize
@@ -25,3 +28,6 @@ from fgrad.scipy.optimize.rosenbrock import rosen as rosen
 from fgrad.scipy.optimize.rosenbrock import rosen_der as rosen_der
 from fgrad.scipy.optimize.rosenbrock import rosen_hess as rosen_hess
 from fgrad.scipy.optimize.rosenbrock import rosen_hess_prod as rosen_hess_prod
+
+if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+    __getattr__ = _absent(__name__)

@@ -1,5 +1,8 @@
 """Signal processing, as in `scipy.signal`."""
 
+import typing as _typing
+
+from fgrad.scipy._absent import absent as _absent
 from fgrad.scipy.signal.convolutions import convolve as convolve
 from fgrad.scipy.signal.convolutions import convolve2d as convolve2d
 from fgrad.scipy.signal.convolutions import correlate as correlate
@@ -14,7 +17,19 @@ from fgrad.scipy.signal.filters import savgol_filter as savgol_filter
 from fgrad.scipy.signal.filters import sosfilt as sosfilt
 from fgrad.scipy.signal.filters import sosfilt_zi as sosfilt_zi
 from fgrad.scipy.signal.filters import sosfiltfilt as sosfiltfilt
+from fgrad.scipy.signal.rates import resample_poly as resample_poly
+from fgrad.scipy.signal.rates import upfirdn as upfirdn
+from fgrad.scipy.signal.spectra import coherence as coherence
+from fgrad.scipy.signal.spectra import csd as csd
+from fgrad.scipy.signal.spectra import istft as istft
+from fgrad.scipy.signal.spectra import periodogram as periodogram
+from fgrad.scipy.signal.spectra import spectrogram as spectrogram
+from fgrad.scipy.signal.spectra import stft as stft
+from fgrad.scipy.signal.spectra import welch as welch
 from fgrad.scipy.signal.transforms import detrend as detrend
 from fgrad.scipy.signal.transforms import hilbert as hilbert
 from fgrad.scipy.signal.transforms import hilbert2 as hilbert2
 from fgrad.scipy.signal.transforms import resample as resample
+
+if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+    __getattr__ = _absent(__name__)

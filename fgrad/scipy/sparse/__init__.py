@@ -19,7 +19,8 @@ Arrays have two axes, and the formats "coo", "csr" and "csc"; those of SciPy in 
 import importlib as _importlib
 from typing import Any
 
-from fgrad.scipy.sparse._missing import missing as _missing
+from fgrad.scipy._absent import absent as _absent
+from fgrad.scipy.sparse._instead import INSTEAD as _INSTEAD
 from fgrad.scipy.sparse.arrays import SparseArray as SparseArray
 from fgrad.scipy.sparse.arrays import coo_array as coo_array
 from fgrad.scipy.sparse.arrays import csc_array as csc_array
@@ -40,4 +41,4 @@ def __getattr__(name: str) -> Any:
     """Return the module `linalg`, or say what there is in place of other names."""
     if name == "linalg":
         return _importlib.import_module(f"{__name__}.linalg")
-    raise _missing(__name__, name)
+    return _absent(__name__, _INSTEAD)(name)

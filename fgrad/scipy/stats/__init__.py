@@ -7,6 +7,12 @@ differentiate, such as `fit` and `rvs`, is SciPy's own, and refuses traced tenso
     Continuous    norm, t, gamma, beta, chi2, f, expon, laplace, logistic, lognorm, uniform, cauchy, halfnorm,
                   truncnorm, weibull_min, gumbel_r, invgamma, pareto, vonmises:
                   logpdf, pdf, logcdf, cdf, logsf, sf, ppf, isf, mean, var, std, median, entropy
+    Extremes      gumbel_l, genextreme, genpareto, lomax, invweibull, weibull_max, gompertz, powerlaw, moyal, fisk,
+                  burr12, loguniform
+    Lengths       halfcauchy, halflogistic, rayleigh, maxwell, chi, nakagami, rice
+    Relatives     skewnorm, gennorm, powernorm, johnsonsu, johnsonsb, invgauss, wald, levy, gibrat, fatiguelife,
+                  hypsecant, genlogistic, loggamma, laplace_asymmetric, loglaplace, betaprime, arcsine:
+                  the same methods as above, and moments and entropy where they have a closed form
     Discrete      poisson, binom, bernoulli, nbinom, geom:
                   logpmf, pmf, logcdf, cdf, logsf, sf, mean, var, std, and entropy where it has a closed form
     Multivariate  multivariate_normal, multivariate_t, dirichlet, multinomial, wishart, invwishart:
@@ -16,6 +22,9 @@ Distribution functions have derivatives in shape parameters, too, such as `stats
 `scipy.special.gammainc(a, x)` has none in closed form: they are integrals, exact to rounding (`_integrals.py`).
 """
 
+import typing as _typing
+
+from fgrad.scipy._absent import absent as _absent
 from fgrad.scipy.stats._continuous import beta as beta
 from fgrad.scipy.stats._continuous import cauchy as cauchy
 from fgrad.scipy.stats._continuous import chi2 as chi2
@@ -40,9 +49,48 @@ from fgrad.scipy.stats._discrete import binom as binom
 from fgrad.scipy.stats._discrete import geom as geom
 from fgrad.scipy.stats._discrete import nbinom as nbinom
 from fgrad.scipy.stats._discrete import poisson as poisson
+from fgrad.scipy.stats._extremes import burr12 as burr12
+from fgrad.scipy.stats._extremes import fisk as fisk
+from fgrad.scipy.stats._extremes import genextreme as genextreme
+from fgrad.scipy.stats._extremes import genpareto as genpareto
+from fgrad.scipy.stats._extremes import gompertz as gompertz
+from fgrad.scipy.stats._extremes import gumbel_l as gumbel_l
+from fgrad.scipy.stats._extremes import invweibull as invweibull
+from fgrad.scipy.stats._extremes import loguniform as loguniform
+from fgrad.scipy.stats._extremes import lomax as lomax
+from fgrad.scipy.stats._extremes import moyal as moyal
+from fgrad.scipy.stats._extremes import powerlaw as powerlaw
+from fgrad.scipy.stats._extremes import weibull_max as weibull_max
+from fgrad.scipy.stats._lengths import chi as chi
+from fgrad.scipy.stats._lengths import halfcauchy as halfcauchy
+from fgrad.scipy.stats._lengths import halflogistic as halflogistic
+from fgrad.scipy.stats._lengths import maxwell as maxwell
+from fgrad.scipy.stats._lengths import nakagami as nakagami
+from fgrad.scipy.stats._lengths import rayleigh as rayleigh
+from fgrad.scipy.stats._lengths import rice as rice
 from fgrad.scipy.stats._multivariate import dirichlet as dirichlet
 from fgrad.scipy.stats._multivariate import invwishart as invwishart
 from fgrad.scipy.stats._multivariate import multinomial as multinomial
 from fgrad.scipy.stats._multivariate import multivariate_normal as multivariate_normal
 from fgrad.scipy.stats._multivariate import multivariate_t as multivariate_t
 from fgrad.scipy.stats._multivariate import wishart as wishart
+from fgrad.scipy.stats._shaped import arcsine as arcsine
+from fgrad.scipy.stats._shaped import betaprime as betaprime
+from fgrad.scipy.stats._shaped import fatiguelife as fatiguelife
+from fgrad.scipy.stats._shaped import genlogistic as genlogistic
+from fgrad.scipy.stats._shaped import gennorm as gennorm
+from fgrad.scipy.stats._shaped import gibrat as gibrat
+from fgrad.scipy.stats._shaped import hypsecant as hypsecant
+from fgrad.scipy.stats._shaped import invgauss as invgauss
+from fgrad.scipy.stats._shaped import johnsonsb as johnsonsb
+from fgrad.scipy.stats._shaped import johnsonsu as johnsonsu
+from fgrad.scipy.stats._shaped import laplace_asymmetric as laplace_asymmetric
+from fgrad.scipy.stats._shaped import levy as levy
+from fgrad.scipy.stats._shaped import loggamma as loggamma
+from fgrad.scipy.stats._shaped import loglaplace as loglaplace
+from fgrad.scipy.stats._shaped import powernorm as powernorm
+from fgrad.scipy.stats._shaped import skewnorm as skewnorm
+from fgrad.scipy.stats._shaped import wald as wald
+
+if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+    __getattr__ = _absent(__name__)

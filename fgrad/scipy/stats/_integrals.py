@@ -52,7 +52,7 @@ def _double_exponential(count: int) -> tuple[Any, Any]:
     return nodes / nodes[-1], weights / nodes[-1]
 
 
-def _gauss_legendre(count: int) -> tuple[Any, Any]:
+def gauss_legendre(count: int) -> tuple[Any, Any]:
     """Return nodes and weights for integrals from 0 to 1 of smooth functions."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
     return (nodes + 1) / 2, weights / 2
@@ -60,7 +60,7 @@ def _gauss_legendre(count: int) -> tuple[Any, Any]:
 
 COUNT = 128
 NODES, WEIGHTS = _double_exponential(COUNT)
-EVEN_NODES, EVEN_WEIGHTS = _gauss_legendre(COUNT)
+EVEN_NODES, EVEN_WEIGHTS = gauss_legendre(COUNT)
 BLOCK = 256
 """How many integrals are computed at once, each on all nodes: what fits into a cache."""
 

@@ -78,6 +78,20 @@ def _log_integral(fall: Callable[..., Any], slope: Callable[..., Any], end: Call
     return np.log(np.sum(length * WEIGHTS * np.exp(-fall(length * NODES, *columns)), axis=-1))
 
 
+def log_tail(fall: Callable[..., Any], steepness: Callable[..., Any], *args: Any) -> Any:
+    """Return the logarithm of the integral of exp(-fall) from 0 on, where the function bends at least as s^2 / 2.
+
+    Args:
+        fall: the function, of the variable and `args`: it rises from 0 on.
+        steepness: its derivative at 0, of `args`.
+        args: arrays.
+    """
+    columns = [as_array(x)[..., None] for x in args]
+    slope = steepness(*(stop_gradient_of(x) for x in columns))
+    length = 2 * FALL / (slope + np.hypot(slope, np.sqrt(2 * FALL)))
+    return np.log(np.sum(length * WEIGHTS * np.exp(-fall(length * NODES, *columns)), axis=-1))
+
+
 # The gamma distribution: its variable is log t
 
 

@@ -16,7 +16,8 @@ Where nothing is traced SciPy itself answers.
 
 from typing import Any
 
-from fgrad.scipy.sparse._missing import missing as _missing
+from fgrad.scipy._absent import absent as _absent
+from fgrad.scipy.sparse._instead import INSTEAD as _INSTEAD
 from fgrad.scipy.sparse.linalg.direct import SuperLU as SuperLU
 from fgrad.scipy.sparse.linalg.direct import factorized as factorized
 from fgrad.scipy.sparse.linalg.direct import splu as splu
@@ -31,4 +32,4 @@ from fgrad.scipy.sparse.linalg.iterative import minres as minres
 
 def __getattr__(name: str) -> Any:
     """Say what there is in place of a name that is not here."""
-    raise _missing(__name__, name)
+    return _absent(__name__, _INSTEAD)(name)

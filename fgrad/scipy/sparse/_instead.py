@@ -1,14 +1,6 @@
 """What there is in place of names of SciPy that this package does not have."""
 
-from __future__ import annotations
-
-import difflib
-import importlib
-import sys
-
-from fgrad import errors
-
-_INSTEAD = {
+INSTEAD = {
     **{f"{each}_matrix": f"{each}_array" for each in ("coo", "csr", "csc")},
     **{f"{each}_{kind}": "csr_array" for each in ("bsr", "dia") for kind in ("array", "matrix")},
     **{
@@ -39,16 +31,3 @@ _INSTEAD = {
         "fg.implicit_diff(solver, lambda x, b: product(x) - b, matrix_free=True), for products alone",
     ),
 }
-
-
-def missing(module: str, name: str) -> AttributeError:
-    """Return the error for a name that a module does not have, with the nearest that there is."""
-    text = f"module {module!r} has no attribute {name!r}"
-    if name.startswith("_"):
-        return AttributeError(text)
-    scipys = importlib.import_module(module.removeprefix("fgrad."))
-    if hasattr(scipys, name):
-        instead = f"\nInstead: {_INSTEAD[name]}." if name in _INSTEAD else ""
-        return errors.MissingNameError(f"{text}; {scipys.__name__} has it, without a derivative.{instead}")
-    near = difflib.get_close_matches(name, [each for each in vars(sys.modules[module]) if not each.startswith("_")], 1)
-    return errors.MissingNameError(f"{text}.\nDid you mean {near[0]}?") if near else AttributeError(text)

@@ -1,0 +1,57 @@
+"""What is said of a name that an area of `fgrad.scipy` does not have.
+
+__getattr__ = absent(__name__)    in a module that bears the name of one of SciPy's
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from fgrad import errors
+
+
+def absent(module: str, instead: Mapping[str, str] = MappingProxyType({})) -> Callable[[str], NoReturn]:
+    """Return the function that Python calls for names that a module does not have.
+
+    Args:
+        module: its name, such as "fgrad.scipy.signal".
+        instead: what there is in place of some names of SciPy's.
+
+    Returns:
+        A function of the name, which raises `MissingNameError`, an AttributeError: with what SciPy has of that name,
+        and with the nearest names that there are.
+    """
+
+    def missing(name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        names = [each for each in vars(sys.modules[module]) if not each.startswith("_")]
+        near = difflib.get_close_matches(name, names, cutoff=0.7)
+        text = f"module {module!r} has no attribute {name!r}."
+        if near and name not in instead:
+            text += f"\nDid you mean {' or '.join(near)}?"
+        raise errors.MissingNameError(text + _of_scipys(module, name, instead.get(name, "")))
+
+    return missing
+
+
+def _of_scipys(module: str, name: str, instead: str) -> str:
+    """Return what to do with a name that SciPy has, as a line of its own."""
+    original = module.removeprefix("fgrad.")
+    value: Any = getattr(importlib.import_module(original), name, None)
+    if value is None:
+        return ""
+    if isinstance(value, np.ufunc):
+        return f"\nThe ufunc {original}.{name} works on tensors as it is."
+    rule = "To let derivatives through it, give it a rule: fg.custom_vjp or fg.custom_jvp."
+    return (
+        f"\n{original}.{name} is SciPy's alone, and takes plain arrays: call that with what is not differentiated.\n"
+        + (f"Instead: {instead}." if instead else rule)
+    )

@@ -1,0 +1,640 @@
+"""Filters of images: sums of neighbours times weights, and choices of one of the neighbours.
+
+An image is first extended by what the mode says lies around it, which is a choice of elements, and then the weights
+slide along it. Both have exact transposes, so reverse mode is exact for each mode, also where the weights are longer
+than the image. The sums are SciPy's own.
+
+    slide(image, weights)    sum_k image[i + k] weights[k] along the last axes, where the weights fit
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.ndimage
+
+from fgrad.core.operands import as_array
+from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.tensor import apply
+from fgrad.ops.families import register, sample
+from fgrad.ops.padding import pad
+from fgrad.scipy._plain import differentiates
+from fgrad.scipy.ndimage._arguments import axes_of, image_of, one_each, padding_of
+
+# The primitive
+
+
+def slide(image: Any, weights: Any) -> Any:
+    """Return the sums of neighbours times weights, along as many last axes as the weights have."""
+    return apply(_slide, (image, weights))
+
+
+def _valid(image: Any, weights: Any) -> tuple[slice, ...]:
+    """Return where the weights lie within an image, if their middle is there."""
+    sizes = zip(image.shape[image.ndim - weights.ndim :], weights.shape, strict=True)
+    return tuple(slice(size // 2, max(size // 2, whole - (size - 1 - size // 2))) for whole, size in sizes)
+
+
+def _sums(image: Any, weights: Any) -> Any:
+    dtype = np.result_type(image, weights)
+    if dtype == np.float16:
+        image, weights = image.astype(np.float64), weights.astype(np.float64)  # SciPy takes no others
+    weights = np.conj(weights)  # as SciPy does again, which leaves them as they are
+    if weights.ndim == 1:
+        found = scipy.ndimage.correlate1d(image, weights, mode="constant")
+    else:
+        lead = (1,) * (image.ndim - weights.ndim)
+        found = scipy.ndimage.correlate(image, weights.reshape(lead + weights.shape), mode="constant")
+    valid: Any = (..., *_valid(image, weights))
+    found = found[valid]
+    return np.ascontiguousarray(found.astype(np.float16) if dtype == np.float16 else found)
+
+
+def _spread(ct: Any, weights: Any) -> Any:
+    """Return the transpose by the image: the sums, of the cotangent with zeros around it, with reversed weights."""
+    ndim = weights.ndim
+    around = [(0, 0)] * (ct.ndim - ndim) + [(size - 1, size - 1) for size in weights.shape]
+    return slide(np.pad(ct, around), np.flip(weights))
+
+
+def _pieces(image: Any, shape: tuple[int, ...], sizes: tuple[int, ...]) -> list[Any]:
+    """Return the parts of an image that a weight at each place is multiplied with."""
+    return [
+        image[(..., *(slice(first, first + size) for first, size in zip(place, sizes, strict=True)))]
+        for place in np.ndindex(shape)
+    ]
+
+
+def _collected(ct: Any, image: Any, shape: tuple[int, ...]) -> Any:
+    """Return the transpose by the weights: for each of them a sum over the image."""
+    pieces = _pieces(image, shape, ct.shape[ct.ndim - len(shape) :])
+    return np.reshape(np.stack([np.sum(ct * piece) for piece in pieces]), shape)
+
+
+def _slide_batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
+    image, weights = values
+    if not mapped[1]:
+        return slide(image, weights)
+    images = image if mapped[0] else np.broadcast_to(image, (size, *image.shape))
+    return np.stack([slide(images[i], weights[i]) for i in range(size)])
+
+
+def _slide_tangent(tangents: Sequence[Any], ans: Any, image: Any, weights: Any) -> Any:
+    of_image, of_weights = tangents
+    parts = [] if of_image is ZERO else [slide(of_image, weights)]
+    if of_weights is not ZERO:
+        parts.append(slide(image, of_weights))
+    return sum(parts[1:], parts[0])
+
+
+_slide = register(
+    Primitive(
+        "slide",
+        _sums,
+        (
+            lambda ans, image, weights: lambda ct: _spread(ct, weights),
+            lambda ans, image, weights: lambda ct: _collected(ct, image, weights.shape),
+        ),
+        _slide_tangent,
+        _slide_batch,
+        samples=tuple(
+            sample(*shapes)
+            for shapes in (((5,), (3,)), ((2, 4), (2,)), ((3, 1), (1,)), ((3, 4), (2, 3)), ((2, 3, 4), (3, 2)))
+        ),
+    )
+)
+
+
+# Extended images
+
+
+def widths(size: int, origin: int) -> tuple[int, int]:
+    """Return by how much an image is extended before and behind, for weights of some size."""
+    before = size // 2 + int(origin)
+    if not 0 <= before < max(size, 1):
+        raise ValueError(f"invalid origin: {origin}, for {size} weights along the axis")
+    return before, size - 1 - before
+
+
+def extended(image: Any, axes: Sequence[int], widths: Sequence[tuple[int, int]], mode: str, cval: Any) -> Any:
+    """Return an image with what lies around it along some axes, by so many elements before and behind."""
+    around = [(0, 0)] * image.ndim
+    for axis, width in zip(axes, widths, strict=True):
+        around[axis] = width
+    keywords = {"constant_values": cval} if padding_of(mode) == "constant" else {}
+    return pad(image, around, padding_of(mode), **keywords)
+
+
+def _along(image: Any, weights: Any, axis: int, mode: str, cval: Any, origin: int) -> Any:
+    """Return the sums of neighbours along one axis times weights."""
+    (axis,) = axes_of(axis, image.ndim)
+    whole = extended(image, [axis], [widths(weights.shape[0], origin)], mode, cval)
+    return np.moveaxis(slide(np.moveaxis(whole, axis, -1), weights), -1, axis)
+
+
+def _correlated(image: Any, weights: Any, axes: Sequence[int], mode: Any, cval: Any, origins: Sequence[int]) -> Any:
+    """Return the sums of neighbours along some axes times weights, which have these axes."""
+    if weights.ndim != len(axes):
+        raise RuntimeError(f"weights.ndim ({weights.ndim}) must match the number of axes ({len(axes)}): filter weights")
+    for axis, size, origin, each in zip(axes, weights.shape, origins, one_each(mode, len(axes), "mode"), strict=True):
+        image = extended(image, [axis], [widths(size, origin)], each, cval)
+    last = tuple(range(-len(axes), 0))
+    return np.moveaxis(slide(np.moveaxis(image, axes, last), weights), last, axes)
+
+
+def _weights_of(weights: Any) -> Any:
+    weights = as_array(weights)
+    return weights if weights.dtype.kind == "c" else weights.astype(np.float64)
+
+
+def _reversed(size: int, origin: int) -> int:
+    """Return the origin of reversed weights."""
+    return -int(origin) - (size % 2 == 0)
+
+
+# Sums of neighbours
+
+
+@differentiates(scipy.ndimage.correlate1d)
+def correlate1d(
+    input: Any,
+    weights: Any,
+    axis: int = -1,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: int = 0,
+) -> Any:
+    """Return the sums of neighbours along one axis times weights.
+
+    Args:
+        input: the image; traced ones are differentiated.
+        weights: an array with one axis, which is differentiated, too; complex ones are conjugated.
+        axis: along which neighbours are.
+        output: the dtype of the result, by default that of the image.
+        mode: what lies around the image: "reflect", "constant", "nearest", "mirror", "wrap", or a "grid-" form.
+        cval: what lies around it in the mode "constant"; differentiated, too.
+        origin: by how much the weights are shifted.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for modes and origins that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.jacobian(lambda x: correlate1d(x, [1.0, 2.0, 4.0]))(np.zeros(3))
+        Tensor([[3., 4., 0.],
+                [1., 2., 4.],
+                [0., 1., 6.]])
+    """
+    weights = _weights_of(weights)
+    if weights.ndim != 1 or weights.shape[0] < 1:
+        raise RuntimeError("no filter weights given")
+    return _along(image_of(input, output, "correlate1d"), np.conj(weights), axis, mode, cval, origin)
+
+
+@differentiates(scipy.ndimage.convolve1d)
+def convolve1d(
+    input: Any,
+    weights: Any,
+    axis: int = -1,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: int = 0,
+) -> Any:
+    """Return the convolution with weights along one axis.
+
+    Args:
+        input, weights, axis, output, mode, cval, origin: as of `correlate1d`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: convolve1d(x, [1.0, 2.0, 4.0])[1])(np.zeros(3))
+        Tensor([4., 2., 1.])
+    """
+    weights = _weights_of(weights)
+    if weights.ndim != 1 or weights.shape[0] < 1:
+        raise RuntimeError("no filter weights given")
+    image, origin = image_of(input, output, "convolve1d"), _reversed(weights.shape[0], origin)
+    return _along(image, np.flip(weights), axis, mode, cval, origin)
+
+
+@differentiates(scipy.ndimage.correlate)
+def correlate(
+    input: Any,
+    weights: Any,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """Return the sums of neighbours along several axes times weights.
+
+    Args:
+        input, output, cval: as of `correlate1d`.
+        weights: an array with as many axes as neighbours are along.
+        mode, origin: as of `correlate1d`, for all axes or for each.
+        axes: along which neighbours are, by default all.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for other numbers of axes.
+        DtypeError: a TypeError; the result would be whole numbers.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda w: np.sum(correlate(np.eye(3), w, mode="constant")))(np.zeros((1, 2)))
+        Tensor([[2., 3.]])
+    """
+    image, weights = image_of(input, output, "correlate"), _weights_of(weights)
+    axes = axes_of(axes, image.ndim)
+    return _correlated(image, np.conj(weights), axes, mode, cval, one_each(origin, len(axes), "origin"))
+
+
+@differentiates(scipy.ndimage.convolve)
+def convolve(
+    input: Any,
+    weights: Any,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """Return the convolution with weights along several axes.
+
+    Args:
+        input, weights, output, mode, cval, origin, axes: as of `correlate`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: convolve(x, [[1.0, 2.0]])[0, 0])(np.zeros((1, 2)))
+        Tensor([[2., 1.]])
+    """
+    image, weights = image_of(input, output, "convolve"), _weights_of(weights)
+    axes = axes_of(axes, image.ndim)
+    origins = one_each(origin, len(axes), "origin")
+    origins = [_reversed(size, each) for size, each in zip(weights.shape, origins, strict=False)]
+    return _correlated(image, np.flip(weights), axes, mode, cval, origins)
+
+
+@differentiates(scipy.ndimage.uniform_filter1d)
+def uniform_filter1d(
+    input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0
+) -> Any:
+    """Return the means of `size` neighbours along one axis.
+
+    Args:
+        input, size, axis, output, mode, cval, origin: as of `correlate1d`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: uniform_filter1d(x, 2)[0])(np.zeros(3))
+        Tensor([1., 0., 0.])
+    """
+    if size < 1:
+        raise RuntimeError("incorrect filter size")
+    image = image_of(input, output, "uniform_filter1d")
+    return _along(image, np.full(size, 1 / size), axis, mode, cval, origin)
+
+
+@differentiates(scipy.ndimage.uniform_filter)
+def uniform_filter(
+    input: Any,
+    size: Any = 3,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """Return the means of neighbours along several axes.
+
+    Args:
+        size: how many neighbours there are, along all axes or along each.
+        input, output, mode, cval, origin, axes: as of `correlate`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: uniform_filter(x, 3)[0, 0])(np.zeros((1, 3))).round(3)
+        Tensor([[0.667, 0.333, 0.   ]])
+    """
+    image = image_of(input, output, "uniform_filter")
+    axes = axes_of(axes, image.ndim)
+    columns = [one_each(value, len(axes), name) for name, value in (("size", size), ("mode", mode), ("origin", origin))]
+    for axis, count, each, start in zip(axes, *columns, strict=True):
+        if count > 1:
+            image = uniform_filter1d(image, int(count), axis, None, each, cval, start)
+    return image
+
+
+# Gaussian filters
+
+
+def _gaussian(sigma: Any, order: int, radius: int) -> Any:
+    """Return the weights of a Gaussian filter, or those of its derivative of some order, in SciPy's operations."""
+    x = np.arange(-radius, radius + 1)
+    square = sigma * sigma
+    density = np.exp(-0.5 / square * x**2)
+    density = density / np.sum(density)
+    if order == 0:
+        return density
+    # With f' = (q' + q p') f, the polynomial q of each next derivative follows; p' = -x / sigma^2.
+    coefficients = [1.0] + [0.0] * order
+    for _ in range(order):
+        risen = [0.0, *(c / -square for c in coefficients[:-1])]
+        fallen = [*(k * c for k, c in enumerate(coefficients) if k), 0.0]
+        coefficients = [up + down for up, down in zip(risen, fallen, strict=True)]
+    polynomial = sum(c * (x**k).astype(np.float64) for k, c in enumerate(coefficients))
+    return polynomial * density
+
+
+@differentiates(scipy.ndimage.gaussian_filter1d)
+def gaussian_filter1d(
+    input: Any,
+    sigma: Any,
+    axis: int = -1,
+    order: int = 0,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    truncate: float = 4.0,
+    *,
+    radius: int | None = None,
+) -> Any:
+    """Return an image that is smoothed along one axis by the normal density, or a derivative of such an image.
+
+    Args:
+        input, axis, output, mode, cval: as of `correlate1d`.
+        sigma: the standard deviation, in pixels; differentiated, too.
+        order: of the derivative, 0 for the image itself.
+        truncate: after how many standard deviations the filter ends.
+        radius: after how many pixels it ends, in place of `truncate`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        ValueError: as SciPy's, for negative orders and radii.
+        DtypeError: a TypeError; the result would be whole numbers.
+        ConcretizationError: a TypeError; the length of the filter follows from a `sigma` that is a batch.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda sigma: gaussian_filter1d([0.0, 1.0, 0.0], sigma)[1])(1.0).round(4)
+        Tensor(-0.328)
+    """
+    reach = int(truncate * sigma + 0.5) if radius is None else radius
+    if order < 0 or reach < 0 or int(reach) != reach:
+        raise ValueError(f"order must be non-negative, and radius a nonnegative integer: they are {order} and {reach}")
+    image = image_of(input, output, "gaussian_filter1d")
+    return _along(image, np.flip(_gaussian(as_array(sigma) * 1.0, order, int(reach))), axis, mode, cval, 0)
+
+
+@differentiates(scipy.ndimage.gaussian_filter)
+def gaussian_filter(
+    input: Any,
+    sigma: Any,
+    order: Any = 0,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    truncate: float = 4.0,
+    *,
+    radius: Any = None,
+    axes: Any = None,
+) -> Any:
+    """Return an image that is smoothed by the normal density along several axes, or a derivative of such an image.
+
+    Args:
+        input, output, cval, truncate: as of `gaussian_filter1d`.
+        sigma, order, mode, radius: as of `gaussian_filter1d`, for all axes or for each.
+        axes: along which it is smoothed, by default all.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for other numbers of values.
+        DtypeError: a TypeError; the result would be whole numbers.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: gaussian_filter(x, 1.0, radius=1)[0, 0])(np.zeros((1, 2))).round(4)
+        Tensor([[0.7259, 0.2741]])
+    """
+    image = image_of(input, output, "gaussian_filter")
+    axes = axes_of(axes, image.ndim)
+    given = (("sigma", sigma), ("order", order), ("mode", mode), ("radius", radius))
+    columns = [one_each(value, len(axes), name) for name, value in given]
+    for axis, width, power, each, reach in zip(axes, *columns, strict=True):
+        if width > 1e-15:
+            image = gaussian_filter1d(image, width, axis, power, None, each, cval, truncate, radius=reach)
+    return image
+
+
+# Derivatives of images
+
+
+def _difference(function: Any, weights: list[float]) -> Callable[..., Any]:
+    """Return the filter that takes differences along one axis, and weighted sums along all others."""
+
+    def filtered(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
+        image = image_of(input, output, function.__name__)
+        (axis,) = axes_of(axis, image.ndim)
+        modes = one_each(mode, image.ndim, "mode")
+        found = correlate1d(image, [-1, 0, 1], axis, None, modes[axis], cval)
+        for other in range(image.ndim):
+            if other != axis:
+                found = correlate1d(found, weights, other, None, modes[other], cval)
+        return found
+
+    return filtered
+
+
+@differentiates(scipy.ndimage.sobel)
+def sobel(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
+    """Return Sobel's estimate of the derivative of an image along an axis.
+
+    Args:
+        input, axis, output, mode, cval: as of `correlate`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: sobel(x)[1])(np.zeros(3))
+        Tensor([-1.,  0.,  1.])
+    """
+    return _sobel(input, axis, output, mode, cval)
+
+
+@differentiates(scipy.ndimage.prewitt)
+def prewitt(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
+    """Return Prewitt's estimate of the derivative of an image along an axis.
+
+    Args:
+        input, axis, output, mode, cval: as of `correlate`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: prewitt(x)[1])(np.zeros(3))
+        Tensor([-1.,  0.,  1.])
+    """
+    return _prewitt(input, axis, output, mode, cval)
+
+
+_sobel = _difference(scipy.ndimage.sobel, [1.0, 2.0, 1.0])
+_prewitt = _difference(scipy.ndimage.prewitt, [1.0, 1.0, 1.0])
+
+
+@differentiates(scipy.ndimage.laplace)
+def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None) -> Any:
+    """Return the Laplacian of an image, by second differences.
+
+    Args:
+        input, output, mode, cval, axes: as of `correlate`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: laplace(x)[1])(np.zeros(3))
+        Tensor([ 1., -2.,  1.])
+    """
+    image = image_of(input, output, "laplace")
+    axes = axes_of(axes, image.ndim)
+    modes = one_each(mode, len(axes), "mode")
+    return sum(correlate1d(image, [1, -2, 1], axis, None, each, cval) for axis, each in zip(axes, modes, strict=True))
+
+
+def _gaussian_parts(image: Any, sigma: Any, order: int, mode: Any, cval: Any, axes: Any, keywords: Any) -> list[Any]:
+    """Return the derivatives of a smoothed image along each of some axes."""
+    axes = axes_of(axes, image.ndim)
+    orders = [[order * (i == place) for i in range(len(axes))] for place in range(len(axes))]
+    return [gaussian_filter(image, sigma, each, None, mode, cval, axes=axes, **keywords) for each in orders]
+
+
+@differentiates(scipy.ndimage.gaussian_laplace)
+def gaussian_laplace(
+    input: Any,
+    sigma: Any,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    *,
+    axes: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """Return the Laplacian of a smoothed image.
+
+    Args:
+        input, sigma, output, mode, cval, axes, kwargs: as of `gaussian_filter`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: gaussian_laplace(x, 1.0, radius=1)[0])(np.zeros(2)).round(4)
+        Tensor([-0.4519,  0.    ])
+    """
+    return sum(_gaussian_parts(image_of(input, output, "gaussian_laplace"), sigma, 2, mode, cval, axes, kwargs))
+
+
+@differentiates(scipy.ndimage.gaussian_gradient_magnitude)
+def gaussian_gradient_magnitude(
+    input: Any,
+    sigma: Any,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    *,
+    axes: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """Return the length of the gradient of a smoothed image.
+
+    Where the gradient is 0 the derivative of its length is 0, too.
+
+    Args:
+        input, sigma, output, mode, cval, axes, kwargs: as of `gaussian_filter`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: gaussian_gradient_magnitude(x, 1.0)[1])(np.array([0.0, 1.0, 3.0])).round(3)
+        Tensor([-0.349,  0.   ,  0.349])
+    """
+    image = image_of(input, output, "gaussian_gradient_magnitude")
+    parts = _gaussian_parts(image, sigma, 1, mode, cval, axes, kwargs)
+    total = sum(part * part for part in parts)
+    zero = np.equal(total, 0)
+    return np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, total)))

@@ -1,0 +1,177 @@
+"""Filters that choose one of the neighbours by its rank: the largest, the smallest, the median."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.ndimage
+
+from fgrad import errors
+from fgrad.scipy._plain import differentiates
+from fgrad.scipy.ndimage._arguments import axes_of, image_of, one_each
+from fgrad.scipy.ndimage.filters import extended, widths
+
+
+def _neighbours(
+    function: str, input: Any, size: Any, footprint: Any, output: Any, mode: Any, cval: Any, origin: Any, axes: Any
+) -> Any:
+    """Return the neighbours of each element of an image, along a last axis."""
+    image = image_of(input, output, function)
+    axes = axes_of(axes, image.ndim)
+    if image.dtype.kind == "c":
+        raise errors.DtypeError(f"Complex type not supported: scipy.ndimage.{function} compares numbers")
+    if footprint is None:
+        if size is None:
+            raise RuntimeError("no footprint or filter size provided")
+        footprint = np.ones([int(each) for each in one_each(size, len(axes), "size")], dtype=bool)
+    footprint = np.asarray(footprint, dtype=bool)
+    if footprint.ndim != len(axes) or not footprint.any():
+        raise RuntimeError(f"footprint.ndim ({footprint.ndim}) must match len(axes) ({len(axes)}), and have an element")
+    origins, modes = one_each(origin, len(axes), "origin"), one_each(mode, len(axes), "mode")
+    whole = image
+    for axis, count, start, each in zip(axes, footprint.shape, origins, modes, strict=True):
+        whole = extended(whole, [axis], [widths(count, start)], each, cval)
+    pieces = []
+    for place in np.argwhere(footprint):
+        begins = dict(zip(axes, place, strict=True))
+        pieces.append(whole[tuple(slice(begins.get(k, 0), begins.get(k, 0) + n) for k, n in enumerate(image.shape))])
+    return np.stack(pieces, -1)
+
+
+@differentiates(scipy.ndimage.maximum_filter)
+def maximum_filter(
+    input: Any,
+    size: Any = None,
+    footprint: Any = None,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """Return the largest of the neighbours of each element; where several are, they share the derivative.
+
+    Args:
+        input, output, mode, cval, origin, axes: as of `correlate`.
+        size: how many neighbours there are, along all axes or along each.
+        footprint: in place of `size`, an array of booleans that says which elements are neighbours.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for sizes and footprints that do not fit.
+        DtypeError: a TypeError; the result would be whole numbers, or the image is complex.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: np.sum(maximum_filter(x, 3)))(np.array([1.0, 3.0, 2.0]))
+        Tensor([0., 3., 0.])
+    """
+    return np.max(_neighbours("maximum_filter", input, size, footprint, output, mode, cval, origin, axes), -1)
+
+
+@differentiates(scipy.ndimage.minimum_filter)
+def minimum_filter(
+    input: Any,
+    size: Any = None,
+    footprint: Any = None,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """Return the smallest of the neighbours of each element.
+
+    Args:
+        input, size, footprint, output, mode, cval, origin, axes: as of `maximum_filter`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: np.sum(minimum_filter(x, 3)))(np.array([1.0, 3.0, 2.0]))
+        Tensor([2., 0., 1.])
+    """
+    return np.min(_neighbours("minimum_filter", input, size, footprint, output, mode, cval, origin, axes), -1)
+
+
+@differentiates(scipy.ndimage.median_filter)
+def median_filter(
+    input: Any,
+    size: Any = None,
+    footprint: Any = None,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """Return the median of the neighbours of each element; of an even number of them the upper one, as SciPy's.
+
+    Args:
+        input, size, footprint, output, mode, cval, origin, axes: as of `maximum_filter`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        DtypeError: a TypeError; the result would be whole numbers.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: np.sum(median_filter(x, 3)))(np.array([1.0, 3.0, 2.0]))
+        Tensor([1., 0., 2.])
+    """
+    ordered = np.sort(_neighbours("median_filter", input, size, footprint, output, mode, cval, origin, axes), -1)
+    return ordered[..., ordered.shape[-1] // 2]
+
+
+@differentiates(scipy.ndimage.percentile_filter)
+def percentile_filter(
+    input: Any,
+    percentile: Any,
+    size: Any = None,
+    footprint: Any = None,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """Return the neighbour of each element below which some percent of them are.
+
+    Args:
+        percentile: how many percent, from the largest where it is negative; it chooses, and has no derivative.
+        input, size, footprint, output, mode, cval, origin, axes: as of `maximum_filter`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError: as SciPy's, for percentiles that there are not.
+        DtypeError: a TypeError; the result would be whole numbers, or the image is complex.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: np.sum(percentile_filter(x, 100, 3)))(np.array([1.0, 3.0, 2.0]))
+        Tensor([0., 3., 0.])
+    """
+    percent = float(percentile) + (100 if percentile < 0 else 0)
+    if not 0 <= percent <= 100:
+        raise RuntimeError("invalid percentile")
+    ordered = np.sort(_neighbours("percentile_filter", input, size, footprint, output, mode, cval, origin, axes), -1)
+    count = ordered.shape[-1]
+    return ordered[..., count - 1 if percent == 100 else int(count * percent / 100)]

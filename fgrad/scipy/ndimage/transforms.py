@@ -1,0 +1,375 @@
+"""Images at other places: between their elements the values are those of a spline, as in `scipy.ndimage`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.ndimage
+import scipy.special
+
+from fgrad.core.operands import as_array
+from fgrad.ops.elementwise import astype
+from fgrad.ops.padding import pad
+from fgrad.ops.tracing import example_of
+from fgrad.scipy._plain import differentiates
+from fgrad.scipy.ndimage._arguments import array_of, axes_of, image_of, one_each
+from fgrad.scipy.ndimage._splines import Spline, coefficients, gather
+
+_AROUND = 12
+"""By how many elements SciPy extends an image in the modes for which it has no exact filter."""
+
+_MODES = ("reflect", "grid-mirror", "constant", "grid-constant", "nearest", "mirror", "grid-wrap", "wrap")
+
+
+def _check(order: int, mode: str, lowest: int = 0) -> None:
+    if not lowest <= order <= 5:
+        raise RuntimeError(f"spline order not supported: {order}")
+    if mode not in _MODES:
+        raise RuntimeError(f"boundary mode not supported: {mode!r}; it is one of {', '.join(_MODES)}")
+
+
+def _along_all(image: Any, order: int, mode: str) -> Any:
+    """Return the coefficients of the spline through all elements."""
+    for axis in range(image.ndim):
+        image = np.moveaxis(coefficients(np.moveaxis(image, axis, -1), order, mode), -1, axis)
+    return image
+
+
+def _prepared(image: Any, places: Any, order: int, mode: str, cval: Any, prefilter: bool) -> tuple[Any, Any]:
+    """Return the coefficients of the spline, and the places, counted from the first of them."""
+    if not prefilter or order < 2:
+        return image, places
+    if mode in ("nearest", "grid-constant"):
+        keywords = {"constant_values": cval} if mode == "grid-constant" else {}
+        image = pad(image, _AROUND, "constant" if keywords else "edge", **keywords)
+        places = places + _AROUND
+    return _along_all(image, order, mode), places
+
+
+def _at(image: Any, places: Any, order: int, mode: str, cval: Any, prefilter: bool) -> Any:
+    """Return an image at places, whose first axis holds their coordinates, in the dtype of the image."""
+    places = as_array(places).astype(np.float64)
+    c, places = _prepared(image, places, order, mode, cval, prefilter)
+    spline = Spline(tuple(c.shape), order, mode, (0,) * c.ndim)
+    found = gather(c, places, spline)
+    if mode in ("constant", "grid-constant") and not (isinstance(cval, (int, float)) and cval == 0):
+        found = found + cval * (1 - gather(np.ones(c.shape), places, spline))
+    return astype(found, image.dtype)
+
+
+def _grid(shape: Any) -> Any:
+    """Return the coordinates of all elements of an array."""
+    return np.stack(np.meshgrid(*(np.arange(float(size)) for size in shape), indexing="ij"))
+
+
+def _column(values: Any, ndim: int) -> Any:
+    """Return a value for each axis in the form in which coordinates are multiplied with them."""
+    return np.reshape(values, (-1, *(1,) * ndim))
+
+
+@differentiates(scipy.ndimage.spline_filter1d)
+def spline_filter1d(input: Any, order: int = 3, axis: int = -1, output: Any = np.float64, mode: str = "mirror") -> Any:
+    """Return the coefficients of the splines through the elements along an axis.
+
+    Args:
+        input: the image; traced ones are differentiated.
+        order: of the spline, 2 to 5; with 0 and 1 the coefficients are the elements.
+        axis: along which it goes.
+        output: the dtype of the result.
+        mode: what lies around the image.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError: SciPy's, for orders and modes that there are not.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: spline_filter1d(x)[0])(np.zeros(2)).round(3)
+        Tensor([ 2., -1.])
+    """
+    _check(order, mode)
+    image = image_of(input, output, "spline_filter1d")
+    if order < 2:
+        return image
+    (axis,) = axes_of(axis, image.ndim)
+    return astype(np.moveaxis(coefficients(np.moveaxis(image, axis, -1), order, mode), -1, axis), image.dtype)
+
+
+@differentiates(scipy.ndimage.spline_filter)
+def spline_filter(input: Any, order: int = 3, output: Any = np.float64, mode: str = "mirror") -> Any:
+    """Return the coefficients of the spline through all elements.
+
+    Args:
+        input, order, output, mode: as of `spline_filter1d`.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError, ValueError: as SciPy's, for options that there are not.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: spline_filter(x)[0, 0])(np.zeros((1, 2))).round(3)
+        Tensor([[ 2., -1.]])
+    """
+    _check(order, mode, lowest=2)
+    image = image_of(input, output, "spline_filter")
+    return astype(_along_all(image, order, mode), image.dtype)
+
+
+@differentiates(scipy.ndimage.map_coordinates)
+def map_coordinates(
+    input: Any,
+    coordinates: Any,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    """Return an image at places between its elements.
+
+    Args:
+        input: the image; traced ones are differentiated.
+        coordinates: the places, with a row for each axis of the image; differentiated, too: the derivative is the
+            spline's, and 0 outside in the mode "constant".
+        output: the dtype of the result, by default that of the image.
+        order: of the spline, 0 to 5.
+        mode: what lies around the image: "reflect", "constant", "nearest", "mirror", "wrap", or a "grid-" form.
+        cval: what lies around it in the modes "constant" and "grid-constant"; differentiated, too.
+        prefilter: whether the image holds values, and not the coefficients of `spline_filter`.
+
+    Returns:
+        An array with a value for each place.
+
+    Raises:
+        RuntimeError: SciPy's, for orders and modes that there are not, and for other numbers of coordinates.
+        DtypeError: a TypeError; the result would be whole numbers.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: map_coordinates([0.0, 1.0, 4.0], [[x]], order=1)[0])(1.5)
+        Tensor(3.)
+    """
+    _check(order, mode)
+    image, places = image_of(input, output, "map_coordinates"), array_of(coordinates)
+    if image.ndim < 1 or places.ndim < 2:
+        raise RuntimeError("input and output rank must be > 0")
+    if places.shape[0] != image.ndim:
+        raise RuntimeError(
+            f"invalid shape for coordinate array: {places.shape}, for an image of {image.ndim} axes, each with a row"
+        )
+    return _at(image, places, order, mode, cval, prefilter)
+
+
+@differentiates(scipy.ndimage.shift)
+def shift(
+    input: Any,
+    shift: Any,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    """Return an image that is shifted, by parts of its elements, too.
+
+    Args:
+        input, output, order, mode, cval, prefilter: as of `map_coordinates`.
+        shift: by how much, along all axes or along each; differentiated, too.
+
+    Returns:
+        An array of the shape of the image.
+
+    Raises:
+        RuntimeError: SciPy's, as of `map_coordinates`.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda s: shift([0.0, 1.0, 4.0], s, order=1)[2])(0.5)
+        Tensor(-3.)
+    """
+    _check(order, mode)
+    image = image_of(input, output, "shift")
+    steps = array_of(one_each(shift, image.ndim, "shift"))
+    return _at(image, _grid(image.shape) - _column(steps, image.ndim), order, mode, cval, prefilter)
+
+
+@differentiates(scipy.ndimage.zoom)
+def zoom(
+    input: Any,
+    zoom: Any,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+    *,
+    grid_mode: bool = False,
+) -> Any:
+    """Return an image with more or fewer elements.
+
+    Args:
+        input, output, order, mode, cval, prefilter: as of `map_coordinates`.
+        zoom: how many times more elements, along all axes or along each. Only the number of elements, a whole
+            number, depends on it, so it has no derivative.
+        grid_mode: whether the edges of the outermost elements stay where they are, and not their middles.
+
+    Returns:
+        An array of that many elements along each axis.
+
+    Raises:
+        RuntimeError: SciPy's, as of `map_coordinates`.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.jacobian(lambda x: zoom(x, 1.5, order=1))(np.zeros(2))
+        Tensor([[1. , 0. ],
+                [0.5, 0.5],
+                [0. , 1. ]])
+    """
+    _check(order, mode)
+    image = image_of(input, output, "zoom")
+    factors = one_each(zoom, image.ndim, "zoom")
+    sizes = tuple(round(size * factor) for size, factor in zip(image.shape, factors, strict=True))
+    if all(factor == 1 for factor in factors) and prefilter:
+        return image
+    given, wanted = (np.array(each, float) - (not grid_mode) for each in (image.shape, sizes))
+    steps = np.divide(given, wanted, out=np.ones(image.ndim), where=wanted != 0)
+    middle = 0.5 * grid_mode
+    places = (_grid(sizes) + middle) * _column(steps, image.ndim) - middle
+    return _at(image, places, order, mode, cval, prefilter)
+
+
+def _transformation(matrix: Any, offset: Any, ndim: int) -> tuple[Any, Any]:
+    """Return a matrix, or its diagonal, and the offset, also of homogeneous coordinates."""
+    matrix = array_of(matrix).astype(np.float64)
+    if matrix.ndim not in (1, 2) or matrix.shape[0] < 1:
+        raise RuntimeError(f"no proper affine matrix provided: its shape is {matrix.shape}")
+    if matrix.ndim == 2 and matrix.shape[1] == ndim + 1 and matrix.shape[0] in (ndim, ndim + 1):
+        expected = [0] * ndim + [1]
+        if matrix.shape[0] == ndim + 1 and not np.all(example_of(matrix)[..., ndim, :] == expected):
+            raise ValueError(f"Expected homogeneous transformation matrix, but bottom row was not equal to {expected}")
+        return matrix[:ndim, :ndim], matrix[:ndim, ndim]
+    if matrix.shape[0] != ndim:
+        raise RuntimeError(f"affine matrix has wrong number of rows: {matrix.shape[0]}, for {ndim} axes")
+    return matrix, array_of(one_each(offset, ndim, "offset"))
+
+
+def _affine(matrix: Any, offset: Any, grid: Any) -> Any:
+    """Return `matrix @ i + offset` for the elements of a grid, summed up in SciPy's order: half a step decides much."""
+    total = _column(offset, len(grid))
+    for column, coordinate in zip(np.swapaxes(matrix, 0, 1), grid, strict=True):
+        total = total + _column(column, len(grid)) * coordinate
+    return total
+
+
+@differentiates(scipy.ndimage.affine_transform)
+def affine_transform(
+    input: Any,
+    matrix: Any,
+    offset: Any = 0.0,
+    output_shape: Any = None,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    """Return an image whose element at `i` is that of another one at `matrix @ i + offset`.
+
+    Args:
+        input, output, order, mode, cval, prefilter: as of `map_coordinates`.
+        matrix: a square one, its diagonal, or one of homogeneous coordinates; differentiated, too.
+        offset: along all axes or along each; differentiated, too.
+        output_shape: of the result, by default that of the image.
+
+    Returns:
+        An array of that shape.
+
+    Raises:
+        RuntimeError, ValueError: SciPy's, for matrices that do not fit.
+
+    Example:
+        >>> import fgrad as fg
+        >>> image = np.array([0.0, 1.0, 4.0, 9.0])
+        >>> fg.grad(lambda m: affine_transform(image, [m], order=1)[2])(0.6)
+        Tensor(6.)
+    """
+    _check(order, mode)
+    image = image_of(input, output, "affine_transform")
+    matrix, offset = _transformation(matrix, offset, image.ndim)
+    grid = _grid(image.shape if output_shape is None else tuple(output_shape))
+    if matrix.ndim == 2 and matrix.shape[1] != len(grid):
+        raise RuntimeError(f"affine matrix has wrong number of columns: {matrix.shape[1]}, for {len(grid)} axes")
+    if matrix.ndim == 1:
+        places = _column(matrix, len(grid)) * grid + _column(offset, len(grid))
+    else:
+        places = _affine(matrix, offset, grid)
+    return _at(image, places, order, mode, cval, prefilter)
+
+
+@differentiates(scipy.ndimage.rotate)
+def rotate(
+    input: Any,
+    angle: Any,
+    axes: Any = (1, 0),
+    reshape: bool = True,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    """Return an image that is turned about its middle.
+
+    Args:
+        input, output, order, mode, cval, prefilter: as of `map_coordinates`.
+        angle: in degrees; differentiated, too.
+        axes: the two axes of the plane in which it is turned.
+        reshape: whether the result is as large as the turned image needs; else it is as large as the image.
+
+    Returns:
+        The turned image.
+
+    Raises:
+        ValueError: SciPy's, for images with one axis, and planes that there are not.
+        ConcretizationError: a TypeError; the shape of the result follows from an `angle` that is a batch.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda a: rotate(np.eye(3), a, order=1, reshape=False)[0, 1])(10.0).round(4)
+        Tensor(0.0022)
+    """
+    _check(order, mode)
+    image = image_of(input, output, "rotate")
+    if image.ndim < 2 or len(axes) != 2:
+        raise ValueError(f"input array should be at least 2D, and axes two values: they are {image.ndim}D and {axes}")
+    plane = sorted(axes_of(axes, image.ndim))
+    cosine, sine = scipy.special.cosdg(angle), scipy.special.sindg(angle)
+    matrix = np.stack([np.stack([cosine, sine]), np.stack([-sine, cosine])])
+    sizes = np.array([image.shape[axis] for axis in plane])
+    rows, columns = sizes
+    shape = sizes
+    if reshape:
+        corners = matrix @ np.array([[0.0, 0.0, rows, rows], [0.0, columns, 0.0, columns]])
+        shape = np.array([int(size + 0.5) for size in np.ptp(corners, axis=1)])
+    offset = (sizes - 1) / 2 - matrix @ ((shape - 1) / 2)
+    places = _affine(matrix, offset, _grid(shape))
+    return _each_plane(image, plane, lambda each: _at(each, places, order, mode, cval, prefilter))
+
+
+def _each_plane(image: Any, plane: list[int], function: Callable[[Any], Any]) -> Any:
+    """Return the results of a function of the planes of an image, in the places of the planes."""
+    if image.ndim == 2:
+        return function(image)
+    planes = np.moveaxis(image, plane, (-2, -1))
+    lead = planes.shape[:-2]
+    found = [function(planes[place]) for place in np.ndindex(lead)]
+    whole = np.stack(found)
+    return np.moveaxis(np.reshape(whole, (*lead, *whole.shape[1:])), (-2, -1), plane)

@@ -1,0 +1,158 @@
+"""Signals at other rates, by a filter between the points that are put in and those that are left out."""
+
+from __future__ import annotations
+
+from math import gcd
+from operator import index
+from typing import Any
+
+import numpy as np
+import scipy.signal
+
+from fgrad import errors
+from fgrad.core.operands import as_array
+from fgrad.ops.elementwise import astype
+from fgrad.ops.indexing import scatter_add
+from fgrad.ops.padding import pad
+from fgrad.scipy._plain import differentiates
+from fgrad.scipy.signal.convolutions import convolve
+
+_scipys: Any = scipy.signal
+
+
+def _filtered(h: Any, x: Any, up: int, down: int) -> Any:
+    """Return signals along the last axis, with zeros between their points, filtered, of which some points are left."""
+    size = x.shape[-1]
+    spread = scatter_add(x, (..., slice(None, None, up)), (*x.shape[:-1], (size - 1) * up + 1)) if size else x
+    h = np.reshape(h, (1,) * (x.ndim - 1) + h.shape)
+    return convolve(spread, h, method="direct")[..., ::down]
+
+
+@differentiates(scipy.signal.upfirdn)
+def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant", cval: float = 0) -> Any:
+    """Return a signal at another rate: zeros put in, filtered, and points left out.
+
+    Args:
+        h: the filter, which is differentiated, too.
+        x: the signal, or several; traced ones are differentiated.
+        up: every how many points one of the signal stands among zeros.
+        down: every how many points one is left.
+        axis: along which time goes.
+        mode, cval: what lies around the signal: "constant" alone, with 0, where something is traced.
+
+    Returns:
+        The signal, as from `scipy.signal.upfirdn`.
+
+    Raises:
+        ValueError: SciPy's, for rates and filters that there are not.
+        UnsupportedError: a NotImplementedError; another mode.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.jacobian(lambda x: upfirdn([1.0, 0.5], x, up=2))(np.zeros(2))
+        Tensor([[1. , 0. ],
+                [0.5, 0. ],
+                [0. , 1. ],
+                [0. , 0.5]])
+    """
+    h, x = as_array(h), as_array(x)
+    _scipys.upfirdn(np.ones(h.shape), np.zeros(x.shape), up, down, axis, mode, cval)  # which raises its errors
+    _refuse_mode(mode, cval)
+    found = _filtered(h, np.moveaxis(x, axis, -1), index(up), index(down))
+    size = (x.shape[axis] - 1) * up + h.shape[0]
+    return np.moveaxis(found[..., : -(-size // down)], -1, axis)
+
+
+def _refuse_mode(mode: str, cval: float) -> None:
+    if mode not in ("constant", "zero") or cval != 0:
+        raise errors.UnsupportedError(
+            f"scipy.signal.upfirdn is not differentiated with mode={mode!r} and cval={cval!r}.\n"
+            f"  at {errors.users_line()}\nExtend the signal by np.pad."
+        )
+
+
+_LEVELS: dict[str, Any] = {"mean": np.mean, "median": np.median, "minimum": np.min, "maximum": np.max}
+
+
+def _level(x: Any, padtype: str) -> Any:
+    """Return what is taken off signals before they are filtered, and put on again."""
+    if padtype == "constant":
+        return 0.0
+    if padtype in _LEVELS:
+        return _LEVELS[padtype](x, axis=-1, keepdims=True)
+    raise errors.UnsupportedError(
+        f"scipy.signal.resample_poly is not differentiated with padtype={padtype!r}.\n  at {errors.users_line()}\n"
+        f"Those that are: 'constant', {', '.join(map(repr, _LEVELS))}."
+    )
+
+
+def _is_filter(window: Any) -> bool:
+    return not isinstance(window, (str, tuple, float, int))
+
+
+def _low_pass(window: Any, up: int, down: int, dtype: Any) -> tuple[Any, int]:
+    """Return the filter, and how many points of it lie before its middle."""
+    if _is_filter(window):
+        h = as_array(window)
+        return h * up, (h.shape[0] - 1) // 2
+    half = 10 * max(up, down)
+    return _scipys.firwin(2 * half + 1, 1 / max(up, down), window=window).astype(dtype) * up, half
+
+
+@differentiates(scipy.signal.resample_poly)
+def resample_poly(
+    x: Any,
+    up: int,
+    down: int,
+    axis: int = 0,
+    window: Any = ("kaiser", 5.0),
+    padtype: str = "constant",
+    cval: Any = None,
+) -> Any:
+    """Return a signal at `up / down` times its rate, without what has no place at that rate.
+
+    Args:
+        x: the signal, or several; traced ones are differentiated.
+        up, down: the numerator and the denominator of the new rate.
+        axis: along which time goes.
+        window: of the filter, or the filter itself.
+        padtype: what lies around the signal: "constant" for zeros, or the "mean", "median", "minimum" or "maximum"
+            of it.
+        cval: the number around it in place of zeros.
+
+    Returns:
+        The signal, as from `scipy.signal.resample_poly`.
+
+    Raises:
+        ValueError: SciPy's, for rates and options that it does not take.
+        UnsupportedError: a NotImplementedError; a `padtype` other than those above.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: resample_poly(x, 2, 1)[1])(np.zeros(2)).round(3)
+        Tensor([0.633, 0.633])
+    """
+    x = as_array(x)
+    plain = np.ones(np.shape(window)) if _is_filter(window) else window
+    _scipys.resample_poly(np.zeros(x.shape, x.dtype), up, down, axis, plain, padtype)
+    common = gcd(up, down)
+    up, down = index(up) // common, index(down) // common
+    if up == down == 1:
+        return x + 0
+    moved = np.moveaxis(x, axis, -1)
+    size = moved.shape[-1]
+    wanted = -(-size * up // down)
+    h, half = _low_pass(window, up, down, moved.real.dtype)
+    level = _level(moved, padtype)
+    before = down - half % down  # so that a point of the result stands in the middle of the filter
+    skipped = (half + before) // down
+    h = np.concatenate([np.zeros(before, h.dtype), h])
+    reach = (wanted + skipped) * down - ((size - 1) * up + h.shape[0])
+    if padtype == "constant" and cval is not None:  # as far as the filter reaches
+        around = -(-h.shape[0] // up)
+        around += -around % down
+        moved = pad(moved, [(0, 0)] * (moved.ndim - 1) + [(around, around)], constant_values=cval)
+        skipped, size = skipped + around * up // down, moved.shape[-1]
+    h = np.concatenate([h, np.zeros(max(0, reach), h.dtype)])
+    found = _filtered(astype(h, moved.real.dtype), moved - level, up, down)[..., skipped : skipped + wanted]
+    return np.moveaxis(found + level, -1, axis)

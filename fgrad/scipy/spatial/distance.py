@@ -1,0 +1,575 @@
+"""Distances between points, as in `scipy.spatial.distance`, with derivatives in the points and in all weights.
+
+    cdist, pdist, squareform    between all points of two sets, or of one; one form of these into the other
+    euclidean, sqeuclidean, cityblock, chebyshev, minkowski, cosine, correlation, canberra, braycurtis,
+    mahalanobis, seuclidean, jensenshannon    between two points
+
+Where points coincide a distance has a kink, and the derivative there is the subgradient of least norm: 0. Distances
+between sets of booleans, such as `jaccard`, are SciPy's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.spatial.distance as scipys
+from scipy import special
+
+from fgrad import errors
+from fgrad.core.operands import as_array
+from fgrad.ops.tracing import one_example
+from fgrad.scipy._absent import absent
+from fgrad.scipy._plain import differentiates
+from fgrad.scipy.spatial._pairs import lengths, over_length
+
+# The formulas: of arrays of points along the last axis, which broadcast
+
+
+def _weighted(terms: Any, w: Any) -> Any:
+    return np.sum(terms if w is None else terms * w, -1)
+
+
+def _root(x: Any) -> Any:
+    """Return the square root; at 0 with the derivative 0."""
+    zero = np.equal(x, 0)
+    return np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, x)))
+
+
+def _sqeuclidean(u: Any, v: Any, w: Any = None) -> Any:
+    difference = u - v
+    return _weighted(difference * difference, w)
+
+
+def _euclidean(u: Any, v: Any, w: Any = None) -> Any:
+    return np.linalg.norm(u - v, axis=-1) if w is None else _root(_sqeuclidean(u, v, w))
+
+
+def _cityblock(u: Any, v: Any, w: Any = None) -> Any:
+    return _weighted(np.abs(u - v), w)
+
+
+def _chebyshev(u: Any, v: Any, w: Any = None) -> Any:
+    size = np.abs(u - v)
+    return np.max(size if w is None else np.where(np.greater(w, 0), size, 0.0), -1)
+
+
+def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
+    if one_example(p) == np.inf:
+        return _chebyshev(u, v, w)
+    size = np.abs(u - v)
+    zero = np.equal(size, 0)
+    total = _weighted(np.where(zero, 0.0, np.where(zero, 1.0, size) ** p), w)
+    none = np.equal(total, 0)
+    return np.where(none, 0.0, np.where(none, 1.0, total) ** (1 / p))
+
+
+def _cosine(u: Any, v: Any, w: Any = None) -> Any:
+    return 1 - _weighted(u * v, w) / np.sqrt(_weighted(u * u, w) * _weighted(v * v, w))
+
+
+def _correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
+    if centered:
+        w = None if w is None else w / np.sum(w)
+        u, v = (x - (np.mean(x, -1) if w is None else np.sum(x * w, -1))[..., None] for x in (u, v))
+    return _cosine(u, v, w)
+
+
+def _canberra(u: Any, v: Any, w: Any = None) -> Any:
+    return _weighted(over_length(np.abs(u - v), np.abs(u) + np.abs(v)), w)
+
+
+def _braycurtis(u: Any, v: Any, w: Any = None) -> Any:
+    return _weighted(np.abs(u - v), w) / _weighted(np.abs(u + v), w)
+
+
+def _mahalanobis(u: Any, v: Any, VI: Any) -> Any:  # noqa: N803  # SciPy's name
+    difference = u - v
+    return _root(np.sum(np.matmul(difference, VI) * difference, -1))
+
+
+def _seuclidean(u: Any, v: Any, V: Any) -> Any:  # noqa: N803  # SciPy's name
+    return _euclidean(u, v, 1 / V)
+
+
+def _jensenshannon(u: Any, v: Any, base: Any = None) -> Any:
+    u, v = (x / np.sum(x, -1, keepdims=True) for x in (u, v))
+    middle = (u + v) / 2
+    total = np.sum(special.rel_entr(u, middle), -1) + np.sum(special.rel_entr(v, middle), -1)
+    if base is not None:  # in SciPy's way, which keeps the precision of arrays, and not of single numbers
+        total = (total / np.log(base)).astype(total.dtype if total.ndim else np.float64)
+    return _root(total / 2)
+
+
+def _vector(x: Any) -> Any:
+    """Return a point in its own precision, in which SciPy computes some distances; of whole numbers in double."""
+    x = as_array(x)
+    return x if x.dtype.kind in "fc" else x.astype(np.float64)
+
+
+def _points(x: Any) -> Any:
+    """Return points in double precision, in which SciPy computes the others."""
+    return as_array(x).astype(np.float64)
+
+
+def _weight(w: Any) -> Any:
+    return None if w is None else _points(w)
+
+
+def _checked(function: Callable[..., Any], *args: Any, **keywords: Any) -> None:
+    """Let SciPy look at arguments, of which it says what is wrong."""
+    plain = {name: None if value is None else one_example(as_array(value)) for name, value in keywords.items()}
+    function(*(one_example(as_array(x)) for x in args), **plain)
+
+
+# Two points
+
+
+@differentiates(scipys.euclidean)
+def euclidean(u: Any, v: Any, w: Any = None) -> Any:
+    """Return the Euclidean distance between two points.
+
+    Args:
+        u, v: arrays with one axis.
+        w: a weight for each coordinate.
+
+    Returns:
+        A number in double precision.
+
+    Raises:
+        ValueError: SciPy's, for arrays with more axes and negative weights.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(euclidean)([3.0, 4.0], [0.0, 0.0])
+        [Tensor(0.6), Tensor(0.8)]
+    """
+    _checked(scipys.euclidean, u, v, w=w)
+    return _euclidean(_points(u), _points(v), _weight(w))
+
+
+@differentiates(scipys.sqeuclidean)
+def sqeuclidean(u: Any, v: Any, w: Any = None) -> Any:
+    """Return the square of the Euclidean distance.
+
+    Args:
+        u, v, w: as of `euclidean`.
+
+    Returns:
+        A number.
+
+    Raises:
+        ValueError: SciPy's, for arrays with more axes and negative weights.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(sqeuclidean)(np.array([3.0, 4.0]), np.zeros(2))
+        Tensor([6., 8.])
+    """
+    _checked(scipys.sqeuclidean, u, v, w=w)
+    return _sqeuclidean(_vector(u), _vector(v), _weight(w))
+
+
+@differentiates(scipys.cityblock)
+def cityblock(u: Any, v: Any, w: Any = None) -> Any:
+    """Return the sum of the distances along each coordinate.
+
+    Args:
+        u, v, w: as of `euclidean`.
+
+    Returns:
+        A number.
+
+    Raises:
+        ValueError: SciPy's, for arrays with more axes and negative weights.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(cityblock)(np.array([3.0, -4.0, 1.0]), np.array([0.0, 0.0, 1.0]))
+        Tensor([ 1., -1.,  0.])
+    """
+    _checked(scipys.cityblock, u, v, w=w)
+    return _cityblock(_vector(u), _vector(v), _weight(w))
+
+
+@differentiates(scipys.chebyshev)
+def chebyshev(u: Any, v: Any, w: Any = None) -> Any:
+    """Return the largest of the distances along each coordinate.
+
+    A coordinate with the weight 0 does not count, and other weights have no influence.
+
+    Args:
+        u, v, w: as of `euclidean`.
+
+    Returns:
+        A number.
+
+    Raises:
+        ValueError: SciPy's, for arrays with more axes and negative weights.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(chebyshev)(np.array([3.0, -4.0]), np.zeros(2))
+        Tensor([ 0., -1.])
+    """
+    _checked(scipys.chebyshev, u, v, w=w)
+    return _chebyshev(_vector(u), _vector(v), _weight(w))
+
+
+@differentiates(scipys.minkowski)
+def minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
+    """Return the distance in the norm of order `p`, which may be infinite; other arguments as of `euclidean`.
+
+    Args:
+        u, v, p, w: as of `euclidean`.
+
+    Returns:
+        A number.
+
+    Raises:
+        ValueError: SciPy's, for orders that are not positive.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(minkowski)(np.array([1.0, 1.0]), np.zeros(2), 3).round(4)
+        Tensor([0.63, 0.63])
+    """
+    _checked(scipys.minkowski, u, v, p=p, w=w)
+    return _minkowski(_points(u), _points(v), p, _weight(w))
+
+
+@differentiates(scipys.cosine)
+def cosine(u: Any, v: Any, w: Any = None) -> Any:
+    """Return 1 less the cosine of the angle between two vectors.
+
+    Args:
+        u, v, w: as of `euclidean`.
+
+    Returns:
+        A number.
+
+    Raises:
+        ValueError: SciPy's, for arrays with more axes and negative weights.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(cosine)(np.array([1.0, 0.0]), np.array([0.0, 2.0]))
+        Tensor([ 0., -1.])
+    """
+    _checked(scipys.cosine, u, v, w=w)
+    return _cosine(_vector(u), _vector(v), _weight(w))
+
+
+@differentiates(scipys.correlation)
+def correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
+    """Return 1 less the correlation of two vectors.
+
+    Args:
+        centered: whether the means are taken off; else it is `cosine`.
+        u, v, w: as of `euclidean`.
+
+    Returns:
+        A number.
+
+    Raises:
+        ValueError: SciPy's, for arrays with more axes and negative weights.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(correlation)(np.array([1.0, 2.0, 4.0]), np.array([1.0, 2.0, 4.0])).round(3)
+        Tensor([0., 0., 0.])
+    """
+    _checked(scipys.correlation, u, v, w=w, centered=centered)
+    return _correlation(_vector(u), _vector(v), _weight(w), centered)
+
+
+@differentiates(scipys.canberra)
+def canberra(u: Any, v: Any, w: Any = None) -> Any:
+    """Return the sum of |u - v| / (|u| + |v|), of which 0 / 0 is 0.
+
+    Args:
+        u, v, w: as of `euclidean`.
+
+    Returns:
+        A number.
+
+    Raises:
+        ValueError: SciPy's, for arrays with more axes and negative weights.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(canberra)(np.array([3.0, 0.0]), np.array([1.0, 0.0]))
+        Tensor([0.125, 0.   ])
+    """
+    _checked(scipys.canberra, u, v, w=w)
+    return _canberra(_points(u), _points(v), _weight(w))
+
+
+@differentiates(scipys.braycurtis)
+def braycurtis(u: Any, v: Any, w: Any = None) -> Any:
+    """Return the sum of |u - v|, divided by that of |u + v|.
+
+    Args:
+        u, v, w: as of `euclidean`.
+
+    Returns:
+        A number.
+
+    Raises:
+        ValueError: SciPy's, for arrays with more axes and negative weights.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(braycurtis)(np.array([3.0, 1.0]), np.array([1.0, 1.0])).round(3)
+        Tensor([ 0.111, -0.056])
+    """
+    _checked(scipys.braycurtis, u, v, w=w)
+    return _braycurtis(_points(u), _points(v), _weight(w))
+
+
+@differentiates(scipys.mahalanobis)
+def mahalanobis(u: Any, v: Any, VI: Any) -> Any:  # noqa: N803  # SciPy's name
+    """Return Mahalanobis' distance between two points.
+
+    Args:
+        u, v: arrays with one axis.
+        VI: the inverse of a covariance, which is differentiated, too.
+
+    Returns:
+        A number in double precision.
+
+    Raises:
+        ValueError: SciPy's, for arrays with more axes.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(mahalanobis)(np.array([2.0, 0.0]), np.zeros(2), np.diag([4.0, 1.0]))
+        Tensor([2., 0.])
+    """
+    _checked(scipys.mahalanobis, u, v, VI=VI)
+    return _mahalanobis(_vector(u), _vector(v), np.atleast_2d(as_array(VI)))
+
+
+@differentiates(scipys.seuclidean)
+def seuclidean(u: Any, v: Any, V: Any) -> Any:  # noqa: N803  # SciPy's name
+    """Return the Euclidean distance between two points, each coordinate divided by the root of its variance.
+
+    Args:
+        u, v: arrays with one axis.
+        V: a variance for each coordinate, which is differentiated, too.
+
+    Returns:
+        A number in double precision.
+
+    Raises:
+        TypeError: SciPy's, for another number of variances.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(seuclidean)(np.array([2.0, 0.0]), np.zeros(2), np.array([0.25, 1.0]))
+        Tensor([2., 0.])
+    """
+    _checked(scipys.seuclidean, u, v, V=V)
+    return _seuclidean(_points(u), _points(v), _vector(V))
+
+
+@differentiates(scipys.jensenshannon)
+def jensenshannon(p: Any, q: Any, base: Any = None, *, axis: int = 0, keepdims: bool = False) -> Any:
+    """Return the distance of Jensen and Shannon between two distributions, which are divided by their sums.
+
+    Args:
+        p, q: probabilities, or weights.
+        base: of the logarithm; None for e.
+        axis: along which the probabilities are.
+        keepdims: whether that axis is kept, with the size 1.
+
+    Returns:
+        The distances, one for each pair of distributions.
+
+    Raises:
+        ValueError: NumPy's, for arrays that do not broadcast.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(jensenshannon)(np.array([0.5, 0.5]), np.array([0.5, 0.5]))
+        Tensor([0., 0.])
+    """
+    u, v = (np.moveaxis(_vector(x), axis, -1) for x in (p, q))
+    found = _jensenshannon(u, v, base)
+    return np.expand_dims(found, axis) if keepdims else found
+
+
+# All points of one set or two
+
+_NAMES: dict[str, tuple[Callable[..., Any], str]] = {
+    "euclidean": (_euclidean, "euclid eu e"),
+    "sqeuclidean": (_sqeuclidean, "sqe sqeuclid"),
+    "cityblock": (_cityblock, "cblock cb c"),
+    "chebyshev": (_chebyshev, "chebychev cheby cheb ch"),
+    "minkowski": (_minkowski, "mi m pnorm"),
+    "cosine": (_cosine, "cos"),
+    "correlation": (_correlation, "co"),
+    "canberra": (_canberra, ""),
+    "braycurtis": (_braycurtis, ""),
+    "mahalanobis": (_mahalanobis, "mahal mah"),
+    "seuclidean": (_seuclidean, "se s"),
+    "jensenshannon": (_jensenshannon, "js"),
+}
+"""The distances by SciPy's names, with their formulas and their other names."""
+
+_FORMULAS = {each: (name, formula) for name, (formula, others) in _NAMES.items() for each in (name, *others.split())}
+
+
+def _formula_of(metric: Any, function: str) -> tuple[str, Callable[..., Any]]:
+    """Return the name and the formula of a distance.
+
+    Raises:
+        ValueError: SciPy's, for a name that it does not know.
+        UnsupportedError: a NotImplementedError; it has no derivative here.
+    """
+    name = getattr(metric, "__name__", "") if metric in _FUNCTIONS else metric
+    if isinstance(name, str) and name.lower() in _FORMULAS:
+        return _FORMULAS[name.lower()]
+    scipys.cdist(np.zeros((1, 1)), np.zeros((1, 1)), metric)  # which raises SciPy's error, if it has no such distance
+    raise errors.UnsupportedError(
+        f"scipy.spatial.distance.{function} with metric={metric!r} has no derivative.\n  at {errors.users_line()}\n"
+        f"Those that have one are {', '.join(_NAMES)}, and functions of two points."
+    )
+
+
+_FUNCTIONS = (
+    euclidean, sqeuclidean, cityblock, chebyshev, minkowski, cosine, correlation, canberra, braycurtis,
+    mahalanobis, seuclidean, jensenshannon,
+)  # fmt: skip
+
+
+def _settled(name: str, points: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a distance, with those that follow from the points where they are not given."""
+    options = {key: value for key, value in options.items() if value is not None}
+    if name == "seuclidean":
+        options["V"] = np.var(points, axis=0, ddof=1) if "V" not in options else _vector(options["V"])
+    if name == "mahalanobis":
+        if "VI" not in options:
+            options["VI"] = np.linalg.inv(np.cov(points.T)).T if points.shape[1] > 1 else 1 / np.cov(points.T)
+        options["VI"] = np.atleast_2d(as_array(options["VI"]))
+    return options
+
+
+def _refuse_out(out: Any, function: str) -> None:
+    if out is not None:
+        raise errors.UnsupportedError(
+            f"scipy.spatial.distance.{function} does not write into `out` what is differentiated.\n"
+            f"  at {errors.users_line()}\nTake what it returns."
+        )
+
+
+@differentiates(scipys.cdist)
+def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:  # noqa: N803
+    """Return the distances between all points of one set and all of another.
+
+    Args:
+        XA, XB: arrays with a point in each row; both are differentiated.
+        metric: the name of a distance of this module, or a function of two points.
+        out: not for traced arrays.
+        kwargs: what the distance takes besides, such as `w`, `p`, `V` and `VI`; without the latter two they are
+            computed from the points, and differentiated.
+
+    Returns:
+        An array in double precision, with a row for each point of `XA`. Of Euclidean distances value, gradient and
+        second derivatives take memory for it, and not for all differences.
+
+    Raises:
+        ValueError: SciPy's, for other numbers of axes or of coordinates.
+        UnsupportedError: a NotImplementedError; a distance without a derivative, or `out`.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda a: np.sum(cdist(a, [[0.0, 0.0]])))(np.array([[3.0, 4.0], [0.0, 0.0]]))
+        Tensor([[0.6, 0.8],
+                [0. , 0. ]])
+    """
+    _refuse_out(out, "cdist")
+    a, b = _points(XA), _points(XB)
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
+        scipys.cdist(np.zeros(a.shape), np.zeros(b.shape))  # which raises SciPy's error
+    if callable(metric) and metric not in _FUNCTIONS:
+        return np.stack([np.stack([metric(u, v, **kwargs) for v in b]) for u in a])
+    name, formula = _formula_of(metric, "cdist")
+    options = _settled(name, np.concatenate([a, b]), kwargs)
+    if name.endswith("euclidean") and name != "seuclidean" and not options:
+        return lengths(a, b, name == "sqeuclidean")
+    return formula(a[:, None], b, **options)
+
+
+@differentiates(scipys.pdist)
+def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:  # noqa: N803
+    """Return the distances between all pairs of points.
+
+    Args:
+        X: an array with a point in each row, which is differentiated.
+        metric, out, kwargs: as of `cdist`.
+
+    Returns:
+        An array with one axis, in double precision: the distances of the first point from all that follow, then those
+        of the second. `squareform` makes a matrix of it.
+
+    Raises:
+        ValueError: SciPy's, for other numbers of axes.
+        UnsupportedError: a NotImplementedError; a distance without a derivative, or `out`.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: np.sum(pdist(x)))(np.array([[0.0], [1.0], [3.0]]))
+        Tensor([[-2.],
+                [ 0.],
+                [ 2.]])
+    """
+    _refuse_out(out, "pdist")
+    points = _points(X)
+    if points.ndim != 2:
+        scipys.pdist(np.zeros(points.shape))  # which raises SciPy's error
+    first, second = np.triu_indices(points.shape[0], 1)
+    if callable(metric) and metric not in _FUNCTIONS:
+        return np.stack([metric(points[i], points[j], **kwargs) for i, j in zip(first, second, strict=True)])
+    name, formula = _formula_of(metric, "pdist")
+    options = _settled(name, points, kwargs)
+    if name.endswith("euclidean") and name != "seuclidean" and not options:
+        return lengths(points, points, name == "sqeuclidean")[first, second]
+    return formula(points[first], points[second], **options)
+
+
+@differentiates(scipys.squareform)
+def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:  # noqa: N803
+    """Return a matrix of distances for a vector of those of all pairs, or the vector for the matrix.
+
+    Args:
+        X: the vector or the matrix, which is differentiated.
+        force: "tovector" or "tomatrix", to allow that alone.
+        checks: whether a matrix has to be symmetric, with zeros on its diagonal.
+
+    Returns:
+        The other form; the derivative in a matrix is that in its upper triangle.
+
+    Raises:
+        ValueError: SciPy's, for arrays that are neither.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.jacobian(lambda x: squareform(x)[1])(np.array([3.0, 4.0, 5.0]))
+        Tensor([[1., 0., 0.],
+                [0., 0., 0.],
+                [0., 0., 1.]])
+    """
+    x = as_array(X)
+    options: Any = (force, checks)
+    scipys.squareform(one_example(x), *options)
+    if x.ndim == 2:
+        return x[np.triu_indices(x.shape[0], 1)]
+    size = int(np.ceil(np.sqrt(2 * x.size))) if x.size else 1
+    place = scipys.squareform(np.arange(x.size)) if x.size else np.zeros((1, 1), np.int64)
+    return np.where(np.eye(size, dtype=bool), np.zeros((), x.dtype), np.concatenate([x, np.zeros_like(x[:1])])[place])
+
+
+if not TYPE_CHECKING:  # which is to find a name that is not there
+    __getattr__ = absent(__name__)

@@ -1,0 +1,406 @@
+"""Distributions that are skewed, stretched or sharpened relatives of the normal, the logistic and Laplace's.
+
+As in `_continuous`, each by the formulas of its standard form.
+"""
+
+from __future__ import annotations
+
+from math import e, log, pi, sqrt
+from typing import Any
+
+import numpy as np
+from scipy import special, stats
+
+from fgrad.core.primitive import Primitive
+from fgrad.core.tensor import apply
+from fgrad.scipy.special.errorfunctions import erfcx_slope
+from fgrad.scipy.special.polygammas import polygamma
+from fgrad.scipy.stats._continuous import EULER, above, constant, laplace, lognorm
+from fgrad.scipy.stats._extremes import scaled_exp1
+from fgrad.scipy.stats._gammas import HALF_LOG_TWO_PI, digamma_rest, digamma_step, stirling_rest
+from fgrad.scipy.stats._integrals import flat_exp, gauss_legendre
+from fgrad.scipy.stats._laws import (
+    BETA,
+    GAMMA,
+    far_above_gamma,
+    far_below_beta,
+    far_below_gamma,
+    log1p_square,
+    log_tail,
+)
+from fgrad.scipy.stats._quantiles import inverse
+from fgrad.scipy.stats._univariate import Continuous, log_of_complement
+
+
+def _all_fixed(formulas: dict[str, Any], *shapes: float) -> dict[str, Any]:
+    """Return the formulas of tails and quantiles with shape parameters that are constants."""
+    return {name: fixed(formulas[name], *shapes) for name in ("cdf", "logcdf", "sf", "logsf", "ppf", "isf")}
+
+
+def _of_log(formulas: dict[str, Any]) -> dict[str, Any]:
+    """Return the formulas of tails of a number whose logarithm, times `c`, has others."""
+    return {name: (lambda x, c, f=formulas[name]: f(c * np.log(x))) for name in ("cdf", "logcdf", "sf", "logsf")}
+
+
+def fixed(formula: Any, *shapes: float) -> Any:
+    """Return a formula with shape parameters that are constants."""
+    return lambda *first: formula(*first, *shapes)
+
+
+def of_second(shape: Any, other: Any) -> Any:
+    """Return where the second of two shape parameters is allowed, which is positive, beside a first of any sign."""
+    return np.logical_and(np.isfinite(shape), np.greater(other, 0))
+
+
+# fmt: off
+hypsecant = Continuous(
+    stats.hypsecant,
+    logpdf=lambda x: log(2 / pi) - np.logaddexp(x, -x),
+    fall=np.tanh,
+    cdf=lambda x: _secant_cdf(x),            sf=lambda x: _secant_cdf(-x),
+    far_logcdf=lambda x: log(2 / pi) + x,    far_logsf=lambda x: log(2 / pi) - x,
+    ppf=lambda q: np.log(np.tan(pi / 2 * q)), isf=lambda q: -np.log(np.tan(pi / 2 * q)),
+    mean=constant(0.0),      var=constant(pi * pi / 4),
+    entropy=constant(log(2 * pi)),
+)
+"""The hyperbolic secant distribution."""
+
+genlogistic = Continuous(
+    stats.genlogistic,
+    logpdf=lambda x, c: np.log(c) + special.log_expit(-x) + c * special.log_expit(x),
+    fall=lambda x, c: special.expit(x) - c * special.expit(-x),
+    scores=(lambda x, c: 1 / c + special.log_expit(x),),
+    cdf=lambda x, c: np.exp(c * special.log_expit(x)), logcdf=lambda x, c: c * special.log_expit(x),
+    sf=lambda x, c: -np.expm1(c * special.log_expit(x)), far_logsf=lambda x, c: np.log(c) - x,
+    ppf=lambda q, c: np.log(q) / c - np.log(-np.expm1(np.log(q) / c)),
+    isf=lambda q, c: np.log1p(-q) / c - np.log(-np.expm1(np.log1p(-q) / c)),
+    mean=lambda c: EULER + special.digamma(c), var=lambda c: pi * pi / 6 + polygamma(1, c),
+    entropy=lambda c: special.digamma(c + 1) + EULER + 1 - np.log(c),
+)
+"""The generalized logistic distribution, whose distribution function is the power `c` of the logistic one."""
+
+skewnorm = Continuous(
+    stats.skewnorm,
+    logpdf=lambda x, a: log(2) - x * x / 2 - HALF_LOG_TWO_PI + special.log_ndtr(a * x),
+    allowed=np.isfinite,
+    cdf=lambda x, a: _skewnorm_cdf(x, a),    sf=lambda x, a: _skewnorm_cdf(-x, -a),
+    logcdf=lambda x, a: _skewnorm_logcdf(x, a), logsf=lambda x, a: _skewnorm_logcdf(-x, -a),
+    ppf=lambda q, a: apply(_skewnorm_ppf, (q, a)), isf=lambda q, a: -apply(_skewnorm_ppf, (q, -a)),
+    mean=lambda a: sqrt(2 / pi) * a / np.hypot(1.0, a),
+    var=lambda a: (1 + (1 - 2 / pi) * a * a) / (1 + a * a),
+)
+"""The skew normal distribution: `a` is its skewness, and 0 gives the normal one."""
+
+levy = Continuous(
+    stats.levy,
+    logpdf=lambda x: -HALF_LOG_TWO_PI - 1.5 * np.log(x) - 0.5 / x,
+    fall=lambda x: (1.5 - 0.5 / x) / x,
+    open_density=True,       open_tails=True,
+    cdf=lambda x: 2 * special.ndtr(-1 / np.sqrt(x)),
+    far_logcdf=lambda x: log(2) + special.log_ndtr(-1 / np.sqrt(x)),
+    sf=lambda x: special.erf(1 / np.sqrt(2 * x)),
+    ppf=lambda q: special.ndtri(q / 2) ** -2.0, isf=lambda q: 0.5 * special.erfinv(q) ** -2.0,
+    mean=constant(np.inf),   var=constant(np.inf),
+    entropy=constant((1 + 3 * EULER + log(16 * pi)) / 2),
+)
+"""Lévy's distribution, of the time until a random motion has gone some way."""
+
+invgauss = Continuous(
+    stats.invgauss,
+    logpdf=lambda x, mu: -HALF_LOG_TWO_PI - 1.5 * np.log(x) - (x / mu - 1) ** 2 / (2 * x),
+    fall=lambda x, mu: (1.5 + (x / (mu * mu) - 1 / x) / 2) / x,
+    scores=(lambda x, mu: (x / mu - 1) / (mu * mu),),
+    open_density=True,       open_tails=True,
+    cdf=lambda x, mu: flat_exp(_passage_logcdf(x, mu)), logcdf=lambda x, mu: _passage_logcdf(x, mu),
+    sf=lambda x, mu: flat_exp(_passage_logsf(x, mu)),   logsf=lambda x, mu: _passage_logsf(x, mu),
+    ppf=lambda q, mu: apply(_passage_ppf, (q, mu)),     isf=lambda q, mu: apply(_passage_isf, (q, mu)),
+    mean=lambda mu: mu,      var=lambda mu: mu**3,
+    entropy=lambda mu: 0.5 + HALF_LOG_TWO_PI + 1.5 * (np.log(mu) - scaled_exp1(2 / mu)),
+)
+"""The inverse Gaussian distribution, of the time until a motion with a drift has gone some way."""
+
+wald = Continuous(
+    stats.wald,
+    logpdf=fixed(invgauss.formulas["logpdf"], 1.0),
+    fall=lambda x: (1.5 + (x - 1 / x) / 2) / x,
+    open_density=True,       open_tails=True,
+    **_all_fixed(invgauss.formulas, 1.0),
+    mean=constant(1.0),      var=constant(1.0),
+    entropy=constant(0.5 + HALF_LOG_TWO_PI - 1.5 * float(scaled_exp1(2.0))),
+)
+"""Wald's distribution: the inverse Gaussian one with the mean 1."""
+
+gibrat = Continuous(
+    stats.gibrat,
+    logpdf=fixed(lognorm.formulas["logpdf"], 1.0),
+    fall=lambda x: (np.log(x) + 1) / x,
+    open_density=True,       open_tails=True,
+    **_all_fixed(lognorm.formulas, 1.0),
+    mean=constant(sqrt(e)),  var=constant(e * (e - 1)),
+    entropy=constant(0.5 + HALF_LOG_TWO_PI),
+)
+"""Gibrat's distribution: the log-normal one with `s` = 1."""
+
+gennorm = Continuous(
+    stats.gennorm,
+    logpdf=lambda x, beta: np.log(beta / 2) - special.gammaln(1 / beta) - np.abs(x) ** beta,
+    cdf=lambda x, beta: _gennorm_cdf(x, beta), sf=lambda x, beta: _gennorm_cdf(-x, beta),
+    far_logcdf=lambda x, beta: far_above_gamma(np.abs(x) ** beta, 1 / beta) - log(2),
+    far_logsf=lambda x, beta: far_above_gamma(np.abs(x) ** beta, 1 / beta) - log(2),
+    ppf=lambda q, beta: -_gennorm_isf(q, beta), isf=lambda q, beta: _gennorm_isf(q, beta),
+    mean=lambda beta: 0.0 * beta,
+    var=lambda beta: np.exp(special.gammaln(3 / beta) - special.gammaln(1 / beta)),
+    entropy=lambda beta: 1 / beta - np.log(beta / 2) + special.gammaln(1 / beta),
+)
+"""The generalized normal distribution: `beta` is 2 for the normal one, 1 for Laplace's."""
+
+loggamma = Continuous(
+    stats.loggamma,
+    logpdf=lambda x, c: c * x - np.exp(x) - special.gammaln(c),
+    fall=lambda x, c: np.exp(x) - c,
+    scores=(lambda x, c: x - special.digamma(c),),
+    cdf=lambda x, c: GAMMA.cdf(np.exp(x), c), sf=lambda x, c: GAMMA.sf(np.exp(x), c),
+    far_logcdf=lambda x, c: np.where(x < -300, c * x - special.gammaln(c + 1), far_below_gamma(np.exp(x), c)),
+    far_logsf=lambda x, c: far_above_gamma(np.exp(x), c),
+    ppf=lambda q, c: np.log(GAMMA.ppf(q, c)), isf=lambda q, c: np.log(GAMMA.isf(q, c)),
+    mean=special.digamma,    var=lambda c: polygamma(1, c),
+    entropy=lambda c: HALF_LOG_TWO_PI + 0.5 - np.log(c) / 2 + stirling_rest(c) + c * digamma_rest(c),
+)
+"""The distribution of the logarithm of a gamma distributed number."""
+
+laplace_asymmetric = Continuous(
+    stats.laplace_asymmetric,
+    logpdf=lambda x, kappa: x * np.where(x >= 0, -kappa, 1 / kappa) - np.log(kappa + 1 / kappa),
+    cdf=lambda x, kappa: np.exp(_lopsided(x, kappa)), logcdf=lambda x, kappa: _lopsided(x, kappa),
+    sf=lambda x, kappa: np.exp(_lopsided(-x, 1 / kappa)), logsf=lambda x, kappa: _lopsided(-x, 1 / kappa),
+    ppf=lambda q, kappa: _lopsided_ppf(q, 1 - q, kappa), isf=lambda q, kappa: -_lopsided_ppf(q, 1 - q, 1 / kappa),
+    mean=lambda kappa: 1 / kappa - kappa, var=lambda kappa: kappa**2 + kappa**-2,
+    entropy=lambda kappa: 1 + np.log(kappa + 1 / kappa),
+)
+"""The Laplace distribution with another rate on each side: `kappa` above 0, and 1 / `kappa` below."""
+
+loglaplace = Continuous(
+    stats.loglaplace,
+    logpdf=lambda x, c: np.log(c / 2) - np.log(x) - c * np.abs(np.log(x)),
+    open_density=True,       open_tails=True,
+    **_of_log(laplace.formulas),
+    ppf=lambda q, c: np.exp(laplace.formulas["ppf"](q) / c), isf=lambda q, c: np.exp(laplace.formulas["isf"](q) / c),
+    mean=lambda c: above(1, c, lambda c: c * c / (c * c - 1)),
+    var=lambda c: above(2, c, lambda c: c * c / (c * c - 4) - (c * c / (c * c - 1)) ** 2),
+    entropy=lambda c: 1 + np.log(2 / c),
+)
+"""The distribution of numbers whose logarithm is Laplace distributed."""
+
+betaprime = Continuous(
+    stats.betaprime,
+    logpdf=lambda x, a, b: special.xlogy(a - 1, x) - (a + b) * np.log1p(x) - special.betaln(a, b),
+    fall=lambda x, a, b: (a + b) / (1 + x) - (a - 1) / x,
+    scores=(
+        lambda x, a, b: np.log(x) - np.log1p(x) + digamma_step(a, b),
+        lambda x, a, b: -np.log1p(x) + digamma_step(b, a),
+    ),
+    open_tails=True,
+    cdf=lambda x, a, b: np.where(x > 1, BETA.sf(1 / (1 + x), b, a), BETA.cdf(x / (1 + x), a, b)),
+    sf=lambda x, a, b: np.where(x > 1, BETA.cdf(1 / (1 + x), b, a), BETA.sf(x / (1 + x), a, b)),
+    far_logcdf=lambda x, a, b: far_below_beta(x / (1 + x), a, b),
+    far_logsf=lambda x, a, b: far_below_beta(1 / (1 + x), b, a),
+    ppf=lambda q, a, b: BETA.ppf(q, a, b) / BETA.isf(q, b, a),
+    isf=lambda q, a, b: BETA.isf(q, a, b) / BETA.ppf(q, b, a),
+    mean=lambda a, b: above(1, b, lambda b: a / (b - 1)),
+    var=lambda a, b: above(2, b, lambda b: a * (a + b - 1) / ((b - 2) * (b - 1) ** 2)),
+)
+"""The distribution of the odds of a beta distributed probability."""
+
+johnsonsu = Continuous(
+    stats.johnsonsu,
+    logpdf=lambda x, a, b: (
+        np.log(b) - HALF_LOG_TWO_PI - log1p_square(x) / 2 - (a + b * np.arcsinh(x)) ** 2 / 2
+    ),
+    allowed=of_second,
+    cdf=lambda x, a, b: special.ndtr(a + b * np.arcsinh(x)), sf=lambda x, a, b: special.ndtr(-a - b * np.arcsinh(x)),
+    logcdf=lambda x, a, b: special.log_ndtr(a + b * np.arcsinh(x)),
+    logsf=lambda x, a, b: special.log_ndtr(-a - b * np.arcsinh(x)),
+    ppf=lambda q, a, b: np.sinh((special.ndtri(q) - a) / b), isf=lambda q, a, b: np.sinh((-special.ndtri(q) - a) / b),
+    mean=lambda a, b: -np.exp(b**-2 / 2) * np.sinh(a / b),
+    var=lambda a, b: np.expm1(b**-2) * (np.exp(b**-2) * np.cosh(2 * a / b) + 1) / 2,
+)
+"""Johnson's unbounded distribution: `a + b arcsinh(x)` is normal."""
+
+johnsonsb = Continuous(
+    stats.johnsonsb,
+    logpdf=lambda x, a, b: (
+        np.log(b) - HALF_LOG_TWO_PI - np.log(x) - np.log1p(-x) - (a + b * special.logit(x)) ** 2 / 2
+    ),
+    allowed=of_second,
+    open_density=True,       open_tails=True,
+    cdf=lambda x, a, b: special.ndtr(a + b * special.logit(x)),
+    sf=lambda x, a, b: special.ndtr(-a - b * special.logit(x)),
+    logcdf=lambda x, a, b: special.log_ndtr(a + b * special.logit(x)),
+    logsf=lambda x, a, b: special.log_ndtr(-a - b * special.logit(x)),
+    ppf=lambda q, a, b: special.expit((special.ndtri(q) - a) / b),
+    isf=lambda q, a, b: special.expit((-special.ndtri(q) - a) / b),
+)
+"""Johnson's bounded distribution: `a + b log(x / (1 - x))` is normal."""
+
+fatiguelife = Continuous(
+    stats.fatiguelife,
+    logpdf=lambda x, c: (
+        np.log1p(x) - np.log(2 * c) - HALF_LOG_TWO_PI - 1.5 * np.log(x) - ((x - 1) / c) ** 2 / (2 * x)
+    ),
+    fall=lambda x, c: 1.5 / x - 1 / (1 + x) + (1 - 1 / (x * x)) / (2 * c * c),
+    scores=(lambda x, c: (((x - 1) / c) ** 2 / x - 1) / c,),
+    open_density=True,       open_tails=True,
+    cdf=lambda x, c: special.ndtr((np.sqrt(x) - 1 / np.sqrt(x)) / c),
+    sf=lambda x, c: special.ndtr((1 / np.sqrt(x) - np.sqrt(x)) / c),
+    logcdf=lambda x, c: special.log_ndtr((np.sqrt(x) - 1 / np.sqrt(x)) / c),
+    logsf=lambda x, c: special.log_ndtr((1 / np.sqrt(x) - np.sqrt(x)) / c),
+    ppf=lambda q, c: np.exp(2 * np.arcsinh(c * special.ndtri(q) / 2)),
+    isf=lambda q, c: np.exp(-2 * np.arcsinh(c * special.ndtri(q) / 2)),
+    mean=lambda c: 1 + c * c / 2, var=lambda c: c * c * (1 + 1.25 * c * c),
+)
+"""Birnbaum's and Saunders' distribution of the time until a material fails."""
+
+powernorm = Continuous(
+    stats.powernorm,
+    logpdf=lambda x, c: np.log(c) - x * x / 2 - HALF_LOG_TWO_PI + (c - 1) * special.log_ndtr(-x),
+    cdf=lambda x, c: -np.expm1(c * special.log_ndtr(-x)), far_logcdf=lambda x, c: np.log(c) + special.log_ndtr(x),
+    sf=lambda x, c: flat_exp(c * special.log_ndtr(-x)),   logsf=lambda x, c: c * special.log_ndtr(-x),
+    ppf=lambda q, c: -special.ndtri_exp(np.log1p(-q) / c), isf=lambda q, c: -special.ndtri_exp(np.log(q) / c),
+)
+"""The distribution whose survival function is the power `c` of the normal one."""
+
+arcsine = Continuous(
+    stats.arcsine,
+    logpdf=lambda x: -log(pi) - (np.log(x) + np.log1p(-x)) / 2,
+    fall=lambda x: (1 / x - 1 / (1 - x)) / 2,
+    open_tails=True,
+    cdf=lambda x: 2 / pi * np.arctan2(np.sqrt(x), np.sqrt(1 - x)),
+    sf=lambda x: 2 / pi * np.arctan2(np.sqrt(1 - x), np.sqrt(x)),
+    ppf=lambda q: np.sin(pi / 2 * q) ** 2,        isf=lambda q: np.cos(pi / 2 * q) ** 2,
+    mean=constant(0.5),      var=constant(1 / 8),
+    entropy=constant(log(pi / 4)),
+)
+"""The arcsine distribution, of the share of time for which a random motion leads."""
+# fmt: on
+
+
+def _secant_cdf(x: Any) -> Any:
+    positive = np.greater(x, 0)
+    tail = 2 / pi * np.arctan(np.exp(np.where(positive, -x, x)))
+    return np.where(positive, 1 - tail, tail)
+
+
+def _skewnorm_log_tail(x: Any, a: Any) -> Any:
+    """Return the logarithm of the integral up to `x`, below the mode: the density is log-concave."""
+    falling = np.greater(a, 0)  # with the density's factor ndtr(a x)
+
+    def log_factor(s: Any, x: Any, a: Any) -> Any:
+        """Return the logarithm of ndtr(a (x - s)) / ndtr(a x), which is that of erfcx where both are small."""
+        small, other = np.where(falling[..., None], a, 1.0), np.where(falling[..., None], 0.0, a)
+        low = -np.where(falling[..., None], x, -1.0) / sqrt(2)
+        scaled = np.log(special.erfcx(small * (low + s / sqrt(2))) / special.erfcx(small * low))
+        direct = special.log_ndtr(other * (x - s)) - special.log_ndtr(other * x)
+        return np.where(falling[..., None], scaled - small * small * s * (s - 2 * x) / 2, direct)
+
+    def fall(s: Any, x: Any, a: Any) -> Any:
+        return s * (s - 2 * x) / 2 - log_factor(s, x, a)
+
+    def steepness(x: Any, a: Any) -> Any:
+        return a * sqrt(2 / pi) / special.erfcx(-a * x / sqrt(2)) - x
+
+    return skewnorm.formulas["logpdf"](x, a) + log_tail(fall, steepness, x, a)
+
+
+def _skewnorm_parts(x: Any, a: Any) -> tuple[Any, Any, Any]:
+    """Return where the lower tail is an integral, its logarithm there, and the distribution function elsewhere."""
+    x, a = x + 0.0 * a, a + 0.0 * x
+    far = np.less(x, np.where(np.greater(a, 0), 0.0, -1.0))
+    log_tail = _skewnorm_log_tail(np.where(far, x, -1.0), np.where(far, a, 1.0))
+    x, a = np.where(far, 0.0, x), np.where(far, 0.0, a)
+    return far, log_tail, special.ndtr(x) - 2 * special.owens_t(x, a)
+
+
+def _skewnorm_cdf(x: Any, a: Any) -> Any:
+    far, log_tail, rest = _skewnorm_parts(x, a)
+    return np.where(far, flat_exp(log_tail), rest)
+
+
+def _skewnorm_logcdf(x: Any, a: Any) -> Any:
+    far, log_tail, rest = _skewnorm_parts(x, a)
+    complement = _skewnorm_cdf(-np.where(far, 0.0, x), -np.where(far, 0.0, a))
+    return np.where(far, log_tail, log_of_complement(rest, complement))
+
+
+_skewnorm_ppf: Primitive = inverse(
+    "skewnorm_ppf", stats.skewnorm.ppf, _skewnorm_cdf, skewnorm.formulas["logpdf"], (-1.5, 1.5)
+)
+
+
+def _passage_logcdf(x: Any, mu: Any) -> Any:
+    root = 1 / np.sqrt(x)
+    first, second = special.log_ndtr(root * (x / mu - 1)), special.log_ndtr(-root * (x / mu + 1))
+    return first + np.log1p(np.exp(2 / mu + second - first))
+
+
+def _passage_logsf(x: Any, mu: Any) -> Any:
+    """Return the logarithm of the survival function, which is a difference of Mills' ratios R(u) - R(v).
+
+    It is that times the normal density at u, for u and v = (x / mu -+ 1) / sqrt(x). Where both are positive and near
+    to each other, it is the integral of -R' between them.
+    """
+    root = 1 / np.sqrt(x)
+    low, high = root * (x / mu - 1), root * (x / mu + 1)
+    near = np.logical_and(np.greater(low, 0), 2 * root < np.maximum(2.0, low))
+    log_low, log_high = special.log_ndtr(-low), special.log_ndtr(-high)
+    shift = np.where(near, -1.0, 2 / mu + log_high - log_low)
+    start, length = np.where(near, low, 1.0), np.where(near, 2 * root, 1.0)
+    mean_fall = np.sum(_FEW_WEIGHTS * _mills_fall(start[..., None] + length[..., None] * _FEW_NODES), axis=-1)
+    integral = np.log(length * mean_fall) - start * start / 2 - HALF_LOG_TWO_PI
+    return np.where(near, integral, log_low + np.log1p(-np.exp(shift)))
+
+
+_FEW_NODES, _FEW_WEIGHTS = gauss_legendre(24)
+
+
+def _mills_fall(t: Any) -> Any:
+    """Return minus the derivative of Mills' ratio, (1 - ndtr(t)) / density(t), for positive numbers."""
+    return -erfcx_slope(t / sqrt(2)) * sqrt(pi) / 2
+
+
+_passage_ppf: Primitive = inverse(
+    "invgauss_ppf", stats.invgauss.ppf,
+    lambda x, mu: np.exp(_passage_logcdf(x, mu)), invgauss.formulas["logpdf"], (0.5, 1.5),
+)  # fmt: skip
+_passage_isf: Primitive = inverse(
+    "invgauss_isf", stats.invgauss.isf,
+    lambda x, mu: np.exp(_passage_logsf(x, mu)), invgauss.formulas["logpdf"], (0.5, 1.5), above=True,
+)  # fmt: skip
+
+
+def _gennorm_cdf(x: Any, beta: Any) -> Any:
+    positive = np.greater(x, 0)
+    tail = GAMMA.sf(np.abs(x) ** beta, 1 / beta) / 2
+    return np.where(positive, 1 - tail, tail)
+
+
+def _gennorm_isf(q: Any, beta: Any) -> Any:
+    upper, middle = np.less(q, 0.5), np.equal(q, 0.5)
+    part = np.where(middle, 0.25, np.where(upper, q, 1 - q))
+    distance = GAMMA.isf(2 * part, 1 / beta) ** (1 / beta)
+    at_middle = (0.5 - q) * 2 / beta * special.gamma(1 / beta)
+    return np.where(middle, at_middle, np.where(upper, distance, -distance))
+
+
+def _lopsided(x: Any, kappa: Any) -> Any:
+    """Return the logarithm of the distribution function of the asymmetric Laplace distribution."""
+    above_zero = np.greater(x, 0)
+    low = np.where(above_zero, 0.0, x) / kappa - np.log1p(kappa**-2)
+    high = np.log1p(-np.exp(-kappa * np.where(above_zero, x, 0.0)) / (1 + kappa * kappa))
+    return np.where(above_zero, high, low)
+
+
+def _lopsided_ppf(q: Any, complement: Any, kappa: Any) -> Any:
+    above_zero = np.greater(q * (1 + kappa * kappa), kappa * kappa)
+    low = kappa * np.log(np.where(above_zero, 0.5, q) * (1 + kappa**-2))
+    high = -np.log(np.where(above_zero, complement, 0.5) * (1 + kappa * kappa)) / kappa
+    return np.where(above_zero, high, low)
