@@ -50,7 +50,7 @@ fuzz: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict fgrad
+	$(BIN)/mypy --strict fgrad tests/types
 	$(BIN)/python tools/structure.py
 
 bench: $(READY)

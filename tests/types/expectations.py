@@ -1,4 +1,4 @@
-"""What a type checker knows of fgrad; `test_types.py` runs mypy over this file."""
+"""What a type checker knows of fgrad; `make lint` runs mypy over this file."""
 
 from collections.abc import Callable
 from typing import Any, assert_type
