@@ -732,7 +732,7 @@ def test_each_number_of_examples_is_compiled_once():
 SHORT_PROGRAMS = st.tuples(st.sampled_from(programs.SHAPES), st.lists(programs.STATEMENTS, min_size=2, max_size=6))
 
 
-@settings(programs.UNHURRIED, max_examples=200)
+@settings(programs.UNHURRIED, max_examples=80)
 @given(SHORT_PROGRAMS)
 def test_random_programs_are_what_they_are_without_compile(program):
     f, x = programs.compiled(programs.source(program)), programs.X[program[0]]

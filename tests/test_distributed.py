@@ -618,7 +618,8 @@ def ran(client, path, callback=None):
 
     parts = client.map(made, range(10), pure=False) if client else list(map(made, range(10)))
     params, optimizer = {"w": np.zeros(3), "b": 0.0}, fg.optimizers.Adam(0.1)
-    return fd.run(loss, params, parts, 9, optimizer, client=client, save_to=path, every=2, callback=callback, progress=False)
+    options = {"client": client, "save_to": path, "every": 2, "callback": callback, "progress": False}
+    return fd.run(loss, params, parts, 9, optimizer, **options)
 """
 
 KILLED = """

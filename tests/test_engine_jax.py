@@ -126,7 +126,7 @@ def check_samples(samples, tolerance):
 @pytest.mark.parametrize("part", range(4))
 def test_values_of_every_primitive(part):
     names = OF_NUMPY[part::4]
-    check_samples(recorded(names, np.float64), 1e-11)
+    check_samples(recorded(names, np.float64, 4), 1e-11)
 
 
 def test_values_of_special_functions():

@@ -7,6 +7,7 @@ import functools
 
 import numpy as np
 import pytest
+from helpers import naming
 
 import fgrad as fg
 from fgrad import errors
@@ -2791,14 +2792,14 @@ MODES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_have_the_values_and_derivatives_of_their_plain_runs(name, mode):
+def test_programs_have_the_values_and_derivatives_of_their_plain_runs(name):
     function, x = PROGRAMS[name]
-    x = x.copy()
-    kept = x.tobytes()
-    MODES[mode](name, function, x)
-    assert x.tobytes() == kept
+    for mode, check in MODES.items():
+        with naming(mode):
+            own = x.copy()
+            check(name, function, own)
+            assert own.tobytes() == x.tobytes()
 
 
 def watched_and_run(function, x):

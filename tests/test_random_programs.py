@@ -533,21 +533,21 @@ PROGRAMS = st.tuples(st.sampled_from(SHAPES), st.lists(STATEMENTS, min_size=4, m
 UNHURRIED = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
-@settings(UNHURRIED, max_examples=2000)
+@settings(UNHURRIED, max_examples=600)
 @given(PROGRAMS)
 def test_value_and_derivative_are_those_of_the_plain_run(program):
     problem = fault(program)
     assert problem is None, f"{problem}\n{replay(program)}"
 
 
-@settings(UNHURRIED, max_examples=300)
+@settings(UNHURRIED, max_examples=120)
 @given(PROGRAMS)
 def test_second_derivative_is_that_of_the_plain_run(program):
     problem = fault_of_second_order(program)
     assert problem is None, f"{problem}\n{replay(program)}"
 
 
-@settings(UNHURRIED, max_examples=600)
+@settings(UNHURRIED, max_examples=200)
 @given(PROGRAMS)
 def test_cotangents_that_are_gathered_in_one_buffer(program):
     """As they are for large arrays."""
@@ -556,7 +556,7 @@ def test_cotangents_that_are_gathered_in_one_buffer(program):
     assert problem is None, f"{problem}\n{replay(program)}"
 
 
-@settings(UNHURRIED, max_examples=300)
+@settings(UNHURRIED, max_examples=150)
 @given(PROGRAMS)
 def test_a_batch_is_run_as_its_elements_are(program):
     problem = fault_of_a_batch(program)

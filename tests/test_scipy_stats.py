@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import itertools
 import pickle
 import re
 
@@ -675,18 +676,18 @@ SECOND_DERIVATIVES = {
 }
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-3])
-@pytest.mark.parametrize("x", [1e150, 1e154, 1.2e154, 1.3e154, 1e155, 1e160, 1e200])
 @pytest.mark.parametrize("name", SHAPES_OF_TAILS)
-def test_densities_that_are_zero_far_out_have_derivatives_that_are_zero(name, x, scale):
+def test_densities_that_are_zero_far_out_have_derivatives_that_are_zero(name):
     """There the slope of the logarithm, or its square, may overflow, and 0 times infinity is NaN."""
     pdf, shapes = getattr(stats, name.split()[0]).pdf, SHAPES_OF_TAILS[name]
-    args = (x, *shapes, 0.0, scale)
-    argnums = tuple(place for place, each in enumerate(args) if np.isfinite(each))
-    for first in (fg.grad, fg.jacfwd):
-        np.testing.assert_array_equal(first(pdf, argnums=argnums)(*args), 0)
-    for second in SECOND_DERIVATIVES.values():
-        np.testing.assert_array_equal(np.array(second(pdf, argnums=argnums)(*args), float), 0)
+    for x, scale in itertools.product([1e150, 1e154, 1.2e154, 1.3e154, 1e155, 1e160, 1e200], [1.0, 1e-3]):
+        args = (x, *shapes, 0.0, scale)
+        argnums = tuple(place for place, each in enumerate(args) if np.isfinite(each))
+        with naming(x, scale):
+            for first in (fg.grad, fg.jacfwd):
+                np.testing.assert_array_equal(first(pdf, argnums=argnums)(*args), 0)
+            for second in SECOND_DERIVATIVES.values():
+                np.testing.assert_array_equal(np.array(second(pdf, argnums=argnums)(*args), float), 0)
 
 
 @pytest.mark.parametrize("x", [1e-160, 1e-300])

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import naming
 from scipy import special
 
 import fgrad as fg
@@ -724,14 +725,15 @@ def test_gradient_in_a_graph_equals_the_eager_one(row):
         np.testing.assert_allclose(value, gradient.numpy(), rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("row", NAMED)
-def test_name_of_the_node(row):
+def test_names_of_nodes():
     def named(function):
         return lambda *args, **keywords: function(*args, name="mine", **keywords)
 
-    with Graph().as_default() as graph:
-        flat(row.call(named(row.function), *map(single, row.arrays)))
-    assert any(name.startswith("mine") for name in graph.nodes)
+    for case in NAMED:
+        with naming(case.id), Graph().as_default() as graph:
+            (row,) = case.values
+            flat(row.call(named(row.function), *map(single, row.arrays)))
+            assert any(name.startswith("mine") for name in graph.nodes)
 
 
 # Values and kinks that the table leaves out

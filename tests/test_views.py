@@ -3,6 +3,7 @@
 import coverage_table as table
 import numpy as np
 import pytest
+from helpers import grouped, naming
 
 import fgrad as fg
 import fgrad.numpy
@@ -32,6 +33,9 @@ def calls():
                 yield pytest.param(row, call, id=f"{row.names[0]}-{number}")
 
 
+CALLS = grouped(calls(), lambda name: name.rpartition("-")[0])
+
+
 def shared(results, points, share):
     return [[share(result, x) for x in points] for result in flatten(results)[0]]
 
@@ -48,8 +52,14 @@ def by_tensors(result, x):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("is_traced", [True, False], ids=["traced", "untraced"])
-@pytest.mark.parametrize(("row", "call"), list(calls()))
-def test_results_share_memory_as_in_a_plain_run(row, call, is_traced):
+@pytest.mark.parametrize("cases", CALLS)
+def test_results_share_memory_as_in_a_plain_run(cases, is_traced):
+    for case, row, call in cases:
+        with naming(case):
+            check_shared_memory(row, call, is_traced)
+
+
+def check_shared_memory(row, call, is_traced):
     points = [np.array(x) for x in call.points]
     if row.names[0] in READ_ONLY | NEW_TENSORS or (not is_traced and row.names[0] in PLAIN_WHEN_UNTRACED):
         return

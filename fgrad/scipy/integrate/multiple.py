@@ -89,12 +89,10 @@ def tplquad(
 
     Example:
         >>> import fgrad as fg
-        >>> def volume(edge):                           # of a pyramid: edge^3 / 6
-        ...     return tplquad(
-        ...         lambda z, y, x: 1.0, 0.0, edge, 0.0, lambda x: edge - x, 0.0, lambda x, y: edge - x - y
-        ...     )[0]
+        >>> def volume(height):                         # of a pyramid: height^3 / 3
+        ...     return tplquad(lambda z, y, x: 1.0, 0.0, height, 0.0, lambda x: x, 0.0, lambda x, y: x)[0]
         >>> fg.grad(volume)(2.0).round(9)
-        Tensor(2.)
+        Tensor(4.)
     """
 
     def of_z(y: Any, x: Any, *args: Any) -> Any:
