@@ -593,8 +593,9 @@ def test_loops_of_pythons_are_found_and_change_no_bit(name, transform, monkeypat
     unrolled = fg.compile(changed)
     plain = flatten(unrolled(*args))[0]
     assert "turns" not in [stage.kind for stage in unrolled.inspect(*args).stages]
-    # An array that waits for the pass back lies row by row; where it was a transpose, products are summed otherwise.
-    rtol = 1e-13 if name == "filter" and transform != "value" else 0.0
+    # An array that waits for the pass back lies row by row. By how an array lies, the libraries for products sum in one
+    # order or another, and NumPy's sine is that of vectors or of single numbers, as the processor has it.
+    rtol = 0.0 if transform == "value" else 1e-13
     for x, y in zip(found, plain, strict=True):
         np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol, 0.0)
 
