@@ -19,7 +19,8 @@ def run(path: Path) -> Any:
     notebook = nbformat.read(path, as_version=4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the libraries that run kernels
-        client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(EXAMPLES)}})
+        resources = {"metadata": {"path": str(EXAMPLES)}}
+        client = NotebookClient(notebook, timeout=300, coalesce_streams=True, resources=resources)
         client.execute(env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent)})
     return notebook
 

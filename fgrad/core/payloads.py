@@ -241,13 +241,15 @@ def explain_refusal(primitive: Primitive, args: Sequence[Any], error: Exception)
     A ufunc is known to all libraries, and a ValueError of one is about shapes; of other functions, it is about what of
     them is not there.
     """
-    kinds: tuple[type[Exception], ...] = _REFUSALS if primitive.is_ufunc else (*_REFUSALS, ValueError, IndexError)
+    kinds = _REFUSALS if primitive.is_ufunc else (*_REFUSALS, *_REFUSALS_OF_FUNCTIONS)
     if isinstance(error, kinds) and not isinstance(error, errors.FgradError) and any(map(_library_in, args)):
         raise refused(primitive, args, str(error)) from error
 
 
 _REFUSALS: tuple[type[Exception], ...] = (TypeError, NotImplementedError, AttributeError, FutureWarning)
 """What libraries raise where they do not know a function; dask warns, which a filter may make an error."""
+
+_REFUSALS_OF_FUNCTIONS: tuple[type[Exception], ...] = (ValueError, IndexError, RuntimeError)
 
 
 def _library_in(x: Any) -> str:

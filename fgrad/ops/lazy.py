@@ -12,9 +12,10 @@ LOOKING_AT_VALUES = {
     "stable_order", "svd", "tally", "weighted_places",
     # SciPy's
     "by_diagonals", "carlson_integral", "convolve_axes", "eigsh", "expm", "expm_frechet", "fractional_matrix_power",
-    "logm", "lu", "pinv_and_rank", "recursive_filter", "sampled_product", "sampled_product_guarded",
-    "scaled_bessel_derivative", "scipy_eig", "scipy_eigh", "scipy_inv", "scipy_svd", "solve_banded", "solve_toeplitz",
-    "sparse_product", "sparse_product_guarded", "sparse_solve", "sqrtm", "sums_along_diagonals", "unitary_factor",
+    "gather_spline", "gathered_differences", "lengths", "logm", "lu", "pinv_and_rank", "projected_differences",
+    "recursive_filter", "sampled_product", "sampled_product_guarded", "scaled_bessel_derivative", "scatter_spline",
+    "scipy_eig", "scipy_eigh", "scipy_inv", "scipy_svd", "slide", "solve_banded", "solve_toeplitz", "sparse_product",
+    "sparse_product_guarded", "sparse_solve", "spline_coefficients", "sqrtm", "sums_along_diagonals", "unitary_factor",
     "vonmises_distribution_inverse", "vonmises_distribution_slope", "vonmises_distribution_tail",
 }  # fmt: skip
 """By the names of their primitives."""
