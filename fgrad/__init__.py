@@ -97,6 +97,8 @@ from fgrad.transforms.reverse import stop_gradient as stop_gradient
 from fgrad.transforms.reverse import value_and_grad as value_and_grad
 from fgrad.transforms.reverse import value_and_gradients_function as value_and_gradients_function
 from fgrad.transforms.reverse import vjp as vjp
+from fgrad.transforms.taylor import derivatives as derivatives
+from fgrad.transforms.taylor import taylor as taylor
 from fgrad.uncertainty import parameter_covariance as parameter_covariance
 from fgrad.uncertainty import propagate as propagate
 from fgrad.uncertainty import standard_errors as standard_errors

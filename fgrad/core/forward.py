@@ -12,7 +12,7 @@ from fgrad.core.operands import PLAIN
 from fgrad.core.payloads import INEXACT, explain_refusal, payload_of
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.reverse import Guarded
-from fgrad.core.tensor import Tensor, apply, box, boxed
+from fgrad.core.tensor import Tensor, apply, box, boxed, settle
 from fgrad.core.trace import Call, Trace, attention, through_observers
 
 
@@ -85,6 +85,15 @@ class ForwardTrace(Trace):
         if tangent.shape != (shape := value.shape):
             tangent = np.broadcast_to(tangent, shape)
         return box(value, self, tangent)
+
+    def direction(self, tangent: Any) -> Any:
+        """Return what the rule of a call is handed as the tangent of an input."""
+        return tangent
+
+    def moved(self, value: Any, tangent: Any) -> Tensor:
+        """Box a result of a call with its tangent, from which the layer of this trace is taken."""
+        own = type(tangent) is Tensor and tangent.tracing is self
+        return self.moving(value, settle(tangent.value) if own else tangent)
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:

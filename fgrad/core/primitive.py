@@ -81,6 +81,7 @@ class Primitive:
         view: `view(x, lead, **metadata)` is the same of an array with `lead` more axes in front, as a view of its
             memory; given for operations whose results are views.
         gathers: pullbacks take a cotangent as it is while it is put together, a `Gathered`.
+        linear: "together" if it is linear in its arrays, taken together; "each" if it is so in each of them.
         is_elementwise: each element of the result depends on one of each argument, which are broadcast.
         is_ufunc: the implementation is a ufunc, which answers tensors by itself.
         compute: the implementation; of a ufunc that is an operator, this, which takes a tenth of the time for numbers.
@@ -106,6 +107,7 @@ class Primitive:
     distance: Callable[..., float] | None = None
     view: Callable[..., Any] | None = None
     gathers: bool = False
+    linear: str = ""
     is_elementwise: bool = False
     is_ufunc: bool = field(init=False)
     compute: Callable[..., Any] = field(init=False)

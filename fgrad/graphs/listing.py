@@ -1,12 +1,10 @@
 """A program as arrays of integers, in which loops can be looked for without going from equation to equation.
 
 Listing(block)               what each equation is, and where its inputs come from
-frozen(value)                an entry of the metadata as something that can be compared
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +12,7 @@ import numpy as np
 
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
+from fgrad.transforms.sameness import frozen, identity
 
 _PYTHONS = {bool, int, float, complex}
 _KEYED = {"index", "scatter", "replace"}
@@ -126,7 +125,7 @@ def _operation(equation: Equation, places: list[int]) -> Any:
     """Return what an equation does to its inputs, without the integers in its template, which go to the list."""
     primitive, metadata = equation.primitive, equation.metadata
     if equation.direct:  # a call has a primitive of its own each time
-        return _identity(primitive.implementation), frozen(metadata)
+        return identity(primitive.implementation), frozen(metadata)
     if not metadata:
         return id(primitive)
     return id(primitive), _keyed(metadata, places) if primitive.name in _KEYED else frozen(metadata)
@@ -171,32 +170,3 @@ def places_in(item: Any) -> int:
     if kind is slice:
         return 2 if type(item.start) is int and type(item.stop) is int else 0
     return 1 if kind is int or isinstance(item, np.integer) else 0
-
-
-def frozen(value: Any) -> Any:
-    """Return something that is equal for equal entries of the metadata, bit by bit, and can be hashed."""
-    kind = type(value)
-    if kind is tuple or kind is list:
-        return kind, tuple([frozen(each) for each in value])
-    if kind is int or kind is str or kind is bool or value is None:
-        return kind, value
-    if kind is slice:
-        return kind, value.start, value.stop, value.step
-    if kind is float or kind is complex:
-        return kind, repr(value)  # 0.0 is not -0.0, and nan is nan
-    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind != "O":
-        return kind, value.shape, value.dtype, value.tobytes()
-    if isinstance(value, Mapping):
-        return kind, tuple([(key, frozen(each)) for key, each in value.items()])
-    return kind, _identity(value)
-
-
-def _identity(value: Any) -> Any:
-    """Return a value that is equal to itself, and to what it says that it is equal to."""
-    if isinstance(value, functools.partial):
-        return value.func, frozen(value.args), frozen(value.keywords)
-    try:
-        hash(value)
-    except TypeError:
-        return id(value)
-    return value

@@ -53,6 +53,7 @@ def multilinear(
         scales=True,
         guards_tangents=True,
         samples=samples,
+        linear="each",
     )
     _guarded[primitive] = register(_guarded_twin(primitive))
     return register(primitive)
@@ -130,6 +131,7 @@ def _guarded_twin(primitive: Primitive) -> Primitive:
         masks=True,
         samples=tuple(replace(each, metadata={**each.metadata, "guard": 0}) for each in primitive.samples[:2]),
         kind="guard",
+        linear="each",
     )
     return twin
 

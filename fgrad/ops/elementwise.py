@@ -327,6 +327,11 @@ def imag(val: Any) -> Any:
     return view(_imag, val, {})
 
 
+# What they are to series
+for _ufunc in (np.add, np.subtract, np.negative, np.positive, np.conjugate, np.deg2rad, np.radians, np.rad2deg, np.degrees):
+    UFUNCS[_ufunc].linear = "together"
+UFUNCS[np.multiply].linear, _real.linear, _imag.linear = "each", "together", "together"
+
 _real.view = lambda x, lead: np.real(x)
 _imag.view = lambda x, lead: np.imag(x)
 

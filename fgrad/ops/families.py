@@ -245,6 +245,7 @@ def linear(
 
     primitive = Primitive(name or implementation.__name__, implementation, (rule,), forward, samples=samples)
     primitive.batch = batch(primitive) if batch else None
+    primitive.linear = "together"
     return register(primitive)
 
 
@@ -281,6 +282,7 @@ def jointly_linear(
 
     primitive = Primitive(name or implementation.__name__, implementation, None, forward, samples=samples)
     primitive.parted, primitive.batch = parted, joining_batch(primitive)
+    primitive.linear = "together"
     return register(primitive)
 
 
@@ -307,7 +309,7 @@ _scale = elementwise(
     scales=False,
     masks=True,
 )
-_scale.kind = "guard"
+_scale.kind, _scale.linear = "guard", "each"
 
 
 def scale(cotangent: Any, slope: Any) -> Any:

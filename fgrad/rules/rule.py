@@ -394,10 +394,9 @@ def _seen(rule: Rule, trace: Trace, leaves: Leaves, pull: Linear) -> Linear:
 
 def _moved(call: _Linearized, trace: Any, inputs: Leaves, marks: Leaves, results: Leaves) -> list[Any]:
     """Box results with their tangents; inputs and results are without the layer of the trace."""
-    directions = [zeros_of(x) if t is None else t for x, t in zip(inputs, marks, strict=True)]
+    directions = [zeros_of(x) if t is None else trace.direction(t) for x, t in zip(inputs, marks, strict=True)]
     tangents = [settled(t) for t in _derivative(call.push, directions, call.variables, call.reads)]
-    tangents = [settle(t.value) if is_of(t, trace) else t for t in tangents]
-    return [trace.moving(x, t) for x, t in zip(results, tangents, strict=True)]
+    return [trace.moved(x, t) for x, t in zip(results, tangents, strict=True)]
 
 
 def _mapped(rule: Rule, mapped: Sequence[bool]) -> Rule:

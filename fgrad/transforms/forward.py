@@ -79,25 +79,45 @@ def _is_of(leaf: Any, trace: ForwardTrace) -> bool:
 
 def _moving(function: Any, trace: ForwardTrace, path: Callable[[], str], leaf: Any, tangent: Any) -> Any:
     """Return a primal as an input of the trace, after a look at its tangent; `path` says how messages call it."""
+    found = input_along("jvp", function, lambda what: f"{what}{path()}", leaf, tangent)
+    if found is None:
+        return leaf
+    trace.guarded = trace.guarded or may_hold_zeros(found[1])
+    return trace.root(*found)
+
+
+def input_along(transform: str, function: Any, name: Callable[[str], str], leaf: Any, tangent: Any) -> Any:
+    """Return an input and its tangent as they are traced, or None for what is no number.
+
+    Args:
+        transform: as messages call it.
+        function: the user's, for messages.
+        name: from "primals" or "tangents" to what messages call the one or the other.
+        leaf, tangent: as the user has passed them.
+
+    Raises:
+        IntegerInputError: the input has no derivative.
+        TangentError: the tangent does not fit.
+    """
     primal = differentiable(leaf)
     if primal is None:
         if not is_number(leaf):
-            return leaf
+            return None
         raise errors.IntegerInputError(
-            f"jvp of {name_of(function)}: primals{path()} is an integer or boolean, which has no tangent.\n"
+            f"{transform} of {name_of(function)}: {name('primals')} is an integer or boolean, which has no tangent.\n"
             "Pass a floating-point number, or fix the argument with a lambda."
         )
     tangent = settle(tangent)
     tangent = tangent if type(tangent) is Tensor else as_payload(tangent)
     if tangent.shape != primal.shape:
         raise errors.TangentError(
-            f"tangents{path()} has shape {tangent.shape}, and primals{path()} has shape {primal.shape}; "
+            f"{name('tangents')} has shape {tangent.shape}, and {name('primals')} has shape {primal.shape}; "
             "they must be equal."
         )
     if not np.can_cast(tangent.dtype, primal.dtype, "same_kind"):
         raise errors.TangentError(
-            f"tangents{path()} has dtype {tangent.dtype}, which does not fit primals{path()} of dtype {primal.dtype}."
+            f"{name('tangents')} has dtype {tangent.dtype}, which does not fit {name('primals')} of dtype "
+            f"{primal.dtype}."
         )
-    trace.guarded = trace.guarded or may_hold_zeros(tangent)
     primal, tangent = (own_handle(x) if type(x) is Tensor else x for x in (primal, tangent))
-    return trace.root(primal, tangent if tangent.dtype == primal.dtype else tangent.astype(primal.dtype))
+    return primal, tangent if tangent.dtype == primal.dtype else tangent.astype(primal.dtype)

@@ -1,0 +1,364 @@
+"""High orders: a trace that carries the Taylor series of values, at a cost that grows with a power of the order.
+
+No operation has a rule of its own for this. The derivative of the series y = f(x) is y' = f'(x) x', which is what the
+forward rule computes; the rule is run once, on series, of which each coefficient is computed when it is asked for. The
+coefficient k - 1 of y' needs no more than the coefficients of y below k, so that y can be among them:
+
+    y_k = (y')_(k-1) / k
+
+as in Griewank and Walther, Evaluating Derivatives (2008), section 13.2, where rules are derived in this way by hand.
+What is linear acts on each coefficient, products are those of Cauchy, and quotients solve one for what is sought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from fgrad.core.forward import ForwardTrace
+from fgrad.core.payloads import INEXACT, payload_of
+from fgrad.core.primitive import UFUNCS, ZERO, Primitive
+from fgrad.core.reverse import Guarded
+from fgrad.core.tensor import Tensor, apply, box, boxed, settle
+from fgrad.core.trace import Call, Trace
+from fgrad.ops.contractions import contract
+from fgrad.transforms.sameness import frozen
+
+Find = Callable[[int], Any]
+"""Returns a coefficient above 0 by its number; ZERO is one that is known to be zero."""
+
+
+class Series:
+    """The Taylor coefficients of an array, each computed when it is first asked for.
+
+    Args:
+        value: the first coefficient, which is the array.
+        find: computes another one; it may ask for those below. None: all are zero.
+        order: the number of the last coefficient that there is.
+    """
+
+    __slots__ = ("_find", "_known", "order")
+
+    def __init__(self, value: Any, find: Find | None, order: int) -> None:
+        self._known, self._find, self.order = [value], find, order
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all but the value is zero."""
+        return self._find is None
+
+    def __getitem__(self, number: int) -> Any:
+        known, find = self._known, self._find
+        if find is None:
+            return ZERO if number else known[0]
+        while len(known) <= number:
+            known.append(_in_form(find(len(known)), known[0]))
+        return known[number]
+
+    def finish(self) -> None:
+        """Compute all coefficients, and forget how, which may hold much."""
+        if self._find is not None:
+            self[self.order]  # noqa: B018
+            self._find = _nothing_more
+
+
+def _nothing_more(number: int) -> Any:
+    raise IndexError(f"a series has no coefficient {number}")
+
+
+def _in_form(coefficient: Any, value: Any) -> Any:
+    """Return a coefficient in the shape and dtype of its array."""
+    if coefficient is ZERO:
+        return ZERO
+    coefficient = payload_of(coefficient)
+    if coefficient.dtype is not (dtype := value.dtype):
+        coefficient = coefficient.astype(dtype)
+    return coefficient if coefficient.shape == value.shape else np.broadcast_to(coefficient, value.shape)
+
+
+class SeriesTrace(Trace):
+    """Carries with every value its Taylor series along one direction of the inputs.
+
+    Args:
+        order: the number of the last coefficient.
+        guarded: coefficients of inputs may hold exact zeros that mean "does not move".
+
+    Attributes:
+        guarded: exact zeros of coefficients win over infinities; so it is after a mask.
+        shared: the results of operations while rules run on series: rules ask for each other's, as those of sine and
+            cosine do, and would make new series without end. None outside of rules.
+        made: the series that were made since a rule began to run.
+    """
+
+    differentiates = True
+
+    def __init__(self, order: int, guarded: bool = False) -> None:
+        super().__init__()
+        self.order, self.guarded = order, guarded
+        self.shared: dict[Any, Any] | None = None
+        self.made: list[Series] = []
+
+    def root(self, value: Any, *coefficients: Any) -> Tensor:
+        """Return an input of this trace: an array and its coefficients from the first on, after which all are zero."""
+        count = len(coefficients)
+        return box(value, self, Series(value, lambda k: coefficients[k - 1] if k <= count else ZERO, self.order))
+
+    def follows(self, x: Any) -> bool:
+        """Return whether something is a tensor of this trace."""
+        return type(x) is Tensor and x.tracing is self
+
+    @override
+    def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+        if self.shared is not None:
+            return self._in_rule(primitive, args, metadata)
+        return self._finished(self._result(primitive, args, metadata))
+
+    def _finished(self, results: Any) -> Any:
+        """Return results of the user's operation, with all that is known of them computed."""
+        if self.shared is not None:
+            return results
+        try:
+            self.shared = {}
+            with np.errstate(all="ignore"):
+                for result in results if type(results) in (tuple, list) else (results,):
+                    if self.follows(result):
+                        result.mark.finish()
+        finally:
+            self.shared = None
+        return results
+
+    def _in_rule(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+        """Return the result of an operation of a rule, which may have been asked for before."""
+        shared: Any = self.shared
+        key = primitive, tuple(map(self._identity, args)), frozen(metadata)
+        if key not in shared:
+            shared[key] = self._result(primitive, args, metadata), args  # which live as long as their identities
+        return shared[key][0]
+
+    def _identity(self, arg: Any) -> Any:
+        """Return what is equal for arguments that are the same series, or equal constants."""
+        if self.follows(arg):
+            return id(arg.mark)
+        arg = settle(arg)
+        return id(arg) if type(arg) is Tensor else frozen(arg)
+
+    def _result(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+        operation = Operation(self, primitive, args, metadata)
+        ans = apply(primitive, operation.values, metadata)
+        if primitive.jvp is None:
+            return boxed(ans)
+        several = type(ans) is tuple
+        results = [operation.followed(x, place) for place, x in enumerate(ans if several else (ans,))]
+        operation.ans = tuple(results) if several else results[0]
+        if not self.guarded:
+            joins_constants = primitive.parted is not None and any(each.is_constant for each in operation.series)
+            self.guarded = primitive.masks or primitive.fills or joins_constants
+        return operation.ans
+
+    def made_of(self, value: Any, find: Find | None, order: int) -> Tensor:
+        """Return a tensor with a new series; a constant one if there is no way to find others than the value."""
+        series = Series(value, find, order)
+        if self.shared is not None:
+            self.made.append(series)
+        return box(value, self, series)
+
+    def direction(self, series: Series) -> Any:
+        """Return the derivative of a series along its parameter, as a tensor of this trace."""
+
+        def find(k: int) -> Any:
+            coefficient = series[k + 1]
+            return coefficient if coefficient is ZERO else coefficient * (k + 1)
+
+        first = series[1]
+        return self.made_of(np.zeros_like(series[0]) if first is ZERO else first, find, series.order - 1)
+
+    def moved(self, value: Any, tangent: Any) -> Any:
+        """Return a value whose series has the derivative `tangent`."""
+        if value.dtype.kind not in INEXACT:
+            return boxed(value)
+        if not self.follows(tangent):
+            return self._finished(self.made_of(value, lambda k: tangent if k == 1 else ZERO, self.order))
+        slope = tangent.mark
+        return self._finished(self.made_of(value, lambda k: _integrated(slope, k), min(slope.order + 1, self.order)))
+
+    @override
+    def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
+        """Let a forward trace above this one follow the call: values and tangents are series."""
+        self.guarded = True  # what the user's rule has masked is not known
+        above = ForwardTrace(guarded=True)
+        with above:
+            moving = [above.root(x, self.direction(x.mark)) if self.follows(x) else x for x in leaves]
+            results = above.process_call(call, moving)
+        return [self._without(above, x) for x in results]
+
+    def _without(self, above: ForwardTrace, result: Any) -> Any:
+        """Return what a forward trace has followed as a series: the value, and the tangent as its derivative."""
+        if type(result) is not Tensor or result.tracing is not above:
+            return result
+        value = result.value.value if self.follows(result.value) else result.value
+        return self.moved(value, result.mark)
+
+
+def _integrated(slope: Series, k: int) -> Any:
+    """Return the coefficient of a series whose derivative is known."""
+    coefficient = slope[k - 1]
+    return coefficient if coefficient is ZERO or k == 1 else coefficient / k
+
+
+class Operation:
+    """One operation on series, which finds the coefficients of its results.
+
+    Args:
+        trace: the one that follows it.
+        primitive, args, metadata: the operation.
+
+    Attributes:
+        series: those of the arguments; of constants, constant ones.
+        values: the arguments themselves.
+        ans: the results, as tensors; put in once they are there.
+    """
+
+    def __init__(
+        self, trace: SeriesTrace, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]
+    ) -> None:
+        self.trace, self.primitive, self.args, self.metadata = trace, primitive, args, metadata
+        self.series = [x.mark if trace.follows(x) else Series(x, None, trace.order) for x in args]
+        self.values = [each[0] for each in self.series]
+        self.ans: Any = None
+        self._is_guarded = trace.guarded and primitive.kind != "guard"
+        self._find = _FORMS.get(primitive.linear) or (_quotient if primitive is UFUNCS[np.true_divide] else _by_rule)
+        self._found: list[Sequence[Any]] = []
+        self._slopes: list[Any] | None = None
+        self._made: list[Series] = []
+
+    def followed(self, value: Any, place: int) -> Any:
+        """Return the result at a place as a tensor."""
+        if value.dtype.kind not in INEXACT:
+            return boxed(value)
+        moving = [each.order for each in self.series if not each.is_constant]
+        if moving:
+            return self.trace.made_of(value, lambda k: self.coefficients(k)[place], min(moving))
+        return self.trace.made_of(value, None, self.trace.order)
+
+    def coefficients(self, k: int) -> Sequence[Any]:
+        """Return the coefficients with a number of all results."""
+        while len(self._found) < k:
+            self._found.append(self._find(self, len(self._found) + 1))
+        return self._found[k - 1]
+
+    def slopes(self) -> list[Any]:
+        """Return what the forward rule gives for the series, as series or ZERO."""
+        if self._slopes is None:
+            trace, before = self.trace, self.trace.made
+            try:
+                trace.made = self._made
+                found = self._run_rule()
+            finally:
+                trace.made = before
+            several = type(found) in (tuple, list)
+            self._slopes = [self._series_of(x) for x in (found if several else (found,))]
+        return self._slopes
+
+    def made(self) -> list[Series]:
+        """Return the series that the rule has made, each after those that it needs."""
+        return self._made
+
+    def _run_rule(self) -> Any:
+        trace, jvp = self.trace, self.primitive.jvp
+        args = [self._argument(x) for x in self.args]
+        tangents = [ZERO if each.is_constant else trace.direction(each) for each in self.series]
+        if self._is_guarded and self.primitive.guards_tangents:
+            tangents = [t if t is ZERO else Guarded(t) for t in tangents]
+        return jvp(tangents, self.ans, *args, **self.metadata)  # type: ignore[misc]
+
+    def _argument(self, arg: Any) -> Any:
+        """Return an argument for the rule; a tensor of another trace as a constant of this one, to be shared."""
+        arg = settle(arg)
+        if type(arg) is not Tensor or self.trace.follows(arg):
+            return arg
+        return self.trace.made_of(arg, None, self.trace.order)
+
+    def _series_of(self, slope: Any) -> Any:
+        if slope is ZERO or self.trace.follows(slope):
+            return slope if slope is ZERO else slope.mark
+        return Series(payload_of(slope), None, self.trace.order)
+
+    def product(self, coefficients: Sequence[Any], guard: int | None) -> Any:
+        """Return the operation, linear in each argument, of some coefficients; of one exact zeros may win."""
+        if guard is None:
+            return apply(self.primitive, coefficients, self.metadata)
+        guarded = [Guarded(x) if place == guard else x for place, x in enumerate(coefficients)]
+        if self.primitive is UFUNCS[np.multiply]:
+            return guarded[0] * guarded[1]
+        return contract(self.primitive, guarded, self.metadata)
+
+    def guard(self, numbers: Sequence[int]) -> int | None:
+        """Return the place of a coefficient whose exact zeros win over infinities of the others."""
+        if not self._is_guarded:
+            return None
+        return next((place for place, number in enumerate(numbers) if number), None)
+
+
+def _by_rule(operation: Operation, k: int) -> Sequence[Any]:
+    slopes = operation.slopes()
+    for series in operation.made():  # one after the other: a rule may be a long chain
+        if series.order >= k - 1:
+            series[k - 1]  # noqa: B018
+    return [slope if slope is ZERO else _integrated(slope, k) for slope in slopes]
+
+
+def _together(operation: Operation, k: int) -> Sequence[Any]:
+    """Return the operation of the coefficients with the same number."""
+    coefficients = [each[k] for each in operation.series]
+    if all(x is ZERO for x in coefficients):
+        return [ZERO] * (len(operation.ans) if type(operation.ans) is tuple else 1)
+    filled = [
+        x if x is not ZERO else 0.0 if operation.primitive.is_elementwise else np.zeros_like(each[0])
+        for x, each in zip(coefficients, operation.series, strict=True)
+    ]
+    ans = apply(operation.primitive, filled, operation.metadata)
+    return ans if type(ans) is tuple else (ans,)
+
+
+def _each(operation: Operation, k: int) -> Sequence[Any]:
+    """Return the sum of products of coefficients whose numbers have the sum k."""
+    total: Any = ZERO
+    for numbers in _splits(k, operation.series):
+        coefficients = [each[number] for each, number in zip(operation.series, numbers, strict=True)]
+        if not any(x is ZERO for x in coefficients):
+            part = operation.product(coefficients, operation.guard(numbers))
+            total = part if total is ZERO else total + part
+    return (total,)
+
+
+def _splits(total: int, series: Sequence[Series]) -> Iterator[tuple[int, ...]]:
+    """Yield the numbers of coefficients, one for each series, that have a sum; constants have the value alone."""
+    if not series:
+        if not total:
+            yield ()
+        return
+    for first in range(1 if series[0].is_constant else total + 1):
+        for rest in _splits(total - first, series[1:]):
+            yield first, *rest
+
+
+def _quotient(operation: Operation, k: int) -> Sequence[Any]:
+    """Return the coefficient of y = a / b, by a_k = b_0 y_k + b_1 y_(k-1) + ... + b_k y_0."""
+    above, below = operation.series
+    own, guarded = operation.ans.mark, operation.guard((1,)) is not None
+    rest = above[k]
+    for number in range(1, k + 1):
+        factor, other = below[number], own[k - number]
+        if factor is not ZERO and other is not ZERO:
+            part = Guarded(factor) * other if guarded else factor * other
+            rest = -part if rest is ZERO else rest - part
+    if rest is ZERO:
+        return (ZERO,)
+    return ((Guarded(rest) if guarded else rest) / below[0],)
+
+
+_FORMS: dict[str, Callable[[Operation, int], Sequence[Any]]] = {"together": _together, "each": _each}
+"""How coefficients are found, by what an operation is; all others by the forward rule."""
