@@ -82,6 +82,8 @@ class Primitive:
             memory; given for operations whose results are views.
         gathers: pullbacks take a cotangent as it is while it is put together, a `Gathered`.
         linear: "together" if it is linear in its arrays, taken together; "each" if it is so in each of them.
+        of_blocks: it is an analytic function of the square matrices in its first array, also where they are made of
+            blocks; other arrays are parameters of it.
         is_elementwise: each element of the result depends on one of each argument, which are broadcast.
         is_ufunc: the implementation is a ufunc, which answers tensors by itself.
         compute: the implementation; of a ufunc that is an operator, this, which takes a tenth of the time for numbers.
@@ -108,6 +110,7 @@ class Primitive:
     view: Callable[..., Any] | None = None
     gathers: bool = False
     linear: str = ""
+    of_blocks: bool = False
     is_elementwise: bool = False
     is_ufunc: bool = field(init=False)
     compute: Callable[..., Any] = field(init=False)

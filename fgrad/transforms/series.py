@@ -166,8 +166,14 @@ class SeriesTrace(Trace):
         return box(value, self, series)
 
     def direction(self, series: Series) -> Any:
-        """Return the derivative of a series along its parameter, as a tensor of this trace."""
+        """Return the derivative of a series along its parameter, as a tensor of this trace; in rules the same again."""
+        if self.shared is None:
+            return self._derivative(series)
+        if id(series) not in self.shared:
+            self.shared[id(series)] = self._derivative(series), series
+        return self.shared[id(series)][0]
 
+    def _derivative(self, series: Series) -> Any:
         def find(k: int) -> Any:
             coefficient = series[k + 1]
             return coefficient if coefficient is ZERO else coefficient * (k + 1)
@@ -229,10 +235,20 @@ class Operation:
         self.values = [each[0] for each in self.series]
         self.ans: Any = None
         self._is_guarded = trace.guarded and primitive.kind != "guard"
-        self._find = _FORMS.get(primitive.linear) or (_quotient if primitive is UFUNCS[np.true_divide] else _by_rule)
+        self._find = self._form()
         self._found: list[Sequence[Any]] = []
         self._slopes: list[Any] | None = None
         self._made: list[Series] = []
+
+    def _form(self) -> Callable[[Operation, int], Sequence[Any]]:
+        """Return how coefficients are found: by what the operation is, or by its forward rule."""
+        if self.primitive.linear:
+            return _together if self.primitive.linear == "together" else _each
+        if self.primitive is UFUNCS[np.true_divide]:
+            return _quotient
+        if self.primitive.of_blocks and all(each.is_constant for each in self.series[1:]):
+            return _by_blocks
+        return _by_rule
 
     def followed(self, value: Any, place: int) -> Any:
         """Return the result at a place as a tensor."""
@@ -360,5 +376,18 @@ def _quotient(operation: Operation, k: int) -> Sequence[Any]:
     return ((Guarded(rest) if guarded else rest) / below[0],)
 
 
-_FORMS: dict[str, Callable[[Operation, int], Sequence[Any]]] = {"together": _together, "each": _each}
-"""How coefficients are found, by what an operation is; all others by the forward rule."""
+def _by_blocks(operation: Operation, k: int) -> Sequence[Any]:
+    """Return the last block of the function of the matrix whose rows of blocks are shifted coefficients.
+
+    Such matrices multiply as series do (Mathias 1996, https://doi.org/10.1137/S0895479894266324), and so their
+    functions are those of series.
+    """
+    matrix, *parameters = operation.series
+    size = matrix[0].shape[-1]
+    parts = [matrix[number] for number in range(k + 1)]
+    zeros = np.zeros_like(matrix[0])
+    row = np.concatenate([*(zeros for _ in range(k)), *(zeros if part is ZERO else part for part in parts)], axis=-1)
+    rows = [row[..., (k - below) * size : (2 * k + 1 - below) * size] for below in range(k + 1)]
+    blocks = np.concatenate(rows, axis=-2)
+    ans = apply(operation.primitive, [blocks, *(each[0] for each in parameters)], operation.metadata)
+    return (ans[..., :size, k * size :],)

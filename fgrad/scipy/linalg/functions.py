@@ -147,6 +147,7 @@ _expm = register(
         (lambda ans, a: lambda ct: _frechet(transposed(a), ct),),
         lambda tangents, ans, a: _frechet(a, tangents[0]),
         samples=(sample((3, 3)), sample((2, 2, 2)), sample((1, 1)), sample((0, 0))),
+        of_blocks=True,
     )
 )
 _expm.batch = stacked_batch(_expm)
@@ -296,6 +297,7 @@ _logm = register(
         lambda tangents, ans, a, quiet: _log_along(a, tangents[0]),
         # Of two rows with a product of 2 between them the eigenvalues are in the right half of the plane.
         samples=(sample((1, 1), domain=(0.5, 2), quiet=True), sample((2, 1, 1), domain=(0.5, 2), quiet=True)),
+        of_blocks=True,
     )
 )
 _logm.batch = stacked_batch(_logm)
@@ -377,6 +379,7 @@ _power = register(
             sample((1, 1), (1, 1), domain=(0.5, 2), complex=False),
             sample((2, 1, 1), (1, 1), domain=(0.5, 2), complex=False),
         ),
+        of_blocks=True,
     )
 )
 _power.batch = stacked_batch(_power)
