@@ -87,6 +87,7 @@ from fgrad.transforms.jacobians import jacfwd as jacfwd
 from fgrad.transforms.jacobians import jacobian as jacobian
 from fgrad.transforms.jacobians import jacrev as jacrev
 from fgrad.transforms.jacobians import linearize as linearize
+from fgrad.transforms.laplacian import laplacian as laplacian
 from fgrad.transforms.linearization import UnconnectedGradients as UnconnectedGradients
 from fgrad.transforms.reverse import grad as grad
 from fgrad.transforms.reverse import gradients_function as gradients_function

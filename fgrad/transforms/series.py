@@ -331,6 +331,8 @@ def _together(operation: Operation, k: int) -> Sequence[Any]:
     coefficients = [each[k] for each in operation.series]
     if all(x is ZERO for x in coefficients):
         return [ZERO] * (len(operation.ans) if type(operation.ans) is tuple else 1)
+    if (alone := _unchanged(operation.primitive, coefficients)) is not None:
+        return (alone,)
     filled = [
         x if x is not ZERO else 0.0 if operation.primitive.is_elementwise else np.zeros_like(each[0])
         for x, each in zip(coefficients, operation.series, strict=True)
@@ -339,13 +341,24 @@ def _together(operation: Operation, k: int) -> Sequence[Any]:
     return ans if type(ans) is tuple else (ans,)
 
 
+def _unchanged(primitive: Primitive, coefficients: Sequence[Any]) -> Any:
+    """Return the one of two coefficients that a sum or difference with zero is, if it is."""
+    if primitive in (UFUNCS[np.add], UFUNCS[np.subtract]) and coefficients[1] is ZERO:
+        return coefficients[0]
+    return coefficients[1] if primitive is UFUNCS[np.add] and coefficients[0] is ZERO else None
+
+
 def _each(operation: Operation, k: int) -> Sequence[Any]:
     """Return the sum of products of coefficients whose numbers have the sum k."""
     total: Any = ZERO
+    is_square = operation.primitive is UFUNCS[np.multiply] and operation.series[0] is operation.series[1]
     for numbers in _splits(k, operation.series):
+        if is_square and numbers[0] > numbers[1]:
+            continue  # which is the same product as one before
         coefficients = [each[number] for each, number in zip(operation.series, numbers, strict=True)]
         if not any(x is ZERO for x in coefficients):
             part = operation.product(coefficients, operation.guard(numbers))
+            part = part * 2 if is_square and numbers[0] < numbers[1] else part
             total = part if total is ZERO else total + part
     return (total,)
 

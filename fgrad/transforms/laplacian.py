@@ -1,0 +1,244 @@
+"""The sum of second derivatives, forward, without the Hessian.
+
+laplacian(f)(x)    the sum over all inputs of the second derivative by that input
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from fgrad import errors
+from fgrad.core.payloads import INEXACT
+from fgrad.core.primitive import UFUNCS, ZERO, Primitive
+from fgrad.core.reverse import Guarded
+from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, settle
+from fgrad.core.trace import Call, Trace
+from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.ops.contractions import contract
+from fgrad.ops.families import scale
+from fgrad.transforms.batch import BatchTrace
+from fgrad.transforms.calls import decorator, name_of
+from fgrad.transforms.cuts import warn_of_losses
+from fgrad.transforms.forward import input_along
+from fgrad.transforms.jacobians import unit_directions
+from fgrad.transforms.linearization import check_detached
+from fgrad.transforms.running import check_result, is_number, run, untraced
+from fgrad.transforms.series import SeriesTrace
+
+
+class LaplacianTrace(Trace):
+    """Carries with every value y its derivatives by all inputs, side by side, and the sum of the second derivatives.
+
+    An operation on values u changes the sum twice: by its slope along the sums of u, once; and by its curvature along
+    the derivatives of u, for each input. What is linear has no curvature, so that of its second derivatives the sum
+    alone is carried on (Li et al. 2024, https://doi.org/10.1038/s42256-024-00794-x).
+
+    Args:
+        size: the number of inputs.
+    """
+
+    differentiates = True
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def root(self, value: Any, rows: Any, total: Any) -> Tensor:
+        """Return a tensor from a value, its derivatives along a first axis, and the sum of the second ones."""
+        return box(value, self, (rows, total))
+
+    def follows(self, x: Any) -> bool:
+        """Return whether something is a tensor of this trace."""
+        return type(x) is Tensor and x.tracing is self
+
+    @override
+    def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+        values = [x.value if self.follows(x) else x for x in args]
+        ans = apply(primitive, values, metadata)
+        if primitive.jvp is None:
+            return boxed(ans)
+        moving = [place for place, x in enumerate(args) if self.follows(x)]
+        if len(moving) == 1 and (own := args[moving[0]].mark):
+            if primitive.linear and not primitive.parted and type(ans) is not tuple and ans.dtype.kind in INEXACT:
+                return self._linear(ans, partial(_in_place_of, primitive, values, moving[0], metadata), *own)
+            if _has_slopes(primitive, values[moving[0]], ans):
+                return self._elementwise(primitive, values, moving[0], own, metadata)
+        several = type(ans) is tuple
+
+        def operation(*args: Any) -> Any:
+            results = apply(primitive, args, metadata)
+            return results if several else (results,)
+
+        results = self._followed(operation, args, 1 if primitive.linear == "together" else 2)
+        return tuple(results) if several else results[0]
+
+    @override
+    def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
+        return self._followed(lambda *leaves: apply_call(call, leaves), leaves, 2)
+
+    def _linear(self, ans: Any, function: Callable[[Any], Any], rows: Any, total: Any) -> Any:
+        """Return the result of an operation that is linear in what moves; `function` computes it of that."""
+        with BatchTrace(self.size) as batch:
+            rows = _in_shape(function(batch.root(rows)), ans.shape).value
+        return self.root(ans, rows, total if total is ZERO else _in_shape(function(total), ans.shape))
+
+    def _elementwise(
+        self, primitive: Primitive, values: list[Any], place: int, mark: Any, metadata: Mapping[str, Any]
+    ) -> Any:
+        """Return the result of y = f(u), where slope and curvature are numbers for each element.
+
+        It has the derivatives f'(u) u_i, and the sum of second ones f''(u) (u_1 u_1 + u_2 u_2 + ...) + f'(u) (u_11 + ...).
+        """
+        rows, total = mark
+        along = [np.ones_like(x) if own == place else ZERO for own, x in enumerate(values)]
+        ((value, slope, half),) = _expanded(lambda *args: [apply(primitive, args, metadata)], values, along, 2)
+        if slope is ZERO:
+            return boxed(value)
+        curved = ZERO if half is ZERO else scale(np.einsum("i...,i...->...", rows, rows), 2 * half)
+        return self.root(value, scale(rows, slope), curved if total is ZERO else _sum(curved, scale(total, slope)))
+
+    def _followed(self, function: Callable[..., Any], args: Sequence[Any], order: int) -> list[Any]:
+        """Return the results of an operation or call, whose curvature is zero if the order is 1."""
+        marks = [x.mark if self.follows(x) else (ZERO, ZERO) for x in args]
+        values = [x.value if self.follows(x) else x for x in args]
+        with BatchTrace(self.size) as batch:
+            rows = [row if row is ZERO else batch.root(row) for row, _ in marks]
+            results = [self._of_rows(batch, *each) for each in _expanded(function, values, rows, order)]
+        totals = [total for _, total in marks]
+        if any(total is not ZERO for total in totals):
+            along = [slope for _, slope, _ in _expanded(function, values, totals, 1)]
+            results = [(x, row, _sum(total, more)) for (x, row, total), more in zip(results, along, strict=True)]
+        return [boxed(x) if row is ZERO and total is ZERO else self.root(x, row, total) for x, row, total in results]
+
+    def _of_rows(self, batch: BatchTrace, value: Any, row: Any, half: Any) -> tuple[Any, Any, Any]:
+        """Return a value, its derivatives, and twice the sum of its coefficients of second order."""
+        value = value.value[0] if _is_mapped(value, batch) else value
+        if row is not ZERO:
+            row = row.value if _is_mapped(row, batch) else np.broadcast_to(row, (self.size, *row.shape))
+        if half is not ZERO:
+            half = 2 * np.sum(half.value, axis=0) if _is_mapped(half, batch) else 2 * self.size * half
+        return value, row, half
+
+
+def _in_place_of(primitive: Primitive, values: Sequence[Any], place: int, metadata: Mapping[str, Any], x: Any) -> Any:
+    """Return an operation that is linear in the array at a place, of another array there; its exact zeros win."""
+    if primitive.linear == "together" and len(values) == 2:  # a sum or difference
+        return x if place == 0 or primitive is UFUNCS[np.add] else -x
+    if len(values) == 1:
+        return apply(primitive, (x,), metadata)
+    if primitive is UFUNCS[np.multiply]:
+        return scale(x, values[1 - place])
+    return contract(primitive, [Guarded(x) if own == place else y for own, y in enumerate(values)], metadata)
+
+
+def _in_shape(x: Any, shape: tuple[int, ...]) -> Any:
+    return x if x.shape == shape else np.broadcast_to(x, shape)
+
+
+def _has_slopes(primitive: Primitive, x: Any, ans: Any) -> bool:
+    """Return whether an operation has one real derivative for each element of a real array, which is not repeated."""
+    if not primitive.is_elementwise or type(ans) is tuple:
+        return False
+    return x.dtype.kind == "f" and x.dtype == ans.dtype and x.shape == ans.shape
+
+
+def _is_mapped(x: Any, batch: BatchTrace) -> bool:
+    return type(x) is Tensor and x.tracing is batch
+
+
+def _sum(one: Any, other: Any) -> Any:
+    if one is ZERO or other is ZERO:
+        return other if one is ZERO else one
+    return one + other
+
+
+def _expanded(
+    function: Callable[..., Any], values: Sequence[Any], firsts: Sequence[Any], order: int
+) -> list[tuple[Any, Any, Any]]:
+    """Return of each result the value and the coefficients of first and second order; above `order` they are ZERO."""
+    trace = SeriesTrace(order, guarded=True)  # most of the derivatives by one input are zeros that mean "does not move"
+    with trace:
+        results = function(*(x if t is ZERO else trace.root(x, t) for x, t in zip(values, firsts, strict=True)))
+    expanded = []
+    for x in results:
+        if trace.follows(x):
+            expanded.append((x.mark[0], x.mark[1], x.mark[2] if order > 1 else ZERO))
+        else:
+            expanded.append((settle(x), ZERO, ZERO))
+    return expanded
+
+
+def laplacian(function: Callable[..., Any] | None = None) -> Any:
+    """Return a function that computes the Laplacian of `function`: the sum of second derivatives by each input.
+
+    It is the trace of the Hessian, without the Hessian, in forward mode: values, their derivatives by all n inputs,
+    and one sum of second derivatives go through the function together.
+
+    Args:
+        function: takes one floating-point number, array or container of them; returns numbers, arrays or containers
+            of them.
+
+    Returns:
+        A function of `x`, which returns what `function` returns, with the Laplacian of each number in its place.
+
+    Raises:
+        IntegerInputError: a TypeError; `x` holds integers.
+        NoResultError: a ValueError; `function` returns None.
+
+    Example:
+        >>> laplacian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
+        Tensor(18.)
+    """
+    return decorator(_run_laplacian, function)
+
+
+def _run_laplacian(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    if len(args) != 1 or keywords:
+        raise errors.ParameterError(
+            f"what laplacian returns takes one argument, and it was given {len(args) + len(keywords)}.\n"
+            "Fix other arguments with a lambda, or put those that are inputs into a container."
+        )
+    leaves, treedef = flatten(args[0])
+    values = _inputs(function, args[0], leaves)
+    numbers = [x for x in values if x is not None]
+    trace = LaplacianTrace(sum(x.size for x in numbers))
+    rows = iter(unit_directions(numbers))
+    inputs = [leaf if x is None else trace.root(x, next(rows), ZERO) for leaf, x in zip(leaves, values, strict=True)]
+    result, outputs, out_treedef, _ = run(trace, function, lambda: ((unflatten(treedef, inputs),), {}))
+    check_result(function, result, outputs)
+    if not any(map(trace.follows, outputs)):
+        check_detached(function, trace)
+    warn_of_losses(trace.losses)
+    return unflatten(out_treedef, [untraced(_total(trace, leaf)) for leaf in outputs])
+
+
+def _inputs(function: Any, tree: Any, leaves: list[Any]) -> list[Any]:
+    """Return each leaf of the point as it is traced, and None for what is no number.
+
+    Raises:
+        ParameterError: a leaf is complex.
+    """
+    ones = [np.ones(np.shape(leaf)) if is_number(leaf) else None for leaf in leaves]
+    found = [
+        input_along("laplacian", function, lambda what, place=place: f"x{paths(tree)[place]}", leaf, along)  # type: ignore[misc]
+        for place, (leaf, along) in enumerate(zip(leaves, ones, strict=True))
+    ]
+    values = [None if pair is None else pair[0] for pair in found]
+    if any(x is not None and x.dtype.kind == "c" for x in values):
+        raise errors.ParameterError(
+            f"the Laplacian of {name_of(function)} by complex numbers is not defined here.\n"
+            "Take their real and imaginary parts as inputs: lambda x, y: f(x + 1j * y)."
+        )
+    return values
+
+
+def _total(trace: LaplacianTrace, leaf: Any) -> Any:
+    """Return the sum of second derivatives of a result."""
+    if trace.follows(leaf) and leaf.mark[1] is not ZERO:
+        return boxed(leaf.mark[1])
+    return boxed(np.zeros_like(leaf.value if trace.follows(leaf) else leaf))
