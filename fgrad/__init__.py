@@ -9,6 +9,7 @@ What there is, each with its own help:
     grad, value_and_grad, gradients_function, implicit_gradients, GradientTape        gradients
     jvp, vjp, hvp, jacobian, hessian, vmap                                            products, matrices, batches
     custom_jvp, custom_vjp, implicit_diff, checkpoint, stop_gradient                  rules of one's own
+    sparsity, sparse_jacobian, sparse_hessian                                         matrices that are mostly zeros
     random, score_function                                                            random numbers
     scan, fori_loop, while_loop, map, cond, switch                                    loops and branches
     explain, check, debug_nans, profile, trace                                        finding out
@@ -74,6 +75,9 @@ from fgrad.rules.implicit import implicit_diff as implicit_diff
 from fgrad.rules.score import score_function as score_function
 from fgrad.saving import load as load
 from fgrad.saving import save as save
+from fgrad.patterns.matrices import sparse_hessian as sparse_hessian
+from fgrad.patterns.matrices import sparse_jacobian as sparse_jacobian
+from fgrad.patterns.matrices import sparsity as sparsity
 from fgrad.tapes.accumulator import ForwardAccumulator as ForwardAccumulator
 from fgrad.tapes.tape import GradientTape as GradientTape
 from fgrad.tapes.tape import gradients as gradients

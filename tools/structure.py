@@ -25,7 +25,7 @@ PACKAGE = ROOT / "fgrad"
 LONGEST_BODY = 40
 
 LAYERS = [
-    "errors", "core", "ops", "transforms", "rules", "graphs", "native", "engines", "loops", "tapes", "progress",
+    "errors", "core", "ops", "transforms", "rules", "graphs", "native", "engines", "loops", "tapes", "progress", "patterns",
     "clipping", "optimizers", "numpy", "scipy", "random", "extend", "saving", "distributed", "testing", "uncertainty",
     "plot", "interop",
     "debugging", "compat",

@@ -82,6 +82,8 @@ class Primitive:
             memory; given for operations whose results are views.
         gathers: pullbacks take a cotangent as it is while it is put together, a `Gathered`.
         is_elementwise: each element of the result depends on one of each argument, which are broadcast.
+        pattern: which elements of a result depend on which of an argument, as `fgrad.ops.patterns` says it; None: all
+            on all. A batching rule by family enters that of the family.
         is_ufunc: the implementation is a ufunc, which answers tensors by itself.
         compute: the implementation; of a ufunc that is an operator, this, which takes a tenth of the time for numbers.
     """
@@ -107,6 +109,7 @@ class Primitive:
     view: Callable[..., Any] | None = None
     gathers: bool = False
     is_elementwise: bool = False
+    pattern: Rule | None = None
     is_ufunc: bool = field(init=False)
     compute: Callable[..., Any] = field(init=False)
 
