@@ -71,12 +71,6 @@ class _Point:
         leaves, treedef = flatten((self._args, self._keywords))
         return tuple(self.places), str(treedef), tuple(map(_form, leaves))
 
-    def split(self, rows: Any) -> list[Any]:
-        """Return directions along all inputs in the shapes of the arrays, with an axis for the directions in front."""
-        ends = np.cumsum([x.size for x in self.leaves])[:-1]
-        pieces = zip(np.split(rows, ends, axis=1), self.leaves, strict=True)
-        return [np.reshape(piece, (len(rows), *x.shape)).astype(x.dtype) for piece, x in pieces]
-
 
 def _form(leaf: Any) -> Any:
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
@@ -238,59 +232,82 @@ class _Problem:
         if plan.mode == "reverse":
             return self._pulled(rows)
         if len(rows[0]) != sum(self.point.sizes):
-            return np.zeros((0, 0))  # a plan for other arguments
+            return _OTHER
         leaves = self.point.leaves
-        pushed = along_all(
-            lambda tangents: flatten(jvp(self.function, (leaves,), (tangents,))[1])[0],
-            self.point.split(rows),
-            self.chunk_size,
-        )
-        return _side_by_side(pushed, len(rows))
+
+        def push(tangents: Any) -> Any:
+            return flatten(jvp(self.function, (leaves,), (tangents,))[1])[0]
+
+        return self._along_all(push, leaves, rows)
 
     def _pulled(self, rows: Any) -> Any:
         value, pullback = vjp(self.function, self.point.leaves)
         outputs, treedef = flatten(value)
         if len(rows[0]) != sum(np.size(x) for x in outputs):
-            return np.zeros((0, 0))
-        ends = np.cumsum([np.size(x) for x in outputs])[:-1]
-        pieces = zip(np.split(rows, ends, axis=1), outputs, strict=True)
-        seeds = [np.reshape(piece, (len(rows), *np.shape(x))).astype(x.dtype) for piece, x in pieces]
-        pulled = along_all(lambda cts: pullback(unflatten(treedef, cts))[0], seeds, self.chunk_size)
-        return _side_by_side(pulled, len(rows))
+            return _OTHER
+        return self._along_all(lambda cts: pullback(unflatten(treedef, cts))[0], outputs, rows)
+
+    def _along_all(self, function: Callable[[Any], Any], arrays: Sequence[Any], rows: Sequence[Any]) -> Any:
+        """Return what a function makes of each row, taken apart into the shapes of arrays."""
+        ends = np.cumsum([x.size for x in arrays])[:-1]
+
+        def apart(rows: Any) -> list[Any]:
+            pieces = zip(np.split(rows, ends, axis=-1), arrays, strict=True)
+            return [piece.reshape((*rows.shape[:-1], *x.shape)).astype(x.dtype, copy=False) for piece, x in pieces]
+
+        if self.chunk_size is None and len(rows[0]) >= _LARGE:
+            return settle(np.stack([_side_by_side(function(apart(row)), ()) for row in rows]))
+        return settle(_side_by_side(along_all(function, apart(np.stack(rows)), self.chunk_size), (len(rows),)))
 
 
-def _side_by_side(leaves: Sequence[Any], count: int) -> Any:
-    rows = [np.reshape(leaf, (count, -1)) for leaf in leaves]
-    return settle(rows[0] if len(rows) == 1 else np.concatenate(rows, axis=1))
+_OTHER = np.zeros((0, 0))
+"""What a plan for other shapes has found."""
+
+_LARGE = 10_000
+"""Numbers from which on directions take less time one after the other than at once, which the cache does not hold."""
 
 
-def _agrees(plan: Plan, found: Any) -> bool:
-    """Return whether a result is right, as far as numbers are there to tell."""
+def _side_by_side(leaves: Sequence[Any], lead: tuple[int, ...]) -> Any:
+    rows = [np.reshape(leaf, (*lead, -1)) for leaf in leaves]
+    return rows[0] if len(rows) == 1 else np.concatenate(rows, axis=-1)
+
+
+def _computed(problem: _Problem, plan: Plan) -> Any:
+    """Return the matrix of a plan, of SciPy's where its elements are plain; None where the plan does not hold."""
+    found = problem.along(plan)
+    if not plan.fits(found.shape):
+        return None
+    elements = plan.elements(found)
+    if type(found) is not Tensor:
+        matrix = plan.matrix(elements)
+        return matrix if plan.agrees(matrix, found[-1]) else None
     known = known_value(found)
-    if known is None:
-        return True
-    return all(plan.agrees(each) for each in np.reshape(known, (-1, *known.shape[-2:])))
+    if known is not None:  # there are numbers, under a `vmap` those of all examples
+        for example in known.reshape((-1, *known.shape[-2:])):
+            if not plan.agrees(plan.matrix(plan.elements(example)), example[-1]):
+                return None
+    sparse: Any = importlib.import_module("fgrad.scipy.sparse.arrays")
+    return sparse.csr_array(plan.matrix(np.zeros(plan.pattern.nnz, np.bool_))).with_data(elements)
 
 
 _MOST_PLANS = 8
 """Forms of arguments for which a derivative keeps plans."""
 
 
-def _found(problem: _Problem, mode: str, given: Any, plans: dict[Any, Plan]) -> tuple[Plan, Any]:
-    """Return a plan, and what it finds; a plan that was kept, and does not hold any more, is made anew."""
+def _found(problem: _Problem, mode: str, given: Any, plans: dict[Any, Plan]) -> Any:
+    """Return the matrix by the plan that was kept, or by another one where that does not hold any more."""
     form = problem.point.form
-    kept = plans.get(form)
-    for plan in (kept, None):
-        if plan is None:
-            plan = problem.plan(given, mode)
-        found = problem.along(plan)
-        if _agrees(plan, found):
-            if form not in plans and len(plans) >= _MOST_PLANS:
-                plans.pop(next(iter(plans)))
-            plans[form] = plan
-            return plan, found
-        if kept is None or given is not None:
-            break
+    if form in plans:
+        matrix = _computed(problem, plans[form])
+        if matrix is not None:
+            return matrix
+    plan = problem.plan(given, mode)
+    matrix = _computed(problem, plan)
+    if matrix is not None:
+        if len(plans) >= _MOST_PLANS:
+            plans.pop(next(iter(plans)), None)
+        plans[form] = plan
+        return matrix
     transform, name = problem.point.transform, name_of(problem.function)
     if given is not None:
         raise errors.SparsityError(
@@ -302,16 +319,6 @@ def _found(problem: _Problem, mode: str, given: Any, plans: dict[Any, Plan]) -> 
         "Both are right where the function does the same each time; see whether it draws random numbers or keeps "
         "something from call to call."
     )
-
-
-def _matrix(plan: Plan, found: Any) -> Any:
-    """Return the result: of SciPy's where its elements are plain, else of `fgrad.scipy.sparse`."""
-    elements = plan.elements(found)
-    if type(elements) is not Tensor:
-        return plan.matrix(elements)
-    places = plan.matrix(np.zeros(plan.pattern.nnz, np.bool_))
-    sparse: Any = importlib.import_module("fgrad.scipy.sparse.arrays")
-    return sparse.csr_array(places).with_data(elements)
 
 
 def _run_sparse_jacobian(
@@ -332,7 +339,7 @@ def _run_sparse_jacobian(
     problem = _Problem(point, chunk_size, is_hessian=False)
     if only_plan:
         return plans.get(point.form) or problem.plan(sparsity, mode)
-    matrix = _matrix(*_found(problem, mode, sparsity, plans))
+    matrix = _found(problem, mode, sparsity, plans)
     return as_selected(parts(matrix, point.sizes, 1) if len(point.sizes) > 1 else [matrix], argnums)
 
 
@@ -351,7 +358,7 @@ def _run_sparse_hessian(
     problem = _Problem(point, chunk_size, is_hessian=True)
     if only_plan:
         return plans.get(point.form) or problem.plan(sparsity, "symmetric")
-    matrix = _matrix(*_found(problem, "symmetric", sparsity, plans))
+    matrix = _found(problem, "symmetric", sparsity, plans)
     if len(point.sizes) == 1:
         return as_selected([as_selected([matrix], argnums)], argnums)
     return tuple(tuple(parts(rows, point.sizes, 1)) for rows in parts(matrix, point.sizes, 0))

@@ -42,16 +42,16 @@ class Plan:
 
     def __post_init__(self) -> None:
         rows = np.repeat(np.arange(self.shape[0]), np.diff(self.pattern.indptr))
-        columns = self.pattern.indices
+        columns = self.pattern.indices.astype(np.int64)
         if self.mode == "reverse":
             line, place = self.colors[rows], columns
         else:
             line, place = self.colors[columns], rows
         if self.mode == "symmetric":  # what shares its color in this row is alone with its own in the other
-            shared = np.bincount(line.astype(np.int64) * self.shape[0] + rows, minlength=1)
-            is_alone = shared[line.astype(np.int64) * self.shape[0] + rows] == 1
+            cells = line * self.shape[0] + rows
+            is_alone = np.bincount(cells, minlength=1)[cells] == 1
             line, place = np.where(is_alone, line, self.colors[rows]), np.where(is_alone, rows, columns)
-        self._places = line, place
+        self._places = line * self.shape[1 if self.mode == "reverse" else 0] + place
         self._check = np.random.default_rng(0).normal(size=len(self.colors))
 
     @property
@@ -71,38 +71,42 @@ class Plan:
             f"color{'s' * (self.count != 1)}, {self.mode} mode>"
         )
 
-    def directions(self) -> Any:
+    def directions(self) -> list[Any]:
         """Return a direction for each color, and last one at random by which the result is checked."""
-        rows = np.zeros((self.count + 1, len(self.colors)))
-        rows[self.colors, np.arange(len(self.colors))] = 1
-        rows[-1] = self._check
-        return rows
+        return [*(np.equal(self.colors, color) for color in range(self.count)), self._check]
 
     def elements(self, found: Any) -> Any:
         """Return the elements in the order of the pattern, from what was found along the directions."""
-        return found[self._places]
+        return np.take(np.reshape(found, -1), self._places)
 
-    def agrees(self, found: Any) -> bool:
-        """Return whether the matrix, times the random direction, is what was found along it; of plain numbers.
+    def fits(self, shape: tuple[int, ...]) -> bool:
+        """Return whether what was found along the directions has the shape that it is read from."""
+        return shape == (self.count + 1, self.shape[1 if self.mode == "reverse" else 0])
+
+    def agrees(self, matrix: Any, found: Any) -> bool:
+        """Return whether a matrix, times the random direction, is what was found along it; of plain numbers.
 
         An element that is missing, or is in the place of another one, makes a difference almost surely.
         """
-        if found.shape[0] != self.count + 1 or found.shape[1] != self.shape[int(self.mode == "reverse")]:
-            return False
-        matrix = self.matrix(self.elements(found))
         matrix = matrix.T if self.mode == "reverse" else matrix
         rounding = np.finfo(found.dtype).eps
         with np.errstate(all="ignore"):
-            expected, scale = matrix @ self._check, abs(matrix) @ np.abs(self._check)
-            finite = np.isfinite(expected) & np.isfinite(found[-1])
-            slack = np.sqrt(rounding) * scale + 1e3 * rounding * np.max(scale[finite], initial=0)
-            far = np.abs(found[-1] - expected) > slack
-        return bool(np.all(np.isfinite(expected) == np.isfinite(found[-1])) and not np.any(far & finite))
+            expected = matrix @ self._check
+            least = 1e3 * rounding * np.max(np.abs(expected), initial=0)
+            if np.max(np.abs(found - expected), initial=0) <= least:
+                return True
+            scale = abs(matrix) @ np.abs(self._check)
+            known = np.isfinite(expected)
+            slack = np.sqrt(rounding) * scale + 1e3 * rounding * np.max(scale[known], initial=0)
+            near = np.abs(found - expected) <= slack
+        return bool(np.all(np.where(known, near, ~np.isfinite(found))))
 
     def matrix(self, elements: Any) -> Any:
         """Return the sparse array of SciPy's with plain elements at the places of the pattern."""
-        csr_array = sparse_library().csr_array
-        return csr_array((elements, self.pattern.indices, self.pattern.indptr), shape=self.shape)
+        places = self.pattern.indices.copy(), self.pattern.indptr.copy()  # which the user may rearrange
+        matrix = sparse_library().csr_array((elements, *places), shape=self.shape)
+        matrix.has_canonical_format = True
+        return matrix
 
 
 def plan_of(pattern: Any, mode: str) -> Plan:
