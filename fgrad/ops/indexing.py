@@ -329,8 +329,9 @@ def _replaced_tangent(tangents: Any, ans: Any, x: Any, value: Any, *arrays: Any,
 def _replace_pattern(step: Step) -> Chain:
     path = step.metadata.get("path", ())
     moves = tuple(each for each in path if each[0].name not in _PARTS)
-    if len(moves) < len(path) and step.argnum == 0:
-        return ()  # of what is written to, the other part stays
+    is_known = all(map(step.is_known, range(2, len(step.args))))
+    if step.argnum == 0 and not (is_known and moves == path):
+        return ()  # what is written to may stay, or a part of it
     return moved(replace(step, metadata={**step.metadata, "path": moves}))
 
 

@@ -7,6 +7,8 @@ never by the values of what has a derivative: so it holds wherever a function ta
     whole            everything depends on everything
     elementwise      broadcast arguments
     along_axis       reductions, and what mixes the elements along `axis` alone
+    as_einsum(...)   axes are tied as `np.einsum` says it
+    of_system        systems of equations
     of_matrices      what works on stacks of matrices
     moved            elements are put elsewhere, or left out: asked of the operation itself
     so_far           each element depends on those before it along `axis`, and itself
@@ -179,13 +181,17 @@ def as_einsum(subscripts: str) -> Rule:
     terms = inputs.split(",")
 
     def pattern(step: Step) -> Chain:
-        lead = max(len(np.shape(x)) - len(term) for x, term in zip(step.args, terms, strict=True))
+        lead = max(len(np.shape(x)) - len(term) for x, term in zip(step.args, terms, strict=False))
         term = terms[step.argnum]
         own, out = len(step.shape) - len(term), step.ans.ndim - len(output)
         labels, out_labels = [*range(lead - own, lead), *term], [*range(lead - out, lead), *output]
         return tied(step.shape, labels, step.ans.shape, out_labels)
 
     return pattern
+
+
+of_system = as_einsum("ij,kc,lm,no->rc")
+"""The pattern of solutions of systems of equations, a column of unknowns for each column of right-hand sides."""
 
 
 def moved(step: Step) -> Chain:
@@ -251,7 +257,7 @@ def windowed(step: Step, offsets: Mapping[int, Sequence[int]]) -> Chain:
         step: of one argument that has all axes, or lacks some of those in front.
         offsets: by an axis of the argument, counted from its end, how far off they are.
     """
-    if any(len(each) >= step.shape[axis] for axis, each in offsets.items()):
+    if any(len(each) > step.shape[axis] for axis, each in offsets.items()):
         return _all_along(step, offsets)
     lead = step.ans.shape[: step.ans.ndim - len(step.shape)]
     wide = (*lead, *step.shape)

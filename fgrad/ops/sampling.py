@@ -217,6 +217,7 @@ _interp = register(
         broadcasts=True,
         masks=True,
         samples=tuple(sample((k,), (4,), constants=(_POINTS,), complex=False) for k in (5, 1, 0)),
+        pattern=as_einsum("x,p,q->x"),
     )
 )
 _interp.batch = lambda values, mapped, size, metadata: apply(_interp, aligned(values, mapped, 1), metadata)

@@ -16,11 +16,12 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.forward import ForwardTrace
 from fgrad.core.payloads import INEXACT
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import Tensor, apply, apply_call, box
+from fgrad.core.tensor import Tensor, apply, apply_call, box, settled
 from fgrad.core.trace import Call, Trace
-from fgrad.ops.patterns import Chain, Links, Step, whole
+from fgrad.ops.patterns import Chain, Links, Step, tied, whole
 
 MOST = 250_000_000
 """Elements of a pattern, which take more than a gigabyte."""
@@ -45,13 +46,16 @@ class PatternTrace(Trace):
 
     Args:
         size: the number of inputs.
+        depth: how many functions with a derivative of their own are being looked into.
     """
 
     differentiates = True
+    wants_python = True
+    takes_calls = True
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, depth: int = 0) -> None:
         super().__init__()
-        self.size = size
+        self.size, self.depth = size, depth
 
     def root(self, value: Any, first: int) -> Tensor:
         """Return an array as inputs of this trace, of which the first one has a number."""
@@ -82,25 +86,34 @@ class PatternTrace(Trace):
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
-        """Let all results depend on all that the arguments depend on: what a rule of its own does is not known."""
-        ours = [type(leaf) is Tensor and leaf.tracing is self for leaf in leaves]
-        results = apply_call(call, [leaf.value if own else leaf for leaf, own in zip(leaves, ours, strict=True)])
-        marks = [leaf.mark for leaf, own in zip(leaves, ours, strict=True) if own and leaf.mark is not None]
-        parts = [self._through((_row_of_all(mark.shape[0]),), mark) for mark in marks]
-        row = self._united(parts, 1)
-        return [self._repeated(x, row) for x in results]
+        """Unite as the derivative says that the function has: its tangents are followed by a trace of their own.
 
-    def _repeated(self, value: Any, row: Any) -> Any:
-        if getattr(value, "dtype", np.dtype(bool)).kind not in INEXACT:
-            return value
-        zeros = np.zeros(value.size, np.intp)
-        return box(value, self, self._through((Links(np.arange(value.size), zeros, (value.size, 1)),), row))
+        Where a derivative is made of such functions in its turn, all depends on all.
+        """
+        ours = [type(leaf) is Tensor and leaf.tracing is self for leaf in leaves]
+        values = [leaf.value if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
+        places = [place for place, own in enumerate(ours) if own and leaves[place].mark is not None]
+        if self.depth or not places:
+            found = [(x, ()) for x in apply_call(call, values)]
+        else:
+            found = _by_tangents(call, values, places)
+        pattern = sparse_library().vstack([self._nothing(0), *(leaves[place].mark for place in places)], format="csr")
+        return [self._called(settled(x), local, pattern) for x, local in found]
+
+    def _called(self, value: Any, local: Any, pattern: Any) -> Tensor:
+        """Return a result of a call by its pattern in the arguments; () is everything."""
+        if value.dtype.kind not in INEXACT:
+            return box(value, self, None)
+        if type(local) is not tuple:
+            return box(value, self, self._product(local, pattern))
+        everything = tied(pattern.shape[:1], ["in"], (value.size,), ["out"])
+        return box(value, self, self._through(everything, pattern))
 
     def pattern_of(self, leaf: Any) -> Any:
         """Return the pattern of a result, which has no element if it is not connected to an input."""
         if type(leaf) is Tensor and leaf.tracing is self and leaf.mark is not None:
             return leaf.mark
-        return self._united([], np.size(leaf))
+        return self._nothing(np.size(leaf))
 
     def _matrix(self, links: Links) -> Any:
         rows, columns, shape = links
@@ -112,23 +125,44 @@ class PatternTrace(Trace):
 
     def _through(self, chain: Chain, pattern: Any) -> Any:
         for links in reversed(chain):
-            counts = np.diff(pattern.indptr)
-            if np.sum(counts[links.columns], dtype=np.float64) > MOST:
-                raise errors.SparsityError(
-                    f"an operation makes a pattern with more than {MOST} elements: nearly everything depends on "
-                    "everything.\nUse products in place of a matrix: fg.jvp, fg.vjp or fg.hvp."
-                )
-            pattern = self._matrix(links) @ pattern
+            pattern = self._product(self._matrix(links), pattern)
         return pattern
+
+    def _product(self, matrix: Any, pattern: Any) -> Any:
+        counts = np.diff(pattern.indptr)
+        if np.sum(counts[matrix.indices], dtype=np.float64) > MOST:
+            raise errors.SparsityError(
+                f"an operation makes a pattern with more than {MOST} elements: nearly everything depends on "
+                "everything.\nUse products in place of a matrix: fg.jvp, fg.vjp or fg.hvp."
+            )
+        return matrix @ pattern
 
     def _united(self, parts: Sequence[Any], rows: int) -> Any:
         if not parts:
-            return sparse_library().csr_array((rows, self.size), dtype=np.bool_)
+            return self._nothing(rows)
         total = parts[0]
         for part in parts[1:]:
             total = total if part is total else total + part
         return total
 
+    def _nothing(self, rows: int) -> Any:
+        return sparse_library().csr_array((rows, self.size), dtype=np.bool_)
 
-def _row_of_all(count: int) -> Links:
-    return Links(np.zeros(count, np.intp), np.arange(count), (1, count))
+
+def _by_tangents(call: Call, values: Sequence[Any], places: Sequence[int]) -> list[tuple[Any, Any]]:
+    """Return the results of a call, each with its pattern in the arguments at some places, one after the other."""
+    sizes = [values[place].size for place in places]
+    inner, forward = PatternTrace(sum(sizes), depth=1), ForwardTrace()
+    moving = list(values)
+    with inner, forward:
+        for place, first in zip(places, np.cumsum([0, *sizes]), strict=False):
+            tangent = inner.root(np.ones(values[place].shape, values[place].dtype), first)
+            moving[place] = forward.root(values[place], tangent)
+        return [_parted(x, forward, inner) for x in apply_call(call, moving)]
+
+
+def _parted(result: Any, forward: ForwardTrace, inner: PatternTrace) -> tuple[Any, Any]:
+    """Return a result and the pattern of its tangent."""
+    if type(result) is Tensor and result.tracing is forward:
+        return result.value, inner.pattern_of(result.mark)
+    return result, inner.pattern_of(np.zeros(np.shape(result)))

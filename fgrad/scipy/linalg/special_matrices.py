@@ -24,7 +24,7 @@ from fgrad.ops.batching import trailing_batch
 from fgrad.ops.families import linear, register, sample
 from fgrad.ops.lapack import in_stacks
 from fgrad.ops.matrices import stacked_batch, transposed
-from fgrad.ops.patterns import added, moved
+from fgrad.ops.patterns import added, moved, of_system
 from fgrad.ops.tracing import example_of
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import Array, as_columns, check_finite_values, of_dtype, rows_of, scipys_error
@@ -241,6 +241,7 @@ _solve_toeplitz = register(
         _toeplitz_tangent,
         broadcasts=True,
         samples=(sample((1, 1), (1, 2), domain=(0.5, 2)), sample((2, 1, 1), (1, 1), domain=(0.5, 2))),
+        pattern=of_system,
     )
 )
 _solve_toeplitz.batch = stacked_batch(_solve_toeplitz)
