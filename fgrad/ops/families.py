@@ -244,7 +244,9 @@ def linear(
     def forward(tangents: Sequence[Any], ans: Any, x: Any, **metadata: Any) -> Any:
         return apply(primitive, tangents, metadata)
 
-    primitive = Primitive(name or implementation.__name__, implementation, (rule,), forward, samples=samples, pattern=pattern)
+    primitive = Primitive(
+        name or implementation.__name__, implementation, (rule,), forward, samples=samples, pattern=pattern
+    )
     primitive.batch = batch(primitive) if batch else None
     return register(primitive)
 

@@ -1,6 +1,6 @@
 """The plan of a sparse derivative: where its elements are, by which directions they are found, and where to read them.
 
-    plan_of(pattern, mode)     the plan for a pattern, with as few directions as are found
+plan_of(pattern, mode)     the plan for a pattern, with as few directions as are found
 """
 
 from __future__ import annotations

@@ -82,6 +82,7 @@ def _sampled(u: Any, v: Any, pattern: Pattern) -> Any:
 
 _EXAMPLE = placed(np.array([0, 2, 0, 1, 0]), np.array([1, 0, 3, 2, 1]), (3, 4))  # one of its places is there twice
 
+
 def _product_pattern(step: Step) -> Chain:
     rows, columns = step.metadata["pattern"].coordinates
     if step.argnum == 0:
