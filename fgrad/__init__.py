@@ -67,6 +67,9 @@ from fgrad.ops.creation import constant as constant
 from fgrad.ops.creation import convert_to_tensor as convert_to_tensor
 from fgrad.ops.shaping import stack as stack
 from fgrad.optimizers.averages import ExponentialMovingAverage as ExponentialMovingAverage
+from fgrad.patterns.matrices import sparse_hessian as sparse_hessian
+from fgrad.patterns.matrices import sparse_jacobian as sparse_jacobian
+from fgrad.patterns.matrices import sparsity as sparsity
 from fgrad.rules.checkpoint import checkpoint as checkpoint
 from fgrad.rules.custom import custom_gradient as custom_gradient
 from fgrad.rules.custom import custom_jvp as custom_jvp
@@ -75,9 +78,6 @@ from fgrad.rules.implicit import implicit_diff as implicit_diff
 from fgrad.rules.score import score_function as score_function
 from fgrad.saving import load as load
 from fgrad.saving import save as save
-from fgrad.patterns.matrices import sparse_hessian as sparse_hessian
-from fgrad.patterns.matrices import sparse_jacobian as sparse_jacobian
-from fgrad.patterns.matrices import sparsity as sparsity
 from fgrad.tapes.accumulator import ForwardAccumulator as ForwardAccumulator
 from fgrad.tapes.tape import GradientTape as GradientTape
 from fgrad.tapes.tape import gradients as gradients

@@ -4,14 +4,15 @@
     symmetric(pattern)    a star coloring: each element can be read, where it stands or from its mirror image
 
 Colors are given greedily (A. H. Gebremedhin, F. Manne and A. Pothen, "What color is your Jacobian? Graph coloring for
-computing derivatives", https://doi.org/10.1137/S0036144504444711, algorithms 3.1 and 4.1), the vertices taken as they come, and where
-that is not known to be best, those with most neighbours first. A set of colors is an integer with a bit for each, so
-that the colors around a vertex are united at once.
+computing derivatives", https://doi.org/10.1137/S0036144504444711, sections 3 and 4), the vertices taken as they come,
+and where that is not known to be best, those with most neighbours first. A set of colors is an integer with a bit for
+each, so that the colors around a vertex are united at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def _best(color: Callable[[Iterable[int]], Any], matrix: Any, least: int) -> Any
 def _lists(matrix: Any) -> list[list[int]]:
     """Return the indices in each line of a compressed matrix."""
     indices, starts = matrix.indices.tolist(), matrix.indptr.tolist()
-    return [indices[start:stop] for start, stop in zip(starts, starts[1:], strict=False)]
+    return [indices[start:stop] for start, stop in pairwise(starts)]
 
 
 def _lowest_free(colors: int) -> int:

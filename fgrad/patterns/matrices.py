@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, ParamSpec, overload
 
 import numpy as np
@@ -53,7 +54,7 @@ class _Point:
             for path, leaf in zip(paths(each), leaves, strict=True)
         ]
         ends = np.cumsum([0, *self._counts])
-        self.sizes = [sum(x.size for x in self.leaves[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        self.sizes = [sum(x.size for x in self.leaves[a:b]) for a, b in pairwise(ends)]
 
     def of_leaves(self, leaves: Sequence[Any]) -> Any:
         """Return what the function returns for other arrays in place of those that are chosen."""
@@ -181,9 +182,9 @@ class SparseDerivative(Transformed):
         Raises:
             SparsityError, IntegerInputError: as for the derivative itself.
         """
-        return Transformed(self._run, self._function, {**self._options, "only_plan": True}, is_kept=False)(
-            *args, **keywords
-        )
+        options = {**self._options, "only_plan": True}
+        found: Plan = Transformed(self._run, self._function, options, is_kept=False)(*args, **keywords)
+        return found
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None or not hasattr(self._function, "__get__"):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -157,5 +158,4 @@ def as_pattern(given: Any, what: str) -> Any:
 def parts(matrix: Any, sizes: Sequence[int], axis: int) -> list[Any]:
     """Return the stretches of rows or columns of a sparse array."""
     ends = np.cumsum([0, *sizes])
-    pairs = zip(ends[:-1], ends[1:], strict=True)
-    return [matrix[a:b] if axis == 0 else matrix[:, a:b] for a, b in pairs]
+    return [matrix[a:b] if axis == 0 else matrix[:, a:b] for a, b in pairwise(ends)]

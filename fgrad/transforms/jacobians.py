@@ -56,6 +56,7 @@ def along_all(function: Callable[[list[Any]], Any], directions: list[Any], chunk
 
 
 def check_chunk_size(chunk_size: int | None) -> None:
+    """Raise if there is no such number of directions."""
     if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
         raise errors.ParameterError(f"chunk_size must be a positive integer or None, and it is {chunk_size!r}.")
 
