@@ -70,6 +70,7 @@ from fgrad.optimizers.averages import ExponentialMovingAverage as ExponentialMov
 from fgrad.patterns.matrices import sparse_hessian as sparse_hessian
 from fgrad.patterns.matrices import sparse_jacobian as sparse_jacobian
 from fgrad.patterns.matrices import sparsity as sparsity
+from fgrad.patterns.plans import SparsePlan as SparsePlan
 from fgrad.rules.checkpoint import checkpoint as checkpoint
 from fgrad.rules.custom import custom_gradient as custom_gradient
 from fgrad.rules.custom import custom_jvp as custom_jvp

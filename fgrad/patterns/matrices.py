@@ -18,7 +18,7 @@ from fgrad import errors
 from fgrad.core.tensor import Tensor, settle
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.ops.tracing import known_value
-from fgrad.patterns.plans import Plan, as_pattern, parts, plan_of
+from fgrad.patterns.plans import SparsePlan, as_pattern, parts, plan_of
 from fgrad.patterns.trace import PatternTrace
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, place_name, select
 from fgrad.transforms.cuts import warn_of_losses
@@ -169,11 +169,11 @@ class SparseDerivative(Transformed):
         self._options = {"plans": {}, **options}
 
     @property
-    def plans(self) -> dict[Any, Plan]:
+    def plans(self) -> dict[Any, SparsePlan]:
         """The plans that it has made, by the form of the arguments."""
         return self._options["plans"]  # type: ignore[no-any-return]
 
-    def plan(self, *args: Any, **keywords: Any) -> Plan:
+    def plan(self, *args: Any, **keywords: Any) -> SparsePlan:
         """Return the plan for arguments like these: the pattern, its colors, and the mode.
 
         Args:
@@ -183,7 +183,7 @@ class SparseDerivative(Transformed):
             SparsityError, IntegerInputError: as for the derivative itself.
         """
         options = {**self._options, "only_plan": True}
-        found: Plan = Transformed(self._run, self._function, options, is_kept=False)(*args, **keywords)
+        found: SparsePlan = Transformed(self._run, self._function, options, is_kept=False)(*args, **keywords)
         return found
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -213,9 +213,9 @@ class _Problem:
         of_leaves = _named(point)
         self.function: Callable[..., Any] = grad(of_leaves) if is_hessian else of_leaves
 
-    def plan(self, given: Any, mode: str) -> Plan:
+    def plan(self, given: Any, mode: str) -> SparsePlan:
         """Return the plan for a pattern that is given, or else for the one that the operations have here."""
-        if isinstance(given, Plan):
+        if isinstance(given, SparsePlan):
             return given
         if given is None:
             return plan_of(_pattern(self.function, self.point.leaves), mode)
@@ -227,7 +227,7 @@ class _Problem:
             )
         return plan_of(pattern, mode)
 
-    def along(self, plan: Plan) -> Any:
+    def along(self, plan: SparsePlan) -> Any:
         """Return the products with the directions of a plan, a row for each."""
         rows = plan.directions()
         if plan.mode == "reverse":
@@ -273,7 +273,7 @@ def _side_by_side(leaves: Sequence[Any], lead: tuple[int, ...]) -> Any:
     return rows[0] if len(rows) == 1 else np.concatenate(rows, axis=-1)
 
 
-def _computed(problem: _Problem, plan: Plan) -> Any:
+def _computed(problem: _Problem, plan: SparsePlan) -> Any:
     """Return the matrix of a plan, of SciPy's where its elements are plain; None where the plan does not hold."""
     found = problem.along(plan)
     if not plan.fits(found.shape):
@@ -295,7 +295,7 @@ _MOST_PLANS = 8
 """Forms of arguments for which a derivative keeps plans."""
 
 
-def _found(problem: _Problem, mode: str, given: Any, plans: dict[Any, Plan]) -> Any:
+def _found(problem: _Problem, mode: str, given: Any, plans: dict[Any, SparsePlan]) -> Any:
     """Return the matrix by the plan that was kept, or by another one where that does not hold any more."""
     form = problem.point.form
     if form in plans:
@@ -330,7 +330,7 @@ def _run_sparse_jacobian(
     mode: str,
     sparsity: Any,
     chunk_size: int | None,
-    plans: dict[Any, Plan],
+    plans: dict[Any, SparsePlan],
     only_plan: bool = False,
 ) -> Any:
     check_chunk_size(chunk_size)
@@ -351,7 +351,7 @@ def _run_sparse_hessian(
     argnums: Selection,
     sparsity: Any,
     chunk_size: int | None,
-    plans: dict[Any, Plan],
+    plans: dict[Any, SparsePlan],
     only_plan: bool = False,
 ) -> Any:
     check_chunk_size(chunk_size)

@@ -18,7 +18,7 @@ from fgrad.patterns.trace import sparse_library
 
 
 @dataclass(eq=False)
-class Plan:
+class SparsePlan:
     """How a sparse matrix of derivatives is found.
 
     Attributes:
@@ -110,7 +110,7 @@ class Plan:
         return matrix
 
 
-def plan_of(pattern: Any, mode: str) -> Plan:
+def plan_of(pattern: Any, mode: str) -> SparsePlan:
     """Return the plan for a pattern.
 
     Args:
@@ -120,9 +120,9 @@ def plan_of(pattern: Any, mode: str) -> Plan:
     if mode == "symmetric":
         both = pattern + pattern.T
         both.sort_indices()
-        return Plan(both, mode, coloring.symmetric(both))
+        return SparsePlan(both, mode, coloring.symmetric(both))
     if mode != "auto":
-        return Plan(pattern, mode, coloring.columns(pattern if mode == "forward" else pattern.T.tocsr()))
+        return SparsePlan(pattern, mode, coloring.columns(pattern if mode == "forward" else pattern.T.tocsr()))
     turned = pattern.T.tocsr()
     sides = [("forward", pattern), ("reverse", turned)]
     sides.sort(key=lambda side: np.diff(side[1].indptr).max(initial=0))  # no side needs fewer than this
@@ -131,8 +131,8 @@ def plan_of(pattern: Any, mode: str) -> Plan:
     if np.diff(other.indptr).max(initial=0) < colors.max(initial=-1) + (second == "forward"):
         others = coloring.columns(other)
         if others.max(initial=-1) < colors.max(initial=-1) + (second == "forward"):
-            return Plan(pattern, second, others)
-    return Plan(pattern, first, colors)
+            return SparsePlan(pattern, second, others)
+    return SparsePlan(pattern, first, colors)
 
 
 def as_pattern(given: Any, what: str) -> Any:
