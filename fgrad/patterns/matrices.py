@@ -231,7 +231,7 @@ class _Problem:
         """Return the products with the directions of a plan, a row for each."""
         rows = plan.directions()
         if plan.mode == "reverse":
-            return self._pulled(rows)
+            return self._pulled(rows, max(plan.shape))
         if len(rows[0]) != sum(self.point.sizes):
             return _OTHER
         leaves = self.point.leaves
@@ -239,16 +239,18 @@ class _Problem:
         def push(tangents: Any) -> Any:
             return flatten(jvp(self.function, (leaves,), (tangents,))[1])[0]
 
-        return self._along_all(push, leaves, rows)
+        return self._along_all(push, leaves, rows, max(plan.shape))
 
-    def _pulled(self, rows: Any) -> Any:
+    def _pulled(self, rows: Any, size: int) -> Any:
         value, pullback = vjp(self.function, self.point.leaves)
         outputs, treedef = flatten(value)
         if len(rows[0]) != sum(np.size(x) for x in outputs):
             return _OTHER
-        return self._along_all(lambda cts: pullback(unflatten(treedef, cts))[0], outputs, rows)
+        return self._along_all(lambda cts: pullback(unflatten(treedef, cts))[0], outputs, rows, size)
 
-    def _along_all(self, function: Callable[[Any], Any], arrays: Sequence[Any], rows: Sequence[Any]) -> Any:
+    def _along_all(
+        self, function: Callable[[Any], Any], arrays: Sequence[Any], rows: Sequence[Any], size: int
+    ) -> Any:
         """Return what a function makes of each row, taken apart into the shapes of arrays."""
         ends = np.cumsum([x.size for x in arrays])[:-1]
 
@@ -256,7 +258,7 @@ class _Problem:
             pieces = zip(np.split(rows, ends, axis=-1), arrays, strict=True)
             return [piece.reshape((*rows.shape[:-1], *x.shape)).astype(x.dtype, copy=False) for piece, x in pieces]
 
-        if self.chunk_size is None and len(rows[0]) >= _LARGE:
+        if self.chunk_size is None and size >= _LARGE:
             return settle(np.stack([_side_by_side(function(apart(row)), ()) for row in rows]))
         return settle(_side_by_side(along_all(function, apart(np.stack(rows)), self.chunk_size), (len(rows),)))
 
