@@ -293,7 +293,7 @@ def pattern(plan: SparsePlan, ax: Any = None) -> Any:
     ax = _axes(ax, f"{rows} x {columns}, {plan.pattern.nnz} elements, {plan.count} color{'s' * (plan.count != 1)}")
     found = plan.pattern.tocoo()
     colors = plan.colors[found.row if plan.mode == "reverse" else found.col]
-    size = (200 / max(rows, columns, 8)) ** 2  # square points: the side of a place, where there are not too many
+    size = max(280 / max(rows, columns, 8), 1.5) ** 2  # the side of a place, where that can be seen
     ax.scatter(
         found.col, found.row, size, colors, marker="s", cmap="tab10" if plan.count <= 10 else "viridis", linewidths=0
     )

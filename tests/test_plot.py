@@ -63,7 +63,9 @@ def test_axes_are_given_or_made(name, axes):
     made = DRAWINGS[name](None)
     assert made is not axes
     assert made.figure is pyplot.gcf()
-    assert made.get_title() == {"function": "sin", "pattern": "3 x 4, 6 elements, 2 colors"}.get(name, name.replace("_", " "))
+    assert made.get_title() == {"function": "sin", "pattern": "3 x 4, 6 elements, 2 colors"}.get(
+        name, name.replace("_", " ")
+    )
     rendered(axes)
     rendered(made)
 

@@ -248,9 +248,7 @@ class _Problem:
             return _OTHER
         return self._along_all(lambda cts: pullback(unflatten(treedef, cts))[0], outputs, rows, size)
 
-    def _along_all(
-        self, function: Callable[[Any], Any], arrays: Sequence[Any], rows: Sequence[Any], size: int
-    ) -> Any:
+    def _along_all(self, function: Callable[[Any], Any], arrays: Sequence[Any], rows: Sequence[Any], size: int) -> Any:
         """Return what a function makes of each row, taken apart into the shapes of arrays."""
         ends = np.cumsum([x.size for x in arrays])[:-1]
 
