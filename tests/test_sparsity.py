@@ -18,6 +18,7 @@ import fgrad.scipy.integrate
 import fgrad.scipy.optimize
 from fgrad import errors
 from fgrad.core.primitive import PRIMITIVES
+from fgrad.extend import defpattern, defvjp, register_primitive
 from fgrad.patterns import coloring
 from fgrad.scipy import sparse
 from fgrad.testing import calls
@@ -199,6 +200,23 @@ def test_solutions_depend_on_all_that_their_equations_do():
 
     found, dense = pattern(solved, X), fg.jacobian(solved)(X).numpy()
     assert not np.any((np.abs(dense) > 1e-12) & ~found)
+
+
+def test_operations_of_ones_own():
+    blocks = register_primitive(lambda x, y: np.einsum("...i,...i->...", x, y), name="test_products_of_rows")
+    defvjp(blocks, lambda ans, x, y: lambda ct: ct[..., None] * y, lambda ans, x, y: lambda ct: ct[..., None] * x)
+
+    def function(x):
+        return blocks(x.reshape(2, 3), np.ones(3)) + blocks(np.ones((2, 3)), x[:3])
+
+    assert pattern(function, X).all()
+    defpattern(blocks, "i,i->")
+    np.testing.assert_array_equal(pattern(function, X), np.array([[1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1]]))
+    for wrong in ("ij", "i->j->k", "...i->i", "1->1"):
+        with pytest.raises(errors.ParameterError, match="'ij,j->i', and they are"):
+            defpattern(blocks, wrong)
+    with pytest.raises(errors.StructureError, match="is not an operation"):
+        defpattern(np.sin, "->")
 
 
 # Programs drawn at random
