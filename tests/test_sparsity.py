@@ -626,6 +626,8 @@ def test_solutions_of_stiff_equations_with_sparse_jacobians(method):
 
 # Errors
 
+DIAGONAL = fg.sparse_jacobian(np.sin).plan(X)
+
 
 @pytest.mark.parametrize(
     ("call", "error", "text"),
@@ -636,11 +638,14 @@ def test_solutions_of_stiff_equations_with_sparse_jacobians(method):
         (lambda: fg.sparse_jacobian(np.sin, chunk_size=0)(X), errors.ParameterError, "chunk_size"),
         (lambda: fg.sparse_jacobian(np.sin, sparsity=np.eye(5))(X), errors.ShapeError, "5 columns.*6 numbers"),
         (lambda: fg.sparse_jacobian(np.sin, sparsity=np.ones(6))(X), errors.ShapeError, "must be a matrix"),
+        (lambda: fg.sparse_jacobian(np.sin, sparsity=DIAGONAL)(X[:5]), errors.ShapeError, "6 columns.*5 numbers"),
+        (lambda: fg.sparse_jacobian(np.sin, sparsity=np.ones((5, 6)))(X), errors.SparsityError, "rows than its 5"),
+        (lambda: fg.sparse_jacobian(np.sin, "forward", sparsity=np.ones((5, 6)))(X), errors.ParameterError, "forward"),
         (lambda: fg.sparse_jacobian(np.cumsum, sparsity=np.eye(6))(X), errors.SparsityError, "`sparsity` has none"),
         (lambda: fg.sparse_hessian(np.sin)(X), errors.NonScalarError, "shape"),
         (lambda: fg.sparsity(lambda x: None)(X), errors.NoResultError, "forget to return"),
         (lambda: fg.sparsity(3.0), errors.NotCallableError, "sparsity takes a function"),
-        (lambda: fg.sparsity(lambda x: x * np.sum(x))(np.ones(20_000)), errors.SparsityError, "Use products"),
+        (lambda: fg.sparsity(lambda x: x * np.sum(x))(np.ones(12_000)), errors.SparsityError, "Use products"),
     ],
 )  # fmt: skip
 def test_errors(call, error, text):

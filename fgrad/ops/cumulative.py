@@ -281,7 +281,7 @@ _difference = linear(
     sample((2, 1), axis=1),
     name="difference",
     batch=reduction_batch,
-    pattern=lambda step: windowed(step, {step.metadata["axis"]: (0, 1)}),
+    pattern=lambda step: windowed(step, {step.metadata["axis"]: range(2)}),
 )
 
 

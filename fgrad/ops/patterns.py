@@ -18,9 +18,8 @@ never by the values of what has a derivative: so it holds wherever a function ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
@@ -94,7 +93,7 @@ Rule = Callable[[Step], Chain]
 
 def taken(numbers: Any, size: int) -> Links:
     """Return the links of what takes elements with these numbers, of so many; none where a number is negative."""
-    numbers = np.reshape(numbers, -1)
+    numbers = np.reshape(np.asarray(numbers, np.intp), -1)
     rows = np.flatnonzero(numbers >= 0)
     return Links(rows, numbers[rows], (len(numbers), size))
 
@@ -239,58 +238,59 @@ def linked(out: tuple[int, ...], shape: tuple[int, ...], pairs: Callable[[Any, A
 
 
 def so_far(step: Step) -> Chain:
-    """The pattern of sums so far along `axis`, from the end with `backwards`.
-
-    Each element is united with the one before it, then with that two before, four, and so on (Hillis and Steele,
-    https://doi.org/10.1145/7902.7903), so that no factor has more than two elements in a row.
-    """
-    axis = step.metadata["axis"] % len(step.shape)
-    sign = 1 if step.metadata.get("backwards") else -1
-    distances = [1 << bit for bit in range(max(step.shape[axis] - 1, 0).bit_length())]
-    return tuple(_neighbours(step.shape, step.shape, {axis: (0, sign * distance)}) for distance in distances)
+    """The pattern of sums so far along `axis`, from the end with `backwards`."""
+    axis = step.metadata["axis"] % len(step.shape) - len(step.shape)
+    size = step.shape[axis]
+    return windowed(step, {axis: range(size) if step.metadata.get("backwards") else range(1 - size, 1)})
 
 
-def windowed(step: Step, offsets: Mapping[int, Sequence[int]]) -> Chain:
+def windowed(step: Step, offsets: Mapping[int, range]) -> Chain:
     """Return the pattern of operations in which an element depends on its neighbours along axes.
 
     Args:
-        step: of one argument that has all axes, or lacks some of those in front.
-        offsets: by an axis of the argument, counted from its end, how far off they are.
+        step: of an argument that may lack axes in front.
+        offsets: by an axis, how far off they are.
     """
-    if any(len(each) > step.shape[axis] for axis, each in offsets.items()):
-        return _all_along(step, offsets)
-    lead = step.ans.shape[: step.ans.ndim - len(step.shape)]
-    wide = (*lead, *step.shape)
-    spread = tied(step.shape, range(len(lead), len(wide)), wide, range(len(wide)))
-    near = _neighbours(wide, step.ans.shape, {axis % len(wide): each for axis, each in offsets.items()})
-    return (near, *spread) if lead else (near,)
+    out = step.ans.shape
+    shape = (*out[: len(out) - len(step.shape)], *step.shape)
+    chain = tied(step.shape, range(len(shape))[len(shape) - len(step.shape) :], shape, range(len(shape)))
+    for axis, each in offsets.items():
+        place = axis % len(shape)
+        wanted = (*shape[:place], out[place], *shape[place + 1 :])
+        chain = (*_windows(shape, wanted, place, each), *chain)
+        shape = wanted
+    return (*tied(shape, range(len(shape)), out, range(len(out))), *chain) if shape != out else chain
 
 
-def _all_along(step: Step, axes: Iterable[int]) -> Chain:
-    """Return the pattern of operations that mix all that there is along axes, which are counted from the end."""
-    ndim, out = len(step.shape), step.ans.ndim
-    mixed = {axis % ndim - ndim for axis in axes}
-    labels = [("in", axis) if axis in mixed else axis for axis in range(-ndim, 0)]
-    return tied(step.shape, labels, step.ans.shape, [("out", a) if a in mixed else a for a in range(-out, 0)])
+def _windows(shape: tuple[int, ...], out: tuple[int, ...], axis: int, offsets: range) -> Chain:
+    """Return the pattern of windows along an axis.
+
+    Each element is united with the next one, then with that two further on, four, and so on (Hillis and Steele,
+    https://doi.org/10.1145/7902.7903), so that no factor has more than two elements in a row. What lies in front of
+    the array is added before, as windows may begin there.
+    """
+    length = len(offsets)
+    wide = (*shape[:axis], shape[axis] + max(length - 1, 0), *shape[axis + 1 :])
+    chain, covered = [_shifted(shape, wide, axis, 1 - length)], 1
+    while covered < length:
+        more = min(covered, length - covered)
+        chain.append(_shifted(wide, wide, axis, 0, more))
+        covered += more
+    chain.append(_shifted(wide, out, axis, offsets.start + length - 1))
+    return tuple(reversed(chain))
 
 
-def _neighbours(shape: tuple[int, ...], out: tuple[int, ...], offsets: Mapping[int, Sequence[int]]) -> Links:
-    """Return the links of elements to neighbours; axes of size 1 are repeated."""
-    numbers = np.arange(prod(shape)).reshape(shape)
-    grid = np.ogrid[tuple(map(slice, out))]
+def _shifted(shape: tuple[int, ...], out: tuple[int, ...], axis: int, *offsets: int) -> Links:
+    """Return the links of elements to those that are so far off along an axis, as far as there are such."""
+    count, size = prod(shape), shape[axis]
     parts = []
-    for shift in product(*offsets.values()):
-        moves = dict(zip(offsets, shift, strict=True))
-        places = [place + moves.get(axis, 0) for axis, place in enumerate(grid)]
-        inside: Any = True
-        for axis, size in enumerate(shape):
-            if axis in moves:
-                inside = inside & (places[axis] >= 0) & (places[axis] < size)
-            places[axis] = np.clip(places[axis], 0, max(size - 1, 0))
-        found = np.broadcast_to(numbers[tuple(places)], out) if numbers.size else np.full(out, -1)
-        parts.append(np.where(inside, found, -1).reshape(-1))
-    links = taken(np.stack(parts, -1) if parts else np.zeros((prod(out), 0), np.intp), numbers.size)
-    return Links(links.rows // max(len(parts), 1), links.columns, (prod(out), numbers.size))
+    for offset in offsets if count else ():
+        places = np.arange(out[axis]) + offset
+        inside = (places >= 0) & (places < size)
+        found = np.take(np.arange(count).reshape(shape), np.where(inside, places, 0), axis)
+        parts.append(np.where(inside.reshape((-1, *(1,) * (len(shape) - axis - 1))), found, -1))
+    rows, columns, _ = taken(np.stack(parts, -1) if parts else (), count)
+    return Links(rows // len(offsets), columns, (prod(out), count))
 
 
 def without(step: Step, *names: str) -> Step:

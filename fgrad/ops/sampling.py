@@ -310,7 +310,7 @@ _central: Primitive = linear(
     sample((3, 0), axis=0, edge=1, reverse=False),
     name="central_difference",
     batch=along_axis_batch,
-    pattern=lambda step: windowed(step, {step.metadata["axis"]: (-1, 0, 1)}),
+    pattern=lambda step: windowed(step, {step.metadata["axis"]: range(-1, 2)}),
 )
 """Linear, and its own transpose but for the signs: with plus and minus exchanged, and the elements at the ends, too."""
 

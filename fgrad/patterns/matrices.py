@@ -214,18 +214,20 @@ class _Problem:
         self.function: Callable[..., Any] = grad(of_leaves) if is_hessian else of_leaves
 
     def plan(self, given: Any, mode: str) -> SparsePlan:
-        """Return the plan for a pattern that is given, or else for the one that the operations have here."""
-        if isinstance(given, SparsePlan):
-            return given
+        """Return the plan for a pattern that is given, or else for the one that the operations have here.
+
+        Raises:
+            ShapeError: one that is given does not fit the arguments.
+        """
         if given is None:
             return plan_of(_pattern(self.function, self.point.leaves), mode)
-        pattern = as_pattern(given, name_of(self.function))
-        if pattern.shape[1] != sum(self.point.sizes):
+        plan = given if isinstance(given, SparsePlan) else plan_of(as_pattern(given, name_of(self.function)), mode)
+        if plan.shape[1] != sum(self.point.sizes):
             raise errors.ShapeError(
-                f"sparsity has {pattern.shape[1]} columns, and {self.point.transform} of {name_of(self.function)} is "
+                f"sparsity has {plan.shape[1]} columns, and {self.point.transform} of {name_of(self.function)} is "
                 f"taken by {sum(self.point.sizes)} numbers.\nGive it a row for each result and a column for each input."
             )
-        return plan_of(pattern, mode)
+        return plan
 
     def along(self, plan: SparsePlan) -> Any:
         """Return the products with the directions of a plan, a row for each."""
@@ -312,8 +314,9 @@ def _found(problem: _Problem, mode: str, given: Any, plans: dict[Any, SparsePlan
     transform, name = problem.point.transform, name_of(problem.function)
     if given is not None:
         raise errors.SparsityError(
-            f"{transform} of {name}: the derivative has elements where `sparsity` has none.\n"
-            f"Leave `sparsity` out, so that it is found, or compare it with fg.sparsity({name})."
+            f"{transform} of {name}: the derivative has elements where `sparsity` has none, or another number of rows "
+            f"than its {plan.shape[0]}.\nLeave `sparsity` out, so that it is found, or compare it with "
+            f"fg.sparsity({'fg.grad(f)' if plan.mode == 'symmetric' else 'f'})."
         )
     raise errors.SparsityError(
         f"{transform} of {name}: the elements that were found do not agree with a product along a random direction.\n"

@@ -23,8 +23,8 @@ from fgrad.core.tensor import Tensor, apply, apply_call, box, settled
 from fgrad.core.trace import Call, Trace
 from fgrad.ops.patterns import Chain, Links, Step, tied, whole
 
-MOST = 250_000_000
-"""Elements of a pattern, which take more than a gigabyte."""
+MOST = 100_000_000
+"""Elements of a pattern, which take half a gigabyte."""
 
 
 @functools.cache
