@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, ParamSpec, overload
+from typing import Any, Generic, ParamSpec, overload
 
 import numpy as np
 
@@ -161,19 +161,22 @@ def sparsity(function: Any = None, argnums: Selection = 0) -> Any:
 # Matrices
 
 
-class SparseDerivative(Transformed):
+class SparseDerivative(Transformed, Generic[P]):
     """A function that returns a sparse matrix of derivatives, and keeps the plans by which it has found some."""
 
     def __init__(self, run: Callable[..., Any], function: Any, options: Options, is_kept: bool = True) -> None:
         super().__init__(run, function, options, is_kept)
         self._options = {"plans": {}, **options}
 
+    def __call__(self, *args: P.args, **keywords: P.kwargs) -> Any:
+        return super().__call__(*args, **keywords)
+
     @property
     def plans(self) -> dict[Any, SparsePlan]:
         """The plans that it has made, by the form of the arguments."""
         return self._options["plans"]  # type: ignore[no-any-return]
 
-    def plan(self, *args: Any, **keywords: Any) -> SparsePlan:
+    def plan(self, *args: P.args, **keywords: P.kwargs) -> SparsePlan:
         """Return the plan for arguments like these: the pattern, its colors, and the mode.
 
         Args:
@@ -382,7 +385,7 @@ def sparse_jacobian(
     mode: str = "auto",
     sparsity: Any = None,
     chunk_size: int | None = None,
-) -> SparseDerivative: ...
+) -> SparseDerivative[P]: ...
 @overload
 def sparse_jacobian(
     function: None = None,
@@ -390,7 +393,7 @@ def sparse_jacobian(
     mode: str = "auto",
     sparsity: Any = None,
     chunk_size: int | None = None,
-) -> Callable[[Callable[P, Any]], SparseDerivative]: ...
+) -> Callable[[Callable[P, Any]], SparseDerivative[P]]: ...
 def sparse_jacobian(
     function: Any = None,
     argnums: Selection = 0,
@@ -443,11 +446,11 @@ def sparse_jacobian(
 @overload
 def sparse_hessian(
     function: Callable[P, Any], argnums: Selection = 0, sparsity: Any = None, chunk_size: int | None = None
-) -> SparseDerivative: ...
+) -> SparseDerivative[P]: ...
 @overload
 def sparse_hessian(
     function: None = None, argnums: Selection = 0, sparsity: Any = None, chunk_size: int | None = None
-) -> Callable[[Callable[P, Any]], SparseDerivative]: ...
+) -> Callable[[Callable[P, Any]], SparseDerivative[P]]: ...
 def sparse_hessian(
     function: Any = None, argnums: Selection = 0, sparsity: Any = None, chunk_size: int | None = None
 ) -> Any:
