@@ -117,6 +117,8 @@ KNOWN = {
     "where": (lambda x: np.where(x > 0, x, x[::-1]), np.eye(6) + np.eye(6)[::-1]),
     "a mask": (lambda x: set_where(x, x < 0), np.eye(6)),
     "in place": (lambda x: shifted(x), np.eye(6, k=-1) + np.eye(6)[[2]] * np.eye(6)[0][:, None]),
+    "through a view": (lambda x: through_views(x), np.eye(6)[[0, 1, 2, 0, 4, 5]]),
+    "parts of complex numbers": (lambda x: set_imaginary(x), np.eye(6) + np.eye(6)[[1] * 6]),
     "a product with zero": (lambda x: x * 0, np.eye(6)),
     "stop_gradient": (lambda x: fg.stop_gradient(x) * x[0], np.eye(6)[[0] * 6]),
     "comparison": (lambda x: (x > 0) * 1.0, np.zeros((6, 6))),
@@ -140,6 +142,18 @@ def shifted(x):
     y = np.zeros_like(x)
     y[1:] = x[:-1]
     y[0] += x[2]
+    return y
+
+
+def through_views(x):
+    y = x.reshape(2, 3) * 1.0
+    y.T[0][1:] = x[0]
+    return y
+
+
+def set_imaginary(x):
+    y = x * 1j
+    y.real[...] = x[1]
     return y
 
 
@@ -269,6 +283,20 @@ def test_no_element_is_missing_from_the_pattern_of_a_program(steps, seed):
         np.testing.assert_allclose(fg.sparse_jacobian(program)(x).toarray(), dense, rtol=1e-9, atol=1e-12)
 
 
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(0, len(MENU) - 1), min_size=1, max_size=3), st.integers(0, 1000))
+def test_hessians_of_programs(steps, seed):
+    def program(x):
+        total = np.sum(x[0] * x[1:])
+        for step in steps:
+            x = MENU[step](x)
+        return total + np.sum(x**2)
+
+    x = np.random.default_rng(seed).normal(size=6)
+    dense = fg.hessian(program)(x).numpy()
+    np.testing.assert_allclose(fg.sparse_hessian(program)(x).toarray(), dense, rtol=1e-8, atol=1e-9)
+
+
 # Colors
 
 
@@ -339,16 +367,27 @@ FUNCTIONS = {
     "nothing": lambda x: np.ones(3) + 0 * x[:3],
     "complex": lambda x: np.exp(1j * x) * x[0],
     "dense": lambda x: x / np.linalg.norm(x),
+    "integers": lambda x: np.argmax(x),
+    "constants": lambda x: (x[0] ** 2, 3.0, np.arange(2)),
+    "one complex number": lambda x: np.sum(x) * (1 + 2j),
 }
 
 
 def test_values_are_those_of_the_dense_jacobian():
     for name, function in FUNCTIONS.items():
         with naming(name):
-            dense = np.concatenate([np.reshape(leaf, (-1, 6)) for leaf in fg.tree_leaves(fg.jacobian(function)(X))])
+            results, jacobians = fg.tree_leaves(function(X)), fg.tree_leaves(fg.jacobian(function, mode="forward")(X))
+            shapes = [(np.size(result), 6) for result in results]
+            dense = np.concatenate([np.reshape(leaf, shape) for leaf, shape in zip(jacobians, shapes, strict=True)])
             found = fg.sparse_jacobian(function)(X)
             assert isinstance(found, scipy.sparse.csr_array)
             np.testing.assert_allclose(found.toarray(), dense, rtol=1e-12, atol=1e-15)
+
+
+def test_both_modes_take_constants_among_the_results():
+    for mode in ("forward", "reverse"):
+        found = fg.sparse_jacobian(lambda x: (x[1] ** 2, 3.0), mode=mode)(X)
+        np.testing.assert_allclose(found.toarray(), np.outer([1, 0], np.eye(6)[1] * 2 * X[1]))
 
 
 def test_hessians():
@@ -525,6 +564,8 @@ def test_under_vmap_tape_and_compile():
         return function(x) @ np.ones(6)
 
     points = np.stack([X, X + 1])
+    whole = fg.vmap(function)(points)
+    assert whole.data.shape == (2, 10)
     np.testing.assert_allclose(fg.vmap(product)(points), np.stack([product(x) for x in points]))
     with fg.GradientTape() as tape:
         x = fg.constant(X)
@@ -633,8 +674,9 @@ DIAGONAL = fg.sparse_jacobian(np.sin).plan(X)
     ("call", "error", "text"),
     [
         (lambda: fg.sparse_jacobian(np.sin)(np.arange(3)), errors.IntegerInputError, "which has no derivative"),
-        (lambda: fg.sparse_jacobian(np.sin)(np.ones(2) * 1j), errors.DtypeError, "complex128.*two arguments"),
+        (lambda: fg.sparse_jacobian(np.sin)(np.ones(2) * 1j), errors.DtypeError, "dtype is complex128.*two arguments"),
         (lambda: fg.sparse_jacobian(np.sin, mode="both")(X), errors.ParameterError, '"auto", "forward" or "reverse"'),
+        (lambda: fg.sparse_jacobian(lambda x: 1j * x, mode="reverse")(X), errors.ParameterError, 'mode="forward"'),
         (lambda: fg.sparse_jacobian(np.sin, chunk_size=0)(X), errors.ParameterError, "chunk_size"),
         (lambda: fg.sparse_jacobian(np.sin, sparsity=np.eye(5))(X), errors.ShapeError, "5 columns.*6 numbers"),
         (lambda: fg.sparse_jacobian(np.sin, sparsity=np.ones(6))(X), errors.ShapeError, "must be a matrix"),

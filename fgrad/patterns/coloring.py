@@ -21,6 +21,8 @@ import numpy as np
 def columns(pattern: Any) -> Any:
     """Return the color of each column of a boolean matrix in SciPy's csr format, such that no row has one twice."""
     most = int(np.diff(pattern.indptr).max(initial=0))
+    if most == pattern.shape[1]:
+        return np.arange(most)
     turned = pattern.tocsc()
     return _best(lambda order: _by_rows(turned, order), turned, max(most, 1))
 

@@ -19,13 +19,13 @@ from fgrad.core.tensor import Tensor, settle
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.ops.tracing import known_value
 from fgrad.patterns.plans import SparsePlan, as_pattern, parts, plan_of
-from fgrad.patterns.trace import PatternTrace
+from fgrad.patterns.trace import PatternTrace, sparse_library
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, place_name, select
 from fgrad.transforms.cuts import warn_of_losses
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.jacobians import along_all, as_selected, check_chunk_size
 from fgrad.transforms.linearization import check_detached, differentiable
-from fgrad.transforms.reverse import grad, stop_gradient, vjp
+from fgrad.transforms.reverse import grad, vjp
 from fgrad.transforms.running import check_result, run
 
 P = ParamSpec("P")
@@ -88,8 +88,8 @@ def _real(transform: str, function: Any, name: str, leaf: Any) -> Any:
         )
     if value.dtype.kind != "f":
         raise errors.DtypeError(
-            f"{transform} of {name_of(function)}: the argument {name} has the dtype {value.dtype}, and sparse "
-            "derivatives are taken by real numbers.\nTake the real and the imaginary part as two arguments."
+            f"{transform} of {name_of(function)}: the argument {name} must be real floating-point numbers, and its "
+            f"dtype is {value.dtype}.\nOf complex numbers, take the real and the imaginary part as two arguments."
         )
     return value
 
@@ -97,23 +97,31 @@ def _real(transform: str, function: Any, name: str, leaf: Any) -> Any:
 # Patterns
 
 
-def _pattern(function: Any, leaves: Sequence[Any]) -> Any:
-    """Return which results of a function of a list of arrays depend on which of their elements."""
+def _unfollowed(x: Any) -> Any:
+    """Return an array without the layers of traces for derivatives: a pattern has none."""
+    while type(x) is Tensor and not (x.tracing.is_map or x.tracing.is_program):
+        x = settle(x.value)
+    return x
+
+
+def _pattern(function: Any, leaves: Sequence[Any]) -> tuple[Any, bool]:
+    """Return which results of a function of a list of arrays depend on which elements; and whether one is complex."""
     ends = np.cumsum([0, *(x.size for x in leaves)])
     trace = PatternTrace(int(ends[-1]))
-    roots = [trace.root(stop_gradient(x), first) for x, first in zip(leaves, ends, strict=False)]
+    roots = [trace.root(_unfollowed(x), first) for x, first in zip(leaves, ends, strict=False)]
     result, outputs, _, _ = run(trace, function, lambda: ((roots,), {}))
     check_result(function, result, outputs)
     found = [trace.pattern_of(leaf) for leaf in outputs]
     if not any(each.nnz for each in found):
         check_detached(function, trace)
     warn_of_losses(trace.losses)
-    return as_pattern(importlib.import_module("scipy.sparse").vstack(found), name_of(function))
+    is_complex = any(np.result_type(leaf).kind == "c" for leaf in outputs)
+    return as_pattern(sparse_library().vstack(found), name_of(function)), is_complex
 
 
 def _run_sparsity(function: Any, args: tuple[Any, ...], keywords: Options, argnums: Selection) -> Any:
     point = _Point("sparsity", function, args, keywords, argnums)
-    return as_selected(parts(_pattern(_named(point), point.leaves), point.sizes, 1), argnums)
+    return as_selected(parts(_pattern(_named(point), point.leaves)[0], point.sizes, 1), argnums)
 
 
 def _named(point: _Point) -> Callable[[Sequence[Any]], Any]:
@@ -223,7 +231,8 @@ class _Problem:
             ShapeError: one that is given does not fit the arguments.
         """
         if given is None:
-            return plan_of(_pattern(self.function, self.point.leaves), mode)
+            pattern, is_complex = _pattern(self.function, self.point.leaves)
+            return plan_of(pattern, "forward" if is_complex and mode == "auto" else mode)
         plan = given if isinstance(given, SparsePlan) else plan_of(as_pattern(given, name_of(self.function)), mode)
         if plan.shape[1] != sum(self.point.sizes):
             raise errors.ShapeError(
@@ -248,8 +257,14 @@ class _Problem:
 
     def _pulled(self, rows: Any, size: int) -> Any:
         value, pullback = vjp(self.function, self.point.leaves)
-        outputs, treedef = flatten(value)
-        if len(rows[0]) != sum(np.size(x) for x in outputs):
+        leaves, treedef = flatten(value)
+        outputs = [leaf if type(leaf) is Tensor else np.asarray(leaf) for leaf in leaves]
+        if any(x.dtype.kind == "c" for x in outputs):
+            raise errors.ParameterError(
+                f"the results of {name_of(self.function)} are complex, and reverse mode takes real ones.\n"
+                'Use mode="forward".'
+            )
+        if len(rows[0]) != sum(x.size for x in outputs):
             return _OTHER
         return self._along_all(lambda cts: pullback(unflatten(treedef, cts))[0], outputs, rows, size)
 
@@ -262,8 +277,10 @@ class _Problem:
             return [piece.reshape((*rows.shape[:-1], *x.shape)).astype(x.dtype, copy=False) for piece, x in pieces]
 
         if self.chunk_size is None and size >= _LARGE:
-            return settle(np.stack([_side_by_side(function(apart(row)), ()) for row in rows]))
-        return settle(_side_by_side(along_all(function, apart(np.stack(rows)), self.chunk_size), (len(rows),)))
+            found = np.stack([_side_by_side(function(apart(row)), ()) for row in rows])
+        else:
+            found = _side_by_side(along_all(function, apart(np.stack(rows)), self.chunk_size), (len(rows),))
+        return settle(found if found.dtype.kind in "fc" else found * 0.0)  # of integers all is 0
 
 
 _OTHER = np.zeros((0, 0))
