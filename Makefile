@@ -57,6 +57,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/programs.py
 	$(BIN)/python benchmarks/loops.py
+	$(BIN)/python benchmarks/sparse.py
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

@@ -9,6 +9,7 @@ What there is, each with its own help:
     grad, value_and_grad, gradients_function, implicit_gradients, GradientTape        gradients
     jvp, vjp, hvp, jacobian, hessian, vmap                                            products, matrices, batches
     custom_jvp, custom_vjp, implicit_diff, checkpoint, stop_gradient                  rules of one's own
+    sparsity, sparse_jacobian, sparse_hessian                                         matrices that are mostly zeros
     random, score_function                                                            random numbers
     scan, fori_loop, while_loop, map, cond, switch                                    loops and branches
     explain, check, debug_nans, profile, trace                                        finding out
@@ -66,6 +67,10 @@ from fgrad.ops.creation import constant as constant
 from fgrad.ops.creation import convert_to_tensor as convert_to_tensor
 from fgrad.ops.shaping import stack as stack
 from fgrad.optimizers.averages import ExponentialMovingAverage as ExponentialMovingAverage
+from fgrad.patterns.matrices import sparse_hessian as sparse_hessian
+from fgrad.patterns.matrices import sparse_jacobian as sparse_jacobian
+from fgrad.patterns.matrices import sparsity as sparsity
+from fgrad.patterns.plans import SparsePlan as SparsePlan
 from fgrad.rules.checkpoint import checkpoint as checkpoint
 from fgrad.rules.custom import custom_gradient as custom_gradient
 from fgrad.rules.custom import custom_jvp as custom_jvp

@@ -8,8 +8,8 @@
     >>> fg.grad(cube)(2.0), fg.grad(fg.grad(cube))(2.0)
     (Tensor(12.), Tensor(12.))
 
-`defbatch` adds a rule for `vmap`, `deflowering` says what `fgrad.compile` runs in place of the operation, and
-`fgrad.testing.check_primitive` tests the rules.
+`defbatch` adds a rule for `vmap`, `deflowering` says what `fgrad.compile` runs in place of the operation, `defpattern`
+what depends on what, for sparse derivatives, and `fgrad.testing.check_primitive` tests the rules.
 
 Rules are ordinary code with NumPy's functions; they are traced themselves, which gives the next order.
 A reverse rule computes nothing before the cotangent comes: all work stands in the inner function. For
@@ -27,6 +27,7 @@ from fgrad.core.primitive import FUNCTIONS, ZERO, Primitive, Rule
 from fgrad.core.tensor import apply
 from fgrad.native.users import USERS
 from fgrad.ops.families import register
+from fgrad.ops.patterns import as_einsum
 
 
 class Operation:
@@ -199,6 +200,38 @@ def deflowering(operation: Operation, rule: Rule | None) -> None:
         (Tensor(0.9), [])
     """
     USERS[_checked(operation)] = rule
+
+
+def defpattern(operation: Operation, subscripts: str) -> None:
+    """Define what of a result depends on what of the arguments, for sparse derivatives; by default all on all.
+
+    Args:
+        operation: from `register_primitive`.
+        subscripts: as `np.einsum` takes them, with a letter for each of the last axes: an element depends on those
+            at the same place along axes with the same letter. Axes in front of them are broadcast. So `"->"` is an
+            operation element by element, `"i->"` a sum along the last axis, `"i->j"` a Fourier transform.
+
+    Raises:
+        StructureError: a TypeError; `operation` is not one.
+        ParameterError: a ValueError; `subscripts` have no arrow with the result behind it.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> tripled = register_primitive(lambda x: 3 * x, name="example_tripled")
+        >>> defvjp(tripled, lambda ans, x: lambda ct: 3 * ct)
+        >>> fg.sparsity(tripled)(np.ones(4)).nnz
+        16
+        >>> defpattern(tripled, "->")
+        >>> fg.sparsity(tripled)(np.ones(4)).nnz
+        4
+    """
+    primitive = _checked(operation)
+    if subscripts.count("->") != 1 or not (subscripts.replace("->", "a").replace(",", "a")).isalpha():
+        raise errors.ParameterError(
+            "subscripts must be letters for the last axes of each argument, separated by commas, an arrow, and those "
+            f"of the result, such as 'ij,j->i', and they are {subscripts!r}."
+        )
+    primitive.pattern = as_einsum(subscripts)
 
 
 def _checked(operation: Any) -> Primitive:

@@ -1,8 +1,9 @@
-"""Pictures by matplotlib: of training, of gradients, and of a function with its derivatives.
+"""Pictures by matplotlib: of training, of gradients, of a function with its derivatives, and of sparse ones.
 
     learning_curve(losses)          the loss over the steps
     gradient_flow(history)          the norm of each variable's gradient over the steps
     function(f, (low, high))        a function of one number, and its derivatives
+    pattern(plan)                   the elements of a sparse Jacobian or Hessian, by the colors of its plan
 
 Each draws into `ax`, or into a new figure, and returns the axes. matplotlib is imported by the first picture;
 it is not among what fgrad needs: `pip install matplotlib`.
@@ -19,6 +20,7 @@ import numpy.typing as npt
 
 from fgrad import errors
 from fgrad.optimizers.running import History
+from fgrad.patterns.plans import SparsePlan
 from fgrad.transforms.reverse import grad
 
 _WIDE = 100.0
@@ -261,3 +263,39 @@ def _title(name: str, order: int) -> str:
     if order <= 3:
         return name + "'" * order
     return f"{name}⁽{''.join('⁰¹²³⁴⁵⁶⁷⁸⁹'[int(digit)] for digit in str(order))}⁾"
+
+
+def pattern(plan: SparsePlan, ax: Any = None) -> Any:
+    """Draw the elements of a sparse matrix of derivatives; those of a color are found together.
+
+    Args:
+        plan: of `fgrad.sparse_jacobian` or `fgrad.sparse_hessian`, from their method `plan`.
+        ax: the axes of matplotlib to draw into; by default those of a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        MissingExtraError: an ImportError; matplotlib is not installed.
+        ParameterError: a ValueError; `plan` is none.
+
+    Example:
+        >>> import fgrad as fg
+        >>> axes = pattern(fg.sparse_jacobian(np.diff).plan(np.ones(6)))
+        >>> axes.get_title()
+        '5 x 6, 10 elements, 2 colors'
+    """
+    if not isinstance(plan, SparsePlan):
+        raise errors.ParameterError(
+            f"plot.pattern draws a plan, and it was given {plan!r:.100}.\nWrite fg.sparse_jacobian(f).plan(x)."
+        )
+    rows, columns = plan.shape
+    ax = _axes(ax, f"{rows} x {columns}, {plan.pattern.nnz} elements, {plan.count} color{'s' * (plan.count != 1)}")
+    found = plan.pattern.tocoo()
+    colors = plan.colors[found.row if plan.mode == "reverse" else found.col]
+    size = max(280 / max(rows, columns, 8), 1.5) ** 2  # the side of a place, where that can be seen
+    ax.scatter(
+        found.col, found.row, size, colors, marker="s", cmap="tab10" if plan.count <= 10 else "viridis", linewidths=0
+    )
+    ax.set(xlabel="input", ylabel="result", xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5), aspect="equal")
+    return ax

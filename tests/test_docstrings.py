@@ -21,7 +21,7 @@ PAGES = runpy.run_path(str(ROOT / "tools" / "api_pages.py"))
 OTHERS = ("fgrad.numpy", "fgrad.compat.tensorflow")
 
 RESULTS = {
-    "fgrad": "Compiled Graph Inspection UnconnectedGradients",
+    "fgrad": "Compiled Graph Inspection SparsePlan UnconnectedGradients",
     "fgrad.extend": "Operation",
     "fgrad.optimizers": "State History",
     "fgrad.scipy.sparse": "SparseArray",

@@ -275,6 +275,12 @@ CASES = [
         "has a singular Jacobian there",
     ),
     (
+        errors.SparsityError,
+        ValueError,
+        lambda: fg.sparse_jacobian(np.cumsum, sparsity=np.eye(3))(np.ones(3)),
+        "has elements where `sparsity` has none",
+    ),
+    (
         errors.NoClosedFormError,
         NotImplementedError,
         lambda: grad(lambda v: scipy.special.jv(v, 1.5))(0.5),

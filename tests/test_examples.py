@@ -71,6 +71,15 @@ def test_variational(tmp_path, capsys):
     assert "fractal dimension error" in capsys.readouterr().out
 
 
+def test_survey(tmp_path, capsys):
+    result = example("survey").main(out=str(tmp_path))
+    assert (result["plan"].count, result["plan"].pattern.nnz) == (5, 5 * 120)
+    assert result["found"].success
+    assert 0.5 < result["mean_square"] < 1.7
+    assert pictures(tmp_path) == ["survey.png"]
+    assert "5 colors" in capsys.readouterr().out
+
+
 def test_oscillation(tmp_path, capsys):
     module = example("oscillation")
     result = module.main(out=str(tmp_path))

@@ -51,6 +51,7 @@ DRAWINGS = {
     "learning_curve": lambda ax: plot.learning_curve([3.0, 2.0, 1.0], ax=ax),
     "gradient_flow": lambda ax: plot.gradient_flow({"w": [3.0, 2.0]}, ax=ax),
     "function": lambda ax: plot.function(np.sin, (0, 1), ax=ax),
+    "pattern": lambda ax: plot.pattern(fg.sparse_jacobian(np.diff).plan(np.ones(4)), ax=ax),
 }
 
 
@@ -62,7 +63,9 @@ def test_axes_are_given_or_made(name, axes):
     made = DRAWINGS[name](None)
     assert made is not axes
     assert made.figure is pyplot.gcf()
-    assert made.get_title() == {"function": "sin"}.get(name, name.replace("_", " "))
+    assert made.get_title() == {"function": "sin", "pattern": "3 x 4, 6 elements, 2 colors"}.get(
+        name, name.replace("_", " ")
+    )
     rendered(axes)
     rendered(made)
 
@@ -267,3 +270,29 @@ def test_functions_that_cannot_be_drawn():
         plot.function(lambda x: x * 1j, (0, 1), orders=[0])
     with pytest.raises(errors.DetachedError, match=r"float\(\) at"):
         plot.function(lambda x: float(x) ** 2, (0, 1))
+
+
+# Patterns
+
+
+def test_a_pattern_has_a_point_for_each_element_in_the_color_of_its_column(axes):
+    plan = fg.sparse_jacobian(np.diff).plan(np.ones(6))
+    plot.pattern(plan, ax=axes)
+    (points,) = axes.collections
+    elements = {
+        (int(column), int(row)): color
+        for (column, row), color in zip(points.get_offsets(), points.get_array(), strict=True)
+    }
+    assert elements == {(column, row): column % 2 for row in range(5) for column in (row, row + 1)}
+    assert axes.yaxis_inverted()
+
+
+def test_a_pattern_of_reverse_mode_goes_by_rows(axes):
+    plan = fg.sparse_jacobian(lambda x: np.stack([np.sum(x), x[0]])).plan(np.ones(3))
+    plot.pattern(plan, ax=axes)
+    assert axes.collections[0].get_array().tolist() == [0, 0, 0, 1]
+
+
+def test_a_pattern_needs_a_plan():
+    with pytest.raises(errors.ParameterError, match="draws a plan"):
+        plot.pattern(np.eye(3))

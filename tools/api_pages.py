@@ -52,6 +52,7 @@ TOPICS = {
     "implicit_value_and_gradients elementwise_grad",
     "Products": "vjp make_vjp jvp linearize hvp gauss_newton_vp",
     "Whole derivatives, and batching": "jacobian jacfwd jacrev hessian vmap",
+    "Sparse derivatives": "sparsity sparse_jacobian sparse_hessian SparsePlan",
     "Tape": "GradientTape gradients UnconnectedGradients ForwardAccumulator",
     "Tensors and variables": "Tensor constant convert_to_tensor stack Variable ExponentialMovingAverage",
     "What is differentiated, and what is kept": "stop_gradient custom_gradient custom_vjp custom_jvp implicit_diff "
@@ -109,6 +110,7 @@ OPTIONS = {
     "fgrad.errors": "{separate_signature: false, show_signature: false}",  # nobody but the library makes them
     "fgrad.scipy.stats": "{separate_signature: false, show_attribute_values: false, show_labels: false}",  # formulas
     "fgrad.Compiled": "{members: [inspect], merge_init_into_class: false}",
+    "fgrad.SparsePlan": "{members: [shape, count], merge_init_into_class: false}",
     "fgrad.Tensor": "{members: [numpy, item, tolist], inherited_members: true}",  # all others are NumPy's
 }
 """How the names of a module, or one name, are shown."""

@@ -27,7 +27,7 @@ LONGEST_BODY = 40
 LAYERS = [
     "errors", "core", "ops", "transforms", "rules", "graphs", "native", "engines", "loops", "tapes", "progress",
     "clipping", "optimizers", "numpy", "scipy", "random", "extend", "saving", "distributed", "testing", "uncertainty",
-    "plot", "interop",
+    "patterns", "plot", "interop",
     "debugging", "compat",
 ]  # fmt: skip
 """Rooms, and modules in the root, from below: each imports from those before it alone."""

@@ -85,6 +85,8 @@ class Primitive:
         of_blocks: it is an analytic function of the square matrices in its first array, also where they are made of
             blocks; other arrays are parameters of it.
         is_elementwise: each element of the result depends on one of each argument, which are broadcast.
+        pattern: which elements of a result depend on which of an argument, as `fgrad.ops.patterns` says it; None: all
+            on all. A batching rule by family enters that of the family.
         is_ufunc: the implementation is a ufunc, which answers tensors by itself.
         compute: the implementation; of a ufunc that is an operator, this, which takes a tenth of the time for numbers.
     """
@@ -112,6 +114,7 @@ class Primitive:
     linear: str = ""
     of_blocks: bool = False
     is_elementwise: bool = False
+    pattern: Rule | None = None
     is_ufunc: bool = field(init=False)
     compute: Callable[..., Any] = field(init=False)
 

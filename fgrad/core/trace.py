@@ -116,6 +116,9 @@ class Trace:
         remembers: it keeps something of each operation until a backward pass.
         is_map: its tensors hold many examples, each of which may be computed for itself.
         is_program: its tensors stand for all values of their shape, so that there is none to compute with.
+        wants_python: operations are to be seen where native code would run instead.
+        takes_calls: a function with a derivative of its own is handed to it as a whole, also where a trace above has
+            asked for that derivative already.
         belongs_to: what its tensors belong to, if they mean nothing once that has ended, such as "a vmap".
         outdated: its tensors are to be renewed before anything is done with them.
         exits: where values left it, by how and the user's file and line.
@@ -128,6 +131,8 @@ class Trace:
     remembers: ClassVar[bool] = False
     is_map: ClassVar[bool] = False
     is_program: ClassVar[bool] = False
+    wants_python: ClassVar[bool] = False
+    takes_calls: ClassVar[bool] = False
     belongs_to: ClassVar[str] = ""
     outdated: bool = False
 

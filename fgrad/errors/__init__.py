@@ -504,6 +504,25 @@ class SingularEquationError(FgradError, ValueError):
     """
 
 
+class SparsityError(FgradError, ValueError):
+    """A sparse derivative has elements where its pattern has none, or more elements than memory can hold.
+
+    A pattern that is passed in has to hold for all points at which the derivative is asked for:
+
+        >>> import numpy as np, fgrad as fg
+        >>> diagonal = np.eye(2, dtype=bool)
+        >>> fg.sparse_jacobian(lambda x: x * x[::-1], sparsity=diagonal)(np.array([1.0, 2.0]))
+        Traceback (most recent call last):
+        fgrad.errors.SparsityError: ...
+
+    Without `sparsity` the pattern is found by looking at the operations:
+
+        >>> fg.sparse_jacobian(lambda x: x * x[::-1])(np.array([1.0, 2.0])).toarray()
+        array([[2., 1.],
+               [2., 1.]])
+    """
+
+
 class DivergenceError(FgradError, FloatingPointError):
     """The loss, or a gradient, is infinite or not a number, and `optimizers.run` has stopped before that step.
 

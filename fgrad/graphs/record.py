@@ -91,6 +91,8 @@ class RecordTrace(Trace):
 
     differentiates = True  # the graph may be, later
     is_program = True
+    wants_python = True
+    takes_calls = True
     belongs_to = "a recording"
 
     def __init__(self, remedy: str = "", notes_places: bool = False, lifts: bool = False) -> None:

@@ -127,7 +127,7 @@ def _run_compile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
         program, inputs = programs.for_arrays(engine, function, args, keywords)
         return program.with_arrays(inputs)
     form = Form(function, programs.static, args, keywords)
-    if recording() is not None or any(trace.is_program for trace in followers(form.inputs)):
+    if recording() is not None or any(trace.wants_python for trace in followers(form.inputs)):
         return call_users(function, args, keywords)  # it becomes part of the program around it
     program, form = programs.for_form(function, form)
     if program.closes_over_traced:

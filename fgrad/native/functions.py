@@ -60,7 +60,7 @@ class Function:
         if Tensor not in map(type, leaves):
             return self.run(leaves)
         traces = followers(leaves)
-        if any(trace.is_program for trace in traces):
+        if any(trace.wants_python for trace in traces):
             return self.eager(leaves)
         return apply_call(_rule(self.__name__, lambda leaves: self), leaves)
 

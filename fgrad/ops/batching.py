@@ -1,5 +1,7 @@
 """Batching rules by family: how an operation on one example becomes one on all of them.
 
+That examples do not mix tells what an operation mixes, so a family enters its pattern, too, where none is said.
+
 A rule is `batch(values, mapped, size, metadata)`: the arguments, which of them hold `size` examples
 along their first axis, and the metadata. It returns the results, each with its examples in front.
 """
@@ -13,6 +15,7 @@ import numpy as np
 
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
+from fgrad.ops import patterns
 
 Batch = Callable[[Sequence[Any], Sequence[bool], int, Mapping[str, Any]], Any]
 
@@ -44,6 +47,7 @@ def all_mapped(values: Sequence[Any], mapped: Sequence[bool], size: int) -> list
 
 def elementwise_batch(primitive: Primitive) -> Batch:
     """Return the rule of operations that broadcast."""
+    primitive.pattern = primitive.pattern or patterns.elementwise
 
     def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
         return apply(primitive, aligned(values, mapped) if len(values) > 1 else values, metadata)
@@ -53,6 +57,7 @@ def elementwise_batch(primitive: Primitive) -> Batch:
 
 def reduction_batch(primitive: Primitive) -> Batch:
     """Return the rule of operations on one array that reduce it over `axis`."""
+    primitive.pattern = primitive.pattern or patterns.along_axis
 
     def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
         (x,) = values
@@ -86,6 +91,7 @@ def index_of_extremum_batch(primitive: Primitive) -> Batch:
 
 def joining_batch(primitive: Primitive) -> Batch:
     """Return the rule of operations that join arrays along, or at, `axis` of the result."""
+    primitive.pattern = primitive.pattern or patterns.moved
 
     def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
         axis = metadata["axis"]

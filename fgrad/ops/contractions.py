@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.payloads import as_payload, is_at_hand
-from fgrad.core.primitive import ZERO, Primitive, Rules
+from fgrad.core.primitive import ZERO, Primitive, Rule, Rules
 from fgrad.core.reverse import Guarded
 from fgrad.core.sums import is_finite
 from fgrad.core.tensor import ABOVE, NOTHING, apply
 from fgrad.core.trace import attention
 from fgrad.ops.families import ForEach, Sample, register
+from fgrad.ops.patterns import without
 
 _guarded: dict[Primitive, Primitive] = {}
 """By an operation, the one in which exact zeros of an argument win."""
@@ -34,6 +35,7 @@ def multilinear(
     *samples: Sample,
     name: str | None = None,
     broadcasts: bool = False,
+    pattern: Rule | None = None,
 ) -> Primitive:
     """Declare an operation that is linear in each array; its tangent is a sum over them.
 
@@ -54,6 +56,7 @@ def multilinear(
         guards_tangents=True,
         samples=samples,
         linear="each",
+        pattern=pattern,
     )
     _guarded[primitive] = register(_guarded_twin(primitive))
     return register(primitive)
@@ -132,6 +135,7 @@ def _guarded_twin(primitive: Primitive) -> Primitive:
         samples=tuple(replace(each, metadata={**each.metadata, "guard": 0}) for each in primitive.samples[:2]),
         kind="guard",
         linear="each",
+        pattern=primitive.pattern and (lambda step: primitive.pattern(without(step, "guard"))),  # type: ignore[misc]
     )
     return twin
 

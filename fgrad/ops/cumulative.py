@@ -20,6 +20,7 @@ from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped, reduction_batch
 from fgrad.ops.families import answers, linear, plain_axis, register, sample, scale
 from fgrad.ops.indexing import written
+from fgrad.ops.patterns import so_far, windowed
 from fgrad.ops.tracing import answers_traced
 
 
@@ -45,6 +46,7 @@ _cumsum = linear(
     sample((0, 3), axis=0),
     name="cumsum",
     batch=reduction_batch,
+    pattern=so_far,
 )
 
 
@@ -139,6 +141,7 @@ _recurrence = register(
             for shape, axis in (((4,), 0), ((2, 3), -1), ((1, 2), 0), ((0, 2), 0), ((21,), 0), ((18, 2), 0))
             for backwards in (False, True)
         ),
+        pattern=so_far,
     )
 )
 
@@ -190,6 +193,7 @@ _cumprod = register(
             sample((3,), axis=0), sample((2, 3), axis=0), sample((2, 3), axis=-1), sample((0, 3), axis=0),
             sample((40,), axis=0, domain=(0.8, 1.2)),
         ),
+        pattern=so_far,
     )
 )  # fmt: skip
 _cumprod.batch = reduction_batch(_cumprod)
@@ -277,6 +281,7 @@ _difference = linear(
     sample((2, 1), axis=1),
     name="difference",
     batch=reduction_batch,
+    pattern=lambda step: windowed(step, {step.metadata["axis"]: range(2)}),
 )
 
 

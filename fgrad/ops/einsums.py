@@ -17,6 +17,7 @@ from fgrad.ops.elementwise import astype
 from fgrad.ops.families import ForEach, answers, sample
 from fgrad.ops.indexing import written
 from fgrad.ops.pairwise import contracted
+from fgrad.ops.patterns import as_einsum
 
 
 @lru_cache(maxsize=4096)
@@ -85,6 +86,7 @@ primitive = multilinear(
     sample((8, 8), (8, 8), (8, 2), subscripts="ij,kj,jl->lk"),
     name="einsum",
     broadcasts=True,
+    pattern=lambda step: as_einsum(step.metadata["subscripts"])(step),
 )
 
 

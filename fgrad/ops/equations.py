@@ -37,6 +37,7 @@ from fgrad.ops.matrices import (
     transposed,
     where_used,
 )
+from fgrad.ops.patterns import of_system
 from fgrad.ops.solving import by_factors
 from fgrad.ops.tracing import answers_traced, example_of
 
@@ -69,6 +70,7 @@ _solve = register(
             sample((1, 1), (1, 1)),
             sample((2, 1, 2, 2), (3, 2, 1)),
         ),
+        pattern=of_system,
     )
 )
 

@@ -237,13 +237,16 @@ def linear(
     *samples: Sample,
     name: str | None = None,
     batch: Callable[[Primitive], Batch] | None = None,
+    pattern: Rule | None = None,
 ) -> Primitive:
     """Declare an operation that is linear in its only array; its tangent is the operation's."""
 
     def forward(tangents: Sequence[Any], ans: Any, x: Any, **metadata: Any) -> Any:
         return apply(primitive, tangents, metadata)
 
-    primitive = Primitive(name or implementation.__name__, implementation, (rule,), forward, samples=samples)
+    primitive = Primitive(
+        name or implementation.__name__, implementation, (rule,), forward, samples=samples, pattern=pattern
+    )
     primitive.batch = batch(primitive) if batch else None
     primitive.linear = "together"
     return register(primitive)

@@ -25,11 +25,13 @@ from fgrad.core.reverse import conform
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import Batch
 from fgrad.ops.families import linear, sample
+from fgrad.ops.patterns import along_axis
 from fgrad.ops.tracing import answers_traced
 
 
 def along_axis_batch(primitive: Primitive) -> Batch:
     """Return the rule of operations along one axis, which examples in front move by one place."""
+    primitive.pattern = primitive.pattern or along_axis
 
     def batch(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
         axis = metadata["axis"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from fgrad.core.tensor import Tensor, apply, boxed, own_handle, settle
 from fgrad.core.views import Path, apart, in_memory_of_its_own, layout, now_written, origin, outdate, seen, writing
 from fgrad.ops.batching import aligned, all_mapped, ndim_of
 from fgrad.ops.families import answers, answers_member, register, sample
+from fgrad.ops.patterns import Chain, Step, added, moved, whole
 
 ARRAY = object()
 """Stands in a template for an array of the key."""
@@ -155,6 +157,7 @@ _index: Primitive = register(
         lambda tangents, ans, x, *arrays, template: apply(_index, (tangents[0], *arrays), {"template": template}),
         masks=True,
         samples=_samples(lambda shape, key: (shape,)),
+        pattern=moved,
     )
 )
 
@@ -203,6 +206,13 @@ _FEW = 10_000
 """Of fewer elements a sum is not worth another look at the key, nor zeros a delay."""
 
 
+def _scatter_pattern(step: Step) -> Chain:
+    if not all(map(step.is_known, range(1, len(step.args)))):
+        return whole(step)
+    key = _joined(step.metadata["template"], tuple(step.args[1:]))
+    return added(step, lambda places: places[key])
+
+
 _scatter: Primitive = register(
     Primitive(
         "scatter",
@@ -220,6 +230,7 @@ _scatter: Primitive = register(
             sample(np.empty(shape)[key].shape, constants=tuple(_parted(key)[1]), template=_parted(key)[0], shape=shape)
             for shape, key in _KEYS
         ),
+        pattern=_scatter_pattern,
     )
 )
 
@@ -315,6 +326,15 @@ def _replaced_tangent(tangents: Any, ans: Any, x: Any, value: Any, *arrays: Any,
     return apply(_replace, (into, written, *arrays), metadata)
 
 
+def _replace_pattern(step: Step) -> Chain:
+    path = step.metadata.get("path", ())
+    moves = tuple(each for each in path if each[0].name not in _PARTS)
+    is_known = all(map(step.is_known, range(2, len(step.args))))
+    if step.argnum == 0 and not (is_known and moves == path):
+        return ()  # what is written to may stay, or a part of it
+    return moved(replace(step, metadata={**step.metadata, "path": moves}))
+
+
 _replace: Primitive = register(
     Primitive(
         "replace",
@@ -328,6 +348,7 @@ _replace: Primitive = register(
             *_samples(lambda shape, key: (shape, np.empty(shape)[key].shape)),
             *_samples(lambda shape, key: (shape, ())),
         ),
+        pattern=_replace_pattern,
     )
 )
 

@@ -24,6 +24,7 @@ from fgrad.core.tensor import NOTHING, Tensor, apply, own_handle, settle
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import elementwise, register, sample, scale
 from fgrad.ops.matrices import conjugated
+from fgrad.ops.patterns import along_axis
 
 
 def unless_zero(x: Any) -> Any:
@@ -182,7 +183,15 @@ def _of_vectors(name: str, value: Any, rule: Any, jvp: Any) -> Primitive:
         sample((2, 3, 2), constants=(np.full((1, 3, 1), 2.0),), axis=(-3, -1)),
     )
     primitive = Primitive(
-        name, value, (rule, None), jvp, broadcasts=True, scales=True, guards_tangents=True, samples=samples
+        name,
+        value,
+        (rule, None),
+        jvp,
+        broadcasts=True,
+        scales=True,
+        guards_tangents=True,
+        samples=samples,
+        pattern=along_axis,
     )
     primitive.batch = elementwise_batch(primitive)
     return register(primitive)

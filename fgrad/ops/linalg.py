@@ -17,6 +17,7 @@ from fgrad.ops.batching import aligned, ndim_of
 from fgrad.ops.contractions import contract, multilinear
 from fgrad.ops.families import answers, plain_axis, sample
 from fgrad.ops.indexing import written
+from fgrad.ops.patterns import Chain, Step, as_einsum
 
 
 def _transposed(x: Any) -> Any:
@@ -87,6 +88,11 @@ def _right_rule(ans: Any, x: Any, y: Any) -> Callable[[Any], Any]:
     return lambda ct: _stacked(1, ct, x, shapes)
 
 
+def _matmul_pattern(step: Step) -> Chain:
+    x, y = (len(np.shape(arg)) > 1 for arg in step.args)
+    return as_einsum(f"{'i' * x}k,k{'j' * y}->{'i' * x}{'j' * y}")(step)
+
+
 _matmul = multilinear(
     np.matmul,
     (_left_rule, _right_rule),
@@ -101,6 +107,7 @@ _matmul = multilinear(
     sample((5, 2, 3), (3,)),
     sample((0, 3), (3, 2)),
     sample((2, 0), (0, 3)),
+    pattern=_matmul_pattern,
 )
 
 

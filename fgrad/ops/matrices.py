@@ -28,6 +28,7 @@ from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned
 from fgrad.ops.families import identity, register, sample
+from fgrad.ops.patterns import of_matrices
 from fgrad.ops.tracing import example_of
 
 
@@ -218,6 +219,7 @@ def cotangent_of(cts: Any, place: int) -> Any:
 
 def stacked_batch(primitive: Primitive) -> Callable[..., Any]:
     """Return the rule of operations on stacks of matrices: examples are one more axis of the stack."""
+    primitive.pattern = primitive.pattern or of_matrices
 
     def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
         return apply(primitive, aligned(values, mapped, 2), metadata)
@@ -273,6 +275,7 @@ _sealed = register(
             sample((3, 3), (3, 3), (1, 3), (3, 3), kind="L"),
             sample((2, 4, 3), (2, 4, 3), (2, 1, 3), (2, 3, 3), kind="svd"),
         ),
+        pattern=of_matrices,
     )
 )
 

@@ -23,6 +23,7 @@ from fgrad.ops.batching import reduction_batch
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers_member, linear, plain_axis, sample
 from fgrad.ops.indexing import getitem, scatter_add, setitem, traced, values_of, written
+from fgrad.ops.patterns import added
 from fgrad.ops.reductions import masked
 from fgrad.ops.shaping import flattened, unstack
 
@@ -246,6 +247,9 @@ _segment_sums = linear(
     sample((2, 4), starts=(0, 1), axis=-1),
     name="segment_sums",
     batch=reduction_batch,
+    pattern=lambda step: added(
+        step, _spread_segments(step.metadata["starts"], axis := step.metadata["axis"], step.shape[axis])
+    ),
 )
 
 

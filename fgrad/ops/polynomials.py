@@ -29,6 +29,7 @@ from fgrad.ops.batching import aligned, ndim_of
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import register, sample, scale
 from fgrad.ops.indexing import values_of
+from fgrad.ops.patterns import Chain, Step, elementwise, tied
 from fgrad.ops.tracing import answers_traced
 
 
@@ -87,6 +88,13 @@ def _coefficients_rule(ans: Any, p: Any, x: Any) -> Callable[[Any], Any]:
     return lambda ct: _pulled_to_coefficients(ct, x, shape, dtype)
 
 
+def _polyval_pattern(step: Step) -> Chain:
+    if step.argnum:
+        return elementwise(step)
+    labels = ["power", *range(1 - len(step.shape), 0)]
+    return tied(step.shape, labels, step.ans.shape, range(-step.ans.ndim, 0))
+
+
 _polyval = register(
     Primitive(
         "polyval",
@@ -98,6 +106,7 @@ _polyval = register(
             sample((3,), (4,)), sample((4,), ()), sample((1,), (2,)), sample((2,), (2, 3)), sample((3, 2), (4, 2)),
             sample((3, 2), ()), sample((3,), (0,)),
         ),
+        pattern=_polyval_pattern,
     )
 )  # fmt: skip
 

@@ -13,6 +13,7 @@ from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers, answers_form, plain_axis, register, sample
+from fgrad.ops.patterns import as_einsum
 from fgrad.ops.rearranging import axis_index
 from fgrad.ops.shaping import reshape
 
@@ -146,6 +147,7 @@ _cross: Primitive = register(
             sample((0, 3), (3,)),
             sample((3,), (102, 3)),
         ),
+        pattern=as_einsum("a,b->c"),
     )
 )
 

@@ -17,6 +17,7 @@ from fgrad.ops.batching import trailing_batch
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers, linear, plain_axis, sample
 from fgrad.ops.indexing import scatter_add, traced, values_of, written
+from fgrad.ops.patterns import moved
 from fgrad.ops.shaping import concatenate, reshape, transpose
 
 axis_index = np.lib.array_utils.normalize_axis_index
@@ -74,6 +75,7 @@ _roll = linear(
     sample((2, 3), shift=(-1, 5), axis=(0, -1)),
     sample((0, 3), shift=(1,), axis=(0,)),
     name="roll",
+    pattern=moved,
 )
 
 
@@ -211,6 +213,7 @@ _windows = linear(
     sample((3, 4), sizes=(2, 3), axes=(1, 0)),
     sample((3, 4), sizes=(4,), axes=(-1,)),
     name="sliding_windows",
+    pattern=moved,
 )
 
 
@@ -288,6 +291,7 @@ _diagonal = linear(
     sample((2, 2), offset=5),
     name="diagonal",
     batch=trailing_batch,
+    pattern=moved,
 )
 _diagonal_matrix = linear(
     _on_diagonal,
@@ -297,6 +301,7 @@ _diagonal_matrix = linear(
     sample((2,), shape=(4, 2), offset=-1),
     name="diagonal_matrix",
     batch=trailing_batch,
+    pattern=moved,
 )
 _diagonal_matrix.fills = True
 

@@ -22,6 +22,7 @@ from fgrad.ops.elementwise import astype, stop_gradient_of
 from fgrad.ops.families import linear, register, sample, scale
 from fgrad.ops.fft import along_axis_batch
 from fgrad.ops.indexing import getitem, scatter_add
+from fgrad.ops.patterns import Chain, Step, as_einsum, windowed
 from fgrad.ops.tracing import answers_traced
 
 _POINTS = np.array([-1.0, 0.0, 1.5, 2.0])
@@ -69,6 +70,11 @@ def _window_sample(shape: tuple[int, ...], other: tuple[int, ...], mode: str) ->
     return sample(shape, other, start=start, length=length)
 
 
+def _convolve_pattern(step: Step) -> Chain:
+    start, other = step.metadata["start"], np.shape(step.args[1 - step.argnum])[-1]
+    return windowed(step, {-1: range(start - other + 1, start + 1)})
+
+
 _convolve = multilinear(
     _convolved,
     (
@@ -82,6 +88,7 @@ _convolve = multilinear(
     ),
     name="convolve",
     broadcasts=True,
+    pattern=_convolve_pattern,
 )
 _convolve.batch = lambda values, mapped, size, metadata: contract(_convolve, aligned(values, mapped, 1), metadata)
 
@@ -210,6 +217,7 @@ _interp = register(
         broadcasts=True,
         masks=True,
         samples=tuple(sample((k,), (4,), constants=(_POINTS,), complex=False) for k in (5, 1, 0)),
+        pattern=as_einsum("x,p,q->x"),
     )
 )
 _interp.batch = lambda values, mapped, size, metadata: apply(_interp, aligned(values, mapped, 1), metadata)
@@ -302,6 +310,7 @@ _central: Primitive = linear(
     sample((3, 0), axis=0, edge=1, reverse=False),
     name="central_difference",
     batch=along_axis_batch,
+    pattern=lambda step: windowed(step, {step.metadata["axis"]: range(-1, 2)}),
 )
 """Linear, and its own transpose but for the signs: with plus and minus exchanged, and the elements at the ends, too."""
 

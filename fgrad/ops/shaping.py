@@ -21,6 +21,7 @@ from fgrad.core.views import layout, origin, seen, view
 from fgrad.ops.batching import aligned
 from fgrad.ops.families import answers, jointly_linear, linear, plain_axis, sample
 from fgrad.ops.indexing import sliced, traced, values_of, written
+from fgrad.ops.patterns import moved
 
 _reshape = linear(
     lambda x, shape, order="C": x.reshape(shape) if order == "C" else x.reshape(shape, order=order),
@@ -32,6 +33,7 @@ _reshape = linear(
     sample((0, 3), shape=(3, 0)),
     sample((2, 3), shape=(3, 2), order="F"),
     name="reshape",
+    pattern=moved,
 )
 
 
@@ -151,6 +153,7 @@ _transpose = linear(
     sample((), axes=None),
     sample((2, 3, 1), axes=(-1, 0, -2)),
     name="transpose",
+    pattern=moved,
 )
 
 
@@ -221,6 +224,7 @@ _broadcast_to = linear(
     sample((), shape=(2,)),
     sample((1,), shape=(0,)),
     name="broadcast_to",
+    pattern=moved,
 )
 
 
@@ -490,6 +494,7 @@ _split = linear(
     sample((6,), sections=3, axis=0),
     sample((2, 5), sections=(1, 3), axis=-1),
     name="split",
+    pattern=moved,
 )
 
 

@@ -27,6 +27,7 @@ from fgrad.core.tensor import apply, boxed
 from fgrad.ops.families import register, sample
 from fgrad.ops.lapack import fixed, in_stacks, lapack, scipys
 from fgrad.ops.matrices import conjugated, stacked_batch, transposed, where_used
+from fgrad.ops.patterns import of_system
 
 # One matrix, by LAPACK
 
@@ -120,6 +121,7 @@ _solve = register(
             sample((2, 1, 2, 2), (3, 2, 1), domain=(0.5, 2), method="upper", of_transpose=True),
             sample((0, 0), (0, 2), method="lower", of_transpose=False),
         ),
+        pattern=of_system,
     )
 )
 _solve.batch = stacked_batch(_solve)

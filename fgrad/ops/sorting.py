@@ -21,6 +21,7 @@ from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped, reduction_batch
 from fgrad.ops.families import constant_in_pieces, register, sample
 from fgrad.ops.indexing import values_of
+from fgrad.ops.patterns import moved
 from fgrad.ops.tracing import answers_traced, boxed_leaves, example_of
 
 # Orders, which are integers
@@ -176,7 +177,7 @@ def _permutation(name: str, implementation: Callable[..., Any], transpose: str) 
         sample((2, 3), constants=(np.array([[1, 0, 1], [0, 1, 0]]),), axis=0),
         sample((0, 3), constants=(np.zeros((0, 3), np.intp),), axis=0),
     )
-    primitive = register(Primitive(name, implementation, (rule, None), forward, batch, samples=samples))
+    primitive = register(Primitive(name, implementation, (rule, None), forward, batch, samples=samples, pattern=moved))
     _PERMUTATIONS[name] = primitive
     return primitive
 

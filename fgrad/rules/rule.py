@@ -153,7 +153,7 @@ def traces_of_variables() -> list[Trace]:
 
 
 def _takes_derivatives(trace: Trace) -> bool:
-    return trace.differentiates and not trace.is_program
+    return trace.differentiates and not trace.takes_calls
 
 
 class _Reads(VariableWatch):

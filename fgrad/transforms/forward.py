@@ -93,7 +93,7 @@ def input_along(transform: str, function: Any, name: Callable[[str], str], leaf:
         transform: as messages call it.
         function: the user's, for messages.
         name: from "primals" or "tangents" to what messages call the one or the other.
-        leaf, tangent: as the user has passed them.
+        leaf, tangent: as the user has passed them; None: ones.
 
     Raises:
         IntegerInputError: the input has no derivative.
@@ -107,7 +107,7 @@ def input_along(transform: str, function: Any, name: Callable[[str], str], leaf:
             f"{transform} of {name_of(function)}: {name('primals')} is an integer or boolean, which has no tangent.\n"
             "Pass a floating-point number, or fix the argument with a lambda."
         )
-    tangent = settle(tangent)
+    tangent = np.ones_like(primal) if tangent is None else settle(tangent)
     tangent = tangent if type(tangent) is Tensor else as_payload(tangent)
     if tangent.shape != primal.shape:
         raise errors.TangentError(

@@ -55,7 +55,8 @@ def along_all(function: Callable[[list[Any]], Any], directions: list[Any], chunk
     return tree_map(lambda *parts: np.concatenate(parts), *chunks)
 
 
-def _check_chunk_size(chunk_size: int | None) -> None:
+def check_chunk_size(chunk_size: int | None) -> None:
+    """Raise if there is no such number of directions."""
     if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
         raise errors.ParameterError(f"chunk_size must be a positive integer or None, and it is {chunk_size!r}.")
 
@@ -159,7 +160,7 @@ def _run_jacobian(
     mode: str,
     chunk_size: int | None,
 ) -> Any:
-    _check_chunk_size(chunk_size)
+    check_chunk_size(chunk_size)
     if mode not in ("auto", "forward", "reverse"):
         raise errors.ParameterError(f'mode must be "auto", "forward" or "reverse", and it is {mode!r}.')
     places, keywords = select(function, argnums, args, keywords)
@@ -175,10 +176,10 @@ def _run_jacobian(
             found = _by_pushforward(function, args, keywords, places, chunk_size)
         else:
             found = _by_pullback(traced, chunk_size)
-    return _as_selected(found, argnums)
+    return as_selected(found, argnums)
 
 
-def _as_selected(found: list[Any], argnums: Selection) -> Any:
+def as_selected(found: list[Any], argnums: Selection) -> Any:
     """Return what belongs to each argument in a tuple, or if one was selected by itself, that."""
     return found[0] if isinstance(argnums, (int, str, np.integer)) else tuple(found)
 
@@ -284,12 +285,12 @@ def jacfwd(function: Any = None, argnums: Selection = 0, chunk_size: int | None 
 def _run_hessian(
     function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection, chunk_size: int | None
 ) -> Any:
-    _check_chunk_size(chunk_size)
+    check_chunk_size(chunk_size)
     places, keywords = select(function, argnums, args, keywords)
     _refuse_integers("hessian", function, args, keywords, places)
     options = {"argnums": argnums, "mode": "reverse", "chunk_size": chunk_size}
     slopes = Transformed(_run_jacobian, function, options, is_kept=False)
-    return _as_selected(_by_pushforward(slopes, args, keywords, places, chunk_size), argnums)
+    return as_selected(_by_pushforward(slopes, args, keywords, places, chunk_size), argnums)
 
 
 @overload

@@ -27,7 +27,7 @@ from fgrad.transforms.cuts import warn_of_losses
 from fgrad.transforms.forward import input_along
 from fgrad.transforms.jacobians import unit_directions
 from fgrad.transforms.linearization import check_detached
-from fgrad.transforms.running import check_result, is_number, run, untraced
+from fgrad.transforms.running import check_result, run, untraced
 from fgrad.transforms.series import SeriesTrace
 
 
@@ -43,6 +43,7 @@ class LaplacianTrace(Trace):
     """
 
     differentiates = True
+    wants_python = True
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -223,10 +224,9 @@ def _inputs(function: Any, tree: Any, leaves: list[Any]) -> list[Any]:
     Raises:
         ParameterError: a leaf is complex.
     """
-    ones = [np.ones(np.shape(leaf)) if is_number(leaf) else None for leaf in leaves]
     found = [
-        input_along("laplacian", function, lambda what, place=place: f"x{paths(tree)[place]}", leaf, along)  # type: ignore[misc]
-        for place, (leaf, along) in enumerate(zip(leaves, ones, strict=True))
+        input_along("laplacian", function, lambda what, place=place: f"x{paths(tree)[place]}", leaf, None)  # type: ignore[misc]
+        for place, leaf in enumerate(leaves)
     ]
     values = [None if pair is None else pair[0] for pair in found]
     if any(x is not None and x.dtype.kind == "c" for x in values):

@@ -22,8 +22,8 @@ from fgrad.core.forward import ForwardTrace
 from fgrad.core.payloads import INEXACT, payload_of
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.reverse import Guarded
-from fgrad.core.tensor import Tensor, apply, box, boxed, settle
-from fgrad.core.trace import Call, Trace
+from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, settle
+from fgrad.core.trace import Call, Trace, attention, unobserved
 from fgrad.ops.contractions import contract
 from fgrad.transforms.sameness import frozen
 
@@ -54,6 +54,15 @@ class Series:
         known, find = self._known, self._find
         if find is None:
             return ZERO if number else known[0]
+        if len(known) <= number:
+            if attention:  # who looks is to see the user's operations, and not those of rules on series
+                with unobserved():
+                    return self._up_to(number, find)
+            return self._up_to(number, find)
+        return known[number]
+
+    def _up_to(self, number: int, find: Find) -> Any:
+        known = self._known
         while len(known) <= number:
             known.append(_in_form(find(len(known)), known[0]))
         return known[number]
@@ -94,12 +103,14 @@ class SeriesTrace(Trace):
     """
 
     differentiates = True
+    wants_python = True
 
     def __init__(self, order: int, guarded: bool = False) -> None:
         super().__init__()
         self.order, self.guarded = order, guarded
         self.shared: dict[Any, Any] | None = None
         self.made: list[Series] = []
+        self._calls: dict[Any, _Called] = {}
 
     def root(self, value: Any, *coefficients: Any) -> Tensor:
         """Return an input of this trace: an array and its coefficients from the first on, after which all are zero."""
@@ -183,29 +194,94 @@ class SeriesTrace(Trace):
 
     def moved(self, value: Any, tangent: Any) -> Any:
         """Return a value whose series has the derivative `tangent`."""
+        value = value.value if self.follows(value) else settle(value)
         if value.dtype.kind not in INEXACT:
             return boxed(value)
-        if not self.follows(tangent):
-            return self._finished(self.made_of(value, lambda k: tangent if k == 1 else ZERO, self.order))
-        slope = tangent.mark
-        return self._finished(self.made_of(value, lambda k: _integrated(slope, k), min(slope.order + 1, self.order)))
+        order = min(tangent.mark.order + 1, self.order) if self.follows(tangent) else self.order
+        return self.made_of(value, lambda k: _coefficient(self, tangent, k), order)
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
-        """Let a forward trace above this one follow the call: values and tangents are series."""
+        key = id(getattr(call, "function", call)), tuple(map(self._identity, leaves))
+        if key in self._calls:  # the rule asks for the results that it is the rule of
+            return self._calls[key].results(call)
         self.guarded = True  # what the user's rule has masked is not known
-        above = ForwardTrace(guarded=True)
-        with above:
-            moving = [above.root(x, self.direction(x.mark)) if self.follows(x) else x for x in leaves]
-            results = above.process_call(call, moving)
-        return [self._without(above, x) for x in results]
+        if self.shared is not None:
+            return self._of_call(key, call, leaves)
+        try:
+            self.shared, self.made = {}, []
+            results, made = self._of_call(key, call, leaves), self.made
+            with np.errstate(all="ignore"):
+                for k in range(1, self.order + 1):
+                    _go_on(made, k)
+        finally:
+            self.shared = None
+        return self._finished(results)
 
-    def _without(self, above: ForwardTrace, result: Any) -> Any:
-        """Return what a forward trace has followed as a series: the value, and the tangent as its derivative."""
-        if type(result) is not Tensor or result.tracing is not above:
-            return result
-        value = result.value.value if self.follows(result.value) else result.value
-        return self.moved(value, result.mark)
+    def _of_call(self, key: Any, call: Call, leaves: Sequence[Any]) -> list[Any]:
+        """Return the results of a call whose rule a forward trace above this one runs: on series, in both its parts."""
+        own = self._calls[key] = _Called(self, leaves)
+        if not own.order:  # the rule of the last derivative of all
+            del self._calls[key]
+            return own.results(call)
+        above = ForwardTrace(guarded=True)
+        try:
+            with above:
+                moving = [above.root(x, self.direction(x.mark)) if self.follows(x) else x for x in leaves]
+                results = above.process_call(call, moving)
+        finally:
+            del self._calls[key]
+        parts = [(x.value, x.mark) if type(x) is Tensor and x.tracing is above else (x, ZERO) for x in results]
+        return own.with_slopes([value for value, _ in parts], [slope for _, slope in parts])
+
+
+def _go_on(made: Sequence[Series], k: int) -> None:
+    """Compute the coefficients with a number of series, one after the other: together they may be a long chain."""
+    for series in made:
+        if series.order >= k:
+            series[k]  # noqa: B018
+
+
+class _Called:
+    """The results of a call whose rule runs, and may ask for them.
+
+    Args:
+        trace: the one that follows them.
+        leaves: its inputs.
+    """
+
+    def __init__(self, trace: SeriesTrace, leaves: Sequence[Any]) -> None:
+        self._trace = trace
+        self._values = [x.value if trace.follows(x) else x for x in leaves]
+        self.order = min((x.mark.order for x in leaves if trace.follows(x)), default=trace.order)
+        self._results: list[Any] | None = None
+        self._slopes: Sequence[Any] = ()
+
+    def results(self, call: Call) -> list[Any]:
+        """Return the results of the call in the rule; their coefficients can be asked for once the rule has run."""
+        values = apply_call(call, self._values)
+        if self._results is None:
+            self._results = [self._result(place, settle(value)) for place, value in enumerate(values)]
+        return self._results
+
+    def _result(self, place: int, value: Any) -> Any:
+        if value.dtype.kind not in INEXACT:
+            return boxed(value)
+        return self._trace.made_of(value, lambda k: _coefficient(self._trace, self._slopes[place], k), self.order)
+
+    def with_slopes(self, values: Sequence[Any], slopes: Sequence[Any]) -> list[Any]:
+        """Return the results, now that the rule has given their derivatives; and their values, if it did not ask."""
+        if self._results is None:
+            return [x if slope is ZERO else self._trace.moved(x, slope) for x, slope in zip(values, slopes, strict=True)]
+        self._slopes = slopes
+        return self._results
+
+
+def _coefficient(trace: SeriesTrace, slope: Any, k: int) -> Any:
+    """Return the coefficient of a series whose derivative is a tensor, or ZERO."""
+    if trace.follows(slope):
+        return _integrated(slope.mark, k)
+    return slope if k == 1 else ZERO
 
 
 def _integrated(slope: Series, k: int) -> Any:
@@ -320,9 +396,7 @@ class Operation:
 
 def _by_rule(operation: Operation, k: int) -> Sequence[Any]:
     slopes = operation.slopes()
-    for series in operation.made():  # one after the other: a rule may be a long chain
-        if series.order >= k - 1:
-            series[k - 1]  # noqa: B018
+    _go_on(operation.made(), k - 1)
     return [slope if slope is ZERO else _integrated(slope, k) for slope in slopes]
 
 

@@ -153,7 +153,7 @@ def _expanded(transform: str, function: Any, x: Any, direction: Any, order: int)
 def _directions(transform: str, function: Any, x: Any, leaves: list[Any], treedef: Any, direction: Any) -> list[Any]:
     """Return each leaf of a point, as it is traced, with its direction; None for what is no number."""
     if direction is None:
-        given: list[Any] = [np.ones_like(leaf) if hasattr(leaf, "shape") else 1.0 for leaf in leaves]
+        given: list[Any] = [None] * len(leaves)
     else:
         given, direction_treedef = flatten(direction)
         if direction_treedef != treedef:

@@ -41,6 +41,8 @@ def expectations() -> None:
     assert_type(fg.compile(static="scale")(area)(1.0, scale=2.0), float)
     assert_type(fg.compile(fg.grad(area))(1.0), Any)
     assert_type(fg.compile(area).inspect(1.0, measure=True), fg.Inspection)
+    assert_type(fg.sparse_hessian(area).plan(1.0, height=2.0), fg.SparsePlan)
+    assert_type(fg.sparse_jacobian(mode="forward")(area)(1.0, scale=2.0), Any)
     assert_type(fg.make_vjp(area)(1.0), tuple[Any, Callable[..., list[Any]]])
 
     # Tensors

@@ -18,6 +18,7 @@ from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
 from fgrad.ops.lapack import in_stacks
 from fgrad.ops.matrices import conjugated, real, stacked_batch
+from fgrad.ops.patterns import of_system
 from fgrad.ops.tracing import example_of
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import Array, as_columns, numbers, rows_of, scipys_error
@@ -93,6 +94,7 @@ _solve = register(
             sample((2, 3), (3, 2), domain=(0.5, 2), lower=1, upper=0),
             sample((2, 3, 4), (4, 1), domain=(0.5, 1), lower=0, upper=2),
         ),
+        pattern=of_system,
     )
 )
 _solve.batch = stacked_batch(_solve)

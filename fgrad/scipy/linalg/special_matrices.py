@@ -24,6 +24,7 @@ from fgrad.ops.batching import trailing_batch
 from fgrad.ops.families import linear, register, sample
 from fgrad.ops.lapack import in_stacks
 from fgrad.ops.matrices import stacked_batch, transposed
+from fgrad.ops.patterns import added, moved, of_system
 from fgrad.ops.tracing import example_of
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import Array, as_columns, check_finite_values, of_dtype, rows_of, scipys_error
@@ -57,6 +58,7 @@ _sums = linear(
     sample((1, 1)),
     name="sums_along_diagonals",
     batch=trailing_batch,
+    pattern=lambda step: added(step, lambda places: _diagonals_of(places, step.shape[-1])),
 )
 
 _diagonals = linear(
@@ -67,6 +69,7 @@ _diagonals = linear(
     sample((1,), columns=1),
     name="by_diagonals",
     batch=trailing_batch,
+    pattern=moved,
 )
 _diagonals.fills = True
 
@@ -238,6 +241,7 @@ _solve_toeplitz = register(
         _toeplitz_tangent,
         broadcasts=True,
         samples=(sample((1, 1), (1, 2), domain=(0.5, 2)), sample((2, 1, 1), (1, 1), domain=(0.5, 2))),
+        pattern=of_system,
     )
 )
 _solve_toeplitz.batch = stacked_batch(_solve_toeplitz)

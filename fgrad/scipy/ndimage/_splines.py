@@ -34,6 +34,7 @@ from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped, trailing_batch
 from fgrad.ops.families import linear, register, sample
+from fgrad.ops.patterns import as_einsum
 
 Shape = tuple[int, ...]
 
@@ -88,6 +89,7 @@ _coefficients = linear(
     ),
     name="spline_coefficients",
     batch=trailing_batch,
+    pattern=as_einsum("x->y"),
 )  # fmt: skip
 
 

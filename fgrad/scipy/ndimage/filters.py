@@ -20,6 +20,7 @@ from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
 from fgrad.ops.padding import pad
+from fgrad.ops.patterns import Chain, Step, whole, windowed
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.ndimage._arguments import axes_of, image_of, one_each, padding_of
 
@@ -89,6 +90,13 @@ def _slide_tangent(tangents: Sequence[Any], ans: Any, image: Any, weights: Any) 
     return sum(parts[1:], parts[0])
 
 
+def _pattern(step: Step) -> Chain:
+    if step.argnum:
+        return whole(step)
+    sizes = np.shape(step.args[1])
+    return windowed(step, dict(enumerate(map(range, sizes), -len(sizes))))
+
+
 _slide = register(
     Primitive(
         "slide",
@@ -103,6 +111,7 @@ _slide = register(
             sample(*shapes)
             for shapes in (((5,), (3,)), ((2, 4), (2,)), ((3, 1), (1,)), ((3, 4), (2, 3)), ((2, 3, 4), (3, 2)))
         ),
+        pattern=_pattern,
     )
 )
 

@@ -159,6 +159,16 @@ def for_scipy(derive: Function, function: Function, compile: bool, count: int = 
     return bound
 
 
+def dense_results(function: Function) -> Function:
+    """Return a function of the user's whose sparse arrays become dense ones, for methods that take no others."""
+
+    def dense(*args: Any) -> Any:
+        matrix = function(*args)
+        return matrix.toarray() if hasattr(matrix, "toarray") else matrix
+
+    return dense
+
+
 def itself(function: Function) -> Function:
     """Return a function as it is."""
     return function

@@ -67,7 +67,7 @@ def least_squares(
     Args:
         fun: `fun(x, *args, **kwargs)` returns the residuals.
         x0: where to start: a vector, or a container of arrays, which `fun` is then called with.
-        jac: by default the exact Jacobian; otherwise as SciPy's.
+        jac: by default the exact Jacobian; otherwise as SciPy's, such as `fg.sparse_jacobian(fun)`.
         bounds: `(lower, upper)`, vectors or numbers for all, or `scipy.optimize.Bounds`.
         method, ftol, xtol, gtol, options: SciPy's.
         loss, f_scale: SciPy's; a loss of one's own, `loss(z)`, is written in NumPy's functions, with `np.stack`.

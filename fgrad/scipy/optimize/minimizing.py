@@ -18,6 +18,7 @@ from fgrad.scipy.optimize._search import (
     SCIPYS,
     Search,
     as_tuple,
+    dense_results,
     for_scipy,
     held_within,
     is_vector,
@@ -34,6 +35,7 @@ from fgrad.transforms.reverse import grad, stop_gradient, value_and_grad
 WITHOUT_GRADIENT = {"nelder-mead", "powell", "cobyla", "cobyqa"}
 TAKE_PRODUCTS = {"newton-cg", "trust-ncg", "trust-krylov", "trust-constr"}
 TAKE_HESSIANS = {"dogleg", "trust-exact"}
+TAKE_SPARSE = {"newton-cg", "trust-constr"}
 ESTIMATES = ("2-point", "3-point", "cs")
 
 
@@ -66,7 +68,7 @@ def minimize(
         args: extra arguments, containers of arrays too.
         method, tol, callback, options: SciPy's. `callback` gets `x` nested as `x0` is.
         jac, hess, hessp: not needed; as SciPy's, in place of the exact ones, for unknowns in one vector.
-            False for `jac` lets SciPy take differences.
+            False for `jac` lets SciPy take differences. `hess` may be `fg.sparse_hessian(fun)`.
         bounds: as SciPy's for unknowns in one vector; for any, `(lower, upper)`, each nested as `x0` is or a
             number for all, or `scipy.optimize.Bounds`.
         constraints: as SciPy's; their functions take `x` as `fun` does. A minimum under constraints cannot
@@ -249,6 +251,8 @@ class _Minimization(Search):
         elif callable(jac):
             jac = _checked_gradient(jac, args)
         hess, hessp = (_with_arguments(given, args) if callable(given) else given for given in (hess, hessp))
+        if callable(self._hess) and method not in TAKE_SPARSE:
+            hess = dense_results(hess)
         if hess is None and hessp is None and method in TAKE_PRODUCTS:
             product = self._for_scipy["product"](args)
             hessp = lambda vector, v, *_: np.array(product(vector, v))  # noqa: E731

@@ -20,6 +20,7 @@ from fgrad.scipy.optimize._search import (
     SCIPYS,
     Search,
     as_tuple,
+    dense_results,
     for_scipy,
     itself,
     python_of,
@@ -56,7 +57,7 @@ def root(
         args: extra arguments, containers of arrays too.
         method, tol, callback, options: SciPy's.
         jac: by default the exact Jacobian, for the methods that take one ("hybr", "lm"); False lets SciPy
-            take differences; otherwise as SciPy's.
+            take differences; otherwise as SciPy's. It may return a sparse array, as `fg.sparse_jacobian(fun)` does.
         compile: SciPy calls native code for `fun` and for the exact Jacobian, as in `minimize`.
 
     Returns:
@@ -87,6 +88,8 @@ def root(
         slopes = jac
         if jac is None and method in TAKE_JACOBIANS:
             slopes = exact(args)
+        elif callable(jac) and method in TAKE_JACOBIANS:
+            slopes = dense_results(jac)
         elif jac is True:
             both = pair(args)
             function, slopes = (lambda vector, *_: both(vector)), True

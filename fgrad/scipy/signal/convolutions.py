@@ -26,6 +26,7 @@ from fgrad.ops.elementwise import astype
 from fgrad.ops.families import sample
 from fgrad.ops.indexing import getitem
 from fgrad.ops.padding import pad
+from fgrad.ops.patterns import Chain, Step, windowed
 from fgrad.scipy._plain import differentiates
 
 Sizes = tuple[int, ...]
@@ -118,6 +119,13 @@ def _sizes(x: Any, ndim: int) -> Sizes:
     return tuple(x.shape[x.ndim - ndim :])
 
 
+def _pattern(step: Step) -> Chain:
+    start = step.metadata["start"]
+    pairs = zip(start, _sizes(step.args[1 - step.argnum], len(start)), strict=True)
+    offsets = [range(first - other + 1, first + 1) for first, other in pairs]
+    return windowed(step, dict(enumerate(offsets, -len(start))))
+
+
 _convolve = multilinear(
     _convolved,
     (
@@ -142,6 +150,7 @@ _convolve = multilinear(
     ),
     name="convolve_axes",
     broadcasts=True,
+    pattern=_pattern,
 )
 _convolve.batch = lambda values, mapped, size, metadata: contract(
     _convolve, aligned(values, mapped, len(metadata["start"])), metadata

@@ -29,6 +29,7 @@ from fgrad.ops.elementwise import astype
 from fgrad.ops.families import register, sample
 from fgrad.ops.indexing import getitem
 from fgrad.ops.padding import pad
+from fgrad.ops.patterns import as_einsum
 from fgrad.ops.tracing import example_of
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.signal.convolutions import convolve, window
@@ -83,6 +84,7 @@ _recursive = register(
             sample(*shapes, domain=((0.7, 1.3), (-2.0, 2.0)))
             for shapes in (((3,), (5,)), ((2,), (2, 4)), ((4,), (2,)), ((1,), (3,)), ((2, 2), (2, 4)))
         ),
+        pattern=as_einsum("a,x->y"),
     )
 )
 _recursive.batch = lambda values, mapped, size, metadata: apply(_recursive, aligned(values, mapped, 1))

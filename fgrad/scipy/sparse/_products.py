@@ -19,6 +19,7 @@ from fgrad.ops.batching import ndim_of
 from fgrad.ops.contractions import contract, multilinear
 from fgrad.ops.families import sample
 from fgrad.ops.lapack import in_stacks
+from fgrad.ops.patterns import Chain, Step, linked
 from fgrad.scipy.sparse._patterns import Pattern, placed
 
 _AT_ONCE = 1_000_000
@@ -81,6 +82,19 @@ def _sampled(u: Any, v: Any, pattern: Pattern) -> Any:
 
 _EXAMPLE = placed(np.array([0, 2, 0, 1, 0]), np.array([1, 0, 3, 2, 1]), (3, 4))  # one of its places is there twice
 
+
+def _product_pattern(step: Step) -> Chain:
+    rows, columns = step.metadata["pattern"].coordinates
+    if step.argnum == 0:
+        return (linked(step.ans.shape, step.shape, lambda out, data: (out[..., rows, :], data[..., None])),)
+    return (linked(step.ans.shape, step.shape, lambda out, x: (out[..., rows, :], x[..., columns, :])),)
+
+
+def _sampled_pattern(step: Step) -> Chain:
+    lines = step.metadata["pattern"].coordinates[step.argnum]
+    return (linked(step.ans.shape, step.shape, lambda out, x: (out[..., None], x[..., lines, :])),)
+
+
 _product_entry: Primitive = multilinear(
     _product,
     (
@@ -93,6 +107,7 @@ _product_entry: Primitive = multilinear(
     sample((0,), (2, 1), pattern=placed([], [], (3, 2))),
     name="sparse_product",
     broadcasts=True,
+    pattern=_product_pattern,
 )
 _product_entry.batch = stacks(1, 2)(_product_entry)
 
@@ -106,6 +121,7 @@ _sampled_entry: Primitive = multilinear(
     sample((2, 4, 1), (3, 1), pattern=_EXAMPLE.T),
     name="sampled_product",
     broadcasts=True,
+    pattern=_sampled_pattern,
 )
 _sampled_entry.batch = stacks(2, 2)(_sampled_entry)
 

@@ -25,6 +25,7 @@ from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped
 from fgrad.ops.families import register, sample
+from fgrad.ops.patterns import as_einsum
 
 _AT_ONCE = 1 << 18
 """How many differences are in memory at a time."""
@@ -145,6 +146,7 @@ _lengths = Primitive(
     ),
     _lengths_tangent,
     samples=tuple(sample(*shapes, complex=False, squared=squared) for shapes in SETS for squared in (False, True)),
+    pattern=as_einsum("id,jd->ij"),
 )
 _gathered = Primitive(
     "gathered_differences",
@@ -156,6 +158,7 @@ _gathered = Primitive(
     ),
     _linear_tangent(gathered),
     samples=tuple(sample((*a[:-1], b[-2]), a, b, complex=False) for a, b in SETS),
+    pattern=as_einsum("ij,id,jd->id"),
 )
 _projected = Primitive(
     "projected_differences",
@@ -167,6 +170,7 @@ _projected = Primitive(
     ),
     _linear_tangent(projected),
     samples=tuple(sample(a, a, b, complex=False) for a, b in SETS),
+    pattern=as_einsum("id,id,jd->ij"),
 )
 for _primitive in (_lengths, _gathered, _projected):
     _primitive.batch = _batch(_primitive)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse
+import scipy.sparse.csgraph
 
 from fgrad import errors
 from fgrad.core.operands import as_array
@@ -23,6 +24,7 @@ from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
 from fgrad.ops.lapack import in_stacks
+from fgrad.ops.patterns import Chain, Step, linked
 from fgrad.scipy.linalg._arguments import lapack_dtype, of_dtype
 from fgrad.scipy.sparse._patterns import Pattern, full, placed
 from fgrad.scipy.sparse._products import product, sampled, side_by_side, stacks, supported
@@ -96,6 +98,20 @@ class _Dense:
         return self
 
 
+def _pattern(step: Step) -> Chain:
+    """The unknowns of a part of the system that has nothing to do with the others depend on all of that part."""
+    pattern = step.metadata["pattern"]
+    count, parts = scipy.sparse.csgraph.connected_components(pattern.labels(), directed=False)
+    shape = (*step.ans.shape[:-2], count, step.ans.shape[-1])
+    of_data = parts[pattern.coordinates[0]]
+    return (
+        linked(step.ans.shape, shape, lambda out, part: (out, part[..., parts, :])),
+        linked(shape, step.shape, lambda part, b: (part[..., parts, :], b))
+        if step.argnum
+        else linked(shape, step.shape, lambda part, data: (part[..., of_data, :], data[..., None])),
+    )
+
+
 _PLACES = placed(np.array([0, 1, 2, 0, 2]), np.array([0, 1, 2, 1, 0]), (3, 3))
 
 _entry = register(
@@ -110,6 +126,7 @@ _entry = register(
             sample((2, 5), (3, 1), domain=(0.5, 1), pattern=_PLACES, solver=_Dense(), of_transpose=True),
             sample((5,), (2, 3, 1), domain=(0.5, 1), pattern=_PLACES, solver=_Dense(), of_transpose=False),
         ),
+        pattern=_pattern,
     )
 )
 _entry.batch = stacks(1, 2)(_entry)

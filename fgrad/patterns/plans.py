@@ -1,0 +1,161 @@
+"""The plan of a sparse derivative: where its elements are, by which directions they are found, and where to read them.
+
+plan_of(pattern, mode)     the plan for a pattern, with as few directions as are found
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.patterns import coloring
+from fgrad.patterns.trace import sparse_library
+
+
+@dataclass(eq=False)
+class SparsePlan:
+    """How a sparse matrix of derivatives is found.
+
+    Attributes:
+        pattern: where it may have elements: a boolean `scipy.sparse.csr_array`.
+        mode: "forward", "reverse", or "symmetric" for second derivatives.
+        colors: of the columns, or in reverse mode of the rows: those of one color are found together.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> plan = fg.sparse_jacobian(lambda x: x[1:] - x[:-1] ** 2).plan(np.ones(6))
+        >>> plan
+        <plan of 5 x 6 with 10 elements: 2 colors, forward mode>
+        >>> plan.colors
+        array([0, 1, 0, 1, 0, 1])
+    """
+
+    pattern: Any
+    mode: str
+    colors: Any
+    _places: Any = field(init=False, repr=False)
+    _check: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        rows = np.repeat(np.arange(self.shape[0]), np.diff(self.pattern.indptr))
+        columns = self.pattern.indices.astype(np.int64)
+        if self.mode == "reverse":
+            line, place = self.colors[rows], columns
+        else:
+            line, place = self.colors[columns], rows
+        if self.mode == "symmetric":  # what shares its color in this row is alone with its own in the other
+            cells = line * self.shape[0] + rows
+            is_alone = np.bincount(cells, minlength=1)[cells] == 1
+            line, place = np.where(is_alone, line, self.colors[rows]), np.where(is_alone, rows, columns)
+        self._places = line * self.shape[1 if self.mode == "reverse" else 0] + place
+        self._check = np.random.default_rng(0).normal(size=len(self.colors))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the matrix."""
+        return self.pattern.shape  # type: ignore[no-any-return]
+
+    @property
+    def count(self) -> int:
+        """The number of colors."""
+        return int(self.colors.max(initial=-1)) + 1
+
+    def __repr__(self) -> str:
+        rows, columns = self.shape
+        return (
+            f"<plan of {rows} x {columns} with {self.pattern.nnz} elements: {self.count} "
+            f"color{'s' * (self.count != 1)}, {self.mode} mode>"
+        )
+
+    def directions(self) -> list[Any]:
+        """Return a direction for each color, and last one at random by which the result is checked."""
+        return [*(np.equal(self.colors, color) for color in range(self.count)), self._check]
+
+    def elements(self, found: Any) -> Any:
+        """Return the elements in the order of the pattern, from what was found along the directions."""
+        return np.take(np.reshape(found, -1), self._places)
+
+    def fits(self, shape: tuple[int, ...]) -> bool:
+        """Return whether what was found along the directions has the shape that it is read from."""
+        return shape == (self.count + 1, self.shape[1 if self.mode == "reverse" else 0])
+
+    def agrees(self, matrix: Any, found: Any) -> bool:
+        """Return whether a matrix, times the random direction, is what was found along it; of plain numbers.
+
+        An element that is missing, or is in the place of another one, makes a difference almost surely.
+        """
+        matrix = matrix.T if self.mode == "reverse" else matrix
+        rounding = np.finfo(found.dtype).eps
+        with np.errstate(all="ignore"):
+            expected = matrix @ self._check
+            least = 1e3 * rounding * np.max(np.abs(expected), initial=0)
+            if np.max(np.abs(found - expected), initial=0) <= least:
+                return True
+            scale = abs(matrix) @ np.abs(self._check)
+            known = np.isfinite(expected)
+            slack = np.sqrt(rounding) * scale + 1e3 * rounding * np.max(scale[known], initial=0)
+            near = np.abs(found - expected) <= slack
+        return bool(np.all(np.where(known, near, ~np.isfinite(found))))
+
+    def matrix(self, elements: Any) -> Any:
+        """Return the sparse array of SciPy's with plain elements at the places of the pattern."""
+        places = self.pattern.indices.copy(), self.pattern.indptr.copy()  # which the user may rearrange
+        matrix = sparse_library().csr_array((elements, *places), shape=self.shape)
+        matrix.has_canonical_format = True
+        return matrix
+
+
+def plan_of(pattern: Any, mode: str) -> SparsePlan:
+    """Return the plan for a pattern.
+
+    Args:
+        pattern: a boolean `csr_array` with sorted indices, each of which is there once.
+        mode: as of a plan; "auto" is forward or reverse mode, whichever needs fewer directions.
+    """
+    if mode == "symmetric":
+        both = pattern + pattern.T
+        both.sort_indices()
+        return SparsePlan(both, mode, coloring.symmetric(both))
+    if mode != "auto":
+        return SparsePlan(pattern, mode, coloring.columns(pattern if mode == "forward" else pattern.T.tocsr()))
+    turned = pattern.T.tocsr()
+    sides = [("forward", pattern), ("reverse", turned)]
+    sides.sort(key=lambda side: np.diff(side[1].indptr).max(initial=0))  # no side needs fewer than this
+    (first, matrix), (second, other) = sides
+    colors = coloring.columns(matrix)
+    if np.diff(other.indptr).max(initial=0) < colors.max(initial=-1) + (second == "forward"):
+        others = coloring.columns(other)
+        if others.max(initial=-1) < colors.max(initial=-1) + (second == "forward"):
+            return SparsePlan(pattern, second, others)
+    return SparsePlan(pattern, first, colors)
+
+
+def as_pattern(given: Any, what: str) -> Any:
+    """Return a matrix that was given as a pattern: a boolean `csr_array`; numbers that are stored count, also zeros.
+
+    Raises:
+        ShapeError: it is no matrix.
+    """
+    library = sparse_library()
+    if not library.issparse(given) and hasattr(given, "pattern"):  # an array of `fgrad.scipy.sparse`
+        given = given.pattern.labels()
+    if not library.issparse(given) and np.ndim(given) != 2:
+        raise errors.ShapeError(
+            f"sparsity of {what} must be a matrix with a row for each result and a column for each input, and it has "
+            f"shape {np.shape(given)}."
+        )
+    matrix = library.csr_array(given) if library.issparse(given) else library.csr_array(np.asarray(given) != 0)
+    pattern = library.csr_array((np.ones(matrix.nnz, np.bool_), matrix.indices, matrix.indptr), shape=matrix.shape)
+    pattern.sum_duplicates()
+    return pattern
+
+
+def parts(matrix: Any, sizes: Sequence[int], axis: int) -> list[Any]:
+    """Return the stretches of rows or columns of a sparse array."""
+    ends = np.cumsum([0, *sizes])
+    return [matrix[a:b] if axis == 0 else matrix[:, a:b] for a, b in pairwise(ends)]

@@ -1,0 +1,168 @@
+"""Which outputs of a function depend on which inputs: a trace that carries a pattern with every value.
+
+The pattern of an array is a sparse boolean matrix with a row for each of its elements and a column for each input. An
+operation unites rows as its entry in the table says (`fgrad.ops.patterns`).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from fgrad import errors
+from fgrad.core.forward import ForwardTrace
+from fgrad.core.payloads import INEXACT
+from fgrad.core.primitive import Primitive
+from fgrad.core.tensor import Tensor, apply, apply_call, box, settled
+from fgrad.core.trace import Call, Trace
+from fgrad.ops.patterns import Chain, Links, Step, tied, whole
+
+MOST = 100_000_000
+"""Elements of a pattern, which take half a gigabyte."""
+
+
+@functools.cache
+def sparse_library() -> Any:
+    """Return the module `scipy.sparse`.
+
+    Raises:
+        MissingExtraError: SciPy is not installed.
+    """
+    if importlib.util.find_spec("scipy") is None:
+        raise errors.MissingExtraError(
+            "sparse derivatives need SciPy, which is not installed.\nInstall it: pip install scipy."
+        )
+    return importlib.import_module("scipy.sparse")
+
+
+class PatternTrace(Trace):
+    """Carries with every value which inputs it depends on, by operations and not by values.
+
+    Args:
+        size: the number of inputs.
+        depth: how many functions with a derivative of their own are being looked into.
+    """
+
+    differentiates = True
+    wants_python = True
+    takes_calls = True
+
+    def __init__(self, size: int, depth: int = 0) -> None:
+        super().__init__()
+        self.size, self.depth = size, depth
+
+    def root(self, value: Any, first: int) -> Tensor:
+        """Return an array as inputs of this trace, of which the first one has a number."""
+        rows = np.arange(value.size)
+        return box(value, self, self._matrix(Links(rows, rows + first, (value.size, self.size))))
+
+    @override
+    def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+        ours = [type(arg) is Tensor and arg.tracing is self for arg in args]
+        values = [arg.value if own else arg for arg, own in zip(args, ours, strict=True)]
+        patterns = {place: arg.mark for place, (arg, own) in enumerate(zip(args, ours, strict=True)) if own}
+        ans = apply(primitive, values, metadata)
+        step = Step(primitive, values, metadata, 0, ans, 0, frozenset(patterns))
+        if type(ans) is tuple:
+            return tuple([self._followed(step, patterns, place, each) for place, each in enumerate(ans)])
+        return self._followed(step, patterns, 0, ans)
+
+    def _followed(self, step: Step, patterns: Mapping[int, Any], place: int, ans: Any) -> Tensor:
+        """Return one of the results of an operation with its pattern; an integer has none, but is no constant."""
+        if ans.dtype.kind not in INEXACT:
+            return box(ans, self, None)
+        parts = [
+            self._through((step.primitive.pattern or whole)(step.of(argnum, place, ans)), pattern)
+            for argnum, pattern in patterns.items()
+            if pattern is not None and step.has_derivative(argnum)
+        ]
+        return box(ans, self, self._united(parts, ans.size))
+
+    @override
+    def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
+        """Unite as the derivative says that the function has: its tangents are followed by a trace of their own.
+
+        Where a derivative is made of such functions in its turn, all depends on all.
+        """
+        ours = [type(leaf) is Tensor and leaf.tracing is self for leaf in leaves]
+        values = [leaf.value if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
+        places = [place for place, own in enumerate(ours) if own and leaves[place].mark is not None]
+        if self.depth or not places:
+            found = [(x, ()) for x in apply_call(call, values)]
+        else:
+            found = _by_tangents(call, values, places)
+        pattern = sparse_library().vstack([self._nothing(0), *(leaves[place].mark for place in places)], format="csr")
+        return [self._called(settled(x), local, pattern) for x, local in found]
+
+    def _called(self, value: Any, local: Any, pattern: Any) -> Tensor:
+        """Return a result of a call by its pattern in the arguments; () is everything."""
+        if value.dtype.kind not in INEXACT:
+            return box(value, self, None)
+        if type(local) is not tuple:
+            return box(value, self, self._product(local, pattern))
+        everything = tied(pattern.shape[:1], ["in"], (value.size,), ["out"])
+        return box(value, self, self._through(everything, pattern))
+
+    def pattern_of(self, leaf: Any) -> Any:
+        """Return the pattern of a result, which has no element if it is not connected to an input."""
+        if type(leaf) is Tensor and leaf.tracing is self and leaf.mark is not None:
+            return leaf.mark
+        return self._nothing(np.size(leaf))
+
+    def _matrix(self, links: Links) -> Any:
+        rows, columns, shape = links
+        if np.any(np.diff(rows) < 0):
+            order = np.argsort(rows, kind="stable")
+            rows, columns = rows[order], columns[order]
+        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=shape[0]))])
+        return sparse_library().csr_array((np.ones(len(columns), np.bool_), columns, starts), shape=shape)
+
+    def _through(self, chain: Chain, pattern: Any) -> Any:
+        for links in reversed(chain):
+            pattern = self._product(self._matrix(links), pattern)
+        return pattern
+
+    def _product(self, matrix: Any, pattern: Any) -> Any:
+        counts = np.diff(pattern.indptr)
+        if np.sum(counts[matrix.indices], dtype=np.float64) > MOST:
+            raise errors.SparsityError(
+                f"an operation makes a pattern with more than {MOST} elements: nearly everything depends on "
+                "everything.\nUse products in place of a matrix: fg.jvp, fg.vjp or fg.hvp."
+            )
+        return matrix @ pattern
+
+    def _united(self, parts: Sequence[Any], rows: int) -> Any:
+        if not parts:
+            return self._nothing(rows)
+        total = parts[0]
+        for part in parts[1:]:
+            total = total if part is total else total + part
+        return total
+
+    def _nothing(self, rows: int) -> Any:
+        return sparse_library().csr_array((rows, self.size), dtype=np.bool_)
+
+
+def _by_tangents(call: Call, values: Sequence[Any], places: Sequence[int]) -> list[tuple[Any, Any]]:
+    """Return the results of a call, each with its pattern in the arguments at some places, one after the other."""
+    sizes = [values[place].size for place in places]
+    inner, forward = PatternTrace(sum(sizes), depth=1), ForwardTrace()
+    moving = list(values)
+    with inner, forward:
+        for place, first in zip(places, np.cumsum([0, *sizes]), strict=False):
+            tangent = inner.root(np.ones(values[place].shape, values[place].dtype), first)
+            moving[place] = forward.root(values[place], tangent)
+        return [_parted(x, forward, inner) for x in apply_call(call, moving)]
+
+
+def _parted(result: Any, forward: ForwardTrace, inner: PatternTrace) -> tuple[Any, Any]:
+    """Return a result and the pattern of its tangent."""
+    if type(result) is Tensor and result.tracing is forward:
+        return result.value, inner.pattern_of(result.mark)
+    return result, inner.pattern_of(np.zeros(np.shape(result)))
