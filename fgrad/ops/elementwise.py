@@ -328,7 +328,17 @@ def imag(val: Any) -> Any:
 
 
 # What they are to series
-for _ufunc in (np.add, np.subtract, np.negative, np.positive, np.conjugate, np.deg2rad, np.radians, np.rad2deg, np.degrees):
+for _ufunc in (
+    np.add,
+    np.subtract,
+    np.negative,
+    np.positive,
+    np.conjugate,
+    np.deg2rad,
+    np.radians,
+    np.rad2deg,
+    np.degrees,
+):
     UFUNCS[_ufunc].linear = "together"
 UFUNCS[np.multiply].linear, _real.linear, _imag.linear = "each", "together", "together"
 

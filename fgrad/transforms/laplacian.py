@@ -84,7 +84,7 @@ class LaplacianTrace(Trace):
 
     def _linear(self, ans: Any, function: Callable[[Any], Any], rows: Any, total: Any) -> Any:
         """Return the result of an operation that is linear in what moves; `function` computes it of that."""
-        with BatchTrace(self.size) as batch:
+        with (batch := BatchTrace(self.size)):
             rows = _in_shape(function(batch.root(rows)), ans.shape).value
         return self.root(ans, rows, total if total is ZERO else _in_shape(function(total), ans.shape))
 
@@ -93,7 +93,7 @@ class LaplacianTrace(Trace):
     ) -> Any:
         """Return the result of y = f(u), where slope and curvature are numbers for each element.
 
-        It has the derivatives f'(u) u_i, and the sum of second ones f''(u) (u_1 u_1 + u_2 u_2 + ...) + f'(u) (u_11 + ...).
+        It has the derivatives f'(u) u_i, and the sum of second ones f''(u) (u_1 u_1 + ...) + f'(u) (u_11 + ...).
         """
         rows, total = mark
         along = [np.ones_like(x) if own == place else ZERO for own, x in enumerate(values)]
@@ -107,7 +107,7 @@ class LaplacianTrace(Trace):
         """Return the results of an operation or call, whose curvature is zero if the order is 1."""
         marks = [x.mark if self.follows(x) else (ZERO, ZERO) for x in args]
         values = [x.value if self.follows(x) else x for x in args]
-        with BatchTrace(self.size) as batch:
+        with (batch := BatchTrace(self.size)):
             rows = [row if row is ZERO else batch.root(row) for row, _ in marks]
             results = [self._of_rows(batch, *each) for each in _expanded(function, values, rows, order)]
         totals = [total for _, total in marks]
@@ -130,11 +130,11 @@ def _in_place_of(primitive: Primitive, values: Sequence[Any], place: int, metada
     """Return an operation that is linear in the array at a place, of another array there; its exact zeros win."""
     if primitive.linear == "together" and len(values) == 2:  # a sum or difference
         return x if place == 0 or primitive is UFUNCS[np.add] else -x
-    if len(values) == 1:
-        return apply(primitive, (x,), metadata)
     if primitive is UFUNCS[np.multiply]:
         return scale(x, values[1 - place])
-    return contract(primitive, [Guarded(x) if own == place else y for own, y in enumerate(values)], metadata)
+    is_guarded = len(values) > 1 and primitive.kind != "guard"
+    args = [(Guarded(x) if is_guarded else x) if own == place else y for own, y in enumerate(values)]
+    return contract(primitive, args, metadata)
 
 
 def _in_shape(x: Any, shape: tuple[int, ...]) -> Any:
@@ -145,7 +145,7 @@ def _has_slopes(primitive: Primitive, x: Any, ans: Any) -> bool:
     """Return whether an operation has one real derivative for each element of a real array, which is not repeated."""
     if not primitive.is_elementwise or type(ans) is tuple:
         return False
-    return x.dtype.kind == "f" and x.dtype == ans.dtype and x.shape == ans.shape
+    return bool(x.dtype.kind == "f" and x.dtype == ans.dtype and x.shape == ans.shape)
 
 
 def _is_mapped(x: Any, batch: BatchTrace) -> bool:

@@ -70,7 +70,7 @@ class Series:
     def finish(self) -> None:
         """Compute all coefficients, and forget how, which may hold much."""
         if self._find is not None:
-            self[self.order]  # noqa: B018
+            self[self.order]
             self._find = _nothing_more
 
 
@@ -216,7 +216,8 @@ class SeriesTrace(Trace):
                     _go_on(made, k)
         finally:
             self.shared = None
-        return self._finished(results)
+        self._finished(results)
+        return results
 
     def _of_call(self, key: Any, call: Call, leaves: Sequence[Any]) -> list[Any]:
         """Return the results of a call whose rule a forward trace above this one runs: on series, in both its parts."""
@@ -239,7 +240,7 @@ def _go_on(made: Sequence[Series], k: int) -> None:
     """Compute the coefficients with a number of series, one after the other: together they may be a long chain."""
     for series in made:
         if series.order >= k:
-            series[k]  # noqa: B018
+            series[k]
 
 
 class _Called:
@@ -272,7 +273,9 @@ class _Called:
     def with_slopes(self, values: Sequence[Any], slopes: Sequence[Any]) -> list[Any]:
         """Return the results, now that the rule has given their derivatives; and their values, if it did not ask."""
         if self._results is None:
-            return [x if slope is ZERO else self._trace.moved(x, slope) for x, slope in zip(values, slopes, strict=True)]
+            return [
+                x if slope is ZERO else self._trace.moved(x, slope) for x, slope in zip(values, slopes, strict=True)
+            ]
         self._slopes = slopes
         return self._results
 

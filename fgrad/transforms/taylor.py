@@ -16,7 +16,7 @@ from fgrad import errors
 from fgrad.core.primitive import ZERO
 from fgrad.core.reverse import may_hold_zeros
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
-from fgrad.transforms.calls import decorator, name_of
+from fgrad.transforms.calls import decorator
 from fgrad.transforms.cuts import warn_of_losses
 from fgrad.transforms.forward import input_along
 from fgrad.transforms.linearization import check_detached
@@ -125,11 +125,9 @@ def _point(transform: str, *args: Any, **keywords: Any) -> tuple[Any, Any]:
     Raises:
         ParameterError: there are other arguments.
     """
-    if 1 <= len(args) + ("x" in keywords) and len(args) + len(keywords) <= 2 and keywords.keys() <= {"x", "direction"}:
-        given = dict(zip(("x", "direction"), args, strict=False))
-        if not given.keys() & keywords.keys():
-            given.update(keywords)
-            return given["x"], given.get("direction")
+    given = dict(zip(("x", "direction"), args, strict=False))
+    if len(args) <= 2 and keywords.keys() <= {"x", "direction"} - given.keys() and "x" in given | keywords:
+        return (given | keywords)["x"], (given | keywords).get("direction")
     raise errors.ParameterError(
         f"what {transform} returns takes (x, direction=None): a point and along what the function is expanded.\n"
         "Fix other arguments with a lambda, or put them into a container."

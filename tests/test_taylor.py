@@ -1,0 +1,416 @@
+"""Taylor series, derivatives of high order and Laplacians: against nested derivatives, closed forms and mpmath."""
+
+import itertools
+import math
+import pickle
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.special
+from helpers import naming
+from primitive_names import SAMPLED
+
+import fgrad as fg
+from fgrad import errors
+from fgrad.core.primitive import PRIMITIVES
+from fgrad.scipy import linalg
+from fgrad.scipy.integrate import quad, solve_ivp
+from fgrad.scipy.optimize import brentq
+from fgrad.testing import calls
+from fgrad.transforms.series import Operation
+
+RNG = np.random.default_rng(7)
+LIST = np.array([0.3, 0.7])
+
+
+@pytest.fixture(autouse=True)
+def numpys_warnings_are_its_own():
+    with np.errstate(all="ignore"):
+        yield
+
+
+def wave(x):
+    return np.exp(np.sin(x)) * x
+
+
+def nested(function, x, direction, order):
+    """Return the coefficients by derivatives of derivatives."""
+
+    def along(function):
+        return lambda t: fg.jvp(function, (t,), (np.ones_like(t),))[1]
+
+    def moved(t):
+        return function(fg.tree_map(lambda x, v: x + t * v, x, direction))
+
+    found = []
+    for k in range(order + 1):
+        found.append(fg.tree_map(lambda c, k=k: np.asarray(c) / math.factorial(k), moved(np.float64(0.0))))
+        moved = along(moved)
+    return fg.tree_map(lambda *each: np.stack(each), *found)
+
+
+def assert_alike(found, wanted, tolerance=1e-9):
+    leaves = zip(fg.tree_leaves(found), fg.tree_leaves(wanted), strict=True)
+    for x, y in ((np.asarray(x), np.asarray(y)) for x, y in leaves):
+        assert x.shape == y.shape
+        scale = np.max(np.abs(y[np.isfinite(y)]), initial=1)
+        np.testing.assert_allclose(x, y, tolerance, tolerance * scale)
+
+
+# Every operation
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_every_primitive_against_nested_derivatives(name):
+    for dtype in (np.float64, np.complex128):
+        for call in list(calls(PRIMITIVES[name], dtype))[:2]:
+            direction = tuple(np.asarray(RNG.normal(size=x.shape), dtype) for x in call.arrays)
+            with naming(np.dtype(dtype).name, call.arrays):
+                found = fg.taylor(lambda arrays, call=call: call.function(*arrays), 2)(call.arrays, direction)
+                wanted = nested(lambda arrays, call=call: call.function(*arrays), call.arrays, direction, 2)
+                assert_alike(found, wanted, 1e-7)
+
+
+# Numbers
+
+
+def test_the_twentieth_derivative_of_a_composition():
+    with mpmath.workdps(60):
+        wanted = mpmath.diff(lambda x: mpmath.tanh(x * mpmath.sin(x)), mpmath.mpf(0.7), 20)
+    found = fg.derivatives(lambda x: np.tanh(x * np.sin(x)), 20)(0.7)
+    assert float(found[20] / float(wanted)) == pytest.approx(1, abs=1e-12)
+
+
+OF_MPMATH = {
+    "exp": (np.exp, mpmath.exp),
+    "tan": (np.tan, mpmath.tan),
+    "arctan": (np.arctan, mpmath.atan),
+    "arcsin": (np.arcsin, mpmath.asin),
+    "power": (lambda x: x**2.5, lambda x: x ** mpmath.mpf(2.5)),
+    "power of itself": (lambda x: x**x, lambda x: x**x),
+    "log": (np.log, mpmath.log),
+    "sqrt": (lambda x: np.sqrt(1 + x), lambda x: mpmath.sqrt(1 + x)),
+    "quotient": (lambda x: np.sin(x) / (1 + x * x), lambda x: mpmath.sin(x) / (1 + x * x)),
+    "erf": (scipy.special.erf, mpmath.erf),
+    "digamma": (scipy.special.digamma, mpmath.digamma),
+    "bessel": (lambda x: scipy.special.jv(1.3, x), lambda x: mpmath.besselj(mpmath.mpf(1.3), x)),
+    "airy": (lambda x: scipy.special.airy(x)[0], mpmath.airyai),
+}
+
+
+@pytest.mark.parametrize("name", OF_MPMATH)
+def test_coefficients_to_order_12(name):
+    function, reference = OF_MPMATH[name]
+    with mpmath.workdps(50):
+        wanted = [float(c) for c in mpmath.taylor(reference, mpmath.mpf(0.45), 12)]
+    np.testing.assert_allclose(np.asarray(fg.taylor(function, 12)(0.45)), wanted, rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize("order", [0, 1, 5])
+def test_a_polynomial_ends(order):
+    found = fg.taylor(lambda x: 2 * x**3 - x + 1, order)(2.0)
+    np.testing.assert_array_equal(found, [15.0, 23.0, 12.0, 2.0, 0.0, 0.0][: order + 1])
+
+
+MATRICES = {
+    "inv": np.linalg.inv, "solve": lambda a: np.linalg.solve(a, np.cos(a)), "cholesky": np.linalg.cholesky,
+    "eigvalsh": np.linalg.eigvalsh, "svd": lambda a: np.linalg.svd(a)[1], "slogdet": lambda a: np.linalg.slogdet(a)[1],
+    "qr": lambda a: np.linalg.qr(a)[0], "expm": linalg.expm, "logm": linalg.logm, "sqrtm": linalg.sqrtm,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_series_of_matrices_have_the_sums_of_functions_nearby(name):
+    square = RNG.normal(size=(3, 3))
+    a, direction = square @ square.T + np.eye(3), np.diag([1.0, 0.5, -0.3]) + 0.1
+    coefficients = np.asarray(fg.taylor(MATRICES[name], 12)(a, direction))
+    nearby = sum(c * 0.02**k for k, c in enumerate(coefficients))
+    np.testing.assert_allclose(nearby, np.asarray(MATRICES[name](a + 0.02 * direction)), rtol=1e-13, atol=1e-13)
+
+
+# What it costs
+
+
+def operations(function, order, x):
+    """Return how many operations on series a function takes."""
+    count, begin = 0, Operation.__init__
+
+    def counted(self, *args):
+        nonlocal count
+        count += 1
+        begin(self, *args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Operation, "__init__", counted)
+        fg.taylor(function, order)(x)
+    return count
+
+
+BOUNDED = {
+    "closed": (wave, 1.0), "chain of slopes": (scipy.special.digamma, 2.5), "powers": (lambda x: x**2.5, 2.5),
+    "products": (lambda x: np.cross(x, np.sin(x)), 3.5), "bessel": (lambda x: scipy.special.jv(1.3, x), 3.5),
+    "solve": (lambda x: np.linalg.solve(np.eye(3) + np.outer(x, x), x), 3.5), "norm": (np.linalg.norm, 2.5),
+    "gamma": (lambda x: scipy.special.gammainc(1.2, x), 2.5), "elliptic": (scipy.special.ellipk, 3.5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_operations_grow_with_a_power_of_the_order(name):
+    function, power = BOUNDED[name]
+    x = np.array([0.3, 0.5, 0.4])
+    few, many = (operations(function, order, x) for order in (4, 8))
+    assert many <= few * 2**power
+
+
+def test_long_chains_and_high_orders_do_not_run_out_of_frames():
+    def chain(x):
+        for _ in range(800):
+            x = np.sin(x) + 0.1 * x
+        return x
+
+    assert fg.taylor(chain, 3)(0.3).shape == (4,)
+    assert np.isfinite(np.asarray(fg.taylor(scipy.special.digamma, 60)(1.3))).all()
+
+
+# What goes in and comes out
+
+
+def test_containers_and_directions():
+    found = fg.taylor(lambda p: {"s": p["a"] * p["b"], "k": (np.sin(p["a"]), 2)}, 2)(
+        {"a": 0.5, "b": np.arange(2.0)}, {"a": 1.0, "b": np.array([0.0, 1.0])}
+    )
+    np.testing.assert_allclose(found["s"], [[0.0, 0.5], [0.0, 1.5], [0.0, 1.0]])
+    np.testing.assert_allclose(found["k"][0], [np.sin(0.5), np.cos(0.5), -np.sin(0.5) / 2])
+    np.testing.assert_array_equal(found["k"][1], [2, 0, 0])
+
+
+def test_kinds_of_numbers():
+    single = fg.taylor(wave, 2)(np.float32(0.3))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, fg.taylor(wave, 2)(0.3), rtol=1e-6)
+    found = fg.taylor(lambda z: np.exp(1j * z) * np.abs(z), 3)(0.3 + 0.1j, 0.5 - 1j)
+    assert_alike(found, nested(lambda z: np.exp(1j * z) * np.abs(z), 0.3 + 0.1j, 0.5 - 1j, 3))
+    exact = fg.taylor(lambda x: x**3 / (1 + x), 3)(Fraction(1, 2))
+    assert [*exact] == [Fraction(1, 12), Fraction(4, 9), Fraction(19, 27), Fraction(16, 81)]
+    assert fg.taylor(np.sin, 2)(np.zeros((0, 2))).shape == (3, 0, 2)
+
+
+def test_derivatives_are_coefficients_times_factorials():
+    np.testing.assert_allclose(fg.derivatives(np.exp, 6)(np.array([0.0, 1.0])), np.tile([1.0, np.e], (7, 1)))
+    assert fg.derivatives(np.exp, 170)(0.0)[170] == pytest.approx(1)
+
+
+def test_masks_keep_what_they_do_not_choose_out():
+    found = fg.taylor(lambda x: np.where(x > 0, np.sqrt(x), 0.0), 3)(np.array([0.0, 4.0]))
+    np.testing.assert_allclose(found, [[0, 2], [0, 1 / 4], [0, -1 / 64], [0, 1 / 512]])
+
+
+def test_values_may_be_asked_for_and_buffers_written_to():
+    def function(x):
+        rows = fg.constant(np.zeros(2))
+        rows[0] = x if x > 0 else -x
+        rows[1] = np.sin(x) * rows[0]
+        rows *= 2
+        return rows
+
+    assert_alike(fg.taylor(function, 3)(0.3), fg.taylor(lambda x: 2 * np.stack([x, x * np.sin(x)]), 3)(0.3))
+
+
+# Together with everything else
+
+
+@fg.custom_jvp
+def custom(x):
+    return np.sin(x)
+
+
+custom.defjvp(lambda primals, tangents: (custom(primals[0]), np.cos(primals[0]) * tangents[0]))
+
+
+@fg.custom_gradient
+def with_gradient(x):
+    return np.sin(x), lambda ct: ct * np.cos(x)
+
+
+@fg.custom_jvp
+def recurring(x):
+    return np.log(1 + np.exp(x))
+
+
+recurring.defjvp(
+    lambda primals, tangents: (recurring(primals[0]), tangents[0] * np.exp(primals[0] - recurring(primals[0])))
+)
+
+
+def turns(x):
+    state = x
+    for _ in range(20):
+        state = np.sin(state) * x + 0.5
+    return state
+
+
+CALLS = {
+    "custom_jvp": (custom, np.sin),
+    "custom_gradient": (with_gradient, np.sin),
+    "rule that asks for the function": (recurring, lambda x: np.log(1 + np.exp(x))),
+    "one in the other": (lambda x: custom(custom(x) * x), lambda x: np.sin(np.sin(x) * x)),
+    "checkpoint": (fg.checkpoint(wave), wave),
+    "compiled": (fg.compile(wave), wave),
+    "compiled loop": (fg.compile(turns), turns),
+    "scan": (lambda x: fg.scan(lambda c, _: (np.sin(c) * x + 0.5, c), x, None, length=20)[0], turns),
+    "solver": (lambda a: brentq(lambda z, a: z**3 + z - a, -5, 5, args=(a,), xtol=1e-15) ** 3, None),
+    "integral": (lambda k: quad(lambda t: np.exp(-k * t), 0, 1)[0], lambda k: (1 - np.exp(-k)) / k),
+    "ODE": (lambda k: solve_ivp(lambda t, y: -k * y, (0, 1), [1.0], rtol=1e-9, atol=1e-12).y[0, -1], None),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_functions_with_rules_of_their_own(name):
+    function, plain = CALLS[name]
+    wanted = nested(function, 0.4, 1.0, 3) if plain is None else fg.taylor(plain, 3)(0.4)
+    assert_alike(fg.taylor(function, 3)(0.4), wanted, 1e-8)
+    assert_alike(fg.laplacian(function)(0.4), 2 * np.asarray(wanted)[2], 1e-8)
+
+
+def test_series_are_differentiated_and_differentiate():
+    fourth = nested(wave, 0.4, 1.0, 4)
+    assert float(fg.grad(lambda x: fg.taylor(wave, 4)(x)[3])(0.4)) == pytest.approx(4 * fourth[4])
+    assert float(fg.jvp(lambda x: fg.taylor(wave, 4)(x)[3], (0.4,), (1.0,))[1]) == pytest.approx(4 * fourth[4])
+    np.testing.assert_allclose(fg.taylor(fg.grad(wave), 3)(0.4), np.arange(1, 5) * fourth[1:])
+    x = fg.constant(0.4)
+    with fg.GradientTape() as tape:
+        tape.watch(x)
+        y = fg.taylor(wave, 4)(x)[3]
+    assert float(tape.gradient(y, x)) == pytest.approx(4 * fourth[4])
+
+
+def test_a_series_in_a_series():
+    def inner(y):
+        return fg.taylor(lambda x: np.sin(x * y), 2)(y)[2]  # -y^2 sin(y^2) / 2
+
+    assert_alike(fg.taylor(inner, 3)(0.5), fg.taylor(lambda y: -(y**2) * np.sin(y * y) / 2, 3)(0.5))
+
+
+def test_batches_and_programs():
+    both = np.stack([fg.taylor(wave, 3)(x) for x in LIST])
+    assert_alike(fg.vmap(fg.taylor(wave, 3))(LIST), both)
+    assert_alike(fg.taylor(fg.vmap(wave), 3)(LIST), both.T)
+    assert_alike(fg.compile(fg.taylor(wave, 6))(0.4), fg.taylor(wave, 6)(0.4))
+    assert_alike(fg.trace(fg.taylor(wave, 3))(0.4)(0.7), fg.taylor(wave, 3)(0.7))
+
+
+def test_as_decorator_and_in_pickles():
+    @fg.taylor(order=2)
+    def sine(x):
+        return np.sin(x)
+
+    np.testing.assert_allclose(sine(0.0), [0, 1, 0])
+    assert repr(fg.taylor(np.sin, 2)) == f"<taylor of {np.sin!r}>"
+    for transformed in (fg.taylor(np.sin, 2), fg.derivatives(np.sin, 2), fg.laplacian(np.sin)):
+        assert_alike(pickle.loads(pickle.dumps(transformed))(0.3), transformed(0.3))
+
+
+# Laplacians
+
+
+def network(sizes):
+    layers = [
+        (RNG.normal(size=pair) / np.sqrt(pair[0]), RNG.normal(size=pair[1])) for pair in itertools.pairwise(sizes)
+    ]
+
+    def function(x):
+        for weights, biases in layers:
+            x = np.tanh(x @ weights + biases)
+        return np.sum(x)
+
+    return function
+
+
+LAPLACIANS = {
+    "network": (network([6, 5, 4]), (6,)),
+    "products": (lambda x: np.sum(np.sin(x) * x[::-1]) * x[0], (3,)),
+    "norm": (lambda x: np.linalg.norm(x - 1) ** 3, (4,)),
+    "matrix": (lambda a: np.linalg.slogdet(np.eye(2) + a @ a.T)[1], (2, 2)),
+    "several": (lambda x: np.stack([np.prod(x), np.sum(x**4), 1.0]), (3,)),
+    "mask": (lambda x: np.sum(np.where(x > 0, np.sqrt(np.abs(x)), x * x)), (4,)),
+    "shares": (lambda x: np.log(np.sum(np.exp(x))) / x[1], (3,)),
+    "linear": (lambda x: np.sum(np.concatenate([x, 2 * x])), (3,)),
+    "repeated": (lambda x: np.sum(np.hypot(x[:, None], x)[0]), (3,)),
+}
+
+
+@pytest.mark.parametrize("name", LAPLACIANS)
+def test_a_laplacian_is_the_trace_of_the_hessian(name):
+    function, shape = LAPLACIANS[name]
+    x = RNG.normal(size=shape)
+    hessian = np.asarray(fg.hessian(function)(x)) if np.shape(function(x)) == () else None
+    if hessian is None:
+        hessian = np.asarray(fg.jacobian(fg.jacobian(function))(x))
+    size = math.prod(shape)
+    wanted = np.trace(hessian.reshape(-1, size, size), axis1=1, axis2=2).reshape(np.shape(function(x)))
+    assert_alike(fg.laplacian(function)(x), wanted)
+
+
+def test_laplacians_of_containers_batches_and_higher_orders():
+    found = fg.laplacian(lambda p: np.sum(p["a"] * p["b"]) ** 2 + np.sin(p["c"]))(
+        {"a": np.ones(2), "b": np.arange(2.0), "c": 0.3}
+    )
+    assert float(found) == pytest.approx(2 * (1 + 2) - np.sin(0.3))
+    function = network([3, 4])
+    points = RNG.normal(size=(2, 3))
+    assert_alike(fg.vmap(fg.laplacian(function))(points), np.stack([fg.laplacian(function)(x) for x in points]))
+    assert_alike(fg.compile(fg.laplacian(function))(points[0]), fg.laplacian(function)(points[0]))
+    third = fg.grad(fg.laplacian(function))(points[0])
+    assert_alike(third, fg.grad(lambda x: np.trace(fg.hessian(function)(x)))(points[0]))
+    biharmonic = fg.laplacian(fg.laplacian(lambda x: np.sum(x**4) + (x[0] * x[1]) ** 2))(points[0])
+    assert float(biharmonic) == pytest.approx(24 * 3 + 8)
+
+
+def test_a_wave_solves_its_equation():
+    """u = sin(k . x) has the Laplacian -|k|^2 u."""
+    k = RNG.normal(size=5)
+    x = RNG.normal(size=5)
+    assert float(fg.laplacian(lambda x: np.sin(k @ x))(x)) == pytest.approx(-(k @ k) * np.sin(k @ x))
+
+
+# Errors
+
+MISTAKES = {
+    "order": (lambda: fg.taylor(np.sin, -1), errors.ParameterError, "order of taylor must be an integer from 0 on"),
+    "order of floats": (lambda: fg.taylor(np.sin, 2.0), errors.ParameterError, "it is 2.0"),
+    "point": (lambda: fg.derivatives(np.sin, 171), errors.ParameterError, "fg.taylor gives the coefficients"),
+    "arguments": (lambda: fg.taylor(np.sin, 2)(1.0, 1.0, 1.0), errors.ParameterError, "(x, direction=None)"),
+    "integer": (lambda: fg.taylor(np.sin, 2)(1), errors.IntegerInputError, "x is an integer"),
+    "integers within": (
+        lambda: fg.taylor(lambda p: p["a"], 2)({"a": 1}),
+        errors.IntegerInputError,
+        "x['a'] is an integer",
+    ),
+    "shape": (
+        lambda: fg.taylor(np.sin, 2)(LIST, np.ones(3)),
+        errors.TangentError,
+        "direction has shape (3,), and x has",
+    ),
+    "structure": (lambda: fg.taylor(np.sin, 2)(LIST, [LIST]), errors.TangentError, "the point of taylor is nested"),
+    "nothing": (lambda: fg.taylor(lambda x: None, 2)(1.0), errors.NoResultError, "did you forget to return"),
+    "a value": (lambda: fg.taylor(lambda x: float(x) * 2, 2)(1.0), errors.DetachedError, "float() at"),
+    "no function": (lambda: fg.laplacian(3.0), errors.NotCallableError, "laplacian(f)(x)"),
+    "two": (lambda: fg.laplacian(np.sin)(1.0, 2.0), errors.ParameterError, "takes one argument, and it was given 2"),
+    "complex": (lambda: fg.laplacian(np.sin)(1j), errors.ParameterError, "real and imaginary parts"),
+    "Laplacian of integers": (
+        lambda: fg.laplacian(np.sin)(1),
+        errors.IntegerInputError,
+        "laplacian of sin: x is an integer",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_named(name):
+    act, kind, words = MISTAKES[name]
+    with pytest.raises(kind) as caught:
+        act()
+    assert words in str(caught.value)
