@@ -91,7 +91,6 @@ def index_of_extremum_batch(primitive: Primitive) -> Batch:
 
 def joining_batch(primitive: Primitive) -> Batch:
     """Return the rule of operations that join arrays along, or at, `axis` of the result."""
-    primitive.pattern = primitive.pattern or patterns.moved
 
     def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
         axis = metadata["axis"]

@@ -11,6 +11,7 @@ never by the values of what has a derivative: so it holds wherever a function ta
     of_system        systems of equations
     of_matrices      what works on stacks of matrices
     moved            elements are put elsewhere, or left out: asked of the operation itself
+    joined           arrays are put together; asked for all of them at once
     so_far           each element depends on those before it along `axis`, and itself
     tied(...)        axes with the same label are tied to each other, as in `einsum`
     windowed(...)    each element depends on its neighbours
@@ -83,8 +84,6 @@ class Step:
 
     def has_derivative(self, place: int) -> bool:
         """Return whether an argument is data, and not an index or a mask."""
-        if self.primitive.parted is not None:
-            return True
         return self.primitive.vjps is not None and self.primitive.vjps[place] is not None
 
 
@@ -210,6 +209,17 @@ def moved(step: Step) -> Chain:
             return along_axis(step) if "axis" in step.metadata else whole(step)
     found = step.primitive.implementation(*args, **step.metadata)
     return (taken((found[step.place] if isinstance(found, (tuple, list)) else found) - 1, step.size),)
+
+
+def joined(step: Step) -> Chain:
+    """The pattern of operations that join arrays, in all of them, whose elements are counted one after the other."""
+    sizes = [prod(np.shape(x)) for x in step.args]
+    starts = np.cumsum([0, *sizes])
+    numbers = [
+        np.arange(first, first + size).reshape(np.shape(x))
+        for first, size, x in zip(starts, sizes, step.args, strict=False)
+    ]
+    return (taken(step.primitive.implementation(*numbers, **step.metadata), int(starts[-1])),)
 
 
 def added(step: Step, transposed: Callable[[Any], Any]) -> Chain:

@@ -21,7 +21,7 @@ from fgrad.core.payloads import INEXACT
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, apply_call, box, settled
 from fgrad.core.trace import Call, Trace
-from fgrad.ops.patterns import Chain, Links, Step, tied, whole
+from fgrad.ops.patterns import Chain, Links, Step, joined, tied, whole
 
 MOST = 100_000_000
 """Elements of a pattern, which take half a gigabyte."""
@@ -77,6 +77,10 @@ class PatternTrace(Trace):
         """Return one of the results of an operation with its pattern; an integer has none, but is no constant."""
         if ans.dtype.kind not in INEXACT:
             return box(ans, self, None)
+        if step.primitive.parted is not None:  # it joins arrays, of which there may be many
+            marks = [patterns.get(argnum) for argnum in range(len(step.args))]
+            rows = [self._nothing(np.size(x)) if own is None else own for x, own in zip(step.args, marks, strict=True)]
+            return box(ans, self, self._through(joined(step), _stacked(rows)))
         parts = [
             self._through((step.primitive.pattern or whole)(step.of(argnum, place, ans)), pattern)
             for argnum, pattern in patterns.items()
@@ -97,7 +101,7 @@ class PatternTrace(Trace):
             found = [(x, ()) for x in apply_call(call, values)]
         else:
             found = _by_tangents(call, values, places)
-        pattern = sparse_library().vstack([self._nothing(0), *(leaves[place].mark for place in places)], format="csr")
+        pattern = _stacked([self._nothing(0), *(leaves[place].mark for place in places)])
         return [self._called(settled(x), local, pattern) for x, local in found]
 
     def _called(self, value: Any, local: Any, pattern: Any) -> Tensor:
@@ -147,6 +151,10 @@ class PatternTrace(Trace):
 
     def _nothing(self, rows: int) -> Any:
         return sparse_library().csr_array((rows, self.size), dtype=np.bool_)
+
+
+def _stacked(patterns: Sequence[Any]) -> Any:
+    return sparse_library().vstack(patterns, format="csr")
 
 
 def _by_tangents(call: Call, values: Sequence[Any], places: Sequence[int]) -> list[tuple[Any, Any]]:
