@@ -58,6 +58,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/programs.py
 	$(BIN)/python benchmarks/loops.py
 	$(BIN)/python benchmarks/sparse.py
+	$(BIN)/python benchmarks/orders.py
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

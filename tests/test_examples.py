@@ -80,6 +80,16 @@ def test_survey(tmp_path, capsys):
     assert "5 colors" in capsys.readouterr().out
 
 
+def test_orbit(tmp_path, capsys):
+    result = example("orbit").main(out=str(tmp_path), orders=(15,))
+    assert result["distance"] < 5e-14
+    (error, steps), *_ = result["found"]
+    assert error < 2e-13
+    assert len(result["states"]) - 1 < steps < 80
+    assert pictures(tmp_path) == ["orbit.png"]
+    assert "steps of order 20" in capsys.readouterr().out
+
+
 def test_oscillation(tmp_path, capsys):
     module = example("oscillation")
     result = module.main(out=str(tmp_path))

@@ -187,6 +187,13 @@ def test_containers_and_directions():
     np.testing.assert_array_equal(found["k"][1], [2, 0, 0])
 
 
+def test_along_a_curve():
+    found = fg.taylor(lambda p: p[0] * p[1], 4)([1.0, LIST], [1.0, LIST], [0.0, LIST], [2.0, 0 * LIST])
+    curve = np.polynomial.polynomial.polymul([1.0, 1.0, 0.0, 2.0], [1.0, 1.0, 1.0, 0.0])[:5]
+    np.testing.assert_allclose(found, np.outer(curve, LIST))
+    np.testing.assert_allclose(fg.taylor(np.exp, 3)(0.0, direction=2.0), [1, 2, 2, 4 / 3])
+
+
 def test_kinds_of_numbers():
     single = fg.taylor(wave, 2)(np.float32(0.3))
     assert single.dtype == np.float32
@@ -382,7 +389,11 @@ MISTAKES = {
     "order": (lambda: fg.taylor(np.sin, -1), errors.ParameterError, "order of taylor must be an integer from 0 on"),
     "order of floats": (lambda: fg.taylor(np.sin, 2.0), errors.ParameterError, "it is 2.0"),
     "point": (lambda: fg.derivatives(np.sin, 171), errors.ParameterError, "fg.taylor gives the coefficients"),
-    "arguments": (lambda: fg.taylor(np.sin, 2)(1.0, 1.0, 1.0), errors.ParameterError, "(x, direction=None)"),
+    "arguments": (
+        lambda: fg.taylor(np.sin, 2)(1.0, 1.0, 1.0, 1.0),
+        errors.ParameterError,
+        "(x, direction=None), a point and",
+    ),
     "integer": (lambda: fg.taylor(np.sin, 2)(1), errors.IntegerInputError, "x is an integer"),
     "integers within": (
         lambda: fg.taylor(lambda p: p["a"], 2)({"a": 1}),
@@ -393,6 +404,11 @@ MISTAKES = {
         lambda: fg.taylor(np.sin, 2)(LIST, np.ones(3)),
         errors.TangentError,
         "direction has shape (3,), and x has",
+    ),
+    "curve": (
+        lambda: fg.taylor(np.sin, 2)(LIST, LIST, 1.0),
+        errors.TangentError,
+        "coefficient 2 of the curve has shape ()",
     ),
     "structure": (lambda: fg.taylor(np.sin, 2)(LIST, [LIST]), errors.TangentError, "the point of taylor is nested"),
     "nothing": (lambda: fg.taylor(lambda x: None, 2)(1.0), errors.NoResultError, "did you forget to return"),

@@ -52,6 +52,7 @@ TOPICS = {
     "implicit_value_and_gradients elementwise_grad",
     "Products": "vjp make_vjp jvp linearize hvp gauss_newton_vp",
     "Whole derivatives, and batching": "jacobian jacfwd jacrev hessian vmap",
+    "High orders": "taylor derivatives laplacian",
     "Sparse derivatives": "sparsity sparse_jacobian sparse_hessian SparsePlan",
     "Tape": "GradientTape gradients UnconnectedGradients ForwardAccumulator",
     "Tensors and variables": "Tensor constant convert_to_tensor stack Variable ExponentialMovingAverage",

@@ -1,13 +1,15 @@
 """Taylor series and derivatives of any order.
 
-taylor(f, order)(x, direction)    the coefficients of t -> f(x + t * direction)
-derivatives(f, n)(x, direction)   the value and the first n derivatives of it
+taylor(f, order)(x, direction)           the coefficients of t -> f(x + t * direction)
+taylor(f, order)(x, first, second, ...)  those of t -> f(x + t * first + t**2 * second + ...)
+derivatives(f, n)(x, direction)          the value and the first n derivatives of t -> f(x + t * direction)
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, overload
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import ZERO
 from fgrad.core.reverse import may_hold_zeros
+from fgrad.core.tensor import boxed
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
 from fgrad.transforms.calls import decorator
 from fgrad.transforms.cuts import warn_of_losses
@@ -32,7 +35,7 @@ def taylor(function: Callable[..., Any], order: int) -> Callable[..., Any]: ...
 @overload
 def taylor(function: None = None, *, order: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
 def taylor(function: Any = None, order: Any = None) -> Any:
-    """Return a function that expands `function` into a Taylor series along a direction.
+    """Return a function that expands `function` into a Taylor series along a direction, or along a curve.
 
     All coefficients come from one run of the function. The cost grows with the square of the order for most programs,
     and at most about with its cube; nested derivatives cost two to three times more for each order.
@@ -44,7 +47,8 @@ def taylor(function: Any = None, order: Any = None) -> Any:
     Returns:
         A function of `(x, direction=None)`. It returns what `function` returns, with one axis more in front of each
         array, of size `order + 1`: the coefficient k is the k-th derivative of `t -> function(x + t * direction)` at
-        0, divided by k!. The direction is nested as `x`, of its shapes; None is 1 for each number.
+        0, divided by k!. The direction is nested as `x`, of its shapes; None is 1 for each number. After the direction
+        there may be further coefficients of a curve through `x`: of t squared, and so on.
 
     Raises:
         ParameterError: a ValueError; `order` is not an integer from 0 on.
@@ -57,6 +61,8 @@ def taylor(function: Any = None, order: Any = None) -> Any:
         Tensor([1.        , 1.        , 0.5       , 0.16666667])
         >>> taylor(lambda x: np.sum(x**2), 2)(np.array([1.0, 2.0]), np.array([0.0, 1.0]))
         Tensor([5., 4., 1.])
+        >>> taylor(np.exp, 2)(0.0, 0.0, 1.0)
+        Tensor([1., 0., 1.])
     """
     _check_order("taylor", "order", order)
     return decorator(_run_taylor, function, order=order)
@@ -104,11 +110,11 @@ def _check_order(transform: str, name: str, order: Any) -> None:
 
 
 def _run_taylor(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], order: int) -> Any:
-    return _expanded("taylor", function, *_point("taylor", *args, **keywords), order)
+    return _expanded("taylor", function, *_curve(args, keywords, order, "what taylor returns"), order)
 
 
 def _run_derivatives(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], n: int) -> Any:
-    coefficients = _expanded("derivatives", function, *_point("derivatives", *args, **keywords), n)
+    coefficients = _expanded("derivatives", function, *_curve(args, keywords, 1, "what derivatives returns"), n)
     factorials = [math.factorial(k) for k in range(n + 1)]
     return tree_map(lambda x: x * _column(factorials, x), coefficients)
 
@@ -119,55 +125,69 @@ def _column(factors: list[int], like: Any) -> Any:
     return np.array([float(x) for x in factors] if dtype else factors, dtype).reshape(-1, *(1 for _ in like.shape[1:]))
 
 
-def _point(transform: str, *args: Any, **keywords: Any) -> tuple[Any, Any]:
-    """Return the point and the direction of a call.
+def _curve(args: tuple[Any, ...], keywords: dict[str, Any], last: int, what: str) -> tuple[Any, list[Any]]:
+    """Return the point of a call, and the direction with further coefficients.
+
+    Args:
+        args, keywords: the call.
+        last: the number of the last coefficient that there may be.
+        what: is called, for messages.
 
     Raises:
         ParameterError: there are other arguments.
     """
     given = dict(zip(("x", "direction"), args, strict=False))
-    if len(args) <= 2 and keywords.keys() <= {"x", "direction"} - given.keys() and "x" in given | keywords:
-        return (given | keywords)["x"], (given | keywords).get("direction")
+    if (
+        "x" in given | keywords
+        and keywords.keys() <= {"x", "direction"} - given.keys()
+        and len(args) <= max(last, 1) + 1
+    ):
+        given |= keywords
+        return given["x"], [given.get("direction"), *args[2:]]
     raise errors.ParameterError(
-        f"what {transform} returns takes (x, direction=None): a point and along what the function is expanded.\n"
-        "Fix other arguments with a lambda, or put them into a container."
+        f"{what} takes (x, direction=None), a point and along what the function is expanded"
+        + (", and further coefficients of a curve up to the order.\n" if last > 1 else ".\n")
+        + "Fix other arguments with a lambda, or put them into a container."
     )
 
 
-def _expanded(transform: str, function: Any, x: Any, direction: Any, order: int) -> Any:
-    """Return the coefficients of a function at a point along a direction."""
+def _expanded(transform: str, function: Any, x: Any, curve: list[Any], order: int) -> Any:
+    """Return the coefficients of a function along a curve through a point."""
     leaves, treedef = flatten(x)
-    along = _directions(transform, function, x, leaves, treedef, direction)
-    trace = SeriesTrace(int(order), guarded=any(may_hold_zeros(pair[1]) for pair in along if pair is not None))
-    inputs = [leaf if pair is None else trace.root(*pair) for leaf, pair in zip(leaves, along, strict=True)]
+    along = [_inputs(transform, function, x, each, name) for each, name in zip(curve, _names(), strict=False)]
+    coefficients = [[each[place] for each in along] for place in range(len(leaves))]
+    trace = SeriesTrace(int(order))
+    inputs = []
+    for leaf, pairs in zip(leaves, coefficients, strict=True):
+        is_number = pairs[0] is not None
+        inputs.append(trace.root(pairs[0][0], *(pair[1] for pair in pairs)) if is_number else leaf)
+        trace.guarded = trace.guarded or (is_number and any(may_hold_zeros(pair[1]) for pair in pairs))
     result, outputs, out_treedef, _ = run(trace, function, lambda: ((unflatten(treedef, inputs),), {}))
     check_result(function, result, outputs)
     if not any(map(trace.follows, outputs)):
         check_detached(function, trace)
     warn_of_losses(trace.losses)
-    return unflatten(out_treedef, [untraced(_stacked(trace, leaf)) for leaf in outputs])
+    return unflatten(out_treedef, [untraced(boxed(_stacked(trace, leaf))) for leaf in outputs])
 
 
-def _directions(transform: str, function: Any, x: Any, leaves: list[Any], treedef: Any, direction: Any) -> list[Any]:
-    """Return each leaf of a point, as it is traced, with its direction; None for what is no number."""
-    if direction is None:
-        given: list[Any] = [None] * len(leaves)
-    else:
-        given, direction_treedef = flatten(direction)
-        if direction_treedef != treedef:
-            raise errors.TangentError(
-                f"the point of {transform} is nested as {treedef}, and the direction as {direction_treedef}; they must "
-                "match."
-            )
-    places = None
+def _names() -> Iterator[str]:
+    """Yield what messages call the coefficients of a curve."""
+    yield "direction"
+    for k in itertools.count(2):
+        yield f"coefficient {k} of the curve"
 
-    def name(place: int, what: str) -> str:
-        nonlocal places
-        places = places or paths(x)
-        return {"primals": "x", "tangents": "direction"}[what] + places[place]
 
+def _inputs(transform: str, function: Any, x: Any, coefficient: Any, name: str) -> list[Any]:
+    """Return each leaf of a point, as it is traced, with its part of a coefficient; None for what is no number."""
+    leaves, treedef = flatten(x)
+    given, given_treedef = ([None] * len(leaves), treedef) if coefficient is None else flatten(coefficient)
+    if given_treedef != treedef:
+        raise errors.TangentError(
+            f"the point of {transform} is nested as {treedef}, and the {name} as {given_treedef}; they must match."
+        )
+    calls = {"primals": "x", "tangents": name}
     return [
-        input_along(transform, function, lambda what, place=place: name(place, what), leaf, tangent)  # type: ignore[misc]
+        input_along(transform, function, lambda what, place=place: calls[what] + paths(x)[place], leaf, tangent)  # type: ignore[misc]
         for place, (leaf, tangent) in enumerate(zip(leaves, given, strict=True))
     ]
 
