@@ -208,6 +208,20 @@ def test_a_rule_says_what_a_function_depends_on():
     np.testing.assert_array_equal(fg.sparse_jacobian(straight_through)(X).toarray(), 2 * np.eye(6))
 
 
+@fg.custom_gradient
+def rounded(x):
+    return np.round(x), lambda ct: ct
+
+
+def test_a_rule_that_recurs_says_it_for_second_derivatives_too():
+    def loss(x):
+        return np.sum(rounded(x) ** 2 * x[::-1])
+
+    found = fg.sparse_hessian(loss)
+    np.testing.assert_allclose(found(X).toarray(), fg.hessian(loss)(X))
+    np.testing.assert_array_equal(found.plan(X).pattern.toarray(), (np.eye(6) + np.eye(6)[::-1]) > 0)
+
+
 def test_solutions_depend_on_all_that_their_equations_do():
     def solved(x):
         return fgrad.scipy.optimize.root(lambda y: y**3 + y - x, x).x

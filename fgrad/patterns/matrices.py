@@ -353,8 +353,8 @@ def _found(problem: _Problem, mode: str, given: Any, plans: dict[Any, SparsePlan
         )
     raise errors.SparsityError(
         f"{transform} of {name}: the elements that were found do not agree with a product along a random direction.\n"
-        "Both are right where the function does the same each time; see whether it draws random numbers or keeps "
-        "something from call to call."
+        "Both are right where the function does the same each time; see whether it draws random numbers, keeps "
+        "something from call to call, or solves equations to a coarse tolerance."
     )
 
 
