@@ -208,6 +208,20 @@ def test_a_rule_says_what_a_function_depends_on():
     np.testing.assert_array_equal(fg.sparse_jacobian(straight_through)(X).toarray(), 2 * np.eye(6))
 
 
+@fg.custom_gradient
+def rounded(x):
+    return np.round(x), lambda ct: ct
+
+
+def test_a_rule_that_recurs_says_it_for_second_derivatives_too():
+    def loss(x):
+        return np.sum(rounded(x) ** 2 * x[::-1])
+
+    found = fg.sparse_hessian(loss)
+    np.testing.assert_allclose(found(X).toarray(), fg.hessian(loss)(X))
+    np.testing.assert_array_equal(found.plan(X).pattern.toarray(), (np.eye(6) + np.eye(6)[::-1]) > 0)
+
+
 def test_solutions_depend_on_all_that_their_equations_do():
     def solved(x):
         return fgrad.scipy.optimize.root(lambda y: y**3 + y - x, x).x
@@ -403,8 +417,30 @@ def test_single_precision_and_shapes():
     assert (found.dtype, found.shape) == (np.float32, (6, 6))
     np.testing.assert_allclose(found.toarray(), np.kron(np.eye(2), np.tri(3)) * 2 * x.ravel(), rtol=1e-6)
     assert fg.sparse_hessian(lambda x: np.sum(x**3))(x).dtype == np.float32
+    assert fg.sparse_jacobian(np.sin)(x.astype(np.float16)).dtype == np.float32  # SciPy has none of half precision
     assert fg.sparse_jacobian(lambda x: x**2)(3.0).toarray() == 6.0
     assert fg.sparse_jacobian(lambda x: x**2)(np.zeros(0)).shape == (0, 0)
+
+
+def test_rounding_is_no_missing_element():
+    x = np.linspace(0.5, 1.5, 50)
+    weights = np.linspace(0.1, 3.0, 49)
+
+    def in_single(x):
+        x = x.astype(np.float32)
+        return (x[1:] * np.exp(x[:-1]) - np.sin(x[1:])).astype(np.float64)
+
+    counted = Counted(in_single)
+    for function, point in (
+        (lambda x: weights * x[1:] * np.exp(x[:-1]), x.astype(np.float32)),
+        (lambda x: x[1:] * np.exp(x[:-1]), x.astype(np.float16)),
+        (counted, x),
+    ):
+        jacobian = fg.sparse_jacobian(function)
+        plans = [(jacobian(point + shift), jacobian.plan(point))[1] for shift in np.zeros(3, point.dtype)]
+        assert plans[0] is plans[1] is plans[2]
+        dense = fg.jacobian(function)(point)
+        np.testing.assert_allclose(jacobian(point).toarray(), dense, rtol=2e-3 if point.dtype == np.float16 else 1e-5)
 
 
 def test_containers_are_one_vector():

@@ -217,10 +217,14 @@ class _Problem:
         point: the function and its arguments.
         chunk_size: how many directions run at once.
         is_hessian: of second derivatives.
+
+    Attributes:
+        rounding: how far off a product may be by the precision of the arguments.
     """
 
     def __init__(self, point: _Point, chunk_size: int | None, is_hessian: bool) -> None:
         self.point, self.chunk_size = point, chunk_size
+        self.rounding = max((float(np.sqrt(np.finfo(x.dtype).eps)) for x in point.leaves), default=0.0)
         of_leaves = _named(point)
         self.function: Callable[..., Any] = grad(of_leaves) if is_hessian else of_leaves
 
@@ -295,38 +299,47 @@ def _side_by_side(leaves: Sequence[Any], lead: tuple[int, ...]) -> Any:
     return rows[0] if len(rows) == 1 else np.concatenate(rows, axis=-1)
 
 
-def _computed(problem: _Problem, plan: SparsePlan) -> Any:
-    """Return the matrix of a plan, of SciPy's where its elements are plain; None where the plan does not hold."""
+def _computed(problem: _Problem, plan: SparsePlan) -> tuple[Any, float]:
+    """Return the matrix of a plan, of SciPy's where its elements are plain, and how far its products are off."""
     found = problem.along(plan)
     if not plan.fits(found.shape):
-        return None
-    elements = plan.elements(found)
+        return None, np.inf
+    elements, tolerance = plan.elements(found), max(plan.rounding, problem.rounding)
     if type(found) is not Tensor:
         matrix = plan.matrix(elements)
-        return matrix if plan.agrees(matrix, found[-1]) else None
+        return matrix, plan.disagreement(matrix, found[-1], tolerance)
     known = known_value(found)
-    if known is not None:  # there are numbers, under a `vmap` those of all examples
-        for example in known.reshape((-1, *known.shape[-2:])):
-            if not plan.agrees(plan.matrix(plan.elements(example)), example[-1]):
-                return None
+    # Where there are numbers; under a `vmap` those of all examples
+    examples = () if known is None else known.reshape((-1, *known.shape[-2:]))
+    far = [plan.disagreement(plan.matrix(plan.elements(each)), each[-1], tolerance) for each in examples]
     sparse: Any = importlib.import_module("fgrad.scipy.sparse.arrays")
-    return sparse.csr_array(plan.matrix(np.zeros(plan.pattern.nnz, np.bool_))).with_data(elements)
+    matrix = sparse.csr_array(plan.matrix(np.zeros(plan.pattern.nnz, np.bool_))).with_data(elements)
+    return matrix, max(far, default=0.0)
 
 
 _MOST_PLANS = 8
 """Forms of arguments for which a derivative keeps plans."""
 
+_NOT_ROUNDING = 1e-3
+"""From this difference on a pattern that was just found is not the function's."""
+
 
 def _found(problem: _Problem, mode: str, given: Any, plans: dict[Any, SparsePlan]) -> Any:
-    """Return the matrix by the plan that was kept, or by another one where that does not hold any more."""
+    """Return the matrix by the plan that was kept, or by another one where that does not hold any more.
+
+    By the pattern that the operations have at this very point, a difference is rounding, and says how much of it there
+    may be: a function may compute in single precision within.
+    """
     form = problem.point.form
     if form in plans:
-        matrix = _computed(problem, plans[form])
-        if matrix is not None:
+        matrix, far = _computed(problem, plans[form])
+        if far <= max(plans[form].rounding, problem.rounding):
             return matrix
     plan = problem.plan(given, mode)
-    matrix = _computed(problem, plan)
-    if matrix is not None:
+    matrix, far = _computed(problem, plan)
+    if far <= (problem.rounding if given is not None else max(_NOT_ROUNDING, problem.rounding)):
+        if given is None:
+            plan.rounding = min(100 * far, _NOT_ROUNDING)
         if len(plans) >= _MOST_PLANS:
             plans.pop(next(iter(plans)), None)
         plans[form] = plan
@@ -340,8 +353,8 @@ def _found(problem: _Problem, mode: str, given: Any, plans: dict[Any, SparsePlan
         )
     raise errors.SparsityError(
         f"{transform} of {name}: the elements that were found do not agree with a product along a random direction.\n"
-        "Both are right where the function does the same each time; see whether it draws random numbers or keeps "
-        "something from call to call."
+        "Both are right where the function does the same each time; see whether it draws random numbers, keeps "
+        "something from call to call, or solves equations to a coarse tolerance."
     )
 
 

@@ -16,6 +16,9 @@ from fgrad import errors
 from fgrad.patterns import coloring
 from fgrad.patterns.trace import sparse_library
 
+_LITTLE = 1e-5
+"""Of the largest row: what counts at least in all others."""
+
 
 @dataclass(eq=False)
 class SparsePlan:
@@ -25,6 +28,7 @@ class SparsePlan:
         pattern: where it may have elements: a boolean `scipy.sparse.csr_array`.
         mode: "forward", "reverse", or "symmetric" for second derivatives.
         colors: of the columns, or in reverse mode of the rows: those of one color are found together.
+        rounding: how far a product with a matrix that is right may be from one that is computed.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -39,6 +43,7 @@ class SparsePlan:
     mode: str
     colors: Any
     _places: Any = field(init=False, repr=False)
+    rounding: float = field(init=False, repr=False, default=0.0)
     _check: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -53,7 +58,10 @@ class SparsePlan:
             is_alone = np.bincount(cells, minlength=1)[cells] == 1
             line, place = np.where(is_alone, line, self.colors[rows]), np.where(is_alone, rows, columns)
         self._places = line * self.shape[1 if self.mode == "reverse" else 0] + place
-        self._check = np.random.default_rng(0).normal(size=len(self.colors))
+        rng = np.random.default_rng(0)
+        size = len(self.colors)
+        # Numbers that are the same in half precision
+        self._check = rng.choice([-1.0, 1.0], size) * rng.integers(64, 256, size) / 64
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -84,26 +92,28 @@ class SparsePlan:
         """Return whether what was found along the directions has the shape that it is read from."""
         return shape == (self.count + 1, self.shape[1 if self.mode == "reverse" else 0])
 
-    def agrees(self, matrix: Any, found: Any) -> bool:
-        """Return whether a matrix, times the random direction, is what was found along it; of plain numbers.
+    def disagreement(self, matrix: Any, found: Any, tolerance: float) -> float:
+        """Return how far a matrix, times the random direction, is from what was found along it; of plain numbers.
 
-        An element that is missing, or is in the place of another one, makes a difference almost surely.
+        An element that is missing, or is in the place of another one, makes a difference almost surely. It is relative
+        to what adds up in a row, or to a little of what adds up in the largest one; 0 is anything within a tolerance.
         """
         matrix = matrix.T if self.mode == "reverse" else matrix
-        rounding = np.finfo(found.dtype).eps
         with np.errstate(all="ignore"):
             expected = matrix @ self._check
-            least = 1e3 * rounding * np.max(np.abs(expected), initial=0)
-            if np.max(np.abs(found - expected), initial=0) <= least:
-                return True
-            scale = abs(matrix) @ np.abs(self._check)
+            far = np.abs(found - expected)
+            if np.max(far, initial=0) <= tolerance * _LITTLE * np.max(np.abs(expected), initial=0):
+                return 0.0
             known = np.isfinite(expected)
-            slack = np.sqrt(rounding) * scale + 1e3 * rounding * np.max(scale[known], initial=0)
-            near = np.abs(found - expected) <= slack
-        return bool(np.all(np.where(known, near, ~np.isfinite(found))))
+            if np.any(known != np.isfinite(found)):
+                return np.inf
+            scale = (abs(matrix) @ np.abs(self._check))[known]
+            return float(np.max(far[known] / (scale + _LITTLE * np.max(scale, initial=0)), initial=0))
 
     def matrix(self, elements: Any) -> Any:
         """Return the sparse array of SciPy's with plain elements at the places of the pattern."""
+        if elements.dtype == np.float16:  # which SciPy's have not
+            elements = elements.astype(np.float32)
         places = self.pattern.indices.copy(), self.pattern.indptr.copy()  # which the user may rearrange
         matrix = sparse_library().csr_array((elements, *places), shape=self.shape)
         matrix.has_canonical_format = True
