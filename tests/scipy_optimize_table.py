@@ -43,6 +43,10 @@ def minimum(method: str, **options: Any) -> Any:
     return lambda v: optimize.minimize(bowl, [0.1, 0.2], args=(v,), method=method, **options).x
 
 
+def level(v: Any) -> dict[str, Any]:
+    return {"type": "eq", "fun": lambda x: x[0] + x[1] - 0.5 * v[1]}
+
+
 def fitted(method: str) -> Any:
     """Linear in the unknowns, for the same reason."""
 
@@ -88,8 +92,9 @@ ROWS: list[Row] = [
         "fgrad.scipy.optimize.minimize",
         *map(minimum, ("trust-ncg", "trust-exact", "dogleg")),
         lambda v: optimize.minimize(bowl, [0.1, 0.2], (v,), "trust-exact").fun,
+        lambda v: optimize.minimize(bowl, [0.1, 0.2], (v,), constraints=level(v), tol=1e-15).x,
         at=V,
-        remark="with bounds too; a minimum under constraints is refused",
+        remark="with bounds and under constraints, too",
     ),
     # Brent's method gives half the digits, too few for differences; the tests compare with closed forms.
     replace(real("fgrad.scipy.optimize.minimize_scalar"), calls=()),

@@ -848,6 +848,30 @@ class MovingStepWarning(NoGradientWarning):
     """
 
 
+class WeaklyActiveWarning(UserWarning):
+    """A minimum has come to a constraint without being held back by it, and is differentiated there.
+
+    The minimum then goes along to one side, and stays at the constraint on the other. One of the two derivatives is
+    taken:
+
+        >>> import warnings, numpy as np, fgrad as fg
+        >>> from fgrad.scipy.optimize import minimize
+        >>> def nearest(c):
+        ...     above = {"type": "ineq", "fun": lambda x: x[0]}
+        ...     return minimize(lambda x: np.sum((x - c) ** 2), [1.0], constraints=above).x[0]
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     _ = fg.grad(nearest)(0.0)            # between 0 and 1
+        >>> caught[0].category.__name__
+        'WeaklyActiveWarning'
+
+    To either side there is one derivative:
+
+        >>> fg.grad(nearest)(1.0), fg.grad(nearest)(-1.0) + 0.0
+        (Tensor(1.), Tensor(0.))
+    """
+
+
 class StructureError(FgradError, TypeError):
     """A container was expected in another form, such as a list in place of an array.
 

@@ -225,21 +225,36 @@ class Search:
             args: what is differentiated.
             uses: takes the same and uses what `optimality` uses; by default the user's function.
         """
-        used = uses or self.function
 
         def solver(start: Any, args: Any) -> Any:
-            vector = np.array(raveled(start)[0])
-            self.found.append(solve(vector, *args))
-            return self.restore(np.reshape(self.found[-1].x, vector.shape))
+            return self.restore(self.ask(solve, start, args))
 
+        return self.find_all(solver, optimality, args, uses or self.function, self.start)
+
+    def ask(self, solve: Function, start: Any, args: tuple[Any, ...]) -> Any:
+        """Let SciPy solve a plain problem; note its result, and return the unknowns as a vector."""
+        vector = np.array(raveled(start)[0])
+        self.found.append(solve(vector, *args))
+        return np.reshape(self.found[-1].x, vector.shape)
+
+    def find_all(self, solver: Function, optimality: Function, args: tuple[Any, ...], uses: Function, like: Any) -> Any:
+        """Return what a solver returns, differentiated; there may be more in it than the unknowns.
+
+        Args:
+            solver: from a start and plain arguments to the solution, which asks SciPy with `ask`.
+            optimality: from a solution and arguments to as many numbers, which are zero there.
+            args: what is differentiated.
+            uses: takes what `optimality` takes, and uses the same.
+            like: a first solution, to look at what is used.
+        """
         try:
-            unknowns = solved(
+            found = solved(
                 self.function,
                 solver,
                 lambda x, start, args: optimality(x, *args),
                 (self.start, args),
-                uses=lambda x, start, args: used(x, *args),
-                start=self.start,
+                uses=lambda x, start, args: uses(x, *args),
+                start=like,
                 tolerance=lambda: TOLERANCE if self.succeeded() else TOLERANCE_AFTER_FAILURE,
             )
         except errors.ConvergenceError as error:
@@ -252,7 +267,7 @@ class Search:
                 "start it elsewhere."
             ) from error
         has_tensors = any(type(leaf) in BOXES for leaf in flatten((self.start, args))[0])
-        return tree_map(boxed, unknowns) if has_tensors else unknowns
+        return tree_map(boxed, found) if has_tensors else found
 
     def succeeded(self) -> bool:
         """Return whether SciPy says of each of its solutions that it is one."""
