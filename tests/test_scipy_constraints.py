@@ -312,9 +312,7 @@ def test_without_traced_values_it_is_scipys_result(options):
         slopes, none = ({"jac": "2-point"}, {"jac": False}) if is_given_slopes else ({}, {})
         scipys = scipy.optimize.minimize(function, [0.5, 0.5], constraints=constraints, **slopes, **options)
         constraints[0]["jac"] = lambda x: np.array([-1.0, 0.0])
-        ours = optimize.minimize(
-            function, [0.5, 0.5], constraints=constraints, **(slopes and {"jac": False}), **options
-        )
+        ours = optimize.minimize(function, [0.5, 0.5], constraints=constraints, **none, **options)
     assert ours.keys() == scipys.keys()
     assert type(ours.x) is np.ndarray
     np.testing.assert_allclose(ours.x, scipys.x, atol=1e-7)
