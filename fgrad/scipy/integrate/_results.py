@@ -39,7 +39,7 @@ class TracedResult:
         self._found = [problem.found[number] for number in np.ravel(example_of(numbers))]
         start, first, last, *self._output_times = map(floating, problem.leaves)
         start, times_move = real_form(start), is_moving(first) or is_moving(last)
-        moving = _anchored(times, first, last) if times_move else times
+        moving = anchored(times, first, last) if times_move else times
         self._flow: Interpolated | Solved
         if problem.derivative == "steps":
             slopes, *self._crossings = further
@@ -138,7 +138,7 @@ def _ending(found: Any, record: Record) -> int | None:
     return int(np.argmax([direction * times[-1] if len(times) else -np.inf for times in found.t_events]))
 
 
-def _anchored(times: Any, first: Any, last: Any) -> Any:
+def anchored(times: Any, first: Any, last: Any) -> Any:
     """Return the times of steps as fixed fractions of an interval that moves."""
     begin, end = stop_gradient(first), stop_gradient(last)
     span = end - begin
