@@ -15,7 +15,7 @@ from fgrad.rules.closures import followers
 from fgrad.scipy.integrate._along import Track
 from fgrad.scipy.integrate._forms import array_of, complex_form, real_form, slope_of
 from fgrad.scipy.integrate._records import Record, recording
-from fgrad.scipy.integrate._stages import EXPLICIT
+from fgrad.scipy.integrate._stages import BY_STAGES
 from fgrad.scipy.integrate._users import UsersFunctions
 from fgrad.scipy.integrate.adjoint import states_at, track_of
 from fgrad.transforms.calls import name_of
@@ -117,12 +117,12 @@ class Problem:
         return SCIPYS.solve_ivp(fun, (start, end), y0, method, dense_output=dense_output, **options)
 
     def _check_method(self) -> None:
-        if self.derivative == "steps" and not (isinstance(self.method, type) and issubclass(self.method, EXPLICIT)):
+        if self.derivative == "steps" and not (isinstance(self.method, type) and issubclass(self.method, BY_STAGES)):
             name = getattr(self.method, "__name__", repr(self.method))
             raise errors.ParameterError(
-                f"the solution of {name_of(self.function)} by {name} cannot be differentiated step by step: its steps "
-                "are no explicit formulas.\n"
-                "Use derivative='adjoint', or one of the methods RK23, RK45 and DOP853."
+                f"the solution of {name_of(self.function)} by {name} cannot be differentiated step by step: a step "
+                "depends on more than its own stages.\n"
+                "Use derivative='adjoint', or one of the methods RK23, RK45, DOP853 and Radau."
             )
 
     # What the derivative asks for

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import scipy.integrate
 
+from fgrad.scipy.integrate._stages import BY_STAGES, Tableau
+
 Solver = Any
 
 METHODS: dict[str, Any] = {
@@ -24,7 +26,7 @@ class Record:
 
     Attributes:
         times, states: where each step begins, and where the last one ends.
-        slopes: for each step those of all stages, if the method is an explicit Runge-Kutta method.
+        slopes: for each step those of all stages, if the method is a Runge-Kutta method.
         interpolants: for each step SciPy's, if they were asked for.
     """
 
@@ -44,19 +46,19 @@ class Record:
         self.states.append(np.array(solver.y))
         if dense:
             self.interpolants.append(solver.dense_output())
-        if hasattr(solver, "K"):
+        if isinstance(solver, BY_STAGES):
             self.slopes.append(_slopes(solver, dense))
 
 
 def _slopes(solver: Solver, dense: bool) -> Any:
-    count = solver.n_stages
-    if dense:
-        slopes = getattr(solver, "K_extended", solver.K)
-    else:
-        slopes = solver.K[:count]
     if solver.t == solver.t_old:  # SciPy has computed nothing for a step of length 0
-        return np.array(np.broadcast_to(solver.f, slopes.shape))
-    return np.array(slopes)
+        stages = Tableau.of_method(type(solver), dense).stages
+        return np.array(np.broadcast_to(solver.f, (stages, len(solver.f))))
+    if isinstance(solver, scipy.integrate.Radau):  # it has moves h A k of the stages in place of slopes k
+        tableau = Tableau.of_method(scipy.integrate.Radau, dense)
+        moved: Any = solver.Z
+        return np.linalg.solve(tableau.a, moved) / (solver.t - solver.t_old)
+    return np.array(getattr(solver, "K_extended", solver.K) if dense else solver.K[: solver.n_stages])
 
 
 def recording(method: Any, record: Record, dense: bool) -> Any:
