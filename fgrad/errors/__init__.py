@@ -94,13 +94,31 @@ class ObjectArrayError(ArrayConversionError):
         Tensor(-0.25)
     """
 
-    def __init__(self, reason: str, line: str, built: str) -> None:
+    def __init__(self, reason: str, line: str, built: str, function: str = "") -> None:
         where = f"  at {line}\n" + (f"  it was built at {built}\n" if built else "")
+        remedy = "np.array([x, y]):  write fgrad.numpy.array([x, y]) (also fg.stack([x, y])), which makes one tensor."
         FgradError.__init__(
             self,
             f"This works on floating-point numbers alone, and not on an array of traced numbers ({reason}).\n{where}"
-            "np.array([x, y]):  write fgrad.numpy.array([x, y]) (also fg.stack([x, y])), which makes one tensor.",
+            + (_instead_of_series(function) or remedy),
         )
+
+
+def _instead_of_series(function: str) -> str:
+    """Return what to write in place of a fit or of roots of `numpy.polynomial`; nothing for another function."""
+    for kind, remedy in _SERIES_REMEDIES.items():
+        if function.endswith(kind):
+            return remedy.replace("poly", function.removesuffix(kind))
+    return ""
+
+
+_SERIES_REMEDIES = {
+    "fit": "polyfit(x, y, n):  write np.linalg.lstsq(fgrad.numpy.array(polyvander(x, n)), y)[0]. The class method fit "
+    "takes x to the window of its class first: np.polynomial.polyutils.mapdomain(x, (x.min(), x.max()), window).",
+    "roots": "polyroots(c):      write np.linalg.eigvals(fgrad.numpy.array(polycompanion(c))), with "
+    "fgrad.numpy.array(p.coef) for the coefficients of a series p.",
+}
+"""The same for the powers and for each of the orthogonal polynomials, by the beginning of its functions' names."""
 
 
 _ARRAY_REMEDIES = (
@@ -142,7 +160,15 @@ _ARRAY_REMEDIES = (
         "rng.normal(x, s): make rng by fg.random.default_rng(seed), which differentiates its draws; or draw numbers "
         "that do not depend on x, then shift and scale them: x + s * rng.normal().",
     ),
-    (r"vectorize\(", "np.vectorize(f):  call f itself if it is made of NumPy's functions, or write fg.vmap(f)."),
+    (
+        r"vectorize\w*\(",
+        "np.vectorize(f):  call f itself if it is made of NumPy's functions, or write fg.vmap(f); or leave out otypes.",
+    ),
+    (
+        r"^as_strided\(",
+        "as_strided(x):     it is laid over memory, and a traced tensor has none of its own. For windows write "
+        "np.lib.stride_tricks.sliding_window_view(x, n)[::step], for other views x[places] with an array of integers.",
+    ),
     (
         r" @ |\bdot\(|matmul\(",
         "frame @ x:        with pandas, frame.to_numpy() @ x; operators take a column and x as they are.",
