@@ -47,6 +47,15 @@ def level(v: Any) -> dict[str, Any]:
     return {"type": "eq", "fun": lambda x: x[0] + x[1] - 0.5 * v[1]}
 
 
+def programmed(c: Any, b: Any) -> Any:
+    return optimize.linprog(c, [[1.0, 2.0], [3.0, 1.0]], b)
+
+
+def deep(x: Any, v: Any) -> Any:
+    """Quadratic, with the minimum within the bounds."""
+    return np.sum((x - v) ** 2 * np.array([1.0, 2.0]))
+
+
 def fitted(method: str) -> Any:
     """Linear in the unknowns, for the same reason."""
 
@@ -98,6 +107,49 @@ ROWS: list[Row] = [
     ),
     # Brent's method gives half the digits, too few for differences; the tests compare with closed forms.
     replace(real("fgrad.scipy.optimize.minimize_scalar"), calls=()),
+    real(
+        "fgrad.scipy.optimize.differential_evolution",
+        lambda v: optimize.differential_evolution(deep, [(0.0, 2.0)] * 2, (v,), rng=0, tol=1e-10, maxiter=60).fun,
+        at=V,
+        remark="the minimum that is found",
+    ),
+    real(
+        "fgrad.scipy.optimize.dual_annealing",
+        lambda v: optimize.dual_annealing(deep, [(0.0, 2.0)] * 2, (v,), rng=0, maxiter=10).fun,
+        at=V,
+        remark="the minimum that is found",
+    ),
+    real(
+        "fgrad.scipy.optimize.shgo",
+        lambda v: optimize.shgo(deep, [(0.0, 2.0)] * 2, (v,)).fun,
+        at=V,
+        remark="the minimum that is found",
+    ),
+    real(
+        "fgrad.scipy.optimize.basinhopping",
+        lambda v: optimize.basinhopping(deep, [0.5, 0.5], (v,), niter=1, rng=0).fun,
+        at=V,
+        remark="the minimum that is found",
+    ),
+    real(
+        "fgrad.scipy.optimize.linprog",
+        lambda c, b: programmed(-c, b).x,
+        lambda c, b: programmed(-c, b).fun,
+        lambda c, b: programmed(-c, b).ineqlin.marginals,
+        at=(np.array([3.0, 5.0]), np.array([40.0, 60.0])),
+        remark="by everything in it, and so the marginals; not in integers",
+    ),
+    real(
+        "fgrad.scipy.optimize.nnls",
+        lambda a, b: optimize.nnls(a, b),
+        at=(np.stack([DATA, TIMES, -TIMES * DATA], axis=1), DATA[::-1]),
+    ),
+    real(
+        "fgrad.scipy.optimize.lsq_linear",
+        lambda a, b: optimize.lsq_linear(a, b, (-0.2, 0.3), "bvls").x,
+        lambda a, b: optimize.lsq_linear(a, b, (-0.2, 0.3), "bvls").cost,
+        at=(np.stack([DATA, TIMES], axis=1), DATA[::-1]),
+    ),
     real("fgrad.scipy.optimize.least_squares", *map(fitted, ("trf", "dogbox", "lm")), at=(DATA, TIMES)),
     real(
         "fgrad.scipy.optimize.curve_fit",

@@ -69,12 +69,14 @@ OURS = [module for module in PAGES["PUBLIC"] if not module.startswith(OTHERS)]
 
 
 def functions(module: str) -> dict[str, Any]:
-    """Return the functions and classes of a module that are not errors."""
+    """Return the functions and classes of a module that are not errors, and not SciPy's own."""
     things = public()[module].items()
     return {
         name: thing
         for name, thing in things
-        if not is_error(thing) and (inspect.isroutine(thing) or isinstance(thing, type))
+        if not is_error(thing)
+        and (inspect.isroutine(thing) or isinstance(thing, type))
+        and not (getattr(thing, "__module__", None) or "").startswith("scipy.")
     }
 
 

@@ -136,12 +136,14 @@ class Multipliers:
         near = np.where(is_equation, 0, np.minimum(below, above))
         estimate = self._estimate(normals, near)
         distance = np.where(estimate > 0, above, below)
-        is_active = is_equation | (np.abs(estimate) > self._stiffness * distance)
+        is_active = is_equation | (np.abs(estimate) > self._stiffness * distance + self._least)
         self._warn_of_weak(estimate, near, names, is_equation)
         self._check(normals[is_active], names[is_active])
         found = np.zeros(len(values))
-        found[is_active] = np.linalg.lstsq(normals[is_active].T, -self._slope)[0] / lengths[is_active]
-        return found
+        found[is_active] = np.linalg.lstsq(normals[is_active].T, -self._slope)[0]
+        # Their signs tell at which limit a constraint is; what is small may have come out with another one.
+        found = np.where(is_active & ~is_equation, np.copysign(np.maximum(np.abs(found), self._least), estimate), found)
+        return found / lengths
 
     def _estimate(self, normals: Any, near: Any) -> Any:
         limited = np.isfinite(near)

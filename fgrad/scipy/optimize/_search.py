@@ -169,6 +169,11 @@ def python_of(function: Function) -> Function:
     return function.function if isinstance(function, Compiled) else function
 
 
+def is_boxed(tree: Any) -> bool:
+    """Return whether there is a tensor in what a user has given, so that there is to be one in the result."""
+    return any(type(leaf) in BOXES for leaf in flatten(tree)[0])
+
+
 def _plain(function: Function) -> Function:
     return lambda vector, *_: np.array(function(vector))
 
@@ -235,6 +240,8 @@ class Search:
         """Let SciPy solve a plain problem; note its result, and return the unknowns as a vector."""
         vector = np.array(raveled(start)[0])
         self.found.append(solve(vector, *args))
+        if self.found[-1].x is None:
+            raise self._not_solved(self.found[-1])
         return np.reshape(self.found[-1].x, vector.shape)
 
     def find_all(self, solver: Function, optimality: Function, args: tuple[Any, ...], uses: Function, like: Any) -> Any:
@@ -260,14 +267,15 @@ class Search:
         except errors.ConvergenceError as error:
             if self.succeeded():
                 raise
-            message = next(result.message for result in self.found if not result.success)
-            raise errors.ConvergenceError(
-                f"SciPy has not solved the problem of {name_of(self.function)}: {message}\n"
-                "So there is no solution to differentiate. Let it go on (more iterations, a larger tolerance), or "
-                "start it elsewhere."
-            ) from error
-        has_tensors = any(type(leaf) in BOXES for leaf in flatten((self.start, args))[0])
-        return tree_map(boxed, found) if has_tensors else found
+            raise self._not_solved(next(result for result in self.found if not result.success)) from error
+        return tree_map(boxed, found) if is_boxed((self.start, args)) else found
+
+    def _not_solved(self, result: OptimizeResult) -> errors.ConvergenceError:
+        return errors.ConvergenceError(
+            f"SciPy has not solved the problem of {name_of(self.function)}: {result.message}\n"
+            "So there is no solution to differentiate. Let it go on (more iterations, a larger tolerance), or "
+            "start it elsewhere."
+        )
 
     def succeeded(self) -> bool:
         """Return whether SciPy says of each of its solutions that it is one."""

@@ -10,8 +10,9 @@ from scipy.optimize import OptimizeResult
 
 from fgrad import errors
 from fgrad.core.conversions import values_alone
+from fgrad.core.tensor import boxed
 from fgrad.core.trace import Trace
-from fgrad.core.tree import flatten
+from fgrad.core.tree import flatten, tree_map
 from fgrad.rules.closures import Closure, followers
 from fgrad.rules.implicit import solved
 from fgrad.rules.rule import settled
@@ -24,6 +25,7 @@ from fgrad.scipy.optimize._search import (
     as_tuple,
     for_scipy,
     held_within,
+    is_boxed,
     is_vector,
     itself,
     limits_of,
@@ -111,12 +113,12 @@ def minimize(
                 [0.  , 0.25]])
     """
     others = {"tol": tol, "options": options}
-    search = _Minimization(fun, x0, method, jac, hess, hessp, constraints, callback, others, compile)
+    search = Minimization(fun, x0, method, jac, hess, hessp, constraints, callback, others, compile)
     return search.run(as_tuple(args), bounds)
 
 
-class _Minimization(Search):
-    """One call of `minimize`."""
+class Minimization(Search):
+    """One call of `minimize`, or of another function of SciPy's that minimizes: then `_solve` is another one."""
 
     def __init__(
         self,
@@ -209,6 +211,7 @@ class _Minimization(Search):
             with values_alone(Trace().rank):
                 x = self.restore(self.ask(solve, self.start, (given, *args)))
             if not self._is_followed(conditions, x, given, args):  # there the functions may use what they did not yet
+                x = tree_map(boxed, x) if is_boxed((self.start, given, args)) else x
                 return self.result(x=x, **self._fields(x, args))
             self.found.clear()
         solution = self.find_all(solver, conditions.optimality, (given, *args), conditions.used, (self.start, ()))
@@ -271,10 +274,14 @@ class _Minimization(Search):
         elif hess is None and method in TAKE_HESSIANS:
             matrix = self._for_scipy["matrix"](args)
             hess = lambda vector, *_: np.array(matrix(vector))  # noqa: E731
-        constraints = [each.original(own) for each, own in zip(self._constraints, given, strict=False) if each.original]
+        constraints = self._scipys_constraints(given)
         return SCIPYS.minimize(
             function, start, (), self._method, jac or None, hess, hessp, bounds, constraints, **self._others
         )
+
+    def _scipys_constraints(self, given: Sequence[Given]) -> list[Any]:
+        """Return constraints as SciPy takes them; bounds, which may come last, are no such ones."""
+        return [each.original(own) for each, own in zip(self._constraints, given, strict=False) if each.original]
 
     def _default(self, bounds: Any) -> str:
         """Return the method that SciPy takes if none is named."""
