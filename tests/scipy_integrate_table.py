@@ -118,8 +118,8 @@ ROWS: list[Row] = [
         (several(method="DOP853", derivative="adjoint"), A, B, LOW),
         (complex_last(method="DOP853"), START, A, B),
         at=(START, A, B, LOW, HIGH),
-        remark="by all that the solution depends on: exactly step by step (RK23, RK45, DOP853, Radau), or by the "
-        "adjoint equation (these, BDF and LSODA); times and states of events; `sol` too",
+        remark="by all that the solution depends on: exactly step by step (RK23, RK45, DOP853, Radau, BDF), or by the "
+        "adjoint equation (these and LSODA); times and states of events; `sol` too",
     ),
     real(
         "fgrad.scipy.integrate.solve_bvp",

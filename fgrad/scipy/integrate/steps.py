@@ -75,7 +75,7 @@ class Steps:
 
     def remember(self, leaves: Leaves) -> Leaves:
         """Note states and slopes that are known for the leaves that follow them."""
-        self.known[_key(leaves[2:])] = leaves[:2]
+        self.known[key_of(leaves[2:])] = leaves[:2]
         return []
 
     def solution(self, leaves: Leaves) -> list[Any]:
@@ -129,7 +129,7 @@ class Steps:
 
     def _solve(self, leaves: Leaves) -> Leaves:
         """Return the solution for plain leaves."""
-        known = self.known.get(_key(leaves))
+        known = self.known.get(key_of(leaves))
         if known is not None:
             return known
         y, times, *inputs = leaves
@@ -173,7 +173,8 @@ class Steps:
         return jacobian(lambda y: self.field(t, y, *inputs), mode="forward")(y)
 
 
-def _key(leaves: Leaves) -> bytes:
+def key_of(leaves: Leaves) -> bytes:
+    """Return what tells plain leaves from others."""
     return b"|".join(np.asarray(leaf).tobytes() for leaf in leaves)
 
 
@@ -376,7 +377,7 @@ class Interpolated:
 
     def at(self, times: Any) -> Any:
         """Return the states at some times, of shape (m, n); a time may lie a little outside."""
-        (places,) = for_each_example(_places, values_of([self.times, times]))
+        (places,) = for_each_example(places_of, values_of([self.times, times]))
         begin = self.times[places]
         h = self.times[places + 1] - begin
         passed = times - begin
@@ -385,7 +386,7 @@ class Interpolated:
         return self.states[places] + passed[:, None] * moved
 
 
-def _places(leaves: Leaves) -> Leaves:
+def places_of(leaves: Leaves) -> Leaves:
     """Return for each time the step in which it is; the end of a step belongs to it, as SciPy has it."""
     steps, times = leaves
     lengths = np.diff(steps)
