@@ -69,14 +69,12 @@ OURS = [module for module in PAGES["PUBLIC"] if not module.startswith(OTHERS)]
 
 
 def functions(module: str) -> dict[str, Any]:
-    """Return the functions and classes of a module that are not errors, and not SciPy's own."""
+    """Return the functions and classes of a module that are not errors."""
     things = public()[module].items()
     return {
         name: thing
         for name, thing in things
-        if not is_error(thing)
-        and (inspect.isroutine(thing) or isinstance(thing, type))
-        and not (getattr(thing, "__module__", None) or "").startswith("scipy.")
+        if not is_error(thing) and (inspect.isroutine(thing) or isinstance(thing, type))
     }
 
 

@@ -5,6 +5,7 @@ fixed_point                                        fixed points
 minimize, minimize_scalar                          minima, of functions of containers too, under constraints
 differential_evolution, shgo, basinhopping, ...    minima that are looked for everywhere
 linprog, nnls, lsq_linear                          linear programs, least squares under bounds
+Bounds, LinearConstraint, NonlinearConstraint      SciPy's own
 least_squares, curve_fit                           fits, with exact Jacobians and covariances
 rosen, rosen_der, rosen_hess, rosen_hess_prod      Rosenbrock's function, to try minimizers on
 """
