@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from coverage_table import Row, real
+from coverage_table import Row, answer, real
 
 import fgrad.scipy.optimize as optimize
 
@@ -149,6 +149,17 @@ ROWS: list[Row] = [
         lambda a, b: optimize.lsq_linear(a, b, (-0.2, 0.3), "bvls").x,
         lambda a, b: optimize.lsq_linear(a, b, (-0.2, 0.3), "bvls").cost,
         at=(np.stack([DATA, TIMES], axis=1), DATA[::-1]),
+    ),
+    real(
+        "fgrad.scipy.optimize.isotonic_regression",
+        lambda y, w: optimize.isotonic_regression(y, weights=w).x,
+        at=(POINT, TIMES + 1),
+    ),
+    answer(
+        "fgrad.scipy.optimize.linear_sum_assignment",
+        "answers whole numbers",
+        lambda x: optimize.linear_sum_assignment(x),
+        at=(DATA[:, None] * np.cos(3 * TIMES),),
     ),
     real("fgrad.scipy.optimize.least_squares", *map(fitted, ("trf", "dogbox", "lm")), at=(DATA, TIMES)),
     real(

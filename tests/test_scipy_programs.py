@@ -196,7 +196,7 @@ def test_everywhere_in_a_batch_within_bounds_and_under_constraints():
         ("fminbound", r"minimize_scalar\(f, bounds="),
         ("leastsq", r'least_squares\(f, x0, method="lm"\)'),
         ("broyden1", r"root\(f, x0, method='broyden1'\)"),
-        ("linear_sum_assignment", r"cost\[rows, columns\]\.sum"),
+        ("milp", r"linprog with equal bounds for the integers"),
         ("approx_fprime", r"fg\.grad\(f\)\(x\), which is exact"),
     ],
 )
@@ -205,3 +205,56 @@ def test_names_that_are_not_there_say_what_to_write(name, instead):
         errors.MissingNameError, match=rf"scipy\.optimize\.{name} is SciPy's alone(.|\n)*Instead: .*{instead}"
     ):
         getattr(optimize, name)
+
+
+# Choices
+
+
+def test_pairs_of_least_cost():
+    rng = np.random.default_rng(4)
+    cost = rng.normal(size=(4, 3))
+    rows, columns = scipy.optimize.linear_sum_assignment(cost)
+    for ours, scipys in zip(optimize.linear_sum_assignment(cost), (rows, columns), strict=True):
+        np.testing.assert_array_equal(ours, scipys)
+        assert type(ours) is np.ndarray
+    expected = np.zeros((4, 3))
+    expected[rows, columns] = 2 * cost[rows, columns]
+
+    def least(cost: Any, maximize: bool = False) -> Any:
+        return np.sum(cost[optimize.linear_sum_assignment(cost, maximize)] ** 2)
+
+    np.testing.assert_allclose(fg.grad(least)(cost), expected)
+    several = np.stack([cost, rng.normal(size=(4, 3))])
+    np.testing.assert_allclose(fg.vmap(fg.grad(least))(several), [fg.grad(least)(each) for each in several])
+    of_all = fg.grad(lambda several: np.sum(fg.vmap(least)(several)))(several)
+    np.testing.assert_allclose(of_all[0], expected)
+    assert float(least(cost, True)) != float(least(cost))
+    with pytest.raises(errors.ConcretizationError, match="linear_sum_assignment needs a value"):
+        fg.trace(least)(cost)
+
+
+@pytest.mark.parametrize("increasing", [True, False])
+def test_monotonic_fits(increasing):
+    rng = np.random.default_rng(1)
+    y, weights = rng.normal(size=8), rng.uniform(0.5, 2.0, 8)
+
+    def fitted(y: Any, weights: Any = None) -> Any:
+        return optimize.isotonic_regression(y, weights=weights, increasing=increasing)
+
+    scipys = scipy.optimize.isotonic_regression(y, weights=weights, increasing=increasing)
+    assert 1 < len(scipys.weights) < 8
+    np.testing.assert_array_equal(fitted(y, weights).x, scipys.x)
+    check_grads(lambda y, w: fitted(y, w).x, (y, weights))
+    check_grads(lambda y: fitted(y).x, (y,))
+    several = np.stack([y, y[::-1], np.arange(8.0)])
+    np.testing.assert_allclose(
+        fg.vmap(lambda y: fitted(y, weights).x)(several), [fitted(y, weights).x for y in several]
+    )
+    slopes = fg.vmap(fg.jacobian(lambda y: fitted(y, weights).x))(several)
+    np.testing.assert_allclose(slopes, [fg.jacobian(lambda y: fitted(y, weights).x)(y) for y in several])
+    reports: list[Any] = []
+    fg.grad(lambda y: reports.append(fitted(y, weights)) or np.sum(y))(y)
+    np.testing.assert_array_equal(reports[0].blocks, scipys.blocks)
+    assert type(fitted(fg.constant(y)).x) is fg.Tensor
+    with pytest.raises(ValueError, match="one dimension of equal length"):
+        fitted(fg.constant(y), weights[:2])

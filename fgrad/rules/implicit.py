@@ -304,12 +304,12 @@ def solved(
     """
     uses = uses or optimality
     problem = _Solver(solver, Closure(uses, [] if start is None else [(start, *args)]), args)
-    first = _for_each_example(problem.run, values_of([*problem.arrays, *problem.closure.values]))
+    first = for_each_example(problem.run, values_of([*problem.arrays, *problem.closure.values]))
     problem.closure = closure = Closure(uses, [(problem.restore(first), *args)])
     inputs = [*problem.arrays, *closure.values]
     if not followers(inputs):
         return problem.restore(first)
-    _for_each_example(problem.remember, values_of([first, *inputs]))
+    for_each_example(problem.remember, values_of([first, *inputs]))
 
     def residuals(x: Any, inputs: Leaves) -> Any:
         args, values = problem.parted(inputs)
@@ -326,9 +326,9 @@ def solved(
     return problem.restore(solution(Equation(function, problem.run, residuals, matrix_free, limit), inputs))
 
 
-def _for_each_example(function: Callable[[Leaves], Any], leaves: Leaves) -> Any:
+def for_each_example(function: Callable[[Leaves], Any], leaves: Leaves) -> Any:
     """Run a function of values; where leaves are batched, for one example after the other."""
-    batched = _one_by_one(lambda each: _for_each_example(function, each), leaves)
+    batched = _one_by_one(lambda each: for_each_example(function, each), leaves)
     return function(leaves) if batched is None else batched
 
 

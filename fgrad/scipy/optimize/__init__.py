@@ -5,6 +5,7 @@ fixed_point                                        fixed points
 minimize, minimize_scalar                          minima, of functions of containers too, under constraints
 differential_evolution, shgo, basinhopping, ...    minima that are looked for everywhere
 linprog, nnls, lsq_linear                          linear programs, least squares under bounds
+isotonic_regression, linear_sum_assignment         monotonic fits, pairs of least cost
 Bounds, LinearConstraint, NonlinearConstraint      SciPy's own
 least_squares, curve_fit                           fits, with exact Jacobians and covariances
 rosen, rosen_der, rosen_hess, rosen_hess_prod      Rosenbrock's function, to try minimizers on
@@ -18,6 +19,8 @@ from scipy.optimize import NonlinearConstraint as NonlinearConstraint
 from scipy.optimize import OptimizeResult as OptimizeResult
 
 from fgrad.scipy._absent import absent as _absent
+from fgrad.scipy.optimize.choices import isotonic_regression as isotonic_regression
+from fgrad.scipy.optimize.choices import linear_sum_assignment as linear_sum_assignment
 from fgrad.scipy.optimize.everywhere import basinhopping as basinhopping
 from fgrad.scipy.optimize.everywhere import differential_evolution as differential_evolution
 from fgrad.scipy.optimize.everywhere import dual_annealing as dual_annealing
@@ -67,8 +70,6 @@ _INSTEAD = {
     "direct": "differential_evolution(f, bounds).x, or minimize(f, x0).x from what direct has found for plain numbers",
     "approx_fprime": "fg.grad(f)(x), which is exact",
     "check_grad": "fgrad.testing.check_grads(f, (x,))",
-    "linear_sum_assignment": "the places for plain costs, rows, columns = scipy.optimize.linear_sum_assignment("
-    "cost.numpy()), and the traced cost[rows, columns].sum()",
     "milp": "linprog with equal bounds for the integers that milp has found for plain numbers",
 }
 
