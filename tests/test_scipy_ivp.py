@@ -632,6 +632,19 @@ def test_bdf_between_its_steps_at_events_and_in_a_batch():
     np.testing.assert_allclose(frictions, central(lambda f: last(0.2, f[0]), [0.3], 1e-3)[..., 0], atol=1e-4)
 
 
+@pytest.mark.parametrize("method", ["Radau", "BDF"])
+def test_implicit_steps_backwards_in_time(method):
+    """y' = -a y sin t is y = y(2) exp(a (cos t - cos 2))."""
+
+    def first(last, a):
+        options = {"method": method, "rtol": 1e-9, "atol": 1e-11}
+        return solve_ivp(lambda t, y: [-a * y[0] * np.sin(t)], (2.0, 0.0), [last], **options).y[0, -1]
+
+    growth = 1 - np.cos(2.0)
+    expected = np.exp(0.7 * growth), 1.2 * growth * np.exp(0.7 * growth)
+    np.testing.assert_allclose(plain(fg.grad(first, argnums=(0, 1))(1.2, 0.7)), expected, rtol=1e-6)
+
+
 def test_functions_of_bdf_that_take_many_ways_and_systems_that_are_too_large():
     def last(rate):
         def slope(t, y):
