@@ -87,8 +87,7 @@ def minimize(
     Returns:
         SciPy's result; `x` is nested as `x0` is, and so is `jac`. `x`, `fun`, `jac` and `hess` are differentiated, and
         under constraints `multipliers` of SLSQP and `grad`, `constr`, `v` of trust-constr; what else is in it, such as
-        `hess_inv`, then raises where something is computed with it. Where a constraint is reached that does not hold
-        the minimum back there is a `WeaklyActiveWarning`.
+        `hess_inv`, then raises where something is computed with it.
 
     Raises:
         ConvergenceError: a RuntimeError; SciPy has not succeeded, and something is to be differentiated.
@@ -96,6 +95,9 @@ def minimize(
             back depend on one another.
         StructureError: a TypeError; one of `constraints` is none of SciPy's.
         ConcretizationError, FrozenValueError, MissingExtraError: with `compile`, as `fg.compile` raises them.
+
+    Warns:
+        WeaklyActiveWarning: the minimum has come to a constraint without being held back by it.
 
     Example:
         >>> import numpy as np, fgrad as fg
