@@ -67,6 +67,20 @@ def columns(**options: Any) -> Any:
     return of
 
 
+def string(load: Any, end: Any) -> Any:
+    """Return the unknown parameter of a hanging string, and its middle, of what both conditions and equation have."""
+    mesh = np.linspace(0.0, 1.0, 6)
+    found = integrate.solve_bvp(
+        lambda x, y, p: np.stack([y[1], load * np.exp(-x) + 0.3 * p[0] * y[0]]),
+        lambda ya, yb, p: np.stack([ya[0], yb[0] - end, ya[1] + p[0]]),
+        mesh,
+        np.zeros((2, 6)),
+        p=[0.5],
+        tol=1e-9,
+    )
+    return np.append(found.p, found.sol(0.45))
+
+
 def wave(x: Any, a: Any, b: Any) -> Any:
     return np.exp(-a * x) * np.cos(b * x)
 
@@ -104,8 +118,14 @@ ROWS: list[Row] = [
         (several(method="DOP853", derivative="adjoint"), A, B, LOW),
         (complex_last(method="DOP853"), START, A, B),
         at=(START, A, B, LOW, HIGH),
-        remark="by all that the solution depends on: exactly step by step (RK23, RK45, DOP853), or by the adjoint "
-        "equation (these, Radau, BDF and LSODA); times and states of events; `sol` too",
+        remark="by all that the solution depends on: exactly step by step (RK23, RK45, DOP853, Radau, BDF), or by the "
+        "adjoint equation (these and LSODA); times and states of events; `sol` too",
+    ),
+    real(
+        "fgrad.scipy.integrate.solve_bvp",
+        string,
+        at=(A, B),
+        remark="by what the equation and the conditions depend on, by the ends and the singular term; `sol` too",
     ),
     real(
         "fgrad.scipy.integrate.odeint",

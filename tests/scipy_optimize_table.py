@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from coverage_table import Row, real
+from coverage_table import Row, answer, real
 
 import fgrad.scipy.optimize as optimize
 
@@ -41,6 +41,19 @@ def bracketed(name: str) -> Any:
 
 def minimum(method: str, **options: Any) -> Any:
     return lambda v: optimize.minimize(bowl, [0.1, 0.2], args=(v,), method=method, **options).x
+
+
+def level(v: Any) -> dict[str, Any]:
+    return {"type": "eq", "fun": lambda x: x[0] + x[1] - 0.5 * v[1]}
+
+
+def programmed(c: Any, b: Any) -> Any:
+    return optimize.linprog(c, [[1.0, 2.0], [3.0, 1.0]], b)
+
+
+def deep(x: Any, v: Any) -> Any:
+    """Quadratic, with the minimum within the bounds."""
+    return np.sum((x - v) ** 2 * np.array([1.0, 2.0]))
 
 
 def fitted(method: str) -> Any:
@@ -88,11 +101,66 @@ ROWS: list[Row] = [
         "fgrad.scipy.optimize.minimize",
         *map(minimum, ("trust-ncg", "trust-exact", "dogleg")),
         lambda v: optimize.minimize(bowl, [0.1, 0.2], (v,), "trust-exact").fun,
+        lambda v: optimize.minimize(bowl, [0.1, 0.2], (v,), constraints=level(v), tol=1e-15).x,
         at=V,
-        remark="with bounds too; a minimum under constraints is refused",
+        remark="with bounds and under constraints, too",
     ),
     # Brent's method gives half the digits, too few for differences; the tests compare with closed forms.
     replace(real("fgrad.scipy.optimize.minimize_scalar"), calls=()),
+    real(
+        "fgrad.scipy.optimize.differential_evolution",
+        lambda v: optimize.differential_evolution(deep, [(0.0, 2.0)] * 2, (v,), rng=0, tol=1e-10, maxiter=60).fun,
+        at=V,
+        remark="the minimum that is found",
+    ),
+    real(
+        "fgrad.scipy.optimize.dual_annealing",
+        lambda v: optimize.dual_annealing(deep, [(0.0, 2.0)] * 2, (v,), rng=0, maxiter=10).fun,
+        at=V,
+        remark="the minimum that is found",
+    ),
+    real(
+        "fgrad.scipy.optimize.shgo",
+        lambda v: optimize.shgo(deep, [(0.0, 2.0)] * 2, (v,)).fun,
+        at=V,
+        remark="the minimum that is found",
+    ),
+    real(
+        "fgrad.scipy.optimize.basinhopping",
+        lambda v: optimize.basinhopping(deep, [0.5, 0.5], (v,), niter=1, rng=0).fun,
+        at=V,
+        remark="the minimum that is found",
+    ),
+    real(
+        "fgrad.scipy.optimize.linprog",
+        lambda c, b: programmed(-c, b).x,
+        lambda c, b: programmed(-c, b).fun,
+        lambda c, b: programmed(-c, b).ineqlin.marginals,
+        at=(np.array([3.0, 5.0]), np.array([40.0, 60.0])),
+        remark="by everything in it, and so the marginals; not in integers",
+    ),
+    real(
+        "fgrad.scipy.optimize.nnls",
+        lambda a, b: optimize.nnls(a, b),
+        at=(np.stack([DATA, TIMES, -TIMES * DATA], axis=1), DATA[::-1]),
+    ),
+    real(
+        "fgrad.scipy.optimize.lsq_linear",
+        lambda a, b: optimize.lsq_linear(a, b, (-0.2, 0.3), "bvls").x,
+        lambda a, b: optimize.lsq_linear(a, b, (-0.2, 0.3), "bvls").cost,
+        at=(np.stack([DATA, TIMES], axis=1), DATA[::-1]),
+    ),
+    real(
+        "fgrad.scipy.optimize.isotonic_regression",
+        lambda y, w: optimize.isotonic_regression(y, weights=w).x,
+        at=(POINT, TIMES + 1),
+    ),
+    answer(
+        "fgrad.scipy.optimize.linear_sum_assignment",
+        "answers whole numbers",
+        lambda x: optimize.linear_sum_assignment(x),
+        at=(DATA[:, None] * np.cos(3 * TIMES),),
+    ),
     real("fgrad.scipy.optimize.least_squares", *map(fitted, ("trf", "dogbox", "lm")), at=(DATA, TIMES)),
     real(
         "fgrad.scipy.optimize.curve_fit",

@@ -154,6 +154,16 @@ def test_steps_that_are_gone_through_one_by_one_are_native(runs, options):
     close(fg.jvp(lambda p: size(p, True), (P,), (P,))[1], np.sum(expected * P), 1e-5 if options else 1e-8)
 
 
+def test_implicit_steps_that_are_gone_through_one_by_one():
+    def size(p, end, compile):
+        options = {"method": "Radau", "rtol": 1e-4, "compile": compile}
+        return np.sum(integrate.solve_ivp(reaction(p), (0.0, end), reaction_start(), **options).y[:, -1] ** 2)
+
+    expected = fg.grad(lambda p, end: size(p, end, False), argnums=(0, 1))(P, 0.5)
+    for one, other in zip(fg.grad(lambda p, end: size(p, end, True), argnums=(0, 1))(P, 0.5), expected, strict=True):
+        close(one, other, 1e-6)
+
+
 def test_the_times_of_steps_that_are_gone_through_one_by_one():
     def size(end, compile):
         return np.sum(integrate.solve_ivp(reaction(P), (0.0, end), reaction_start(), compile=compile).y[:, -1] ** 2)

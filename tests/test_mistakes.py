@@ -2588,6 +2588,16 @@ SLIPS = {
         errors.ArrayConversionError,
         r"fg\.vmap\(f\)",
     ),
+    "np.vectorize with otypes": (
+        lambda: fg.grad(lambda x: np.sum(np.vectorize(np.sin, otypes=[float])(x)))(X),
+        errors.ArrayConversionError,
+        r"np\.vectorize\(f\): .* leave out otypes",
+    ),
+    "np.lib.stride_tricks.as_strided": (
+        lambda: fg.grad(lambda x: np.sum(np.lib.stride_tricks.as_strided(x, (2,), (8,))))(X),
+        errors.ArrayConversionError,
+        r"\nas_strided\(x\): .*sliding_window_view\(x, n\)",
+    ),
     "a list in an operation": (
         lambda: fg.grad(lambda x: np.sum(np.ones((2, 20_000)) - [x, x]))(LARGE),
         errors.ArrayConversionError,

@@ -1,10 +1,13 @@
 """Polynomials as NumPy's older functions have them, and what `numpy.polynomial` says to traced tensors."""
 
+import sys
+
 import numpy as np
 import pytest
 from rows import check_row, check_values, identified
 
 import fgrad as fg
+import fgrad.numpy as fnp
 from fgrad import errors
 from fgrad.core.tensor import Tensor
 from fgrad.testing import check_grads
@@ -134,15 +137,83 @@ def test_what_turns_coefficients_into_arrays():
     ):
         np.testing.assert_allclose(fg.vjp(f, P)[0], f(P), rtol=1e-12)
         check_grads(f, (P,))
-    for f in (
-        lambda p: np.polynomial.polynomial.polyfit(np.arange(4.0), np.array(list(p)), 1),
-        lambda p: np.polynomial.Polynomial(p).roots(),
-    ):
-        with pytest.raises(errors.ObjectArrayError, match="works on floating-point numbers alone"):
-            fg.vjp(f, P)
     with pytest.raises(errors.ArrayConversionError, match="NumPy asked a traced tensor for its plain array"):
         fg.vjp(lambda p: (np.poly1d(p) / np.poly1d([1.0, 2.0]))[0](0.5), P)
     np.testing.assert_allclose(fg.vjp(lambda p: np.polyval(p[::-1], 0.5), P)[0], np.polynomial.Polynomial(P)(0.5))
+
+
+SERIES = {
+    "poly": np.polynomial.Polynomial,
+    "cheb": np.polynomial.Chebyshev,
+    "leg": np.polynomial.Legendre,
+    "herm": np.polynomial.Hermite,
+    "herme": np.polynomial.HermiteE,
+    "lag": np.polynomial.Laguerre,
+}
+
+
+@pytest.mark.parametrize("prefix", SERIES)
+def test_classes_of_series_with_traced_coefficients_and_points(prefix):
+    series = SERIES[prefix]
+    places = np.array([-0.3, 0.2, 0.8])
+    for f in (
+        lambda p: series(p)(places),
+        lambda p: series(p, domain=[0.0, 2.0])(places),
+        lambda p: (series(p) * series([1.0, 2.0]) - p[0]).coef,
+        lambda p: (p[1] * series([1.0, 2.0]) ** 2).coef,
+        lambda p: series(p).deriv()(p[0]),
+        lambda p: series(p).integ(lbnd=0.5)(p[1]),
+        lambda p: (series(p) // series([1.0, 2.0])).coef,
+        lambda p: series(p).convert(kind=np.polynomial.Polynomial).coef,
+        lambda p: series.fromroots(p, domain=[-1.0, 1.0]).coef,
+        lambda p: series(p).linspace(3)[1],
+    ):
+        np.testing.assert_allclose(np.array(fg.vjp(f, P)[0], float), f(P), rtol=1e-12, atol=1e-12)
+        check_grads(f, (P,), order=1)
+
+
+@pytest.mark.parametrize("prefix", SERIES)
+def test_fits_and_roots_of_series_say_what_to_write(prefix):
+    """And what they say is right."""
+    series = SERIES[prefix]
+    functions = vars(sys.modules[series.__module__])
+    fit, roots, vander, companion = (functions[prefix + name] for name in ("fit", "roots", "vander", "companion"))
+    x, y, p = np.array([-0.3, 0.2, 0.8, 0.9]), np.array([0.3, -0.1, 0.4, 0.2]), np.array([-0.3, 0.2, 1.0])
+    for f in (fit, series.fit):
+        for traced in (lambda y, f=f: f(x, y, 2), lambda x, f=f: f(x, y, 2)):
+            with pytest.raises(errors.ObjectArrayError, match=rf"\n{prefix}fit\(x, y, n\): .*{prefix}vander\(x, n"):
+                fg.vjp(traced, x)
+    for traced in (roots, lambda p: series(p).roots()):
+        with pytest.raises(errors.ObjectArrayError, match=rf"\n{prefix}roots\(c\): .*array\({prefix}companion\(c\)"):
+            fg.vjp(traced, p)
+
+    def fitted(x, y):
+        return np.linalg.lstsq(fnp.array(vander(x, 2)), y)[0]
+
+    def roots_of(p):
+        return np.sort(np.real(np.linalg.eigvals(fnp.array(companion(p)))))
+
+    np.testing.assert_allclose(fitted(x, y), fit(x, y, 2), rtol=1e-12)
+    check_grads(fitted, (x, y), order=1)
+    if np.isreal(roots(p)).all():
+        np.testing.assert_allclose(roots_of(p), roots(p), rtol=1e-10)
+        check_grads(roots_of, (p,), order=1)
+
+    def fitted_in_window(x):
+        return fitted(np.polynomial.polyutils.mapdomain(x, (x.min(), x.max()), series.window), y)
+
+    np.testing.assert_allclose(fitted_in_window(x), series.fit(x, y, 2).coef, rtol=1e-10)
+    check_grads(fitted_in_window, (x,), order=1)
+
+
+@pytest.mark.parametrize("function", [np.polynomial.polynomial.polyval2d, np.polynomial.polynomial.polygrid2d])
+def test_polynomials_of_two_variables(function):
+    c = RNG.normal(size=(2, 3))
+    check_row(function, X, 2 * X, c)
+    check_row(lambda x, y: function(x, y, COLUMNS[..., None]), X, 2 * X)
+    check_row(lambda c: function(0.3, 0.4, c), c)
+    with pytest.raises(ValueError, match="incompatible|broadcast"):
+        fg.vjp(lambda x: np.polynomial.polynomial.polyval2d(x, X[:1], c), X)
 
 
 @pytest.mark.parametrize("name", ["polynomial.polyval", "chebyshev.chebval", "legendre.legval", "hermite.hermval"])

@@ -7,15 +7,18 @@ import numpy as np
 import pytest
 import scipy.integrate
 from helpers import along, plain
+from scipy.integrate._ivp.bdf import change_D
 
 import fgrad as fg
 import fgrad.numpy as fnp
 from fgrad import errors
 from fgrad.core.tensor import box
 from fgrad.scipy.integrate import _along, odeint, solve_ivp, steps
+from fgrad.scipy.integrate._records import Record, recording
+from fgrad.scipy.integrate._stages import Tableau
 from fgrad.testing import check_grads
 
-BY_STEPS = [{"method": method, "derivative": "steps"} for method in ("RK23", "RK45", "DOP853")]
+BY_STEPS = [{"method": method, "derivative": "steps"} for method in ("RK23", "RK45", "DOP853", "Radau", "BDF")]
 BY_ADJOINT = [{"method": method, "derivative": "adjoint"} for method in ("RK45", "DOP853", "Radau", "BDF", "LSODA")]
 EXACTLY = {"rtol": 1e-10, "atol": 1e-12}
 
@@ -246,9 +249,16 @@ def test_gradients_of_what_the_solver_says_at_loose_tolerances(way):
 
 
 @pytest.mark.parametrize(
-    ("method", "end", "tolerance"), [("Radau", 60, 1e-6), ("BDF", 60, 1e-6), ("LSODA", 60, 1e-6), ("Radau", 110, 1e-4)]
+    ("method", "derivative", "end", "tolerance"),
+    [
+        *((method, "adjoint", 60, 1e-6) for method in ("Radau", "BDF", "LSODA")),
+        ("Radau", "adjoint", 110, 1e-4),
+        ("Radau", "steps", 60, 1e-6),
+        ("BDF", "steps", 60, 1e-6),
+        ("Radau", "steps", 110, 1e-4),
+    ],
 )
-def test_a_stiff_equation(method, end, tolerance):
+def test_a_stiff_equation(method, derivative, end, tolerance):
     """Van der Pol's oscillator on its slow branch, and after the jump to the other one."""
 
     def oscillator(t, y, stiffness):
@@ -259,7 +269,7 @@ def test_a_stiff_equation(method, end, tolerance):
 
     def last(params):
         start = np.stack([2.0 + 0.0 * params[1], params[1]])
-        options = {"args": (params[0],), "derivative": "adjoint", "rtol": 1e-8, "atol": 1e-10}
+        options = {"args": (params[0],), "derivative": derivative, "rtol": 1e-8, "atol": 1e-10}
         return solve_ivp(oscillator, (0.0, end), start, method, **options).y[0, -1]
 
     def exact(params):
@@ -345,7 +355,7 @@ def test_forms_in_which_values_come(way):
     np.testing.assert_allclose(fg.jacobian(with_one_number)(0.5), [2.0, 2.0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("way", [*BY_STEPS[1:], *BY_ADJOINT[1:2], *BY_ADJOINT[3:4]], ids=name_of)
+@pytest.mark.parametrize("way", [*BY_STEPS[1:3], *BY_ADJOINT[1:2], *BY_ADJOINT[3:4]], ids=name_of)
 def test_complex_states(way):
     """y = y0 exp((i w - d) t), and an equation that is not analytic in y."""
     exactly = EXACTLY if way["method"] != "BDF" else {"rtol": 1e-8, "atol": 1e-10}
@@ -501,7 +511,7 @@ def test_functions_that_refuse_a_batch_are_called_point_by_point(way):
     assert fg.grad(last)(0.3).item() == pytest.approx(-0.5 * np.exp(-0.15), rel=1e-5)
 
 
-@one_of_each
+@pytest.mark.parametrize("way", [*BY_STEPS[2:4], BY_ADJOINT[1]], ids=name_of)
 def test_large_systems_take_products_with_jacobians(way, monkeypatch):
     rng = np.random.default_rng(0)
     weights, y0 = rng.normal(size=(5, 5)), rng.normal(size=5)
@@ -521,6 +531,135 @@ def test_large_systems_take_products_with_jacobians(way, monkeypatch):
     monkeypatch.setattr(_along, "LARGEST_MATRIX", 2)
     for found, wanted in zip(products(), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", [scipy.integrate.RK45, scipy.integrate.Radau])
+def test_steps_that_scipy_has_not_taken_are_taken_again(method):
+    """From the times alone: the stages of implicit methods by Newton's method."""
+    record = Record()
+    slope = partial(pendulum, length=1.3, friction=0.2)
+    options = {"method": recording(method, record, False), "rtol": 1e-10, "atol": 1e-12}
+    scipy.integrate.solve_ivp(slope, (0.0, 2.0), [0.3, 0.0], **options)
+    again = steps.Steps(pendulum, lambda t, y: np.stack(slope(t, y)), Tableau.of_method(method, False), False)
+    states, slopes = again.solution([np.array([0.3, 0.0]), np.array(record.times)])
+    np.testing.assert_allclose(states, record.states, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(slopes, record.slopes, rtol=1e-6, atol=1e-7)
+
+
+# BDF, whose steps depend on several before them
+
+BACKWARD = {"method": "BDF", "derivative": "steps"}
+
+
+def damped(t, y, rate):
+    return -rate * y**3 + np.cos(t)
+
+
+def replayed(rate, orders, times):
+    """The last value of y' = -rate y^3 + cos t, by BDF with given orders and times, as SciPy's code has it."""
+    gamma = np.append(0.0, np.cumsum(1 / np.arange(1, 6)))
+    alpha = (1 - np.array([0, -0.1850, -1 / 9, -0.0823, -0.0415, 0])) * gamma
+    h = times[1] - times[0]
+    d = np.zeros((8, 1))
+    d[:2, 0] = 1.0, damped(times[0], 1.0, rate) * h
+    for q, before, t in zip(orders, times[:-1], times[1:], strict=True):
+        change_D(d, q, (t - before) / h)
+        h = t - before
+        y = predicted = np.sum(d[: q + 1])
+        past, c = gamma[1 : q + 1] @ d[1 : q + 1, 0] / alpha[q], h / alpha[q]
+        for _ in range(30):
+            y -= (c * damped(t, y, rate) - past - (y - predicted)) / (-3 * c * rate * y**2 - 1)
+        d[q + 2], d[q + 1] = y - predicted - d[q + 1], y - predicted
+        for row in reversed(range(q + 1)):
+            d[row] += d[row + 1]
+    return d[0, 0]
+
+
+def test_the_derivative_of_bdf_is_that_of_its_steps():
+    """With loose tolerances it is another one than that of the true solution."""
+    loose = {"t_span": (0.0, 6.0), "y0": [1.0], "rtol": 3e-2, "atol": 1e-3}
+
+    def last(rate, **options):
+        return solve_ivp(damped, args=(rate,), **{**loose, **BACKWARD, **options}).y[0, -1]
+
+    record = Record()
+    scipy.integrate.solve_ivp(partial(damped, rate=0.7), method=recording(scipy.integrate.BDF, record, False), **loose)
+    orders, times = np.array(record.orders)[:, 0], np.array(record.times)
+    assert len(set(orders)) > 1
+    assert replayed(0.7, orders, times) == pytest.approx(record.states[-1][0], abs=1e-3)
+    expected = (replayed(0.7 + 1e-5, orders, times) - replayed(0.7 - 1e-5, orders, times)) / 2e-5
+    assert float(fg.grad(last)(0.7)) == pytest.approx(expected, rel=3e-3)
+    true = central(lambda rate: last(rate[0], **EXACTLY), [0.7])[0]
+    assert abs(expected / true - 1) > 2e-2
+
+
+def test_bdf_between_its_steps_at_events_and_in_a_batch():
+    def reached(t, y, length, friction):
+        return y[0]
+
+    def parts(length, friction=0.3, **options):
+        found = solve_ivp(
+            pendulum,
+            (0.0, 2.0),
+            [0.4, 0.0],
+            args=(length, friction),
+            rtol=1e-9,
+            atol=1e-11,
+            dense_output=True,
+            events=reached,
+            **BACKWARD,
+        )
+        return found.t_events[0], found.y_events[0], found.sol(np.array([0.1, 1.234])), found.sol(2.0)
+
+    value, slope = fg.jvp(parts, (1.3,), (1.0,))
+    for ours, scipys in zip(value, parts(1.3), strict=True):
+        np.testing.assert_allclose(ours, scipys, atol=1e-9)
+    for ours, above, below in zip(slope, parts(1.3 + 1e-4), parts(1.3 - 1e-4), strict=True):
+        np.testing.assert_allclose(ours, (above - below) / 2e-4, atol=2e-5)
+
+    def last(length, friction):
+        return solve_ivp(
+            pendulum, (0.0, 2.0), [0.4, 0.0], args=(length, friction), t_eval=[0.5, 2.0], rtol=1e-8, **BACKWARD
+        ).y
+
+    lengths = np.array([0.2, 1.3, 9.0])
+    batch, frictions = (
+        fg.vmap(fg.jacobian(last), in_axes=(0, None))(lengths, 0.3),
+        fg.jacobian(last, argnums=1)(0.2, 0.3),
+    )
+    for length, one in zip(lengths, batch, strict=True):
+        np.testing.assert_allclose(one, fg.jacobian(last)(length, 0.3), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(frictions, central(lambda f: last(0.2, f[0]), [0.3], 1e-3)[..., 0], atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["Radau", "BDF"])
+def test_implicit_steps_backwards_in_time(method):
+    """y' = -a y sin t is y = y(2) exp(a (cos t - cos 2))."""
+
+    def first(last, a):
+        options = {"method": method, "rtol": 1e-9, "atol": 1e-11}
+        return solve_ivp(lambda t, y: [-a * y[0] * np.sin(t)], (2.0, 0.0), [last], **options).y[0, -1]
+
+    growth = 1 - np.cos(2.0)
+    expected = np.exp(0.7 * growth), 1.2 * growth * np.exp(0.7 * growth)
+    np.testing.assert_allclose(plain(fg.grad(first, argnums=(0, 1))(1.2, 0.7)), expected, rtol=1e-6)
+
+
+def test_functions_of_bdf_that_take_many_ways_and_systems_that_are_too_large():
+    def last(rate):
+        def slope(t, y):
+            return [-rate * y[0] * (1.0 + int(40 * t) / 40)]
+
+        return solve_ivp(slope, (0.0, 1.0), [1.0], max_step=0.01, rtol=1e-6, **BACKWARD).y[0, -1]
+
+    expected = -(1 + 39 / 80) * np.exp(-0.5 * (1 + 39 / 80))
+    assert float(fg.grad(last)(0.5)) == pytest.approx(expected, rel=1e-3)
+    with pytest.raises(errors.ParameterError, match="up to 32 equations, and slope has 40"):
+
+        def slope(t, y):
+            return -y
+
+        fg.grad(lambda x: np.sum(solve_ivp(slope, (0.0, 1.0), x * np.ones(40), **BACKWARD).y))(1.0)
 
 
 # Batches
@@ -762,7 +901,7 @@ def test_scipys_own_functions_name_ours():
             fg.grad(call)(1.0)
 
 
-@pytest.mark.parametrize("method", ["Radau", "BDF", "LSODA"])
+@pytest.mark.parametrize("method", ["LSODA"])
 def test_steps_of_implicit_methods_are_refused(method):
     message = f"the solution of slope by {method} cannot be differentiated step by step"
     with pytest.raises(ValueError, match=message) as caught:

@@ -697,34 +697,6 @@ def test_a_batch_with_a_covariance_that_cannot_be_estimated_raises():
         fg.vmap(fit)(np.array([[1.0, 2.0], [2.0, 3.0]]))
 
 
-@pytest.mark.parametrize(
-    "constraint",
-    [
-        lambda a: scipy.optimize.LinearConstraint(np.ones((1, 2)), a, np.inf),
-        lambda a: scipy.optimize.LinearConstraint(a * np.ones((1, 2)), 1.0, np.inf),
-        lambda a: [scipy.optimize.NonlinearConstraint(np.sum, 0.0, a)],
-        lambda a: {"type": "ineq", "fun": lambda x: x[0] - a},
-        lambda a: {"type": "ineq", "fun": lambda x, a: x[0] - a, "args": (a,)},
-    ],
-)
-def test_a_minimum_under_constraints_is_not_differentiated(constraint):
-    def found(a: Any) -> Any:
-        return optimize.minimize(lambda x: np.sum(x**2), [1.0, 1.0], constraints=constraint(a)).x[0]
-
-    with pytest.raises(errors.UnsupportedError, match="under constraints is not differentiated"):
-        fg.grad(found)(1.0)
-
-
-def test_bounds_beside_constraints_are_not_differentiated():
-    above = {"type": "ineq", "fun": lambda x: x[0] - 0.5}
-
-    def found(limit: Any) -> Any:
-        return optimize.minimize(lambda x: np.sum(x**2), [3.0], bounds=[(limit, 9.0)], constraints=above).x[0]
-
-    with pytest.raises(errors.UnsupportedError, match="under constraints is not differentiated"):
-        fg.grad(found)(1.0)
-
-
 def test_the_gradient_of_a_minimum_at_a_bound_is_differentiated():
     """It is what the bound costs: 2 (limit - a)."""
 

@@ -86,6 +86,7 @@ def exports(module: ModuleType) -> list[str]:
         and name not in _INNER
         and not isinstance(value, (ModuleType, ParamSpec, TypeVar))
         and (module.__name__ != "fgrad.errors" or isinstance(value, type))  # its functions are the library's
+        and not (isinstance(value, type) and value.__module__.startswith("scipy."))  # SciPy's pages have them
         and (
             getattr(value, "__module__", None) == module.__name__
             or f" as {name}\n" in source

@@ -14,6 +14,7 @@ from __future__ import annotations
 import cmath
 import linecache
 import math
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -127,7 +128,7 @@ def _function_at(frame: FrameType, step: places.Step, how: str) -> str:
     """
     callee = places.called(frame, step) if step.kind == "call" else None
     if callee in _OF_FLOATS:
-        raise errors.ArrayConversionError(errors.users_line(), _use(frame))
+        raise errors.ArrayConversionError(errors.users_line(), _use_in_library(frame) or _use(frame))
     if callee is float or callee is complex:
         return str(callee.__name__)
     if isinstance(callee, _BUILT_IN) and callee in _OF_MATH:
@@ -226,11 +227,25 @@ def _is_in_loop_of_numpy(frame: FrameType) -> bool:
 def refuse_objects(error: BaseException) -> None:
     """Raise an error of fgrad's in place of one by which NumPy refuses an array of traced numbers."""
     reason = str(error)
-    if _wanted.collected is None or not isinstance(error, TypeError) or isinstance(error, errors.FgradError):
+    if _wanted.collected is None or isinstance(error, errors.FgradError):
+        return
+    words = _WORDS_OF_OBJECTS if isinstance(error, TypeError) else ("numpy.object_",)
+    if not isinstance(error, (TypeError, ValueError)) or not any(each in reason for each in words):
         return
     built, _wanted.collected = errors.line_at(_wanted.collected), None
-    if any(words in reason for words in _WORDS_OF_OBJECTS) and not _is_raised_by_user(error):
-        raise errors.ObjectArrayError(reason, _line_of(error), built).with_traceback(error.__traceback__) from None
+    if not _is_raised_by_user(error):
+        ours = errors.ObjectArrayError(reason, _line_of(error), built, _series_function(error))
+        raise ours.with_traceback(error.__traceback__) from None
+
+
+def _series_function(error: BaseException) -> str:
+    """Return the innermost function of `numpy.polynomial` that an error has come through, such as chebfit, if any."""
+    traceback, found = error.__traceback__, ""
+    while traceback is not None:
+        if traceback.tb_frame.f_globals["__name__"].startswith("numpy.polynomial."):
+            found = traceback.tb_frame.f_code.co_name if _OF_SERIES.match(traceback.tb_frame.f_code.co_name) else found
+        traceback = traceback.tb_next
+    return found
 
 
 def _line_of(error: BaseException) -> str:
@@ -337,6 +352,8 @@ _MANY = 10_000
 """Elements above which it would take long to make an object of each."""
 _COLLECTING = {np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.dot, np.inner, np.where}
 _NAMES_OF_COLLECTING = {function.__name__ for function in _COLLECTING}
+_OF_SERIES = re.compile("(poly|cheb|leg|herm|herme|lag)(fit|roots)$")
+"""The functions of `numpy.polynomial` that need floating-point numbers; the others compute with objects, too."""
 _WORDS_OF_OBJECTS = ("object", "dtype('O')", "not supported for the input types", "loop of ufunc")
 
 
@@ -361,6 +378,8 @@ def _use_in_library(frame: FrameType) -> str:
     owner = frame.f_locals.get("self")
     if frame.f_code.co_name == "__init__" and places.is_file_of("pandas", frame.f_code.co_filename):
         return f"pd.{type(owner).__name__}(x)"
+    if type(owner) is np.vectorize or frame.f_code.co_name == "as_strided":
+        return f"{frame.f_code.co_name.strip('_')}("
     return next((use for use, joined in _JOINS.items() if owner is joined), "")
 
 

@@ -94,13 +94,31 @@ class ObjectArrayError(ArrayConversionError):
         Tensor(-0.25)
     """
 
-    def __init__(self, reason: str, line: str, built: str) -> None:
+    def __init__(self, reason: str, line: str, built: str, function: str = "") -> None:
         where = f"  at {line}\n" + (f"  it was built at {built}\n" if built else "")
+        remedy = "np.array([x, y]):  write fgrad.numpy.array([x, y]) (also fg.stack([x, y])), which makes one tensor."
         FgradError.__init__(
             self,
             f"This works on floating-point numbers alone, and not on an array of traced numbers ({reason}).\n{where}"
-            "np.array([x, y]):  write fgrad.numpy.array([x, y]) (also fg.stack([x, y])), which makes one tensor.",
+            + (_instead_of_series(function) or remedy),
         )
+
+
+def _instead_of_series(function: str) -> str:
+    """Return what to write in place of a fit or of roots of `numpy.polynomial`; nothing for another function."""
+    for kind, remedy in _SERIES_REMEDIES.items():
+        if function.endswith(kind):
+            return remedy.replace("poly", function.removesuffix(kind))
+    return ""
+
+
+_SERIES_REMEDIES = {
+    "fit": "polyfit(x, y, n):  write np.linalg.lstsq(fgrad.numpy.array(polyvander(x, n)), y)[0]. The class method fit "
+    "takes x to the window of its class first: np.polynomial.polyutils.mapdomain(x, (x.min(), x.max()), window).",
+    "roots": "polyroots(c):      write np.linalg.eigvals(fgrad.numpy.array(polycompanion(c))), with "
+    "fgrad.numpy.array(p.coef) for the coefficients of a series p.",
+}
+"""The same for the powers and for each of the orthogonal polynomials, by the beginning of its functions' names."""
 
 
 _ARRAY_REMEDIES = (
@@ -142,7 +160,15 @@ _ARRAY_REMEDIES = (
         "rng.normal(x, s): make rng by fg.random.default_rng(seed), which differentiates its draws; or draw numbers "
         "that do not depend on x, then shift and scale them: x + s * rng.normal().",
     ),
-    (r"vectorize\(", "np.vectorize(f):  call f itself if it is made of NumPy's functions, or write fg.vmap(f)."),
+    (
+        r"vectorize\w*\(",
+        "np.vectorize(f):  call f itself if it is made of NumPy's functions, or write fg.vmap(f); or leave out otypes.",
+    ),
+    (
+        r"^as_strided\(",
+        "as_strided(x):     it is laid over memory, and a traced tensor has none of its own. For windows write "
+        "np.lib.stride_tricks.sliding_window_view(x, n)[::step], for other views x[places] with an array of integers.",
+    ),
     (
         r" @ |\bdot\(|matmul\(",
         "frame @ x:        with pandas, frame.to_numpy() @ x; operators take a column and x as they are.",
@@ -864,6 +890,30 @@ class MovingStepWarning(NoGradientWarning):
         Tensor(-0.5)
 
     Where the place is meant to stay, say so: `x > fg.stop_gradient(threshold)`.
+    """
+
+
+class WeaklyActiveWarning(UserWarning):
+    """A minimum has come to a constraint without being held back by it, and is differentiated there.
+
+    The minimum then goes along to one side, and stays at the constraint on the other. One of the two derivatives is
+    taken:
+
+        >>> import warnings, numpy as np, fgrad as fg
+        >>> from fgrad.scipy.optimize import minimize
+        >>> def nearest(c):
+        ...     above = {"type": "ineq", "fun": lambda x: x[0]}
+        ...     return minimize(lambda x: np.sum((x - c) ** 2), [1.0], constraints=above).x[0]
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     _ = fg.grad(nearest)(0.0)            # between 0 and 1
+        >>> caught[0].category.__name__
+        'WeaklyActiveWarning'
+
+    To either side there is one derivative:
+
+        >>> fg.grad(nearest)(1.0), fg.grad(nearest)(-1.0) + 0.0
+        (Tensor(1.), Tensor(0.))
     """
 
 

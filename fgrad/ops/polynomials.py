@@ -5,8 +5,9 @@ derivatives, integrals and fits of polynomials are made of operations that are t
 
 A `numpy.poly1d` holds traced coefficients and computes with them: `np.poly1d(c)(x)`, `p * q`, `p.deriv()`;
 of two of them write `np.polydiv(p.coeffs, q.coeffs)`, because `p / q` turns them into plain arrays.
-The classes and functions of `numpy.polynomial` turn coefficients into plain arrays, so that they are constants
-there; with traced ones use `np.polyval(c[::-1], x)`.
+The classes and functions of `numpy.polynomial` make an array of traced numbers of coefficients, and compute with
+those; fits and roots are the exceptions, which say what to write. NumPy dispatches two of the functions, `polyval2d`
+and `polygrid2d`.
 
 Where the length of a result depends on the values, as where leading zeros are left out, it is NumPy's.
 Under `vmap` and while recording, where there are no values, leading zeros stay.
@@ -362,6 +363,37 @@ def _are_conjugates(zeros: Any) -> bool:
     """Return whether complex roots come in conjugate pairs, so that NumPy returns real coefficients."""
     value = _value_of(zeros, "np.poly")
     return value is not None and bool(np.all(np.sort(value) == np.sort(np.conjugate(value))))
+
+
+# Several variables, the constant coefficient first
+
+
+def _horner(c: Any, x: Any) -> Any:
+    """Return the values of a polynomial with its coefficients along the first axis of `c`."""
+    total = c[-1] + x * 0.0
+    for place in range(2, c.shape[0] + 1):
+        total = c[-place] + total * x
+    return total
+
+
+@answers_traced(np.polynomial.polynomial.polyval2d)
+def polyval2d(x: Any, y: Any, c: Any) -> Any:
+    """Return the values of a polynomial of two variables at pairs of numbers."""
+    x, y, c = as_array(x), as_array(y), as_array(c)
+    if x.shape != y.shape:
+        raise ValueError("x, y are incompatible")
+    return _horner(_horner(_with_axes(c, x.ndim), x), y)
+
+
+@answers_traced(np.polynomial.polynomial.polygrid2d)
+def polygrid2d(x: Any, y: Any, c: Any) -> Any:
+    """Return the values of a polynomial of two variables on a grid."""
+    x, y = (each if np.isscalar(each) else as_array(each) for each in (x, y))  # a number has no precision of its own
+    return _horner(_with_axes(_horner(_with_axes(as_array(c), np.ndim(x)), x), np.ndim(y)), y)
+
+
+def _with_axes(c: Any, count: int) -> Any:
+    return np.reshape(c, (*c.shape, *(1,) * count))
 
 
 # Fits

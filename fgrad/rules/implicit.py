@@ -13,7 +13,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -35,6 +35,22 @@ from fgrad.transforms.reverse import vjp
 TOLERANCE = 1e-3
 
 
+class Inverse(Protocol):
+    """The inverse of the Jacobian F_x of residuals by the solution; it may be traced."""
+
+    def times(self, b: Any) -> Any:
+        """Return the solution of F_x y = b."""
+
+    def transposed_times(self, b: Any) -> Any:
+        """Return the solution of F_x^T y = b."""
+
+    def is_singular(self) -> bool:
+        """Return whether the Jacobian is singular to rounding, of values that it is made of."""
+
+    def of_values(self, x: Any, leaves: Leaves) -> Inverse:
+        """Return the same of the values that the solution and the arrays have."""
+
+
 @dataclass
 class Equation:
     """What defines a vector as a function of arrays.
@@ -46,6 +62,8 @@ class Equation:
         matrix_free: solve linear systems by products with the Jacobian alone.
         tolerance: the largest element of the Newton step that may be left at a solution, relative to the
             solution's largest element, or to 1 if that is less.
+        inverse: from a solution and arrays to the inverse of the Jacobian, if its form is known; otherwise it is
+            made as a dense matrix.
     """
 
     function: Callable[..., Any]
@@ -53,6 +71,7 @@ class Equation:
     residuals: Callable[[Any, Leaves], Any]
     matrix_free: bool = False
     tolerance: float = TOLERANCE
+    inverse: Callable[[Any, Leaves], Inverse] | None = None
 
 
 def solution(equation: Equation, leaves: Leaves) -> Any:
@@ -74,8 +93,8 @@ def _rule(equation: Equation) -> Rule:
 
     def linearize(leaves: Leaves) -> Any:
         (x,) = apply_rule(rule, leaves)  # for the traces below
-        inverse = _Inverse(equation, x, leaves)
-        inverse.check()
+        inverse = _Inverse(equation, x, leaves) if equation.inverse is None else equation.inverse(x, leaves)
+        _check(equation, inverse, x, leaves)
 
         def push(tangents: Leaves, variables: Variables) -> Leaves:
             return [-inverse.times(tangents_of(lambda *leaves: residuals(x, leaves), leaves, tangents))]
@@ -105,6 +124,22 @@ def _one_by_one(solve: Callable[[Leaves], Any], leaves: Leaves) -> Any:
     return trace.root(np.stack(found))
 
 
+def _check(equation: Equation, inverse: Inverse, x: Any, leaves: Leaves) -> None:
+    """Refuse a solution from which Newton's method would still go far."""
+    if inverse.is_singular():
+        raise _singular(equation)
+    x, *leaves = values_of([x, *leaves])
+    left = equation.residuals(x, leaves)
+    step = example_of(inverse.of_values(x, leaves).times(left))
+    largest = np.max(np.abs(step), initial=0)
+    if not largest <= equation.tolerance * max(1.0, np.max(np.abs(example_of(x)), initial=0)):
+        raise errors.ConvergenceError(
+            f"the solution that {name_of(equation.function)} is differentiated at is none: its residuals are up to "
+            f"{np.max(np.abs(example_of(left))):.3g}, and Newton's method would change it by {largest:.3g}.\n"
+            "Let the solver go on (more iterations, a smaller tolerance), or start it elsewhere."
+        )
+
+
 class _Inverse:
     """The inverse of the Jacobian of the residuals by the solution."""
 
@@ -114,24 +149,14 @@ class _Inverse:
         if matrix is None and not equation.matrix_free:
             self._matrix = jacobian(lambda x: equation.residuals(x, leaves))(x)
 
-    def check(self) -> None:
-        """Refuse a solution from which Newton's method would still go far."""
-        equation = self._equation
-        if self._matrix is not None and _is_singular(example_of(self._matrix)):
-            raise _singular(equation)
+    def is_singular(self) -> bool:
+        if self._matrix is not None:
+            return _is_singular(example_of(self._matrix))
         x, *leaves = values_of([self._x, *self._leaves])
-        if self._matrix is None and _has_empty_row(lambda x: equation.residuals(x, leaves), x):
-            raise _singular(equation)
-        matrix = None if self._matrix is None else values_of([self._matrix])[0]
-        left = equation.residuals(x, leaves)
-        step = example_of(_Inverse(equation, x, leaves, matrix).times(left))
-        largest = np.max(np.abs(step), initial=0)
-        if not largest <= equation.tolerance * max(1.0, np.max(np.abs(example_of(x)), initial=0)):
-            raise errors.ConvergenceError(
-                f"the solution that {name_of(equation.function)} is differentiated at is none: its residuals are up to "
-                f"{np.max(np.abs(example_of(left))):.3g}, and Newton's method would change it by {largest:.3g}.\n"
-                "Let the solver go on (more iterations, a smaller tolerance), or start it elsewhere."
-            )
+        return _has_empty_row(lambda x: self._equation.residuals(x, leaves), x)
+
+    def of_values(self, x: Any, leaves: Leaves) -> Inverse:
+        return _Inverse(self._equation, x, leaves, None if self._matrix is None else values_of([self._matrix])[0])
 
     def times(self, b: Any) -> Any:
         """Return the solution of F_x y = b."""
@@ -279,12 +304,12 @@ def solved(
     """
     uses = uses or optimality
     problem = _Solver(solver, Closure(uses, [] if start is None else [(start, *args)]), args)
-    first = _for_each_example(problem.run, values_of([*problem.arrays, *problem.closure.values]))
+    first = for_each_example(problem.run, values_of([*problem.arrays, *problem.closure.values]))
     problem.closure = closure = Closure(uses, [(problem.restore(first), *args)])
     inputs = [*problem.arrays, *closure.values]
     if not followers(inputs):
         return problem.restore(first)
-    _for_each_example(problem.remember, values_of([first, *inputs]))
+    for_each_example(problem.remember, values_of([first, *inputs]))
 
     def residuals(x: Any, inputs: Leaves) -> Any:
         args, values = problem.parted(inputs)
@@ -301,9 +326,9 @@ def solved(
     return problem.restore(solution(Equation(function, problem.run, residuals, matrix_free, limit), inputs))
 
 
-def _for_each_example(function: Callable[[Leaves], Any], leaves: Leaves) -> Any:
+def for_each_example(function: Callable[[Leaves], Any], leaves: Leaves) -> Any:
     """Run a function of values; where leaves are batched, for one example after the other."""
-    batched = _one_by_one(lambda each: _for_each_example(function, each), leaves)
+    batched = _one_by_one(lambda each: for_each_example(function, each), leaves)
     return function(leaves) if batched is None else batched
 
 

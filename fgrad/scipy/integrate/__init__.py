@@ -1,6 +1,7 @@
 """Integrals and differential equations, as in `scipy.integrate`: their solutions are differentiated.
 
 solve_ivp, odeint                                  initial value problems
+solve_bvp                                          boundary value problems
 quad, quad_vec, fixed_quad                         integrals of functions
 dblquad, tplquad, nquad                            those over areas, bodies and more variables
 trapezoid, simpson, cumulative_trapezoid, ...      integrals of samples
@@ -9,6 +10,7 @@ trapezoid, simpson, cumulative_trapezoid, ...      integrals of samples
 import typing as _typing
 
 from fgrad.scipy._absent import absent as _absent
+from fgrad.scipy.integrate.bvp import solve_bvp as solve_bvp
 from fgrad.scipy.integrate.ivp import solve_ivp as solve_ivp
 from fgrad.scipy.integrate.multiple import dblquad as dblquad
 from fgrad.scipy.integrate.multiple import nquad as nquad

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import roots_jacobi
 
 from fgrad import errors
 from fgrad.scipy.integrate._points import NotTogether, Points
@@ -35,16 +34,7 @@ from fgrad.transforms.calls import name_of
 Array = Any
 
 
-def _radau(stages: int) -> Tableau:
-    """Return the method of collocation at the points of Radau's quadrature, of which the end is one."""
-    points = (1 + roots_jacobi(stages - 1, 1, 0)[0]) / 2
-    c = np.append(points, 1.0)
-    exponents = np.arange(1, stages + 1)
-    a = c[:, None] ** exponents / exponents @ np.linalg.inv(c[:, None] ** (exponents - 1))
-    return Tableau(a, a[-1], c, np.zeros((stages, 0)))
-
-
-RADAU = _radau(5)
+RADAU = Tableau.of_radau(5)
 
 LARGEST_MATRIX = 12
 """For systems of more equations, products with Jacobians are cheaper than Jacobians."""

@@ -15,7 +15,7 @@ from fgrad.rules.closures import followers
 from fgrad.scipy.integrate._along import Track
 from fgrad.scipy.integrate._forms import array_of, complex_form, real_form, slope_of
 from fgrad.scipy.integrate._records import Record, recording
-from fgrad.scipy.integrate._stages import EXPLICIT
+from fgrad.scipy.integrate._stages import BY_STAGES
 from fgrad.scipy.integrate._users import UsersFunctions
 from fgrad.scipy.integrate.adjoint import states_at, track_of
 from fgrad.transforms.calls import name_of
@@ -65,7 +65,8 @@ class Problem:
 
         Returns:
             For each example: its place in `found`, the times of the steps and the states then, the slopes of the
-            stages if the derivative is that of the steps, and the times of all events. Nothing, if nothing is traced.
+            stages or the orders if the derivative is that of the steps, and the times of all events. Nothing, if
+            nothing is traced.
         """
         start, end = t_span
         self.has_output_times = t_eval is not None
@@ -95,9 +96,9 @@ class Problem:
             )
         self.found.append((found, record))
         states = real_form(np.stack(record.states))
-        slopes = [real_form(np.stack(record.slopes))] if self.derivative == "steps" else []
+        details = [real_form(record.details())] if self.derivative == "steps" else []
         crossings = [np.asarray(each, float) for each in found.t_events or []]
-        return [np.array(len(self.found) - 1), np.array(record.times), states, *slopes, *crossings]
+        return [np.array(len(self.found) - 1), np.array(record.times), states, *details, *crossings]
 
     def _scipys(
         self, functions: Any, leaves: Any, method: Any, with_events: bool = True, dense_output: bool = False
@@ -117,12 +118,13 @@ class Problem:
         return SCIPYS.solve_ivp(fun, (start, end), y0, method, dense_output=dense_output, **options)
 
     def _check_method(self) -> None:
-        if self.derivative == "steps" and not (isinstance(self.method, type) and issubclass(self.method, EXPLICIT)):
+        known = (*BY_STAGES, SCIPYS.BDF)
+        if self.derivative == "steps" and not (isinstance(self.method, type) and issubclass(self.method, known)):
             name = getattr(self.method, "__name__", repr(self.method))
             raise errors.ParameterError(
-                f"the solution of {name_of(self.function)} by {name} cannot be differentiated step by step: its steps "
-                "are no explicit formulas.\n"
-                "Use derivative='adjoint', or one of the methods RK23, RK45 and DOP853."
+                f"the solution of {name_of(self.function)} by {name} cannot be differentiated step by step: what its "
+                "steps do is not known.\n"
+                "Use derivative='adjoint', or one of the methods RK23, RK45, DOP853, Radau and BDF."
             )
 
     # What the derivative asks for

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import scipy.integrate
 
+from fgrad.scipy.integrate._stages import BY_STAGES, Tableau
+
 Solver = Any
 
 METHODS: dict[str, Any] = {
@@ -24,7 +26,8 @@ class Record:
 
     Attributes:
         times, states: where each step begins, and where the last one ends.
-        slopes: for each step those of all stages, if the method is an explicit Runge-Kutta method.
+        slopes: for each step those of all stages, if the method is a Runge-Kutta method.
+        orders: for each step its own, and that of the polynomial through its end, if the method is BDF.
         interpolants: for each step SciPy's, if they were asked for.
     """
 
@@ -32,31 +35,39 @@ class Record:
         self.times: list[float] = []
         self.states: list[Any] = []
         self.slopes: list[Any] = []
+        self.orders: list[tuple[int, int]] = []
         self.interpolants: list[Any] = []
 
     def begin(self, solver: Solver) -> None:
         """Note where a solver starts."""
-        self.times, self.states, self.slopes, self.interpolants = [solver.t], [np.array(solver.y)], [], []
+        self.times, self.states = [solver.t], [np.array(solver.y)]
+        self.slopes, self.orders, self.interpolants = [], [], []
 
-    def add(self, solver: Solver, dense: bool) -> None:
-        """Note the step that a solver has done."""
+    def add(self, solver: Solver, dense: bool, order: int) -> None:
+        """Note the step that a solver has done, and its order where that changes."""
         self.times.append(solver.t)
         self.states.append(np.array(solver.y))
         if dense:
             self.interpolants.append(solver.dense_output())
-        if hasattr(solver, "K"):
+        if isinstance(solver, BY_STAGES):
             self.slopes.append(_slopes(solver, dense))
+        if isinstance(solver, scipy.integrate.BDF):
+            self.orders.append((order, int(solver.order)))
+
+    def details(self) -> Any:
+        """Return what the derivative of the steps needs besides times and states."""
+        return np.array(self.orders) if self.orders else np.stack(self.slopes)
 
 
 def _slopes(solver: Solver, dense: bool) -> Any:
-    count = solver.n_stages
-    if dense:
-        slopes = getattr(solver, "K_extended", solver.K)
-    else:
-        slopes = solver.K[:count]
     if solver.t == solver.t_old:  # SciPy has computed nothing for a step of length 0
-        return np.array(np.broadcast_to(solver.f, slopes.shape))
-    return np.array(slopes)
+        stages = Tableau.of_method(type(solver), dense).stages
+        return np.array(np.broadcast_to(solver.f, (stages, len(solver.f))))
+    if isinstance(solver, scipy.integrate.Radau):  # it has moves h A k of the stages in place of slopes k
+        tableau = Tableau.of_method(scipy.integrate.Radau, dense)
+        moved: Any = solver.Z
+        return np.linalg.solve(tableau.a, moved) / (solver.t - solver.t_old)
+    return np.array(getattr(solver, "K_extended", solver.K) if dense else solver.K[: solver.n_stages])
 
 
 def recording(method: Any, record: Record, dense: bool) -> Any:
@@ -76,10 +87,10 @@ def recording(method: Any, record: Record, dense: bool) -> Any:
             record.begin(self)
 
         def step(self) -> Any:
-            self._interpolant = None
+            self._interpolant, order = None, getattr(self, "order", 0)
             message = super().step()
             if self.status != "failed":
-                record.add(self, dense)
+                record.add(self, dense, order)
             return message
 
         def dense_output(self) -> Any:

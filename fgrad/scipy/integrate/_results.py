@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.integrate import BDF
 
 from fgrad import errors
 from fgrad.ops.tracing import example_of
 from fgrad.rules.implicit import Equation, solution
+from fgrad.scipy.integrate._backward import Backward, Differences
 from fgrad.scipy.integrate._forms import array_of, as_result, floating, is_moving, real_form
 from fgrad.scipy.integrate._problem import Problem
 from fgrad.scipy.integrate._records import Record
@@ -39,18 +41,26 @@ class TracedResult:
         self._found = [problem.found[number] for number in np.ravel(example_of(numbers))]
         start, first, last, *self._output_times = map(floating, problem.leaves)
         start, times_move = real_form(start), is_moving(first) or is_moving(last)
-        moving = _anchored(times, first, last) if times_move else times
-        self._flow: Interpolated | Solved
+        moving = anchored(times, first, last) if times_move else times
+        self._flow: Interpolated | Differences | Solved
         if problem.derivative == "steps":
-            slopes, *self._crossings = further
-            tableau = Tableau.of_method(problem.method, problem.is_dense())
-            steps = Steps(problem.function, problem.field, tableau, times_move, problem.compile)
-            own = [start, moving, *self._inputs]
-            for_each_example(steps.remember, values_of([states, slopes, *own]))
-            self._flow = Interpolated(tableau, moving, *steps.solution(own))
+            details, *self._crossings = further
+            self._flow = self._by_steps(states, details, start, moving, times_move)
         else:
             self._crossings = further
             self._flow = self._solved(numbers, states, start, moving)
+
+    def _by_steps(self, states: Any, details: Any, start: Any, times: Any, times_move: bool) -> Any:
+        """Return the solution for derivatives of the steps; what SciPy has found is known to it."""
+        problem = self._problem
+        if issubclass(problem.method, BDF):
+            backward = Backward(problem.function, problem.field, times_move)
+            return backward.solved(states, details, start, times, self._inputs)
+        tableau = Tableau.of_method(problem.method, problem.is_dense())
+        steps = Steps(problem.function, problem.field, tableau, times_move, problem.compile)
+        own = [start, times, *self._inputs]
+        for_each_example(steps.remember, values_of([states, details, *own]))
+        return Interpolated(tableau, times, *steps.solution(own))
 
     def _solved(self, numbers: Any, states: Any, start: Any, times: Any) -> Solved:
         """Return the solution for derivatives by the adjoint equation; what SciPy has found is known to it."""
@@ -138,7 +148,7 @@ def _ending(found: Any, record: Record) -> int | None:
     return int(np.argmax([direction * times[-1] if len(times) else -np.inf for times in found.t_events]))
 
 
-def _anchored(times: Any, first: Any, last: Any) -> Any:
+def anchored(times: Any, first: Any, last: Any) -> Any:
     """Return the times of steps as fixed fractions of an interval that moves."""
     begin, end = stop_gradient(first), stop_gradient(last)
     span = end - begin
@@ -154,7 +164,7 @@ class Solution:
         t_min, t_max: the first and the last of them, in the order of numbers.
     """
 
-    def __init__(self, flow: Interpolated | Solved, times: Any, state: Callable[[Any], Any]) -> None:
+    def __init__(self, flow: Interpolated | Differences | Solved, times: Any, state: Callable[[Any], Any]) -> None:
         self._flow, self._state = flow, state
         self.ts = as_result(times)
         self.t_min, self.t_max = (as_result(function(times[0], times[-1])) for function in (np.minimum, np.maximum))

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.integrate import DOP853, RK23, RK45
+from scipy.integrate import DOP853, RK23, RK45, Radau
+from scipy.special import roots_jacobi
 
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
@@ -63,6 +64,8 @@ class Tableau:
     @classmethod
     def of_method(cls, method: Any, dense: bool) -> Tableau:
         """Return the coefficients of a method of SciPy's, with the stages of its interpolant if that is wanted."""
+        if issubclass(method, Radau):
+            return cls.of_radau(3)
         count = method.n_stages
         total = count if not dense else len(method.D[0]) if issubclass(method, DOP853) else count + 1
         a, b, c = np.zeros((total, total)), np.zeros(total), np.ones(total)
@@ -75,6 +78,19 @@ class Tableau:
         a[count + 1 :, :], c[count + 1 :] = method.A_EXTRA, method.C_EXTRA
         return cls(a, b, c, _parts_of_dop853(method.D, b, count), alternates=True)
 
+    @classmethod
+    def of_radau(cls, stages: int) -> Tableau:
+        """Return Radau IIA: collocation at the points of Radau's quadrature, of which the end is one.
+
+        The solution is a polynomial that fulfils the equation at these points (Hairer and Wanner, Solving Ordinary
+        Differential Equations II, section IV.5); so the polynomial is the interpolant, too.
+        """
+        c = np.append((1 + roots_jacobi(stages - 1, 1, 0)[0]) / 2, 1.0)
+        powers = np.arange(stages)
+        parts = np.linalg.inv(c[:, None] ** powers).T / (powers + 1)
+        a = c[:, None] ** (powers + 1) @ parts.T
+        return cls(a, a[-1], c, parts)
+
 
 def _parts_of_dop853(d: Array, b: Array, end: int) -> Array:
     """Return the interpolant of DOP853, which its authors give by the change of y, both slopes, and the rows `d`."""
@@ -84,6 +100,9 @@ def _parts_of_dop853(d: Array, b: Array, end: int) -> Array:
 
 
 EXPLICIT = (RK23, RK45, DOP853)
+"""The methods of SciPy whose stages are explicit formulas."""
+
+BY_STAGES = (*EXPLICIT, Radau)
 """The methods of SciPy whose steps are of this kind."""
 
 

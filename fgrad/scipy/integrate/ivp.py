@@ -47,7 +47,7 @@ def solve_ivp(
         fun: `fun(t, y, *args)` returns the slope, as a vector or a list.
         t_span: the first and the last time.
         y0: the first state, real or complex.
-        method: RK23, RK45 or DOP853, and with the derivative "adjoint" also Radau, BDF or LSODA; or a class.
+        method: RK23, RK45, DOP853, Radau or BDF, and with the derivative "adjoint" also LSODA; or a class.
         t_eval: times at which the states are wanted; by default those of the solver's steps.
         dense_output: the result has a function `sol(t)`, which is differentiated, too.
         events: functions of `t` and `y`. Their times and the states then are differentiated as roots.
@@ -67,8 +67,8 @@ def solve_ivp(
 
     Raises:
         ConvergenceError: a RuntimeError; the solver has failed, and something is to be differentiated.
-        ParameterError: a ValueError; `derivative` is something else, or the steps of an implicit method are to be
-            differentiated.
+        ParameterError: a ValueError; `derivative` is something else, or the steps of LSODA are to be
+            differentiated, or those of BDF for more than 32 equations.
         ShapeError: a ValueError; examples under `vmap` have different numbers of events.
         ClosureError: a TypeError; a traced value gets into `fun` on a way that cannot be followed.
         ConcretizationError, FrozenValueError, MissingExtraError: with `compile`, as `fg.compile` raises them.
@@ -85,7 +85,7 @@ def solve_ivp(
         >>> fg.grad(angle_after, argnums=(0, 1))(1.0, 0.5)
         (Tensor(0.07826854), Tensor(-0.31307417))
 
-        >>> stiff = {"method": "Radau", "derivative": "adjoint", "rtol": 1e-8}
+        >>> stiff = {"method": "LSODA", "derivative": "adjoint", "rtol": 1e-8}
         >>> def decayed(rate):
         ...     return solve_ivp(lambda t, y: -rate * y, (0.0, 1.0), [1.0], **stiff).y[0, -1]
         >>> fg.grad(decayed)(2.0)                       # -exp(-2)

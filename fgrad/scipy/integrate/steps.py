@@ -3,11 +3,11 @@
     Steps(function, field, tableau, ...).solution(leaves)    states and slopes, traced
     Interpolated(...).at(times)                              states between the steps
 
-SciPy chooses the steps. With them given, the solution is a composition of explicit formulas, and this is
-its exact derivative: by the first state, by the times at which the steps begin and end, and by all that the
-right-hand side uses. What it takes is the state and the slopes of each step, which SciPy has computed, and the
-derivatives of the right-hand side at those points. All points are known, so these are computed in one batch
-(`_points.py`), and the chain rule along the steps is a recurrence of small matrices (`_stages.py`). Where the
+SciPy chooses the steps. With them given, the solution is a composition of formulas, explicit ones or equations for the
+stages of a step, and this is its exact derivative: by the first state, by the times at which the steps begin and end,
+and by all that the right-hand side uses. What it takes is the state and the slopes of each step, which SciPy has
+computed, and the derivatives of the right-hand side at those points. All points are known, so these are computed in one
+batch (`_points.py`), and the chain rule along the steps is a recurrence of small matrices (`_stages.py`). Where the
 points cannot go together, or the matrices would be large, each step is gone through by itself.
 
 The rules are code of traced functions, and `states` and `slopes` in them are such a solution again; so
@@ -16,7 +16,7 @@ the next order follows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,9 +38,13 @@ from fgrad.scipy.integrate._stages import (
 from fgrad.scipy.integrate._switches import warn_of_steps_along
 from fgrad.scipy.integrate._users import for_each_example, values_of
 from fgrad.transforms.calls import name_of
+from fgrad.transforms.jacobians import jacobian
 
 LARGEST_MATRIX = 32
 """For systems of more equations, products with Jacobians are cheaper than Jacobians."""
+
+MOST_ITERATIONS = 50
+"""Of Newton's method for the stages of one step."""
 
 
 @dataclass
@@ -67,10 +71,11 @@ class Steps:
         self.field_of_values = on_values(self.field) if self.compile else self.field
         self.pulled: Callable[..., Any] = on_values(self._pulled) if self.compile else self._pulled
         self.pushed: Callable[..., Any] = on_values(self._pushed) if self.compile else self._pushed
+        self.matrix: Callable[..., Any] = on_values(self._matrix) if self.compile else self._matrix
 
     def remember(self, leaves: Leaves) -> Leaves:
         """Note states and slopes that are known for the leaves that follow them."""
-        self.known[_key(leaves[2:])] = leaves[:2]
+        self.known[key_of(leaves[2:])] = leaves[:2]
         return []
 
     def solution(self, leaves: Leaves) -> list[Any]:
@@ -124,23 +129,52 @@ class Steps:
 
     def _solve(self, leaves: Leaves) -> Leaves:
         """Return the solution for plain leaves."""
-        known = self.known.get(_key(leaves))
+        known = self.known.get(key_of(leaves))
         if known is not None:
             return known
         y, times, *inputs = leaves
         tableau, states, slopes = self.tableau, [y], []
         for t, h in zip(times, np.diff(times), strict=False):
-            stages: list[Any] = []
-            for row, c in zip(tableau.a, tableau.c, strict=True):
-                moved = y + h * combined(row, stages) if row.any() else y
-                stages.append(np.asarray(settle(self.field_of_values(t + c * h, moved, *inputs))))
+            stages = self._stages(t, h, y, inputs) if tableau.is_explicit else self._implicit_stages(t, h, y, inputs)
             y = y + h * combined(tableau.b, stages)
             states.append(y)
             slopes.append(np.stack(stages))
         return [np.stack(states), np.stack(slopes)]
 
+    def _slope(self, t: Any, y: Any, inputs: Leaves) -> Any:
+        return np.asarray(settle(self.field_of_values(t, y, *inputs)))
 
-def _key(leaves: Leaves) -> bytes:
+    def _stages(self, t: Any, h: Any, y: Any, inputs: Leaves) -> list[Any]:
+        """Return the slopes of the stages of one step, of plain numbers."""
+        stages: list[Any] = []
+        for row, c in zip(self.tableau.a, self.tableau.c, strict=True):
+            moved = y + h * combined(row, stages) if row.any() else y
+            stages.append(self._slope(t + c * h, moved, inputs))
+        return stages
+
+    def _implicit_stages(self, t: Any, h: Any, y: Any, inputs: Leaves) -> list[Any]:
+        """Return the same where each stage depends on all of them, by Newton's method."""
+        tableau = self.tableau
+        stages = np.stack([self._slope(t, y, inputs)] * tableau.stages)
+        for _ in range(MOST_ITERATIONS):
+            at = [(t + c * h, y + h * row @ stages, *inputs) for row, c in zip(tableau.a, tableau.c, strict=True)]
+            left = np.stack([self._slope(t, y, inputs) for t, y, *_ in at]) - stages
+            step = responses(tableau, h, self.jacobians(at)[None], left[None, ..., None])[0, ..., 0]
+            stages = stages + step
+            if not np.max(np.abs(step), initial=0) > 1e-14 * np.max(np.abs(stages), initial=0):
+                break
+        return list(stages)
+
+    def jacobians(self, points: Sequence[Any]) -> Any:
+        """Return the Jacobians of the right-hand side at some points, one after the other; see `_Line._point`."""
+        return np.stack([settle(self.matrix(*at)) for at in points])
+
+    def _matrix(self, t: Any, y: Any, *inputs: Any) -> Any:
+        return jacobian(lambda y: self.field(t, y, *inputs), mode="forward")(y)
+
+
+def key_of(leaves: Leaves) -> bytes:
+    """Return what tells plain leaves from others."""
     return b"|".join(np.asarray(leaf).tobytes() for leaf in leaves)
 
 
@@ -262,14 +296,9 @@ class _Line:
 
     def _pull_step(self, step: int, back: Any, of_slopes: Any, of_inputs: Leaves) -> tuple[Any, Any, Leaves]:
         """Return the cotangents of the states and times at the stages of one step, and add to those of the inputs."""
-        tableau, h = self._tableau, self._h[step]
         of_state: list[Any] = []
         of_time: list[Any] = []
-        for stage in reversed(range(tableau.stages)):
-            cotangent = of_slopes[stage] + h * tableau.b[stage] * back
-            later = tableau.a[stage + 1 :, stage][::-1]
-            if later.any():
-                cotangent = cotangent + h * combined(later, of_state)
+        for stage, cotangent in self._of_stages(step, back, of_slopes, of_state):
             if is_zero(cotangent):
                 of_state.append(np.zeros(back.shape))
                 of_time.append(np.zeros(()))
@@ -280,6 +309,29 @@ class _Line:
             of_inputs = [b if a is None else a if b is None else a + b for a, b in zip(of_inputs, found, strict=True)]
         return np.stack(of_state[::-1]), np.stack(of_time[::-1]), of_inputs
 
+    def _of_stages(self, step: int, back: Any, of_slopes: Any, of_state: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """Yield the stages of a step, the last one first, and the cotangents of their slopes.
+
+        Args:
+            step: its number.
+            back: the cotangent of its end.
+            of_slopes: those of the slopes, but for what comes by way of the end.
+            of_state: those of the states at the stages that were before; explicit ones need them.
+        """
+        tableau, h = self._tableau, self._h[step]
+        given = of_slopes + h * tableau.b[:, None] * back
+        if not tableau.is_explicit:
+            whole = transposed(tableau, h, self._jacobians_of(step), given[None])[0][0]
+            yield from ((stage, whole[stage]) for stage in reversed(range(tableau.stages)))
+            return
+        for stage in reversed(range(tableau.stages)):
+            later = tableau.a[stage + 1 :, stage][::-1]
+            yield stage, given[stage] + h * combined(later, of_state) if later.any() else given[stage]
+
+    def _jacobians_of(self, step: int) -> Any:
+        """Return the Jacobians at the stages of one step, with a first axis for the step."""
+        return self._steps.jacobians([self._point(step, stage) for stage in range(self._tableau.stages)])[None]
+
     def _push_one_by_one(self, of_start: Any, of_times: Any, of_inputs: Leaves) -> Leaves:
         tableau = self._tableau
         moved, states, slopes = of_start, [of_start], []
@@ -289,11 +341,14 @@ class _Line:
             stages: list[Any] = []
             for stage in range(tableau.stages):
                 tangent = moved + of_h * self._inner[step, stage]
-                if tableau.a[stage].any():
+                if tableau.is_explicit and tableau.a[stage].any():
                     tangent = tangent + h * combined(tableau.a[stage], stages)
                 of_time = [of_times[step] + tableau.c[stage] * of_h] if self._times_move else []
                 at = self._point(step, stage)
                 stages.append(self._steps.pushed(len(at), *at, tangent, *of_time, *of_inputs))
+            if not tableau.is_explicit:
+                first = np.stack(stages)[None, ..., None]
+                stages = list(responses(tableau, h, self._jacobians_of(step), first)[0, ..., 0])
             moved = moved + h * combined(tableau.b, stages) + of_h * (tableau.b @ self._slopes[step])
             states.append(moved)
             slopes.append(np.stack(stages))
@@ -322,7 +377,7 @@ class Interpolated:
 
     def at(self, times: Any) -> Any:
         """Return the states at some times, of shape (m, n); a time may lie a little outside."""
-        (places,) = for_each_example(_places, values_of([self.times, times]))
+        (places,) = for_each_example(places_of, values_of([self.times, times]))
         begin = self.times[places]
         h = self.times[places + 1] - begin
         passed = times - begin
@@ -331,7 +386,7 @@ class Interpolated:
         return self.states[places] + passed[:, None] * moved
 
 
-def _places(leaves: Leaves) -> Leaves:
+def places_of(leaves: Leaves) -> Leaves:
     """Return for each time the step in which it is; the end of a step belongs to it, as SciPy has it."""
     steps, times = leaves
     lengths = np.diff(steps)

@@ -2,18 +2,36 @@
 
 root, fsolve, root_scalar, brentq, newton, ...     roots
 fixed_point                                        fixed points
-minimize, minimize_scalar                          minima, of functions of containers too
+minimize, minimize_scalar                          minima, of functions of containers too, under constraints
+differential_evolution, shgo, basinhopping, ...    minima that are looked for everywhere
+linprog, nnls, lsq_linear                          linear programs, least squares under bounds
+isotonic_regression, linear_sum_assignment         monotonic fits, pairs of least cost
+Bounds, LinearConstraint, NonlinearConstraint      SciPy's own
 least_squares, curve_fit                           fits, with exact Jacobians and covariances
 rosen, rosen_der, rosen_hess, rosen_hess_prod      Rosenbrock's function, to try minimizers on
 """
 
 import typing as _typing
 
+from scipy.optimize import Bounds as Bounds
+from scipy.optimize import LinearConstraint as LinearConstraint
+from scipy.optimize import NonlinearConstraint as NonlinearConstraint
+from scipy.optimize import OptimizeResult as OptimizeResult
+
 from fgrad.scipy._absent import absent as _absent
+from fgrad.scipy.optimize.choices import isotonic_regression as isotonic_regression
+from fgrad.scipy.optimize.choices import linear_sum_assignment as linear_sum_assignment
+from fgrad.scipy.optimize.everywhere import basinhopping as basinhopping
+from fgrad.scipy.optimize.everywhere import differential_evolution as differential_evolution
+from fgrad.scipy.optimize.everywhere import dual_annealing as dual_annealing
+from fgrad.scipy.optimize.everywhere import shgo as shgo
 from fgrad.scipy.optimize.fitting import curve_fit as curve_fit
 from fgrad.scipy.optimize.fitting import least_squares as least_squares
 from fgrad.scipy.optimize.minimizing import minimize as minimize
 from fgrad.scipy.optimize.minimizing import minimize_scalar as minimize_scalar
+from fgrad.scipy.optimize.programs import linprog as linprog
+from fgrad.scipy.optimize.programs import lsq_linear as lsq_linear
+from fgrad.scipy.optimize.programs import nnls as nnls
 from fgrad.scipy.optimize.roots import bisect as bisect
 from fgrad.scipy.optimize.roots import brenth as brenth
 from fgrad.scipy.optimize.roots import brentq as brentq
@@ -29,5 +47,31 @@ from fgrad.scipy.optimize.rosenbrock import rosen_der as rosen_der
 from fgrad.scipy.optimize.rosenbrock import rosen_hess as rosen_hess
 from fgrad.scipy.optimize.rosenbrock import rosen_hess_prod as rosen_hess_prod
 
+_METHODS_OF_FMIN = {
+    "bfgs": "BFGS",
+    "cg": "CG",
+    "cobyla": "COBYLA",
+    "l_bfgs_b": "L-BFGS-B",
+    "ncg": "Newton-CG",
+    "powell": "Powell",
+    "slsqp": "SLSQP",
+    "tnc": "TNC",
+}
+_METHODS_OF_ROOT = ("anderson", "broyden1", "broyden2", "diagbroyden", "excitingmixing", "linearmixing")
+_INSTEAD = {
+    **{f"fmin_{name}": f'minimize(f, x0, method="{method}").x' for name, method in _METHODS_OF_FMIN.items()},
+    "fmin": 'minimize(f, x0, method="Nelder-Mead").x',
+    **{name: f"minimize_scalar(f, method={name!r}).x" for name in ("brent", "golden")},
+    "fminbound": "minimize_scalar(f, bounds=(a, b)).x",
+    "leastsq": 'least_squares(f, x0, method="lm").x',
+    **{name: f"root(f, x0, method={name!r}).x" for name in _METHODS_OF_ROOT},
+    "newton_krylov": 'root(f, x0, method="krylov").x',
+    "brute": "differential_evolution(f, bounds).x, or minimize(f, x0).x from the best point of a grid",
+    "direct": "differential_evolution(f, bounds).x, or minimize(f, x0).x from what direct has found for plain numbers",
+    "approx_fprime": "fg.grad(f)(x), which is exact",
+    "check_grad": "fgrad.testing.check_grads(f, (x,))",
+    "milp": "linprog with equal bounds for the integers that milp has found for plain numbers",
+}
+
 if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
-    __getattr__ = _absent(__name__)
+    __getattr__ = _absent(__name__, _INSTEAD)

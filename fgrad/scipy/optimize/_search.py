@@ -179,6 +179,11 @@ def python_of(function: Function) -> Function:
     return function.function if isinstance(function, Compiled) else function
 
 
+def is_boxed(tree: Any) -> bool:
+    """Return whether there is a tensor in what a user has given, so that there is to be one in the result."""
+    return any(type(leaf) in BOXES for leaf in flatten(tree)[0])
+
+
 def _plain(function: Function) -> Function:
     return lambda vector, *_: np.array(function(vector))
 
@@ -235,34 +240,52 @@ class Search:
             args: what is differentiated.
             uses: takes the same and uses what `optimality` uses; by default the user's function.
         """
-        used = uses or self.function
 
         def solver(start: Any, args: Any) -> Any:
-            vector = np.array(raveled(start)[0])
-            self.found.append(solve(vector, *args))
-            return self.restore(np.reshape(self.found[-1].x, vector.shape))
+            return self.restore(self.ask(solve, start, args))
 
+        return self.find_all(solver, optimality, args, uses or self.function, self.start)
+
+    def ask(self, solve: Function, start: Any, args: tuple[Any, ...]) -> Any:
+        """Let SciPy solve a plain problem; note its result, and return the unknowns as a vector."""
+        vector = np.array(raveled(start)[0])
+        self.found.append(solve(vector, *args))
+        if self.found[-1].x is None:
+            raise self._not_solved(self.found[-1])
+        return np.reshape(self.found[-1].x, vector.shape)
+
+    def find_all(self, solver: Function, optimality: Function, args: tuple[Any, ...], uses: Function, like: Any) -> Any:
+        """Return what a solver returns, differentiated; there may be more in it than the unknowns.
+
+        Args:
+            solver: from a start and plain arguments to the solution, which asks SciPy with `ask`.
+            optimality: from a solution and arguments to as many numbers, which are zero there.
+            args: what is differentiated.
+            uses: takes what `optimality` takes, and uses the same.
+            like: a first solution, to look at what is used.
+        """
         try:
-            unknowns = solved(
+            found = solved(
                 self.function,
                 solver,
                 lambda x, start, args: optimality(x, *args),
                 (self.start, args),
-                uses=lambda x, start, args: used(x, *args),
-                start=self.start,
+                uses=lambda x, start, args: uses(x, *args),
+                start=like,
                 tolerance=lambda: TOLERANCE if self.succeeded() else TOLERANCE_AFTER_FAILURE,
             )
         except errors.ConvergenceError as error:
             if self.succeeded():
                 raise
-            message = next(result.message for result in self.found if not result.success)
-            raise errors.ConvergenceError(
-                f"SciPy has not solved the problem of {name_of(self.function)}: {message}\n"
-                "So there is no solution to differentiate. Let it go on (more iterations, a larger tolerance), or "
-                "start it elsewhere."
-            ) from error
-        has_tensors = any(type(leaf) in BOXES for leaf in flatten((self.start, args))[0])
-        return tree_map(boxed, unknowns) if has_tensors else unknowns
+            raise self._not_solved(next(result for result in self.found if not result.success)) from error
+        return tree_map(boxed, found) if is_boxed((self.start, args)) else found
+
+    def _not_solved(self, result: OptimizeResult) -> errors.ConvergenceError:
+        return errors.ConvergenceError(
+            f"SciPy has not solved the problem of {name_of(self.function)}: {result.message}\n"
+            "So there is no solution to differentiate. Let it go on (more iterations, a larger tolerance), or "
+            "start it elsewhere."
+        )
 
     def succeeded(self) -> bool:
         """Return whether SciPy says of each of its solutions that it is one."""

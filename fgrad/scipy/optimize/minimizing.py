@@ -9,11 +9,16 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from fgrad import errors
-from fgrad.core.tree import flatten
+from fgrad.core.conversions import values_alone
+from fgrad.core.tensor import boxed
+from fgrad.core.trace import Trace
+from fgrad.core.tree import flatten, tree_map
 from fgrad.rules.closures import Closure, followers
 from fgrad.rules.implicit import solved
 from fgrad.rules.rule import settled
 from fgrad.rules.vectors import raveled
+from fgrad.scipy.optimize._conditions import Conditions
+from fgrad.scipy.optimize._constraints import Given, bounds_as_constraint, constraints_of
 from fgrad.scipy.optimize._search import (
     SCIPYS,
     Search,
@@ -21,6 +26,7 @@ from fgrad.scipy.optimize._search import (
     dense_results,
     for_scipy,
     held_within,
+    is_boxed,
     is_vector,
     itself,
     limits_of,
@@ -36,7 +42,6 @@ WITHOUT_GRADIENT = {"nelder-mead", "powell", "cobyla", "cobyqa"}
 TAKE_PRODUCTS = {"newton-cg", "trust-ncg", "trust-krylov", "trust-constr"}
 TAKE_HESSIANS = {"dogleg", "trust-exact"}
 TAKE_SPARSE = {"newton-cg", "trust-constr"}
-ESTIMATES = ("2-point", "3-point", "cs")
 
 
 def minimize(
@@ -59,8 +64,9 @@ def minimize(
 
     SciPy is handed what the method can use: the gradient, products with the Hessian (Newton-CG, trust-ncg,
     trust-krylov, trust-constr) or the Hessian (dogleg, trust-exact), and the Jacobians of constraints. The
-    minimum is differentiated by the implicit function theorem: by `args`, by `bounds`, and by traced values
-    and variables that `fun` uses besides; in both modes, to any order. Its derivative by `x0` is 0.
+    minimum is differentiated by the implicit function theorem, under constraints that of Karush, Kuhn and Tucker's
+    conditions: by `args`, by `bounds`, by what is in `constraints`, and by traced values and variables that `fun` and
+    the constraints use besides; in both modes, to any order. Its derivative by `x0` is 0.
 
     Args:
         fun: `fun(x, *args)` returns a number.
@@ -71,8 +77,9 @@ def minimize(
             False for `jac` lets SciPy take differences. `hess` may be `fg.sparse_hessian(fun)`.
         bounds: as SciPy's for unknowns in one vector; for any, `(lower, upper)`, each nested as `x0` is or a
             number for all, or `scipy.optimize.Bounds`.
-        constraints: as SciPy's; their functions take `x` as `fun` does. A minimum under constraints cannot
-            be differentiated.
+        constraints: as SciPy's, with the same methods; their functions take `x` as `fun` does. Limits, the matrix of
+            a `LinearConstraint` and `args` of a dictionary may be traced. A minimum is differentiated by the
+            constraints that hold it back, as sharply as the method has found it.
         compile: SciPy calls native code for `fun`, for the derivatives that it is handed, and for constraints with
             exact Jacobians; functions of yours for `jac`, `hess` and `hessp` run as they are. See `fg.compile` for what
             can be compiled. `fun` is recorded anew in each call, and what it closes over is as it is then; code for the
@@ -80,14 +87,19 @@ def minimize(
             `compile=True`.
 
     Returns:
-        SciPy's result; `x` is nested as `x0` is, and so is `jac`. `x`, `fun`, `jac` and `hess` are differentiated; what
-        else is in it, such as `hess_inv`, then raises where something is computed with it.
+        SciPy's result; `x` is nested as `x0` is, and so is `jac`. `x`, `fun`, `jac` and `hess` are differentiated, and
+        under constraints `multipliers` of SLSQP and `grad`, `constr`, `v` of trust-constr; what else is in it, such as
+        `hess_inv`, then raises where something is computed with it.
 
     Raises:
         ConvergenceError: a RuntimeError; SciPy has not succeeded, and something is to be differentiated.
-        SingularEquationError: a ValueError; the minimum is flat in some direction.
-        UnsupportedError: a NotImplementedError; there are constraints, and something is to be differentiated.
+        SingularEquationError: a ValueError; the minimum is flat in some direction, or the constraints that hold it
+            back depend on one another.
+        StructureError: a TypeError; one of `constraints` is none of SciPy's.
         ConcretizationError, FrozenValueError, MissingExtraError: with `compile`, as `fg.compile` raises them.
+
+    Warns:
+        WeaklyActiveWarning: the minimum has come to a constraint without being held back by it.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -97,19 +109,20 @@ def minimize(
         >>> np.round(found.x["b"], 6)
         array([1., 1.])
 
-        >>> def nearest(c):                          # the point of a circle's inside next to c
-        ...     return minimize(lambda x: np.sum((x - c) ** 2) + np.sum(x**4), [0.0, 0.0], tol=1e-10).x
-        >>> np.round(fg.jacobian(nearest)(np.array([3.0, 0.0])), 6)
-        Tensor([[0.142857, 0.      ],
-                [0.      , 1.      ]])
+        >>> def nearest(c):                          # the point of the unit circle's inside next to c
+        ...     inside = {"type": "ineq", "fun": lambda x: 1 - np.sum(x**2)}
+        ...     return minimize(lambda x: np.sum((x - c) ** 2), [0.5, 0.5], constraints=inside, tol=1e-12).x
+        >>> np.round(fg.jacobian(nearest)(np.array([4.0, 0.0])), 6) + 0.0
+        Tensor([[0.  , 0.  ],
+                [0.  , 0.25]])
     """
     others = {"tol": tol, "options": options}
-    search = _Minimization(fun, x0, method, jac, hess, hessp, constraints, callback, others, compile)
+    search = Minimization(fun, x0, method, jac, hess, hessp, constraints, callback, others, compile)
     return search.run(as_tuple(args), bounds)
 
 
-class _Minimization(Search):
-    """One call of `minimize`."""
+class Minimization(Search):
+    """One call of `minimize`, or of another function of SciPy's that minimizes: then `_solve` is another one."""
 
     def __init__(
         self,
@@ -129,7 +142,8 @@ class _Minimization(Search):
         super().__init__("minimize", given if jac is not True else lambda x, *args: given(x, *args)[0], start, compile)
         self._method = method
         self._jac, self._hess, self._hessp = jac, hess, hessp
-        self._constraints = constraints
+        listed = constraints if isinstance(constraints, (list, tuple)) else [constraints]
+        self._constraints = constraints_of(self, listed)
         self._others = {**others, "callback": self.callback(callback)}
 
         def on_vectors(vector: Any, *args: Any) -> Any:
@@ -149,13 +163,11 @@ class _Minimization(Search):
 
     def run(self, args: tuple[Any, ...], bounds: Any) -> OptimizeResult:
         """Return SciPy's result, differentiated."""
-        lower, upper = self._limits(bounds)
+        if self._constraints:
+            return self._under_constraints(bounds, args)
 
         def solve(start: Any, lower: Any, upper: Any, *args: Any) -> Any:
-            within = None
-            if bounds is not None:
-                within = SCIPYS.Bounds(np.array(lower), np.array(upper), getattr(bounds, "keep_feasible", False))
-            return self._solve(start, args, within)
+            return self._solve(start, args, None if bounds is None else _plain_bounds(bounds, lower, upper))
 
         def optimality(x: Any, lower: Any, upper: Any, *args: Any) -> Any:
             slope = self._slope(x, args)
@@ -166,45 +178,54 @@ class _Minimization(Search):
         def of_all(x: Any, lower: Any, upper: Any, *args: Any) -> Any:
             return self.function(x, *args)
 
-        if self._constraints != ():
-            self._refuse_traced((lower, upper, *args), args)
-        x = self.find(solve, optimality, (lower, upper, *args), of_all)
-        found, fields = self.found[0], {"x": x}
-        has_slope = np.shape(found.get("jac")) == np.shape(found.x)
-        if followers(flatten(x)[0]):
-            fields["fun"] = self._number(x, args)
-            fields |= {"jac": self.restore(self._slope(x, args))} if has_slope else {}
-            fields |= {"hess": self._matrix(x, args)} if "hess" in found else {}
-        elif has_slope:
-            fields["jac"] = self.restore(found.jac)
-        return self.result(**fields)
+        x = self.find(solve, optimality, (*self._limits(bounds), *args), of_all)
+        return self.result(x=x, **self._fields(x, args))
 
-    def _refuse_traced(self, given: tuple[Any, ...], args: tuple[Any, ...]) -> None:
-        """Refuse to differentiate a minimum under constraints, by whatever they or the function depend on."""
+    def _fields(self, x: Any, args: tuple[Any, ...]) -> dict[str, Any]:
+        """Return the parts of a result that are computed from the minimum, beside itself."""
+        found = self.found[0]
+        has_slope = isinstance(found.get("jac"), np.ndarray) and found.jac.shape == np.shape(found.x)
+        if not followers(flatten(x)[0]):
+            return {"jac": self.restore(found.jac)} if has_slope else {}
+        slope = self._slope(x, args)
+        return {
+            "fun": self._number(x, args),
+            **({"jac": self.restore(slope)} if has_slope else {}),
+            **({"grad": slope} if "grad" in found else {}),
+            **({"hess": self._matrix(x, args)} if "hess" in found else {}),
+        }
 
-        def all_values(x: Any) -> list[Any]:
-            return [self.function(x, *args), *(each(x) for each in self._constraint_functions())]
+    def _under_constraints(self, bounds: Any, args: tuple[Any, ...]) -> OptimizeResult:
+        """Return SciPy's result, differentiated by the conditions of Karush, Kuhn and Tucker."""
+        constraints = list(self._constraints)
+        if bounds is not None:
+            constraints.append(bounds_as_constraint(self._limits(bounds)))
+        conditions = Conditions(self.function, self._number, constraints)
+        given = [each.given for each in constraints]
 
-        limits = [getattr(each, name, ()) for each in self._constraint_list() for name in ("A", "lb", "ub")]
-        if followers([*flatten((given, limits))[0], *Closure(all_values, [(self.start,)]).values]):
-            raise errors.UnsupportedError(
-                "fgrad.scipy.optimize.minimize: a minimum under constraints is not differentiated.\nWrite them as "
-                "bounds or into the function, or differentiate the conditions of Karush, Kuhn and Tucker with "
-                "fg.implicit_diff."
-            )
+        def solve(start: Any, given: Any, *args: Any) -> Any:
+            within = None if bounds is None else _plain_bounds(bounds, *given[-1][1:])
+            return self._solve(start, args, within, given)
 
-    def _constraint_list(self) -> list[Any]:
-        return list(self._constraints) if isinstance(self._constraints, (list, tuple)) else [self._constraints]
+        def solver(start: Any, args: Any) -> Any:
+            x = self.restore(self.ask(solve, start, args))
+            return x, conditions.multipliers(x, args[0], args[1:])
 
-    def _constraint_functions(self) -> list[Callable[..., Any]]:
-        functions = []
-        for each in self._constraint_list():
-            if isinstance(each, dict):
-                extra = as_tuple(each.get("args", ()))
-                functions.append(lambda x, each=each, extra=extra: each["fun"](x, *extra))
-            elif isinstance(each, SCIPYS.NonlinearConstraint):
-                functions.append(each.fun)
-        return functions
+        if not self._is_followed(conditions, self.start, given, args):
+            with values_alone(Trace().rank):
+                x = self.restore(self.ask(solve, self.start, (given, *args)))
+            if not self._is_followed(conditions, x, given, args):  # there the functions may use what they did not yet
+                x = tree_map(boxed, x) if is_boxed((self.start, given, args)) else x
+                return self.result(x=x, **self._fields(x, args))
+            self.found.clear()
+        solution = self.find_all(solver, conditions.optimality, (given, *args), conditions.used, (self.start, ()))
+        reported = conditions.reported(solution, given, self.found[0])
+        return self.result(**{**self._fields(solution[0], args), **reported, "x": solution[0]})
+
+    def _is_followed(self, conditions: Conditions, x: Any, given: Any, args: tuple[Any, ...]) -> bool:
+        """Return whether anything is to be differentiated, or is a batch, of what a minimum depends on."""
+        point = ((x, ()), given, *args)
+        return bool(followers(flatten((self.start, point))[0] + Closure(conditions.used, [point]).values))
 
     def _number(self, x: Any, args: tuple[Any, ...]) -> Any:
         """Return the function's value; SciPy takes arrays of one element, too."""
@@ -239,7 +260,7 @@ class _Minimization(Search):
             bounds = [np.stack([settled(end) for end in side]) for side in zip(*ends, strict=True)]
         return limits_of(bounds, vector.shape)
 
-    def _solve(self, start: Any, args: tuple[Any, ...], bounds: Any) -> Any:
+    def _solve(self, start: Any, args: tuple[Any, ...], bounds: Any, given: Sequence[Given] = ()) -> Any:
         """Let SciPy minimize a function of a vector."""
         function, jac = _alone(self._for_scipy["value"](args)), self._jac
         hess, hessp = self._hess, self._hessp
@@ -253,38 +274,31 @@ class _Minimization(Search):
         hess, hessp = (_with_arguments(given, args) if callable(given) else given for given in (hess, hessp))
         if callable(self._hess) and method not in TAKE_SPARSE:
             hess = dense_results(hess)
-        if hess is None and hessp is None and method in TAKE_PRODUCTS:
+        if hess is None and hessp is None and method in TAKE_PRODUCTS and self._jac is not False:
             product = self._for_scipy["product"](args)
             hessp = lambda vector, v, *_: np.array(product(vector, v))  # noqa: E731
         elif hess is None and method in TAKE_HESSIANS:
             matrix = self._for_scipy["matrix"](args)
             hess = lambda vector, *_: np.array(matrix(vector))  # noqa: E731
-        constraints = self._on_vectors(self._constraints)
+        constraints = self._scipys_constraints(given)
         return SCIPYS.minimize(
             function, start, (), self._method, jac or None, hess, hessp, bounds, constraints, **self._others
         )
 
+    def _scipys_constraints(self, given: Sequence[Given]) -> list[Any]:
+        """Return constraints as SciPy takes them; bounds, which may come last, are no such ones."""
+        return [each.original(own) for each, own in zip(self._constraints, given, strict=False) if each.original]
+
     def _default(self, bounds: Any) -> str:
         """Return the method that SciPy takes if none is named."""
-        if self._constraints != ():
+        if self._constraints:
             return "SLSQP"
         return "BFGS" if bounds is None else "L-BFGS-B"
 
-    def _on_vectors(self, constraints: Any) -> Any:
-        """Return constraints on the unknowns as those on a vector, with exact Jacobians."""
-        if isinstance(constraints, (list, tuple)):
-            return [self._on_vectors(each) for each in constraints]
-        if isinstance(constraints, dict):
-            given = as_tuple(constraints.get("args", ()))
-            function = self.on_vectors(lambda x, *_: constraints["fun"](x, *given))
-            slopes = constraints.get("jac") or self.plain_jacobian(function)(())
-            return {"type": constraints["type"], "fun": self.plain(function)(()), "jac": slopes}
-        if isinstance(constraints, SCIPYS.NonlinearConstraint) and constraints.jac in ESTIMATES:
-            function = self.on_vectors(constraints.fun)
-            options = {"hess": constraints.hess, "keep_feasible": constraints.keep_feasible}
-            exact, plain = self.plain_jacobian(function)(()), self.plain(function)(())
-            return SCIPYS.NonlinearConstraint(plain, constraints.lb, constraints.ub, jac=exact, **options)
-        return constraints
+
+def _plain_bounds(bounds: Any, lower: Any, upper: Any) -> Any:
+    """Return bounds as SciPy takes them, of plain limits; `bounds` is what the user gave."""
+    return SCIPYS.Bounds(np.array(lower), np.array(upper), getattr(bounds, "keep_feasible", False))
 
 
 def _is_pair_of_trees(bounds: Any, shape: tuple[int, ...]) -> bool:

@@ -1,0 +1,124 @@
+"""What is chosen among finitely many: pairs of least cost, and blocks with one value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+from fgrad import errors
+from fgrad.core.operands import as_array
+from fgrad.rules.closures import followers, values_of
+from fgrad.rules.implicit import Equation, Inverse, for_each_example, solution
+from fgrad.rules.rule import Leaves
+from fgrad.scipy.optimize._search import SCIPYS, is_boxed, reported, reported_of_batch, result_from
+
+
+def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> tuple[Any, Any]:
+    """Pair rows with columns at the least cost, as `scipy.optimize.linear_sum_assignment`.
+
+    The pairs are whole numbers and have no derivative; the cost that is taken at them has one.
+
+    Args:
+        cost_matrix: the costs, of shape (m, n); it may be traced.
+        maximize: look for the greatest sum.
+
+    Returns:
+        The rows and the columns, as arrays of whole numbers of length min(m, n).
+
+    Raises:
+        ValueError: SciPy's, where there are no pairs of finite cost.
+        ConcretizationError: a TypeError; the costs are recorded, and have no values.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> def least(cost):
+        ...     return np.sum(cost[linear_sum_assignment(cost)])
+        >>> fg.grad(least)(np.array([[4.0, 1.0], [2.0, 3.0]]))
+        Tensor([[0., 1.],
+                [1., 0.]])
+    """
+    cost = as_array(cost_matrix)
+    if any(trace.is_program for trace in followers([cost])):
+        raise errors.ConcretizationError("scipy.optimize.linear_sum_assignment", errors.users_line())
+
+    def solve(leaves: Leaves) -> Any:
+        return np.stack(SCIPYS.linear_sum_assignment(np.array(leaves[0]), maximize))
+
+    pairs = for_each_example(solve, values_of([cost]))
+    return pairs[0], pairs[1]
+
+
+def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True) -> OptimizeResult:
+    """Fit values that never decrease, as `scipy.optimize.isotonic_regression`, and differentiate them.
+
+    They are weighted means over blocks of neighbours, and are differentiated as these.
+
+    Args:
+        y: of shape (n,).
+        weights: positive, of shape (n,); by default ones.
+        increasing: otherwise they never increase.
+
+    Returns:
+        SciPy's result; `x` is differentiated by `y` and `weights`.
+
+    Raises:
+        ValueError: SciPy's, for shapes that do not fit.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> fg.jacobian(lambda y: isotonic_regression(y).x)(np.array([1.0, 4.0, 2.0]))
+        Tensor([[1. , 0. , 0. ],
+                [0. , 0.5, 0.5],
+                [0. , 0.5, 0.5]])
+    """
+    found: list[Any] = []
+
+    def solve(leaves: Leaves) -> Any:
+        plain = [np.array(leaf) for leaf in leaves]
+        found.append(SCIPYS.isotonic_regression(plain[0], weights=plain[1], increasing=increasing))
+        return found[-1].x
+
+    leaves = [as_array(y) * 1.0]
+    leaves.append(np.ones(leaves[0].shape) if weights is None else as_array(weights) * 1.0)
+    if not followers(leaves):
+        values = SCIPYS.isotonic_regression(
+            *map(np.array, leaves[:1]), weights=np.array(leaves[1]), increasing=increasing
+        )
+        return result_from({**values, "x": leaves[0] * 0.0 + values.x}) if is_boxed((y, weights)) else values
+    equation = Equation(isotonic_regression, solve, _off_means, inverse=lambda x, leaves: _Identity())
+    x = solution(equation, leaves)
+    name = "isotonic_regression"
+    return result_from({**(reported(name, found[0]) if len(found) == 1 else reported_of_batch(name, found)), "x": x})
+
+
+def _off_means(x: Any, leaves: Leaves) -> Any:
+    """Return how far values are from the means of their blocks, in which they are all the same."""
+    y, weights = leaves
+    places, differs = np.arange(x.shape[0]), x[1:] != x[:-1]
+    begin = np.maximum.accumulate(np.where(np.concatenate([[True], differs]), places, 0))
+    ends = np.where(np.concatenate([differs, [True]]), places + 1, x.shape[0])
+    end = np.flip(np.minimum.accumulate(np.flip(ends)))
+
+    def total(values: Any) -> Any:
+        sums = np.concatenate([np.zeros(1), np.cumsum(values)])
+        return np.take_along_axis(sums, end, 0) - np.take_along_axis(sums, begin, 0)
+
+    return x - total(weights * y) / total(weights)
+
+
+class _Identity:
+    """The inverse of a Jacobian that is 1: blocks stay the same while values move."""
+
+    def times(self, b: Any) -> Any:
+        return b
+
+    def transposed_times(self, b: Any) -> Any:
+        return b
+
+    def is_singular(self) -> bool:
+        return False
+
+    def of_values(self, x: Any, leaves: Leaves) -> Inverse:
+        return self

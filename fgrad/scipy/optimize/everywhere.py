@@ -1,0 +1,160 @@
+"""Minima that are looked for everywhere, by SciPy's global methods, and differentiated where they are found.
+
+SciPy calls the function on plain values. What it has found is a minimum like any other; so the derivative is that of
+`minimize`, by the slope, or under constraints by the conditions of Karush, Kuhn and Tucker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+from fgrad import errors
+from fgrad.ops.tracing import one_example
+from fgrad.rules.rule import settled
+from fgrad.scipy.optimize._constraints import Given
+from fgrad.scipy.optimize._search import SCIPYS, as_tuple
+from fgrad.scipy.optimize.minimizing import Minimization
+
+
+def differential_evolution(
+    func: Callable[..., Any], bounds: Any, args: Any = (), *, constraints: Any = (), **options: Any
+) -> OptimizeResult:
+    """Minimize a function by differential evolution, as `scipy.optimize.differential_evolution`, and differentiate it.
+
+    Args:
+        func: `func(x, *args)` returns a number; x is a vector of length n.
+        bounds: n pairs of numbers, or `scipy.optimize.Bounds`; the minimum is differentiated by those it lies at.
+        args: extra arguments, which the minimum is differentiated by, and so by what else `func` uses.
+        constraints: of `LinearConstraint` and `NonlinearConstraint`, as for `minimize`.
+        options: SciPy's, by name, such as `rng`, `maxiter` and `tol`. `polish` makes the minimum sharp.
+
+    Returns:
+        SciPy's result; `x`, `fun` and `jac` are differentiated.
+
+    Raises:
+        ConvergenceError: a RuntimeError; what SciPy has found is no minimum, and something is to be differentiated.
+        SingularEquationError: a ValueError; the minimum is flat in some direction.
+        ParameterError: a ValueError; `vectorized` is set.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> def lowest(a):                             # of two valleys the one at a
+        ...     def height(x):
+        ...         return np.sum((x**2 - a**2) ** 2) + 0.1 * np.sum((x - a) ** 2)
+        ...     return differential_evolution(height, [(-3.0, 3.0)], rng=0, tol=1e-8).x[0]
+        >>> np.round(fg.grad(lowest)(1.5), 4)
+        Tensor(1.)
+    """
+    return _search("differential_evolution", func, bounds, args, constraints, options)
+
+
+def dual_annealing(func: Callable[..., Any], bounds: Any, args: Any = (), **options: Any) -> OptimizeResult:
+    """Minimize a function by annealing, as `scipy.optimize.dual_annealing`, and differentiate the minimum.
+
+    Args:
+        func: `func(x, *args)` returns a number; x is a vector of length n.
+        bounds: n pairs of numbers, or `scipy.optimize.Bounds`; the minimum is differentiated by those it lies at.
+        args: extra arguments, which the minimum is differentiated by, and so by what else `func` uses.
+        options: SciPy's, by name, such as `rng` and `maxiter`.
+
+    Returns:
+        SciPy's result; `x` and `fun` are differentiated.
+
+    Raises:
+        ConvergenceError: a RuntimeError; what SciPy has found is no minimum, and something is to be differentiated.
+        SingularEquationError: a ValueError; the minimum is flat in some direction.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> def lowest(a):
+        ...     return dual_annealing(lambda x: np.sum((x - a) ** 2), [(-3.0, 3.0)], rng=0, maxiter=20).x[0]
+        >>> np.round(fg.grad(lowest)(1.5), 4)
+        Tensor(1.)
+    """
+    return _search("dual_annealing", func, bounds, args, (), options)
+
+
+def shgo(
+    func: Callable[..., Any], bounds: Any, args: Any = (), constraints: Any = (), **options: Any
+) -> OptimizeResult:
+    """Minimize a function by simplicial homology, as `scipy.optimize.shgo`, and differentiate the minimum.
+
+    Args:
+        func: `func(x, *args)` returns a number; x is a vector of length n.
+        bounds: n pairs of numbers, or `scipy.optimize.Bounds`; the minimum is differentiated by those it lies at.
+        args: extra arguments, which the minimum is differentiated by, and so by what else `func` uses.
+        constraints: as for `minimize`.
+        options: SciPy's, by name, such as `n`, `iters` and `sampling_method`.
+
+    Returns:
+        SciPy's result; `x` and `fun`, those of the best minimum, are differentiated.
+
+    Raises:
+        ConvergenceError: a RuntimeError; what SciPy has found is no minimum, and something is to be differentiated.
+        SingularEquationError: a ValueError; the minimum is flat in some direction.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> def lowest(a):
+        ...     return shgo(lambda x: np.sum((x - a) ** 2), [(-3.0, 3.0)]).x[0]
+        >>> np.round(fg.grad(lowest)(1.5), 4)
+        Tensor(1.)
+    """
+    return _search("shgo", func, bounds, args, constraints, options)
+
+
+def basinhopping(func: Callable[..., Any], x0: Any, args: Any = (), **options: Any) -> OptimizeResult:
+    """Minimize a function by hops from minimum to minimum, as `scipy.optimize.basinhopping`, and differentiate it.
+
+    Args:
+        func: `func(x, *args)` returns a number; x is a vector.
+        x0: where to start; the derivative by it is 0.
+        args: extra arguments, which the minimum is differentiated by, and so by what else `func` uses.
+        options: SciPy's, by name, such as `niter`, `stepsize`, `rng` and `minimizer_kwargs`.
+
+    Returns:
+        SciPy's result; `x` and `fun` are differentiated.
+
+    Raises:
+        ConvergenceError: a RuntimeError; what SciPy has found is no minimum, and something is to be differentiated.
+        SingularEquationError: a ValueError; the minimum is flat in some direction.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> def lowest(a):
+        ...     return basinhopping(lambda x: np.sum((x - a) ** 2), [0.0], niter=2, rng=0).x[0]
+        >>> np.round(fg.grad(lowest)(1.5), 4)
+        Tensor(1.)
+    """
+    return _Everywhere("basinhopping", func, x0, (), options).run(as_tuple(args), None)
+
+
+def _search(name: str, func: Any, bounds: Any, args: Any, constraints: Any, options: dict[str, Any]) -> OptimizeResult:
+    if options.get("vectorized"):
+        raise errors.ParameterError(f"{name} calls the function at one point at a time here: leave out `vectorized`.")
+    return _Everywhere(name, func, _middle(bounds), constraints, options).run(as_tuple(args), bounds)
+
+
+def _middle(bounds: Any) -> Any:
+    """Return a point within bounds, at which the function can be looked at."""
+    pairs = zip(bounds.lb, bounds.ub, strict=True) if isinstance(bounds, SCIPYS.Bounds) else bounds
+    return np.array([(one_example(settled(low)) + one_example(settled(high))) / 2 for low, high in pairs])
+
+
+class _Everywhere(Minimization):
+    """One call of a function of SciPy's that needs values alone."""
+
+    def __init__(self, name: str, function: Any, start: Any, constraints: Any, options: dict[str, Any]) -> None:
+        super().__init__(function, start, None, None, None, None, constraints, None, {}, False)
+        self.name, self._options = name, options
+
+    def _solve(self, start: Any, args: tuple[Any, ...], bounds: Any, given: Sequence[Given] = ()) -> Any:
+        function = self._for_scipy["value"](args)
+        where = start if bounds is None else bounds
+        constraints = self._scipys_constraints(given)
+        options = {**self._options, **({"constraints": constraints} if constraints else {})}
+        return getattr(SCIPYS, self.name)(function, where, **options)
