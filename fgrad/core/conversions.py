@@ -227,7 +227,7 @@ def _is_in_loop_of_numpy(frame: FrameType) -> bool:
 def refuse_objects(error: BaseException) -> None:
     """Raise an error of fgrad's in place of one by which NumPy refuses an array of traced numbers."""
     reason = str(error)
-    if _wanted.collected is None or isinstance(error, errors.FgradError):
+    if _wanted.collected is None or type(error).__module__.partition(".")[0] not in ("builtins", "numpy"):
         return
     words = _WORDS_OF_OBJECTS if isinstance(error, TypeError) else ("numpy.object_",)
     if not isinstance(error, (TypeError, ValueError)) or not any(each in reason for each in words):

@@ -479,17 +479,16 @@ class NoClosedFormError(FgradError, NotImplementedError):
 class UnsupportedError(FgradError, NotImplementedError):
     """A function of `fgrad.scipy` is not differentiated in this variant, although SciPy can compute it.
 
-        >>> import fgrad as fg
-        >>> from fgrad.scipy.optimize import minimize
-        >>> above = {"type": "ineq", "fun": lambda x: x[0] - 1}
-        >>> fg.jacobian(lambda a: minimize(lambda x: (x[0] - a) ** 2, [2.0], constraints=above).x)(3.0)
+        >>> import numpy as np, fgrad as fg
+        >>> from fgrad.scipy.integrate import quad
+        >>> fg.grad(lambda a: quad(lambda x: np.exp(a * x), 0, 1, weight="cos", wvar=2.0)[0])(1.0)
         Traceback (most recent call last):
         fgrad.errors.UnsupportedError: ...
 
     The message says which variant is, or how to write it otherwise:
 
-        >>> fg.jacobian(lambda a: minimize(lambda x: (x[0] - a) ** 2, [2.0], bounds=[(1, None)]).x)(3.0)
-        Tensor([1.])
+        >>> fg.grad(lambda a: quad(lambda x: np.exp(a * x) * np.cos(2.0 * x), 0, 1)[0])(1.0)
+        Tensor(0.111229)
     """
 
 

@@ -89,7 +89,7 @@ def solve_ivp(
         >>> def decayed(rate):
         ...     return solve_ivp(lambda t, y: -rate * y, (0.0, 1.0), [1.0], **stiff).y[0, -1]
         >>> fg.grad(decayed)(2.0)                       # -exp(-2)
-        Tensor(-0.13533528)
+        Tensor(-0.135335...)
     """
     check_derivative(derivative)
     if args is not None and not np.iterable(args):

@@ -68,10 +68,10 @@ def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True)
 
     Example:
         >>> import numpy as np, fgrad as fg
-        >>> fg.jacobian(lambda y: isotonic_regression(y).x)(np.array([1.0, 4.0, 2.0]))
-        Tensor([[1. , 0. , 0. ],
-                [0. , 0.5, 0.5],
-                [0. , 0.5, 0.5]])
+        >>> fg.jacobian(lambda y: isotonic_regression(y).x)(np.array([1.0, 4.0, 2.0])).numpy() + 0.0
+        array([[1. , 0. , 0. ],
+               [0. , 0.5, 0.5],
+               [0. , 0.5, 0.5]])
     """
     found: list[Any] = []
 

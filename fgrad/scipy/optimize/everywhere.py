@@ -100,7 +100,7 @@ def shgo(
     Example:
         >>> import numpy as np, fgrad as fg
         >>> def lowest(a):
-        ...     return shgo(lambda x: np.sum((x - a) ** 2), [(-3.0, 3.0)]).x[0]
+        ...     return shgo(lambda x: np.sum((x - a) ** 2), [(-3.0, 2.0)]).x[0]
         >>> np.round(fg.grad(lowest)(1.5), 4)
         Tensor(1.)
     """
