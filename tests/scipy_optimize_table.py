@@ -109,7 +109,7 @@ ROWS: list[Row] = [
     replace(real("fgrad.scipy.optimize.minimize_scalar"), calls=()),
     real(
         "fgrad.scipy.optimize.differential_evolution",
-        lambda v: optimize.differential_evolution(deep, [(0.0, 2.0)] * 2, (v,), rng=0, tol=1e-10, maxiter=60).fun,
+        lambda v: optimize.differential_evolution(deep, [(0.0, 2.0)] * 2, (v,), rng=0, popsize=8, tol=1e-6).fun,
         at=V,
         remark="the minimum that is found",
     ),

@@ -223,7 +223,9 @@ class Law:
                     total = part if total is ZERO else total + part
             return total
 
-        samples = tuple(replace(sample, metadata=each) for each in metadata for sample in self.samples)
+        first, *others = metadata
+        samples = tuple(replace(sample, metadata=first) for sample in self.samples)
+        samples += tuple(replace(self.samples[1], metadata=each) for each in others)
         primitive = Primitive(f"{self.name}_{name}", implementation, ForEach(reverse), forward, samples=samples)
         primitive.broadcasts = primitive.scales = True
         primitive.batch = elementwise_batch(primitive)
