@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pytest
 import rows
+import scipy.integrate
 import scipy.optimize
 import scipy.stats
 import scipy_stats_table as table
@@ -16,6 +17,7 @@ from helpers import naming
 from mpmath import mp
 
 import fgrad as fg
+from fgrad import errors
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.core.tensor import Tensor
 from fgrad.core.trace import Observer, observed_by
@@ -1079,6 +1081,75 @@ def normal_reference(x, mean, cov):
     away = mp.matrix((x - mean).tolist())
     distance = (away.T * mp.lu_solve(cov, away))[0]
     return float(-(len(away) * mp.log(2 * mp.pi) + mp.log(mp.det(cov)) + distance) / 2)
+
+
+def along(function, x, direction, step):
+    """Return the derivative along a direction by a central difference."""
+    return (function(x + step * direction) - function(x - step * direction)) / (2 * step)
+
+
+def test_boxes_of_the_t_distribution():
+    """Against another integral, of two components; SciPy's own is random in the fourth digit."""
+    x, low, shape, df = np.array([0.3, -0.4]), np.array([-1.5, -2.0]), table.SPREAD[:2, :2], 3.5
+    density = scipy.stats.multivariate_t(np.zeros(2), shape, df).pdf
+    turn = np.array([[0.7, -0.3], [-0.3, 0.4]])
+
+    def probability(x, shape):
+        density = scipy.stats.multivariate_t(np.zeros(2), shape, df).pdf
+        ranges = [(low[0], x[0]), (low[1], x[1])]
+        return scipy.integrate.nquad(lambda u, v: density([u, v]), ranges, opts={"epsabs": 1e-10})[0]
+
+    by_x, by_shape = fg.grad(lambda x, shape: stats.multivariate_t.cdf(x, None, shape, df, lower_limit=low), (0, 1))(
+        x, shape
+    )
+    expected = [
+        scipy.integrate.quad(lambda v: density([x[0], v]), low[1], x[1])[0],
+        scipy.integrate.quad(lambda u: density([u, x[1]]), low[0], x[0])[0],
+    ]
+    np.testing.assert_allclose(by_x, expected, rtol=1e-9)
+    expected = along(lambda shape: probability(x, shape), shape, turn, 1e-3)
+    assert float(np.sum(by_shape * turn)) == pytest.approx(expected, rel=1e-5)
+    tangent = fg.jvp(lambda shape: stats.multivariate_t.cdf(x, None, shape, df, lower_limit=low), (shape,), (turn,))[1]
+    assert float(tangent) == pytest.approx(float(np.sum(by_shape * turn)), rel=1e-12)
+    with pytest.raises(errors.NoClosedFormError, match="'df', which is traced"):
+        fg.grad(lambda df: stats.multivariate_t.cdf(x, df=df))(df)
+
+
+def test_boxes_with_three_and_more_sides():
+    """The gradient in limits is what is at the sides, of two components exactly; in the covariance, by differences."""
+    x, cov = table.POINT, table.SPREAD
+    accurate = {"abseps": 1e-8, "releps": 1e-8, "maxpts": 10**6}
+    by_x, by_cov = fg.grad(lambda x, cov: stats.multivariate_normal.cdf(x, cov=cov), (0, 1))(x, cov)
+
+    def probability(cov):
+        return scipy.stats.multivariate_normal.cdf(x, cov=cov, rng=1, **accurate)
+
+    inside = [scipy.stats.norm.pdf(x[i], scale=np.sqrt(cov[i, i])) for i in range(3)]
+    for i, density in enumerate(inside):
+        rest = [j for j in range(3) if j != i]
+        slope = cov[rest, i] / cov[i, i]
+        given = scipy.stats.multivariate_normal.cdf(
+            x[rest], slope * x[i], cov[np.ix_(rest, rest)] - np.outer(slope, cov[i, rest])
+        )
+        assert float(by_x[i]) == pytest.approx(density * given, rel=1e-10)
+    turn = np.array([[0.3, -0.2, 0.1], [-0.2, 0.5, 0.2], [0.1, 0.2, -0.4]])
+    assert float(np.sum(by_cov * turn)) == pytest.approx(along(probability, cov, turn, 0.05), rel=2e-3)
+    four = np.eye(4) + 0.3
+    assert fg.hessian(lambda x: stats.multivariate_normal.cdf(x, cov=four))(np.zeros(4)).shape == (4, 4)
+
+
+def test_boxes_of_batches_and_independent_sides():
+    """Of independent components it is a product; limits that are exchanged turn the sign."""
+    cov, low = np.diag([1.5, 0.7]), np.array([-0.3, -np.inf])
+    each = fg.vmap(lambda x: stats.multivariate_normal.cdf(x, cov=cov, lower_limit=low))(table.POINTS[:, :2])
+    scales = np.sqrt(np.diag(cov))
+    sides = scipy.stats.norm.cdf(table.POINTS[:, :2] / scales) - scipy.stats.norm.cdf(low / scales)
+    np.testing.assert_allclose(each, np.prod(sides, 1), rtol=1e-10, atol=1e-12)
+    covs = np.stack([cov, 2 * cov])
+    by_cov = fg.vmap(fg.grad(lambda cov: stats.multivariate_normal.cdf(np.zeros(2), cov=cov)))(covs)
+    np.testing.assert_allclose(
+        by_cov[1], fg.grad(lambda cov: stats.multivariate_normal.cdf(np.zeros(2), cov=cov))(covs[1])
+    )
 
 
 def test_multivariate_normal_is_as_accurate_as_scipys():

@@ -18,6 +18,7 @@ from fgrad import errors
 from fgrad.ops.tracing import example_of
 from fgrad.scipy.special import multigammaln
 from fgrad.scipy.stats._base import Distribution, count_of, differentiated, in_double, real_array
+from fgrad.scipy.stats._boxes import NORMAL, STUDENT, refuse_derivative
 from fgrad.scipy.stats._gammas import digamma_step, log_gamma_step
 from fgrad.scipy.stats._integrals import flat_exp
 
@@ -83,6 +84,25 @@ def _as_matrix(x: Any, dim: int) -> Any:
 
 class Elliptical(Multivariate):
     """What the normal and the t distribution have in common: a center, and a matrix that shapes the contours."""
+
+    def _limits(self, x: Any, lower: Any, center: Any) -> tuple[Any, Any]:
+        """Return the lower and the upper limits of boxes, from the center, along the last axis."""
+        x, dim = self._double(x), center.shape[0]
+        if x.ndim == 0:
+            x = np.reshape(x, (1,))
+        elif x.ndim == 1 and dim == 1:
+            x = np.reshape(x, (-1, 1))
+        lower = np.full(dim, -np.inf) if lower is None else self._double(lower)
+        upper, lower = np.broadcast_arrays(x - center, lower - center)
+        return lower, upper
+
+    def _of_dimensions(self, dimensions: Any, center: Any, shape: Any) -> tuple[Any, Any]:
+        """Return the center and the shape of some components alone; SciPy looks at their numbers."""
+        center, shape = self._center_and_shape(center, shape)
+        size = center.shape[0]
+        marginal = self.scipys.marginal(dimensions, np.arange(float(size)), np.eye(size))
+        taken = np.asarray(marginal.mean if hasattr(marginal, "mean") else marginal.loc, np.intp)
+        return center[taken], shape[np.ix_(taken, taken)]
 
     def _center_and_shape(self, center: Any, shape: Any) -> tuple[Any, Any]:
         """Return the vector and the matrix, as SciPy fills them in."""
@@ -175,6 +195,97 @@ class MultivariateNormal(Elliptical):
         return flat_exp(self.logpdf(x, mean, cov, allow_singular))
 
     @differentiated
+    def cdf(
+        self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False, maxpts: Any = None,
+        abseps: float = 1e-5, releps: float = 1e-5, *, lower_limit: Any = None, **options: Any,
+    ) -> Any:  # fmt: skip
+        """Return the probability that all components are below those of a point, or in a box.
+
+        Args:
+            x: points, whose components are along the last axis.
+            mean: the mean, a vector; by default zeros.
+            cov: the covariance: a matrix, its diagonal, or one number for all of that.
+            allow_singular: only for arguments that are not traced.
+            maxpts, abseps, releps: how well SciPy integrates, from three components on.
+            lower_limit: lower limits, which are broadcast with `x`; by default there are none.
+            options: `rng` as SciPy takes it.
+
+        Returns:
+            An array of the shape of `x` without its last axis; a number for one point. The derivatives, by Plackett's
+            formula, are made of probabilities with one and two components fewer; so they are exact up to two
+            components, and up to four as exact as SciPy's values are.
+
+        Raises:
+            ValueError: shapes do not fit, or the covariance is not positive definite (SciPy's errors).
+            ParameterError: a ValueError; `allow_singular` with traced arguments.
+
+        Example:
+            >>> import numpy as np, fgrad as fg
+            >>> from fgrad.scipy import stats
+            >>> cov = np.array([[1.0, 0.5], [0.5, 1.0]])
+            >>> fg.grad(stats.multivariate_normal.cdf, argnums=2)(np.zeros(2), np.zeros(2), cov)
+            Tensor([[-0.04594407,  0.09188815],
+                    [ 0.09188815, -0.04594407]])
+        """
+        self._no_singular(allow_singular)
+        mean, cov = self._center_and_shape(mean, cov)
+        self._checked("__call__", mean, cov)
+        options = {"maxpts": maxpts, "abseps": abseps, "releps": releps, **options}
+        return np.squeeze(NORMAL(*self._limits(x, lower_limit, mean), _symmetric(cov), **options))
+
+    @differentiated
+    def logcdf(
+        self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False, maxpts: Any = None,
+        abseps: float = 1e-5, releps: float = 1e-5, *, lower_limit: Any = None, **options: Any,
+    ) -> Any:  # fmt: skip
+        """Return the logarithm of the probability that all components are below those of a point, or in a box.
+
+        Args:
+            x: points, whose components are along the last axis.
+            mean, cov, allow_singular, maxpts, abseps, releps, lower_limit, options: as for `cdf`.
+
+        Returns:
+            An array of the shape of `x` without its last axis; a number for one point.
+
+        Raises:
+            ValueError, ParameterError: as for `cdf`.
+
+        Example:
+            >>> import numpy as np, fgrad as fg
+            >>> from fgrad.scipy import stats
+            >>> fg.grad(stats.multivariate_normal.logcdf)(np.zeros(2), np.zeros(2))
+            Tensor([0.79788456, 0.79788456])
+        """
+        accuracy = (maxpts, abseps, releps)
+        return np.log(self.cdf(x, mean, cov, allow_singular, *accuracy, lower_limit=lower_limit, **options))
+
+    @differentiated
+    def marginal(self, dimensions: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
+        """Return the distribution of some components alone.
+
+        Args:
+            dimensions: which ones, a number or several.
+            mean: the mean, a vector; by default zeros.
+            cov: the covariance: a matrix, its diagonal, or one number for all of that.
+            allow_singular: only for arguments that are not traced.
+
+        Returns:
+            A frozen distribution.
+
+        Raises:
+            ValueError: there is no such component (SciPy's error).
+            ParameterError: a ValueError; `allow_singular` with traced arguments.
+
+        Example:
+            >>> import numpy as np, fgrad as fg
+            >>> from fgrad.scipy import stats
+            >>> fg.grad(lambda mean: stats.multivariate_normal.marginal(1, mean).logpdf(3.0))(np.array([1.0, 2.0]))
+            Tensor([0., 1.])
+        """
+        self._no_singular(allow_singular)
+        return self(*self._of_dimensions(dimensions, mean, cov))
+
+    @differentiated
     def entropy(self, mean: Any = None, cov: Any = 1) -> Any:
         """Return the entropy.
 
@@ -259,6 +370,76 @@ class MultivariateT(Elliptical):
         """
         self._no_singular(allow_singular)
         return flat_exp(self.logpdf(x, loc, shape, df))
+
+    @differentiated
+    def cdf(
+        self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False, *,
+        maxpts: Any = None, lower_limit: Any = None, random_state: Any = None,
+    ) -> Any:  # fmt: skip
+        """Return the probability that all components are below those of a point, or in a box.
+
+        Args:
+            x: points, whose components are along the last axis.
+            loc: the location, a vector; by default zeros.
+            shape: a positive definite matrix, its diagonal, or one number for all of that.
+            df: the degrees of freedom, a finite number, in which there is no derivative in closed form.
+            allow_singular: only for arguments that are not traced.
+            maxpts, random_state: how SciPy integrates, from two components on.
+            lower_limit: lower limits, which are broadcast with `x`; by default there are none.
+
+        Returns:
+            An array of the shape of `x` without its last axis; a number for one point. The derivatives are made of
+            probabilities with one and two components fewer; so they are exact up to two components.
+
+        Raises:
+            ValueError: shapes do not fit, `shape` is not positive definite, or `df` is not positive (SciPy's errors).
+            ParameterError: a ValueError; `allow_singular` with traced arguments.
+            NoClosedFormError: a NotImplementedError; `df` is differentiated.
+
+        Example:
+            >>> import numpy as np, fgrad as fg
+            >>> from fgrad.scipy import stats
+            >>> fg.grad(stats.multivariate_t.cdf)(np.zeros(2), np.zeros(2), df=3.0)
+            Tensor([0.1837763, 0.1837763])
+        """
+        self._no_singular(allow_singular)
+        refuse_derivative(df, "df", f"{self.full_name}.cdf")
+        loc, shape = self._center_and_shape(loc, shape)
+        df = self._double(1 if df is None else df)
+        self._checked("__call__", loc, shape, df)
+        lower, upper = self._limits(x, lower_limit, loc)
+        return np.squeeze(STUDENT(lower, upper, _symmetric(shape), df, maxpts=maxpts, random_state=random_state))
+
+    @differentiated
+    def marginal(
+        self, dimensions: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False
+    ) -> Any:
+        """Return the distribution of some components alone, a t distribution with the same degrees of freedom.
+
+        Args:
+            dimensions: which ones, a number or several.
+            loc: the location, a vector; by default zeros.
+            shape: a positive definite matrix, its diagonal, or one number for all of that.
+            df: the degrees of freedom.
+            allow_singular: only for arguments that are not traced.
+
+        Returns:
+            A frozen distribution.
+
+        Raises:
+            ValueError: there is no such component (SciPy's error).
+            ParameterError: a ValueError; `allow_singular` with traced arguments.
+
+        Example:
+            >>> import numpy as np, fgrad as fg
+            >>> from fgrad.scipy import stats
+            >>> def density(loc):
+            ...     return stats.multivariate_t.marginal([1], loc, np.eye(2), 3.0).logpdf(3.0)
+            >>> fg.grad(density)(np.array([1.0, 2.0]))
+            Tensor([0., 1.])
+        """
+        self._no_singular(allow_singular)
+        return self(*self._of_dimensions(dimensions, loc, shape), df)
 
     @differentiated
     def entropy(self, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:

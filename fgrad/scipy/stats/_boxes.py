@@ -1,0 +1,178 @@
+"""Probabilities of boxes under normal and t distributions of vectors, which SciPy integrates.
+
+Their derivatives are densities times probabilities of boxes with fewer sides. In a limit it is the density there, times
+the probability of the other sides given that value; in an element of the shape the density of two sides at their
+limits, times that of the rest (R. L. Plackett, A reduction formula for normal multivariate integrals, 1954,
+https://doi.org/10.1093/biomet/41.3-4.351; of the t distribution A. Genz and F. Bretz, Computation of Multivariate
+Normal and t Probabilities, 2009). So SciPy's integrals, whose fifth digit is random, are not differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from math import pi, sqrt
+from typing import Any
+
+import numpy as np
+from scipy import special, stats
+
+from fgrad import errors
+from fgrad.ops.elementwise import stop_gradient_of
+from fgrad.rules.closures import followers
+from fgrad.rules.implicit import for_each_example
+from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
+from fgrad.scipy.stats._gammas import log_gamma_step
+
+Given = tuple[Any, Any, tuple[Any, ...]]
+"""Of sides at their limits: the density, by how much the shape of the rest grows, and the parameters of that."""
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """The probabilities of boxes around zero, under one kind of distribution.
+
+    Args:
+        below: `below(x, *parameters)` is the distribution function of one variable, of scale 1.
+        integral: `integral(lower, upper, shape, *parameters, **options)` is SciPy's, for two sides and more.
+        one: `one(square, *parameters)`, of a side at its limit: `square` is that of the limit, of scale 1.
+        two: the same of two sides, of which `square` is the squared distance by their shape.
+    """
+
+    below: Callable[..., Any]
+    integral: Callable[..., Any]
+    one: Callable[..., Given]
+    two: Callable[..., Given]
+
+    def __call__(self, lower: Any, upper: Any, shape: Any, *parameters: Any, **options: Any) -> Any:
+        """Return the probability that each component lies between its limits.
+
+        Args:
+            lower, upper: of shape (..., n); infinite ones are no limits.
+            shape: of shape (n, n).
+            parameters: of the distribution, which have no derivative.
+            options: of SciPy's integral.
+        """
+        size = upper.shape[-1]
+        if size == 0:
+            return np.ones(upper.shape[:-1])
+        if size == 1:
+            return self._interval(lower[..., 0], upper[..., 0], np.sqrt(shape[0, 0]), parameters)
+
+        def compute(leaves: Leaves) -> Leaves:
+            return [for_each_example(lambda leaves: np.asarray(self.integral(*leaves, **options))[()], leaves)]
+
+        rule = Rule(self.integral, compute, lambda leaves: (apply_rule(rule, leaves), *self._derivatives(leaves)))
+        return apply_rule(rule, [lower, upper, shape, *parameters])[0]
+
+    def _interval(self, lower: Any, upper: Any, scale: Any, parameters: Sequence[Any]) -> Any:
+        """Return the probability of an interval, on the side of zero where it is small, and so exact."""
+        turned = np.where(_where_finite(lower) + _where_finite(upper) > 0, -1.0, 1.0)
+        first, last = (
+            self.below(_each_finite(x, lambda x: turned * x / scale, turned), *parameters) for x in (lower, upper)
+        )
+        return turned * (last - first)
+
+    def _given(self, places: Sequence[int], values: Any, lower: Any, upper: Any, shape: Any, parameters: Any) -> Any:
+        """Return the density of components at some values, times the probability of the rest; none at infinity."""
+        is_finite = np.all(np.isfinite(values), -1)
+        values = np.where(is_finite[..., None], values, 0.0)
+        others = [place for place in range(shape.shape[0]) if place not in places]
+        own, cross = shape[np.ix_(places, places)], shape[np.ix_(others, places)]
+        by_value = np.linalg.solve(own, cross.T)
+        square = np.sum(values * np.linalg.solve(own, values[..., None])[..., 0], -1)
+        density, growth, parameters = (self.one if len(places) == 1 else self.two)(square, *parameters)
+        shift, growth = values @ by_value, np.sqrt(growth)[..., None]
+        limits = [_each_finite(x[..., others], lambda x: (x - shift) / growth) for x in (lower, upper)]
+        rest = self(*limits, shape[np.ix_(others, others)] - cross @ by_value, *parameters)
+        return np.where(is_finite, density / np.sqrt(np.linalg.det(own)) * rest, 0.0)
+
+    def edges(self, lower: Any, upper: Any, shape: Any, parameters: Any) -> tuple[Any, Any]:
+        """Return how much is at each lower and upper limit, of shape (..., n)."""
+        sides = [
+            [self._given([i], limit[..., i : i + 1], lower, upper, shape, parameters) for i in range(shape.shape[0])]
+            for limit in (lower, upper)
+        ]
+        below, above = (np.stack(side, -1) for side in sides)
+        return below, above
+
+    def bends(self, lower: Any, upper: Any, shape: Any, parameters: Any) -> Any:
+        """Return the sums over limits of mixed second derivatives: twice the slopes in the shape."""
+        size = shape.shape[0]
+        below, above = self.edges(lower, upper, shape, parameters)
+        rows: list[list[Any]] = [[0.0] * size for _ in range(size)]
+        for i, j in combinations(range(size), 2):
+            corners = product(((lower, -1.0), (upper, 1.0)), repeat=2)
+            rows[i][j] = rows[j][i] = sum(
+                a * b * self._given([i, j], np.stack([x[..., i], y[..., j]], -1), lower, upper, shape, parameters)
+                for (x, a), (y, b) in corners
+            )
+        ends = _where_finite(upper) * above - _where_finite(lower) * below
+        for i in range(size):
+            mixed = sum(shape[i, j] * rows[i][j] for j in range(size) if j != i)
+            rows[i][i] = -(ends[..., i] + mixed) / shape[i, i]
+        return np.stack([np.stack(row, -1) for row in rows], -2)
+
+    def _derivatives(self, leaves: Leaves) -> tuple[Callable[..., Leaves], Callable[..., Leaves]]:
+        lower, upper, shape, *parameters = leaves
+
+        def pull(cotangents: Leaves, variables: Variables) -> Leaves:
+            ct = cotangents[0][..., None]
+            below, above = self.edges(lower, upper, shape, parameters)
+            bent = ct[..., None] * self.bends(lower, upper, shape, parameters) / 2
+            of_shape = np.sum(bent, tuple(range(bent.ndim - 2)))
+            return [-ct * below, ct * above, of_shape, *(None for _ in parameters)]
+
+        def push(tangents: Leaves, variables: Variables) -> Leaves:
+            below, above = self.edges(lower, upper, shape, parameters)
+            moved = np.sum(tangents[1] * above - tangents[0] * below, -1)
+            return [moved + np.sum(tangents[2] * self.bends(lower, upper, shape, parameters), (-1, -2)) / 2]
+
+        return pull, push
+
+
+def _where_finite(x: Any) -> Any:
+    return np.where(np.isfinite(x), x, 0.0)
+
+
+def _each_finite(limit: Any, function: Callable[[Any], Any], sign: Any = 1.0) -> Any:
+    """Return a function of limits where they are finite; elsewhere they stay, times a sign."""
+    return np.where(np.isfinite(limit), function(_where_finite(limit)), sign * stop_gradient_of(limit))
+
+
+def _normal_integral(lower: Any, upper: Any, shape: Any, **options: Any) -> Any:
+    return stats.multivariate_normal.cdf(upper, None, shape, True, lower_limit=lower, **options)
+
+
+def _t_integral(lower: Any, upper: Any, shape: Any, df: Any, **options: Any) -> Any:
+    return stats.multivariate_t.cdf(upper, None, shape, df, True, lower_limit=lower, **options)
+
+
+def _t_density(square: Any, df: Any) -> Any:
+    """Return the density of Student's t distribution from the square of its variable."""
+    return np.exp(log_gamma_step(df / 2, 0.5) - (df + 1) / 2 * np.log1p(square / df)) / np.sqrt(df * pi)
+
+
+NORMAL = Boxes(
+    special.ndtr,
+    _normal_integral,
+    one=lambda square: (np.exp(-square / 2) / sqrt(2 * pi), 1.0, ()),
+    two=lambda square: (np.exp(-square / 2) / (2 * pi), 1.0, ()),
+)
+STUDENT = Boxes(
+    lambda x, df: special.stdtr(df, x),
+    _t_integral,
+    one=lambda square, df: (_t_density(square, df), (df + square) / (df + 1), (df + 1,)),
+    two=lambda square, df: ((1 + square / df) ** (-df / 2) / (2 * pi), 1 + square / df, (df,)),
+)
+
+
+def refuse_derivative(x: Any, argument: str, function: str) -> None:
+    """Raise if something is differentiated by an argument in which there is no closed form.
+
+    Raises:
+        NoClosedFormError: a NotImplementedError.
+    """
+    if any(trace.differentiates for trace in followers([x])):
+        raise errors.NoClosedFormError(function, argument, "", errors.users_line())
