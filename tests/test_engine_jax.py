@@ -285,6 +285,11 @@ def orbit(x, speed):
     return np.sum(back) + np.sum(sums**2)
 
 
+def by_rows(rows):
+    last, states = fg.scan(lambda x, row: (np.sin(x * row), x), 0.3, rows)
+    return last + np.sum(states * np.arange(5.0))
+
+
 def root(a):
     return fg.while_loop(lambda x: abs(x * x - a) > 1e-12, lambda x: 0.5 * (x + a / x), a, max_steps=40)
 
@@ -303,6 +308,7 @@ X = rng.normal(size=4)
     [
         (orbit, (X, 0.3)),
         (fg.grad(orbit), (X, 0.3)),
+        (fg.grad(by_rows), (np.linspace(0.5, 1.5, 5),)),
         (root, (4.0,)),
         (fg.grad(root), (4.0,)),
         (fg.value_and_grad(unrolled), (X, 0.7)),
