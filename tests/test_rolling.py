@@ -396,6 +396,17 @@ def test_cotangents_are_gathered_from_large_and_small_arrays(monkeypatch, few):
     assert names.isdisjoint({"scatter", "replace", "index"})
 
 
+def driven(x, c):
+    state = np.zeros(len(x))
+    for i in range(TURNS):
+        state = np.tanh(state * c + x[:, i])
+    return np.sum(state * np.arange(len(x)))
+
+
+def test_cotangents_of_columns_are_gathered_along_their_axis():
+    assert check(fg.grad(driven), normal(TURNS, TURNS), 0.7)[0] == BOTH
+
+
 def test_what_is_added_to_elsewhere_too_stays_in_the_loop():
     def f(x, xs):
         for t in range(TURNS):
