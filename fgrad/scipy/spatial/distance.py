@@ -117,10 +117,15 @@ def _weight(w: Any) -> Any:
     return None if w is None else _points(w)
 
 
-def _checked(function: Callable[..., Any], *args: Any, **keywords: Any) -> None:
-    """Let SciPy look at arguments, of which it says what is wrong."""
+def _checked(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Let SciPy look at arguments, of which it says what is wrong; return what it makes of them, or of one example."""
     plain = {name: None if value is None else one_example(as_array(value)) for name, value in keywords.items()}
-    function(*(one_example(as_array(x)) for x in args), **plain)
+    return function(*(one_example(as_array(x)) for x in args), **plain)
+
+
+def _precision_of(scipys_result: Any) -> Callable[[Any], Any]:
+    """Return how points are taken for a distance that SciPy computes in double precision before 1.18 alone."""
+    return _points if np.result_type(scipys_result) == np.float64 else _vector
 
 
 # Two points
@@ -135,18 +140,18 @@ def euclidean(u: Any, v: Any, w: Any = None) -> Any:
         w: a weight for each coordinate.
 
     Returns:
-        A number in double precision.
+        A number; before SciPy 1.18 in double precision.
 
     Raises:
-        ValueError: SciPy's, for arrays with more axes and negative weights.
+        ValueError: SciPy's, for negative weights, and before SciPy 1.18 for arrays with more axes.
 
     Example:
         >>> import fgrad as fg
         >>> fg.grad(euclidean)([3.0, 4.0], [0.0, 0.0])
         [Tensor(0.6), Tensor(0.8)]
     """
-    _checked(scipys.euclidean, u, v, w=w)
-    return _euclidean(_points(u), _points(v), _weight(w))
+    taken = _precision_of(_checked(scipys.euclidean, u, v, w=w))
+    return _euclidean(taken(u), taken(v), _weight(w))
 
 
 @differentiates(scipys.sqeuclidean)
@@ -235,8 +240,8 @@ def minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
         >>> fg.grad(minkowski)(np.array([1.0, 1.0]), np.zeros(2), 3).round(4)
         Tensor([0.63, 0.63])
     """
-    _checked(scipys.minkowski, u, v, p=p, w=w)
-    return _minkowski(_points(u), _points(v), p, _weight(w))
+    taken = _precision_of(_checked(scipys.minkowski, u, v, p=p, w=w))
+    return _minkowski(taken(u), taken(v), p, _weight(w))
 
 
 @differentiates(scipys.cosine)

@@ -6,6 +6,7 @@ tolerances, once for each system.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -164,7 +165,13 @@ def _in_precision_of(method: str, b: Any) -> Any:
             "minres was called with complex numbers, whose imaginary parts SciPy's discards.\n"
             f"  at {errors.users_line()}\nWrite gmres, or cg if the matrix is positive definite."
         )
-    return astype(b, np.dtype(np.float64))
+    return astype(b, _precision_of_minres(b.dtype))
+
+
+@functools.cache
+def _precision_of_minres(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of solutions, which before SciPy 1.18 is that of double precision."""
+    return _SCIPY.minres(np.eye(1, dtype=dtype), np.ones(1, dtype))[0].dtype  # type: ignore[no-any-return]
 
 
 def _constant(option: Any) -> Any:
