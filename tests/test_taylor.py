@@ -361,6 +361,19 @@ def test_a_laplacian_is_the_trace_of_the_hessian(name):
     assert_alike(fg.laplacian(function)(x), wanted)
 
 
+def test_laplacians_keep_out_what_masks_do_not_choose():
+    x = np.array([0.0, 0.5])
+    functions = {
+        "where": lambda x: np.where(x > 0, x * np.log(x), 0.0),
+        "where of two": lambda x: np.where(x > 0, x * np.log(x), x),
+        "nansum": lambda x: np.nansum((x / x) * x * x),
+        "fmax": lambda x: np.fmax(x * np.log(x), -10.0),
+    }
+    for name, function in functions.items():
+        with naming(name):
+            assert_alike(fg.laplacian(function)(x), {"nansum": 2.0}.get(name, np.array([0.0, 2.0])))
+
+
 def test_laplacians_of_containers_batches_and_higher_orders():
     found = fg.laplacian(lambda p: np.sum(p["a"] * p["b"]) ** 2 + np.sin(p["c"]))(
         {"a": np.ones(2), "b": np.arange(2.0), "c": 0.3}

@@ -95,13 +95,13 @@ class LaplacianTrace(Trace):
 
         It has the derivatives f'(u) u_i, and the sum of second ones f''(u) (u_1 u_1 + ...) + f'(u) (u_11 + ...).
         """
-        rows, total = mark
+        (rows, total), times = mark, _times_mask if primitive.masks else scale
         along = [np.ones_like(x) if own == place else ZERO for own, x in enumerate(values)]
         ((value, slope, half),) = _expanded(lambda *args: [apply(primitive, args, metadata)], values, along, 2)
         if slope is ZERO:
             return boxed(value)
-        curved = ZERO if half is ZERO else scale(np.einsum("i...,i...->...", rows, rows), 2 * half)
-        return self.root(value, scale(rows, slope), curved if total is ZERO else _sum(curved, scale(total, slope)))
+        curved = ZERO if half is ZERO else times(np.einsum("i...,i...->...", rows, rows), 2 * half)
+        return self.root(value, times(rows, slope), curved if total is ZERO else _sum(curved, times(total, slope)))
 
     def _followed(self, function: Callable[..., Any], args: Sequence[Any], order: int) -> list[Any]:
         """Return the results of an operation or call, whose curvature is zero if the order is 1."""
@@ -139,6 +139,11 @@ def _in_place_of(primitive: Primitive, values: Sequence[Any], place: int, metada
 
 def _in_shape(x: Any, shape: tuple[int, ...]) -> Any:
     return x if x.shape == shape else np.broadcast_to(x, shape)
+
+
+def _times_mask(x: Any, slope: Any) -> Any:
+    """Return a product with slopes whose zeros stand where nothing of an array is used, whatever it holds there."""
+    return scale(slope, x)
 
 
 def _has_slopes(primitive: Primitive, x: Any, ans: Any) -> bool:
