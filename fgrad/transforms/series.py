@@ -68,9 +68,14 @@ class Series:
         return known[number]
 
     def finish(self) -> None:
-        """Compute all coefficients, and forget how, which may hold much."""
+        """Compute all coefficients, and forget how."""
         if self._find is not None:
             self[self.order]
+            self.forget()
+
+    def forget(self) -> None:
+        """Forget how further coefficients are computed: by what refers to this series in its turn."""
+        if self._find is not None:
             self._find = _nothing_more
 
 
@@ -100,6 +105,7 @@ class SeriesTrace(Trace):
         shared: the results of operations while rules run on series: rules ask for each other's, as those of sine and
             cosine do, and would make new series without end. None outside of rules.
         made: the series that were made since a rule began to run.
+        passing: those that are needed until the coefficients of a result of the user's operation are known.
     """
 
     differentiates = True
@@ -110,6 +116,7 @@ class SeriesTrace(Trace):
         self.order, self.guarded = order, guarded
         self.shared: dict[Any, Any] | None = None
         self.made: list[Series] = []
+        self.passing: list[Series] = []
         self._calls: dict[Any, _Called] = {}
 
     def root(self, value: Any, *coefficients: Any) -> Tensor:
@@ -138,8 +145,14 @@ class SeriesTrace(Trace):
                     if self.follows(result):
                         result.mark.finish()
         finally:
-            self.shared = None
+            self._forget()
         return results
+
+    def _forget(self) -> None:
+        """Leave the rules, and what they have made."""
+        for series in self.passing:
+            series.forget()
+        self.shared, self.made, self.passing = None, [], []
 
     def _in_rule(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         """Return the result of an operation of a rule, which may have been asked for before."""
@@ -174,6 +187,7 @@ class SeriesTrace(Trace):
         series = Series(value, find, order)
         if self.shared is not None:
             self.made.append(series)
+            self.passing.append(series)
         return box(value, self, series)
 
     def direction(self, series: Series) -> Any:
