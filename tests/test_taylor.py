@@ -1,5 +1,6 @@
 """Taylor series, derivatives of high order and Laplacians: against nested derivatives, closed forms and mpmath."""
 
+import gc
 import itertools
 import math
 import pickle
@@ -318,6 +319,128 @@ def test_as_decorator_and_in_pickles():
     assert repr(fg.taylor(np.sin, 2)) == f"<taylor of {np.sin!r}>"
     for transformed in (fg.taylor(np.sin, 2), fg.derivatives(np.sin, 2), fg.laplacian(np.sin)):
         assert_alike(pickle.loads(pickle.dumps(transformed))(0.3), transformed(0.3))
+
+
+# What rules of users may do
+
+
+def rule_with_buffers(primals, tangents):
+    (x,), (t,) = primals, tangents
+    weights, places, scale = np.ones(2), np.array([1, 0]), fg.constant(SCALES[-1])
+    once, turned, scaled = x * weights, x[places], x * scale[0]
+    weights *= 3
+    places[:] = 0
+    scale *= 2
+    slope = np.cos(x)
+    slope *= 2  # and the cosine that is asked for next is another one
+    slope = (slope - np.cos(x)) * (x * weights - 2 * once) / x
+    t *= slope
+    x *= 5
+    return None, t + (turned - primals[0][::-1] / 5) + (x * scale[0] / 5 - 2 * scaled)
+
+
+SCALES = [np.array([2.0])]
+
+
+def test_rules_may_write_to_what_they_are_handed_and_use_buffers_again():
+    function = fg.custom_jvp(lambda x: np.sin(x))
+    function.defjvp(rule_with_buffers)
+    for f, plain in ((function, np.sin), (lambda x: function(x * x) * x, lambda x: np.sin(x * x) * x)):
+        assert_alike(fg.taylor(f, 4)(LIST), fg.taylor(plain, 4)(LIST))
+        assert_alike(fg.laplacian(f)(LIST), fg.laplacian(plain)(LIST))
+
+    def third(a):
+        SCALES.append(np.stack([a]))
+        try:
+            return np.sum(fg.taylor(lambda x: function(x) * a, 3)(LIST)[3])
+        finally:
+            SCALES.pop()
+
+    assert_alike(fg.grad(third)(1.5), np.sum(np.asarray(fg.taylor(np.sin, 3)(LIST))[3]))
+
+
+def test_a_rule_whose_result_is_written_to():
+    function = fg.custom_jvp(lambda x: np.sin(x))
+
+    def rule(primals, tangents):
+        result = function(*primals)
+        slope = np.sqrt(1 - result**2)
+        result *= 3
+        return result, slope * tangents[0]
+
+    function.defjvp(rule)
+    assert_alike(fg.taylor(function, 3)(LIST), fg.taylor(np.sin, 3)(LIST))
+
+
+def closing_over(x, kind):
+    def product(y):
+        return y * y * x
+
+    if kind == "custom_jvp":
+        function = fg.custom_jvp(product)
+        function.defjvp(lambda primals, tangents: (function(*primals), 2 * primals[0] * tangents[0]))
+    elif kind == "custom_gradient":
+        function = fg.custom_gradient(lambda y: (product(y), lambda ct: 2 * y * ct))
+    else:
+        function = fg.custom_vjp(product)
+        forward = function if kind == "custom_vjp" else product
+        function.defvjp(lambda y: (forward(y), y), lambda y, ct: (2 * y * ct,))
+    return function(x * x)
+
+
+@pytest.mark.parametrize("kind", ["custom_jvp", "custom_gradient", "custom_vjp", "custom_vjp of the code"])
+def test_functions_with_rules_that_close_over_inputs_are_refused(kind):
+    for transform in (fg.taylor(order=2), fg.laplacian):
+        with pytest.raises(errors.ClosureError, match="is not one of its arguments"):
+            transform(lambda x: closing_over(x, kind))(LIST)
+
+
+def test_a_rule_alone_may_close_over_an_input_and_a_function_may_look_at_one():
+    def function(x):
+        square = fg.custom_jvp(lambda y: y * y if x > 0 else y)
+        square.defjvp(lambda primals, tangents: (square(*primals), 2 * primals[0] * tangents[0] * closed))
+        closed = x
+        return square(x * x)
+
+    assert_alike(fg.taylor(function, 2)(0.3), np.array([0.3**4, 4 * 0.3**4, 8 * 0.3**3]))
+    with pytest.raises(errors.ClosureError):  # which has not been taken along
+        fg.laplacian(function)(0.3)
+
+
+def test_tangents_that_have_left_their_rule_are_refused():
+    kept = []
+    function = fg.custom_jvp(lambda x: np.sin(x))
+    function.defjvp(lambda primals, tangents: (kept.append(tangents[0]), np.cos(primals[0]) * tangents[0]))
+    with pytest.raises(errors.LeakedTensorError, match="belongs to a rule that has ended"):
+        fg.taylor(lambda x: function(x * x) + kept[0], 3)(0.3)
+
+
+def test_what_runs_is_healed_where_a_rule_raises():
+    function = fg.custom_jvp(lambda x: np.sin(x))
+    function.defjvp(lambda primals, tangents: 1 / 0)
+
+    def goes_on(x):
+        with pytest.raises(ZeroDivisionError):
+            function(x)
+        return wave(x)
+
+    assert_alike(fg.taylor(goes_on, 4)(0.4), fg.taylor(wave, 4)(0.4))
+    assert_alike(fg.laplacian(goes_on)(0.4), fg.laplacian(wave)(0.4))
+
+
+def test_nothing_is_left_to_the_collector():
+    functions = [wave, np.linalg.norm, recurring, fg.checkpoint(wave), fg.compile(wave)]
+    calls = [transform(f) for transform in (fg.taylor(order=3), fg.laplacian) for f in functions]
+    for call in calls:
+        call(LIST)
+    gc.collect()
+    gc.disable()
+    try:
+        for call in calls:
+            call(LIST)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 # Laplacians

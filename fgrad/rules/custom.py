@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from fgrad import errors
-from fgrad.core.tensor import settle
+from fgrad.core.tensor import Tensor, own_handle, settle
 from fgrad.core.tree import flatten, unflatten
 from fgrad.rules.rule import Leaves, Linear, Rule, Variables, apply_rule, settled, zeros_of
 from fgrad.transforms.calls import name_of
@@ -231,7 +231,8 @@ class custom_jvp(_Custom):  # noqa: N801
             results = flat(self(*whole(arrays)))
 
             def push(tangents: Leaves, variables: Variables) -> Leaves:
-                pair = self._forward(whole(arrays), whole(tangents))
+                own = [own_handle(x) if type(x) is Tensor else x for x in arrays]  # into which the rule may write
+                pair = self._forward(whole(own), whole(tangents))
                 return flatten(_pair(self._function, pair, "the rule", "(result, tangent)")[1])[0]
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:

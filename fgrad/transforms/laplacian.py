@@ -22,7 +22,7 @@ from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.ops.contractions import contract
 from fgrad.ops.families import scale
 from fgrad.transforms.batch import BatchTrace
-from fgrad.transforms.calls import decorator, name_of
+from fgrad.transforms.calls import closed_over, decorator, name_of
 from fgrad.transforms.cuts import warn_of_losses
 from fgrad.transforms.forward import input_along
 from fgrad.transforms.jacobians import unit_directions
@@ -80,7 +80,10 @@ class LaplacianTrace(Trace):
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
-        return self._followed(lambda *leaves: apply_call(call, leaves), leaves, 2)
+        results = self._followed(lambda *leaves: apply_call(call, leaves), leaves, 2)
+        if any(self.follows(part) for x in results if self.follows(x) for part in (x.value, *x.mark)):
+            raise closed_over(call.name)
+        return results
 
     def _linear(self, ans: Any, function: Callable[[Any], Any], rows: Any, total: Any) -> Any:
         """Return the result of an operation that is linear in what moves; `function` computes it of that."""

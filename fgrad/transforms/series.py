@@ -18,14 +18,15 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from fgrad import errors
 from fgrad.core.forward import ForwardTrace
 from fgrad.core.payloads import INEXACT, payload_of
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.reverse import Guarded
-from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, settle
+from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, own_handle, settle
 from fgrad.core.trace import Call, Trace, attention, unobserved
 from fgrad.ops.contractions import contract
-from fgrad.transforms.sameness import frozen
+from fgrad.transforms.sameness import frozen, identity
 
 Find = Callable[[int], Any]
 """Returns a coefficient above 0 by its number; ZERO is one that is known to be zero."""
@@ -80,7 +81,7 @@ class Series:
 
 
 def _nothing_more(number: int) -> Any:
-    raise IndexError(f"a series has no coefficient {number}")
+    raise errors.LeakedTensorError("a rule", errors.users_line())
 
 
 def _in_form(coefficient: Any, value: Any) -> Any:
@@ -155,19 +156,24 @@ class SeriesTrace(Trace):
         self.shared, self.made, self.passing = None, [], []
 
     def _in_rule(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        """Return the result of an operation of a rule, which may have been asked for before."""
+        """Return the result of an operation of a rule, which may have been asked for before.
+
+        Its coefficients are asked for later, when a rule of the user's may have written to what it was computed from.
+        """
         shared: Any = self.shared
+        args = [own_handle(x) if type(x) is Tensor else x for x in map(settle, args)]
         key = primitive, tuple(map(self._identity, args)), frozen(metadata)
         if key not in shared:
+            args = [x.copy() if type(x) is np.ndarray else x for x in args]
             shared[key] = self._result(primitive, args, metadata), args  # which live as long as their identities
-        return shared[key][0]
+        found = shared[key][0]
+        return tuple(map(own_handle, found)) if type(found) is tuple else own_handle(found)
 
     def _identity(self, arg: Any) -> Any:
         """Return what is equal for arguments that are the same series, or equal constants."""
         if self.follows(arg):
             return id(arg.mark)
-        arg = settle(arg)
-        return id(arg) if type(arg) is Tensor else frozen(arg)
+        return (id(arg.value), id(arg.tracing), identity(arg.mark)) if type(arg) is Tensor else frozen(arg)
 
     def _result(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         operation = Operation(self, primitive, args, metadata)
@@ -240,6 +246,7 @@ class SeriesTrace(Trace):
             del self._calls[key]
             return own.results(call)
         above = ForwardTrace(guarded=True)
+        above.stands_for = self
         try:
             with above:
                 moving = [above.root(x, self.direction(x.mark)) if self.follows(x) else x for x in leaves]
@@ -277,7 +284,7 @@ class _Called:
         values = apply_call(call, self._values)
         if self._results is None:
             self._results = [self._result(place, settle(value)) for place, value in enumerate(values)]
-        return self._results
+        return list(map(own_handle, self._results))
 
     def _result(self, place: int, value: Any) -> Any:
         if value.dtype.kind not in INEXACT:
