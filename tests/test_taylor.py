@@ -263,6 +263,11 @@ def turns(x):
 CALLS = {
     "custom_jvp": (custom, np.sin),
     "custom_gradient": (with_gradient, np.sin),
+    "derivative of custom_gradient": (fg.grad(with_gradient), np.cos),
+    "second derivative of custom_gradient": (
+        fg.grad(lambda x: fg.grad(with_gradient)(x) * with_gradient(x)),
+        lambda x: np.cos(2 * x),
+    ),
     "rule that asks for the function": (recurring, lambda x: np.log(1 + np.exp(x))),
     "one in the other": (lambda x: custom(custom(x) * x), lambda x: np.sin(np.sin(x) * x)),
     "checkpoint": (fg.checkpoint(wave), wave),

@@ -44,6 +44,7 @@ class LaplacianTrace(Trace):
 
     differentiates = True
     wants_python = True
+    takes_calls = True
 
     def __init__(self, size: int) -> None:
         super().__init__()

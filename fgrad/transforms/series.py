@@ -111,6 +111,7 @@ class SeriesTrace(Trace):
 
     differentiates = True
     wants_python = True
+    takes_calls = True
 
     def __init__(self, order: int, guarded: bool = False) -> None:
         super().__init__()
