@@ -412,6 +412,14 @@ def test_a_rule_alone_may_close_over_an_input_and_a_function_may_look_at_one():
         fg.laplacian(function)(0.3)
 
 
+@pytest.mark.parametrize("inner", [lambda x: fg.derivatives(wave, 3)(x)[3], fg.laplacian(wave)])
+def test_functions_with_rules_may_take_series(inner):
+    function = fg.custom_gradient(lambda x: (inner(x), lambda ct: ct * fg.grad(inner)(x)))
+    assert_alike(fg.jvp(fg.grad(function), (0.4,), (1.0,))[1], fg.hessian(inner)(0.4))
+    assert_alike(fg.hessian(function)(0.4), fg.hessian(inner)(0.4))
+    assert_alike(fg.compile(fg.grad(fg.checkpoint(function)))(0.4), fg.grad(inner)(0.4))
+
+
 def test_tangents_that_have_left_their_rule_are_refused():
     kept = []
     function = fg.custom_jvp(lambda x: np.sin(x))

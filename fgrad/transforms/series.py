@@ -24,7 +24,7 @@ from fgrad.core.payloads import INEXACT, payload_of
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, own_handle, settle
-from fgrad.core.trace import Call, Trace, attention, unobserved
+from fgrad.core.trace import Call, Trace, attention, tell_of_copy, unobserved
 from fgrad.ops.contractions import contract
 from fgrad.transforms.sameness import frozen, identity
 
@@ -57,16 +57,20 @@ class Series:
             return ZERO if number else known[0]
         if len(known) <= number:
             if attention:  # who looks is to see the user's operations, and not those of rules on series
+                new = len(known)
                 with unobserved():
-                    return self._up_to(number, find)
-            return self._up_to(number, find)
+                    self._go_up_to(number, find)
+                for coefficient in known[new:]:  # which are none that have come in from outside
+                    if type(coefficient) is Tensor:
+                        tell_of_copy(coefficient)
+            else:
+                self._go_up_to(number, find)
         return known[number]
 
-    def _up_to(self, number: int, find: Find) -> Any:
+    def _go_up_to(self, number: int, find: Find) -> None:
         known = self._known
         while len(known) <= number:
             known.append(_in_form(find(len(known)), known[0]))
-        return known[number]
 
     def finish(self) -> None:
         """Compute all coefficients, and forget how."""
