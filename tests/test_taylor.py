@@ -4,6 +4,7 @@ import gc
 import itertools
 import math
 import pickle
+import warnings
 from fractions import Fraction
 
 import mpmath
@@ -508,6 +509,18 @@ def test_laplacians_keep_out_what_masks_do_not_choose():
     for name, function in functions.items():
         with naming(name):
             assert_alike(fg.laplacian(function)(x), {"nansum": 2.0}.get(name, np.array([0.0, 2.0])))
+
+
+def test_numpy_warns_of_the_values_alone_and_once():
+    def function(x):
+        return np.sum(np.where(x > 0, x * np.log(x), 0.0)) + np.sum(np.exp(x * 1000))
+
+    for transform in (fg.taylor(order=2), fg.laplacian):
+        with np.errstate(all="warn"), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            transform(function)(np.array([0.0, 1.0]))
+        words = [str(each.message).split(" encountered in ") for each in caught]
+        assert words == [["divide by zero", "log"], ["invalid value", "multiply"], ["overflow", "exp"]]
 
 
 def test_laplacians_of_containers_batches_and_higher_orders():

@@ -64,6 +64,13 @@ class LaplacianTrace(Trace):
         ans = apply(primitive, values, metadata)
         if primitive.jvp is None:
             return boxed(ans)
+        with np.errstate(all="ignore"):  # of the value NumPy has warned
+            return self._moved(primitive, args, values, ans, metadata)
+
+    def _moved(
+        self, primitive: Primitive, args: Sequence[Any], values: list[Any], ans: Any, metadata: Mapping[str, Any]
+    ) -> Any:
+        """Return the result of an operation with what is carried on, by what the operation is."""
         moving = [place for place, x in enumerate(args) if self.follows(x)]
         if len(moving) == 1 and (own := args[moving[0]].mark):
             if primitive.linear and not primitive.parted and type(ans) is not tuple and ans.dtype.kind in INEXACT:
