@@ -228,6 +228,17 @@ def test_values_may_be_asked_for_and_buffers_written_to():
     assert_alike(fg.taylor(function, 3)(0.3), fg.taylor(lambda x: 2 * np.stack([x, x * np.sin(x)]), 3)(0.3))
 
 
+def test_coefficients_that_are_not_finite_are_told():
+    def power(x):
+        return x**1.5
+
+    for transform in (fg.taylor(order=2), fg.laplacian):
+        with fg.debug_nans():
+            assert np.isfinite(np.asarray(transform(power)(0.3))).all()
+            with pytest.raises(errors.NonFiniteError, match="the forward rule of power gave an infinity"):
+                transform(power)(0.0)
+
+
 # Together with everything else
 
 
@@ -551,6 +562,16 @@ MISTAKES = {
     "order": (lambda: fg.taylor(np.sin, -1), errors.ParameterError, "order of taylor must be an integer from 0 on"),
     "order of floats": (lambda: fg.taylor(np.sin, 2.0), errors.ParameterError, "it is 2.0"),
     "point": (lambda: fg.derivatives(np.sin, 171), errors.ParameterError, "fg.taylor gives the coefficients"),
+    "single precision": (
+        lambda: fg.derivatives(np.sin, 40)(np.float32(0.3)),
+        errors.ParameterError,
+        "too large for float32: the last is that of 34",
+    ),
+    "no coefficient": (
+        lambda: fg.taylor(np.sin, 2)(1.0, None, None),
+        errors.TangentError,
+        "the coefficient 2 of the curve as PyTreeSpec(None",
+    ),
     "arguments": (
         lambda: fg.taylor(np.sin, 2)(1.0, 1.0, 1.0, 1.0),
         errors.ParameterError,

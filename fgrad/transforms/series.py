@@ -24,7 +24,7 @@ from fgrad.core.payloads import INEXACT, payload_of
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, own_handle, settle
-from fgrad.core.trace import Call, Trace, attention, tell_of_copy, unobserved
+from fgrad.core.trace import Call, Trace, attention, tell_of_copy, through_observers, unobserved
 from fgrad.ops.contractions import contract
 from fgrad.transforms.sameness import frozen, identity
 
@@ -138,7 +138,17 @@ class SeriesTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         if self.shared is not None:
             return self._in_rule(primitive, args, metadata)
-        return self._finished(self._result(primitive, args, metadata))
+        results = self._finished(self._result(primitive, args, metadata))
+        if attention:
+            self._show(primitive, args, results)
+        return results
+
+    def _show(self, primitive: Primitive, args: Sequence[Any], ans: Any) -> None:
+        """Let those who look see the coefficients of an operation, as what a forward rule makes of tangents."""
+        results = ans if type(ans) is tuple else (ans,)
+        for k in range(1, self.order + 1) if any(map(self.follows, results)) else ():
+            given, made = ([x.mark[k] if self.follows(x) else ZERO for x in each] for each in (args, results))
+            through_observers("push", primitive, given, args, ans, go_on=lambda made=made: made)()
 
     def _finished(self, results: Any) -> Any:
         """Return results of the user's operation, with all that is known of them computed."""
