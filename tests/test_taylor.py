@@ -4,7 +4,9 @@ import gc
 import itertools
 import math
 import pickle
+import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import mpmath
@@ -325,6 +327,23 @@ def test_batches_and_programs():
     assert_alike(fg.taylor(fg.vmap(wave), 3)(LIST), both.T)
     assert_alike(fg.compile(fg.taylor(wave, 6))(0.4), fg.taylor(wave, 6)(0.4))
     assert_alike(fg.trace(fg.taylor(wave, 3))(0.4)(0.7), fg.taylor(wave, 3)(0.7))
+
+
+def test_a_function_that_computes_in_threads():
+    def part(x, k):
+        return custom(np.exp(np.sin(x * k))) + np.tanh(scipy.special.digamma(x * x + k))
+
+    def function(x):
+        with ThreadPoolExecutor(4) as pool:
+            return sum(pool.map(lambda k: part(x, k), np.arange(1.0, 9.0)))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for transform in (fg.taylor(order=4), fg.laplacian):
+            assert_alike(transform(function)(0.4), transform(lambda x: sum(part(x, k) for k in range(1, 9)))(0.4))
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_as_decorator_and_in_pickles():
