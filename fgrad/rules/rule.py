@@ -23,7 +23,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.reverse import Parts, conform
 from fgrad.core.snapshots import LARGE, Checked, snapshot
-from fgrad.core.tensor import Tensor, apply_call, box, own_handle, settle
+from fgrad.core.tensor import Tensor, apply_call, box, settle
 from fgrad.core.trace import Trace, observed_by
 from fgrad.core.variable import Variable, VariableWatch, creation_number, open_watches
 from fgrad.rules.closures import Given, Uses, copied, followers, layers, without
@@ -292,7 +292,6 @@ class _Linearized:
 
 def _derivative(linear: Linear, directions: Leaves, variables: Variables, reads: _Reads) -> Leaves:
     """Pull back or push forward; in the user's rule the variables have the values that they had."""
-    directions = [own_handle(x) if type(x) is Tensor else x for x in directions]  # into which the rule may write
     if not variables:
         return linear(directions, ())
     with Given({}, reads.seen):
