@@ -198,8 +198,8 @@ class SeriesTrace(Trace):
         args = [own_handle(x) if type(x) is Tensor else x for x in map(settle, args)]
         key = primitive, tuple(map(self._identity, args)), frozen(metadata)
         if key not in shared:
-            args = [x.copy() if type(x) is np.ndarray else x for x in args]
-            shared[key] = self._result(primitive, args, metadata), args  # which live as long as their identities
+            own = [x.copy() if type(x) is np.ndarray else x for x in args]
+            shared[key] = self._result(primitive, own, metadata), args, metadata  # which live as long as their keys
         found = shared[key][0]
         return tuple(map(own_handle, found)) if type(found) is tuple else own_handle(found)
 
