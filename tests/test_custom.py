@@ -1315,3 +1315,32 @@ def test_a_variable_made_by_the_first_call_gets_its_gradient(persistent):
             tape.watch(x)
             y = f(x)
         assert [float(each) for each in tape.gradient(y, [x, *layer])] == [2.0, 3.0]
+
+
+def writing_rules():
+    """Return sines whose rules write to what they are handed."""
+
+    def pull(x, ct):
+        ct *= np.cos(x)
+        return (ct,)
+
+    def push(primals, tangents):
+        (x,), (t,) = primals, tangents
+        t *= np.cos(x)
+        x *= 4
+        return None, t
+
+    backward, forward = fg.custom_vjp(lambda x: np.sin(x)), fg.custom_jvp(lambda x: np.sin(x))
+    backward.defvjp(lambda x: (backward(x), x), pull)
+    forward.defjvp(push)
+    return [backward, forward, fg.custom_gradient(lambda x: (np.sin(x), lambda ct: pull(x, ct)))]
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_rule_may_write_to_what_it_is_handed(place):
+    sine, x = writing_rules()[place], np.array([0.3, 0.7])
+    given, tangent = x.copy(), np.ones(2)
+    np.testing.assert_allclose(fg.grad(lambda x: np.sum((sine(x) + x) * 3))(given), 3 * np.cos(x) + 3)
+    np.testing.assert_allclose(fg.jvp(lambda x: sine(x) + x, (given,), (tangent,))[1], np.cos(x) + 1)
+    np.testing.assert_allclose(np.diag(fg.hessian(lambda x: np.sum(sine(x)))(given)), -np.sin(x))
+    np.testing.assert_array_equal([given, tangent], [x, np.ones(2)])

@@ -1,8 +1,12 @@
 """Taylor series, derivatives of high order and Laplacians: against nested derivatives, closed forms and mpmath."""
 
+import gc
 import itertools
 import math
 import pickle
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import mpmath
@@ -226,6 +230,17 @@ def test_values_may_be_asked_for_and_buffers_written_to():
     assert_alike(fg.taylor(function, 3)(0.3), fg.taylor(lambda x: 2 * np.stack([x, x * np.sin(x)]), 3)(0.3))
 
 
+def test_coefficients_that_are_not_finite_are_told():
+    def power(x):
+        return x**1.5
+
+    for transform in (fg.taylor(order=2), fg.laplacian):
+        with fg.debug_nans():
+            assert np.isfinite(np.asarray(transform(power)(0.3))).all()
+            with pytest.raises(errors.NonFiniteError, match="the forward rule of power gave an infinity"):
+                transform(power)(0.0)
+
+
 # Together with everything else
 
 
@@ -262,6 +277,11 @@ def turns(x):
 CALLS = {
     "custom_jvp": (custom, np.sin),
     "custom_gradient": (with_gradient, np.sin),
+    "derivative of custom_gradient": (fg.grad(with_gradient), np.cos),
+    "second derivative of custom_gradient": (
+        fg.grad(lambda x: fg.grad(with_gradient)(x) * with_gradient(x)),
+        lambda x: np.cos(2 * x),
+    ),
     "rule that asks for the function": (recurring, lambda x: np.log(1 + np.exp(x))),
     "one in the other": (lambda x: custom(custom(x) * x), lambda x: np.sin(np.sin(x) * x)),
     "checkpoint": (fg.checkpoint(wave), wave),
@@ -309,6 +329,23 @@ def test_batches_and_programs():
     assert_alike(fg.trace(fg.taylor(wave, 3))(0.4)(0.7), fg.taylor(wave, 3)(0.7))
 
 
+def test_a_function_that_computes_in_threads():
+    def part(x, k):
+        return custom(np.exp(np.sin(x * k))) + np.tanh(scipy.special.digamma(x * x + k))
+
+    def function(x):
+        with ThreadPoolExecutor(4) as pool:
+            return sum(pool.map(lambda k: part(x, k), np.arange(1.0, 9.0)))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for transform in (fg.taylor(order=4), fg.laplacian):
+            assert_alike(transform(function)(0.4), transform(lambda x: sum(part(x, k) for k in range(1, 9)))(0.4))
+    finally:
+        sys.setswitchinterval(interval)
+
+
 def test_as_decorator_and_in_pickles():
     @fg.taylor(order=2)
     def sine(x):
@@ -318,6 +355,136 @@ def test_as_decorator_and_in_pickles():
     assert repr(fg.taylor(np.sin, 2)) == f"<taylor of {np.sin!r}>"
     for transformed in (fg.taylor(np.sin, 2), fg.derivatives(np.sin, 2), fg.laplacian(np.sin)):
         assert_alike(pickle.loads(pickle.dumps(transformed))(0.3), transformed(0.3))
+
+
+# What rules of users may do
+
+
+def rule_with_buffers(primals, tangents):
+    (x,), (t,) = primals, tangents
+    weights, places, scale = np.ones(2), np.array([1, 0]), fg.constant(SCALES[-1])
+    once, turned, scaled = x * weights, x[places], x * scale[0]
+    weights *= 3
+    places[:] = 0
+    scale *= 2
+    slope = np.cos(x)
+    slope *= 2  # and the cosine that is asked for next is another one
+    slope = (slope - np.cos(x)) * (x * weights - 2 * once) / x
+    t *= slope
+    x *= 5
+    return None, t + (turned - primals[0][::-1] / 5) + (x * scale[0] / 5 - 2 * scaled)
+
+
+SCALES = [np.array([2.0])]
+
+
+def test_rules_may_write_to_what_they_are_handed_and_use_buffers_again():
+    function = fg.custom_jvp(lambda x: np.sin(x))
+    function.defjvp(rule_with_buffers)
+    for f, plain in ((function, np.sin), (lambda x: function(x * x) * x, lambda x: np.sin(x * x) * x)):
+        assert_alike(fg.taylor(f, 4)(LIST), fg.taylor(plain, 4)(LIST))
+        assert_alike(fg.laplacian(f)(LIST), fg.laplacian(plain)(LIST))
+
+    def third(a):
+        SCALES.append(np.stack([a]))
+        try:
+            return np.sum(fg.taylor(lambda x: function(x) * a, 3)(LIST)[3])
+        finally:
+            SCALES.pop()
+
+    assert_alike(fg.grad(third)(1.5), np.sum(np.asarray(fg.taylor(np.sin, 3)(LIST))[3]))
+
+
+def test_a_rule_whose_result_is_written_to():
+    function = fg.custom_jvp(lambda x: np.sin(x))
+
+    def rule(primals, tangents):
+        result = function(*primals)
+        slope = np.sqrt(1 - result**2)
+        result *= 3
+        return result, slope * tangents[0]
+
+    function.defjvp(rule)
+    assert_alike(fg.taylor(function, 3)(LIST), fg.taylor(np.sin, 3)(LIST))
+
+
+def closing_over(x, kind):
+    def product(y):
+        return y * y * x
+
+    if kind == "custom_jvp":
+        function = fg.custom_jvp(product)
+        function.defjvp(lambda primals, tangents: (function(*primals), 2 * primals[0] * tangents[0]))
+    elif kind == "custom_gradient":
+        function = fg.custom_gradient(lambda y: (product(y), lambda ct: 2 * y * ct))
+    else:
+        function = fg.custom_vjp(product)
+        forward = function if kind == "custom_vjp" else product
+        function.defvjp(lambda y: (forward(y), y), lambda y, ct: (2 * y * ct,))
+    return function(x * x)
+
+
+@pytest.mark.parametrize("kind", ["custom_jvp", "custom_gradient", "custom_vjp", "custom_vjp of the code"])
+def test_functions_with_rules_that_close_over_inputs_are_refused(kind):
+    for transform in (fg.taylor(order=2), fg.laplacian):
+        with pytest.raises(errors.ClosureError, match="is not one of its arguments"):
+            transform(lambda x: closing_over(x, kind))(LIST)
+
+
+def test_a_rule_alone_may_close_over_an_input_and_a_function_may_look_at_one():
+    def function(x):
+        square = fg.custom_jvp(lambda y: y * y if x > 0 else y)
+        square.defjvp(lambda primals, tangents: (square(*primals), 2 * primals[0] * tangents[0] * closed))
+        closed = x
+        return square(x * x)
+
+    assert_alike(fg.taylor(function, 2)(0.3), np.array([0.3**4, 4 * 0.3**4, 8 * 0.3**3]))
+    with pytest.raises(errors.ClosureError):  # which has not been taken along
+        fg.laplacian(function)(0.3)
+
+
+@pytest.mark.parametrize("inner", [lambda x: fg.derivatives(wave, 3)(x)[3], fg.laplacian(wave)])
+def test_functions_with_rules_may_take_series(inner):
+    function = fg.custom_gradient(lambda x: (inner(x), lambda ct: ct * fg.grad(inner)(x)))
+    assert_alike(fg.jvp(fg.grad(function), (0.4,), (1.0,))[1], fg.hessian(inner)(0.4))
+    assert_alike(fg.hessian(function)(0.4), fg.hessian(inner)(0.4))
+    assert_alike(fg.compile(fg.grad(fg.checkpoint(function)))(0.4), fg.grad(inner)(0.4))
+
+
+def test_tangents_that_have_left_their_rule_are_refused():
+    kept = []
+    function = fg.custom_jvp(lambda x: np.sin(x))
+    function.defjvp(lambda primals, tangents: (kept.append(tangents[0]), np.cos(primals[0]) * tangents[0]))
+    with pytest.raises(errors.LeakedTensorError, match="belongs to a rule that has ended"):
+        fg.taylor(lambda x: function(x * x) + kept[0], 3)(0.3)
+
+
+def test_what_runs_is_healed_where_a_rule_raises():
+    function = fg.custom_jvp(lambda x: np.sin(x))
+    function.defjvp(lambda primals, tangents: 1 / 0)
+
+    def goes_on(x):
+        with pytest.raises(ZeroDivisionError):
+            function(x)
+        return wave(x)
+
+    assert_alike(fg.taylor(goes_on, 4)(0.4), fg.taylor(wave, 4)(0.4))
+    assert_alike(fg.laplacian(goes_on)(0.4), fg.laplacian(wave)(0.4))
+
+
+def test_nothing_is_left_to_the_collector():
+    functions = [wave, np.linalg.norm, recurring, fg.checkpoint(wave), fg.compile(wave)]
+    calls = [transform(f) for transform in (fg.taylor(order=3), fg.laplacian) for f in functions]
+    for call in calls:
+        call(LIST)
+    gc.collect()
+    gc.disable()
+    try:
+        for call in calls:
+            call(LIST)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 # Laplacians
@@ -361,6 +528,31 @@ def test_a_laplacian_is_the_trace_of_the_hessian(name):
     assert_alike(fg.laplacian(function)(x), wanted)
 
 
+def test_laplacians_keep_out_what_masks_do_not_choose():
+    x = np.array([0.0, 0.5])
+    functions = {
+        "where": lambda x: np.where(x > 0, x * np.log(x), 0.0),
+        "where of two": lambda x: np.where(x > 0, x * np.log(x), x),
+        "nansum": lambda x: np.nansum((x / x) * x * x),
+        "fmax": lambda x: np.fmax(x * np.log(x), -10.0),
+    }
+    for name, function in functions.items():
+        with naming(name):
+            assert_alike(fg.laplacian(function)(x), {"nansum": 2.0}.get(name, np.array([0.0, 2.0])))
+
+
+def test_numpy_warns_of_the_values_alone_and_once():
+    def function(x):
+        return np.sum(np.where(x > 0, x * np.log(x), 0.0)) + np.sum(np.exp(x * 1000))
+
+    for transform in (fg.taylor(order=2), fg.laplacian):
+        with np.errstate(all="warn"), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            transform(function)(np.array([0.0, 1.0]))
+        words = [str(each.message).split(" encountered in ") for each in caught]
+        assert words == [["divide by zero", "log"], ["invalid value", "multiply"], ["overflow", "exp"]]
+
+
 def test_laplacians_of_containers_batches_and_higher_orders():
     found = fg.laplacian(lambda p: np.sum(p["a"] * p["b"]) ** 2 + np.sin(p["c"]))(
         {"a": np.ones(2), "b": np.arange(2.0), "c": 0.3}
@@ -389,6 +581,16 @@ MISTAKES = {
     "order": (lambda: fg.taylor(np.sin, -1), errors.ParameterError, "order of taylor must be an integer from 0 on"),
     "order of floats": (lambda: fg.taylor(np.sin, 2.0), errors.ParameterError, "it is 2.0"),
     "point": (lambda: fg.derivatives(np.sin, 171), errors.ParameterError, "fg.taylor gives the coefficients"),
+    "single precision": (
+        lambda: fg.derivatives(np.sin, 40)(np.float32(0.3)),
+        errors.ParameterError,
+        "too large for float32: the last is that of 34",
+    ),
+    "no coefficient": (
+        lambda: fg.taylor(np.sin, 2)(1.0, None, None),
+        errors.TangentError,
+        "the coefficient 2 of the curve as PyTreeSpec(None",
+    ),
     "arguments": (
         lambda: fg.taylor(np.sin, 2)(1.0, 1.0, 1.0, 1.0),
         errors.ParameterError,

@@ -125,6 +125,7 @@ class Trace:
         losses: those of the exits of which the user is to be warned, by the instruction.
         call: the transform that it belongs to, as `Running.call`; None for a tape.
         holder: returns the tape or accumulator that it belongs to, or None.
+        stands_for: the trace for which this one runs the rule of a call: what that follows must be among the inputs.
     """
 
     differentiates: ClassVar[bool] = False
@@ -135,6 +136,7 @@ class Trace:
     takes_calls: ClassVar[bool] = False
     belongs_to: ClassVar[str] = ""
     outdated: bool = False
+    stands_for: Trace | None = None
 
     def __init__(self) -> None:
         self.rank = next(_levels)

@@ -34,10 +34,10 @@ from fgrad.transforms.calls import name_of
 
 def followers(leaves: Sequence[Any]) -> list[Trace]:
     """Return the running traces that follow leaves, at any depth, each once."""
-    return list(dict.fromkeys(layer.tracing for leaf in leaves for layer in _layers(settle(leaf))))
+    return list(dict.fromkeys(layer.tracing for leaf in leaves for layer in layers(settle(leaf))))
 
 
-def _layers(x: Any) -> Iterator[Tensor]:
+def layers(x: Any) -> Iterator[Tensor]:
     """Yield the layers of a tensor whose traces are running, the outermost first."""
     while type(x) is Tensor:
         if x.tracing.level:
@@ -63,7 +63,7 @@ def values_of(leaves: Sequence[Any]) -> list[Any]:
 
 
 def _value(x: Any) -> Any:
-    return _below([layer.tracing for layer in _layers(x) if not layer.tracing.is_map], x)
+    return _below([layer.tracing for layer in layers(x) if not layer.tracing.is_map], x)
 
 
 class Closure:
@@ -246,7 +246,7 @@ class Uses(Observer, VariableWatch):
     @override
     def read(self, variable: Variable, value: Any) -> Any:
         self.know(value)  # it is no tensor from outside
-        if next(_layers(value), None) is None:
+        if next(layers(value), None) is None:
             return value
         if variable.number > self._start:  # made in the block: of no interest outside
             return _value(value) if self._strips else value
@@ -273,7 +273,7 @@ class Uses(Observer, VariableWatch):
 
     def know(self, x: Any) -> None:
         """Note that a tensor is none from outside, nor are its layers."""
-        for layer in _layers(x):
+        for layer in layers(x):
             if layer.tracing.level < self.trace.rank:
                 self._known[id(layer)] = layer
 

@@ -15,8 +15,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
+
 from fgrad import errors
-from fgrad.core.tensor import settle
+from fgrad.core.tensor import Tensor, own_handle, settle
 from fgrad.core.tree import flatten, unflatten
 from fgrad.rules.rule import Leaves, Linear, Rule, Variables, apply_rule, settled, zeros_of
 from fgrad.transforms.calls import name_of
@@ -145,7 +147,7 @@ class custom_vjp(_Custom):  # noqa: N801  # used as a decorator
             flat(result)
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
-                given = self._bwd(residuals, unflatten(out_treedef, cotangents))
+                given = self._bwd(residuals, unflatten(out_treedef, _to_write_to(cotangents)))
                 return self._of_arrays(given, treedef, places)
 
             return results, pull, _transposed(pull, results, arrays)
@@ -172,6 +174,12 @@ def _check_takes(function: Any, part: Any, form: str, count: int) -> None:
         ) from None
     except ValueError:  # a built-in function does not tell
         pass
+
+
+def _to_write_to(leaves: Leaves) -> Leaves:
+    """Return leaves into which a user's rule may write, such as by `ct *= slope`: others know them, too."""
+    handles = [own_handle(x) if type(x) is Tensor else x for x in leaves]
+    return [x.copy() if type(x) is np.ndarray else x for x in handles]
 
 
 def _transposed(pull: Linear, results: Leaves, arrays: Leaves) -> Linear:
@@ -231,7 +239,7 @@ class custom_jvp(_Custom):  # noqa: N801
             results = flat(self(*whole(arrays)))
 
             def push(tangents: Leaves, variables: Variables) -> Leaves:
-                pair = self._forward(whole(arrays), whole(tangents))
+                pair = self._forward(whole(_to_write_to(arrays)), whole(_to_write_to(tangents)))
                 return flatten(_pair(self._function, pair, "the rule", "(result, tangent)")[1])[0]
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
@@ -264,6 +272,7 @@ class _CustomGradient(_Custom):
             results = flat(result)
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
+                cotangents = _to_write_to(cotangents)
                 if not variables:
                     return self._of_arrays(grad_fn(*cotangents), treedef, places)
                 given, by_variable = self._parted(grad_fn(*cotangents, variables=list(variables)), variables)

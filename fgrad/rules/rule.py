@@ -26,9 +26,9 @@ from fgrad.core.snapshots import LARGE, Checked, snapshot
 from fgrad.core.tensor import Tensor, apply_call, box, settle
 from fgrad.core.trace import Trace, observed_by
 from fgrad.core.variable import Variable, VariableWatch, creation_number, open_watches
-from fgrad.rules.closures import Given, Uses, copied, followers, without
+from fgrad.rules.closures import Given, Uses, copied, followers, layers, without
 from fgrad.transforms.batch import vmap
-from fgrad.transforms.calls import name_of
+from fgrad.transforms.calls import closed_over, name_of
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.linearization import conjugate
 
@@ -235,7 +235,7 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
         results, pull, push = rule.linearize(leaves if sees_run else lower)
         results = [settled(x) for x in results]
     if reads.has_made and reads.keeps_made() and not reads_variables:
-        raise _closure_error(rule)
+        raise closed_over(rule.name)
     leaves = [_layer_of(trace, leaf) if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
     variables: Variables = reads.variables() if reads_variables else ()
     if not variables and not any(ours):
@@ -243,10 +243,12 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
     if rule.check_variables is not None and variables:
         rule.check_variables(variables)
     if not sees_run and any(type(x) is Tensor and x.tracing.level >= trace.level for x in results):
-        raise _closure_error(rule)
+        raise closed_over(rule.name)
     read = [reads.seen[variable] for variable in variables]
     if not sees_run:
         read = [box(x, trace, reads.marks[variable]) for x, variable in zip(read, variables, strict=True)]
+    if _closes_over(rule, trace.stands_for, leaves, uses.tensors):
+        raise closed_over(rule.name)
     call = _Linearized(rule, trace, variables, reads, pull, push, uses.tensors)
     if _is_persistent(trace) and not sees_run:
         call.pull_seen = _seen(rule, trace, leaves, pull)
@@ -312,7 +314,7 @@ def _attached(call: _Linearized, trace: Any, inputs: Leaves, results: Leaves, la
     arrays = lower[: len(lower) - len(call.variables)]
     marks = [x.mark if own else None for x, own in zip(inputs, ours, strict=True)]
     if any(is_of(x, trace) for x in results) and _comes_from_outside(call, trace, marks):
-        raise _closure_error(rule)
+        raise closed_over(rule.name)
     results = [settle(x.value) if is_of(x, trace) else x for x in results]
     reads_variables = rule.check_variables is not None
     with _Reads(trace, reads_variables, reads_variables):
@@ -337,17 +339,21 @@ def _comes_from_outside(call: _Linearized, trace: Trace, marks: Leaves) -> bool:
     return False
 
 
+def _closes_over(rule: Rule, below: Trace | None, leaves: Leaves, outside: Leaves) -> bool:
+    """Return whether results depend on values of a trace that have come in beside the inputs, by running once more."""
+
+    def own(x: Any) -> set[int]:
+        return {id(layer.mark) for layer in layers(x) if layer.tracing is below}
+
+    if below is None or set().union(*map(own, outside)) <= set().union(*map(own, leaves)):
+        return False
+    traces = [below, *(leaf.tracing for leaf in leaves if type(leaf) is Tensor)]
+    return below in followers(rule.compute([without(traces, leaf) for leaf in leaves]))
+
+
 def _identity(mark: Any) -> Any:
     """Return what tells what traces keep for a tensor apart: keys are numbers, and tangents are objects."""
     return mark if type(mark) is int else (id(mark),)
-
-
-def _closure_error(rule: Rule) -> errors.ClosureError:
-    return errors.ClosureError(
-        f"{name_of(rule.function)} has a derivative rule of its own and uses a traced value that is not one of "
-        "its arguments; the rule says nothing of its derivative.\n"
-        "Pass the value (or the variable) as an argument, and return its derivative from the rule, too."
-    )
 
 
 def _is_differentiated(leaves: Leaves) -> bool:

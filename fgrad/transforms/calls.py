@@ -164,6 +164,15 @@ def name_of(function: Any) -> str:
     return getattr(function, "__name__", None) or repr(function)
 
 
+def closed_over(name: str) -> errors.ClosureError:
+    """Return the error for a function with a rule of its own that uses a traced value which is none of its inputs."""
+    return errors.ClosureError(
+        f"{name} has a derivative rule of its own and uses a traced value that is not one of its arguments; the rule "
+        "says nothing of its derivative.\n"
+        "Pass the value (or the variable) as an argument, and return its derivative from the rule, too."
+    )
+
+
 def place_name(function: Any, place: Place) -> str:
     """Return what a message calls an argument."""
     if isinstance(place, str):

@@ -22,7 +22,7 @@ from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.ops.contractions import contract
 from fgrad.ops.families import scale
 from fgrad.transforms.batch import BatchTrace
-from fgrad.transforms.calls import decorator, name_of
+from fgrad.transforms.calls import closed_over, decorator, name_of
 from fgrad.transforms.cuts import warn_of_losses
 from fgrad.transforms.forward import input_along
 from fgrad.transforms.jacobians import unit_directions
@@ -44,6 +44,7 @@ class LaplacianTrace(Trace):
 
     differentiates = True
     wants_python = True
+    takes_calls = True
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -63,6 +64,13 @@ class LaplacianTrace(Trace):
         ans = apply(primitive, values, metadata)
         if primitive.jvp is None:
             return boxed(ans)
+        with np.errstate(all="ignore"):  # of the value NumPy has warned
+            return self._moved(primitive, args, values, ans, metadata)
+
+    def _moved(
+        self, primitive: Primitive, args: Sequence[Any], values: list[Any], ans: Any, metadata: Mapping[str, Any]
+    ) -> Any:
+        """Return the result of an operation with what is carried on, by what the operation is."""
         moving = [place for place, x in enumerate(args) if self.follows(x)]
         if len(moving) == 1 and (own := args[moving[0]].mark):
             if primitive.linear and not primitive.parted and type(ans) is not tuple and ans.dtype.kind in INEXACT:
@@ -80,7 +88,10 @@ class LaplacianTrace(Trace):
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
-        return self._followed(lambda *leaves: apply_call(call, leaves), leaves, 2)
+        results = self._followed(lambda *leaves: apply_call(call, leaves), leaves, 2)
+        if any(self.follows(part) for x in results if self.follows(x) for part in (x.value, *x.mark)):
+            raise closed_over(call.name)
+        return results
 
     def _linear(self, ans: Any, function: Callable[[Any], Any], rows: Any, total: Any) -> Any:
         """Return the result of an operation that is linear in what moves; `function` computes it of that."""
@@ -95,13 +106,13 @@ class LaplacianTrace(Trace):
 
         It has the derivatives f'(u) u_i, and the sum of second ones f''(u) (u_1 u_1 + ...) + f'(u) (u_11 + ...).
         """
-        rows, total = mark
+        (rows, total), times = mark, _times_mask if primitive.masks else scale
         along = [np.ones_like(x) if own == place else ZERO for own, x in enumerate(values)]
         ((value, slope, half),) = _expanded(lambda *args: [apply(primitive, args, metadata)], values, along, 2)
         if slope is ZERO:
             return boxed(value)
-        curved = ZERO if half is ZERO else scale(np.einsum("i...,i...->...", rows, rows), 2 * half)
-        return self.root(value, scale(rows, slope), curved if total is ZERO else _sum(curved, scale(total, slope)))
+        curved = ZERO if half is ZERO else times(np.einsum("i...,i...->...", rows, rows), 2 * half)
+        return self.root(value, times(rows, slope), curved if total is ZERO else _sum(curved, times(total, slope)))
 
     def _followed(self, function: Callable[..., Any], args: Sequence[Any], order: int) -> list[Any]:
         """Return the results of an operation or call, whose curvature is zero if the order is 1."""
@@ -139,6 +150,11 @@ def _in_place_of(primitive: Primitive, values: Sequence[Any], place: int, metada
 
 def _in_shape(x: Any, shape: tuple[int, ...]) -> Any:
     return x if x.shape == shape else np.broadcast_to(x, shape)
+
+
+def _times_mask(x: Any, slope: Any) -> Any:
+    """Return a product with slopes whose zeros stand where nothing of an array is used, whatever it holds there."""
+    return scale(slope, x)
 
 
 def _has_slopes(primitive: Primitive, x: Any, ans: Any) -> bool:

@@ -12,20 +12,23 @@ What is linear acts on each coefficient, products are those of Cauchy, and quoti
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from typing_extensions import override
 
+from fgrad import errors
 from fgrad.core.forward import ForwardTrace
 from fgrad.core.payloads import INEXACT, payload_of
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.reverse import Guarded
-from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, settle
-from fgrad.core.trace import Call, Trace, attention, unobserved
+from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, own_handle, settle
+from fgrad.core.trace import Call, Trace, attention, tell_of_copy, through_observers, unobserved
 from fgrad.ops.contractions import contract
-from fgrad.transforms.sameness import frozen
+from fgrad.transforms.sameness import frozen, identity
 
 Find = Callable[[int], Any]
 """Returns a coefficient above 0 by its number; ZERO is one that is known to be zero."""
@@ -56,26 +59,35 @@ class Series:
             return ZERO if number else known[0]
         if len(known) <= number:
             if attention:  # who looks is to see the user's operations, and not those of rules on series
+                new = len(known)
                 with unobserved():
-                    return self._up_to(number, find)
-            return self._up_to(number, find)
+                    self._go_up_to(number, find)
+                for coefficient in known[new:]:  # which are none that have come in from outside
+                    if type(coefficient) is Tensor:
+                        tell_of_copy(coefficient)
+            else:
+                self._go_up_to(number, find)
         return known[number]
 
-    def _up_to(self, number: int, find: Find) -> Any:
+    def _go_up_to(self, number: int, find: Find) -> None:
         known = self._known
         while len(known) <= number:
             known.append(_in_form(find(len(known)), known[0]))
-        return known[number]
 
     def finish(self) -> None:
-        """Compute all coefficients, and forget how, which may hold much."""
+        """Compute all coefficients, and forget how."""
         if self._find is not None:
             self[self.order]
+            self.forget()
+
+    def forget(self) -> None:
+        """Forget how further coefficients are computed: by what refers to this series in its turn."""
+        if self._find is not None:
             self._find = _nothing_more
 
 
 def _nothing_more(number: int) -> Any:
-    raise IndexError(f"a series has no coefficient {number}")
+    raise errors.LeakedTensorError("a rule", errors.users_line())
 
 
 def _in_form(coefficient: Any, value: Any) -> Any:
@@ -88,6 +100,35 @@ def _in_form(coefficient: Any, value: Any) -> Any:
     return coefficient if coefficient.shape == value.shape else np.broadcast_to(coefficient, value.shape)
 
 
+class _Rules(threading.local):
+    """What the rules have made that run on series in this thread.
+
+    Attributes:
+        shared: the results of operations: rules ask for each other's, as those of sine and cosine do, and would make
+            new series without end. None outside of rules.
+        made: the series that were made since a rule began to run.
+        passing: those that are needed until the coefficients of a result of the user's operation are known.
+        calls: the calls whose rules run.
+    """
+
+    def __init__(self) -> None:
+        self.shared: dict[Any, Any] | None = None
+        self.made: list[Series] = []
+        self.passing: list[Series] = []
+        self.calls: dict[Any, _Called] = {}
+
+    @contextmanager
+    def begun(self) -> Iterator[None]:
+        """Let rules run in a block, and forget afterwards what they have made."""
+        self.shared = {}
+        try:
+            yield
+        finally:
+            for series in self.passing:
+                series.forget()
+            self.shared, self.made, self.passing = None, [], []
+
+
 class SeriesTrace(Trace):
     """Carries with every value its Taylor series along one direction of the inputs.
 
@@ -97,20 +138,17 @@ class SeriesTrace(Trace):
 
     Attributes:
         guarded: exact zeros of coefficients win over infinities; so it is after a mask.
-        shared: the results of operations while rules run on series: rules ask for each other's, as those of sine and
-            cosine do, and would make new series without end. None outside of rules.
-        made: the series that were made since a rule began to run.
+        rules: what the rules have made that run now.
     """
 
     differentiates = True
     wants_python = True
+    takes_calls = True
 
     def __init__(self, order: int, guarded: bool = False) -> None:
         super().__init__()
         self.order, self.guarded = order, guarded
-        self.shared: dict[Any, Any] | None = None
-        self.made: list[Series] = []
-        self._calls: dict[Any, _Called] = {}
+        self.rules = _Rules()
 
     def root(self, value: Any, *coefficients: Any) -> Tensor:
         """Return an input of this trace: an array and its coefficients from the first on, after which all are zero."""
@@ -123,38 +161,53 @@ class SeriesTrace(Trace):
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        if self.shared is not None:
+        if self.rules.shared is not None:
             return self._in_rule(primitive, args, metadata)
-        return self._finished(self._result(primitive, args, metadata))
+        results = self._finished(self._result(primitive, args, metadata))
+        if attention:
+            self._show(primitive, args, results)
+        return results
+
+    def _show(self, primitive: Primitive, args: Sequence[Any], ans: Any) -> None:
+        """Let those who look see the coefficients of an operation, as what a forward rule makes of tangents."""
+        results = ans if type(ans) is tuple else (ans,)
+        for k in range(1, self.order + 1) if any(map(self.follows, results)) else ():
+            given, made = ([x.mark[k] if self.follows(x) else ZERO for x in each] for each in (args, results))
+            through_observers("push", primitive, given, args, ans, go_on=lambda made=made: made)()
 
     def _finished(self, results: Any) -> Any:
         """Return results of the user's operation, with all that is known of them computed."""
-        if self.shared is not None:
-            return results
-        try:
-            self.shared = {}
-            with np.errstate(all="ignore"):
-                for result in results if type(results) in (tuple, list) else (results,):
-                    if self.follows(result):
-                        result.mark.finish()
-        finally:
-            self.shared = None
+        with self.rules.begun():
+            self._finish(results if type(results) is tuple else (results,))
         return results
 
+    @np.errstate(all="ignore")
+    def _finish(self, results: Sequence[Any]) -> None:
+        for k in range(1, self.order + 1):
+            _go_on(self.rules.made, k)
+        for result in results:
+            if self.follows(result):
+                result.mark.finish()
+
     def _in_rule(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        """Return the result of an operation of a rule, which may have been asked for before."""
-        shared: Any = self.shared
+        """Return the result of an operation of a rule, which may have been asked for before.
+
+        Its coefficients are asked for later, when a rule of the user's may have written to what it was computed from.
+        """
+        shared: Any = self.rules.shared
+        args = [own_handle(x) if type(x) is Tensor else x for x in map(settle, args)]
         key = primitive, tuple(map(self._identity, args)), frozen(metadata)
         if key not in shared:
-            shared[key] = self._result(primitive, args, metadata), args  # which live as long as their identities
-        return shared[key][0]
+            own = [x.copy() if type(x) is np.ndarray else x for x in args]
+            shared[key] = self._result(primitive, own, metadata), args, metadata  # which live as long as their keys
+        found = shared[key][0]
+        return tuple(map(own_handle, found)) if type(found) is tuple else own_handle(found)
 
     def _identity(self, arg: Any) -> Any:
         """Return what is equal for arguments that are the same series, or equal constants."""
         if self.follows(arg):
             return id(arg.mark)
-        arg = settle(arg)
-        return id(arg) if type(arg) is Tensor else frozen(arg)
+        return (id(arg.value), id(arg.tracing), identity(arg.mark)) if type(arg) is Tensor else frozen(arg)
 
     def _result(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         operation = Operation(self, primitive, args, metadata)
@@ -172,17 +225,18 @@ class SeriesTrace(Trace):
     def made_of(self, value: Any, find: Find | None, order: int) -> Tensor:
         """Return a tensor with a new series; a constant one if there is no way to find others than the value."""
         series = Series(value, find, order)
-        if self.shared is not None:
-            self.made.append(series)
+        if self.rules.shared is not None:
+            self.rules.made.append(series)
+            self.rules.passing.append(series)
         return box(value, self, series)
 
     def direction(self, series: Series) -> Any:
         """Return the derivative of a series along its parameter, as a tensor of this trace; in rules the same again."""
-        if self.shared is None:
+        if self.rules.shared is None:
             return self._derivative(series)
-        if id(series) not in self.shared:
-            self.shared[id(series)] = self._derivative(series), series
-        return self.shared[id(series)][0]
+        if id(series) not in self.rules.shared:
+            self.rules.shared[id(series)] = self._derivative(series), series
+        return self.rules.shared[id(series)][0]
 
     def _derivative(self, series: Series) -> Any:
         def find(k: int) -> Any:
@@ -203,35 +257,30 @@ class SeriesTrace(Trace):
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
         key = id(getattr(call, "function", call)), tuple(map(self._identity, leaves))
-        if key in self._calls:  # the rule asks for the results that it is the rule of
-            return self._calls[key].results(call)
+        if key in self.rules.calls:  # the rule asks for the results that it is the rule of
+            return self.rules.calls[key].results(call)
         self.guarded = True  # what the user's rule has masked is not known
-        if self.shared is not None:
+        if self.rules.shared is not None:
             return self._of_call(key, call, leaves)
-        try:
-            self.shared, self.made = {}, []
-            results, made = self._of_call(key, call, leaves), self.made
-            with np.errstate(all="ignore"):
-                for k in range(1, self.order + 1):
-                    _go_on(made, k)
-        finally:
-            self.shared = None
-        self._finished(results)
+        with self.rules.begun():
+            results = self._of_call(key, call, leaves)
+            self._finish(results)
         return results
 
     def _of_call(self, key: Any, call: Call, leaves: Sequence[Any]) -> list[Any]:
         """Return the results of a call whose rule a forward trace above this one runs: on series, in both its parts."""
-        own = self._calls[key] = _Called(self, leaves)
+        own = self.rules.calls[key] = _Called(self, leaves)
         if not own.order:  # the rule of the last derivative of all
-            del self._calls[key]
+            del self.rules.calls[key]
             return own.results(call)
         above = ForwardTrace(guarded=True)
+        above.stands_for = self
         try:
             with above:
                 moving = [above.root(x, self.direction(x.mark)) if self.follows(x) else x for x in leaves]
                 results = above.process_call(call, moving)
         finally:
-            del self._calls[key]
+            del self.rules.calls[key]
         parts = [(x.value, x.mark) if type(x) is Tensor and x.tracing is above else (x, ZERO) for x in results]
         return own.with_slopes([value for value, _ in parts], [slope for _, slope in parts])
 
@@ -263,7 +312,7 @@ class _Called:
         values = apply_call(call, self._values)
         if self._results is None:
             self._results = [self._result(place, settle(value)) for place, value in enumerate(values)]
-        return self._results
+        return list(map(own_handle, self._results))
 
     def _result(self, place: int, value: Any) -> Any:
         if value.dtype.kind not in INEXACT:
@@ -347,12 +396,13 @@ class Operation:
     def slopes(self) -> list[Any]:
         """Return what the forward rule gives for the series, as series or ZERO."""
         if self._slopes is None:
-            trace, before = self.trace, self.trace.made
+            rules = self.trace.rules
+            before = rules.made
             try:
-                trace.made = self._made
+                rules.made = self._made
                 found = self._run_rule()
             finally:
-                trace.made = before
+                rules.made = before
             several = type(found) in (tuple, list)
             self._slopes = [self._series_of(x) for x in (found if several else (found,))]
         return self._slopes

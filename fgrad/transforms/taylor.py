@@ -7,6 +7,7 @@ derivatives(f, n)(x, direction)          the value and the first n derivatives o
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -26,8 +27,8 @@ from fgrad.transforms.linearization import check_detached
 from fgrad.transforms.running import check_result, run, untraced
 from fgrad.transforms.series import SeriesTrace
 
-LARGEST_FACTORIAL = 170
-"""That of 171 is not a number in double precision."""
+_ONES = object()
+"""The direction that is not given."""
 
 
 @overload
@@ -86,18 +87,15 @@ def derivatives(function: Any = None, n: Any = None) -> Any:
         array, of size `n + 1`. Of an elementwise function of an array these are the derivatives of each element.
 
     Raises:
-        ParameterError: a ValueError; `n` is not an integer from 0 to 170, beyond which factorials overflow.
+        ParameterError: a ValueError; `n` is not an integer from 0 to 170, beyond which factorials overflow; or, in
+            single precision, to 34.
 
     Example:
         >>> derivatives(lambda x: x**3, 3)(2.0)
         Tensor([ 8., 12., 12.,  6.])
     """
     _check_order("derivatives", "n", n)
-    if n > LARGEST_FACTORIAL:
-        raise errors.ParameterError(
-            f"n of derivatives is {n}, and the factorial of that is too large for a number: the last is that of "
-            f"{LARGEST_FACTORIAL}.\nfg.taylor gives the coefficients without it."
-        )
+    _check_factorial(n, np.dtype(np.float64))
     return decorator(_run_derivatives, function, n=n)
 
 
@@ -107,6 +105,21 @@ def _check_order(transform: str, name: str, order: Any) -> None:
             f"{name} of {transform} must be an integer from 0 on, and it is {order!r}.\n"
             f"The point comes in a call of its own: fg.{transform}(f, {name})(x)."
         )
+
+
+def _check_factorial(n: int, dtype: np.dtype[Any]) -> None:
+    if n > _last_factorial(dtype):
+        raise errors.ParameterError(
+            f"n of derivatives is {n}, and the factorial of that is too large for {dtype}: the last is that of "
+            f"{_last_factorial(dtype)}.\nfg.taylor gives the coefficients without it."
+        )
+
+
+@functools.cache
+def _last_factorial(dtype: np.dtype[Any]) -> int:
+    """Return the last number of which the factorial is a number of a dtype."""
+    largest = int(np.finfo(dtype).max)
+    return next(k for k in itertools.count() if math.factorial(k + 1) > largest)
 
 
 def _run_taylor(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], order: int) -> Any:
@@ -120,8 +133,10 @@ def _run_derivatives(function: Any, args: tuple[Any, ...], keywords: dict[str, A
 
 
 def _column(factors: list[int], like: Any) -> Any:
-    """Return factors along the first axis of an array."""
+    """Return factorials along the first axis of an array."""
     dtype = like.dtype if like.dtype.kind in "fc" else None
+    if dtype:
+        _check_factorial(len(factors) - 1, dtype)
     return np.array([float(x) for x in factors] if dtype else factors, dtype).reshape(-1, *(1 for _ in like.shape[1:]))
 
 
@@ -143,7 +158,8 @@ def _curve(args: tuple[Any, ...], keywords: dict[str, Any], last: int, what: str
         and len(args) <= max(last, 1) + 1
     ):
         given |= keywords
-        return given["x"], [given.get("direction"), *args[2:]]
+        direction = given.get("direction")
+        return given["x"], [_ONES if direction is None else direction, *args[2:]]
     raise errors.ParameterError(
         f"{what} takes (x, direction=None), a point and along what the function is expanded"
         + (", and further coefficients of a curve up to the order.\n" if last > 1 else ".\n")
@@ -180,7 +196,7 @@ def _names() -> Iterator[str]:
 def _inputs(transform: str, function: Any, x: Any, coefficient: Any, name: str) -> list[Any]:
     """Return each leaf of a point, as it is traced, with its part of a coefficient; None for what is no number."""
     leaves, treedef = flatten(x)
-    given, given_treedef = ([None] * len(leaves), treedef) if coefficient is None else flatten(coefficient)
+    given, given_treedef = ([None] * len(leaves), treedef) if coefficient is _ONES else flatten(coefficient)
     if given_treedef != treedef:
         raise errors.TangentError(
             f"the point of {transform} is nested as {treedef}, and the {name} as {given_treedef}; they must match."

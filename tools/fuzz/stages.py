@@ -48,6 +48,36 @@ def second(f: Function, x: Sequence[Number], v: Vector, u: Vector) -> Number:
     return derivative(lambda y: derivative(f, y, v), x, u)
 
 
+def coefficient(f: Function, x: Sequence[Number], curve: Sequence[Vector], k: int) -> Number:
+    """Return a Taylor coefficient along a curve through `x`, by derivatives of derivatives."""
+
+    def along(t: Sequence[Number]) -> Number:
+        moved = [number(0.0) for _ in x]
+        for c in reversed(curve):
+            moved = [(a + m) * t[0] for a, m in zip(map(number, c), moved, strict=True)]
+        return f([a + m for a, m in zip(x, moved, strict=True)])
+
+    for n in range(1, k + 1):
+        along = _slope(along, 1 / n)
+    return along([number(0.0)])
+
+
+def _slope(along: Function, factor: float) -> Function:
+    return lambda t: derivative(along, t, [1.0]) * factor
+
+
+def of_curve(f: Function, x: Sequence[Number], v: Vector, u: Vector) -> Number:
+    """Return coefficients along a curve, weighed."""
+    curve = [v, u, [inf.sin(y) for y in x]]
+    return coefficient(f, x, curve, 3) - coefficient(f, x, curve, 1) * 0.5
+
+
+def laplacian(f: Function, x: Sequence[Number], v: Vector, u: Vector) -> Number:
+    """Return the sum of second derivatives."""
+    units = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    return total([second(f, x, unit, unit) for unit in units])
+
+
 def same(f: Function, x: Sequence[Number], v: Vector, u: Vector) -> Number:
     """Return the function's own value."""
     return f(x)
@@ -75,7 +105,7 @@ def gauss_newton(f: Function, x: Sequence[Number], v: Vector, u: Vector) -> Numb
 
 def rows(x: Sequence[Number]) -> list[list[Number]]:
     """Return the examples of a batch."""
-    return [list(x), scaled(x, 0.5), [y + 0.1 for y in x]]
+    return [list(x), scaled(x, 0.5), [y + 0.03 for y in x]]
 
 
 def batched(f: Function, x: Sequence[Number], v: Vector, u: Vector) -> Number:
@@ -88,13 +118,14 @@ def batched_slopes(f: Function, x: Sequence[Number], v: Vector, u: Vector) -> Nu
     return total([derivative(f, row, v) for row in rows(x)])
 
 
+def around(f: Function, x: Sequence[Number]) -> Function:
+    """Return a function that uses a point besides."""
+    return lambda y: f(y) * f(x) + f([a * b for a, b in zip(x, y, strict=True)])
+
+
 def closed_over(f: Function, x: Sequence[Number], v: Vector, u: Vector) -> Number:
     """Return the derivative of a function that uses the point itself besides."""
-
-    def inner(y: Sequence[Number]) -> Number:
-        return f(y) * f(x) + f([a * b for a, b in zip(x, y, strict=True)])
-
-    return derivative(inner, x, v)
+    return derivative(around(f, x), x, v)
 
 
 def of_root(f: Function, x: Sequence[Number], v: Vector, u: Vector) -> Number:
@@ -127,7 +158,7 @@ def inside(first: str, *body: str) -> str:
 
 
 PAIR = "lambda y: np.stack([{f}(y), np.sin({f}(0.5 * y))])"
-ROWS = "np.stack([x, 0.5 * x, x + 0.1])"
+ROWS = "np.stack([x, 0.5 * x, x + 0.03])"
 CUSTOM_JVP = """@fg.custom_jvp
 def {g}(x):
     return {f}(x)
@@ -272,6 +303,24 @@ STAGES = [
     ),
     Stage(inside("return np.dot(fg.grad(lambda y: {f}(y) * {f}(x) + {f}(x * y))(x), {v})"), closed_over, work=3),
     Stage(inside("return fg.jvp(lambda y: {f}(y) * {f}(x) + {f}(x * y), (x,), ({v},))[1]"), closed_over, work=3),
+    Stage(inside("return fg.taylor({f}, 2)(x, {v})[2]"), lambda f, x, v, u: coefficient(f, x, [v], 2), order=2),
+    Stage(inside("return np.dot(fg.taylor({f}, 3)(x, {v}, {u}, np.sin(x)), [0.0, -0.5, 0.0, 1.0])"), of_curve, order=3),
+    Stage(
+        inside("return fg.derivatives({f}, 3)(x, {v})[3]"), lambda f, x, v, u: coefficient(f, x, [v], 3) * 6, order=3
+    ),
+    Stage(inside("return fg.laplacian({f})(x)"), laplacian, order=2, work=3),
+    Stage(
+        inside("return fg.taylor(lambda y: {f}(y) * {f}(x) + {f}(x * y), 2)(x, {v})[2]"),
+        lambda f, x, v, u: coefficient(around(f, x), x, [v], 2),
+        order=2,
+        work=3,
+    ),
+    Stage(
+        inside("return fg.laplacian(lambda y: {f}(y) * {f}(x) + {f}(x * y))(x)"),
+        lambda f, x, v, u: laplacian(around(f, x), x, v, u),
+        order=2,
+        work=6,
+    ),
     Stage(
         inside("return np.sin({f}(x)) * x[0] + 0.5 * {f}(0.7 * x)"),
         lambda f, x, v, u: inf.sin(f(x)) * x[0] + f(scaled(x, 0.7)) * 0.5,
@@ -294,7 +343,7 @@ STAGES = [
             "def step(y, total):",
             "    return total + np.dot(fg.grad({f})(y), {v})",
             "total = 0.0",
-            "for y in (x, 0.5 * x, x + 0.1):",
+            "for y in (x, 0.5 * x, x + 0.03):",
             "    total = step(y, total)",
             "return total",
         ),
