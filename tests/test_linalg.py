@@ -531,7 +531,7 @@ TOGETHER = [
 @pytest.mark.parametrize(("f", "x"), identified(TOGETHER))
 def test_values_and_vectors_of_repeated_values_together(f, x):
     """Reverse mode refuses; what forward mode finds is a finite difference, or NaN; and so to second order."""
-    for derivative in (fg.jacrev(f), fg.jacrev(fg.jacrev(f)), fg.jacfwd(fg.jacrev(f))):
+    for derivative in (fg.jacrev(f), fg.jacrev(fg.jacrev(f)), fg.jacfwd(fg.jacrev(f)), lambda x: fg.linearize(f, x)):
         with pytest.raises(errors.NoDerivativeError, match="joins vectors and values .* where values are repeated"):
             derivative(x)
     jacobian, mixes = fg.jacfwd(f)(x).numpy(), False

@@ -415,7 +415,8 @@ def linearize(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callabl
         Tensor(23.)
     """
     value, pullback = vjp(function, *primals)
-    _, transposed = vjp(pullback, tree_map(np.zeros_like, value))
+    # Where it is transposed is all one to a linear function; but rules look for zeros, which say what is not used.
+    _, transposed = vjp(pullback, tree_map(np.ones_like, value))
 
     def pushforward(*tangents: Any) -> Any:
         return transposed(tangents)[0]
