@@ -584,6 +584,47 @@ def test_a_view_can_be_watched_and_asked_for_after_a_write():
     assert accumulator.jvp(square).tolist() == [10.0, 0.0]
 
 
+@pytest.mark.parametrize("place", [1, 5])
+@pytest.mark.parametrize("is_before", [True, False])
+def test_a_watched_view_whose_root_is_written_to_is_an_error(place, is_before):
+    """What the view shows from then on is not followed, also where it is the same as before."""
+    base = fg.constant(np.arange(6.0))
+    view = base[1:3]
+    with fg.GradientTape(persistent=True) as tape:
+        tape.watch(view)
+        if is_before:
+            base[place] = 5.0
+        y = np.sum(view**2)
+        base[place] = 5.0
+    for unconnected in (fg.UnconnectedGradients.NONE, fg.UnconnectedGradients.ZERO):
+        with pytest.raises(errors.WatchError, match="is a view, and the tensor that it sees was written to"):
+            tape.gradient(y, {"v": view}, unconnected_gradients=unconnected)
+    view = base[1:3]
+    with fg.ForwardAccumulator(view, np.ones(2)) as accumulator:
+        before = np.sum(view**2)
+        base[place] = 5.0
+        after = np.sum(view**2)
+    assert accumulator.jvp(before) == 2 * np.sum(np.asarray([5.0 if place == 1 else 1.0, 2.0]))
+    with pytest.raises(errors.WatchError, match="a primal of shape .* is a view"):
+        accumulator.jvp(after)
+
+
+def test_a_watched_tensor_that_is_written_to_after_its_use_is_an_error():
+    x = fg.constant(X)
+    with fg.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = np.sum(x**2)
+        assert tape.gradient(y, x).tolist() == (2 * X).tolist()
+        x[0] = 5.0
+        z = np.sum(x**2)
+    assert tape.gradient(z, x).tolist() == [10.0, *2 * X[1:]]
+    with pytest.raises(errors.WatchError, match="the target depends on what it was before"):
+        tape.gradient(y, x)
+    with pytest.raises(errors.WatchError, match="the target depends on what it was before"):
+        tape.jacobian(y, x)
+    assert tape.gradient(fg.constant(1.0), x) is None
+
+
 @pytest.mark.parametrize("ask", [
     lambda view: view.shape, lambda view: view.dtype, len, repr, str, lambda view: f"{view}", np.asarray, copy.copy,
     copy.deepcopy, lambda view: pickle.loads(pickle.dumps(view)), lambda view: view.tolist(), lambda view: view.numpy(),
