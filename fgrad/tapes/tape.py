@@ -537,15 +537,15 @@ def _check_written(
     """
     for source, key in zip(sources, keys, strict=True):
         handle, watched = tape._handles.get(id(source), (None, None))
-        if handle is None or key in cotangents or handle() is not source:
+        tensor = None if handle is None else handle()
+        if tensor is None or tensor is not source or key in cotangents:
             continue
-        shape = np.shape(source)
-        if key is None and is_view(source):
-            raise lost_view("a source", shape)
+        if key is None and is_view(tensor):
+            raise lost_view("a source", tensor.shape)
         if key is not None and watched in cotangents:
             raise errors.WatchError(
-                f"a source of shape {shape} was written to after the tape had watched it, and the target depends on "
-                "what it was before.\nAsk before the write, or write into a copy: y = x.copy()."
+                f"a source of shape {tensor.shape} was written to after the tape had watched it, and the target depends "
+                "on what it was before.\nAsk before the write, or write into a copy: y = x.copy()."
             )
 
 
