@@ -544,7 +544,7 @@ def _check_written(
             raise lost_view("a source", tensor.shape)
         if key is not None and watched in cotangents:
             raise errors.WatchError(
-                f"a source of shape {tensor.shape} was written to after the tape had watched it, and the target depends "
+                f"a source of shape {tensor.shape} was written to after the tape watched it, and the target depends "
                 "on what it was before.\nAsk before the write, or write into a copy: y = x.copy()."
             )
 
