@@ -545,6 +545,19 @@ def test_values_and_vectors_of_repeated_values_together(f, x):
     assert mixes
 
 
+def test_linearize_refuses_an_arbitrary_choice_as_the_gradient_does():
+    """A cotangent of ones is symmetric, and does not ask for the choice."""
+
+    def rotation(x):
+        u, _, vh = L.svd(x)
+        return u @ vh
+
+    x = np.diag([1.0, 0.0, 0.0])
+    for derivative in (fg.jacrev(rotation), lambda x: fg.linearize(rotation, x)):
+        with pytest.raises(errors.NoDerivativeError, match="chooses arbitrarily"):
+            derivative(x)
+
+
 def test_one_element_of_a_function_of_a_matrix():
     """Its derivative by the values is 0 in NumPy's basis, which does not make it one of the vectors alone."""
     with pytest.raises(errors.NoDerivativeError, match="joins vectors and values"):
