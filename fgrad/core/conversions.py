@@ -226,11 +226,19 @@ def _is_in_loop_of_numpy(frame: FrameType) -> bool:
 def refuse_objects(error: BaseException) -> None:
     """Raise an error of fgrad's in place of one by which NumPy refuses an array of traced numbers."""
     reason = str(error)
-    if _wanted.collected is None or not isinstance(error, TypeError) or isinstance(error, errors.FgradError):
+    is_of_numbers = isinstance(error, TypeError) or _lacks_ufunc(error)
+    if _wanted.collected is None or not is_of_numbers or isinstance(error, errors.FgradError):
         return
     built, _wanted.collected = errors.line_at(_wanted.collected), None
     if any(words in reason for words in _WORDS_OF_OBJECTS) and not _is_raised_by_user(error):
         raise errors.ObjectArrayError(reason, _line_of(error), built).with_traceback(error.__traceback__) from None
+
+
+def _lacks_ufunc(error: BaseException) -> bool:
+    """Return whether a number had no method by which a ufunc of two arguments would run, such as `hypot`."""
+    if not isinstance(error, AttributeError) or not isinstance(error.obj, (int, float, complex)):
+        return False
+    return isinstance(getattr(np, error.name or "", None), np.ufunc)
 
 
 def _line_of(error: BaseException) -> str:

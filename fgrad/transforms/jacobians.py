@@ -426,8 +426,8 @@ def linearize(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callabl
 def _any_cotangent(value: Any) -> Any:
     """Return a cotangent at which a pullback is transposed: 1, 2, 3, ...
 
-    It is all one to a linear function. But rules look for zeros, which say what is not used, and refuse a cotangent that
-    asks for what there is not; so it has no zeros and no symmetries.
+    It is all one to a linear function. But rules look for zeros, which say what is not used, and refuse a cotangent
+    that asks for what there is not; so it has no zeros and no symmetries.
     """
     return np.reshape(np.cumsum(np.ones_like(value)), np.shape(value))
 
