@@ -230,6 +230,12 @@ CASES = [
     (
         errors.ObjectArrayError,
         TypeError,
+        lambda: grad(lambda x: np.sum(np.arctan2(1.0, np.array([1.0, x]))))(3.0),
+        r"not on an array of traced numbers \('float' object has no attribute 'arctan2'\)",
+    ),
+    (
+        errors.ObjectArrayError,
+        TypeError,
         lambda: grad(lambda x: np.linalg.det(np.array([[x, 1.0], [0.0, x]])))(3.0),
         r"not on an array of traced numbers(.|\n)*write fgrad\.numpy\.array",
     ),

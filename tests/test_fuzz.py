@@ -144,6 +144,16 @@ def test_differences_of_a_noisy_function_say_so():
         differences.compare("the slope", 1.001, np.sin)
 
 
+def test_ties_are_told_where_derivatives_depend_on_them():
+    x = Number({0: 1.5, 1: 1.0})
+    for tied in (1.5, Number({0: 1.5, 1: -1.0}), Number({0: 1.5, 2: 1.0})):
+        with pytest.raises(ValueError, match="a tie"):
+            x > tied  # noqa: B015
+    assert not x > x
+    assert not x < x
+    assert x > 1.0
+
+
 def test_infinitesimals_nest():
     """The example on which numbers with one infinitesimal for all derivatives are wrong."""
     (x,) = point = [Number({0: 2.0})]

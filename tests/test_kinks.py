@@ -271,6 +271,25 @@ def test_zero_times_infinity_is_nan_in_both_modes(f):
 
 
 @pytest.mark.parametrize(
+    ("f", "loud"),
+    [
+        (lambda x: np.cbrt(x**3), fg.jacrev),
+        (lambda x: np.log(x**2), fg.jacrev),
+        (lambda x: np.exp(np.log(x)), fg.jacfwd),
+        (lambda x: np.sqrt(x) ** 2, fg.jacfwd),
+        (lambda x: 1 / (1 / x), fg.jacfwd),
+    ],
+)
+def test_zero_times_infinity_is_nan_in_the_jacobian_of_one_mode(f, loud):
+    """In that mode the infinity comes first, and no zero that it meets is taken for one of the unit vectors'."""
+    with np.errstate(all="ignore"):
+        jacobian = loud(f)(np.zeros(2)).numpy()
+        assert np.isnan(fg.grad(lambda x: np.sum(f(x)))(np.zeros(2))).all()
+    assert np.isnan(np.diag(jacobian)).all()
+    assert jacobian[0, 1] == jacobian[1, 0] == 0.0
+
+
+@pytest.mark.parametrize(
     ("f", "second"),
     [
         (lambda x: np.where(x > 0, x * np.log(x), 0.0), 0.0),

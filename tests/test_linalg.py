@@ -531,7 +531,7 @@ TOGETHER = [
 @pytest.mark.parametrize(("f", "x"), identified(TOGETHER))
 def test_values_and_vectors_of_repeated_values_together(f, x):
     """Reverse mode refuses; what forward mode finds is a finite difference, or NaN; and so to second order."""
-    for derivative in (fg.jacrev(f), fg.jacrev(fg.jacrev(f)), fg.jacfwd(fg.jacrev(f))):
+    for derivative in (fg.jacrev(f), fg.jacrev(fg.jacrev(f)), fg.jacfwd(fg.jacrev(f)), lambda x: fg.linearize(f, x)):
         with pytest.raises(errors.NoDerivativeError, match="joins vectors and values .* where values are repeated"):
             derivative(x)
     jacobian, mixes = fg.jacfwd(f)(x).numpy(), False
@@ -543,6 +543,19 @@ def test_values_and_vectors_of_repeated_values_together(f, x):
         mixes |= not is_known.all()
         np.testing.assert_allclose(found[is_known], expected[is_known], atol=1e-6)
     assert mixes
+
+
+def test_linearize_refuses_an_arbitrary_choice_as_the_gradient_does():
+    """A cotangent of ones is symmetric, and does not ask for the choice."""
+
+    def rotation(x):
+        u, _, vh = L.svd(x)
+        return u @ vh
+
+    x = np.diag([1.0, 0.0, 0.0])
+    for derivative in (fg.jacrev(rotation), lambda x: fg.linearize(rotation, x)):
+        with pytest.raises(errors.NoDerivativeError, match="chooses arbitrarily"):
+            derivative(x)
 
 
 def test_one_element_of_a_function_of_a_matrix():

@@ -99,6 +99,22 @@ def test_a_handle_that_writes_changes_no_other():
     assert (len(view), np.asarray(view).shape) == (12, (12,))
 
 
+@pytest.mark.parametrize("shape", [(2, 2), (2, 4)])
+def test_resize_goes_along_in_memory(shape):
+    def f(x):
+        y = np.copy(x)
+        y.resize(shape)
+        return y**2
+
+    x = np.asfortranarray(np.arange(1.0, 7.0).reshape(2, 3))
+    for point in (x, np.ascontiguousarray(x)):
+        expected = f(point)
+        for value in (fg.vjp(f, point)[0], fg.jvp(f, (point,), (point,))[0]):
+            np.testing.assert_array_equal(value, expected)
+        kept = np.where(np.isin(x**2, expected), 2 * x, 0.0)
+        np.testing.assert_array_equal(fg.grad(lambda x: np.sum(f(x)))(point), kept)
+
+
 def test_resize():
     def f(x):
         y = x * 1.0

@@ -652,6 +652,25 @@ mistake(
 
 
 def wrong():
+    return fg.grad(lambda x: np.sum(np.hypot(np.array([x, 4.0]), 3.0)))(4.0)
+
+
+def right():
+    return fg.grad(lambda x: np.sum(np.hypot(fnp.array([x, 4.0]), 3.0)))(4.0)
+
+
+mistake(
+    "A function of two numbers of an np.array of tensors and numbers",
+    wrong,
+    errors.ObjectArrayError,
+    what=("not on an array of traced numbers", "np.hypot(np.array([x, 4.0]), 3.0)"),
+    instead=("write fgrad.numpy.array([x, y])", "makes one tensor"),
+    mended=right,
+    expected=0.8,
+)
+
+
+def wrong():
     return fg.grad(lambda x: np.mean(np.array([x, x**2])))(3.0)
 
 

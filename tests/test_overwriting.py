@@ -203,6 +203,45 @@ def test_arguments_that_are_overwritten_before_the_pullback_is_called():
     assert value.tolist() == X.tolist()
 
 
+ARGUMENTS = {
+    "grad": lambda f, x: fg.grad(f)(x),
+    "value_and_grad": lambda f, x: fg.value_and_grad(f)(x)[1],
+    "gradients_function": lambda f, x: fg.gradients_function(f)(x)[0],
+    "vjp": lambda f, x: fg.vjp(f, x)[1](1.0)[0],
+    "jacfwd": lambda f, x: fg.jacfwd(f)(x),
+    "jacrev": lambda f, x: fg.jacrev(f)(x),
+    "linearize": lambda f, x: np.stack(list(map(fg.linearize(f, x)[1], np.eye(3)))),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_an_argument_that_is_overwritten_by_another_name_while_the_function_runs(name):
+    """The function computes with what was passed from beginning to end."""
+    passed, order = X.copy(), np.asfortranarray(np.ones((2, 3)))
+
+    def f(x):
+        y = np.sin(x) * x
+        passed[:] = 100.0
+        return np.sum(y * x)
+
+    np.testing.assert_allclose(ARGUMENTS[name](f, passed), np.cos(X) * X * X + 2 * np.sin(X) * X)
+    assert passed.tolist() == [100.0] * 3
+    assert fg.grad(lambda x: float(np.isfortran(x.numpy())) * np.sum(x))(order).tolist() == order.tolist()
+
+
+def test_second_derivatives_at_an_argument_that_is_overwritten():
+    def f(x):
+        y = x * x
+        passed[:] = 100.0
+        return np.sum(y * x)
+
+    for second in (lambda x: fg.hvp(f)(x, np.ones(3)), lambda x: np.sum(fg.hessian(f)(x), axis=0)):
+        passed = X.copy()
+        np.testing.assert_allclose(second(passed), 6 * X)
+    passed = X.copy()
+    assert fg.jvp(f, (passed,), (np.ones(3),))[1] == np.sum(3 * X**2)
+
+
 def test_a_mini_batch_inside_a_tape():
     w, batch = fg.Variable(np.ones(3)), np.zeros((2, 3))
     with fg.GradientTape() as tape:
@@ -543,6 +582,47 @@ def test_a_view_can_be_watched_and_asked_for_after_a_write():
     with fg.ForwardAccumulator(view, fg.constant([1.0, 0.0])) as accumulator:
         square = view**2
     assert accumulator.jvp(square).tolist() == [10.0, 0.0]
+
+
+@pytest.mark.parametrize("place", [1, 5])
+@pytest.mark.parametrize("is_before", [True, False])
+def test_a_watched_view_whose_root_is_written_to_is_an_error(place, is_before):
+    """What the view shows from then on is not followed, also where it is the same as before."""
+    base = fg.constant(np.arange(6.0))
+    view = base[1:3]
+    with fg.GradientTape(persistent=True) as tape:
+        tape.watch(view)
+        if is_before:
+            base[place] = 5.0
+        y = np.sum(view**2)
+        base[place] = 5.0
+    for unconnected in (fg.UnconnectedGradients.NONE, fg.UnconnectedGradients.ZERO):
+        with pytest.raises(errors.WatchError, match="is a view, and the tensor that it sees was written to"):
+            tape.gradient(y, {"v": view}, unconnected_gradients=unconnected)
+    view = base[1:3]
+    with fg.ForwardAccumulator(view, np.ones(2)) as accumulator:
+        before = np.sum(view**2)
+        base[place] = 5.0
+        after = np.sum(view**2)
+    assert accumulator.jvp(before) == 2 * np.sum(np.asarray([5.0 if place == 1 else 1.0, 2.0]))
+    with pytest.raises(errors.WatchError, match="a primal of shape .* is a view"):
+        accumulator.jvp(after)
+
+
+def test_a_watched_tensor_that_is_written_to_after_its_use_is_an_error():
+    x = fg.constant(X)
+    with fg.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = np.sum(x**2)
+        assert tape.gradient(y, x).tolist() == (2 * X).tolist()
+        x[0] = 5.0
+        z = np.sum(x**2)
+    assert tape.gradient(z, x).tolist() == [10.0, *2 * X[1:]]
+    with pytest.raises(errors.WatchError, match="the target depends on what it was before"):
+        tape.gradient(y, x)
+    with pytest.raises(errors.WatchError, match="the target depends on what it was before"):
+        tape.jacobian(y, x)
+    assert tape.gradient(fg.constant(1.0), x) is None
 
 
 @pytest.mark.parametrize("ask", [

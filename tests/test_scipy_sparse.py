@@ -308,6 +308,18 @@ def test_eigenvalues_and_vectors_are_those_of_the_dense_matrix():
         np.testing.assert_allclose(derivative(sparse)(potential), derivative(dense)(potential), rtol=1e-6, atol=1e-9)
 
 
+def test_the_pullback_of_eigenvectors_is_linear_where_the_cotangent_is_zero_too():
+    def squares(data):
+        return np.abs(L.eigsh(table.definite(data), k=2, which="SA")[1]) ** 2
+
+    tangent = np.cos(np.arange(table.DEFINITE.size))
+    expected = fg.jvp(squares, (table.DEFINITE,), (tangent,))[1]
+    np.testing.assert_allclose(fg.linearize(squares, table.DEFINITE)[1](tangent), expected, rtol=1e-9)
+    value, pullback = fg.vjp(squares, table.DEFINITE)
+    transposed = fg.vjp(pullback, np.zeros_like(value))[1]
+    np.testing.assert_allclose(transposed((tangent,))[0], expected, rtol=1e-9)
+
+
 def test_eigenvectors_that_are_chosen_arbitrarily_have_no_derivative():
     with pytest.raises(errors.NoDerivativeError, match="another one is equal to"):
         fg.grad(lambda d: np.sum(L.eigsh(S.diags_array(d), k=2)[1] ** 4))(np.ones(5))

@@ -701,6 +701,63 @@ def test_densities_that_are_zero_next_to_zero_have_derivatives_that_are_zero(nam
     np.testing.assert_array_equal(np.array(second, float), 0)
 
 
+POWERS = {
+    "gamma": ((2.5,), lambda y, a: y ** (a - 1) * mp.exp(-y) / mp.gamma(a)),
+    "chi2": ((3.5,), lambda y, k: (y / 2) ** (k / 2 - 1) * mp.exp(-y / 2) / mp.gamma(k / 2) / 2),
+    "beta": ((2.2, 3.3), lambda y, a, b: y ** (a - 1) * (1 - y) ** (b - 1) / mp.beta(a, b)),
+    "f": (
+        (4.5, 6.5),
+        lambda y, n, m: (n / m * y) ** (n / 2) / (1 + n / m * y) ** ((n + m) / 2) / y / mp.beta(n / 2, m / 2),
+    ),
+    "weibull_min": ((2.4,), lambda y, c: c * y ** (c - 1) * mp.exp(-(y**c))),
+    "rayleigh": ((), lambda y: y * mp.exp(-y * y / 2)),
+    "betaprime": ((2.2, 3.3), lambda y, a, b: y ** (a - 1) * (1 + y) ** (-a - b) / mp.beta(a, b)),
+}
+"""Densities that are powers next to 0, by their names: shape parameters, and the density of the standard form."""
+
+
+@pytest.mark.parametrize("x", [1e-250, 1e-300])
+@pytest.mark.parametrize("name", POWERS)
+def test_derivatives_of_densities_that_are_too_small_for_a_number(name, x):
+    """The density at 1e-300 is 1e-450, and its slope 1e-150."""
+    shapes, density = POWERS[name]
+    pdf = getattr(stats, name).pdf
+    with mp.workdps(60):
+        slope = mp.diff(lambda u: density(mp.mpf(x) * (1 + u), *map(mp.mpf, shapes)), 0)
+        expected = float(slope / x), float(-slope - density(mp.mpf(x), *map(mp.mpf, shapes)))
+    args, places = (x, *shapes, 0.0, 1.0), (0, len(shapes) + 2)
+    for derivative in (fg.grad, fg.jacfwd):
+        found = np.array(derivative(pdf, argnums=places)(*args), float)
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-318)
+    beside = fg.vmap(fg.grad(lambda x: np.where(x < 1, pdf(x, *shapes), 0.0)))(np.array([0.3, x, 0.6]))
+    near = [fg.grad(pdf)(each, *shapes) for each in (0.3, 0.6)]
+    np.testing.assert_allclose(beside, [near[0], expected[0], near[1]], rtol=1e-11)
+
+
+@pytest.mark.parametrize("x", [1e-6, 1e-100])
+@pytest.mark.parametrize("name", POWERS)
+def test_what_falls_as_the_reciprocal_does_not_depend_on_the_scale(name, x):
+    """The slope 1.5 / x - 1 / scale of the gamma distribution has the derivative 1 / scale**2, and no rest of 1 / x."""
+    shapes, density = POWERS[name]
+    logpdf, last = getattr(stats, name).logpdf, len(shapes) + 2
+    with mp.workdps(700):
+        fall = mp.diff(lambda u: mp.log(density(x * mp.exp(u), *map(mp.mpf, shapes))), 0, 2)
+        expected = float(-fall / x)
+    mixed = fg.hessian(logpdf, argnums=(0, last))(x, *shapes, 0.0, 1.0)
+    np.testing.assert_allclose([mixed[0][1], mixed[1][0]], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("x", [1e-300, 1e-12, 0.3, -2.0])
+def test_the_logistic_density_next_to_its_top(x):
+    for derivative in (fg.grad, fg.jacfwd):
+        assert float(derivative(stats.logistic.logpdf)(x)) == pytest.approx(-np.tanh(x / 2), rel=1e-14)
+
+
+def test_the_slope_of_invgammas_logarithm_in_the_scale_next_to_zero():
+    for x in (1e-200, 1e-300):
+        assert float(fg.grad(stats.invgamma.logpdf, argnums=3)(x, 2.5, 0.0, 1.0)) == pytest.approx(-1 / x, rel=1e-14)
+
+
 @pytest.mark.parametrize("far", [1e90, -1e90])
 def test_densities_far_out_beside_others(far):
     """The masks of one element leave the others alone; a density that falls as a power is not 0."""

@@ -230,7 +230,8 @@ def refuse_objects(error: BaseException) -> None:
     if _wanted.collected is None or type(error).__module__.partition(".")[0] not in ("builtins", "numpy"):
         return
     words = _WORDS_OF_OBJECTS if isinstance(error, TypeError) else ("numpy.object_",)
-    if not isinstance(error, (TypeError, ValueError)) or not any(each in reason for each in words):
+    is_of_objects = isinstance(error, (TypeError, ValueError)) and any(each in reason for each in words)
+    if not is_of_objects and not _lacks_ufunc(error):
         return
     built, _wanted.collected = errors.line_at(_wanted.collected), None
     if not _is_raised_by_user(error):
@@ -246,6 +247,13 @@ def _series_function(error: BaseException) -> str:
             found = traceback.tb_frame.f_code.co_name if _OF_SERIES.match(traceback.tb_frame.f_code.co_name) else found
         traceback = traceback.tb_next
     return found
+
+
+def _lacks_ufunc(error: BaseException) -> bool:
+    """Return whether a number had no method by which a ufunc of two arguments would run, such as `hypot`."""
+    if not isinstance(error, AttributeError) or not isinstance(error.obj, (int, float, complex)):
+        return False
+    return isinstance(getattr(np, error.name or "", None), np.ufunc)
 
 
 def _line_of(error: BaseException) -> str:

@@ -979,7 +979,7 @@ class TapeStateError(FgradError, ValueError):
 
 
 class WatchError(FgradError, ValueError):
-    """Something that is not a tensor or variable was to be watched.
+    """Something that is not a tensor or variable was to be watched, or what was watched was written to.
 
         >>> import fgrad as fg
         >>> with fg.GradientTape() as tape:
@@ -995,6 +995,17 @@ class WatchError(FgradError, ValueError):
         ...     y = x * x
         >>> tape.gradient(y, x)
         Tensor(6.)
+
+    Write into a copy of a tensor whose gradient is asked for afterwards, or ask before:
+
+        >>> x = fg.constant([3.0, 4.0])
+        >>> with fg.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     y = x * x
+        ...     x[0] = 0.0
+        >>> tape.gradient(y, x)
+        Traceback (most recent call last):
+        fgrad.errors.WatchError: ...
     """
 
 

@@ -18,7 +18,7 @@ from fgrad import errors
 from fgrad.core.operands import as_array
 from fgrad.core.primitive import BOXES, METHODS, UFUNC_FORMS, UFUNCS
 from fgrad.core.tensor import ABOVE, Tensor, apply, call_without_rule, numpys_name, settle
-from fgrad.core.views import is_shared
+from fgrad.core.views import is_shared, layout
 from fgrad.ops.batching import reduction_batch
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers_member, linear, plain_axis, sample
@@ -395,7 +395,10 @@ def resize(x: Any, *shape: Any, refcheck: bool = True) -> None:
     missing = np.zeros(max(count - x.size, 0), x.dtype)
     if is_shared(x):
         raise ValueError("cannot resize an array that references or is referenced\nby another array in this way.")
-    x.replaced(np.reshape(np.concatenate([np.ravel(x)[:count], missing]), sizes))
+    array = layout(x)
+    of_one = array[(0,) * (array.ndim - x.ndim)] if array.size else array
+    order: Any = "F" if of_one.flags.f_contiguous and not of_one.flags.c_contiguous else "C"
+    x.replaced(np.reshape(np.concatenate([np.ravel(x, order)[:count], missing]), sizes, order=order))
 
 
 @answers_member("nbytes")

@@ -6,6 +6,7 @@ run(f, answer, ...)          the same choice for one call
 is_plainly_traced(arguments) whether that choice is clear without a closer look
 example_of(x)                the plain array, for checks and warnings alone
 known_value(x)               the same, or None where there is none
+is_always_zero(x)            whether it is 0, also where it is differentiated
 one_example(x)               of a batch, that of the first example
 """
 
@@ -125,6 +126,16 @@ def known_value(x: Any) -> Any:
             return None
         value = value.unbox()
     return value
+
+
+def is_always_zero(x: Any) -> bool:
+    """Return whether a cotangent is exactly 0, and will stay so: one that is differentiated may be 0 only here."""
+    value = settle(x)
+    while type(value) is Tensor:
+        if value.tracing.differentiates or value.tracing.is_program:
+            return False
+        value = value.unbox()
+    return not np.any(value)
 
 
 def one_example(leaf: Any) -> Any:

@@ -23,7 +23,16 @@ from fgrad.core.tensor import boxed, settle
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, leaves_and_nones, tree_map
 from fgrad.core.variable import Variable, VariableWatch
-from fgrad.tapes.tape import check_tensors, layer_of, plain_value, put_layer, warn_of_integers, watched_layer_of
+from fgrad.tapes.tape import (
+    check_tensors,
+    is_view,
+    layer_of,
+    lost_view,
+    plain_value,
+    put_layer,
+    warn_of_integers,
+    watched_layer_of,
+)
 from fgrad.transforms.cuts import warn_of_losses
 from fgrad.transforms.linearization import UnconnectedGradients, check_unconnected, gradient_at_edge
 
@@ -169,7 +178,15 @@ class ForwardAccumulator:
         else:
             layer = watched_layer_of(trace, x)
             tangent = None if layer is None else layer.mark
+        if tangent is None:
+            self._check_views()
         return gradient_at_edge(None, plain_value(x), unconnected) if tangent is None else boxed(tangent)
+
+    def _check_views(self) -> None:
+        """Raise if a primal is a view that is not followed any more."""
+        for primal, _ in self._tangents.values():
+            if is_view(primal) and watched_layer_of(_trace(self), primal) is None:
+                raise lost_view("a primal", primal.shape)
 
 
 def _trace(accumulator: ForwardAccumulator) -> Trace:

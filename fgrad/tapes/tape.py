@@ -74,6 +74,7 @@ class GradientTape:
         self._lost: list[tuple[str, int]] = []
         self._targets: set[int] = set()
         self._watched: dict[int, tuple[str, int]] = {}
+        self._handles: dict[int, tuple[weakref.ref[Tensor], int]] = {}  # by id, with the key that each was given
 
     def __enter__(self) -> GradientTape:
         if self._is_recording():
@@ -106,7 +107,7 @@ class GradientTape:
         # In an order in which an interrupt leaves a tape that starts again when it is entered.
         self._watch = VariableWatch(trace, self._watch_accessed)
         self._trace = trace
-        self._record, self._outline, self._watched = running.record(), None, {}
+        self._record, self._outline, self._watched, self._handles = running.record(), None, {}, {}
         self._used = False
 
     def _resume(self) -> None:
@@ -174,6 +175,7 @@ class GradientTape:
             return
         key = trace.root(None).mark
         self._watched[key] = errors.users_place()
+        self._handles[id(tensor)] = weakref.ref(tensor), key
         put_layer(tensor, trace, key)
 
     def gradient(
@@ -525,6 +527,41 @@ def seeded(tape: GradientTape, targets: list[Any], seeds: list[Any]) -> dict[int
     return cotangents
 
 
+def _check_written(
+    tape: GradientTape, sources: Sequence[Any], keys: list[int | None], cotangents: dict[int, Any]
+) -> None:
+    """Raise if a source was written to after it was watched, and the target depends on what it was alone.
+
+    A view that was watched is not followed any more when the tensor that it sees has been written to: what is computed
+    with it from then on is not connected to the tape at all.
+    """
+    for source, key in zip(sources, keys, strict=True):
+        handle, watched = tape._handles.get(id(source), (None, None))
+        tensor = None if handle is None else handle()
+        if tensor is None or tensor is not source or key in cotangents:
+            continue
+        if key is None and is_view(tensor):
+            raise lost_view("a source", tensor.shape)
+        if key is not None and watched in cotangents:
+            raise errors.WatchError(
+                f"a source of shape {tensor.shape} was written to after the tape watched it, and the target depends "
+                "on what it was before.\nAsk before the write, or write into a copy: y = x.copy()."
+            )
+
+
+def is_view(x: Any) -> bool:
+    """Return whether a tensor sees the memory of another one."""
+    return type(x) is Tensor and type(x.memory) is tuple
+
+
+def lost_view(what: str, shape: tuple[int, ...]) -> errors.WatchError:
+    """Return the error that says that a view is not followed any more; `what` it is."""
+    return errors.WatchError(
+        f"{what} of shape {shape} is a view, and the tensor that it sees was written to after the view was "
+        "watched.\nWatch the tensor that is written to, or a copy of the view: x = view.copy()."
+    )
+
+
 def plain_value(x: Any) -> Any:
     """Return a value without reading it, where it is a variable."""
     return x._shown() if isinstance(x, Variable) else settle(x)
@@ -547,6 +584,7 @@ def _pulled(
     guarded = guarded and any(map(may_hold_zeros, cotangents.values()))
     tape._outline, tape._targets = outline_if_cut(_trace(tape), record), set(cotangents)
     cotangents = one_call(pull_back, record, cotangents, keep, stop_keys, guarded)
+    _check_written(tape, leaves, keys, cotangents)
     if tape._outline is not None:
         known = [(i, key) for i, key in enumerate(keys) if key is not None and key not in cotangents]
         names = [name_of_source(*pair) for pair in zip(leaves, paths(sources), strict=True)] if known else []

@@ -415,12 +415,21 @@ def linearize(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callabl
         Tensor(23.)
     """
     value, pullback = vjp(function, *primals)
-    _, transposed = vjp(pullback, tree_map(np.zeros_like, value))
+    _, transposed = vjp(pullback, tree_map(_any_cotangent, value))
 
     def pushforward(*tangents: Any) -> Any:
         return transposed(tangents)[0]
 
     return value, pushforward
+
+
+def _any_cotangent(value: Any) -> Any:
+    """Return a cotangent at which a pullback is transposed: 1, 2, 3, ...
+
+    It is all one to a linear function. But rules look for zeros, which say what is not used, and refuse a cotangent
+    that asks for what there is not; so it has no zeros and no symmetries.
+    """
+    return np.reshape(np.cumsum(np.ones_like(value)), np.shape(value))
 
 
 def _run_elementwise_grad(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection) -> Any:

@@ -64,10 +64,17 @@ class Number:
         return number(other) / self
 
     def __gt__(self, other: Any) -> bool:
-        return bool(self.real > number(other).real)
+        return bool(self._above(number(other)) > 0)
 
     def __lt__(self, other: Any) -> bool:
-        return bool(self.real < number(other).real)
+        return bool(self._above(number(other)) < 0)
+
+    def _above(self, other: Number) -> Any:
+        """Return how far a number is above another one, by which programs choose."""
+        difference = self.real - other.real
+        if difference == 0 and any((self - other).parts.values()):
+            raise ValueError("a tie, at which derivatives are a matter of choice")
+        return difference
 
     __radd__, __rmul__ = __add__, __mul__
 

@@ -105,7 +105,7 @@ lomax = Continuous(
 invweibull = Continuous(
     stats.invweibull,
     logpdf=lambda x, c: np.log(c) - (c + 1) * np.log(x) - x**-c,
-    fall=lambda x, c: (c + 1 - c * x**-c) / x,
+    relative_fall=lambda x, c: c + 1 - c * x**-c,
     scores=(lambda x, c: 1 / c + (x**-c - 1) * np.log(x),),
     open_density=True,       open_tails=True,
     cdf=lambda x, c: flat_exp(-(x**-c)),     logcdf=lambda x, c: -(x**-c),
@@ -149,7 +149,7 @@ gompertz = Continuous(
 powerlaw = Continuous(
     stats.powerlaw,
     logpdf=lambda x, a: np.log(a) + special.xlogy(a - 1, x),
-    fall=lambda x, a: (1 - a) / x,
+    relative_fall=lambda x, a: 1 - a,
     scores=(lambda x, a: 1 / a + np.log(x),),
     open_tails=True,
     cdf=lambda x, a: np.exp(a * np.log(x)),  logcdf=lambda x, a: a * np.log(x),

@@ -31,8 +31,8 @@ from fgrad.scipy.stats._base import (
     is_finite,
     is_positive,
 )
-from fgrad.scipy.stats._densities import log_density
-from fgrad.scipy.stats._integrals import NOTHING, flat_exp
+from fgrad.scipy.stats._densities import log_density, partials_of, small_density
+from fgrad.scipy.stats._integrals import flat_exp
 
 Formula = Callable[..., Any]
 
@@ -413,6 +413,7 @@ class Continuous(Located):
         inside: a number in the support, or a function of the shape parameters.
         fall, scores: the derivatives of `-logpdf` in the argument and of `logpdf` in the shape parameters,
             by which it is one operation; without them it is the operations of which it is composed.
+        relative_fall: in place of `fall`, the fall times the argument, where the density is a power next to 0.
         formulas: of the standard form, by the names of SciPy's methods; and `far_logcdf`, `far_logsf`, which give
             derivatives where the tail itself is 0 in double precision, or has lost its digits.
 
@@ -436,12 +437,14 @@ class Continuous(Located):
         open_tails: bool = False,
         inside: float | Formula = 0.5,
         fall: Formula | None = None,
+        relative_fall: Formula | None = None,
         scores: tuple[Formula, ...] = (),
         **formulas: Formula,
     ) -> None:
         super().__init__(scipys, allowed, support, logpdf=logpdf, **formulas)
         between = (3.3, 4.0) if scipys.a == 1 else (0.5, 1.5)
-        self.density = fall and log_density(scipys.name, logpdf, fall, scores, between)
+        falls = partials_of(fall, relative_fall)
+        self.density = log_density(scipys.name, logpdf, falls, scores, between) if falls else None
         self.open_density = open_density
         self.open_tails = open_tails
         self.inside = inside
@@ -485,8 +488,8 @@ class Continuous(Located):
         low = self._before(y, start, self.open_tails or method == "logcdf")
         return low, self._after(y, end, self.open_tails or method == "logsf")
 
-    def _log_density(self, x: Any, args: Any, keywords: dict[str, Any]) -> tuple[Any, bool]:
-        """Return the logarithm of the density, and whether it is known to be finite everywhere."""
+    def _log_density(self, x: Any, args: Any, keywords: dict[str, Any]) -> tuple[Any, list[Any]]:
+        """Return the logarithm of the density and, if it is known to be finite everywhere, what it comes from."""
         shapes, loc, scale = self._given(args, keywords)
         distance = self._distance(x, loc)
         regular = is_positive(scale) and (not shapes or (all(map(is_finite, shapes)) and self._allows(shapes)))
@@ -494,9 +497,9 @@ class Continuous(Located):
             with np.errstate(all="ignore"):
                 found = apply(self.density, (distance, scale, *shapes))
                 if is_finite(found):
-                    return found, True
+                    return found, [self.density, distance, scale, *shapes]
         shapes, scale = self._or_nan(shapes, scale)
-        return self._masked_log_density(distance / scale, scale, shapes), False
+        return self._masked_log_density(distance / scale, scale, shapes), []
 
     def _masked_log_density(self, y: Any, scale: Any, shapes: list[Any]) -> Any:
         start, end = self._ends(shapes)
@@ -548,8 +551,10 @@ class Continuous(Located):
             >>> fg.grad(stats.expon.pdf)(0.0)
             Tensor(-1.)
         """
-        logarithm, finite = self._log_density(x, args, kwds)
-        return np.exp(logarithm) if finite and is_above(logarithm, NOTHING) else flat_exp(logarithm)
+        logarithm, of = self._log_density(x, args, kwds)
+        if not of:
+            return flat_exp(logarithm)
+        return np.exp(logarithm) if is_above(logarithm, FAR) else small_density(*of)
 
     @differentiated
     def ppf(self, q: Any, *args: Any, **kwds: Any) -> Any:

@@ -21,7 +21,7 @@ from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
 from fgrad.ops.lapack import in_stacks
 from fgrad.ops.matrices import conjugated, cotangent_of, real
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import example_of, is_always_zero
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import numbers
 from fgrad.scipy.sparse._patterns import Pattern, placed
@@ -104,7 +104,7 @@ def _rule(ans: Any, data: Any, pattern: Pattern, options: Options) -> Callable[[
         v = ans[1]
         ct_w, ct_v = (_unguarded(cotangent_of(cts, place)) for place in (0, 1))
         left = np.zeros_like(v) if ct_w is None else conjugated(v) * ct_w[..., None, :]
-        if ct_v is not None and np.any(example_of(ct_v) != 0):
+        if ct_v is not None and not is_always_zero(ct_v):
             _check_phase(v, ct_v)
             left = left - _of_each(_reduced, data, ans, ct_v, pattern, True)
         return 0.5 * (sampled(left, v, pattern) + conjugated(sampled(left, v, pattern.T)))
