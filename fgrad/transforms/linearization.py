@@ -60,13 +60,12 @@ def differentiable(leaf: Any) -> Any:
 def as_passed(primal: Any, copies: bool = False) -> Any:
     """Return a primal as it is now: what the user writes to it afterwards, by another name, is not in it.
 
-    A large array is copied only if `copies` says that it must be; so is one with gaps in memory, of which NumPy adds up
-    the elements in another order than those of its copy.
+    A large array is copied only if `copies` says that it must be.
     """
     if type(primal) is Tensor:
         return own_handle(primal)
     if type(primal) is np.ndarray:
-        return primal.copy("K") if copies or (primal.nbytes <= LARGE and primal.flags.forc) else primal
+        return primal.copy("K") if copies or primal.nbytes <= LARGE else primal
     return primal.copy() if copies and FOREIGN[type(primal)] else primal
 
 
