@@ -203,45 +203,6 @@ def test_arguments_that_are_overwritten_before_the_pullback_is_called():
     assert value.tolist() == X.tolist()
 
 
-ARGUMENTS = {
-    "grad": lambda f, x: fg.grad(f)(x),
-    "value_and_grad": lambda f, x: fg.value_and_grad(f)(x)[1],
-    "gradients_function": lambda f, x: fg.gradients_function(f)(x)[0],
-    "vjp": lambda f, x: fg.vjp(f, x)[1](1.0)[0],
-    "jacfwd": lambda f, x: fg.jacfwd(f)(x),
-    "jacrev": lambda f, x: fg.jacrev(f)(x),
-    "linearize": lambda f, x: np.stack(list(map(fg.linearize(f, x)[1], np.eye(3)))),
-}
-
-
-@pytest.mark.parametrize("name", ARGUMENTS)
-def test_an_argument_that_is_overwritten_by_another_name_while_the_function_runs(name):
-    """The function computes with what was passed from beginning to end."""
-    passed, order = X.copy(), np.asfortranarray(np.ones((2, 3)))
-
-    def f(x):
-        y = np.sin(x) * x
-        passed[:] = 100.0
-        return np.sum(y * x)
-
-    np.testing.assert_allclose(ARGUMENTS[name](f, passed), np.cos(X) * X * X + 2 * np.sin(X) * X)
-    assert passed.tolist() == [100.0] * 3
-    assert fg.grad(lambda x: float(np.isfortran(x.numpy())) * np.sum(x))(order).tolist() == order.tolist()
-
-
-def test_second_derivatives_at_an_argument_that_is_overwritten():
-    def f(x):
-        y = x * x
-        passed[:] = 100.0
-        return np.sum(y * x)
-
-    for second in (lambda x: fg.hvp(f)(x, np.ones(3)), lambda x: np.sum(fg.hessian(f)(x), axis=0)):
-        passed = X.copy()
-        np.testing.assert_allclose(second(passed), 6 * X)
-    passed = X.copy()
-    assert fg.jvp(f, (passed,), (np.ones(3),))[1] == np.sum(3 * X**2)
-
-
 def test_a_mini_batch_inside_a_tape():
     w, batch = fg.Variable(np.ones(3)), np.zeros((2, 3))
     with fg.GradientTape() as tape:

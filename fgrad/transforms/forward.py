@@ -11,11 +11,11 @@ from fgrad import errors
 from fgrad.core.forward import ForwardTrace
 from fgrad.core.payloads import as_payload
 from fgrad.core.reverse import may_hold_zeros
-from fgrad.core.tensor import Tensor, boxed, settle
+from fgrad.core.tensor import Tensor, boxed, own_handle, settle
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.transforms.calls import Transformed, name_of
 from fgrad.transforms.cuts import warn_of_losses
-from fgrad.transforms.linearization import as_passed, check_detached, differentiable
+from fgrad.transforms.linearization import check_detached, differentiable
 from fgrad.transforms.running import check_result, is_number, owned, owned_tree, run, untraced
 
 
@@ -119,5 +119,5 @@ def input_along(transform: str, function: Any, name: Callable[[str], str], leaf:
             f"{name('tangents')} has dtype {tangent.dtype}, which does not fit {name('primals')} of dtype "
             f"{primal.dtype}."
         )
-    primal, tangent = map(as_passed, (primal, tangent))
+    primal, tangent = (own_handle(x) if type(x) is Tensor else x for x in (primal, tangent))
     return primal, tangent if tangent.dtype == primal.dtype else tangent.astype(primal.dtype)

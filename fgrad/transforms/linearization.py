@@ -24,7 +24,6 @@ from fgrad.core.operands import collected
 from fgrad.core.payloads import FOREIGN, INEXACT, as_payload, exact_numbers, known_shape
 from fgrad.core.primitive import ZERO
 from fgrad.core.reverse import ReverseTrace, may_hold_zeros, pull_back
-from fgrad.core.snapshots import LARGE
 from fgrad.core.tensor import Tensor, boxed, own_handle, settle
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, paths, unflatten
@@ -55,18 +54,6 @@ def differentiable(leaf: Any) -> Any:
     elif not isinstance(value, (np.ndarray, np.generic)) and type(value) is not Tensor:
         return exact_numbers(value)
     return value if value.dtype.kind in INEXACT else None
-
-
-def as_passed(primal: Any, copies: bool = False) -> Any:
-    """Return a primal as it is now: what the user writes to it afterwards, by another name, is not in it.
-
-    A large array is copied only if `copies` says that it must be.
-    """
-    if type(primal) is Tensor:
-        return own_handle(primal)
-    if type(primal) is np.ndarray:
-        return primal.copy("K") if copies or primal.nbytes <= LARGE else primal
-    return primal.copy() if copies and FOREIGN[type(primal)] else primal
 
 
 def conjugate(x: Any) -> Any:
@@ -193,8 +180,10 @@ class Input:
         traced = []
         for leaf in self.leaves:
             primal = differentiable(leaf)
-            if primal is not None:
-                primal = as_passed(primal, copies)
+            if type(primal) is Tensor:
+                primal = own_handle(primal)
+            elif copies and (type(primal) is np.ndarray or FOREIGN[type(primal)]):
+                primal = primal.copy()
             tensor = leaf if primal is None else trace.root(primal)
             self.primals.append(primal)
             self.keys.append(None if primal is None else tensor.mark)
