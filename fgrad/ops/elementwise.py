@@ -566,7 +566,7 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     if order == "K":
         return astype(value, value.dtype)  # in memory without gaps
     flat = flattened(value, order)
-    shaped = np.reshape(flat, value.shape) if order == "C" else np.transpose(np.reshape(flat, value.shape[::-1]))
+    shaped: Any = np.reshape(flat, value.shape) if order == "C" else np.transpose(np.reshape(flat, value.shape[::-1]))
     return own_handle(shaped)  # it is no view of what it was put together in
 
 
