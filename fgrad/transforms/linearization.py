@@ -182,7 +182,9 @@ class Input:
             primal = differentiable(leaf)
             if type(primal) is Tensor:
                 primal = own_handle(primal)
-            elif copies and (type(primal) is np.ndarray or FOREIGN[type(primal)]):
+            elif copies and type(primal) is np.ndarray:
+                primal = primal.copy("K")  # which lies in memory as the original does
+            elif copies and FOREIGN[type(primal)]:
                 primal = primal.copy()
             tensor = leaf if primal is None else trace.root(primal)
             self.primals.append(primal)
