@@ -229,7 +229,7 @@ def refuse_objects(error: BaseException) -> None:
     reason = str(error)
     if _wanted.collected is None or type(error).__module__.partition(".")[0] not in ("builtins", "numpy"):
         return
-    words = _WORDS_OF_OBJECTS if isinstance(error, TypeError) else ("numpy.object_",)
+    words = _WORDS_OF_OBJECTS if isinstance(error, TypeError) else ("numpy.object_", "dtype('O')")
     is_of_objects = isinstance(error, (TypeError, ValueError)) and any(each in reason for each in words)
     if not is_of_objects and not _lacks_ufunc(error):
         return
