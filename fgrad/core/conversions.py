@@ -239,6 +239,11 @@ def refuse_objects(error: BaseException) -> None:
         raise ours.with_traceback(error.__traceback__) from None
 
 
+def forget_objects() -> None:
+    """Forget where an array of traced numbers was built: later errors have nothing to do with it."""
+    _wanted.collected = None
+
+
 def _series_function(error: BaseException) -> str:
     """Return the innermost function of `numpy.polynomial` that an error has come through, such as chebfit, if any."""
     traceback, found = error.__traceback__, ""

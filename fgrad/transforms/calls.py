@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core import garbage
+from fgrad.core import conversions, garbage
 from fgrad.core.trace import running
 from fgrad.errors.places import without_library
 
@@ -72,6 +72,7 @@ class Transformed:
             running.call = before
             if before is None:
                 garbage.usual(threading.get_ident())
+                conversions.forget_objects()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None or not hasattr(self._function, "__get__"):
