@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,23 +19,13 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import mpmath
 import numpy as np
+from turns import fastest
 
 import fgrad as fg
 
 ORDERS = (4, 8, 16, 32)
 NESTED = (2, 4, 6)
 WIDTHS = (64, 128, 256, 512)
-
-
-def fastest(candidates: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Return the seconds of the fastest call of each candidate; they take turns."""
-    seconds: dict[str, list[float]] = {name: [] for name in candidates}
-    for _ in range(rounds):
-        for name, candidate in candidates.items():
-            start = time.perf_counter()
-            candidate()
-            seconds[name].append(time.perf_counter() - start)
-    return {name: min(each) for name, each in seconds.items()}
 
 
 def composition(x: Any) -> Any:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable
 from typing import Any
 
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -20,21 +19,9 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np
 import scipy.optimize
+from turns import fastest
 
 import fgrad as fg
-
-Candidates = dict[str, Callable[[], Any]]
-
-
-def fastest(candidates: Candidates, rounds: int) -> dict[str, float]:
-    """Return the seconds of the fastest call of each candidate; they take turns."""
-    seconds: dict[str, list[float]] = {name: [] for name in candidates}
-    for _ in range(rounds):
-        for name, candidate in candidates.items():
-            start = time.perf_counter()
-            candidate()
-            seconds[name].append(time.perf_counter() - start)
-    return {name: min(each) for name, each in seconds.items()}
 
 
 def report(title: str, planned: float, found: dict[str, float]) -> None:

@@ -22,6 +22,7 @@ from fgrad.core.primitive import PRIMITIVES
 from fgrad.core.tensor import Tensor
 from fgrad.core.trace import Observer, observed_by
 from fgrad.scipy import stats
+from fgrad.scipy.stats._boxes import Boxes
 from fgrad.scipy.stats._integrals import NOTHING
 from fgrad.scipy.stats._laws import BETA, F_RATIO, GAMMA, STUDENT, VONMISES
 from fgrad.testing import check_grads
@@ -1193,6 +1194,20 @@ def test_boxes_with_three_and_more_sides():
     assert float(np.sum(by_cov * turn)) == pytest.approx(along(probability, cov, turn, 0.05), rel=2e-3)
     four = np.eye(4) + 0.3
     assert fg.hessian(lambda x: stats.multivariate_normal.cdf(x, cov=four))(np.zeros(4)).shape == (4, 4)
+
+
+def test_pairs_of_sides_are_integrated_for_the_covariance_alone(monkeypatch):
+    def refuse(*args):
+        raise AssertionError
+
+    cov = np.eye(3) + 0.3
+    with monkeypatch.context() as patch:
+        patch.setattr(Boxes, "bends", refuse)
+        fg.grad(stats.multivariate_normal.cdf)(np.zeros(3), np.zeros(3), cov)
+        fg.jvp(lambda x: stats.multivariate_normal.cdf(x, None, cov), (np.zeros(3),), (np.ones(3),))
+    covs = np.stack([cov, 2 * cov])  # which say the same at zero
+    each = fg.vmap(fg.grad(lambda cov: stats.multivariate_normal.cdf(np.zeros(3), None, cov)))(covs)
+    np.testing.assert_allclose(each[0], 2 * each[1], rtol=1e-9)
 
 
 def test_boxes_of_batches_and_independent_sides():

@@ -63,7 +63,10 @@ class Boxes:
         def compute(leaves: Leaves) -> Leaves:
             return [for_each_example(lambda leaves: np.asarray(self.integral(*leaves, **options))[()], leaves)]
 
-        rule = Rule(self.integral, compute, lambda leaves: (apply_rule(rule, leaves), *self._derivatives(leaves)))
+        bends = bool(followers([shape]))  # which costs most, and is seldom asked for
+        rule = Rule(
+            self.integral, compute, lambda leaves: (apply_rule(rule, leaves), *self._derivatives(leaves, bends))
+        )
         return apply_rule(rule, [lower, upper, shape, *parameters])[0]
 
     def _interval(self, lower: Any, upper: Any, scale: Any, parameters: Sequence[Any]) -> Any:
@@ -97,10 +100,9 @@ class Boxes:
         below, above = (np.stack(side, -1) for side in sides)
         return below, above
 
-    def bends(self, lower: Any, upper: Any, shape: Any, parameters: Any) -> Any:
+    def bends(self, lower: Any, upper: Any, shape: Any, parameters: Any, edges: tuple[Any, Any]) -> Any:
         """Return the sums over limits of mixed second derivatives: twice the slopes in the shape."""
-        size = shape.shape[0]
-        below, above = self.edges(lower, upper, shape, parameters)
+        size, (below, above) = shape.shape[0], edges
         rows: list[list[Any]] = [[0.0] * size for _ in range(size)]
         for i, j in combinations(range(size), 2):
             corners = product(((lower, -1.0), (upper, 1.0)), repeat=2)
@@ -114,20 +116,25 @@ class Boxes:
             rows[i][i] = -(ends[..., i] + mixed) / shape[i, i]
         return np.stack([np.stack(row, -1) for row in rows], -2)
 
-    def _derivatives(self, leaves: Leaves) -> tuple[Callable[..., Leaves], Callable[..., Leaves]]:
+    def _derivatives(self, leaves: Leaves, bends: bool) -> tuple[Callable[..., Leaves], Callable[..., Leaves]]:
+        """Return the pullback and the pushforward; `bends`: also by the shape."""
         lower, upper, shape, *parameters = leaves
 
         def pull(cotangents: Leaves, variables: Variables) -> Leaves:
             ct = cotangents[0][..., None]
-            below, above = self.edges(lower, upper, shape, parameters)
-            bent = ct[..., None] * self.bends(lower, upper, shape, parameters) / 2
-            of_shape = np.sum(bent, tuple(range(bent.ndim - 2)))
+            below, above = edges = self.edges(lower, upper, shape, parameters)
+            of_shape = None
+            if bends:
+                bent = ct[..., None] * self.bends(lower, upper, shape, parameters, edges) / 2
+                of_shape = np.sum(bent, tuple(range(bent.ndim - 2)))
             return [-ct * below, ct * above, of_shape, *(None for _ in parameters)]
 
         def push(tangents: Leaves, variables: Variables) -> Leaves:
-            below, above = self.edges(lower, upper, shape, parameters)
+            below, above = edges = self.edges(lower, upper, shape, parameters)
             moved = np.sum(tangents[1] * above - tangents[0] * below, -1)
-            return [moved + np.sum(tangents[2] * self.bends(lower, upper, shape, parameters), (-1, -2)) / 2]
+            if bends:
+                moved = moved + np.sum(tangents[2] * self.bends(lower, upper, shape, parameters, edges), (-1, -2)) / 2
+            return [moved]
 
         return pull, push
 
