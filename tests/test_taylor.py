@@ -78,6 +78,16 @@ def test_every_primitive_against_nested_derivatives(name):
                 assert_alike(found, wanted, 1e-7)
 
 
+@pytest.mark.parametrize("name", SAMPLED)
+def test_every_primitive_keeps_single_precision(name):
+    for call in list(calls(PRIMITIVES[name], np.float32))[:2]:
+        direction = tuple(np.asarray(RNG.normal(size=x.shape), np.float32) for x in call.arrays)
+        with naming(call.arrays):
+            found = fg.taylor(lambda arrays, call=call: call.function(*arrays), 2)(call.arrays, direction)
+            for leaf, value in zip(*map(fg.tree_leaves, (found, call.function(*call.arrays))), strict=True):
+                assert leaf.dtype == value.dtype
+
+
 # Numbers
 
 
@@ -217,6 +227,14 @@ def test_derivatives_are_coefficients_times_factorials():
 def test_masks_keep_what_they_do_not_choose_out():
     found = fg.taylor(lambda x: np.where(x > 0, np.sqrt(x), 0.0), 3)(np.array([0.0, 4.0]))
     np.testing.assert_allclose(found, [[0, 2], [0, 1 / 4], [0, -1 / 64], [0, 1 / 512]])
+
+
+def test_what_does_not_move_stays():
+    """Also where the slope is infinite, as in forward mode."""
+    found = fg.taylor(np.sqrt, 2)(np.array([0.0, 4.0]), np.array([0.0, 1.0]))
+    np.testing.assert_allclose(found, [[0, 2], [0, 1 / 4], [0, -1 / 64]])
+    found = fg.taylor(lambda x: np.sqrt(np.stack([0.0, x])), 2)(4.0)
+    np.testing.assert_allclose(found, [[0, 2], [0, 1 / 4], [0, -1 / 64]])
 
 
 def test_values_may_be_asked_for_and_buffers_written_to():
@@ -512,6 +530,8 @@ LAPLACIANS = {
     "mask": (lambda x: np.sum(np.where(x > 0, np.sqrt(np.abs(x)), x * x)), (4,)),
     "shares": (lambda x: np.log(np.sum(np.exp(x))) / x[1], (3,)),
     "linear": (lambda x: np.sum(np.concatenate([x, 2 * x])), (3,)),
+    "differences": (lambda x: np.sum((1.0 - x) ** 3 + np.exp(x - 2.0)), (3,)),
+    "powers side by side": (lambda x: np.sum(np.abs(x) ** np.array([[2.0], [3.0]])), (3,)),
     "repeated": (lambda x: np.sum(np.hypot(x[:, None], x)[0]), (3,)),
 }
 

@@ -133,7 +133,7 @@ class LaplacianTrace(Trace):
         if row is not ZERO:
             row = row.value if _is_mapped(row, batch) else np.broadcast_to(row, (self.size, *row.shape))
         if half is not ZERO:
-            half = 2 * np.sum(half.value, axis=0) if _is_mapped(half, batch) else 2 * self.size * half
+            half = 2 * np.sum(half.value, axis=0) if _is_mapped(half, batch) else half  # 0, the same for all inputs
         return value, row, half
 
 

@@ -19,7 +19,6 @@ import numpy as np
 from scipy import special, stats
 
 from fgrad import errors
-from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.rules.closures import followers
 from fgrad.rules.implicit import for_each_example
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
@@ -145,7 +144,7 @@ def _where_finite(x: Any) -> Any:
 
 def _each_finite(limit: Any, function: Callable[[Any], Any], sign: Any = 1.0) -> Any:
     """Return a function of limits where they are finite; elsewhere they stay, times a sign."""
-    return np.where(np.isfinite(limit), function(_where_finite(limit)), sign * stop_gradient_of(limit))
+    return np.where(np.isfinite(limit), function(_where_finite(limit)), sign * limit)
 
 
 def _normal_integral(lower: Any, upper: Any, shape: Any, **options: Any) -> Any:
