@@ -530,7 +530,7 @@ LAPLACIANS = {
     "mask": (lambda x: np.sum(np.where(x > 0, np.sqrt(np.abs(x)), x * x)), (4,)),
     "shares": (lambda x: np.log(np.sum(np.exp(x))) / x[1], (3,)),
     "linear": (lambda x: np.sum(np.concatenate([x, 2 * x])), (3,)),
-    "differences": (lambda x: np.sum((1.0 - x) ** 3 + np.exp(x - 2.0)), (3,)),
+    "differences": (lambda x: np.sum((1.0 - np.sin(x)) ** 3 + np.exp(x - 2.0)), (3,)),
     "powers side by side": (lambda x: np.sum(np.abs(x) ** np.array([[2.0], [3.0]])), (3,)),
     "repeated": (lambda x: np.sum(np.hypot(x[:, None], x)[0]), (3,)),
 }
