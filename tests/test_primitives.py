@@ -107,6 +107,37 @@ def refused_by_numpy(call):
     return "float16 is unsupported in linalg" in message
 
 
+DIAGONAL = [name for name in SAMPLED if PRIMITIVES[name].is_diagonal]
+
+
+@pytest.mark.parametrize("name", DIAGONAL)
+def test_a_batch_of_tangents_goes_along_as_each_of_them(name):
+    """What is done element by element takes a batch out of its box; so it has to be brought into form by itself."""
+    rng = np.random.default_rng(0)
+    for sample, call in samples(name, np.float64, np.float32, np.complex128):
+        moved = [[each] for each in range(len(call.arrays))] + [list(range(len(call.arrays)))]
+        for places in moved[: None if len(call.arrays) > 1 else 1]:
+            directions = [rng.integers(-1, 2, (3, *call.arrays[p].shape)).astype(call.arrays[p].dtype) for p in places]
+
+            def along(*tangents, places=places, call=call):
+                def f(*chosen):
+                    arrays = list(call.arrays)
+                    for place, x in zip(places, chosen, strict=True):
+                        arrays[place] = x
+                    return call.function(*arrays)
+
+                return fg.jvp(f, [call.arrays[place] for place in places], tangents)[1]
+
+            with naming(sample, f"arguments {places}"):
+                try:
+                    expected = [along(*each).numpy() for each in zip(*directions, strict=True)]
+                except fg.errors.NoClosedFormError:
+                    continue
+                found = fg.vmap(along)(*directions).numpy()
+                np.testing.assert_allclose(found, np.stack(expected), rtol=1e-5 if found.dtype.char in "fF" else 1e-12)
+                assert found.dtype == expected[0].dtype
+
+
 @pytest.mark.parametrize("name", SAMPLED)
 def test_a_gradient_has_the_dtype_and_shape_of_its_primal(name):
     for sample, call in samples(name, np.float16, np.float32, np.float64, np.complex64):

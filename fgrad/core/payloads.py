@@ -273,6 +273,8 @@ def refuse_payloads(name: str, values: Iterable[Any], reason: str) -> None:
 
 def payload_of(x: Any) -> Any:
     """Return what a rule has computed as an array, where NumPy has taken a number out of its array of objects."""
+    if type(x) is np.ndarray or type(x) in BOXES:  # as it mostly is
+        return x
     if is_exact_number(x):
         return as_objects(x)
     return np.asarray(x)[()] if type(x) is float or type(x) is complex else x

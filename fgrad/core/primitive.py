@@ -42,7 +42,7 @@ BOXES: set[type] = set()
 UFUNC_FORMS: dict[tuple[np.ufunc, str], Callable[..., Any]] = {}
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Primitive:
     """An operation with rules of its own. Arrays are its positional arguments, metadata its keywords.
 
@@ -84,6 +84,8 @@ class Primitive:
         linear: "together" if it is linear in its arrays, taken together; "each" if it is so in each of them.
         of_blocks: it is an analytic function of the square matrices in its first array, also where they are made of
             blocks; other arrays are parameters of it.
+        is_diagonal: the reverse rules are the forward rule as well, since each element of the result depends on one of
+            each argument; they take a batch of tangents, along a first axis, as they take one.
         is_elementwise: each element of the result depends on one of each argument, which are broadcast.
         pattern: which elements of a result depend on which of an argument, as `fgrad.ops.patterns` says it; None: all
             on all. A batching rule by family enters that of the family.
@@ -113,6 +115,7 @@ class Primitive:
     gathers: bool = False
     linear: str = ""
     of_blocks: bool = False
+    is_diagonal: bool = False
     is_elementwise: bool = False
     pattern: Rule | None = None
     is_ufunc: bool = field(init=False)
@@ -122,6 +125,9 @@ class Primitive:
         self.is_ufunc = isinstance(self.implementation, np.ufunc)
         self.is_elementwise |= isinstance(self.implementation, np.ufunc) and self.implementation.signature is None
         self.compute = _OPERATORS.get(self.implementation, self.implementation)
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"  # short, since graphs print steps to a view as metadata
 
 
 _OPERATORS: dict[Any, Callable[..., Any]] = {

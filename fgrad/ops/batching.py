@@ -30,7 +30,7 @@ def ndim_of(value: Any, is_mapped: bool) -> int:
 
 def aligned(values: Sequence[Any], mapped: Sequence[bool], at_least: int = 0) -> list[Any]:
     """Return arguments that broadcast as single examples do: the examples' axis in front of all others."""
-    ndims = [ndim_of(v, m) for v, m in zip(values, mapped, strict=True)]
+    ndims = list(map(ndim_of, values, mapped))
     ndim = max(at_least, *ndims) if ndims else at_least
     if ndims.count(ndim) == len(ndims):
         return list(values)

@@ -143,19 +143,30 @@ def identity(ct: Any) -> Any:
 
 def _elementwise_tangent(rules: Sequence[Rule | None]) -> Rule:
     """Return the forward rule that takes tangents through reverse rules."""
-    alone = rules[0] if len(rules) == 1 else None
+    # The same without loops, of one argument and of two
+    if len(rules) == 1:
+        (alone,) = rules
+        return lambda tangents, ans, x: ZERO if alone is None else alone(ans, x)(tangents[0])
+    if len(rules) == 2:
+        return functools.partial(_tangent_of_two, *rules)
 
     def forward(tangents: Sequence[Any], ans: Any, *args: Any) -> Any:
-        if alone is not None:  # the same without a loop
-            return alone(ans, *args)(tangents[0])
         parts = [
             rule(ans, *args)(t) for rule, t in zip(rules, tangents, strict=True) if not (t is ZERO or rule is None)
         ]
-        if len(parts) == 1:
-            return parts[0]
         return functools.reduce(operator.add, parts) if parts else ZERO
 
     return forward
+
+
+def _tangent_of_two(
+    first: Rule | None, second: Rule | None, tangents: Sequence[Any], ans: Any, x: Any, y: Any
+) -> Any:
+    s, t = tangents
+    if t is ZERO or second is None:
+        return ZERO if s is ZERO or first is None else first(ans, x, y)(s)
+    part = second(ans, x, y)(t)
+    return part if s is ZERO or first is None else first(ans, x, y)(s) + part
 
 
 _quiet = np.errstate(all="ignore")
@@ -203,6 +214,7 @@ def elementwise(
         scales=scales,
         guards_tangents=scales and jvp is None,
         masks=masks,
+        is_diagonal=jvp is None,
         is_elementwise=True,
         samples=tuple(sample(*each, domain=domain, complex=complex, leading=leading) for each in shapes),
     )

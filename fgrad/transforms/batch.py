@@ -48,8 +48,10 @@ class BatchTrace(Trace):
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        mapped = [type(arg) is Tensor and arg.tracing is self for arg in args]
-        values = [arg.value if ours else arg for arg, ours in zip(args, mapped, strict=True)]
+        values, mapped = [], []
+        for arg in args:
+            mapped.append(ours := type(arg) is Tensor and arg.tracing is self)
+            values.append(arg.value if ours else arg)
         if primitive.batch is None:
             _warn_of_loop(primitive.name)
             ans = _looped(primitive, values, mapped, self.size, metadata)
