@@ -148,7 +148,8 @@ def _elementwise_tangent(rules: Sequence[Rule | None]) -> Rule:
         (alone,) = rules
         return lambda tangents, ans, x: ZERO if alone is None else alone(ans, x)(tangents[0])
     if len(rules) == 2:
-        return functools.partial(_tangent_of_two, *rules)
+        first, second = rules
+        return functools.partial(_tangent_of_two, first, second)
 
     def forward(tangents: Sequence[Any], ans: Any, *args: Any) -> Any:
         parts = [
@@ -159,9 +160,7 @@ def _elementwise_tangent(rules: Sequence[Rule | None]) -> Rule:
     return forward
 
 
-def _tangent_of_two(
-    first: Rule | None, second: Rule | None, tangents: Sequence[Any], ans: Any, x: Any, y: Any
-) -> Any:
+def _tangent_of_two(first: Rule | None, second: Rule | None, tangents: Sequence[Any], ans: Any, x: Any, y: Any) -> Any:
     s, t = tangents
     if t is ZERO or second is None:
         return ZERO if s is ZERO or first is None else first(ans, x, y)(s)
