@@ -162,10 +162,10 @@ def _elementwise_tangent(rules: Sequence[Rule | None]) -> Rule:
 
 def _tangent_of_two(first: Rule | None, second: Rule | None, tangents: Sequence[Any], ans: Any, x: Any, y: Any) -> Any:
     s, t = tangents
-    if t is ZERO or second is None:
-        return ZERO if s is ZERO or first is None else first(ans, x, y)(s)
-    part = second(ans, x, y)(t)
-    return part if s is ZERO or first is None else first(ans, x, y)(s) + part
+    if s is ZERO or first is None:
+        return ZERO if t is ZERO or second is None else second(ans, x, y)(t)
+    along_first = first(ans, x, y)(s)
+    return along_first if t is ZERO or second is None else along_first + second(ans, x, y)(t)
 
 
 _quiet = np.errstate(all="ignore")
