@@ -240,7 +240,7 @@ def serve() -> None:
 
 def run_against(other: Path, rounds: int, only: str) -> None:
     """Print fgrad's time here over its time in another checkout, row by row."""
-    with Worker(checkout_in_use()) as now, Worker(other) as then:
+    with Worker(other) as then, Worker(checkout_in_use()) as now:
         report_turns({"now": now, "then": then}, rounds, only)
 
 

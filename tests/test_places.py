@@ -51,23 +51,22 @@ def test_libraries_are_known_by_their_own_folders():
 def test_stores_are_known_without_source():
     program = """
     import numpy as np, fgrad as fg
-    def into(a):
-        def f(x):
-            {statement}
-            return np.sum(a) + np.sum(x)
-        return f
-    try:
-        fg.grad(into(np.zeros(3)))({point})
-    except fg.errors.ArrayConversionError as error:
-        print("result[i]" in str(error))
+    def store(statement, point):
+        code = f"def f(x):\\n    {statement}\\n    return np.sum(a) + np.sum(x)"
+        exec(code, names := {"np": np, "a": np.zeros(3)})
+        try:
+            fg.grad(names["f"])(point)
+        except fg.errors.ArrayConversionError as error:
+            return "result[i]" in str(error)
     """
-    for statement, point in [
+    stores = [
         ("a[0] = x", "1.0"), ("a[1:] = x[1:]", "np.ones(3)"), ("a[:] = x", "np.ones(3)"), ("a.fill(x)", "1.0"),
         ("a[0], a[1] = x, x", "1.0"), ("a[0] += float(x) and x", "1.0"), ("list(map(a.__setitem__, [0], [x]))", "1.0"),
-    ]:  # fmt: skip
-        code = textwrap.dedent(program).format(statement=statement, point=point)
-        ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert ran.stdout == "True\n", (statement, ran.stdout, ran.stderr)
+    ]  # fmt: skip
+    calls = "".join(f"print(store({statement!r}, {point}))\n" for statement, point in stores)
+    command = [sys.executable, "-c", textwrap.dedent(program) + calls]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert dict(zip(stores, ran.stdout.split(), strict=True)) == dict.fromkeys(stores, "True"), ran.stderr
 
 
 def test_a_name_of_ones_own_is_not_that_of_the_library():
