@@ -135,7 +135,7 @@ def bundle_adjustment(library: Library) -> Callable[..., Any]:
         value, pull = library.pullback(lambda rows: errors(rows, seen), rows)
         across, down = np.zeros(seen.shape), np.zeros(seen.shape)
         across[:, 0] = down[:, 1] = 1.0
-        return value, pull(across), pull(down)
+        return value, pull(library.constant(across)), pull(library.constant(down))
 
     return derivative
 

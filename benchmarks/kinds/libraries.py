@@ -5,9 +5,7 @@ A program is written once, in NumPy's names. A library says which module has the
 
 from __future__ import annotations
 
-import functools
 import importlib
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +34,10 @@ class Library:
     linalg: Any
     norm: Any
     convolve: Callable[[Any, Any], Any]
+
+    def constant(self, array: Any) -> Any:
+        """Return an array that a program makes by itself as the library's."""
+        return array
 
     def prepare(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return arguments as the library's arrays."""
@@ -200,23 +202,3 @@ class CompiledJax(Jax):
 
     def finish(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return super().finish(self.jax.jit(function))
-
-
-PEERS = {"autograd": (Autograd,), "jax": (Jax, CompiledJax)}
-"""By the package they need."""
-
-
-@functools.cache
-def fgrad() -> Library:
-    """Return fgrad."""
-    return Fgrad()
-
-
-def compiled() -> list[Library]:
-    """Return fgrad's compiled programs, where what they need is installed."""
-    return [CompiledFgrad()] if importlib.util.find_spec("llvmlite") else []
-
-
-def installed_peers() -> list[Library]:
-    """Return the other libraries that are installed."""
-    return [kind() for package, kinds in PEERS.items() if importlib.util.find_spec(package) for kind in kinds]

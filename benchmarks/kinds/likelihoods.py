@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -64,7 +65,7 @@ def mixture(library: Library) -> Callable[..., Any]:
         z = (points - means[:, None, :]) / xp.exp(logs)[:, None, :]
         densities = -0.5 * xp.sum(z**2, axis=2) - xp.sum(logs, axis=1)[:, None]
         densities = densities + (weights - logsumexp(weights))[:, None]
-        return xp.sum(logsumexp(densities, axis=0)) - 0.5 * points.size * LOG_TWO_PI
+        return xp.sum(logsumexp(densities, axis=0)) - 0.5 * math.prod(points.shape) * LOG_TWO_PI
 
     return library.value_and_grad(log_likelihood, (0, 1, 2))
 
@@ -84,7 +85,7 @@ def mixture_by_hand(weights: Any, means: Any, logs: Any, points: Any) -> tuple[A
     densities -= top
     np.exp(densities, out=densities)
     sums = densities.sum(axis=0)
-    value = np.log(sums).sum() + top.sum() - 0.5 * points.size * LOG_TWO_PI
+    value = np.log(sums).sum() + top.sum() - 0.5 * math.prod(points.shape) * LOG_TWO_PI
     densities /= sums
     counts = densities.sum(axis=1)
     d_means = (densities[:, None, :] @ z)[:, 0] * inverse
@@ -110,7 +111,7 @@ def process(library: Library) -> Callable[..., Any]:
     def log_likelihood(scales: Any, amplitude: Any, noise: Any, x: Any, y: Any) -> Any:
         z = x / xp.exp(scales)
         squares = xp.sum((z[:, None, :] - z[None, :, :]) ** 2, axis=2)
-        covariance = xp.exp(2.0 * amplitude - 0.5 * squares) + xp.exp(2.0 * noise) * np.eye(len(y))
+        covariance = xp.exp(2.0 * amplitude - 0.5 * squares) + xp.exp(2.0 * noise) * library.constant(np.eye(len(y)))
         factor = xp.linalg.cholesky(covariance)
         whitened = solve(factor, y, lower=True)
         return (
@@ -202,7 +203,7 @@ def k_means(library: Library) -> Callable[..., Any]:
         def cost(centers: Any) -> Any:
             return xp.sum(xp.min(xp.sum((points[:, None, :] - centers[None, :, :]) ** 2, axis=2), axis=1))
 
-        return library.gradient_and_product(cost, centers, np.ones(centers.shape))
+        return library.gradient_and_product(cost, centers, library.constant(np.ones(centers.shape)))
 
     return derivative
 

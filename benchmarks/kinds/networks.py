@@ -84,7 +84,7 @@ def classifier(library: Library) -> Callable[..., Any]:
 
     def loss(w1: Any, b1: Any, w2: Any, b2: Any, images: Any, classes: Any) -> Any:
         scores = xp.tanh(images @ w1 + b1) @ w2 + b2
-        return xp.mean(logsumexp(scores, axis=1) - scores[np.arange(len(images)), classes])
+        return xp.mean(logsumexp(scores, axis=1) - scores[library.constant(np.arange(len(images))), classes])
 
     return library.value_and_grad(loss, (0, 1, 2, 3))
 
@@ -132,7 +132,7 @@ def recurrent(library: Library) -> Callable[..., Any]:
         return 1.0 / (1.0 + xp.exp(-z))
 
     def loss(from_input: Any, from_units: Any, bias: Any, inputs: Any, wanted: Any) -> Any:
-        hidden = cell = np.zeros(wanted.shape)
+        hidden = cell = library.constant(np.zeros(wanted.shape))
         for each in inputs:
             gates = each @ from_input + hidden @ from_units + bias
             enter, forget, leave, change = xp.split(gates, 4, axis=1)
