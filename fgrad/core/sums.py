@@ -24,6 +24,8 @@ FEW_PRODUCTS = 256
 """Up to how many it takes less time to make an array of them than to find out how to add them up at once."""
 _SHORT = 32
 """Up to which length NumPy takes several times as long to add rows as BLAS does to multiply them with ones."""
+_UNSHARED = 1 << 13
+"""Up to how many elements a product of vectors is left to one thread."""
 _BLOCK = 1 << 15
 """Elements of a product for which BLAS does not begin to share the work between threads, which takes longer."""
 
@@ -37,7 +39,7 @@ def is_finite(x: Any) -> bool:
         if type(x) is Objects:
             return bool(np.all(np.equal(x - x, 0)))
         return is_at_hand(x) and isfinite(x)  # else nobody knows
-    return isfinite(x.dot(x) if x.ndim == 1 else np.vdot(x, x))  # of which the method takes half the time
+    return isfinite(_dot(x, x))
 
 
 def summed(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -72,7 +74,7 @@ def summed_product(x: Any, y: Any, shape: tuple[int, ...]) -> Any:
     if (ndim := x.ndim) > _LETTERS:
         return None
     if not shape or prod(shape) == 1:
-        product = x.dot(y) if ndim == 1 else _dot(x, y)
+        product = _dot(x, y) if any(x.strides) or not x.size else x[(0,) * ndim] * total(y, axis=None)
         return product.reshape(shape) if shape else product
     new = ndim - len(shape)
     if not new and _vecdot is not None and shape[:-1] == x.shape[:-1]:
@@ -81,8 +83,16 @@ def summed_product(x: Any, y: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _dot(x: Any, y: Any) -> Any:
-    """Return the sum of all products; where one number is repeated in `x`, as in the cotangent of a sum, by that."""
-    return np.vdot(x, y) if any(x.strides) or not x.size else x[(0,) * x.ndim] * total(y, axis=None)
+    """Return the sum of the products of all elements.
+
+    BLAS shares the work on long vectors between threads. Where other programs keep the cores busy, these wait for each
+    other a hundred times as long as they compute; so it gets vectors that are short enough to be left to one.
+    """
+    if x.size <= _UNSHARED:
+        return x.dot(y) if x.ndim == 1 else np.vdot(x, y)  # of which the method takes half the time
+    x, y = x.reshape(-1), y.reshape(-1)
+    end = x.size // _UNSHARED * _UNSHARED
+    return total(_dot_of_rows(x[:end].reshape(-1, _UNSHARED), y[:end].reshape(-1, _UNSHARED))) + x[end:].dot(y[end:])
 
 
 @functools.lru_cache(maxsize=1024)
@@ -94,3 +104,4 @@ def _subscripts(ndim: int, shape: tuple[int, ...]) -> str:
 
 
 _vecdot: Any = getattr(np, "vecdot", None)  # of NumPy 2.1
+_dot_of_rows: Any = _vecdot or functools.partial(np.einsum, "ij,ij->i")

@@ -9,7 +9,6 @@ also where `a` holds an infinity. A product of two numbers is told so by `scale`
 
 from __future__ import annotations
 
-from cmath import isfinite
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -143,13 +142,15 @@ def _guarded_twin(primitive: Primitive) -> Primitive:
 def _without_unused(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any], guard: int) -> Any:
     """Return sums of products in which what an exact zero of one argument multiplies counts as 0, whatever it is."""
     ans = primitive.implementation(*args, **metadata)
-    if is_at_hand(ans):
-        # A sum of squares sees infinity and NaN anywhere, and costs less than a look at each element.
-        if isfinite(np.vdot(ans, ans)) or np.all(args[guard]):
-            return ans
-    elif is_finite(ans) or all(is_finite(x) for place, x in enumerate(args) if place != guard):
-        return ans  # the latter can be known where the result is not computed yet
+    if is_finite(ans):
+        return ans
+    if np.all(args[guard]) if is_at_hand(ans) else _are_finite(args[:guard]) and _are_finite(args[guard + 1 :]):
+        return ans  # which can be known where the result is not computed yet
     return _by_counting(lambda *args: primitive.implementation(*args, **metadata), ans, args, guard)
+
+
+def _are_finite(args: Sequence[Any]) -> bool:
+    return all(map(is_finite, args))
 
 
 def _by_counting(function: Callable[..., Any], ans: Any, args: Sequence[Any], guard: int) -> Any:
