@@ -23,3 +23,13 @@ def pytest_collection_finish() -> None:
 def nothing_left_open() -> Iterator[None]:
     yield
     assert variable.open_watches() == []
+
+
+@pytest.fixture(scope="module")
+def jax_as_it_was() -> Iterator[None]:
+    """For modules that run benchmarks, which set JAX to double precision for their whole process."""
+    import jax  # here, since most modules need none
+
+    before = jax.config.jax_enable_x64
+    yield
+    jax.config.update("jax_enable_x64", before)

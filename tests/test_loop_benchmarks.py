@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("sklearn")  # whose images are learnt
 FOLDER = Path(__file__).parents[1] / "benchmarks"
+pytestmark = pytest.mark.usefixtures("jax_as_it_was")
 
 sys.path.insert(0, str(FOLDER))  # as Python does for a script that it runs
 try:
