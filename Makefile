@@ -17,6 +17,9 @@
 PYTHON ?= python3
 # Matrices are small here, and tests run side by side: threads for one product would wait for each other.
 export OPENBLAS_NUM_THREADS ?= 1
+# Bytecode is kept: many tests start Pythons of their own, which would compile every module anew.
+export PYTHONDONTWRITEBYTECODE =
+export PYTHONPYCACHEPREFIX ?= $(CURDIR)/.venv/bytecode
 BIN = .venv/bin
 # Two steps, because the demo needs none of the tools of development.
 DEMO_READY = .venv/demo-ready
