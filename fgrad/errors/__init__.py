@@ -376,7 +376,7 @@ class InPlaceError(FgradError, TypeError):
         )
 
 
-class MissingRuleError(FgradError, TypeError):
+class MissingRuleError(FgradError, TypeError, NotImplementedError):
     """A NumPy function has no derivative rule in fgrad.
 
         >>> import math, numpy as np, fgrad as fg
@@ -425,7 +425,8 @@ class PayloadError(FgradError, TypeError):
         why = reason.strip().partition("\n")[0].removesuffix(".")
         super().__init__(
             f"{name} does not work on {library}: {why:.300}.\n  at {line}\n"
-            "Use an operation that the library has, or a NumPy array of numbers: np.asarray(x, float)."
+            "Use an operation that the library has, or a NumPy array of numbers: np.asarray(x, float), or of a sparse "
+            "array x.todense()."
         )
 
 
