@@ -37,6 +37,7 @@ PRECISION = {
     "fgrad.compat": 2e-6,
 }
 MODULES = {"JAX": "jax", "optax": "optax", "PyTorch": "torch"}  # what need not be installed
+OLDEST = {"JAX": (0, 12), "PyTorch": (2, 15)}
 
 
 @dataclass
@@ -166,12 +167,13 @@ def assert_raises_as_shown(outcome, shown, where):
 
 
 def is_installed(library):
-    """Return whether a library is there; JAX in the version of the pages, which earlier ones answer otherwise."""
+    """Return whether a library is there, in the version of the pages, which earlier ones answer otherwise."""
     if library not in MODULES:
         return True
     if importlib.util.find_spec(MODULES[library]) is None:
         return False
-    return library != "JAX" or tuple(map(int, importlib.metadata.version("jax").split(".")[:2])) >= (0, 12)
+    version = importlib.metadata.version(MODULES[library])
+    return tuple(map(int, version.split(".")[:2])) >= OLDEST.get(library, (0, 0))
 
 
 def check(page, example):
