@@ -6,6 +6,7 @@
     where_used(pullback, a)         the pullback that gives exactly 0 to matrices of which nothing is used
     inverse_gaps(values)            1 / (b - a) for all pairs; 0 for pairs that are equal to rounding
     require_invariance(part, ...)   refuse a loss that depends on a choice NumPy made
+    refuse_unseen(turned, ...)      refuse a loss of which the vectors do not show whether it depends on their basis
     refuse_mixture(flags, ...)      refuse a loss that uses repeated values along with their vectors
     unless_split(tangent, split)    the same in forward mode: NaN
     sealed(vectors, ...)            vectors whose derivative is NaN where it is not known
@@ -135,6 +136,38 @@ def require_invariance(part: Any, cotangents: Sequence[Any], function: str, what
             f"the loss depends on {what}, which np.linalg.{function} chooses arbitrarily: there is no derivative.\n"
             "Let the loss depend on what is the same for every choice, such as the values, |v|**2 of a vector v, "
             "v @ v.conj().T of its span, or u @ vh."
+        )
+
+
+def refuse_unseen(turned: Any, equal: Any, vectors: Any, function: str) -> None:
+    """Refuse a loss that weights vectors of a repeated value differently where they lie along axes.
+
+    Where a vector is 0, elementwise functions such as `v**2` have the derivative 0: to turn such a basis changes nothing
+    to first order, whether the loss depends on it or not. Cotangents are then the same as those of `c @ diag(v @ v.T)`,
+    which does not.
+
+    Args:
+        turned: the cotangent in the basis of the vectors.
+        equal: which pairs have the same value.
+        vectors: as columns.
+        function: the function of NumPy.
+
+    Raises:
+        NoDerivativeError: a ValueError; it cannot be seen.
+    """
+    turned, vectors = example_of(turned), example_of(vectors)
+    along_axis = np.count_nonzero(vectors, axis=-2) == 1
+    weights = diagonal(turned)
+    apart = np.abs(weights[..., None, :] - weights[..., :, None])
+    beside = np.abs(turned) + np.abs(transposed(turned))
+    limit = _tolerance(beside) * np.max(np.abs(turned), initial=0)
+    pairs = example_of(equal) & along_axis[..., None, :] & along_axis[..., :, None]
+    if np.any(pairs & (beside <= limit) & (apart > limit)):
+        raise errors.NoDerivativeError(
+            f"the vectors of a repeated value lie along axes in what np.linalg.{function} has chosen. There it cannot "
+            "be seen whether the loss depends on that choice, as v**2 does, and has no derivative.\nIf it does not, turn "
+            "the matrix before: with q = scipy.stats.ortho_group.rvs(len(a)), the vectors of a are q @ v, where v are "
+            "those of q.T @ a @ q."
         )
 
 
