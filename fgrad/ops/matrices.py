@@ -142,9 +142,9 @@ def require_invariance(part: Any, cotangents: Sequence[Any], function: str, what
 def refuse_unseen(turned: Any, equal: Any, vectors: Any, function: str) -> None:
     """Refuse a loss that weights vectors of a repeated value differently where they lie along axes.
 
-    Where a vector is 0, elementwise functions such as `v**2` have the derivative 0: to turn such a basis changes nothing
-    to first order, whether the loss depends on it or not. Cotangents are then the same as those of `c @ diag(v @ v.T)`,
-    which does not.
+    Where a vector is 0, elementwise functions such as `v**2` have the derivative 0: to turn such a basis changes
+    nothing to first order, whether the loss depends on it or not. Cotangents are then the same as those of
+    `c @ diag(v @ v.T)`, which does not.
 
     Args:
         turned: the cotangent in the basis of the vectors.
@@ -165,9 +165,9 @@ def refuse_unseen(turned: Any, equal: Any, vectors: Any, function: str) -> None:
     if np.any(pairs & (beside <= limit) & (apart > limit)):
         raise errors.NoDerivativeError(
             f"the vectors of a repeated value lie along axes in what np.linalg.{function} has chosen. There it cannot "
-            "be seen whether the loss depends on that choice, as v**2 does, and has no derivative.\nIf it does not, turn "
-            "the matrix before: with q = scipy.stats.ortho_group.rvs(len(a)), the vectors of a are q @ v, where v are "
-            "those of q.T @ a @ q."
+            "be seen whether the loss depends on that choice, as v**2 does, and has no derivative.\nIf it does not, "
+            "turn the matrix before: with q = scipy.stats.ortho_group.rvs(len(a)), the vectors of a are q @ v, where v "
+            "are those of q.T @ a @ q."
         )
 
 
