@@ -14,7 +14,7 @@ def both_ways(x, w):
     return np.sum(y.reshape(10, 10).T * w) + np.sum(y * w.reshape(100))
 
 
-# The function, its second argument, the shapes of what the run hands on, and which arguments the pass back takes itself.
+# The function, its second argument, shapes of what the run hands on, and which arguments the pass back takes itself.
 HANDED_ON = {
     "a part of what is larger": (lambda x, w: np.sum((x * 2.0)[:3] * w), np.arange(3.0), [(3,)], [1]),
     "a part of an argument": (lambda x, w: np.sum(x[:3] * w), np.arange(3.0), [], [0, 1]),
