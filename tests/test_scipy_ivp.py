@@ -1,6 +1,7 @@
 """`fgrad.scipy.integrate.solve_ivp` and `odeint`: solutions of differential equations, and their derivatives."""
 
 import math
+import sys
 from functools import partial
 
 import numpy as np
