@@ -504,6 +504,42 @@ def test_a_loss_that_does_not_depend_on_the_basis_is_differentiated_where_the_ma
     np.testing.assert_array_equal(equal, np.zeros((3, 3)))
 
 
+def by_svd_of(x):
+    u, s, vh = L.svd(x)
+    return np.sum(WEIGHTS * ((u * s**2) @ vh))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(WEIGHTS * ((lambda w, v: (v * np.exp(w)) @ v.T)(*L.eigh(x)))),
+        lambda x: np.sum(WEIGHTS * onto(L.eigh(x)[1][:, :2])),
+        by_svd_of,
+    ],
+)
+@pytest.mark.parametrize("gap", [1e-12, 1e-13, 3e-14])
+def test_values_so_close_that_the_derivative_is_rounding_are_warned_of(f, gap):
+    with pytest.warns(
+        errors.CloseValuesWarning, match=r"few digits are right; write a function of the matrix"
+    ) as caught:
+        fg.grad(f)(turned(TURN, np.diag([1.0, 1.0 + gap, 3.0])))
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("f", "gap"),
+    [
+        (lambda x: np.sum(WEIGHTS * ((lambda w, v: (v * np.exp(w)) @ v.T)(*L.eigh(x)))), 1e-8),
+        (lambda x: np.sum(np.exp(L.eigh(x)[0])), 1e-13),
+        (lambda x: np.sum(L.eigh(x)[1] @ WEIGHTS[0]) ** 2, 1e-12),  # which tells the vectors apart
+        (lambda x: np.sum(onto(L.eigh(x)[1])), 1e-3),  # a constant
+    ],
+)
+def test_values_that_are_close_enough_are_not_warned_of(f, gap):
+    with warnings.catch_warnings(action="error"):
+        fg.grad(f)(turned(TURN, np.diag([1.0, 1.0 + gap, 3.0])))
+
+
 def matrix_function(x):
     w, v = L.eigh(x)
     return np.sum(H * ((v * np.exp(w)) @ v.T))

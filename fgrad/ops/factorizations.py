@@ -55,6 +55,7 @@ from fgrad.ops.matrices import (
     to_triangle,
     transposed,
     unless_split,
+    warn_of_rounding,
     where_used,
 )
 from fgrad.ops.solving import by_triangle
@@ -260,6 +261,7 @@ def _eigh_rule(ans: Any, a: Any, triangle: str) -> Callable[[Any], Any]:
         require_invariance(np.where(equal, skew(turned), 0), [ct_v], "eigh", CHOICE)
         refuse_mixture(has_other(equal), ct_w, [ct_v], "eigh")
         refuse_unseen(turned, equal, v, "eigh")
+        warn_of_rounding(turned, gaps, w, ct_w, "eigh")
         inner = gaps * turned
         if ct_w is not None:
             inner = inner + on_diagonal(ct_w).astype(v.dtype)
