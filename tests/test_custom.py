@@ -1344,3 +1344,17 @@ def test_a_rule_may_write_to_what_it_is_handed(place):
     np.testing.assert_allclose(fg.jvp(lambda x: sine(x) + x, (given,), (tangent,))[1], np.cos(x) + 1)
     np.testing.assert_allclose(np.diag(fg.hessian(lambda x: np.sum(sine(x)))(given)), -np.sin(x))
     np.testing.assert_array_equal([given, tangent], [x, np.ones(2)])
+
+
+@pytest.mark.parametrize("record", [lambda f: fg.compile(fg.grad(f)), lambda f: fg.trace(fg.grad(f))])
+def test_a_rule_that_makes_a_variable_runs_and_is_told_what_to_write_where_it_is_recorded(record):
+    def with_rule(slope_of):
+        sine = fg.custom_jvp(np.sin)
+        sine.defjvp(lambda primals, tangents: (np.sin(*primals), slope_of(np.cos(*primals)) * tangents[0]))
+        return sine
+
+    assert fg.grad(with_rule(fg.Variable))(0.3).item() == np.cos(0.3)
+    with pytest.raises(fg.errors.ConcretizationError, match=r"y in place of fg.Variable\(y\)"):
+        record(with_rule(fg.Variable))(0.3)
+    found = record(with_rule(lambda y: y))(0.3)
+    assert float(found(0.3) if callable(found) else found) == pytest.approx(np.cos(0.3), rel=1e-15)

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -28,6 +28,7 @@ from scipy.optimize import minimize
 
 import fgrad as fg
 import fgrad.distributed as fd
+from fgrad.distributed.totals import Totals
 
 ROOT = Path(__file__).parent.parent
 
@@ -705,6 +706,22 @@ def test_steps_leave_nothing_in_the_client_or_on_the_workers(client, parts):
 
 
 # The last tests: dask does not always start a worker again that has ended by itself twice.
+
+
+def test_a_sum_that_only_a_lost_worker_could_make_is_not_waited_for(client):
+    """A task that is bound to a worker that is gone waits for ever, and nobody says so."""
+    totals = Totals(client)
+    there = set(client.nthreads())
+    late = client.submit(lambda: time.sleep(1.5) or "here", pure=False)
+    totals._wait(late, there)  # longer than between two looks
+    assert late.result() == "here"
+    bound = client.submit(lambda: 1, workers=["tcp://127.0.0.1:1"], pure=False)
+    with pytest.raises(CancelledError), ThreadPoolExecutor(1) as aside:
+        waiting = aside.submit(totals._wait, bound, there | {"tcp://127.0.0.1:1"})
+        try:
+            waiting.result(timeout=15.0)  # of what waits for ever this would be a TimeoutError
+        finally:
+            bound.cancel()
 
 
 @pytest.mark.parametrize("kind", ["sent", "made"])

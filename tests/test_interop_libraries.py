@@ -12,7 +12,7 @@ import pytest
 
 import fgrad as fg
 from fgrad import errors
-from fgrad.interop import from_jax, from_torch, jax_functions, to_torch
+from fgrad.interop import from_jax, from_torch, jax_functions, to_torch, torch_functions
 from fgrad.scipy import integrate, optimize
 from fgrad.testing import check_grads
 
@@ -358,6 +358,7 @@ def test_an_array_of_jax_beside_a_tensor_is_a_constant():
 
 def test_a_library_that_is_missing_is_named():
     jax_functions._jax.cache_clear()
+    torch_functions._library.cache_clear()  # of which another test may have made one
     with mock.patch.dict(sys.modules, {"jax": None, "torch": None}):
         with pytest.raises(errors.MissingExtraError, match=r"library jax, .*pip install 'fgrad\[jax\]'"):
             from_jax(jnp.sin)(2.0)

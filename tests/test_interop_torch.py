@@ -16,7 +16,7 @@ from fgrad.scipy import integrate, optimize
 from fgrad.testing import check_grads
 
 # PyTorch's own code for forward mode calls what PyTorch has deprecated.
-pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:FutureWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
 
 X, Y = np.array([0.3, 0.9]), np.array([0.5, 3.0])
 PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "other-libraries.md"

@@ -475,6 +475,71 @@ REFUSED = [
 ]
 
 
+WEIGHTS = np.arange(9.0).reshape(3, 3)
+AXES = [
+    (name, f, x, rf"lie along axes in what np.linalg.{name.split()[0]} has chosen")
+    for name, f, x in (
+        ("eigh of the identity", lambda x: np.sum(WEIGHTS * L.eigh(x)[1] ** 2), np.eye(3)),
+        ("eigh of a pair", lambda x: L.eigh(x)[1][0, 0] ** 2, E2),
+        ("eigh in a stack", lambda x: np.sum(WEIGHTS * L.eigh(x)[1] ** 2), np.stack([CH.real, E2])),
+        ("eig", lambda x: np.sum(WEIGHTS * np.real(L.eig(x)[1]) ** 2), np.eye(3)),
+        ("svd", lambda x: L.svd(x)[0][0, 0] ** 2, np.eye(3)),
+    )
+]
+REFUSED += AXES
+
+
+@pytest.mark.parametrize(("f", "x", "text"), identified(AXES))
+def test_where_reverse_mode_refuses_a_basis_along_axes_forward_mode_has_nan(f, x, text):
+    assert np.isnan(fg.jvp(f, (x,), (np.ones_like(x) + np.eye(3),))[1])
+
+
+def test_a_loss_that_does_not_depend_on_the_basis_is_differentiated_where_the_matrix_is_turned_before():
+    def share(v):
+        return np.sum(WEIGHTS[0] * onto(v[:, :2]).diagonal())
+
+    found = fg.grad(lambda a: share(TURN @ L.eigh(TURN.T @ a @ TURN)[1]))(E2)
+    np.testing.assert_allclose(found, np.zeros((3, 3)), atol=1e-12)
+    equal = fg.grad(lambda a: np.sum(L.eigh(a)[1] ** 2))(E2)  # the lengths of the vectors, in any basis
+    np.testing.assert_array_equal(equal, np.zeros((3, 3)))
+
+
+def by_svd_of(x):
+    u, s, vh = L.svd(x)
+    return np.sum(WEIGHTS * ((u * s**2) @ vh))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(WEIGHTS * ((lambda w, v: (v * np.exp(w)) @ v.T)(*L.eigh(x)))),
+        lambda x: np.sum(WEIGHTS * onto(L.eigh(x)[1][:, :2])),
+        by_svd_of,
+    ],
+)
+@pytest.mark.parametrize("gap", [1e-12, 1e-13, 3e-14])
+def test_values_so_close_that_the_derivative_is_rounding_are_warned_of(f, gap):
+    with pytest.warns(
+        errors.CloseValuesWarning, match=r"few digits are right; write a function of the matrix"
+    ) as caught:
+        fg.grad(f)(turned(TURN, np.diag([1.0, 1.0 + gap, 3.0])))
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("f", "gap"),
+    [
+        (lambda x: np.sum(WEIGHTS * ((lambda w, v: (v * np.exp(w)) @ v.T)(*L.eigh(x)))), 1e-8),
+        (lambda x: np.sum(np.exp(L.eigh(x)[0])), 1e-13),
+        (lambda x: np.sum(L.eigh(x)[1] @ WEIGHTS[0]) ** 2, 1e-12),  # which tells the vectors apart
+        (lambda x: np.sum(onto(L.eigh(x)[1])), 1e-3),  # a constant
+    ],
+)
+def test_values_that_are_close_enough_are_not_warned_of(f, gap):
+    with warnings.catch_warnings(action="error"):
+        fg.grad(f)(turned(TURN, np.diag([1.0, 1.0 + gap, 3.0])))
+
+
 def matrix_function(x):
     w, v = L.eigh(x)
     return np.sum(H * ((v * np.exp(w)) @ v.T))

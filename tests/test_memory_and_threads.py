@@ -86,6 +86,36 @@ def test_nothing_stays_of_a_transform(run):
     assert result is not None
 
 
+WEIGHT = fg.Variable(np.linspace(0.0, 1.0, N))
+LONG = np.linspace(0.0, 1.0, 100_000)
+
+
+@pytest.mark.usefixtures("without_collector")
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda f, x: fg.grad(f)(x),
+        lambda f, x: fg.grad(lambda x: f(f(x) * x))(x),
+        lambda f, x: fg.grad(lambda x: np.sum(fg.grad(f)(x)))(x),
+        lambda f, x: fg.jvp(fg.grad(f), (x,), (x,)),
+        lambda f, x: fg.vmap(fg.grad(f))(np.stack([x, x])),
+        lambda f, x: fg.implicit_gradients(lambda: f(WEIGHT * x))(),
+        lambda f, x: fg.vjp(f, x)[0],
+    ],
+    ids=["grad", "nested", "reverse over reverse", "forward over reverse", "vmap", "variables", "dropped"],
+)
+def test_a_checkpoint_leaves_nothing_to_the_collector(run):
+    steps = [fg.checkpoint(lambda x: np.sum(np.sin(x) ** 2)), fg.checkpoint(lambda x: np.sum(x) * LONG[-1])]
+    with_array = fg.checkpoint(lambda x, y: np.sum(x) * y[-1])  # whose large argument must not be written to
+    steps.append(lambda x: with_array(x, LONG))
+    for step in steps:
+        run(step, np.linspace(0.0, 1.0, N))
+    gc.collect()
+    for step in steps:
+        run(step, np.linspace(0.0, 1.0, N))
+        assert gc.collect() == 0
+
+
 @pytest.mark.usefixtures("without_collector")
 def test_a_pullback_keeps_what_it_needs_until_it_is_dropped():
     watch = Watcher()

@@ -7,6 +7,7 @@ library. Blocks of a library that is not installed are not run; the fgrad block 
 """
 
 import ast
+import contextlib
 import importlib.util
 import math
 import re
@@ -37,6 +38,7 @@ PRECISION = {
     "fgrad.compat": 2e-6,
 }
 MODULES = {"JAX": "jax", "optax": "optax", "PyTorch": "torch"}  # what need not be installed
+OLDEST = {"JAX": (0, 12), "PyTorch": (2, 15)}
 
 
 @dataclass
@@ -107,10 +109,17 @@ def _until_fence(lines):
 def run(block, imports, name=""):
     """Return what a block's last line gives, or the exception that ends it."""
     place: dict[str, object] = {"__name__": "block"}
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), in_its_own_precision(block.library):
         if block.library in MODULES:  # what other libraries warn of among themselves
             warnings.simplefilter("ignore")
         return _run(block, imports, name, place)
+
+
+def in_its_own_precision(library):
+    """Return a context in which JAX makes arrays of 32 bits, as it does by itself, whatever other tests have set."""
+    if library not in ("JAX", "optax"):
+        return contextlib.nullcontext()
+    return importlib.import_module("jax").enable_x64(False)
 
 
 def _run(block, imports, name, place):
@@ -166,12 +175,13 @@ def assert_raises_as_shown(outcome, shown, where):
 
 
 def is_installed(library):
-    """Return whether a library is there; JAX in the version of the pages, which earlier ones answer otherwise."""
+    """Return whether a library is there, in the version of the pages, which earlier ones answer otherwise."""
     if library not in MODULES:
         return True
     if importlib.util.find_spec(MODULES[library]) is None:
         return False
-    return library != "JAX" or tuple(map(int, importlib.metadata.version("jax").split(".")[:2])) >= (0, 12)
+    version = importlib.metadata.version(MODULES[library])
+    return tuple(map(int, version.split(".")[:2])) >= OLDEST.get(library, (0, 0))
 
 
 def check(page, example):
@@ -285,7 +295,8 @@ def gradient_of(library, expression, at):
         if library == "Autograd":
             return autograd.grad(f)(np.array(at))
         if library == "JAX":
-            return importlib.import_module("jax").grad(f)(np_there.array(at))
+            with in_its_own_precision(library):
+                return importlib.import_module("jax").grad(f)(np_there.array(at))
         return np_there.func.grad(f)(np_there.tensor(at))
 
 
@@ -396,3 +407,11 @@ def test_an_exception_is_compared(shown, message):
     else:
         with pytest.raises(AssertionError, match=message):
             checked(text)
+
+
+def test_blocks_run_in_the_precision_that_jax_has_by_itself():
+    jax = pytest.importorskip("jax")
+    block = Block("JAX", "jax.numpy.ones(2) * 3", 1)
+    with jax.enable_x64(True):
+        assert run(block, "import jax, jax.numpy").dtype == np.float32
+        assert gradient_of("JAX", "x * x", 3.0).dtype == np.float32

@@ -2,7 +2,6 @@
 
 import contextlib
 import operator
-import re
 import runpy
 from fractions import Fraction
 from numbers import Rational
@@ -11,14 +10,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import naming
-from payload_table import OF_DASK, OF_FRACTIONS, PARTLY_BY_DASK, REFUSED_BY_DASK
+from payload_calls import cotangents, examples, shown, tangents, tried, value
+from payload_table import (
+    OF_DASK,
+    OF_FRACTIONS,
+    PARTLY_BY_DASK,
+    PARTLY_BY_SPARSE,
+    REFUSED_BY_DASK,
+    REFUSED_BY_SPARSE,
+)
 from primitive_names import SAMPLED
 
 import fgrad as fg
 from fgrad import errors, optimizers
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.ops.lazy import LOOKING_AT_VALUES
-from fgrad.testing import calls
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -44,11 +50,6 @@ def scheduler():
 
 def lazy(x):
     return da.from_array(x, chunks=tuple(max(1, (size + 1) // 2) for size in x.shape))
-
-
-def shown(tree):
-    """Return the arrays in a container of tensors, not computed."""
-    return [leaf._shown() if isinstance(leaf, fg.Tensor) else leaf for leaf in fg.tree_leaves(tree)]
 
 
 def computed(tree):
@@ -263,41 +264,8 @@ def test_the_unused_zeros_of_a_mask_win_over_infinities(scheduler):
 # Every primitive
 
 
-def examples(name):
-    """Return two of the sample calls of a primitive that have elements: the first, and the one with the most axes."""
-    found = [call for call in calls(PRIMITIVES[name], np.float64) if all(x.size for x in call.arrays)]
-    found = sorted(found, key=lambda call: sum(100 * x.ndim + x.size for x in call.arrays))
-    return (
-        [found[0], found[-1]] if len(found) > 1 and "scipy" not in str(PRIMITIVES[name].implementation) else found[-1:]
-    )
-
-
-def value(call, arrays):
-    return call.function(*map(fg.constant, arrays))
-
-
-def cotangents(call, arrays):
-    result, pullback = fg.vjp(call.function, *arrays)
-    return pullback(tuple(map(np.ones_like, result)) if isinstance(result, tuple) else np.ones_like(result))
-
-
-def tangents(call, arrays):
-    return fg.jvp(call.function, arrays, arrays)[1]
-
-
 SLOW = {name for name in SAMPLED if "_distribution_" in name} | {"agm", "f_log_density", "recurrence"}
 """Of these the derivatives take dask seconds to plan, since they are made of hundreds of elementwise operations."""
-
-
-REFUSALS = re.compile(" does not work on an array of dask: |an array of dask has the shape")
-
-
-def tried(way, call, arrays):
-    """Return what becomes of a call on dask's arrays, and the result."""
-    try:
-        return "works", way(call, arrays)
-    except (errors.PayloadError, errors.ShapeError) as error:
-        return "refused" if REFUSALS.search(str(error)) else str(error), None
 
 
 @pytest.mark.parametrize("name", SAMPLED)
@@ -308,7 +276,7 @@ def test_every_primitive_on_dask(name, scheduler):
             arrays = tuple(map(lazy, call.arrays))
             scheduler.count = 0
             with naming(way.__name__, call.arrays):
-                outcome, found = tried(way, call, arrays)
+                outcome, found = tried(way, call, arrays, "dask")
                 outcomes.add(outcome)
                 assert scheduler.count == 0
                 if outcome == "works":
@@ -319,13 +287,15 @@ def test_every_primitive_on_dask(name, scheduler):
 
 def test_the_page_lists_every_primitive():
     pages = runpy.run_path(str(Path(__file__).parents[1] / "tools" / "table_pages.py"))["PAGES"]
-    of_dask, of_fractions = pages["coverage-arrays.md"]().split("## Are exact for fractions")
-    assert all(of_dask.count(f"`{name}`") == 1 for name in SAMPLED)
+    of_libraries, of_fractions = pages["coverage-arrays.md"]().split("## Are exact for fractions")
+    for of_one in of_libraries.split("## Work on sparse arrays"):
+        assert all(of_one.count(f"`{name}`") == 1 for name in SAMPLED)
     assert all(f"`{name}`" in of_fractions for name in OF_FRACTIONS)
 
 
 def test_the_table_has_primitives_alone():
     assert REFUSED_BY_DASK | PARTLY_BY_DASK | OF_FRACTIONS <= set(SAMPLED)
+    assert REFUSED_BY_SPARSE | PARTLY_BY_SPARSE <= set(SAMPLED)
     assert set(PRIMITIVES) >= LOOKING_AT_VALUES
 
 

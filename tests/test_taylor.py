@@ -652,3 +652,28 @@ def test_mistakes_are_named(name):
     with pytest.raises(kind) as caught:
         act()
     assert words in str(caught.value)
+
+
+def test_an_order_that_takes_more_calls_than_python_allows_is_said():
+    def inverted(t):
+        return np.linalg.inv(np.eye(2) * 2 + t)[0, 0]
+
+    with pytest.raises(errors.ParameterError, match=r"coefficients up to the number 400 take more .* Python allows"):
+        fg.taylor(inverted, 400)(0.1)
+    assert_alike(fg.taylor(inverted, 100)(0.1), fg.taylor(lambda t: (1 + 1 / (1 + t)) / 4, 100)(0.1))
+
+
+@pytest.mark.parametrize(
+    ("f", "square"),
+    [
+        (lambda x: (x + np.zeros(2)) ** 2, lambda x: x**2),
+        (lambda x: np.multiply(*[np.broadcast_to(x, (2,)) + np.zeros(2)] * 2), lambda x: x**2),
+        (lambda x: np.exp((x + np.zeros(2)) ** 2), lambda x: np.exp(x**2)),
+    ],
+)
+def test_coefficients_are_as_precise_as_the_array_that_a_single_precision_one_has_become(f, square):
+    x, t = np.float32(0.3), np.float32(0.1)
+    found = fg.taylor(f, 3)(x, t).numpy()
+    expected = fg.taylor(square, 3)(np.float64(x), np.float64(t)).numpy()
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, np.stack([expected] * 2, axis=1), rtol=1e-14)

@@ -483,7 +483,102 @@ def test_averages_of_variables_begin_with_them():
     assert float(averages.average(w)) == pytest.approx(1.2)
 
 
-def test_elements_of_a_variable_are_added_to():
+WRITTEN = {
+    "update": lambda old, new: new,
+    "add": lambda old, new: old + new,
+    "sub": lambda old, new: old - new,
+    "mul": lambda old, new: old * new,
+    "div": lambda old, new: old / new,
+    "max": max,
+    "min": min,
+}
+
+
+def one_by_one(kind, start, indices, updates):
+    expected = np.array(start)
+    for index, update in zip(indices, updates, strict=True):
+        expected[index] = WRITTEN[kind](expected[index], update)
+    return expected
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("kind", ["update", "add", "sub", "max", "min"])
+def test_elements_of_a_variable_are_written_at_indices(kind, compiled):
+    start, indices, updates = [[1.0, 2.0], [3.0, 4.0]], [[0, 1], [1, 0], [0, 1]], [1.0, 20.0, 3.0]
+    expected = one_by_one(kind, start, [(0, 1), (1, 0), (0, 1)], updates)
+    v = tf.Variable(start)
+    write = getattr(v, f"scatter_nd_{kind}")
+    if compiled:
+        fg.compile(lambda: write(indices, updates) * 1.0)()
+    else:
+        assert write(indices, updates) is v
+    assert plain(v) == expected.tolist()
+    if kind in ("update", "add", "sub"):
+        v = tf.Variable(start)
+        getattr(tf, f"scatter_nd_{kind}")(v, tf.constant(indices), tf.constant(updates))
+        assert plain(v) == expected.tolist()
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_rows_of_a_variable_are_written(kind):
+    start, rows = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.array([[4.0, 0.5], [2.0, 8.0]])
+    expected = tf.Variable(start)
+    for number, row in zip([2, 0], rows, strict=True):
+        each = [[number, 0], [number, 1]]
+        found = [WRITTEN[kind](old, new) for old, new in zip(start[number], row, strict=True)]
+        expected.scatter_nd_update(each, found)
+    v, w, of_fgrad = tf.Variable(start), tf.Variable(start), fg.Variable(start)
+    assert getattr(v, f"scatter_{kind}")(tf.IndexedSlices(rows, [2, 0])) is v
+    getattr(tf, f"scatter_{kind}")(w, [2, 0], rows)
+    getattr(tf, f"scatter_{kind}")(of_fgrad, [2, 0], rows)
+    assert plain(v) == plain(w) == plain(of_fgrad) == plain(expected)
+    with pytest.raises(TypeError, match=rf"scatter_{kind} takes tf.IndexedSlices\(values, indices\)"):
+        getattr(v, f"scatter_{kind}")(rows)
+
+
+def test_one_number_serves_for_all_rows():
+    v = tf.Variable([1.0, 2.0, 3.0])
+    assert plain(v.scatter_mul(tf.IndexedSlices(2.0, [0, 2]))) == [2, 2, 6]
+
+
+def test_writing_to_elements_is_no_use_of_the_variable_for_a_tape():
+    v = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        y = v * v
+        v.scatter_nd_update([[0]], [5.0])
+        z = tf.reduce_sum(y) + tf.reduce_sum(v)
+    assert plain(tape.gradient(z, v)) == [3, 5]
+    with tf.GradientTape() as tape:
+        v.scatter_nd_add([[0]], [5.0])
+    assert tape.watched_variables() == ()
+
+
+@pytest.mark.parametrize(
+    ("indices", "updates", "error", "match"),
+    [
+        ([[0, 2]], [1], ValueError, r"indices holds 2, which is out of bounds of variable 'v:0' with the shape"),
+        ([[-1, 0]], [1], ValueError, "indices holds -1"),
+        ([[0]], [1], ValueError, r"must have the shape \(1, 2\), and they have \(1,\)"),
+        ([[0, 0, 0]], [1], ValueError, "an index has 3 numbers"),
+        ([[0, 0]], [1.5], TypeError, "updates of dtype float32 at indices of dtype int32 cannot be written"),
+        ([[0.0, 0.0]], [1], TypeError, "at indices of dtype float32"),
+    ],
+)
+def test_what_cannot_be_written_leaves_the_variable_as_it_was(indices, updates, error, match):
+    v = tf.Variable([[1, 2], [3, 4]], name="v")
+    with pytest.raises(error, match=match):
+        v.scatter_nd_update(indices, updates)
+    assert plain(v) == [[1, 2], [3, 4]]
+
+
+def test_elements_of_a_variable_are_read():
     v = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
-    tf.scatter_nd_add(v, [[0, 1], [1, 0], [0, 1]], [10, 20, 30])
-    assert plain(v) == [[1, 42], [23, 4]]
+    assert plain(v.gather_nd([[0, 1], [1, 0]])) == [2, 3]
+    assert plain(v.sparse_read([1])) == [[3, 4]]
+    assert v.is_initialized()
+
+
+def test_variables_are_keys_by_their_references():
+    v, w = tf.Variable(1.0), tf.Variable(1.0)
+    state = {v.ref(): "v", w.ref(): "w"}
+    assert (state[v.ref()], state[w.ref()], v.ref().deref() is v, v.ref() == w.ref()) == ("v", "w", True, False)

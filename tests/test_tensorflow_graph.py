@@ -1141,6 +1141,25 @@ def test_parts_of_variables_are_assigned():
             session.run(w[0].assign([1.0, 2.0, 3.0]))
 
 
+def test_elements_of_variables_are_written_at_indices():
+    v, indices, updates = tf.Variable([1.0, 2.0, 3.0]), tf.placeholder(tf.int32, [None, 1]), tf.placeholder(tf.float32)
+    writes = {
+        kind: getattr(v, f"scatter_nd_{kind}")(indices, updates) for kind in ("update", "add", "sub", "max", "min")
+    }
+    rows = tf.scatter_mul(v, [1, 2], [10.0, 100.0])
+    with tf.Session() as session:
+        for kind, expected in (
+            ("update", [5, 2, 7]), ("add", [6, 2, 10]), ("sub", [-4, 2, -4]), ("max", [5, 2, 7]), ("min", [1, 2, 3])
+        ):  # fmt: skip
+            session.run(v.initializer)
+            assert plain(session.run(writes[kind], {indices: [[2], [0]], updates: [7.0, 5.0]})) == expected
+            assert plain(session.run(v)) == expected
+        assert plain(session.run(rows)) == [1, 20, 300]
+        with pytest.raises(ValueError, match="indices holds 3"):
+            session.run(writes["add"], {indices: [[3]], updates: [1.0]})
+        assert plain(session.run(v.scatter_add(tf.IndexedSlices([1.0], [0])))) == [2, 20, 300]
+
+
 def network(x, name=None):
     hidden = tf.layers.dense(x, 4, activation=tf.nn.relu)
     return tf.layers.dense(hidden, 1, kernel_initializer=tf.ones_initializer(), use_bias=False, name=name)

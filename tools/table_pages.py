@@ -183,6 +183,7 @@ OF_ARRAYS = """\
 The operations are named as in graphs and errors. The page is made of `tests/payload_table.py`, and the tests run some
 calls of each, for the value and for both derivatives. On dask's arrays what works is right, and computes nothing on the
 way; what does not work raises a `PayloadError` that names the operation, or a `ShapeError` where a shape is not known.
+On arrays of the package sparse what works is right, too, and nothing is made dense that the package keeps sparse.
 On arrays of fractions what works is exact; all else raises, or is NumPy's answer in floating-point numbers.
 
 [How to use them](how-to/other-arrays.md)
@@ -192,10 +193,14 @@ On arrays of fractions what works is exact; all else raises, or is NumPy's answe
 def page_of_arrays() -> str:
     """Return the text of the page about arrays of other libraries."""
     partly = "They refuse some arguments, such as keys and orders that dask does not know, or derivatives."
+    of_some = "They refuse some arguments, such as two arrays whose result would be dense, or derivatives."
     sections = (
         ("Work on dask's arrays", "", payload_table.OF_DASK),
         ("Work in part on dask's arrays", partly, payload_table.PARTLY_BY_DASK),
         ("Refuse dask's arrays", "They look at values, or dask has no such function.", payload_table.REFUSED_BY_DASK),
+        ("Work on sparse arrays", "", payload_table.OF_SPARSE),
+        ("Work in part on sparse arrays", of_some, payload_table.PARTLY_BY_SPARSE),
+        ("Refuse sparse arrays", "The package sparse has no such function.", payload_table.REFUSED_BY_SPARSE),
         ("Are exact for fractions", "", payload_table.OF_FRACTIONS),
     )
     return "\n".join([OF_ARRAYS, *itertools.chain.from_iterable(starmap(names_under, sections))])

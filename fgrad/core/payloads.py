@@ -5,10 +5,12 @@
     as_payload(x)               the array or number that a tensor may hold
     computed_by(primitive, ..)  the result of an operation on such arrays, or an error that names who refuses it
     reduced_by(ufunc, x, ...)   `ufunc.reduce`, which arrays of other libraries do not know
+    in_memory(x)                a sparse array with all its elements, where the user asks for NumPy's
     is_at_hand(x)               whether values may be looked at: a lazy array would have to be computed
 
 An array of another library is asked for nothing but its shape, its dtype and NumPy's functions. Its values may not be
 there: they may be computed much later, and elsewhere. So what looks at values to save time goes the general way here.
+What the library makes of sparse arrays may be plain, such as their product with a plain vector; of others it may not.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class _Foreign(dict[type, bool]):
 def _is_foreign(kind: type) -> bool:
     if issubclass(kind, (np.ndarray, np.generic)) or kind in BOXES or hasattr(kind, "to_numpy"):
         return False
-    has_all = all(hasattr(kind, name) for name in ("__array_function__", "shape", "dtype"))
+    has_all = all(hasattr(kind, name) for name in ("__array_function__", "ndim", "astype"))
     return has_all and getattr(kind, "__array_ufunc__", None) is not None
 
 
@@ -158,6 +160,11 @@ def own_payload(x: Any, dtype: Any = None) -> Any:
     return as_payload(np.array(x, dtype))[()]
 
 
+def in_memory(x: Any) -> Any:
+    """Return an array for which NumPy's own was asked: of a sparse one, all its elements; all else is left to NumPy."""
+    return x.todense() if is_sparse(x) else x
+
+
 def is_at_hand(x: Any) -> bool:
     """Return whether an array or number is NumPy's, so that it costs little to look at its values."""
     return not FOREIGN[type(x)]
@@ -206,15 +213,26 @@ def computed_by(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str
         explain_refusal(primitive, args, error)
         raise
     several = type(result) is tuple
-    payloads = [as_objects(x) if _is_bare(x) else x for x in (result if several else (result,))]
+    payloads = [_payload_made(x) for x in (result if several else (result,))]
     for payload in payloads:
         if FOREIGN[type(payload)]:
             known_shape(payload)
-        elif any(type(x) is not Objects for x in foreign):
+        elif any(type(x) is not Objects and not is_sparse(x) for x in foreign):
             raise refused(primitive, args, "it has computed them")
-        elif payload.dtype.kind in ("c" if primitive.kind == "conversion" else "fc"):
+        elif any(type(x) is Objects for x in foreign) and payload.dtype.kind in _FLOATS[primitive.kind == "conversion"]:
             raise refused(primitive, args, "it has made floating-point numbers of them")
     return tuple(payloads) if several else payloads[0]
+
+
+def _payload_made(x: Any) -> Any:
+    """Return what a library has made as what a tensor holds: one number of a sparse array is a plain one."""
+    if _is_bare(x):
+        return as_objects(x)
+    return x if x.shape or not is_sparse(x) else x.todense()[()]
+
+
+_FLOATS = ("fc", "c")
+"""Kinds of dtypes that no exact numbers have, and those that a conversion does not make of them."""
 
 
 def _computed(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
@@ -230,6 +248,11 @@ def is_lazy(x: Any) -> bool:
     return hasattr(type(x), "__dask_graph__")
 
 
+def is_sparse(x: Any) -> bool:
+    """Return whether an array keeps those elements alone that are not its fill value: one of the package sparse."""
+    return hasattr(type(x), "todense") and hasattr(x, "fill_value")
+
+
 def _is_bare(x: Any) -> bool:
     """Return whether a result is a number that NumPy has taken out of its array, or an array of such numbers."""
     return not hasattr(x, "dtype") or (x.dtype is OBJECT and type(x) is not Objects)
@@ -238,18 +261,37 @@ def _is_bare(x: Any) -> bool:
 def explain_refusal(primitive: Primitive, args: Sequence[Any], error: Exception) -> None:
     """Raise an error that names the library and the operation, if the former has refused the latter.
 
-    A ufunc is known to all libraries, and a ValueError of one is about shapes; of other functions, it is about what of
-    them is not there.
+    A ufunc is known to all libraries, and a ValueError of one is mostly about shapes; of other functions, it is about
+    what of them is not there.
     """
-    kinds = _REFUSALS if primitive.is_ufunc else (*_REFUSALS, *_REFUSALS_OF_FUNCTIONS)
-    if isinstance(error, kinds) and not isinstance(error, errors.FgradError) and any(map(_library_in, args)):
+    if isinstance(error, errors.FgradError) or not any(map(_library_in, args)):
+        return
+    is_shape = primitive.is_ufunc and isinstance(error, ValueError) and not _fit(primitive.implementation, args)
+    if isinstance(error, _REFUSALS if is_shape else (*_REFUSALS, *_REFUSALS_OF_SOME)):
         raise refused(primitive, args, str(error)) from error
 
 
 _REFUSALS: tuple[type[Exception], ...] = (TypeError, NotImplementedError, AttributeError, FutureWarning)
 """What libraries raise where they do not know a function; dask warns, which a filter may make an error."""
 
-_REFUSALS_OF_FUNCTIONS: tuple[type[Exception], ...] = (ValueError, IndexError, RuntimeError)
+_REFUSALS_OF_SOME: tuple[type[Exception], ...] = (ValueError, IndexError, RuntimeError)
+"""What they raise where they do not know it for these arrays, unless the shapes do not fit."""
+
+
+def _fit(ufunc: Any, args: Sequence[Any]) -> bool:
+    """Return whether NumPy has a result for arrays of such shapes; of a matrix product, each size as a small one."""
+    shapes = [getattr(x, "shape", ()) for x in args]
+    small = {size: place for place, size in enumerate(sorted({0, 1}.union(*shapes)))}
+    try:
+        if ufunc.signature is None:
+            np.broadcast_shapes(*shapes)
+        else:
+            ufunc(*(np.ones([small[size] for size in shape]) for shape in shapes))
+    except ValueError:
+        return False
+    except TypeError:  # a rule's arrays, which are not all of the product's
+        return True
+    return True
 
 
 def _library_in(x: Any) -> str:

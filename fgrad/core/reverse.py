@@ -414,7 +414,7 @@ def _passed_back(
             if form is not None and passed is not ZERO:
                 passed = conform(passed, *form)
         except Exception as error:
-            explain_refusal(primitive, (cotangent,), error)
+            explain_refusal(primitive, (cotangent, *_held(pullback)), error)
             raise
         prior = cotangents.get(parent)
         if prior is None or prior is ZERO:
@@ -424,8 +424,18 @@ def _passed_back(
                 cotangents[parent] = None  # so that nobody else refers to it
                 cotangents[parent] = _added(prior, passed)
             else:
-                cotangents[parent] = prior + passed
+                try:
+                    cotangents[parent] = prior + passed
+                except Exception as error:
+                    explain_refusal(UFUNCS[np.add], (prior, passed), error)
+                    raise
     return kept
+
+
+def _held(pullback: Any) -> list[Any]:
+    """Return what a pullback refers to: of the arrays in it, one may be the library's that has refused something."""
+    held, cells = list(getattr(pullback, "args", ())), getattr(pullback, "__closure__", None) or ()
+    return held + [cell.cell_contents for cell in cells]
 
 
 def _added(prior: Any, passed: Any) -> Any:
@@ -510,6 +520,11 @@ class Guarded:
 
     def reshape(self, shape: Any) -> Guarded:
         return Guarded(self.cotangent.reshape(shape))
+
+    @property
+    def size(self) -> int:
+        """Refuse what arrays of the package sparse ask for before they multiply; then they leave `@` to those above."""
+        raise NotImplementedError
 
     shape = property(lambda self: self.cotangent.shape)
     dtype = property(lambda self: self.cotangent.dtype)

@@ -33,7 +33,7 @@ from fgrad.core.operands import (
     defers_to,
     is_exact,
 )
-from fgrad.core.payloads import FOREIGN, OBJECT, computed_by, own_payload
+from fgrad.core.payloads import FOREIGN, OBJECT, computed_by, in_memory, own_payload
 from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS, UFUNCS, Primitive
 from fgrad.core.trace import UNTRACED, Call, Trace, attention, running, stood_in, tell_of_copy, through_observers
 from fgrad.core.tree import LEAVES, flatten, unflatten
@@ -321,6 +321,12 @@ def _writer(name: str) -> Callable[[Any, Any], None]:
     return write
 
 
+_FOR_NUMBA = (
+    "Add a rule for it with fgrad.extend.register_primitive, or pass x.numpy() if no derivative is wanted. To multiply "
+    "a sparse array with a tensor, write a @ x, or make it a tensor before: fg.constant(a)."
+)
+
+
 class TensorLike:
     """What Tensor and Variable share: NumPy's attributes, methods, operators and protocols."""
 
@@ -414,6 +420,8 @@ class TensorLike:
         """Answer for ndarray's less common attributes and methods: by `METHODS`, or for the value alone."""
         if name in UFUNCS_OF_OBJECTS and not self.shape:
             return functools.partial(getattr(np, name), self)
+        if name == "_numba_type_":  # arrays of the package sparse, which ask for it, then leave @ to the tensor
+            raise errors.MissingRuleError("a function compiled by numba", errors.users_line(), instead=_FOR_NUMBA)
         if name.startswith("_") or not hasattr(np.ndarray, name):
             if (found := ABOVE.attribute_of(self, name)) is not None:
                 return found
@@ -440,15 +448,15 @@ class TensorLike:
 
     def numpy(self) -> Any:
         """Return the value as a NumPy array of its own (a NumPy scalar for shape `()`)."""
-        return np.array(self._concrete(".numpy()"))[()]
+        return np.array(in_memory(self._concrete(".numpy()")))[()]
 
     def item(self, *index: int) -> Any:
         """Return one element as a Python number."""
-        return self._concrete(".item()").item(*index)
+        return in_memory(self._concrete(".item()")).item(*index)
 
     def tolist(self) -> Any:
         """Return the elements as nested lists of Python numbers."""
-        return self._concrete(".tolist()").tolist()
+        return in_memory(self._concrete(".tolist()")).tolist()
 
     def __bool__(self) -> bool:
         return bool(self._concrete("bool()"))

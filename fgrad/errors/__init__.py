@@ -376,7 +376,7 @@ class InPlaceError(FgradError, TypeError):
         )
 
 
-class MissingRuleError(FgradError, TypeError):
+class MissingRuleError(FgradError, TypeError, NotImplementedError):
     """A NumPy function has no derivative rule in fgrad.
 
         >>> import math, numpy as np, fgrad as fg
@@ -425,7 +425,8 @@ class PayloadError(FgradError, TypeError):
         why = reason.strip().partition("\n")[0].removesuffix(".")
         super().__init__(
             f"{name} does not work on {library}: {why:.300}.\n  at {line}\n"
-            "Use an operation that the library has, or a NumPy array of numbers: np.asarray(x, float)."
+            "Use an operation that the library has, or a NumPy array of numbers: np.asarray(x, float), or of a sparse "
+            "array x.todense()."
         )
 
 
@@ -1214,7 +1215,9 @@ _VALUE_REMEDIES = {
     "there are at most:\nfg.while_loop(lambda c: c[0] < upper, lambda c: (c[0] + 1, body(*c)), (lower, init), "
     "max_steps=100).",
     "an adaptive solver": "Call the solver outside, with values; what it is handed may be compiled, or a vmap.",
-    "storing it in a variable": "Return the value from the function, and assign what comes back.",
+    "storing it in a variable": "Return the value from the function, and assign what comes back. A variable that the "
+    "function, or a rule of its, makes for itself is left out: y in place of fg.Variable(y), and y = y + 1 of "
+    "y.assign_add(1).",
 }
 """What to write instead, by what was asked for."""
 
@@ -1262,6 +1265,22 @@ class AxisError(FgradError, ValueError):
 
 class LoopWarning(UserWarning):
     """`vmap` runs an operation in a loop, because it has no batching rule; the result is right, but slow."""
+
+
+class CloseValuesWarning(UserWarning):
+    """Eigenvalues or singular values are so close that the derivative of a loss on their vectors has few right digits.
+
+    The derivative has differences of what belongs to two vectors, over the difference of their values. Where the loss
+    does not tell the vectors apart, as in `(v * f(w)) @ v.T`, both are rounding alone. `fgrad.scipy.linalg.funm` and
+    its kin have no such differences:
+
+        >>> import numpy as np, fgrad as fg
+        >>> import fgrad.scipy.linalg
+        >>> a = np.diag([1.0, 1.0 + 1e-12])
+        >>> fg.grad(lambda a: np.sum(fgrad.scipy.linalg.expm(a)))(a).round(6)
+        Tensor([[2.718282, 2.718282],
+                [2.718282, 2.718282]])
+    """
 
 
 class CustomRuleError(FgradError, ValueError):

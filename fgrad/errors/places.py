@@ -19,7 +19,7 @@ import weakref
 from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any, NamedTuple
 
-_LIBRARIES = ("fgrad", "numpy", "scipy", "pandas", "optree")
+_LIBRARIES = ("fgrad", "numpy", "scipy", "pandas", "optree", "sparse", "numba")
 
 
 def users_line() -> str:
@@ -64,8 +64,8 @@ def _file_or_cell(name: str) -> str:
 
 @functools.cache
 def is_library(filename: str) -> bool:
-    """Return whether a file is one of fgrad's, NumPy's, SciPy's, pandas' or optree's."""
-    return any(is_file_of(package, filename) for package in _LIBRARIES)
+    """Return whether a file is one of fgrad's, or of a library through which a call comes to it, such as NumPy."""
+    return filename == functools.__file__ or any(is_file_of(package, filename) for package in _LIBRARIES)
 
 
 def is_file_of(package: str, filename: str) -> bool:

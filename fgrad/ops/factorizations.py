@@ -7,7 +7,8 @@ parameters this makes no difference to theirs.
 Vectors of repeated values span a space, in which NumPy chooses a basis; complex vectors have an arbitrary
 phase. A loss that depends on these has no derivative, and the reverse rules see it and refuse. A function of the
 matrix such as `v @ diag(f(w)) @ v.T` has one, but needs at repeated values more than vectors and values tell; so the
-rules refuse losses that use both, and name `fgrad.scipy.linalg.funm`, which has it. Of other losses the first
+rules refuse losses that use both, and name `fgrad.scipy.linalg.funm`, which has it. They refuse, too, what may depend
+on a basis along axes, as of a diagonal matrix, where to turn it would not be seen. Of other losses the first
 derivative is right. Forward mode does not know the loss: the tangents of vectors of repeated values are NaN where the
 change of the matrix mixes them. Second derivatives are NaN at repeated values that the change splits.
 
@@ -46,6 +47,7 @@ from fgrad.ops.matrices import (
     on_diagonal,
     real,
     refuse_mixture,
+    refuse_unseen,
     require_invariance,
     sealed,
     skew,
@@ -53,6 +55,7 @@ from fgrad.ops.matrices import (
     to_triangle,
     transposed,
     unless_split,
+    warn_of_rounding,
     where_used,
 )
 from fgrad.ops.solving import by_triangle
@@ -257,6 +260,8 @@ def _eigh_rule(ans: Any, a: Any, triangle: str) -> Callable[[Any], Any]:
         turned = transposed(v) @ ct_v
         require_invariance(np.where(equal, skew(turned), 0), [ct_v], "eigh", CHOICE)
         refuse_mixture(has_other(equal), ct_w, [ct_v], "eigh")
+        refuse_unseen(turned, equal, v, "eigh")
+        warn_of_rounding(turned, gaps, w, ct_w, "eigh")
         inner = gaps * turned
         if ct_w is not None:
             inner = inner + on_diagonal(ct_w).astype(v.dtype)
@@ -346,6 +351,7 @@ def _eig_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
             off_diagonal = ~np.eye(w.shape[-1], dtype=np.bool_)
             require_invariance(np.where(equal & off_diagonal, turned, 0), [ct_v], "eig", CHOICE)
             refuse_mixture(has_other(equal), ct_w, [ct_v], "eig")
+            refuse_unseen(transposed(v) @ ct_v, equal, v, "eig")
             inner = inner + gaps * turned
         return np.linalg.solve(transposed(v), inner @ transposed(v))
 

@@ -6,7 +6,9 @@
     where_used(pullback, a)         the pullback that gives exactly 0 to matrices of which nothing is used
     inverse_gaps(values)            1 / (b - a) for all pairs; 0 for pairs that are equal to rounding
     require_invariance(part, ...)   refuse a loss that depends on a choice NumPy made
+    refuse_unseen(turned, ...)      refuse a loss of which the vectors do not show whether it depends on their basis
     refuse_mixture(flags, ...)      refuse a loss that uses repeated values along with their vectors
+    warn_of_rounding(turned, ...)   warn of a derivative of which values that are close leave few digits
     unless_split(tangent, split)    the same in forward mode: NaN
     sealed(vectors, ...)            vectors whose derivative is NaN where it is not known
 
@@ -16,6 +18,7 @@ which are for gradients `d/dx + i d/dy`, appear here with every factor conjugate
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +29,7 @@ from fgrad.core.operands import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import apply
+from fgrad.errors.places import depth_of_user
 from fgrad.ops.batching import aligned
 from fgrad.ops.families import identity, register, sample
 from fgrad.ops.patterns import of_matrices
@@ -138,6 +142,38 @@ def require_invariance(part: Any, cotangents: Sequence[Any], function: str, what
         )
 
 
+def refuse_unseen(turned: Any, equal: Any, vectors: Any, function: str) -> None:
+    """Refuse a loss that weights vectors of a repeated value differently where they lie along axes.
+
+    Where a vector is 0, elementwise functions such as `v**2` have the derivative 0: to turn such a basis changes
+    nothing to first order, whether the loss depends on it or not. Cotangents are then the same as those of
+    `c @ diag(v @ v.T)`, which does not.
+
+    Args:
+        turned: the cotangent in the basis of the vectors.
+        equal: which pairs have the same value.
+        vectors: as columns.
+        function: the function of NumPy.
+
+    Raises:
+        NoDerivativeError: a ValueError; it cannot be seen.
+    """
+    turned, vectors = example_of(turned), example_of(vectors)
+    along_axis = np.count_nonzero(vectors, axis=-2) == 1
+    weights = diagonal(turned)
+    apart = np.abs(weights[..., None, :] - weights[..., :, None])
+    beside = np.abs(turned) + np.abs(transposed(turned))
+    limit = _tolerance(beside) * np.max(np.abs(turned), initial=0)
+    pairs = example_of(equal) & along_axis[..., None, :] & along_axis[..., :, None]
+    if np.any(pairs & (beside <= limit) & (apart > limit)):
+        raise errors.NoDerivativeError(
+            f"the vectors of a repeated value lie along axes in what np.linalg.{function} has chosen. There it cannot "
+            "be seen whether the loss depends on that choice, as v**2 does, and has no derivative.\nIf it does not, "
+            "turn the matrix before: with q = scipy.stats.ortho_group.rvs(len(a)), the vectors of a are q @ v, where v "
+            "are those of q.T @ a @ q."
+        )
+
+
 def refuse_mixture(is_repeated: Any, ct_values: Any, ct_vectors: Sequence[Any], function: str) -> None:
     """Refuse a loss that uses both values and vectors where values are repeated.
 
@@ -159,6 +195,38 @@ def refuse_mixture(is_repeated: Any, ct_values: Any, ct_vectors: Sequence[Any], 
             "(v * f(w)) @ v.conj().T, fgrad.scipy.linalg.funm(a, f), or expm, sqrtm, logm or fractional_matrix_power "
             "there, or np.linalg.inv or matrix_power. Take values that are used apart from the vectors from a call of "
             "their own, such as np.linalg.eigvalsh; or add a small matrix that makes the values differ."
+        )
+
+
+def warn_of_rounding(turned: Any, gaps: Any, values: Any, ct_values: Any, function: str) -> None:
+    """Warn if differences of cotangents over small differences of values are mostly rounding.
+
+    Args:
+        turned: the cotangent in the basis of the vectors.
+        gaps: the inverse differences of values.
+        values: along the last axis.
+        ct_values: their own cotangent, or None.
+        function: the function of NumPy.
+
+    Warns:
+        CloseValuesWarning: few digits of the derivative are right.
+    """
+    turned, gaps, values = example_of(turned), np.abs(example_of(gaps)), example_of(values)
+    precision, sizes = np.finfo(gaps.dtype).eps, np.abs(turned)
+    steep = precision * np.max(np.abs(values), axis=-1, initial=0)[..., None, None] * gaps > _tolerance(gaps)
+    if not steep.any():
+        return
+    noise = np.where(steep, precision * gaps * (sizes + transposed(sizes)), 0)
+    whole = np.max(gaps * np.abs(skew(turned)), axis=(-2, -1), initial=0)
+    if ct_values is not None:
+        whole = np.maximum(whole, np.max(np.abs(example_of(ct_values)), axis=-1, initial=0))
+    if np.any(np.max(noise, axis=(-2, -1), initial=0) > _tolerance(gaps) * whole):
+        warnings.warn(
+            f"values of np.linalg.{function} are so close that of the derivative of this loss on their vectors few "
+            "digits are right; write a function of the matrix without its factors, such as "
+            "fgrad.scipy.linalg.funm(a, f)",
+            errors.CloseValuesWarning,
+            stacklevel=depth_of_user(),
         )
 
 

@@ -38,6 +38,7 @@ from fgrad.ops.matrices import (
     on_diagonal,
     real,
     refuse_mixture,
+    refuse_unseen,
     require_invariance,
     rounding,
     sealed,
@@ -46,6 +47,7 @@ from fgrad.ops.matrices import (
     to_triangle,
     transposed,
     unless_split,
+    warn_of_rounding,
 )
 from fgrad.ops.tracing import answers_traced
 
@@ -114,6 +116,8 @@ def _svd_back(u: Any, s: Any, v: Any, ct_u: Any, ct_s: Any, ct_v: Any) -> Any:
     is_zero, inverse = _inverse_values(s)
     has_space = is_zero & (u.shape[-2] != v.shape[-2])  # a vector of 0 may turn into those that are not there
     refuse_mixture(has_other(equal) | has_space, ct_s, [ct_u, ct_v], "svd")
+    refuse_unseen(together, equal, u, "svd")
+    warn_of_rounding(together, gaps, s, ct_s, "svd")
     inner = 0.5 * (gaps * skew(together) + sums * skew(apart))
     if ct_s is not None:
         inner = inner + on_diagonal(ct_s).astype(u.dtype)

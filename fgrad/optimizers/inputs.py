@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.payloads import in_memory
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.core.tree import flatten, paths
@@ -33,7 +34,7 @@ def array(x: Any) -> Any:
 def plain(x: Any) -> Any:
     """Return the value alone: an array that no trace follows."""
     x = settle(x)
-    return x.numpy() if type(x) is Tensor else np.asarray(x)
+    return x.numpy() if type(x) is Tensor else np.asarray(in_memory(x))
 
 
 def parameters(params: Any) -> list[Any]:

@@ -103,7 +103,8 @@ class _Segment:
         """
         large = [x for x in self._leaves if type(x) is np.ndarray and x.nbytes > LARGE]
         self._leaves = [x.copy() if type(x) is np.ndarray and x.nbytes <= LARGE else x for x in self._leaves]
-        self._run_again = Checked(self._run, large, name_of(self._function)) if large else self._run
+        # Not of the method itself: the segment would refer to itself, and stay until the collector comes by.
+        self._unless_written = Checked(lambda inputs: inputs, large, name_of(self._function)) if large else None
         self._digests = list(map(_digest, self._results or ()))
         self.random.keep_used()
 
@@ -117,9 +118,9 @@ class _Segment:
         """Return those leaves of what the function has returned that may depend on its inputs."""
         return [settled(x) for x, is_result in zip(returned, self._is_result, strict=True) if is_result]
 
-    def _run(self, inputs: Leaves) -> list[Any]:
+    def _run_again(self, inputs: Leaves) -> list[Any]:
         """Run the function for other values of its inputs."""
-        rest = list(inputs)
+        rest = list(inputs if self._unless_written is None else self._unless_written(inputs))
         count = sum(self._places)
         tensors = {id(x): boxed(value) for x, value in zip(self._tensors, rest[count:], strict=False)}
         variables = dict(zip(self._variables, rest[count + len(self._tensors) :], strict=True))

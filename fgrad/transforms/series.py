@@ -12,6 +12,7 @@ What is linear acts on each coefficient, products are those of Cauchy, and quoti
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -183,6 +184,24 @@ class SeriesTrace(Trace):
 
     @np.errstate(all="ignore")
     def _finish(self, results: Sequence[Any]) -> None:
+        """Compute all coefficients of results.
+
+        Raises:
+            ParameterError: a ValueError; the rules ask for each other's series more deeply than Python can call.
+        """
+        try:
+            self._go_to_the_end(results)
+        except RecursionError:  # each derivative of a rule has rules of its own
+            deepest = sys.getrecursionlimit()
+        else:
+            return
+        raise errors.ParameterError(
+            f"the Taylor coefficients up to the number {self.order} take more calls of rules within rules than "
+            f"Python allows, which are {deepest}.\n  at {errors.users_line()}\nTake a lower order; from 170 on "
+            "derivatives are also too large for floating-point numbers."
+        )
+
+    def _go_to_the_end(self, results: Sequence[Any]) -> None:
         for k in range(1, self.order + 1):
             _go_on(self.rules.made, k)
         for result in results:

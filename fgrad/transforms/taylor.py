@@ -39,7 +39,8 @@ def taylor(function: Any = None, order: Any = None) -> Any:
     """Return a function that expands `function` into a Taylor series along a direction, or along a curve.
 
     All coefficients come from one run of the function. The cost grows with the square of the order for most programs,
-    and at most about with its cube; nested derivatives cost two to three times more for each order.
+    and at most about with its cube; nested derivatives cost two to three times more for each order. So do, up to the
+    order of the result, determinants and quantiles with two parameters, of which each derivative is another function.
 
     Args:
         function: takes one number, array or container of them; returns numbers, arrays or containers of them.
@@ -52,7 +53,8 @@ def taylor(function: Any = None, order: Any = None) -> Any:
         there may be further coefficients of a curve through `x`: of t squared, and so on.
 
     Raises:
-        ParameterError: a ValueError; `order` is not an integer from 0 on.
+        ParameterError: a ValueError; `order` is not an integer from 0 on, or, from a call, above what Python's limit
+            of calls within calls allows, which for inverses is about 160.
         TangentError: a ValueError; `x` and the direction differ in structure or shape.
         IntegerInputError: a TypeError; `x` holds integers.
         NoResultError: a ValueError; `function` returns None.

@@ -31,6 +31,7 @@ from fgrad.compat.deferred.graph import (
     holds_symbol,
     operation,
 )
+from fgrad.compat.deferred.scattering import Scatters, scattered
 
 
 @operation("Const")
@@ -62,7 +63,7 @@ def as_symbol(value: Any, dtype: Any = None, graph: Graph | None = None) -> Any:
         return constant(value, dtype)
 
 
-class GraphVariable(Symbol):
+class GraphVariable(Scatters, Symbol):
     """A variable of a graph.
 
     Args:
@@ -145,6 +146,12 @@ class GraphVariable(Symbol):
     def assign_sub(self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Any:
         """Return a tensor whose evaluation subtracts from the value; its value is the new one."""
         return Assignment(self, "AssignSub", name, lambda old, new: old - new, delta)
+
+    def _scatter(self, kind: str, by_rows: bool, updates: Any, indices: Any, name: str | None) -> Assignment:
+        def changed(old: Any, updates: Any, indices: Any) -> Any:
+            return scattered(kind, by_rows, old, updates, indices, self.name)
+
+        return Assignment(self, f"Scatter{'' if by_rows else 'Nd'}{kind}", name, changed, updates, indices)
 
     def __getitem__(self, key: Any) -> Any:
         part = super().__getitem__(key)
@@ -245,19 +252,21 @@ class Assignment(Read):
         variable: GraphVariable,
         kind: str,
         name: str | None,
-        combine: Callable[[Any, Any], Any] | None,
+        combine: Callable[..., Any] | None,
         value: Any,
+        *places: Any,
     ) -> None:
         self._combine = combine
         # A plain value is taken in the variable's dtype.
-        super().__init__(variable, name or kind, [as_symbol(value, variable.dtype, variable.graph)])
+        given = [as_symbol(value, variable.dtype, variable.graph)]
+        super().__init__(variable, name or kind, given + [as_symbol(each, None, variable.graph) for each in places])
 
     def compute(self, run: Any) -> Any:
-        new = run.values[self.inputs[0]].numpy()
+        new, *places = (run.values[each].numpy() for each in self.inputs)
         if self._combine is None and not run.session.has(self.variable):
             return run.create(self.variable, new.astype(self.variable.dtype)).value()
         held = run.session.variable(self.variable)
-        return held.assign(new if self._combine is None else self._combine(held.numpy(), new)).value()
+        return held.assign(new if self._combine is None else self._combine(held.numpy(), new, *places)).value()
 
 
 # Graphs share these with eager mode

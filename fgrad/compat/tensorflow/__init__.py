@@ -260,6 +260,7 @@ from fgrad.compat.tensorflow.random import set_random_seed as set_random_seed
 from fgrad.compat.tensorflow.random import truncated_normal as truncated_normal
 from fgrad.compat.tensorflow.variables import AUTO_REUSE as AUTO_REUSE
 from fgrad.compat.tensorflow.variables import GraphKeys as GraphKeys
+from fgrad.compat.tensorflow.variables import IndexedSlices as IndexedSlices
 from fgrad.compat.tensorflow.variables import Variable as Variable
 from fgrad.compat.tensorflow.variables import VariableScope as VariableScope
 from fgrad.compat.tensorflow.variables import add_to_collection as add_to_collection
@@ -268,7 +269,16 @@ from fgrad.compat.tensorflow.variables import get_variable as get_variable
 from fgrad.compat.tensorflow.variables import get_variable_scope as get_variable_scope
 from fgrad.compat.tensorflow.variables import global_variables as global_variables
 from fgrad.compat.tensorflow.variables import name_scope as name_scope
+from fgrad.compat.tensorflow.variables import scatter_add as scatter_add
+from fgrad.compat.tensorflow.variables import scatter_div as scatter_div
+from fgrad.compat.tensorflow.variables import scatter_max as scatter_max
+from fgrad.compat.tensorflow.variables import scatter_min as scatter_min
+from fgrad.compat.tensorflow.variables import scatter_mul as scatter_mul
 from fgrad.compat.tensorflow.variables import scatter_nd_add as scatter_nd_add
+from fgrad.compat.tensorflow.variables import scatter_nd_sub as scatter_nd_sub
+from fgrad.compat.tensorflow.variables import scatter_nd_update as scatter_nd_update
+from fgrad.compat.tensorflow.variables import scatter_sub as scatter_sub
+from fgrad.compat.tensorflow.variables import scatter_update as scatter_update
 from fgrad.compat.tensorflow.variables import trainable_variables as trainable_variables
 from fgrad.compat.tensorflow.variables import variable_scope as variable_scope
 

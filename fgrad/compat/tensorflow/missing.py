@@ -31,7 +31,6 @@ _INSTEAD = {
     "strings": "Python's own strings",
     "sparse": "fgrad's tensors are dense",
     "SparseTensor": "fgrad's tensors are dense",
-    "IndexedSlices": "gradients of tf.gather are dense here, of the variable's own shape",
     "ragged": "a list of tensors is a container that gradients follow",
     "map_fn": "fg.vmap(function)(rows), or tf.stack([function(row) for row in rows])",
     "vectorized_map": "fg.vmap(function)(rows)",

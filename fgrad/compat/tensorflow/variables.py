@@ -7,6 +7,7 @@ import itertools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,15 @@ from fgrad import errors
 from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import as_dtype, convert
 from fgrad.compat.deferred.graph import TensorShape, default_graph
+from fgrad.compat.deferred.scattering import IndexedSlices as IndexedSlices
+from fgrad.compat.deferred.scattering import Scatters, scattered
 from fgrad.compat.deferred.state import GraphVariable, with_part
-from fgrad.compat.tensorflow.arrays import convert_to_tensor
+from fgrad.compat.tensorflow.arrays import gather, gather_nd
 from fgrad.compat.tensorflow.initializers import GlorotUniform, Zeros
-from fgrad.compat.tensorflow.math import scatter_nd
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import ABOVE, Tensor
 from fgrad.core.variable import Variable as NativeVariable
-from fgrad.core.variable import plain_value
+from fgrad.core.variable import plain_value, recording
 
 _unnamed = itertools.count()
 
@@ -34,7 +36,7 @@ class _VariableType(type):
         return isinstance(instance, (NativeVariable, GraphVariable))
 
 
-class Variable(NativeVariable, metaclass=_VariableType):
+class Variable(Scatters, NativeVariable, metaclass=_VariableType):
     """A variable with TensorFlow's defaults; in a graph, one that a session initializes.
 
     Args:
@@ -83,6 +85,30 @@ class Variable(NativeVariable, metaclass=_VariableType):
         """Subtract from the value in place."""
         return super().assign_sub(delta)  # type: ignore[return-value]
 
+    def _scatter(self, kind: str, by_rows: bool, updates: Any, indices: Any, name: str | None) -> Variable:
+        new, places = convert(updates, hint=self.dtype), plain_value(convert(indices))
+        with self.lock:
+            # A recording follows what is written; for a tape, it is no use of the variable.
+            is_recorded = recording() is not None
+            old, new = (self.value(), new) if is_recorded else (self.numpy(), plain_value(new))
+            return self.assign(scattered(kind, by_rows, old, new, places, self.name))
+
+    def gather_nd(self, indices: Any, name: str | None = None) -> Any:
+        """Return the elements at indices; see `tf.gather_nd`."""
+        return gather_nd(self, indices, name=name)
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> Any:
+        """Return the rows of some numbers; see `tf.gather`."""
+        return gather(self, indices, name=name)
+
+    def is_initialized(self) -> bool:
+        """Return True: an eager variable has a value from the start."""
+        return True
+
+    def ref(self) -> Reference:
+        """Return what stands for the variable in a set, or as the key of a dictionary."""
+        return Reference(self)
+
     def __getitem__(self, key: Any) -> Any:
         return _note_slice(super().__getitem__(key), self, key)
 
@@ -99,6 +125,33 @@ class Variable(NativeVariable, metaclass=_VariableType):
 
     def __deepcopy__(self, memo: Any) -> Variable:
         return _restored(type(self), self._value, self.trainable, self.name)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What stands for a variable in a set, or as the key of a dictionary: equal if it is the same variable.
+
+    Args:
+        variable: for which it stands.
+
+    Example:
+        >>> import fgrad.compat.tensorflow as tf
+        >>> v = tf.Variable(1.0)
+        >>> {v.ref(): "v"}[v.ref()], v.ref().deref() is v
+        ('v', True)
+    """
+
+    variable: Any
+
+    def deref(self) -> Any:
+        """Return the variable."""
+        return self.variable
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reference) and other.variable is self.variable
+
+    def __hash__(self) -> int:
+        return id(self.variable)
 
 
 class VariableSlice:
@@ -387,9 +440,38 @@ def _new_variable(name: str, shape: Any, dtype: Any, initializer: Any, trainable
     return variable
 
 
-def scatter_nd_add(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: Any = None) -> Any:
-    """Add to elements of a variable: now, or in a graph when the result is evaluated; see `tf.scatter_nd`."""
-    return ref.assign_add(scatter_nd(indices, convert_to_tensor(updates, dtype_hint=ref.dtype), list(ref.shape)))
+def _writer(kind: str) -> Callable[..., Any]:
+    """Make the function that calls a variable's method; those of rows take the numbers apart from the rows."""
+
+    def write(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        scatter = ref._scatter if isinstance(ref, Scatters) else partial(Variable._scatter, ref)
+        return scatter(kind.removeprefix("nd_").capitalize(), not kind.startswith("nd_"), updates, indices, name)
+
+    write.__name__ = write.__qualname__ = f"scatter_{kind}"
+    write.__doc__ = f"""Write to elements of a variable: now, or in a graph when the result is evaluated.
+
+    Args:
+        ref: the variable.
+        indices: {"each index is a row along the last axis" if kind.startswith("nd_") else "numbers of rows"}.
+        updates: as those of the method `scatter_{kind}` of variables.
+        use_locking: without effect.
+        name: of the node.
+
+    Returns:
+        The variable; in a graph, a tensor whose evaluation writes.
+
+    Raises:
+        InvalidArgumentError: a ValueError; an index is negative or too large.
+        ShapeError: a ValueError; the updates have another shape than the indices ask for.
+        DtypeError: a TypeError; the variable cannot hold the updates.
+    """
+    return write
+
+
+scatter_nd_update, scatter_nd_add, scatter_nd_sub = map(_writer, ("nd_update", "nd_add", "nd_sub"))
+scatter_update, scatter_add, scatter_sub = map(_writer, ("update", "add", "sub"))
+scatter_mul, scatter_div = map(_writer, ("mul", "div"))
+scatter_max, scatter_min = map(_writer, ("max", "min"))
 
 
 class GraphKeys:
