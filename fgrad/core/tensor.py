@@ -321,12 +321,6 @@ def _writer(name: str) -> Callable[[Any, Any], None]:
     return write
 
 
-_FOR_NUMBA = (
-    "Add a rule for it with fgrad.extend.register_primitive, or pass x.numpy() if no derivative is wanted. To multiply "
-    "a sparse array with a tensor, write a @ x, or make it a tensor before: fg.constant(a)."
-)
-
-
 class TensorLike:
     """What Tensor and Variable share: NumPy's attributes, methods, operators and protocols."""
 
@@ -420,8 +414,6 @@ class TensorLike:
         """Answer for ndarray's less common attributes and methods: by `METHODS`, or for the value alone."""
         if name in UFUNCS_OF_OBJECTS and not self.shape:
             return functools.partial(getattr(np, name), self)
-        if name == "_numba_type_":  # arrays of the package sparse, which ask for it, then leave @ to the tensor
-            raise errors.MissingRuleError("a function compiled by numba", errors.users_line(), instead=_FOR_NUMBA)
         if name.startswith("_") or not hasattr(np.ndarray, name):
             if (found := ABOVE.attribute_of(self, name)) is not None:
                 return found
