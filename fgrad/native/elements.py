@@ -6,7 +6,7 @@ to be computed lies on a list, and not on Python's stack.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 
 import numpy as np
 
@@ -39,6 +39,11 @@ class Pointers:
     def at(self, node: Node, offset: int = 0) -> str:
         """Return the name of an array's memory, from an element on."""
         return self.order.setdefault((memory_of(node), offset), f"%p{len(self.order)}")
+
+    def names_of(self, nodes: Iterable[Node]) -> set[str]:
+        """Return all names for the memory of arrays."""
+        roots = set(map(memory_of, nodes))
+        return {name for (root, _), name in self.order.items() if root in roots}
 
 
 class Values:

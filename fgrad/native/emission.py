@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad.native.elements import Pointers, Values
+from fgrad.native.hoisting import hoisted
 from fgrad.native.indices import ZERO, Affine, Index, plus, variable
 from fgrad.native.nodes import Moved, Node, Place, Pointwise, Reduced, Running, Scattered, Shape, Term
 from fgrad.native.plan import Nest, Write, squeezed
@@ -107,7 +108,8 @@ class _Body:
     ) -> None:
         self.code, self.box, self._is_part, self.is_flat = code, box, is_part, is_flat
         self.loop = Loop()
-        self.names = [f"%v{tag}{k}" for k in range(len(box))]
+        # By the order of the loops, in which sums of indices are taken: what inner loops need not do comes first.
+        self.names = [f"%v{tag}{order.index(axis)}" for axis in range(len(box))]
         ranges = {name: (start, stop - 1) for name, (start, stop) in zip(self.names, box, strict=True)}
         self.values = Values(code, pointers, ranges)
         self.values.own = {write.target for write in nest.writes if write.target is write.value}
@@ -237,7 +239,9 @@ def nest_function(nest: Nest, pointers: Pointers, widths: Widths | None = None, 
         code.lines = []
         for each in body.loop.behind:
             each()
-        loops, label = _loops(body, inner, code.lines, label, in_parts, widths)
+        written = pointers.names_of([write.target for write in nest.writes])
+        levels = hoisted(inner, [name for name, _ in body.loops], [each[0] for each in body.loop.carried], written)
+        loops, label = _loops(body, levels, code.lines, label, in_parts, widths)
         lines += loops
         work += math.prod(stop - start for start, stop in body.box) * len(inner)
     begins = tuple(each for each in beginnings if each[0] not in totals)
@@ -425,23 +429,25 @@ def _fill(target: Node, start: Any, pointers: Pointers, tag: str, before: str) -
 
 
 def _loops(
-    body: _Body, inner: list[str], behind: list[str], before: str, in_parts: bool, widths: Widths | None
+    body: _Body, levels: list[list[str]], behind: list[str], before: str, in_parts: bool, widths: Widths | None
 ) -> tuple[list[str], str]:
-    """Return the loops around a body, and the label behind them."""
+    """Return the loops around a body, of which there are the instructions by depth, and the label behind them."""
     if not body.box:
-        return [*inner, *behind], before
-    lines: list[str] = []
+        return [*levels[0], *behind], before
+    lines = list(levels[0])
     tags = [name.removeprefix("%v") for name, _ in body.loops]
     ends = [(str(start), str(stop)) for _, (start, stop) in body.loops]
     if in_parts:
-        lines, ends[0] = _share(tags[0], ends[0])
+        share, ends[0] = _share(tags[0], ends[0])
+        lines += share
     for k, tag in enumerate(tags[:-1]):
         if k or not in_parts:
             lines.append(f"  br label %loop{tag}")
         lines += [f"loop{tag}:", f"  %v{tag} = phi i64 [ {ends[k][0]}, %{before} ], [ %n{tag}, %exit{tags[k + 1]} ]"]
+        lines += levels[k + 1]
         before = f"loop{tag}"
     is_begun = in_parts and len(tags) == 1
-    lines += _innermost(body, inner, behind, before, ends[-1], is_begun, widths)
+    lines += _innermost(body, levels[-1], behind, before, ends[-1], is_begun, widths)
     for tag, (_, stop) in zip(tags[-2::-1], ends[-2::-1], strict=True):
         lines += [*_goes_on(tag, stop), f"exit{tag}:"]
     if in_parts:

@@ -87,10 +87,18 @@ class _GivesUpError(Exception):
 
 def widened(loop: Innermost, widths: Widths) -> tuple[list[str], Used] | None:
     """Return the loop, which ends in the block that it began in or in another one, and the functions that it calls."""
+    if loop.stop - loop.start == 1:
+        return _once(loop), {}
     try:
         return _Wide(loop, widths).written()
     except _GivesUpError:
         return None
+
+
+def _once(loop: Innermost) -> list[str]:
+    """Return a loop of one turn, which is none."""
+    given = {loop.variable: str(loop.start), **{name: start for name, _, start, _ in loop.carried}}
+    return [_NAME.sub(lambda found: given.get(found[0], found[0]), line) for line in loop.lines]
 
 
 class _Line(NamedTuple):
@@ -217,7 +225,7 @@ class _Wide:
         loop, lanes = self._loop, self._lanes
         count = loop.stop - loop.start
         number, rest = divmod(count, lanes)
-        if not self._has_functions(lanes) or count < 2:
+        if not self._has_functions(lanes):
             raise _GivesUpError
         lines: list[str] = []
         totals: list[dict[str, str]] = []
