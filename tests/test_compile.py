@@ -1197,10 +1197,10 @@ def memory():
 
 machine, texts = Machine.this(), []
 with_text = Machine.compiled
-Machine.compiled = lambda self, text, is_wide: texts.append(text) or with_text(self, text, is_wide)
+Machine.compiled = lambda self, *given: texts.append(given) or with_text(self, *given)
 fg.compile(lambda x: np.sum(np.sin(x) * x))(np.ones(4))
 for turn in range(250):
-    with_text(machine, texts[0])
+    with_text(machine, *texts[0])
     if turn == 50:
         before = memory()
 print(memory() - before)

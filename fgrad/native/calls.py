@@ -39,23 +39,23 @@ class Functions:
         threads, widths: the same.
         known: the names of those that there are, by their text; equal ones are written once.
         texts: what is written of them.
+        narrow: of these, what has loops that are left for the compiler to make wide.
         used: the functions of libraries that they call.
-        is_wide: no loop is left for the compiler to make wide.
     """
 
     def __init__(self, threads: int, widths: Widths | None) -> None:
         self.threads, self.widths = threads, widths
         self.known: dict[str, str] = {}
         self.texts: list[str] = []
+        self.narrow: list[str] = []
         self.used: dict[str, tuple[str, ...]] = {}
-        self.is_wide = True
 
-    def add(self, name: str, text: str, used: Used) -> str:
+    def add(self, name: str, text: str, used: Used, is_wide: bool = True) -> str:
         """Return the name of a function, which is called `@THIS` in its text."""
         self.used.update(used)
         known = self.known.setdefault(text, name)
         if known == name:
-            self.texts.append(text.replace("@THIS", f"@{name}"))
+            (self.texts if is_wide else self.narrow).append(text.replace("@THIS", f"@{name}"))
         return known
 
 
@@ -107,19 +107,18 @@ class Calls:
         if isinstance(item, Looped):
             text, order, used = LOOPS[0](item, self._parts.get(item, []), name, self._functions)
             return self._functions.add(name, text, used), [(node, 0) for node in order]
-        pointers = Pointers(self._plan.stored)
+        pointers, is_wide = Pointers(self._plan.stored), True
         if isinstance(item, Called):
             body, used = ROUTINES[item.routine](item, pointers.at)
             text = _definition(pointers, body)
         else:
             assert isinstance(item, Nest)
             function = nest_function(item, pointers, self._functions.widths)
-            text, used = _definition(pointers, function.body), function.used
+            text, used, is_wide = _definition(pointers, function.body), function.used, function.is_wide
             if is_worth_parts(function):
                 text, more = self._in_parts(item, function, pointers)
-                used = {**used, **more}
-            self._functions.is_wide &= function.is_wide and not is_worth_parts(function)
-        return self._functions.add(name, text, used), list(pointers.order)
+                used, is_wide = {**used, **more}, False
+        return self._functions.add(name, text, used, is_wide), list(pointers.order)
 
     def _in_parts(self, item: Nest, whole: NestFunction, pointers: Pointers) -> tuple[str, dict[str, tuple[str, ...]]]:
         """Return the functions that run a nest in parts, and what they use."""
@@ -134,9 +133,9 @@ def _definition(pointers: Pointers, body: str) -> str:
 
 
 def definition(names: Iterable[str], body: str) -> str:
-    """Return a function that takes memory under given names."""
+    """Return a function that takes memory under given names; what is defined in another module may call it."""
     taken = ", ".join(f"ptr noalias {each}" for each in names)
-    return f"define internal void @THIS({taken}) noinline #0 {{\n{body}\n}}"
+    return f"define hidden void @THIS({taken}) noinline #0 {{\n{body}\n}}"
 
 
 def places(touched: list[list[Node]], temporary: Iterable[Node]) -> tuple[dict[Node, int], int]:

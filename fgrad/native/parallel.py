@@ -81,7 +81,7 @@ class Parts:
                 self._function.body,
                 "}",
                 self._worker(),
-                f"define internal void @{self._name}({taken}) noinline #0 {{",
+                f"define hidden void @{self._name}({taken}) noinline #0 {{",
                 f"entry:\n  call void @{self._name}_fill({passed})",
                 *self._started(),
                 *self._totals(),
