@@ -116,16 +116,18 @@ class Calls:
             function = nest_function(item, pointers, self._functions.widths)
             text, used, is_wide = _definition(pointers, function.body), function.used, function.is_wide
             if is_worth_parts(function):
-                text, more = self._in_parts(item, function, pointers)
-                used, is_wide = {**used, **more}, False
+                text, more, is_wide = self._in_parts(item, function, pointers)
+                used = {**used, **more}
         return self._functions.add(name, text, used, is_wide), list(pointers.order)
 
-    def _in_parts(self, item: Nest, whole: NestFunction, pointers: Pointers) -> tuple[str, dict[str, tuple[str, ...]]]:
-        """Return the functions that run a nest in parts, and what they use."""
+    def _in_parts(self, item: Nest, whole: NestFunction, pointers: Pointers) -> tuple[str, Used, bool]:
+        """Return the functions that run a nest in parts, what they use, and whether their loops are wide."""
         function = nest_function(item, pointers, self._functions.widths, in_parts=True)
         totals = [list(pointers.order).index((total, 0)) for total in whole.totals]
         parts = Parts("THIS", function, list(pointers.order.values()), totals, self._functions.threads)
-        return parts.text(fills(function.begins, pointers)), parts.used
+        used = dict(function.used)
+        text = parts.text(fills(function.begins, pointers, used))
+        return text, {**used, **parts.used}, function.is_wide
 
 
 def _definition(pointers: Pointers, body: str) -> str:

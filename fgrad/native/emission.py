@@ -21,7 +21,7 @@ from fgrad.native.indices import ZERO, Affine, Index, plus, variable
 from fgrad.native.nodes import Moved, Node, Place, Pointwise, Reduced, Running, Scattered, Shape, Term
 from fgrad.native.plan import Nest, Write, squeezed
 from fgrad.native.scalars import OPERATIONS, SCALARS, Code, Scalar, convert, literal, scalar_of
-from fgrad.native.widening import Innermost, Widths, widened
+from fgrad.native.widening import Innermost, Widths, narrow, widened
 
 # What is accumulated
 
@@ -232,7 +232,7 @@ def nest_function(nest: Nest, pointers: Pointers, widths: Widths | None = None, 
     beginnings = list(_beginnings(nest, [body for body, _ in bodies]))
     own = [each for each in beginnings if each[0] in totals] if in_parts else beginnings
     for number, (target, start) in enumerate(own):
-        fill, label = _fill(target, start, pointers, f"f{number}_", label)
+        fill, label = _fill(target, start, pointers, f"f{number}_", label, code.used)
         lines += fill
     work = 0
     for body, inner in bodies:
@@ -248,11 +248,11 @@ def nest_function(nest: Nest, pointers: Pointers, widths: Widths | None = None, 
     return NestFunction("\n".join([*lines, "  ret void"]), code.used, work, turns, totals, begins, code.is_wide)
 
 
-def fills(begins: Sequence[tuple[Node, Any]], pointers: Pointers) -> str:
-    """Return the body of a function that fills arrays with numbers."""
+def fills(begins: Sequence[tuple[Node, Any]], pointers: Pointers, used: dict[str, tuple[str, ...]]) -> str:
+    """Return the body of a function that fills arrays with numbers; the functions that it calls are noted."""
     lines, label = ["entry:"], "entry"
     for number, (target, start) in enumerate(begins):
-        fill, label = _fill(target, start, pointers, f"f{number}_", label)
+        fill, label = _fill(target, start, pointers, f"f{number}_", label, used)
         lines += fill
     return "\n".join([*lines, "  ret void"])
 
@@ -408,24 +408,27 @@ def _is_stored_whole(write: Write, bodies: Sequence[_Body]) -> bool:
     return body.is_flat or not gone or [body.names[sizes.index(axis)] for axis in gone] == [body.inner]
 
 
-def _fill(target: Node, start: Any, pointers: Pointers, tag: str, before: str) -> tuple[list[str], str]:
-    """Return a loop that fills an array with a number, and the label behind it."""
+def _fill(
+    target: Node, start: Any, pointers: Pointers, tag: str, before: str, used: dict[str, tuple[str, ...]]
+) -> tuple[list[str], str]:
+    """Return what fills an array with a number, and the label behind it; the functions that it calls are noted."""
     if not target.size:
         return [], before
+    if not target.dtype.type(start).tobytes().strip(b"\0"):
+        used[_FILL] = ("void", "ptr", "i8", "i64", "i1")
+        size = target.size * target.dtype.itemsize
+        return [f"  call void @{_FILL}(ptr {pointers.at(target)}, i8 0, i64 {size}, i1 false)"], before
     kind = scalar_of(target.dtype).stored
     value = literal(start, target.dtype).replace("true", "1").replace("false", "0")
-    label = f"{tag}fill"
-    return [
-        f"  br label %{label}",
-        f"{label}:",
-        f"  %{tag}i = phi i64 [ 0, %{before} ], [ %{tag}n, %{label} ]",
-        f"  %{tag}p = getelementptr inbounds {kind}, ptr {pointers.at(target)}, i64 %{tag}i",
-        f"  store {kind} {value}, ptr %{tag}p",
-        f"  %{tag}n = add nuw nsw i64 %{tag}i, 1",
-        f"  %{tag}c = icmp eq i64 %{tag}n, {target.size}",
-        f"  br i1 %{tag}c, label %{tag}end, label %{label}",
-        f"{tag}end:",
-    ], f"{tag}end"
+    place = f"%{tag}p"
+    lines = [
+        f"  {place} = getelementptr inbounds {kind}, ptr {pointers.at(target)}, i64 %{tag}i",
+        f"  store {kind} {value}, ptr {place}",
+    ]
+    return narrow(Innermost(lines, f"%{tag}i", 0, target.size, (), (), tag, before)), f"behind{tag}"
+
+
+_FILL = "llvm.memset.p0.i64"
 
 
 def _loops(
@@ -436,18 +439,21 @@ def _loops(
         return [*levels[0], *behind], before
     lines = list(levels[0])
     tags = [name.removeprefix("%v") for name, _ in body.loops]
-    ends = [(str(start), str(stop)) for _, (start, stop) in body.loops]
+    ends: list[tuple[int | str, int | str]] = [box for _, box in body.loops]
     if in_parts:
         share, ends[0] = _share(tags[0], ends[0])
         lines += share
+        before = f"begin{tags[0]}"
     for k, tag in enumerate(tags[:-1]):
-        if k or not in_parts:
-            lines.append(f"  br label %loop{tag}")
-        lines += [f"loop{tag}:", f"  %v{tag} = phi i64 [ {ends[k][0]}, %{before} ], [ %n{tag}, %exit{tags[k + 1]} ]"]
+        lines += [
+            f"  br label %loop{tag}",
+            f"loop{tag}:",
+            f"  %v{tag} = phi i64 [ {ends[k][0]}, %{before} ], [ %n{tag}, %exit{tags[k + 1]} ]",
+        ]
         lines += levels[k + 1]
         before = f"loop{tag}"
-    is_begun = in_parts and len(tags) == 1
-    lines += _innermost(body, levels[-1], behind, before, ends[-1], is_begun, widths)
+    loop = Innermost(levels[-1], body.inner, *ends[-1], body.loop.carried, behind, tags[-1], before)
+    lines += [*_innermost(body.code, loop, widths), f"  br label %exit{tags[-1]}", f"exit{tags[-1]}:", *behind]
     for tag, (_, stop) in zip(tags[-2::-1], ends[-2::-1], strict=True):
         lines += [*_goes_on(tag, stop), f"exit{tag}:"]
     if in_parts:
@@ -455,33 +461,17 @@ def _loops(
     return lines, f"{'end' if in_parts else 'exit'}{tags[0]}"
 
 
-def _innermost(
-    body: _Body,
-    inner: list[str],
-    behind: list[str],
-    before: str,
-    ends: tuple[str, str],
-    is_begun: bool,
-    widths: Widths | None,
-) -> list[str]:
-    """Return the innermost loop, and what is behind it in the block `exit`; it may be begun by a branch already."""
-    name = body.inner
-    tag = name.removeprefix("%v")
-    if widths is not None and not is_begun:
-        loop = Innermost(inner, name, int(ends[0]), int(ends[1]), body.loop.carried, behind, tag, before)
-        wide = widened(loop, widths)
-        if wide is not None:
-            body.code.used.update(wide[1])
-            return [*wide[0], f"  br label %exit{tag}", f"exit{tag}:", *behind]
-    body.code.is_wide = False
-    lines = [] if is_begun else [f"  br label %loop{tag}"]
-    lines += [f"loop{tag}:", f"  {name} = phi i64 [ {ends[0]}, %{before} ], [ %n{tag}, %loop{tag} ]"]
-    for each, kind, start_value, end in body.loop.carried:
-        lines.append(f"  {each} = phi {kind} [ {start_value}, %{before} ], [ {end}, %loop{tag} ]")
-    return [*lines, *inner, *_goes_on(tag, ends[1]), f"exit{tag}:", *behind]
+def _innermost(code: Code, loop: Innermost, widths: Widths | None) -> list[str]:
+    """Return the innermost loop."""
+    wide = None if widths is None else widened(loop, widths)
+    if wide is None:
+        code.is_wide = False
+        return narrow(loop)
+    code.used.update(wide[1])
+    return wide[0]
 
 
-def _goes_on(tag: str, stop: str) -> list[str]:
+def _goes_on(tag: str, stop: int | str) -> list[str]:
     """Return the end of a turn."""
     return [
         f"  %n{tag} = add nuw nsw i64 %v{tag}, 1",
@@ -490,7 +480,7 @@ def _goes_on(tag: str, stop: str) -> list[str]:
     ]
 
 
-def _share(tag: str, ends: tuple[str, str]) -> tuple[list[str], tuple[str, str]]:
+def _share(tag: str, ends: tuple[int | str, int | str]) -> tuple[list[str], tuple[str, str]]:
     """Return what finds the turns that lie between `%lo` and `%hi`, and leaves the loop out if there are none."""
     start, stop = ends
     return [
@@ -499,5 +489,6 @@ def _share(tag: str, ends: tuple[str, str]) -> tuple[list[str], tuple[str, str]]
         f"  %b{tag} = icmp slt i64 %hi, {stop}",
         f"  %e{tag} = select i1 %b{tag}, i64 %hi, i64 {stop}",
         f"  %k{tag} = icmp slt i64 %s{tag}, %e{tag}",
-        f"  br i1 %k{tag}, label %loop{tag}, label %end{tag}",
+        f"  br i1 %k{tag}, label %begin{tag}, label %end{tag}",
+        f"begin{tag}:",
     ], (f"%s{tag}", f"%e{tag}")
