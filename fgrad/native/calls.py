@@ -110,11 +110,12 @@ class Calls:
         pointers, is_wide = Pointers(self._plan.stored), True
         if isinstance(item, Called):
             body, used = ROUTINES[item.routine](item, pointers.at)
-            text = _definition(pointers, body)
+            text = definition(pointers.order.values(), body, AS_IT_STANDS)
         else:
             assert isinstance(item, Nest)
             function = nest_function(item, pointers, self._functions.widths)
-            text, used, is_wide = _definition(pointers, function.body), function.used, function.is_wide
+            text, used = definition(pointers.order.values(), function.body), function.used
+            is_wide = function.is_wide
             if is_worth_parts(function):
                 text, more, is_wide = self._in_parts(item, function, pointers)
                 used = {**used, **more}
@@ -130,14 +131,14 @@ class Calls:
         return text, {**used, **parts.used}, function.is_wide
 
 
-def _definition(pointers: Pointers, body: str) -> str:
-    return definition(pointers.order.values(), body)
+AS_IT_STANDS = "noinline optnone"
+"""Says of a function that it is translated as it stands: what calls others is not worth the time to look at it."""
 
 
-def definition(names: Iterable[str], body: str) -> str:
+def definition(names: Iterable[str], body: str, how: str = "noinline") -> str:
     """Return a function that takes memory under given names; what is defined in another module may call it."""
     taken = ", ".join(f"ptr noalias {each}" for each in names)
-    return f"define hidden void @THIS({taken}) noinline #0 {{\n{body}\n}}"
+    return f"define hidden void @THIS({taken}) {how} #0 {{\n{body}\n}}"
 
 
 def places(touched: list[list[Node]], temporary: Iterable[Node]) -> tuple[dict[Node, int], int]:

@@ -272,7 +272,7 @@ class _Wide:
         lines: list[str] = []
         totals: list[dict[str, str]] = []
         at = loop.start
-        if number > _MOST_COPIES or (number > 1 and len(self._lines) > _LONG_BODY):
+        if number > _MOST_COPIES or (number > 1 and self._length() > _LONG_BODY):
             lines += self._wide_loop(loop.before, at + number * lanes, totals)
             at += number * lanes
         else:
@@ -286,6 +286,12 @@ class _Wide:
                 lines += self._piece(at, size, totals)
                 at += size
         return [*lines, *self._ended(totals)], self.used
+
+    def _length(self) -> int:
+        """Return how many instructions a wide turn takes."""
+        places = [line.parts[-1] for line in self._lines if line.form in (_LOAD, _STORE)]
+        each = [place for place in places if self.moves(place) and self.steps_over(place)]
+        return len(self._lines) + 2 * self._lanes * len(each)
 
     def _sizes(self, rest: int) -> list[int]:
         """Return sizes of vectors that make up a rest."""
