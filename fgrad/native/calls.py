@@ -125,7 +125,8 @@ class Calls:
         """Return the functions that run a nest in parts, what they use, and whether their loops are wide."""
         function = nest_function(item, pointers, self._functions.widths, in_parts=True)
         totals = [list(pointers.order).index((total, 0)) for total in whole.totals]
-        parts = Parts("THIS", function, list(pointers.order.values()), totals, self._functions.threads)
+        names = list(pointers.order.values())
+        parts = Parts("THIS", function, names, totals, self._functions.threads, self._functions.widths)
         used = dict(function.used)
         text = parts.text(fills(function.begins, pointers, used))
         return text, {**used, **parts.used}, function.is_wide

@@ -453,7 +453,7 @@ def _loops(
         lines += levels[k + 1]
         before = f"loop{tag}"
     loop = Innermost(levels[-1], body.inner, *ends[-1], body.loop.carried, behind, tags[-1], before)
-    lines += [*_innermost(body.code, loop, widths), f"  br label %exit{tags[-1]}", f"exit{tags[-1]}:", *behind]
+    lines += [*innermost(body.code, loop, widths), f"  br label %exit{tags[-1]}", f"exit{tags[-1]}:", *behind]
     for tag, (_, stop) in zip(tags[-2::-1], ends[-2::-1], strict=True):
         lines += [*_goes_on(tag, stop), f"exit{tag}:"]
     if in_parts:
@@ -461,8 +461,8 @@ def _loops(
     return lines, f"{'end' if in_parts else 'exit'}{tags[0]}"
 
 
-def _innermost(code: Code, loop: Innermost, widths: Widths | None) -> list[str]:
-    """Return the innermost loop."""
+def innermost(code: Code, loop: Innermost, widths: Widths | None) -> list[str]:
+    """Return an innermost loop, which ends in another block than it begins in."""
     wide = None if widths is None else widened(loop, widths)
     if wide is None:
         code.is_wide = False

@@ -10,9 +10,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from fgrad.native.emission import NestFunction, accumulated
+from fgrad.native.emission import NestFunction, accumulated, innermost
 from fgrad.native.nodes import Reduced
-from fgrad.native.scalars import Code, scalar_of
+from fgrad.native.scalars import Code, Scalar, scalar_of
+from fgrad.native.widening import Innermost, Widths
 
 Used = dict[str, tuple[str, ...]]
 
@@ -56,17 +57,24 @@ class Parts:
         parameters: the names of the memory that it takes.
         places: which of these is the memory of each total.
         threads: how many run at once.
+        widths: how many elements are computed at once.
 
     Attributes:
         used: the functions of libraries that they call.
     """
 
     def __init__(
-        self, name: str, function: NestFunction, parameters: Sequence[str], places: Sequence[int], threads: int
+        self,
+        name: str,
+        function: NestFunction,
+        parameters: Sequence[str],
+        places: Sequence[int],
+        threads: int,
+        widths: Widths | None,
     ) -> None:
         self._name, self._function, self._parameters, self._places = name, function, list(parameters), list(places)
         self._count = min(_PARTS, function.turns)
-        self._threads = min(threads, self._count)
+        self._threads, self._widths = min(threads, self._count), widths
         self._stride = sum(map(_bytes, function.totals))
         self.used: Used = {}
 
@@ -163,25 +171,23 @@ class Parts:
         return [*lines, "  call void @free(ptr %partial)"] if self._stride else lines
 
     def _total(self, number: int, target: str, total: Reduced, offset: int) -> list[str]:
-        kind, code = scalar_of(total.dtype), Code()
+        kind, code, tag = scalar_of(total.dtype), Code(), f"u{number}"
         code.count = 1000 * (number + 1)
-        tag, result = f"u{number}", ""
+        bases, result = [], ""
         for part in range(self._count):
-            start = part * self._stride + offset
-            base = code.do(f"getelementptr i8, ptr %partial, i64 {start}")
-            found = code.do(
-                f"load {kind.stored}, ptr {code.do(f'getelementptr {kind.stored}, ptr {base}, i64 %{tag}')}"
-            )
+            base = f"%{tag}of{part}"
+            bases.append(f"  {base} = getelementptr i8, ptr %partial, i64 {part * self._stride + offset}")
+            found = code.do(f"load {kind.stored}, ptr {_element(code, kind, base, tag)}")
             value = code.do(f"icmp ne i8 {found}, 0") if kind.family == "bool" else found
             result = accumulated(code, total.kind, kind, result, value, in_order=True) if part else value
         stored = code.do(f"zext i1 {result} to i8") if kind.family == "bool" else result
+        code.lines.append(f"  store {kind.stored} {stored}, ptr {_element(code, kind, target, tag)}")
+        loop = Innermost(code.lines, f"%{tag}", 0, total.size, (), (), tag, f"before{tag}")
+        lines = innermost(code, loop, self._widths)
         self.used.update(code.used)
-        return [
-            f"  br label %before{tag}\nbefore{tag}:\n  br label %loop{tag}\nloop{tag}:",
-            f"  %{tag} = phi i64 [ 0, %before{tag} ], [ %{tag}next, %loop{tag} ]",
-            *code.lines,
-            f"  %{tag}at = getelementptr {kind.stored}, ptr {target}, i64 %{tag}",
-            f"  store {kind.stored} {stored}, ptr %{tag}at",
-            f"  %{tag}next = add i64 %{tag}, 1\n  %{tag}more = icmp ult i64 %{tag}next, {total.size}",
-            f"  br i1 %{tag}more, label %loop{tag}, label %end{tag}\nend{tag}:",
-        ]
+        return [f"  br label %before{tag}\nbefore{tag}:", *bases, *lines]
+
+
+def _element(code: Code, kind: Scalar, base: str, tag: str) -> str:
+    """Return the address of the element of a turn."""
+    return code.do(f"getelementptr inbounds {kind.stored}, ptr {base}, i64 %{tag}")
