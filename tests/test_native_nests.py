@@ -9,7 +9,8 @@ from fgrad.graphs.record import recorded
 from fgrad.native import parallel
 from fgrad.native.executable import Executable
 from fgrad.native.options import Options
-from fgrad.native.plan import Nest, planned
+from fgrad.native.nests import Rows
+from fgrad.native.plan import planned
 
 RNG = np.random.default_rng(0)
 
@@ -22,7 +23,7 @@ def spaces(function, *args):
     """Return the spaces of the nests of a program, in order."""
     program = executable(function, *args)
     items = planned(program.program.all, program._results).items
-    return [item.writes[0].space for item in items if isinstance(item, Nest)]
+    return [nest.writes[0].space for item in items if isinstance(item, Rows) for nest in item.nests]
 
 
 def check(function, *args, rtol=1e-12, threads=1):

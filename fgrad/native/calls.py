@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from fgrad.native.elements import Pointers
 from fgrad.native.emission import NestFunction, fills, nest_function
+from fgrad.native.nests import Rows
 from fgrad.native.nodes import Called, Looped, Node, Part
 from fgrad.native.parallel import Parts, is_worth_parts
-from fgrad.native.plan import Item, Nest, Plan
+from fgrad.native.plan import Item, Plan
 from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import scalar_of
 from fgrad.native.widening import Widths
@@ -100,7 +101,7 @@ class Calls:
     def _written(self, item: Item) -> Iterable[Node]:
         if isinstance(item, Looped):
             return [item, *self._parts.get(item, ())]
-        return [write.target for write in item.writes] if isinstance(item, Nest) else [item]
+        return [write.target for write in item.writes] if isinstance(item, Rows) else [item]
 
     def _call(self, name: str, item: Item) -> tuple[str, list[Pointer]]:
         """Return the name of a function that runs an item, and the memory that it takes."""
@@ -112,7 +113,7 @@ class Calls:
             body, used = ROUTINES[item.routine](item, pointers.at)
             text = definition(pointers.order.values(), body, AS_IT_STANDS)
         else:
-            assert isinstance(item, Nest)
+            assert isinstance(item, Rows)
             function = nest_function(item, pointers, self._functions.widths)
             text, used = definition(pointers.order.values(), function.body), function.used
             is_wide = function.is_wide
@@ -121,7 +122,7 @@ class Calls:
                 used = {**used, **more}
         return self._functions.add(name, text, used, is_wide), list(pointers.order)
 
-    def _in_parts(self, item: Nest, whole: NestFunction, pointers: Pointers) -> tuple[str, Used, bool]:
+    def _in_parts(self, item: Rows, whole: NestFunction, pointers: Pointers) -> tuple[str, Used, bool]:
         """Return the functions that run a nest in parts, what they use, and whether their loops are wide."""
         function = nest_function(item, pointers, self._functions.widths, in_parts=True)
         totals = [list(pointers.order).index((total, 0)) for total in whole.totals]

@@ -11,11 +11,14 @@ from collections.abc import Iterable, Set
 import numpy as np
 
 from fgrad.native.indices import ZERO, Affine, Index, in_code, interval, placed, plus, variable
+from fgrad.native.nests import memory_of
 from fgrad.native.nodes import Bound, Gathered, Given, Literal, Moved, Node, Pointwise
-from fgrad.native.plan import memory_of
 from fgrad.native.scalars import OPERATIONS, Code, convert, literal, scalar_of, select
 
 Key = tuple[Node, Index]
+
+KEPT = Affine(0, (("as it is", 1),))
+"""Stands for an index that is not replaced by another one."""
 
 
 class Pointers:
@@ -25,11 +28,13 @@ class Pointers:
 
     Attributes:
         order: the arrays and the number of elements before the place, by which the function's parameters are named.
+        buffers: arrays of which a part is in memory at a time: the index for each axis, or `KEPT`.
     """
 
     def __init__(self, stored: Set[Node]) -> None:
         self._stored = stored
         self.order: dict[tuple[Node, int], str] = {}
+        self.buffers: dict[Node, Index] = {}
 
     def has(self, node: Node) -> bool:
         """Return whether an array exists."""
@@ -145,6 +150,9 @@ class Values:
 
     def address(self, node: Node, index: Index) -> str:
         """Return where an element lies."""
+        if node in self.pointers.buffers:
+            pairs = zip(index, self.pointers.buffers[node], strict=True)
+            index = tuple(each if own is KEPT else own for each, own in pairs)
         flat, stride = ZERO, 1
         for size, each in zip(reversed(node.shape), reversed(index), strict=True):
             flat = plus(flat, each, stride)

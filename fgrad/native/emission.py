@@ -1,6 +1,6 @@
 """Nests of loops in LLVM's language.
 
-    nest_function(nest, pointers)      the body of a function that runs a nest
+    nest_function(rows, pointers)      the body of a function that runs nests
 
 Where an array begins or ends within the space of a nest, the loops are parted, so that they need not ask where they
 are.
@@ -9,17 +9,17 @@ are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fgrad.native.elements import Pointers, Values
+from fgrad.native.elements import KEPT, Pointers, Values
 from fgrad.native.hoisting import hoisted
 from fgrad.native.indices import ZERO, Affine, Index, plus, variable
+from fgrad.native.nests import Nest, Rows, Write, squeezed
 from fgrad.native.nodes import Moved, Node, Place, Pointwise, Reduced, Running, Scattered, Shape, Term
-from fgrad.native.plan import Nest, Write, squeezed
 from fgrad.native.scalars import OPERATIONS, SCALARS, Code, Scalar, convert, literal, scalar_of
 from fgrad.native.widening import Innermost, Widths, narrow, widened
 
@@ -81,6 +81,10 @@ Box = tuple[tuple[int, int], ...]
 """What the loops run through: beginnings and ends."""
 
 
+SHARED = "0_"
+"""In the names of loops that nests share: sums of indices begin with them."""
+
+
 class _Body:
     """The body of loops over a part of a nest's space: all writes at one index.
 
@@ -93,6 +97,7 @@ class _Body:
         tag: in the names of variables and labels.
         is_part: whether other loops run through other parts of the space.
         is_flat: whether one loop runs through all elements as they lie in memory.
+        outer: how many loops are around other nests, too.
     """
 
     def __init__(
@@ -103,18 +108,20 @@ class _Body:
         box: Box,
         order: Sequence[int],
         tag: str,
-        is_part: bool,
-        is_flat: bool,
+        is_part: bool = False,
+        is_flat: bool = False,
+        outer: int = 0,
     ) -> None:
-        self.code, self.box, self._is_part, self.is_flat = code, box, is_part, is_flat
+        self.nest, self.code, self.box, self._is_part, self.is_flat = nest, code, box, is_part, is_flat
         self.loop = Loop()
         # By the order of the loops, in which sums of indices are taken: what inner loops need not do comes first.
-        self.names = [f"%v{tag}{order.index(axis)}" for axis in range(len(box))]
+        places = map(order.index, range(len(box)))
+        self.names = [f"%v{SHARED if place < outer else tag}{place}" for place in places]
         ranges = {name: (start, stop - 1) for name, (start, stop) in zip(self.names, box, strict=True)}
         self.values = Values(code, pointers, ranges)
         self.values.own = {write.target for write in nest.writes if write.target is write.value}
         self.loops = [(self.names[axis], box[axis]) for axis in order]
-        self.inner = self.loops[-1][0] if box else ""
+        self.inner = self.loops[-1][0] if len(box) > outer else ""
         for write in nest.writes:
             self._write(write)
 
@@ -223,29 +230,49 @@ class NestFunction(NamedTuple):
     is_wide: bool
 
 
-def nest_function(nest: Nest, pointers: Pointers, widths: Widths | None = None, in_parts: bool = False) -> NestFunction:
-    """Return the function that runs a nest, or a part of its outermost loop, from `%lo` to `%hi`."""
+def nest_function(rows: Rows, pointers: Pointers, widths: Widths | None = None, in_parts: bool = False) -> NestFunction:
+    """Return the function that runs nests, or a part of their outermost loop, from `%lo` to `%hi`."""
     code = Code()
-    bodies = _bodies(nest, pointers, code)
+    pointers.buffers = {array: _row(loops, in_parts) for array, loops in rows.buffers.items()}
+    bodies = _bodies_of(rows, pointers, code)
     lines, label = ["entry:"], "entry"
-    turns, totals = _parallel(nest, [body for body, _ in bodies])
-    beginnings = list(_beginnings(nest, [body for body, _ in bodies]))
+    turns, totals = _parallel(rows, [body for body, _ in bodies])
+    beginnings = [each for nest in rows.nests for each in _beginnings(nest, [x for x, _ in bodies if x.nest is nest])]
     own = [each for each in beginnings if each[0] in totals] if in_parts else beginnings
     for number, (target, start) in enumerate(own):
         fill, label = _fill(target, start, pointers, f"f{number}_", label, code.used)
         lines += fill
-    work = 0
-    for body, inner in bodies:
-        code.lines = []
-        for each in body.loop.behind:
-            each()
-        written = pointers.names_of([write.target for write in nest.writes])
-        levels = hoisted(inner, [name for name, _ in body.loops], [each[0] for each in body.loop.carried], written)
-        loops, label = _loops(body, levels, code.lines, label, in_parts, widths)
-        lines += loops
-        work += math.prod(stop - start for start, stop in body.box) * len(inner)
+    written = pointers.names_of([write.target for write in rows.writes])
+    pieces = [_piece(body, inner, pointers, (written, rows.outer)) for body, inner in bodies]
+    loops, label = _shared_loops(pieces, rows.outer, label, in_parts, widths)
+    work = sum(math.prod(stop - start for start, stop in body.box) * len(inner) for body, inner in bodies)
     begins = tuple(each for each in beginnings if each[0] not in totals)
-    return NestFunction("\n".join([*lines, "  ret void"]), code.used, work, turns, totals, begins, code.is_wide)
+    whole = "\n".join([*lines, *loops, "  ret void"])
+    return NestFunction(whole, code.used, work, turns, totals, begins, code.is_wide)
+
+
+def _row(loops: tuple[int, ...], in_parts: bool) -> Index:
+    """Return what stands for each axis along which there is one row at a time; each part has its own."""
+    first = variable("%lo") if in_parts else ZERO
+    return tuple(KEPT if loop < 0 else ZERO if loop else first for loop in loops)
+
+
+class _Piece(NamedTuple):
+    """The code of a body: the instructions by the number of loops around them, and what is behind the innermost."""
+
+    body: _Body
+    levels: list[list[str]]
+    behind: list[str]
+
+
+def _piece(body: _Body, inner: list[str], pointers: Pointers, before: tuple[Collection[str], int]) -> _Piece:
+    code = body.code
+    code.lines = []
+    for each in body.loop.behind:
+        each()
+    written = pointers.names_of([write.target for write in body.nest.writes])
+    names, carried = [name for name, _ in body.loops], [each[0] for each in body.loop.carried]
+    return _Piece(body, hoisted(inner, names, carried, written, before), code.lines)
 
 
 def fills(begins: Sequence[tuple[Node, Any]], pointers: Pointers, used: dict[str, tuple[str, ...]]) -> str:
@@ -257,27 +284,37 @@ def fills(begins: Sequence[tuple[Node, Any]], pointers: Pointers, used: dict[str
     return "\n".join([*lines, "  ret void"])
 
 
-def _parallel(nest: Nest, bodies: Sequence[_Body]) -> tuple[int, tuple[Reduced, ...]]:
+def _parallel(rows: Rows, bodies: Sequence[_Body]) -> tuple[int, tuple[Reduced, ...]]:
     """Return how many turns of the outermost loop may run at once, and what is added up along it."""
     if not bodies or not bodies[0].box:
         return 0, ()
-    body = bodies[0]
-    outermost = body.loops[0][0]
-    axis = body.names.index(outermost)
-    turns = max(each.box[axis][1] for each in bodies)
-    totals = []
-    for write in nest.writes:
-        target = write.target
-        if isinstance(target, Scattered):
-            return 0, ()
-        if isinstance(target, Running):
-            if len(body.loops) == 1:
+    turns, totals = 0, []
+    for body in bodies:
+        outermost = body.loops[0][0]
+        turns = max(turns, body.box[body.names.index(outermost)][1])
+        for write in body.nest.writes:
+            target = write.target
+            if isinstance(target, Scattered) or (isinstance(target, Running) and len(body.loops) == 1):
                 return 0, ()
-        elif isinstance(target, Reduced):
-            gone = {name for place in target.axes for name, _ in body.index(write.space)[place].terms}
-            if outermost in gone:
-                totals.append(target)
-    return turns, tuple(totals)
+            if isinstance(target, Reduced):
+                gone = {name for place in target.axes for name, _ in body.index(write.space)[place].terms}
+                if outermost in gone:
+                    totals.append(target)
+    return turns, tuple(dict.fromkeys(totals))
+
+
+def _bodies_of(rows: Rows, pointers: Pointers, code: Code) -> list[tuple[_Body, list[str]]]:
+    """Return the bodies of nests, each with its code."""
+    if not rows.outer:
+        return _bodies(rows.nests[0], pointers, code)
+    found = []
+    for number, nest in enumerate(rows.nests, 1):
+        code.lines = []
+        box = tuple((0, size) for size in squeezed(nest.writes[0].space))
+        body = _Body(nest, pointers, code, box, range(len(box)), f"{number}_", outer=rows.outer)
+        assert not any(body.values.cuts.values())
+        found.append((body, code.lines))
+    return found
 
 
 def _bodies(nest: Nest, pointers: Pointers, code: Code) -> list[tuple[_Body, list[str]]]:
@@ -431,34 +468,71 @@ def _fill(
 _FILL = "llvm.memset.p0.i64"
 
 
-def _loops(
-    body: _Body, levels: list[list[str]], behind: list[str], before: str, in_parts: bool, widths: Widths | None
+def _shared_loops(
+    pieces: Sequence[_Piece], outer: int, before: str, in_parts: bool, widths: Widths | None
 ) -> tuple[list[str], str]:
-    """Return the loops around a body, of which there are the instructions by depth, and the label behind them."""
-    if not body.box:
-        return [*levels[0], *behind], before
-    lines = list(levels[0])
-    tags = [name.removeprefix("%v") for name, _ in body.loops]
-    ends: list[tuple[int | str, int | str]] = [box for _, box in body.loops]
-    if in_parts:
-        share, ends[0] = _share(tags[0], ends[0])
-        lines += share
-        before = f"begin{tags[0]}"
-    for k, tag in enumerate(tags[:-1]):
-        lines += [
-            f"  br label %loop{tag}",
-            f"loop{tag}:",
-            f"  %v{tag} = phi i64 [ {ends[k][0]}, %{before} ], [ %n{tag}, %exit{tags[k + 1]} ]",
-        ]
-        lines += levels[k + 1]
-        before = f"loop{tag}"
-    loop = Innermost(levels[-1], body.inner, *ends[-1], body.loop.carried, behind, tags[-1], before)
-    lines += [*innermost(body.code, loop, widths), f"  br label %exit{tags[-1]}", f"exit{tags[-1]}:", *behind]
-    for tag, (_, stop) in zip(tags[-2::-1], ends[-2::-1], strict=True):
-        lines += [*_goes_on(tag, stop), f"exit{tag}:"]
-    if in_parts:
-        lines += [f"  br label %end{tags[0]}", f"end{tags[0]}:"]
-    return lines, f"{'end' if in_parts else 'exit'}{tags[0]}"
+    """Return the code of pieces one after the other, in loops that all of them share, and the label behind it."""
+
+    def inside(before: str, shares: bool = False) -> tuple[list[str], str]:
+        lines: list[str] = []
+        for piece in pieces:
+            more, before = _own_loops(piece, outer, before, shares, widths)
+            lines += more
+        return lines, before
+
+    if not outer:
+        return inside(before, in_parts)
+    loops: list[_Loop] = list(pieces[0].body.loops[:outer])
+    levels = [[line for piece in pieces for line in piece.levels[depth]] for depth in range(outer)]
+    lines, before, shared = _begun(loops, before, in_parts)
+    more, before = _around(loops, [*levels[1:], []], inside, before)
+    return [*levels[0], *lines, *more, *_ended(shared)], shared or before
+
+
+_Loop = tuple[str, tuple[int | str, int | str]]
+"""The name of a loop's variable, and what it runs through."""
+
+
+def _own_loops(
+    piece: _Piece, outer: int, before: str, in_parts: bool, widths: Widths | None
+) -> tuple[list[str], str]:
+    """Return a piece in the loops that are its own, and the label behind them."""
+    body, levels, behind = piece
+    loops: list[_Loop] = list(body.loops[outer:])
+    if not loops:
+        return [*levels[outer], *behind], before
+    lines, before, shared = _begun(loops, before, in_parts)
+    last, ends = loops.pop()
+    tag = last.removeprefix("%v")
+
+    def inside(before: str) -> tuple[list[str], str]:
+        loop = Innermost(levels[-1], last, *ends, body.loop.carried, behind, tag, before)
+        return [*innermost(body.code, loop, widths), f"  br label %exit{tag}", f"exit{tag}:", *behind], f"exit{tag}"
+
+    more, before = _around(loops, levels[outer + 1 : -1], inside, before)
+    return [*levels[outer], *lines, *more, *_ended(shared)], shared or before
+
+
+def _around(
+    loops: Sequence[_Loop], levels: Sequence[list[str]], inside: Callable[[str], tuple[list[str], str]], before: str
+) -> tuple[list[str], str]:
+    """Return loops, each with its own instructions, around what is inside, and the label behind them."""
+    if not loops:
+        return inside(before)
+    (name, (start, stop)), *rest = loops
+    tag = name.removeprefix("%v")
+    lines, last = _around(rest, levels[1:], inside, f"loop{tag}")
+    return [
+        f"  br label %loop{tag}",
+        f"loop{tag}:",
+        f"  {name} = phi i64 [ {start}, %{before} ], [ %n{tag}, %{last} ]",
+        *levels[0],
+        *lines,
+        f"  %n{tag} = add nuw nsw i64 {name}, 1",
+        f"  %c{tag} = icmp eq i64 %n{tag}, {stop}",
+        f"  br i1 %c{tag}, label %exit{tag}, label %loop{tag}",
+        f"exit{tag}:",
+    ], f"exit{tag}"
 
 
 def innermost(code: Code, loop: Innermost, widths: Widths | None) -> list[str]:
@@ -471,24 +545,32 @@ def innermost(code: Code, loop: Innermost, widths: Widths | None) -> list[str]:
     return wide[0]
 
 
-def _goes_on(tag: str, stop: int | str) -> list[str]:
-    """Return the end of a turn."""
-    return [
-        f"  %n{tag} = add nuw nsw i64 %v{tag}, 1",
-        f"  %c{tag} = icmp eq i64 %n{tag}, {stop}",
-        f"  br i1 %c{tag}, label %exit{tag}, label %loop{tag}",
-    ]
+def _begun(loops: list[_Loop], before: str, in_parts: bool) -> tuple[list[str], str, str]:
+    """Let the first loop take the turns between `%lo` and `%hi`, and leave it out if there are none.
+
+    Returns:
+        What does so, the label in front of the loops, and that behind them; nothing where all turns are taken.
+    """
+    if not in_parts:
+        return [], before, ""
+    name, (start, stop) = loops[0]
+    tag = name.removeprefix("%v")
+    loops[0] = name, (f"%s{tag}", f"%e{tag}")
+    return (
+        [
+            f"  %a{tag} = icmp sgt i64 %lo, {start}",
+            f"  %s{tag} = select i1 %a{tag}, i64 %lo, i64 {start}",
+            f"  %b{tag} = icmp slt i64 %hi, {stop}",
+            f"  %e{tag} = select i1 %b{tag}, i64 %hi, i64 {stop}",
+            f"  %k{tag} = icmp slt i64 %s{tag}, %e{tag}",
+            f"  br i1 %k{tag}, label %begin{tag}, label %end{tag}",
+            f"begin{tag}:",
+        ],
+        f"begin{tag}",
+        f"end{tag}",
+    )
 
 
-def _share(tag: str, ends: tuple[int | str, int | str]) -> tuple[list[str], tuple[str, str]]:
-    """Return what finds the turns that lie between `%lo` and `%hi`, and leaves the loop out if there are none."""
-    start, stop = ends
-    return [
-        f"  %a{tag} = icmp sgt i64 %lo, {start}",
-        f"  %s{tag} = select i1 %a{tag}, i64 %lo, i64 {start}",
-        f"  %b{tag} = icmp slt i64 %hi, {stop}",
-        f"  %e{tag} = select i1 %b{tag}, i64 %hi, i64 {stop}",
-        f"  %k{tag} = icmp slt i64 %s{tag}, %e{tag}",
-        f"  br i1 %k{tag}, label %begin{tag}, label %end{tag}",
-        f"begin{tag}:",
-    ], (f"%s{tag}", f"%e{tag}")
+def _ended(shared: str) -> list[str]:
+    """Return the end of loops of which others take a part."""
+    return [f"  br label %{shared}", f"{shared}:"] if shared else []

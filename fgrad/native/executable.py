@@ -30,10 +30,11 @@ from fgrad.native import (  # noqa: F401  # they say how primitives are lowered
 from fgrad.native.calls import Functions
 from fgrad.native.lowering import any_failure, lowered
 from fgrad.native.machine import Machine, Module
+from fgrad.native.nests import memory_of
 from fgrad.native.nodes import Given, Node, Part, Stepped
 from fgrad.native.options import DEFAULT, Options
 from fgrad.native.parallel import default_threads
-from fgrad.native.plan import Item, Plan, memory_of, planned
+from fgrad.native.plan import Item, Plan, planned
 from fgrad.native.segments import Segment, check_layout
 
 Array = Any

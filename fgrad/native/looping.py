@@ -16,8 +16,9 @@ from fgrad.graphs.turns import Along, Turns, turns_of
 from fgrad.native.calls import LOOPS, Calls, Functions, Used, definition, places, room_for, size_of
 from fgrad.native.functions import Function
 from fgrad.native.lowering import CALLS, Program, any_failure, lowered
+from fgrad.native.nests import memory_of
 from fgrad.native.nodes import Given, Looped, Moved, Node, Part, Place, Stepped, Term
-from fgrad.native.plan import memory_of, planned
+from fgrad.native.plan import planned
 
 _COPY = "llvm.memcpy.p0.p0.i64"
 
