@@ -35,7 +35,7 @@ from fgrad.native.nodes import (
     Stepped,
 )
 from fgrad.native.rows import joined
-from fgrad.native.scalars import CHEAP
+from fgrad.native.scalars import CHEAP, MIDDLING
 
 WRITTEN = (Reduced, Running, Joined, Scattered, Called, Stepped, Looped, Part)
 """What is always stored, and whose elements are there only when all of them are."""
@@ -44,7 +44,6 @@ WHOLE = (Called, Stepped, Looped)
 
 _DEAR = 16
 _MIDDLING = 3
-_DIVIDES = {"divide", "reciprocal", "sqrt", "floor", "ceil", "trunc", "rint", "sign", "heaviside"}
 """What an operation costs, where an addition costs 1."""
 _WORTH_STORING = 10
 """What computing an element once more has to cost, so that it is stored instead."""
@@ -138,7 +137,7 @@ def _cuts(needed: list[Node], stored: set[Node]) -> set[Node]:
 
 def _own_cost(node: Node) -> int:
     if isinstance(node, Pointwise):
-        return 1 if node.operation in CHEAP else _MIDDLING if node.operation in _DIVIDES else _DEAR
+        return 1 if node.operation in CHEAP else _MIDDLING if node.operation in MIDDLING else _DEAR
     return 1 if isinstance(node, Moved) and node.bounds else 0
 
 

@@ -2,8 +2,9 @@
 
     joined(items, stored, kept)     the items of a plan, with nests joined
 
-A softmax is three nests: the largest element of each row, the exponentials and their sum, and the quotients. None needs
-more of another than what that has made of the same row. So one loop over rows runs all three.
+The mean of a row, its variance, and what is left when the row is divided by that: each needs nothing but what the ones
+before have made of the same row. So one loop over rows runs all three. This pays where memory is what takes the time,
+which is so with large arrays, unless a nest is busy with exponentials and the like while its elements come.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from typing import Any
 
 from fgrad.native.indices import ZERO, Affine, Index, placed, plus, variable
 from fgrad.native.nests import Nest, Rows, Write, memory_of, squeezed
-from fgrad.native.nodes import Gathered, Given, Joined, Literal, Moved, Node, Part, Reduced, Running, Scattered, Shape
+from fgrad.native.nodes import Gathered, Given, Joined, Literal, Moved, Node, Part, Pointwise, Reduced, Running, Scattered, Shape
+from fgrad.native.scalars import CHEAP, MIDDLING
 
-_SHORTEST, _LONG = 16, 64
-"""Elements that a row has to have, so that a loop over it is worth while; and so that one more number for each row,
-computed by itself, is of no account."""
+_SHORTEST = 64
+"""Elements that a row has to have, so that a loop over it is worth while."""
+_LARGE = 1 << 16
+"""Elements from which on an array is far from the processor when the next nest comes."""
 _SEARCHED = 16
 """How many items before a nest are looked at."""
 
@@ -52,6 +55,7 @@ class _Unit:
         read: where nests read.
         sizes: of the loops of the nest with most of them.
         outer: how many loops the nests share, if there are several.
+        is_busy: whether memory is not what takes the time.
     """
 
     items: list[Any]
@@ -61,6 +65,7 @@ class _Unit:
     read: list[_Access] = field(default_factory=list)
     sizes: Shape = ()
     outer: int = 0
+    is_busy: bool = False
 
 
 def joined(items: Sequence[Any], stored: Set[Node], kept: Iterable[Node]) -> list[Any]:
@@ -85,7 +90,8 @@ def _unit_of(item: Any, stored: Set[Node]) -> _Unit:
         return _Unit([item], {item}, {_maker(each) for each in item.arguments})
     written = {write.target: _Access(write.target, _place_of(write)) for write in item.writes}
     read = list(_reads(item, stored))
-    return _Unit([item], set(written), {_maker(each.array) for each in read}, written, read, _sizes(item))
+    needs, sizes = {_maker(each.array) for each in read}, squeezed(item.writes[0].space)
+    return _Unit([item], set(written), needs, written, read, sizes, is_busy=_is_busy(item, stored))
 
 
 def _maker(node: Node) -> Node:
@@ -123,7 +129,7 @@ def _merge(unit: _Unit, other: _Unit, outer: int) -> None:
 
 def _shared(unit: _Unit, other: _Unit) -> int:
     """Return how many loops two units can share, of which the second one needs what the first one makes; 0: none."""
-    if not (unit.read and other.read and unit.makes & other.needs and unit.makes.isdisjoint(other.makes)):
+    if other.is_busy or not (unit.read and unit.makes & other.needs and unit.makes.isdisjoint(other.makes)):
         return 0
     sizes = max(unit.sizes, other.sizes, key=len)
     count = min(len(unit.sizes), len(other.sizes), len(sizes) - 1)
@@ -134,8 +140,7 @@ def _shared(unit: _Unit, other: _Unit) -> int:
             count = min(count, _rows_in(unit.written[each.array].loops(), each.loops()))
     is_usual = not unit.outer or count >= unit.outer
     count = unit.outer or count
-    shortest = _SHORTEST if min(len(unit.sizes), len(other.sizes)) > count else _LONG
-    if not is_usual or not count or math.prod(sizes[count:]) < shortest:
+    if not is_usual or not count or math.prod(sizes[count:]) < _SHORTEST or math.prod(sizes) < _LARGE:
         return 0
     return count if all(map(_is_straight, (unit, other))) else 0
 
@@ -183,10 +188,6 @@ def _is_stored_once(write: Write, outer: int) -> bool:
 # Where nests read and write
 
 
-def _sizes(nest: Nest) -> Shape:
-    return squeezed(nest.writes[0].space)
-
-
 def _own_index(shape: Shape) -> Index:
     names = iter(range(len(shape)))
     return tuple([ZERO if size == 1 else variable(f"v{next(names)}") for size in shape])
@@ -211,8 +212,31 @@ def _place_of(write: Write) -> Index | None:
 
 
 def _reads(nest: Nest, stored: Set[Node]) -> Iterator[_Access]:
-    """Yield what a nest reads; where bounds depend on a loop, nothing is known of the index."""
-    own = {write.target for write in nest.writes if write.target is write.value}
+    """Yield what a nest reads."""
+    for node, index in _visited(nest, stored):
+        if _is_read(nest, node, stored):
+            yield _Access(memory_of(node), index if memory_of(node) is node else None)
+        elif isinstance(node, Gathered):
+            yield _Access(memory_of(node.arguments[0]), None)
+
+
+def _is_busy(nest: Nest, stored: Set[Node]) -> bool:
+    """Return whether a nest computes something dear for each of its elements."""
+    size = math.prod(nest.writes[0].space)
+    computed = [node for node, _ in _visited(nest, stored) if not _is_read(nest, node, stored)]
+    operations = {node.operation for node in computed if isinstance(node, Pointwise) and node.size == size}
+    return not operations <= CHEAP | MIDDLING
+
+
+def _is_read(nest: Nest, node: Node, stored: Set[Node]) -> bool:
+    """Return whether an element is read from memory, and not computed in the nest."""
+    root = memory_of(node)
+    is_own = any(write.target is write.value is node for write in nest.writes)
+    return isinstance(root, Given) or (root in stored and not is_own)
+
+
+def _visited(nest: Nest, stored: Set[Node]) -> Iterator[tuple[Node, Index | None]]:
+    """Yield what is computed or read, and at which index; None where bounds or other elements decide."""
     waiting: list[tuple[Node, Index | None]] = [(write.value, _own_index(write.space)) for write in nest.writes]
     scattered = [write.target for write in nest.writes if isinstance(write.target, Scattered)]
     waiting += [(each, None) for target in scattered for each in target.arguments[1:]]
@@ -222,21 +246,20 @@ def _reads(nest: Nest, stored: Set[Node]) -> Iterator[_Access]:
         if (node, index) in seen or isinstance(node, Literal):
             continue
         seen.add((node, index))
-        root = memory_of(node)
-        if isinstance(root, Given) or (root in stored and node not in own):
-            yield _Access(root, index if root is node else None)
-        elif isinstance(node, Moved):
+        yield node, index
+        if _is_read(nest, node, stored):
+            continue
+        if isinstance(node, Moved):
             waiting.append((node.arguments[0], _moved(node, index)))
             waiting += [(fill, index if fill.shape == node.shape else ()) for fill in node.arguments[1:]]
         elif isinstance(node, Gathered):
-            yield _Access(memory_of(node.arguments[0]), None)
             waiting += [(each, index and index[: len(each.shape)]) for each in node.arguments[1:]]
         else:
             waiting += [(each, index if each.shape == node.shape else ()) for each in node.arguments]
 
 
 def _moved(node: Moved, index: Index | None) -> Index | None:
-    """Return where an element of an array that is moved comes from."""
+    """Return where an element of an array that is moved comes from, unless bounds decide."""
     if index is None or node.bounds or any(place.divisor != 1 for place in node.places):
         return None
     sizes = node.arguments[0].shape

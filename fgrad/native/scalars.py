@@ -464,6 +464,9 @@ CHEAP = {
 }  # fmt: skip
 """What takes a cycle or two."""
 
+MIDDLING = {"divide", "reciprocal", "sqrt", "floor", "ceil", "trunc", "rint", "sign", "heaviside"}
+"""What takes some more; memory is not faster than that."""
+
 
 def convert(code: Code, a: str, given: Scalar, wanted: Scalar) -> str:
     """Return a number as another kind, as `astype` does."""
