@@ -493,9 +493,7 @@ _Loop = tuple[str, tuple[int | str, int | str]]
 """The name of a loop's variable, and what it runs through."""
 
 
-def _own_loops(
-    piece: _Piece, outer: int, before: str, in_parts: bool, widths: Widths | None
-) -> tuple[list[str], str]:
+def _own_loops(piece: _Piece, outer: int, before: str, in_parts: bool, widths: Widths | None) -> tuple[list[str], str]:
     """Return a piece in the loops that are its own, and the label behind them."""
     body, levels, behind = piece
     loops: list[_Loop] = list(body.loops[outer:])

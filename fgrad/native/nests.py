@@ -43,8 +43,8 @@ class Rows:
     Attributes:
         nests: in the order in which they run.
         outer: how many axes they share; none, where there is one nest.
-        buffers: arrays that nothing else needs, by the number of the loop for each of their axes: -1 for none. Of these,
-            a row is overwritten by the next one.
+        buffers: arrays that nothing else needs, with the number of the loop for each of their axes, -1 for none: of
+            these, a row is overwritten by the next one.
     """
 
     nests: list[Nest]

@@ -16,11 +16,24 @@ from typing import Any
 
 from fgrad.native.indices import ZERO, Affine, Index, placed, plus, variable
 from fgrad.native.nests import Nest, Rows, Write, memory_of, squeezed
-from fgrad.native.nodes import Gathered, Given, Joined, Literal, Moved, Node, Part, Pointwise, Reduced, Running, Scattered, Shape
+from fgrad.native.nodes import (
+    Gathered,
+    Given,
+    Joined,
+    Literal,
+    Moved,
+    Node,
+    Part,
+    Pointwise,
+    Reduced,
+    Running,
+    Scattered,
+    Shape,
+)
 from fgrad.native.scalars import CHEAP, MIDDLING
 
 _SHORTEST = 64
-"""Elements that a row has to have, so that a loop over it is worth while."""
+"""Elements along the last axis from which on a loop over it is as good as one over all that lies in memory."""
 _LARGE = 1 << 16
 """Elements from which on an array is far from the processor when the next nest comes."""
 _SEARCHED = 16
@@ -140,7 +153,8 @@ def _shared(unit: _Unit, other: _Unit) -> int:
             count = min(count, _rows_in(unit.written[each.array].loops(), each.loops()))
     is_usual = not unit.outer or count >= unit.outer
     count = unit.outer or count
-    if not is_usual or not count or math.prod(sizes[count:]) < _SHORTEST or math.prod(sizes) < _LARGE:
+    shortest = min([each[-1] for each in (unit.sizes, other.sizes) if len(each) > count], default=0)
+    if not is_usual or not count or shortest < _SHORTEST or math.prod(sizes) < _LARGE:
         return 0
     return count if all(map(_is_straight, (unit, other))) else 0
 

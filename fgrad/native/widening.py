@@ -374,9 +374,7 @@ class _Wide:
             vector = f"{name}w{tag}"
             starts[name] = vector
             initial = _repeated(start, kind, lanes)
-            phis.append(
-                f"  {vector} = phi <{lanes} x {kind}> [ {initial}, %{before} ], [ {after}w{tag}, %wide{tag} ]"
-            )
+            phis.append(f"  {vector} = phi <{lanes} x {kind}> [ {initial}, %{before} ], [ {after}w{tag}, %wide{tag} ]")
         body = _Piece(self, f"w{tag}", lanes, starts).lines(self._lines)
         totals.append(self._reduced(f"w{tag}", lanes))
         variable = f"{loop.variable}w{tag}"
