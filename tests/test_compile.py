@@ -1213,6 +1213,28 @@ def test_programs_that_are_dropped_free_their_memory():
     assert grown < 6 << 20  # it would be 15 MB if pass managers were not freed
 
 
+NUMBERS = """
+from fgrad.native.machine import Machine
+
+def memory():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+for turn in range(301):
+    sums = [f"  %s{k + 1} = fadd double %s{k}, 0x3FF{200 * turn + k:013X}" for k in range(200)]
+    text = ["define double @f(double %s0) #0 {", *sums, "  ret double %s200", "}"]
+    Machine.this().compiled("\\n".join(text))
+    if turn == 50:
+        before = memory()
+print(memory() - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_the_numbers_of_programs_that_are_dropped_are_forgotten():
+    grown = int(subprocess.run([sys.executable, "-c", NUMBERS], capture_output=True, text=True, check=True).stdout)
+    assert grown < 4 << 20  # it would be 14 MB if all modules shared what LLVM keeps of numbers
+
+
 def test_without_llvmlite():
     sine = fg.compile(np.sin)
     Machine.this.cache_clear()

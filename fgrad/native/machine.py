@@ -143,28 +143,31 @@ class Machine:
     def _compiled(self, text: str, narrow: str) -> Module:
         llvm = self._llvm
         with self._lock:
+            context = llvm.create_context()
             target = llvm.Target.from_triple(self.triple).create_target_machine(
                 cpu=self._cpu, features=self._features, opt=1, jit=True
             )
-            module = self._parsed(text)
+            module = self._parsed(text, context)
             passes = llvm.create_new_module_pass_manager()
             for tidies in (passes.add_sroa_pass, passes.add_instruction_combine_pass, passes.add_simplify_cfg_pass):
                 tidies()
             self._run(passes, module, llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options()))
             if narrow:
-                module.link_in(self._widened(narrow, target))
+                module.link_in(self._widened(narrow, context, target))
             engine = llvm.create_mcjit_compiler(module, target)
             engine.finalize_object()
+            engine.context = context  # it goes when the engine has gone, and with it all numbers of the code
         return Module(engine)
 
-    def _parsed(self, text: str) -> Any:
-        module = self._llvm.parse_assembly(f'target triple = "{self.triple}"\n{text}\n{self.attributes()}\n')
+    def _parsed(self, text: str, context: Any) -> Any:
+        whole = f'target triple = "{self.triple}"\n{text}\n{self.attributes()}\n'
+        module = self._llvm.parse_assembly(whole, context)
         module.verify()
         return module
 
-    def _widened(self, text: str, target: Any) -> Any:
+    def _widened(self, text: str, context: Any, target: Any) -> Any:
         """Return a module whose loops compute several elements at once."""
-        module = self._parsed(text)
+        module = self._parsed(text, context)
         options = self._llvm.create_pipeline_tuning_options(speed_level=2)
         options.loop_vectorization = True
         # The loops are short and many, and made for registers of one width: to unroll them, or to look for more
@@ -176,6 +179,7 @@ class Machine:
 
     @staticmethod
     def _run(passes: Any, module: Any, builder: Any) -> None:
+        """Run passes; llvmlite keeps 2 kB of each builder, which serves for one run alone."""
         passes.run(module, builder)
         _free(passes)
 

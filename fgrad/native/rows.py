@@ -151,12 +151,11 @@ def _shared(unit: _Unit, other: _Unit) -> int:
     for each in other.read:
         if each.array in unit.written:
             count = min(count, _rows_in(unit.written[each.array].loops(), each.loops()))
-    is_usual = not unit.outer or count >= unit.outer
-    count = unit.outer or count
-    shortest = min([each[-1] for each in (unit.sizes, other.sizes) if len(each) > count], default=0)
-    if not is_usual or not count or shortest < _SHORTEST or math.prod(sizes) < _LARGE:
+    if count <= 0 or count < unit.outer or math.prod(sizes) < _LARGE:
         return 0
-    return count if all(map(_is_straight, (unit, other))) else 0
+    count = unit.outer or count
+    along = [each[-1] for each in (unit.sizes, other.sizes) if len(each) > count]
+    return count if min(along) >= _SHORTEST and all(map(_is_straight, (unit, other))) else 0
 
 
 def _rows_in(written: tuple[int, ...], read: tuple[int, ...]) -> int:
