@@ -156,7 +156,9 @@ class Machine:
                 module.link_in(self._widened(narrow, context, target))
             engine = llvm.create_mcjit_compiler(module, target)
             engine.finalize_object()
-            engine.context = context  # it goes when the engine has gone, and with it all numbers of the code
+            engine.remove_module(module)  # what it was made of is of no more use: the code lies in memory
+            module.close()
+            context.close()  # and with it go all the numbers that LLVM has met in the code
         return Module(engine)
 
     def _parsed(self, text: str, context: Any) -> Any:
