@@ -6,12 +6,13 @@ places(touched, temporary)  where temporary arrays lie in memory that they share
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 
 from fgrad.native.elements import Pointers
 from fgrad.native.emission import NestFunction, fills, nest_function
 from fgrad.native.nests import Rows
-from fgrad.native.nodes import Called, Looped, Node, Part
+from fgrad.native.nodes import Called, Looped, Node, Part, Shape
 from fgrad.native.parallel import Parts, is_worth_parts
 from fgrad.native.plan import Item, Plan
 from fgrad.native.routines import ROUTINES
@@ -72,6 +73,7 @@ class Calls:
     Attributes:
         writes: the arrays that are written.
         touched: the arrays that each call reads or writes.
+        forms: the shapes in memory of arrays of which only some rows are there at a time.
     """
 
     def __init__(self, name: str, items: Iterable[Item], plan: Plan, functions: Functions) -> None:
@@ -80,6 +82,7 @@ class Calls:
         self.writes = [node for item in items for node in self._written(item)]
         self._calls = [self._call(f"{name}_{place}", item) for place, item in enumerate(items)]
         self.touched = [list(dict.fromkeys(node for node, _ in order)) for _, order in self._calls]
+        self.forms = plan.forms()
         self._offsets = 0
 
     def lines(self, memory: Mapping[Node, str]) -> list[str]:
@@ -143,14 +146,18 @@ def definition(names: Iterable[str], body: str, how: str = "noinline") -> str:
     return f"define hidden void @THIS({taken}) {how} #0 {{\n{body}\n}}"
 
 
-def places(touched: list[list[Node]], temporary: Iterable[Node]) -> tuple[dict[Node, int], int]:
+def places(
+    touched: list[list[Node]], temporary: Iterable[Node], forms: Mapping[Node, Shape]
+) -> tuple[dict[Node, int], int]:
     """Return a place in an arena for each temporary array, and its size: arrays that live apart in time may share.
 
     Args:
         touched: the arrays that each item reads and writes, in order.
         temporary: those that want a place.
+        forms: the shapes of those that have another one in memory.
     """
     wanted = set(temporary)
+    rooms = {node: room_for(node, forms.get(node)) for node in wanted}
     lives: dict[Node, list[int]] = {}
     for time, nodes in enumerate(touched):
         for node in nodes:
@@ -158,14 +165,14 @@ def places(touched: list[list[Node]], temporary: Iterable[Node]) -> tuple[dict[N
                 lives.setdefault(node, [time, time])[1] = time
     offsets: dict[Node, int] = {}
     taken: list[tuple[int, int, int, int]] = []
-    for node in sorted(lives, key=lambda node: -room_for(node)):
+    for node in sorted(lives, key=lambda node: -rooms[node]):
         begin, end = lives[node]
         offset = 0
         for start, stop, first, last in sorted(taken):
-            if first <= end and begin <= last and start < offset + room_for(node) and offset < stop:
+            if first <= end and begin <= last and start < offset + rooms[node] and offset < stop:
                 offset = stop
         offsets[node] = offset
-        taken.append((offset, offset + room_for(node), begin, end))
+        taken.append((offset, offset + rooms[node], begin, end))
     return offsets, max((stop for _, stop, _, _ in taken), default=0)
 
 
@@ -174,6 +181,12 @@ def size_of(node: Node) -> int:
     return node.size * node.dtype.itemsize
 
 
-def room_for(node: Node) -> int:
-    """Return how many bytes an array takes, so that the next begins where processors like it."""
-    return max(-(-size_of(node) // ALIGNMENT) * ALIGNMENT, ALIGNMENT)
+def room_for(node: Node, form: Shape | None = None) -> int:
+    """Return how many bytes an array takes, so that the next begins where processors like.
+
+    Args:
+        node: the array.
+        form: its shape in memory, if that is another one.
+    """
+    size = size_of(node) if form is None else math.prod(form) * node.dtype.itemsize
+    return max(-(-size // ALIGNMENT) * ALIGNMENT, ALIGNMENT)

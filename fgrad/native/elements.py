@@ -12,7 +12,7 @@ import numpy as np
 
 from fgrad.native.indices import ZERO, Affine, Index, in_code, interval, placed, plus, variable
 from fgrad.native.nests import memory_of
-from fgrad.native.nodes import Bound, Gathered, Given, Literal, Moved, Node, Pointwise
+from fgrad.native.nodes import Bound, Gathered, Given, Literal, Moved, Node, Pointwise, Shape
 from fgrad.native.scalars import OPERATIONS, Code, convert, literal, scalar_of, select
 
 Key = tuple[Node, Index]
@@ -28,13 +28,13 @@ class Pointers:
 
     Attributes:
         order: the arrays and the number of elements before the place, by which the function's parameters are named.
-        buffers: arrays of which a part is in memory at a time: the index for each axis, or `KEPT`.
+        buffers: arrays of which a part is in memory at a time: the index for each axis, or `KEPT`, and their shapes.
     """
 
     def __init__(self, stored: Set[Node]) -> None:
         self._stored = stored
         self.order: dict[tuple[Node, int], str] = {}
-        self.buffers: dict[Node, Index] = {}
+        self.buffers: dict[Node, tuple[Index, Shape]] = {}
 
     def has(self, node: Node) -> bool:
         """Return whether an array exists."""
@@ -150,11 +150,12 @@ class Values:
 
     def address(self, node: Node, index: Index) -> str:
         """Return where an element lies."""
+        shape = node.shape
         if node in self.pointers.buffers:
-            pairs = zip(index, self.pointers.buffers[node], strict=True)
-            index = tuple(each if own is KEPT else own for each, own in pairs)
+            row, shape = self.pointers.buffers[node]
+            index = tuple(each if own is KEPT else own for each, own in zip(index, row, strict=True))
         flat, stride = ZERO, 1
-        for size, each in zip(reversed(node.shape), reversed(index), strict=True):
+        for size, each in zip(reversed(shape), reversed(index), strict=True):
             flat = plus(flat, each, stride)
             stride *= size
         self.steps.append(dict(flat.terms))

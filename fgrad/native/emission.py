@@ -233,7 +233,7 @@ class NestFunction(NamedTuple):
 def nest_function(rows: Rows, pointers: Pointers, widths: Widths | None = None, in_parts: bool = False) -> NestFunction:
     """Return the function that runs nests, or a part of their outermost loop, from `%lo` to `%hi`."""
     code = Code()
-    pointers.buffers = {array: _row(loops, in_parts) for array, loops in rows.buffers.items()}
+    pointers.buffers = {array: (_row(rows.buffers[array], in_parts), form) for array, form in rows.forms().items()}
     bodies = _bodies_of(rows, pointers, code)
     lines, label = ["entry:"], "entry"
     turns, totals = _parallel(rows, [body for body, _ in bodies])
@@ -253,7 +253,7 @@ def nest_function(rows: Rows, pointers: Pointers, widths: Widths | None = None, 
 
 def _row(loops: tuple[int, ...], in_parts: bool) -> Index:
     """Return what stands for each axis along which there is one row at a time; each part has its own."""
-    first = variable("%lo") if in_parts else ZERO
+    first = variable("%row") if in_parts else ZERO
     return tuple(KEPT if loop < 0 else ZERO if loop else first for loop in loops)
 
 

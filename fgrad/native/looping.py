@@ -274,7 +274,7 @@ class _Loop:
 
     def _temporaries(self, calls: Calls, read: list[Node], memory: Mapping[Node, str]) -> dict[Node, str]:
         """Return memory for what is needed within one turn alone; some is read behind all calls."""
-        offsets, size = places([*calls.touched, read], set(calls.writes) - memory.keys())
+        offsets, size = places([*calls.touched, read], set(calls.writes) - memory.keys(), calls.forms)
         begin = self._room(size)
         for offset in set(offsets.values()):
             self._begin.append(f"{begin}t{offset} = getelementptr i8, ptr {begin}, i64 {offset}")

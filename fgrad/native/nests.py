@@ -36,6 +36,10 @@ class Nest:
     writes: list[Write] = field(default_factory=list)
 
 
+MOST_PARTS = 16
+"""In how many parts loops run, at most."""
+
+
 @dataclass(eq=False)
 class Rows:
     """Nests that run one after the other in each turn of the loops over the first axes, which they share.
@@ -43,13 +47,23 @@ class Rows:
     Attributes:
         nests: in the order in which they run.
         outer: how many axes they share; none, where there is one nest.
-        buffers: arrays that nothing else needs, with the number of the loop for each of their axes, -1 for none: of
-            these, a row is overwritten by the next one.
+        buffers: arrays that nothing else needs, with the number of the loop for each of their axes, -1 for none that is
+            shared: of these, a row is overwritten by the next one.
     """
 
     nests: list[Nest]
     outer: int = 0
     buffers: dict[Node, tuple[int, ...]] = field(default_factory=dict)
+
+    def forms(self) -> dict[Node, Shape]:
+        """Return the shapes that buffers have in memory: one row for each of the parts in which the nests may run."""
+        return {
+            array: tuple(
+                size if loop < 0 else 1 if loop else min(MOST_PARTS, size)
+                for size, loop in zip(array.shape, loops, strict=True)
+            )
+            for array, loops in self.buffers.items()
+        }
 
     @property
     def writes(self) -> Iterator[Write]:

@@ -11,13 +11,13 @@ import sys
 from collections.abc import Sequence
 
 from fgrad.native.emission import NestFunction, accumulated, innermost
+from fgrad.native.nests import MOST_PARTS
 from fgrad.native.nodes import Reduced
 from fgrad.native.scalars import Code, Scalar, scalar_of
 from fgrad.native.widening import Innermost, Widths
 
 Used = dict[str, tuple[str, ...]]
 
-_PARTS = 16
 _WORTH_PARTS = 2_500_000
 """Instructions from which on a nest is worth to be parted: some 0.2 ms, where to start a thread takes 0.02 ms."""
 _MOST_MEMORY = 1 << 22
@@ -39,7 +39,7 @@ def default_threads() -> int:
 
 def is_worth_parts(function: NestFunction) -> bool:
     """Return whether a nest is to run in parts."""
-    memory = _PARTS * sum(map(_bytes, function.totals))
+    memory = MOST_PARTS * sum(map(_bytes, function.totals))
     return CAN_BE_PARTED and function.turns > 1 and function.work >= _WORTH_PARTS and memory <= _MOST_MEMORY
 
 
@@ -53,7 +53,7 @@ class Parts:
 
     Args:
         name: of the function that runs all.
-        function: runs the turns from `%lo` to `%hi`.
+        function: runs the turns from `%lo` to `%hi`, with the row `%row` of what is in memory row by row.
         parameters: the names of the memory that it takes.
         places: which of these is the memory of each total.
         threads: how many run at once.
@@ -73,7 +73,7 @@ class Parts:
         widths: Widths | None,
     ) -> None:
         self._name, self._function, self._parameters, self._places = name, function, list(parameters), list(places)
-        self._count = min(_PARTS, function.turns)
+        self._count = min(MOST_PARTS, function.turns)
         self._threads, self._widths = min(threads, self._count), widths
         self._stride = sum(map(_bytes, function.totals))
         self.used: Used = {}
@@ -85,7 +85,7 @@ class Parts:
         return "\n".join(
             [
                 f"define internal void @{self._name}_fill({taken}) noinline #0 {{\n{fills}\n}}",
-                f"define internal void @{self._name}_part({taken}, i64 %lo, i64 %hi) noinline #0 {{",
+                f"define internal void @{self._name}_part({taken}, i64 %row, i64 %lo, i64 %hi) noinline #0 {{",
                 self._function.body,
                 "}",
                 self._worker(),
@@ -121,7 +121,7 @@ class Parts:
             given[place] = f"%o{number}"
             offset += _bytes(total)
         lines += [
-            f"  call void @{self._name}_part({', '.join(f'ptr {each}' for each in given)}, i64 %lo, i64 %hi)",
+            f"  call void @{self._name}_part({', '.join(f'ptr {each}' for each in given)}, i64 %c, i64 %lo, i64 %hi)",
             f"  %d = add i64 %c, {self._threads}",
             f"  %more = icmp ult i64 %d, {self._count}",
             "  br i1 %more, label %next, label %done\ndone:\n  ret ptr null\n}",

@@ -68,6 +68,10 @@ class Plan:
     items: list[Item]
     stored: set[Node]
 
+    def forms(self) -> dict[Node, Shape]:
+        """Return the shapes in memory of arrays of which only some rows are there at a time."""
+        return {node: form for item in self.items if isinstance(item, Rows) for node, form in item.forms().items()}
+
     def parts(self) -> dict[Node, list[Part]]:
         """Return the results that are used of each step and each loop."""
         found: dict[Node, list[Part]] = {}

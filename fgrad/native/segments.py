@@ -78,7 +78,7 @@ class Segment:
     def finished(self, wanted: set[Node]) -> str:
         """Return the function in LLVM's language, where others read the arrays `wanted`."""
         self.makes = [node for node in self._made if node in wanted]
-        offsets, self.arena = places(self._calls.touched, self._made.keys() - wanted)
+        offsets, self.arena = places(self._calls.touched, self._made.keys() - wanted, self._calls.forms)
         return self._function(offsets)
 
     def _function(self, offsets: dict[Node, int]) -> str:
