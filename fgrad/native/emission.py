@@ -462,7 +462,7 @@ def _fill(
         f"  {place} = getelementptr inbounds {kind}, ptr {pointers.at(target)}, i64 %{tag}i",
         f"  store {kind} {value}, ptr {place}",
     ]
-    return narrow(Innermost(lines, f"%{tag}i", 0, target.size, (), (), tag, before)), f"behind{tag}"
+    return narrow(Innermost(lines, f"%{tag}i", 0, target.size, (), (), tag, before, target.size)), f"behind{tag}"
 
 
 _FILL = "llvm.memset.p0.i64"
@@ -501,10 +501,11 @@ def _own_loops(piece: _Piece, outer: int, before: str, in_parts: bool, widths: W
         return [*levels[outer], *behind], before
     lines, before, shared = _begun(loops, before, in_parts)
     last, ends = loops.pop()
+    most = body.loops[-1][1][1] - body.loops[-1][1][0]
     tag = last.removeprefix("%v")
 
     def inside(before: str) -> tuple[list[str], str]:
-        loop = Innermost(levels[-1], last, *ends, body.loop.carried, behind, tag, before)
+        loop = Innermost(levels[-1], last, *ends, body.loop.carried, behind, tag, before, most)
         return [*innermost(body.code, loop, widths), f"  br label %exit{tag}", f"exit{tag}:", *behind], f"exit{tag}"
 
     more, before = _around(loops, levels[outer + 1 : -1], inside, before)

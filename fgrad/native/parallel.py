@@ -10,11 +10,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from fgrad.native.emission import NestFunction, accumulated, innermost
+from fgrad.native.emission import NestFunction, accumulated, identity, innermost
 from fgrad.native.nests import MOST_PARTS
 from fgrad.native.nodes import Reduced
-from fgrad.native.scalars import Code, Scalar, scalar_of
-from fgrad.native.widening import Innermost, Widths
+from fgrad.native.scalars import Code, Scalar, literal, scalar_of
+from fgrad.native.widening import Innermost, Widths, narrow
 
 Used = dict[str, tuple[str, ...]]
 
@@ -171,21 +171,47 @@ class Parts:
         return [*lines, "  call void @free(ptr %partial)"] if self._stride else lines
 
     def _total(self, number: int, target: str, total: Reduced, offset: int) -> list[str]:
-        kind, code, tag = scalar_of(total.dtype), Code(), f"u{number}"
+        code, tag = Code(), f"u{number}"
         code.count = 1000 * (number + 1)
-        bases, result = [], ""
+        add_up = self._number if total.size == 1 else self._array
+        lines = add_up(code, tag, target, total, offset)
+        self.used.update(code.used)
+        return [f"  br label %before{tag}\nbefore{tag}:", *lines]
+
+    def _number(self, code: Code, tag: str, target: str, total: Reduced, offset: int) -> list[str]:
+        """Return a loop over the parts, which adds up a single number."""
+        kind, name = scalar_of(total.dtype), f"%{tag}total"
+        start = literal(identity(total.kind, total.dtype), total.dtype)
+        place = code.do(f"mul nsw i64 %{tag}, {self._stride}")
+        base = code.do(f"getelementptr i8, ptr %partial, i64 {code.do(f'add nsw i64 {place}, {offset}')}")
+        result = accumulated(code, total.kind, kind, name, _loaded(code, kind, base), in_order=True)
+        carried = [(name, kind.type, start, result)]
+        loop = Innermost(code.lines, f"%{tag}", 0, self._count, carried, (), tag, f"before{tag}", self._count)
+        code.lines = []
+        _store(code, kind, result, target)
+        return [*narrow(loop), *code.lines]
+
+    def _array(self, code: Code, tag: str, target: str, total: Reduced, offset: int) -> list[str]:
+        """Return a loop over the elements of an array, each of which is added up at once."""
+        kind, bases, result = scalar_of(total.dtype), [], ""
         for part in range(self._count):
             base = f"%{tag}of{part}"
             bases.append(f"  {base} = getelementptr i8, ptr %partial, i64 {part * self._stride + offset}")
-            found = code.do(f"load {kind.stored}, ptr {_element(code, kind, base, tag)}")
-            value = code.do(f"icmp ne i8 {found}, 0") if kind.family == "bool" else found
+            value = _loaded(code, kind, _element(code, kind, base, tag))
             result = accumulated(code, total.kind, kind, result, value, in_order=True) if part else value
-        stored = code.do(f"zext i1 {result} to i8") if kind.family == "bool" else result
-        code.lines.append(f"  store {kind.stored} {stored}, ptr {_element(code, kind, target, tag)}")
-        loop = Innermost(code.lines, f"%{tag}", 0, total.size, (), (), tag, f"before{tag}")
-        lines = innermost(code, loop, self._widths)
-        self.used.update(code.used)
-        return [f"  br label %before{tag}\nbefore{tag}:", *bases, *lines]
+        _store(code, kind, result, _element(code, kind, target, tag))
+        loop = Innermost(code.lines, f"%{tag}", 0, total.size, (), (), tag, f"before{tag}", total.size)
+        return [*bases, *innermost(code, loop, self._widths)]
+
+
+def _loaded(code: Code, kind: Scalar, place: str) -> str:
+    found = code.do(f"load {kind.stored}, ptr {place}")
+    return code.do(f"icmp ne i8 {found}, 0") if kind.family == "bool" else found
+
+
+def _store(code: Code, kind: Scalar, value: str, place: str) -> None:
+    stored = code.do(f"zext i1 {value} to i8") if kind.family == "bool" else value
+    code.lines.append(f"  store {kind.stored} {stored}, ptr {place}")
 
 
 def _element(code: Code, kind: Scalar, base: str, tag: str) -> str:

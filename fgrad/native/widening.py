@@ -70,6 +70,7 @@ class Innermost:
         behind: the instructions behind the loop.
         tag: in the names of labels.
         before: the label of the block in front.
+        most: how many turns there are at most.
     """
 
     lines: Sequence[str]
@@ -80,11 +81,7 @@ class Innermost:
     behind: Sequence[str]
     tag: str
     before: str
-
-    @property
-    def count(self) -> int:
-        """How many turns there are; -1 if that is not known."""
-        return self.stop - self.start if type(self.start) is int and type(self.stop) is int else -1
+    most: int
 
 
 class _GivesUpError(Exception):
@@ -97,7 +94,7 @@ class _TurnByTurnError(Exception):
 
 def widened(loop: Innermost, widths: Widths) -> tuple[list[str], Used] | None:
     """Return the loop, which ends in the block that it began in or in another one, and the functions that it calls."""
-    if loop.count == 1:
+    if loop.most == 1:
         return _once(loop), {}
     try:
         return _Wide(loop, widths).written()
@@ -267,6 +264,8 @@ class _Wide:
         if not self._has_functions(lanes):
             raise _GivesUpError
         if type(loop.start) is not int or type(loop.stop) is not int:
+            if loop.most < lanes:
+                raise _TurnByTurnError
             return self._of_any_length(), self.used
         number, rest = divmod(loop.stop - loop.start, lanes)
         lines: list[str] = []
