@@ -79,7 +79,6 @@ class _Repeat(RecordTrace):
         super().__init__(REMEDY, notes_places=True, lifts=lifts)
         self.first: Graph = first
         self._written_first = written
-        self._pairs: dict[Name, Name] = {}
 
     @override
     def _written(
@@ -116,16 +115,12 @@ class _Repeat(RecordTrace):
 
     def _is_constant(self, value: Any, first: Any) -> bool:
         """Return whether a value is a constant of the first recording, which an equation holds in short or by name."""
-        own = self._constant(value)
-        if type(own) is not Name:
-            return _alike(first, own)
-        if self._pairs.get(own) is first:
-            return True
         known = self.first.constants.get(first) if type(first) is Name else None
-        if known is None or not _alike(known, self.constants[own]):
-            return False
-        self._pairs[own], self.constants[first] = first, self.constants[own]
-        return True
+        if known is not None and _alike(known, value):  # which needs no copy of its own
+            self.constants[first] = known
+            return True
+        own = self._constant(value)
+        return type(own) is not Name and _alike(first, own)
 
     def _outputs(self, equation: Equation, ans: Any) -> tuple[Tensor, ...]:
         """Return results by the names of an equation; none if they have other forms."""

@@ -89,6 +89,8 @@ def joined(items: Sequence[Any], stored: Set[Node], kept: Iterable[Node]) -> lis
         stored: the arrays that exist.
         kept: those that somebody else needs.
     """
+    if not any(isinstance(item, Nest) and math.prod(item.writes[0].space) >= _LARGE for item in items):
+        return [Rows([item]) if isinstance(item, Nest) else item for item in items]
     units: list[_Unit] = []
     for item in items:
         unit = _unit_of(item, stored)
