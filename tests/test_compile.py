@@ -1061,7 +1061,7 @@ def test_the_second_recording_takes_the_equations_of_the_first():
     function, trace = fg.value_and_grad(lambda x: np.sum(np.sin(TABLE @ x)[1:] * np.ones(4))), new_recording()
     graph, assigned = recorded(function, (X,), {}, integers=True, trace=trace)
     with mock.patch("fgrad.graphs.record.Equation", side_effect=AssertionError("an equation was made")):
-        check_repeats(function, (X,), graph, assigned, trace.equations)
+        check_repeats(function, (X,), graph, assigned, trace)
 
 
 def test_the_second_recording_computes_what_was_left_out_for_its_own_values():

@@ -26,7 +26,7 @@ def check_repeats(
     examples: tuple[Any, ...],
     first: Graph,
     assigned: tuple[Variable, ...],
-    written: Sequence[Equation],
+    before: RecordTrace,
     lifts: bool = False,
 ) -> None:
     """Record a function once more, and raise if it does something else.
@@ -36,13 +36,13 @@ def check_repeats(
         examples: arrays and numbers.
         first: what was recorded before.
         assigned: the variables that were assigned then.
-        written: all equations of then, also those that no result needs.
+        before: what has recorded it, with all equations and constants, also those that no result needs.
         lifts: whether tensors that came from elsewhere will be inputs.
 
     Raises:
         FrozenValueError: a constant, or the program, is another one.
     """
-    second, again = recorded(function, examples, {}, integers=True, trace=_Repeat(first, written, lifts))
+    second, again = recorded(function, examples, {}, integers=True, trace=_Repeat(first, before, lifts))
     if _variables(first, assigned) != _variables(second, again):
         raise errors.FrozenValueError(
             f"{first.__name__} uses other variables each time that it runs: one that it makes itself lives no "
@@ -71,14 +71,14 @@ class _Repeat(RecordTrace):
 
     Args:
         first: what was recorded.
-        written: all equations of then.
+        before: what has recorded it.
         lifts: as of any recording.
     """
 
-    def __init__(self, first: Graph, written: Sequence[Equation], lifts: bool = False) -> None:
+    def __init__(self, first: Graph, before: RecordTrace, lifts: bool = False) -> None:
         super().__init__(REMEDY, notes_places=True, lifts=lifts)
         self.first: Graph = first
-        self._written_first = written
+        self._written_first, self._constants_first = before.equations, before.constants
 
     @override
     def _written(
@@ -115,7 +115,7 @@ class _Repeat(RecordTrace):
 
     def _is_constant(self, value: Any, first: Any) -> bool:
         """Return whether a value is a constant of the first recording, which an equation holds in short or by name."""
-        known = self.first.constants.get(first) if type(first) is Name else None
+        known = self._constants_first.get(first) if type(first) is Name else None
         if known is not None and _alike(known, value):  # which needs no copy of its own
             self.constants[first] = known
             return True
