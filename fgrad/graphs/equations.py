@@ -172,7 +172,7 @@ def is_short(value: Any) -> bool:
 
 def same_bits(one: Any, other: Any) -> bool:
     """Return whether two arrays of one form hold the same, bit by bit: 0.0 is not -0.0, and nan is nan."""
-    in_order = one.flags.c_contiguous and other.flags.c_contiguous
-    if one.nbytes < _WORTH_NO_COPY or one.nbytes % 8 or one.dtype.hasobject or not in_order:
+    kind = f"u{one.itemsize}"
+    if one.nbytes < _WORTH_NO_COPY or one.dtype.hasobject or one.itemsize not in (1, 2, 4, 8):
         return bool(one.tobytes() == other.tobytes())
-    return bool(np.array_equal(*(x.reshape(-1).view(np.uint64) for x in (one, other))))
+    return bool(np.array_equal(one.view(kind), other.view(kind)))
