@@ -3,6 +3,7 @@
     python benchmarks/programs.py [--rounds N] [--only NAME] [--json FILE]
     python benchmarks/programs.py --against PATH [--rounds N] [--only NAME]
     python benchmarks/programs.py --compare BEFORE.json AFTER.json
+    python benchmarks/programs.py --compiling [--rounds N] [--only NAME]
 
 Every result is compared with the one by hand before it is timed. Candidates take turns, and ratios are those of the
 fastest rounds. Memory is the peak of one derivative, measured apart from the times. fgrad's compiled programs, autograd
@@ -10,7 +11,9 @@ and jax are measured too where what they need is installed; what compiles is not
 
 `--against` runs another checkout of fgrad in turns with the one that is imported here, round by round, each in a
 process of its own, so that what else the machine does meets both. `--compare` sets two files beside each other: the
-ratios to by hand, since the files may come from different hours.
+ratios to by hand, since the files may come from different hours. `--compiling` measures what compiled programs take
+before they run and besides their arguments: the first call, and the memory for results and on the way, as `inspect` and
+JAX's `memory_analysis` report it.
 """
 
 from __future__ import annotations
@@ -181,6 +184,36 @@ def compare_files(before: Path, after: Path) -> None:
     print(f"{'geometric mean':60}{geometric_mean(changes):15.3f}")
 
 
+# What compiling takes
+
+
+def first_call(kind: Kind, library: Library, args: tuple[Any, ...]) -> float:
+    """Return the seconds of the first call of a function that was not compiled before."""
+    candidate = kind.candidate(library, args)
+    start = time.perf_counter()  # compilers have threads of their own
+    candidate()
+    return time.perf_counter() - start
+
+
+def run_compiling(rounds: int, only: str) -> None:
+    """Print what the first call takes, and the memory of a call, for fgrad's compiled programs and jax.jit's."""
+    libraries = [*kinds.compiled(), *(each for each in kinds.installed_peers() if each.compiles)]
+    names = [library.name for library in libraries]
+    print(f"{'':40}" + "".join(f"{name:>12}" for name in names) + "".join(f"{name:>14}" for name in names))
+    figures: list[list[list[float]]] = []
+    for kind, size in rows(only):
+        if all(kind.suits(library, size) for library in libraries):
+            args = kind.arguments(size)
+            seconds = [min(first_call(kind, each, args) for _ in range(rounds)) for each in libraries]
+            memory = [each.memory(kind.derivative(each), args) for each in libraries]
+            figures.append([seconds, list(map(float, memory))])
+            cells = [f"{each * 1e3:9.1f} ms" for each in seconds] + [f"{each:12d} B" for each in memory]
+            print(f"{label(kind, size):40}" + "".join(cells), flush=True)
+    for place, what in enumerate(("first call", "memory") if len(libraries) == 2 else ()):
+        ratios = [ours / theirs for ours, theirs in (row[place] for row in figures)]
+        print(f"geometric mean of the {what} over {names[1]}'s{geometric_mean(ratios):8.2f} x")
+
+
 # Two checkouts in turns
 
 
@@ -271,6 +304,7 @@ def main() -> None:
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the raw figures")
     parser.add_argument("--compare", nargs=2, metavar=("BEFORE", "AFTER"), type=Path, help="two such files")
     parser.add_argument("--against", metavar="PATH", type=Path, help="another checkout of fgrad, measured in turns")
+    parser.add_argument("--compiling", action="store_true", help="measure first calls and memory of compiled programs")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     choice = parser.parse_args()
     if not choice.compare and not any(rows(choice.only)):
@@ -279,6 +313,8 @@ def main() -> None:
         serve()
     elif choice.compare:
         compare_files(*choice.compare)
+    elif choice.compiling:
+        run_compiling(choice.rounds, choice.only)
     elif choice.against:
         run_against(choice.against, choice.rounds, choice.only)
     else:

@@ -80,6 +80,18 @@ def test_the_table_and_its_figures(capsys, tmp_path, monkeypatch):
     assert f"{programs.ratio(seconds, 'fgrad'):8.2f} x" in capsys.readouterr().out
 
 
+def test_what_compiling_takes(capsys, monkeypatch):
+    compiled = kinds.compiled()
+    monkeypatch.setattr(kinds, "installed_peers", lambda: compiled)
+    programs.run_compiling(1, "logistic")
+    *found, first, memory = capsys.readouterr().out.splitlines()[1:]
+    assert [line.partition("  ")[0] for line in found] == [f"logistic regression, {size}" for size in kinds.SIZES]
+    *_, ours, _, theirs, _ = found[0].split()
+    assert int(ours) == int(theirs) >= 8 * 11  # the gradient by ten weights and an offset
+    assert first.startswith("geometric mean of the first call over compiled's")
+    assert memory == "geometric mean of the memory over compiled's    1.00 x"
+
+
 def test_two_files_are_compared_by_their_ratios_to_by_hand(capsys, tmp_path):
     # The machine was twice as slow the second time, and fgrad had become twice as fast.
     for name, hand, ours in (("before", 1.0, 8.0), ("after", 2.0, 8.0)):

@@ -1,5 +1,7 @@
 """The loops that native programs are made of: which there are, how they lie, and how they are shared out."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
@@ -7,9 +9,14 @@ import fgrad as fg
 from fgrad.core.tree import flatten
 from fgrad.graphs.record import recorded
 from fgrad.native import parallel
+from fgrad.native import rows as native_rows
 from fgrad.native.executable import Executable
+from fgrad.native.hoisting import hoisted
+from fgrad.native.machine import Machine
+from fgrad.native.nests import Rows
 from fgrad.native.options import Options
-from fgrad.native.plan import Nest, planned
+from fgrad.native.plan import planned
+from fgrad.scipy.special import logsumexp
 
 RNG = np.random.default_rng(0)
 
@@ -22,7 +29,7 @@ def spaces(function, *args):
     """Return the spaces of the nests of a program, in order."""
     program = executable(function, *args)
     items = planned(program.program.all, program._results).items
-    return [item.writes[0].space for item in items if isinstance(item, Nest)]
+    return [nest.writes[0].space for item in items if isinstance(item, Rows) for nest in item.nests]
 
 
 def check(function, *args, rtol=1e-12, threads=1):
@@ -204,3 +211,167 @@ def test_a_program_of_five_thousand_operations_neither_recurses_nor_has_long_fun
     assert lines[1] < 8 * lines[0]
     check(chain(5000), x, rtol=1e-9)
     check(fg.grad(chain(1700)), x, rtol=1e-9)
+
+
+# Loops that are made wide
+
+
+def codes(function, *args, threads=1):
+    """Return the code of a program that LLVM takes as it is, and that whose loops it is to make wide."""
+    with mock.patch.object(Machine, "compiled", autospec=True, side_effect=Machine.compiled) as compiled:
+        executable(function, *args, threads=threads)
+    return (*compiled.call_args.args[1:], "")[:2]
+
+
+PLACES = np.array([3, 1, 0, 2, 2, 1, 3, 0, 1, 1, 2])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 11, 16, 19, 43])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[::3] * x[1::3],
+        lambda x: np.sum(x.reshape(-1, 3).T[:, ::-1] + 1, axis=1),
+        lambda x: np.stack([x[::3], x[1::3] + 1], axis=1),
+        lambda x: np.diag(x * x),
+        lambda x: x[PLACES % x.size] + x[0],
+        lambda x: np.where(np.arange(x.size) % 2 == 0, x, -x) * 2,
+        lambda x: np.arange(x.size) * x,
+        lambda x: np.sum(np.where(x > 0, x, 0)),
+        lambda x: np.cumsum(x) + x,
+    ],
+)
+def test_elements_that_are_no_neighbours_are_taken_several_at_once(function, dtype, size):
+    x = (RNG.normal(size=3 * size) * 10).astype(dtype)
+    check(function, x, rtol=1e-5 if dtype == np.float32 else 1e-12)
+
+
+@pytest.mark.skipif(not Machine.this().vectors[64] > 1, reason="one number at a time")
+def test_no_loop_is_left_to_llvm_that_can_be_made_wide_here():
+    def f(x, places):
+        y = x.reshape(-1, 3)
+        return (
+            np.sum(y, axis=1),
+            x[places] * np.arange(20),
+            x[places],
+            y[:, 0] * y[:, 1],
+            np.max(x),
+            np.cumsum(x),
+            x[3] + x[:1],
+        )
+
+    assert codes(f, RNG.normal(size=60), np.arange(20))[1] == ""
+
+
+def test_loops_over_parts_are_wide_whatever_their_length_is():
+    def f(x, y):
+        return np.sqrt(x * x + y * y), np.sum(x * y), np.max(y)
+
+    x, y = RNG.normal(size=(2, 1_000_003))
+    text, narrow = codes(f, x, y)
+    assert "_part(" in text
+    assert "<" in text.partition("_part(")[2].partition("\n}")[0]
+    assert narrow == ""
+    found = [check(f, x, y, threads=threads, rtol=1e-9) for threads in (1, 2, 3)]
+    for one, two, three in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)
+        np.testing.assert_array_equal(one, three)
+
+
+def test_what_is_the_same_in_all_turns_is_computed_before_them():
+    def f(x, y):
+        return x[:, None] * 2.0 + y
+
+    (text,) = [each for each in codes(f, np.ones(5), np.ones((5, 40)))[0].split("define") if "segment0_0(" in each][:1]
+    inner = text[text.index("wide") :]
+    assert text.count("fmul") == 1
+    assert "fmul" not in inner
+
+
+def test_instructions_stand_as_deep_as_what_they_need():
+    lines = [
+        "  %a = getelementptr inbounds double, ptr %p0, i64 %i",
+        "  %b = load double, ptr %a",
+        "  %c = getelementptr inbounds double, ptr %p1, i64 %i",
+        "  %d = load double, ptr %c",
+        "  %e = getelementptr inbounds double, ptr %p2, i64 0",
+        "  %f = load double, ptr %e",
+        "  %g = fadd double %b, %d",
+        "  %h = fadd double %g, %s",
+        "  store double %h, ptr %c",
+    ]
+    found = hoisted(lines, ["%i", "%j"], ["%s"], written={"%p1"}, before=({"%p2"}, 1))
+    assert [[line.split()[0] for line in level] for level in found] == [
+        ["%e"],
+        ["%a", "%b", "%c", "%f"],
+        ["%d", "%g", "%h", "store"],
+    ]
+
+
+# Rows
+
+
+def normalized(x):
+    mean = np.mean(x, axis=-1, keepdims=True)
+    variance = np.mean((x - mean) ** 2, axis=-1, keepdims=True)
+    return (x - mean) / np.sqrt(variance + 1e-5)
+
+
+def softmax(x):
+    powers = np.exp(x - np.max(x, axis=-1, keepdims=True))
+    return powers / np.sum(powers, axis=-1, keepdims=True)
+
+
+def rows(function, *args):
+    """Return how many nests share their loops over rows, for those that do."""
+    items = executable(function, *args).plan.items
+    return [len(item.nests) for item in items if isinstance(item, Rows) and item.outer]
+
+
+WEIGHTS = RNG.normal(size=300)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("shape", "outer"), [((300, 300), 1), ((3, 100, 300), 2), ((2, 2, 70, 300), 3)])
+@pytest.mark.parametrize(("function", "count"), [(normalized, 3), (softmax, 2)])
+def test_nests_over_the_same_rows_run_together_to_the_last_bit(function, count, shape, outer, dtype, threads):
+    x = RNG.normal(size=shape).astype(dtype)
+    whole = executable(function, x, threads=threads)
+    assert [(len(item.nests), item.outer) for item in whole.plan.items if item.outer] == [(count, outer)]
+    with mock.patch.object(native_rows, "_LARGE", 1 << 60):
+        apart = executable(function, x, threads=threads)
+    assert not any(item.outer for item in apart.plan.items)
+    np.testing.assert_array_equal(whole.run([x])[0], apart.run([x])[0])
+
+
+@pytest.mark.parametrize("shape", [(300, 300), (3, 100, 300)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        fg.value_and_grad(lambda x: np.sum(normalized(x) * WEIGHTS)),
+        fg.value_and_grad(lambda x: np.sum(softmax(x) * WEIGHTS)),
+        lambda x: (normalized(x), np.sum(x, axis=0), np.sum(x), np.max(x, axis=-1)),
+        lambda x: np.sum(normalized(x), axis=0) + normalized(x)[0],
+    ],
+)
+def test_rows_and_what_goes_across_them(function, shape):
+    x = RNG.normal(size=shape)
+    assert rows(function, x)
+    found = [check(function, x, threads=threads, rtol=1e-11) for threads in (1, 2)]
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_rows_are_not_shared_where_that_gains_nothing():
+    assert not rows(normalized, np.ones((30, 300)))
+    assert not rows(normalized, np.ones((30000, 10)))
+    assert not rows(lambda x: logsumexp(x, axis=-1), np.ones((300, 300)))
+    assert not rows(lambda x: x - np.mean(x, axis=0), np.ones((300, 300)))
+    assert not rows(lambda x: x.T - np.mean(x, axis=-1), np.ones((300, 300)))
+
+
+def test_what_only_a_row_needs_is_in_memory_for_one_row():
+    *_, item = executable(softmax, np.ones((300, 300))).plan.items
+    assert sorted(array.shape for array in item.buffers) == [(300,), (300, 300)]

@@ -19,6 +19,7 @@ import fgrad.numpy as fnp
 from fgrad import errors
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.core.tensor import Tensor, settle
+from fgrad.graphs.equations import same_bits
 from fgrad.graphs.record import Graph, RecordTrace, trace
 from fgrad.testing import calls, check_grads
 
@@ -869,3 +870,17 @@ def test_a_result_whose_form_depends_on_the_values():
         for text, values in {"[1]": [0.0, 1.0, -5.0], "[0]": [0.0, 0.0, 3.0], "complex128": [1.0, 0.0, 1.0]}.items():
             with pytest.raises(errors.GraphInputError, match="^roots gives .*" + re.escape(text)):
                 graph(np.array(values))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8, np.complex128])
+@pytest.mark.parametrize("shape", [(3,), (200, 200)])
+def test_arrays_are_compared_bit_by_bit(dtype, shape):
+    zeros = np.zeros(shape, dtype)
+    other = zeros.copy()
+    other[-1] = -0.0 if zeros.dtype.kind in "fc" else 1
+    assert same_bits(zeros, zeros.copy())
+    assert not same_bits(zeros, other)
+    assert same_bits(np.broadcast_to(zeros[:1], shape), zeros)
+    assert not same_bits(other, np.broadcast_to(zeros[:1], shape))
+    if zeros.dtype.kind in "fc":
+        assert same_bits(zeros + np.nan, zeros + np.nan)

@@ -71,6 +71,10 @@ class Library:
         """Return the gradient at `x`, and the product of the Hessian with `v`."""
         raise NotImplementedError
 
+    def memory(self, function: Callable[..., Any], args: tuple[Any, ...]) -> int:
+        """Return the bytes that a compiled function takes for results and on the way."""
+        raise NotImplementedError
+
     def scan(self, step: Callable[..., Any], carry: Any, xs: Any, count: int) -> tuple[Any, Any]:
         """Return the carry after all turns along arrays, and the outputs of all turns."""
         raise NotImplementedError
@@ -119,6 +123,10 @@ class CompiledFgrad(Fgrad):
 
     def finish(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return importlib.import_module("fgrad").compile(function)  # type: ignore[no-any-return]
+
+    def memory(self, function: Callable[..., Any], args: tuple[Any, ...]) -> int:
+        found = self.finish(function).inspect(*args).memory  # type: ignore[attr-defined]
+        return sum(size for what, size in found.items() if what != "constants")
 
 
 class Autograd(Library):
@@ -202,3 +210,7 @@ class CompiledJax(Jax):
 
     def finish(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return super().finish(self.jax.jit(function))
+
+    def memory(self, function: Callable[..., Any], args: tuple[Any, ...]) -> int:
+        found = self.jax.jit(function).lower(*self.prepare(args)).compile().memory_analysis()
+        return int(found.temp_size_in_bytes + found.output_size_in_bytes)

@@ -14,6 +14,8 @@ from fgrad.core.tensor import apply
 from fgrad.ops.indexing import ARRAY
 
 _LONGEST_INLINE = 4
+_WORTH_NO_COPY = 1 << 14
+"""Bytes from which on arrays are compared where they lie."""
 
 
 class Name:
@@ -166,3 +168,11 @@ def shown(value: Any) -> str:
 def is_short(value: Any) -> bool:
     """Return whether a constant may stand in an equation."""
     return value.ndim <= 1 and value.size <= _LONGEST_INLINE  # type: ignore[no-any-return]
+
+
+def same_bits(one: Any, other: Any) -> bool:
+    """Return whether two arrays of one form hold the same, bit by bit: 0.0 is not -0.0, and nan is nan."""
+    kind = f"u{one.itemsize}"
+    if one.nbytes < _WORTH_NO_COPY or one.dtype.hasobject or one.itemsize not in (1, 2, 4, 8):
+        return bool(one.tobytes() == other.tobytes())
+    return bool(np.array_equal(one.view(kind), other.view(kind)))

@@ -32,7 +32,7 @@ from fgrad.core.trace import Call, Trace, attention, running
 from fgrad.core.tree import tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.graphs.arguments import Arguments
-from fgrad.graphs.equations import Equation, Name, in_pythons_way, is_short
+from fgrad.graphs.equations import Equation, Name, in_pythons_way, is_short, same_bits
 from fgrad.graphs.graph import Graph
 from fgrad.ops.tracing import one_example
 from fgrad.rules.rule import Rule, Transparent
@@ -345,7 +345,7 @@ def _noting_places(trace: RecordTrace) -> Iterator[None]:
 def _unchanged(kept: Any, value: Any) -> bool:
     if type(value) is Tensor:
         return kept.value is value.value and kept.tracing is value.tracing and kept.mark is value.mark
-    return bool(kept.tobytes() == value.tobytes())  # bit by bit: 0.0 is not -0.0, and nan is nan
+    return same_bits(kept, value)
 
 
 class _Reads(VariableWatch):

@@ -123,7 +123,7 @@ def recorded_turn(function: Any, turn: Turn, carry: Leaves, elements: Leaves, ki
             graph, assigned = recorded(flat, examples, {}, integers=True, trace=trace)
             if assigned or len(graph.inputs) != len(examples):
                 return None
-            check_repeats(flat, examples, graph, assigned, trace.equations, lifts=True)
+            check_repeats(flat, examples, graph, assigned, trace, lifts=True)
         except (errors.ConcretizationError, errors.FrozenValueError):
             return None
     return graph

@@ -6,13 +6,15 @@ places(touched, temporary)  where temporary arrays lie in memory that they share
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 
 from fgrad.native.elements import Pointers
 from fgrad.native.emission import NestFunction, fills, nest_function
-from fgrad.native.nodes import Called, Looped, Node, Part
+from fgrad.native.nests import Rows
+from fgrad.native.nodes import Called, Looped, Node, Part, Shape
 from fgrad.native.parallel import Parts, is_worth_parts
-from fgrad.native.plan import Item, Nest, Plan
+from fgrad.native.plan import Item, Plan
 from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import scalar_of
 from fgrad.native.widening import Widths
@@ -39,23 +41,23 @@ class Functions:
         threads, widths: the same.
         known: the names of those that there are, by their text; equal ones are written once.
         texts: what is written of them.
+        narrow: of these, what has loops that are left for the compiler to make wide.
         used: the functions of libraries that they call.
-        is_wide: no loop is left for the compiler to make wide.
     """
 
     def __init__(self, threads: int, widths: Widths | None) -> None:
         self.threads, self.widths = threads, widths
         self.known: dict[str, str] = {}
         self.texts: list[str] = []
+        self.narrow: list[str] = []
         self.used: dict[str, tuple[str, ...]] = {}
-        self.is_wide = True
 
-    def add(self, name: str, text: str, used: Used) -> str:
+    def add(self, name: str, text: str, used: Used, is_wide: bool = True) -> str:
         """Return the name of a function, which is called `@THIS` in its text."""
         self.used.update(used)
         known = self.known.setdefault(text, name)
         if known == name:
-            self.texts.append(text.replace("@THIS", f"@{name}"))
+            (self.texts if is_wide else self.narrow).append(text.replace("@THIS", f"@{name}"))
         return known
 
 
@@ -71,6 +73,7 @@ class Calls:
     Attributes:
         writes: the arrays that are written.
         touched: the arrays that each call reads or writes.
+        forms: the shapes in memory of arrays of which only some rows are there at a time.
     """
 
     def __init__(self, name: str, items: Iterable[Item], plan: Plan, functions: Functions) -> None:
@@ -79,6 +82,7 @@ class Calls:
         self.writes = [node for item in items for node in self._written(item)]
         self._calls = [self._call(f"{name}_{place}", item) for place, item in enumerate(items)]
         self.touched = [list(dict.fromkeys(node for node, _ in order)) for _, order in self._calls]
+        self.forms = plan.forms()
         self._offsets = 0
 
     def lines(self, memory: Mapping[Node, str]) -> list[str]:
@@ -100,53 +104,60 @@ class Calls:
     def _written(self, item: Item) -> Iterable[Node]:
         if isinstance(item, Looped):
             return [item, *self._parts.get(item, ())]
-        return [write.target for write in item.writes] if isinstance(item, Nest) else [item]
+        return [write.target for write in item.writes] if isinstance(item, Rows) else [item]
 
     def _call(self, name: str, item: Item) -> tuple[str, list[Pointer]]:
         """Return the name of a function that runs an item, and the memory that it takes."""
         if isinstance(item, Looped):
             text, order, used = LOOPS[0](item, self._parts.get(item, []), name, self._functions)
             return self._functions.add(name, text, used), [(node, 0) for node in order]
-        pointers = Pointers(self._plan.stored)
+        pointers, is_wide = Pointers(self._plan.stored), True
         if isinstance(item, Called):
             body, used = ROUTINES[item.routine](item, pointers.at)
-            text = _definition(pointers, body)
+            text = definition(pointers.order.values(), body, AS_IT_STANDS)
         else:
-            assert isinstance(item, Nest)
+            assert isinstance(item, Rows)
             function = nest_function(item, pointers, self._functions.widths)
-            text, used = _definition(pointers, function.body), function.used
+            text, used = definition(pointers.order.values(), function.body), function.used
+            is_wide = function.is_wide
             if is_worth_parts(function):
-                text, more = self._in_parts(item, function, pointers)
+                text, more, is_wide = self._in_parts(item, function, pointers)
                 used = {**used, **more}
-            self._functions.is_wide &= function.is_wide and not is_worth_parts(function)
-        return self._functions.add(name, text, used), list(pointers.order)
+        return self._functions.add(name, text, used, is_wide), list(pointers.order)
 
-    def _in_parts(self, item: Nest, whole: NestFunction, pointers: Pointers) -> tuple[str, dict[str, tuple[str, ...]]]:
-        """Return the functions that run a nest in parts, and what they use."""
+    def _in_parts(self, item: Rows, whole: NestFunction, pointers: Pointers) -> tuple[str, Used, bool]:
+        """Return the functions that run a nest in parts, what they use, and whether their loops are wide."""
         function = nest_function(item, pointers, self._functions.widths, in_parts=True)
         totals = [list(pointers.order).index((total, 0)) for total in whole.totals]
-        parts = Parts("THIS", function, list(pointers.order.values()), totals, self._functions.threads)
-        return parts.text(fills(function.begins, pointers)), parts.used
+        names = list(pointers.order.values())
+        parts = Parts("THIS", function, names, totals, self._functions.threads, self._functions.widths)
+        used = dict(function.used)
+        text = parts.text(fills(function.begins, pointers, used))
+        return text, {**used, **parts.used}, function.is_wide
 
 
-def _definition(pointers: Pointers, body: str) -> str:
-    return definition(pointers.order.values(), body)
+AS_IT_STANDS = "noinline optnone"
+"""Says of a function that it is translated as it stands: what calls others is not worth the time to look at it."""
 
 
-def definition(names: Iterable[str], body: str) -> str:
-    """Return a function that takes memory under given names."""
+def definition(names: Iterable[str], body: str, how: str = "noinline") -> str:
+    """Return a function that takes memory under given names; what is defined in another module may call it."""
     taken = ", ".join(f"ptr noalias {each}" for each in names)
-    return f"define internal void @THIS({taken}) noinline #0 {{\n{body}\n}}"
+    return f"define hidden void @THIS({taken}) {how} #0 {{\n{body}\n}}"
 
 
-def places(touched: list[list[Node]], temporary: Iterable[Node]) -> tuple[dict[Node, int], int]:
+def places(
+    touched: list[list[Node]], temporary: Iterable[Node], forms: Mapping[Node, Shape]
+) -> tuple[dict[Node, int], int]:
     """Return a place in an arena for each temporary array, and its size: arrays that live apart in time may share.
 
     Args:
         touched: the arrays that each item reads and writes, in order.
         temporary: those that want a place.
+        forms: the shapes of those that have another one in memory.
     """
     wanted = set(temporary)
+    rooms = {node: room_for(node, forms.get(node)) for node in wanted}
     lives: dict[Node, list[int]] = {}
     for time, nodes in enumerate(touched):
         for node in nodes:
@@ -154,14 +165,14 @@ def places(touched: list[list[Node]], temporary: Iterable[Node]) -> tuple[dict[N
                 lives.setdefault(node, [time, time])[1] = time
     offsets: dict[Node, int] = {}
     taken: list[tuple[int, int, int, int]] = []
-    for node in sorted(lives, key=lambda node: -room_for(node)):
+    for node in sorted(lives, key=lambda node: -rooms[node]):
         begin, end = lives[node]
         offset = 0
         for start, stop, first, last in sorted(taken):
-            if first <= end and begin <= last and start < offset + room_for(node) and offset < stop:
+            if first <= end and begin <= last and start < offset + rooms[node] and offset < stop:
                 offset = stop
         offsets[node] = offset
-        taken.append((offset, offset + room_for(node), begin, end))
+        taken.append((offset, offset + rooms[node], begin, end))
     return offsets, max((stop for _, stop, _, _ in taken), default=0)
 
 
@@ -170,6 +181,12 @@ def size_of(node: Node) -> int:
     return node.size * node.dtype.itemsize
 
 
-def room_for(node: Node) -> int:
-    """Return how many bytes an array takes, so that the next begins where processors like it."""
-    return max(-(-size_of(node) // ALIGNMENT) * ALIGNMENT, ALIGNMENT)
+def room_for(node: Node, form: Shape | None = None) -> int:
+    """Return how many bytes an array takes, so that the next begins where processors like.
+
+    Args:
+        node: the array.
+        form: its shape in memory, if that is another one.
+    """
+    size = size_of(node) if form is None else math.prod(form) * node.dtype.itemsize
+    return max(-(-size // ALIGNMENT) * ALIGNMENT, ALIGNMENT)

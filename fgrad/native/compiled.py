@@ -403,7 +403,7 @@ class Program:
         if self.closes_over_traced:
             return
         with unobserved(), observed_by(*observers):
-            check_repeats(flat, examples, self.graph, self.assigned, trace.equations)
+            check_repeats(flat, examples, self.graph, self.assigned, trace)
         self.seconds = time.perf_counter() - start
         self.is_input, self.leaves = form.is_input, form.described(function, self.graph.inputs)
         users.clear()  # the graph knows `flat`, and is not to keep the object of a method

@@ -6,16 +6,19 @@ to be computed lies on a list, and not on Python's stack.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 
 import numpy as np
 
 from fgrad.native.indices import ZERO, Affine, Index, in_code, interval, placed, plus, variable
-from fgrad.native.nodes import Bound, Gathered, Given, Literal, Moved, Node, Pointwise
-from fgrad.native.plan import memory_of
+from fgrad.native.nests import memory_of
+from fgrad.native.nodes import Bound, Gathered, Given, Literal, Moved, Node, Pointwise, Shape
 from fgrad.native.scalars import OPERATIONS, Code, convert, literal, scalar_of, select
 
 Key = tuple[Node, Index]
+
+KEPT = Affine(0, (("as it is", 1),))
+"""Stands for an index that is not replaced by another one."""
 
 
 class Pointers:
@@ -25,11 +28,13 @@ class Pointers:
 
     Attributes:
         order: the arrays and the number of elements before the place, by which the function's parameters are named.
+        buffers: arrays of which a part is in memory at a time: the index for each axis, or `KEPT`, and their shapes.
     """
 
     def __init__(self, stored: Set[Node]) -> None:
         self._stored = stored
         self.order: dict[tuple[Node, int], str] = {}
+        self.buffers: dict[Node, tuple[Index, Shape]] = {}
 
     def has(self, node: Node) -> bool:
         """Return whether an array exists."""
@@ -39,6 +44,11 @@ class Pointers:
     def at(self, node: Node, offset: int = 0) -> str:
         """Return the name of an array's memory, from an element on."""
         return self.order.setdefault((memory_of(node), offset), f"%p{len(self.order)}")
+
+    def names_of(self, nodes: Iterable[Node]) -> set[str]:
+        """Return all names for the memory of arrays."""
+        roots = set(map(memory_of, nodes))
+        return {name for (root, _), name in self.order.items() if root in roots}
 
 
 class Values:
@@ -140,8 +150,12 @@ class Values:
 
     def address(self, node: Node, index: Index) -> str:
         """Return where an element lies."""
+        shape = node.shape
+        if node in self.pointers.buffers:
+            row, shape = self.pointers.buffers[node]
+            index = tuple(each if own is KEPT else own for each, own in zip(index, row, strict=True))
         flat, stride = ZERO, 1
-        for size, each in zip(reversed(node.shape), reversed(index), strict=True):
+        for size, each in zip(reversed(shape), reversed(index), strict=True):
             flat = plus(flat, each, stride)
             stride *= size
         self.steps.append(dict(flat.terms))

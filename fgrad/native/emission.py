@@ -1,6 +1,6 @@
 """Nests of loops in LLVM's language.
 
-    nest_function(nest, pointers)      the body of a function that runs a nest
+    nest_function(rows, pointers)      the body of a function that runs nests
 
 Where an array begins or ends within the space of a nest, the loops are parted, so that they need not ask where they
 are.
@@ -9,18 +9,19 @@ are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fgrad.native.elements import Pointers, Values
+from fgrad.native.elements import KEPT, Pointers, Values
+from fgrad.native.hoisting import hoisted
 from fgrad.native.indices import ZERO, Affine, Index, plus, variable
+from fgrad.native.nests import Nest, Rows, Write, squeezed
 from fgrad.native.nodes import Moved, Node, Place, Pointwise, Reduced, Running, Scattered, Shape, Term
-from fgrad.native.plan import Nest, Write, squeezed
 from fgrad.native.scalars import OPERATIONS, SCALARS, Code, Scalar, convert, literal, scalar_of
-from fgrad.native.widening import Innermost, Widths, widened
+from fgrad.native.widening import Innermost, Widths, narrow, widened
 
 # What is accumulated
 
@@ -80,6 +81,10 @@ Box = tuple[tuple[int, int], ...]
 """What the loops run through: beginnings and ends."""
 
 
+SHARED = "0_"
+"""In the names of loops that nests share: sums of indices begin with them."""
+
+
 class _Body:
     """The body of loops over a part of a nest's space: all writes at one index.
 
@@ -92,6 +97,7 @@ class _Body:
         tag: in the names of variables and labels.
         is_part: whether other loops run through other parts of the space.
         is_flat: whether one loop runs through all elements as they lie in memory.
+        outer: how many loops are around other nests, too.
     """
 
     def __init__(
@@ -102,17 +108,20 @@ class _Body:
         box: Box,
         order: Sequence[int],
         tag: str,
-        is_part: bool,
-        is_flat: bool,
+        is_part: bool = False,
+        is_flat: bool = False,
+        outer: int = 0,
     ) -> None:
-        self.code, self.box, self._is_part, self.is_flat = code, box, is_part, is_flat
+        self.nest, self.code, self.box, self._is_part, self.is_flat = nest, code, box, is_part, is_flat
         self.loop = Loop()
-        self.names = [f"%v{tag}{k}" for k in range(len(box))]
+        # By the order of the loops, in which sums of indices are taken: what inner loops need not do comes first.
+        places = map(order.index, range(len(box)))
+        self.names = [f"%v{SHARED if place < outer else tag}{place}" for place in places]
         ranges = {name: (start, stop - 1) for name, (start, stop) in zip(self.names, box, strict=True)}
         self.values = Values(code, pointers, ranges)
         self.values.own = {write.target for write in nest.writes if write.target is write.value}
         self.loops = [(self.names[axis], box[axis]) for axis in order]
-        self.inner = self.loops[-1][0] if box else ""
+        self.inner = self.loops[-1][0] if len(box) > outer else ""
         for write in nest.writes:
             self._write(write)
 
@@ -221,59 +230,91 @@ class NestFunction(NamedTuple):
     is_wide: bool
 
 
-def nest_function(nest: Nest, pointers: Pointers, widths: Widths | None = None, in_parts: bool = False) -> NestFunction:
-    """Return the function that runs a nest, or a part of its outermost loop, from `%lo` to `%hi`."""
+def nest_function(rows: Rows, pointers: Pointers, widths: Widths | None = None, in_parts: bool = False) -> NestFunction:
+    """Return the function that runs nests, or a part of their outermost loop, from `%lo` to `%hi`."""
     code = Code()
-    bodies = _bodies(nest, pointers, code)
+    pointers.buffers = {array: (_row(rows.buffers[array], in_parts), form) for array, form in rows.forms().items()}
+    bodies = _bodies_of(rows, pointers, code)
     lines, label = ["entry:"], "entry"
-    turns, totals = _parallel(nest, [body for body, _ in bodies])
-    beginnings = list(_beginnings(nest, [body for body, _ in bodies]))
+    turns, totals = _parallel(rows, [body for body, _ in bodies])
+    beginnings = [each for nest in rows.nests for each in _beginnings(nest, [x for x, _ in bodies if x.nest is nest])]
     own = [each for each in beginnings if each[0] in totals] if in_parts else beginnings
     for number, (target, start) in enumerate(own):
-        fill, label = _fill(target, start, pointers, f"f{number}_", label)
+        fill, label = _fill(target, start, pointers, f"f{number}_", label, code.used)
         lines += fill
-    work = 0
-    for body, inner in bodies:
-        code.lines = []
-        for each in body.loop.behind:
-            each()
-        loops, label = _loops(body, inner, code.lines, label, in_parts, widths)
-        lines += loops
-        work += math.prod(stop - start for start, stop in body.box) * len(inner)
+    written = pointers.names_of([write.target for write in rows.writes])
+    pieces = [_piece(body, inner, pointers, (written, rows.outer)) for body, inner in bodies]
+    loops, label = _shared_loops(pieces, rows.outer, label, in_parts, widths)
+    work = sum(math.prod(stop - start for start, stop in body.box) * len(inner) for body, inner in bodies)
     begins = tuple(each for each in beginnings if each[0] not in totals)
-    return NestFunction("\n".join([*lines, "  ret void"]), code.used, work, turns, totals, begins, code.is_wide)
+    whole = "\n".join([*lines, *loops, "  ret void"])
+    return NestFunction(whole, code.used, work, turns, totals, begins, code.is_wide)
 
 
-def fills(begins: Sequence[tuple[Node, Any]], pointers: Pointers) -> str:
-    """Return the body of a function that fills arrays with numbers."""
+def _row(loops: tuple[int, ...], in_parts: bool) -> Index:
+    """Return what stands for each axis along which there is one row at a time; each part has its own."""
+    first = variable("%row") if in_parts else ZERO
+    return tuple(KEPT if loop < 0 else ZERO if loop else first for loop in loops)
+
+
+class _Piece(NamedTuple):
+    """The code of a body: the instructions by the number of loops around them, and what is behind the innermost."""
+
+    body: _Body
+    levels: list[list[str]]
+    behind: list[str]
+
+
+def _piece(body: _Body, inner: list[str], pointers: Pointers, before: tuple[Collection[str], int]) -> _Piece:
+    code = body.code
+    code.lines = []
+    for each in body.loop.behind:
+        each()
+    written = pointers.names_of([write.target for write in body.nest.writes])
+    names, carried = [name for name, _ in body.loops], [each[0] for each in body.loop.carried]
+    return _Piece(body, hoisted(inner, names, carried, written, before), code.lines)
+
+
+def fills(begins: Sequence[tuple[Node, Any]], pointers: Pointers, used: dict[str, tuple[str, ...]]) -> str:
+    """Return the body of a function that fills arrays with numbers; the functions that it calls are noted."""
     lines, label = ["entry:"], "entry"
     for number, (target, start) in enumerate(begins):
-        fill, label = _fill(target, start, pointers, f"f{number}_", label)
+        fill, label = _fill(target, start, pointers, f"f{number}_", label, used)
         lines += fill
     return "\n".join([*lines, "  ret void"])
 
 
-def _parallel(nest: Nest, bodies: Sequence[_Body]) -> tuple[int, tuple[Reduced, ...]]:
+def _parallel(rows: Rows, bodies: Sequence[_Body]) -> tuple[int, tuple[Reduced, ...]]:
     """Return how many turns of the outermost loop may run at once, and what is added up along it."""
     if not bodies or not bodies[0].box:
         return 0, ()
-    body = bodies[0]
-    outermost = body.loops[0][0]
-    axis = body.names.index(outermost)
-    turns = max(each.box[axis][1] for each in bodies)
-    totals = []
-    for write in nest.writes:
-        target = write.target
-        if isinstance(target, Scattered):
-            return 0, ()
-        if isinstance(target, Running):
-            if len(body.loops) == 1:
+    turns, totals = 0, []
+    for body in bodies:
+        outermost = body.loops[0][0]
+        turns = max(turns, body.box[body.names.index(outermost)][1])
+        for write in body.nest.writes:
+            target = write.target
+            if isinstance(target, Scattered) or (isinstance(target, Running) and len(body.loops) == 1):
                 return 0, ()
-        elif isinstance(target, Reduced):
-            gone = {name for place in target.axes for name, _ in body.index(write.space)[place].terms}
-            if outermost in gone:
-                totals.append(target)
-    return turns, tuple(totals)
+            if isinstance(target, Reduced):
+                gone = {name for place in target.axes for name, _ in body.index(write.space)[place].terms}
+                if outermost in gone:
+                    totals.append(target)
+    return turns, tuple(dict.fromkeys(totals))
+
+
+def _bodies_of(rows: Rows, pointers: Pointers, code: Code) -> list[tuple[_Body, list[str]]]:
+    """Return the bodies of nests, each with its code."""
+    if not rows.outer:
+        return _bodies(rows.nests[0], pointers, code)
+    found = []
+    for number, nest in enumerate(rows.nests, 1):
+        code.lines = []
+        box = tuple((0, size) for size in squeezed(nest.writes[0].space))
+        body = _Body(nest, pointers, code, box, range(len(box)), f"{number}_", outer=rows.outer)
+        assert not any(body.values.cuts.values())
+        found.append((body, code.lines))
+    return found
 
 
 def _bodies(nest: Nest, pointers: Pointers, code: Code) -> list[tuple[_Body, list[str]]]:
@@ -404,94 +445,131 @@ def _is_stored_whole(write: Write, bodies: Sequence[_Body]) -> bool:
     return body.is_flat or not gone or [body.names[sizes.index(axis)] for axis in gone] == [body.inner]
 
 
-def _fill(target: Node, start: Any, pointers: Pointers, tag: str, before: str) -> tuple[list[str], str]:
-    """Return a loop that fills an array with a number, and the label behind it."""
+def _fill(
+    target: Node, start: Any, pointers: Pointers, tag: str, before: str, used: dict[str, tuple[str, ...]]
+) -> tuple[list[str], str]:
+    """Return what fills an array with a number, and the label behind it; the functions that it calls are noted."""
     if not target.size:
         return [], before
+    if not target.dtype.type(start).tobytes().strip(b"\0"):
+        used[_FILL] = ("void", "ptr", "i8", "i64", "i1")
+        size = target.size * target.dtype.itemsize
+        return [f"  call void @{_FILL}(ptr {pointers.at(target)}, i8 0, i64 {size}, i1 false)"], before
     kind = scalar_of(target.dtype).stored
     value = literal(start, target.dtype).replace("true", "1").replace("false", "0")
-    label = f"{tag}fill"
-    return [
-        f"  br label %{label}",
-        f"{label}:",
-        f"  %{tag}i = phi i64 [ 0, %{before} ], [ %{tag}n, %{label} ]",
-        f"  %{tag}p = getelementptr inbounds {kind}, ptr {pointers.at(target)}, i64 %{tag}i",
-        f"  store {kind} {value}, ptr %{tag}p",
-        f"  %{tag}n = add nuw nsw i64 %{tag}i, 1",
-        f"  %{tag}c = icmp eq i64 %{tag}n, {target.size}",
-        f"  br i1 %{tag}c, label %{tag}end, label %{label}",
-        f"{tag}end:",
-    ], f"{tag}end"
+    place = f"%{tag}p"
+    lines = [
+        f"  {place} = getelementptr inbounds {kind}, ptr {pointers.at(target)}, i64 %{tag}i",
+        f"  store {kind} {value}, ptr {place}",
+    ]
+    return narrow(Innermost(lines, f"%{tag}i", 0, target.size, (), (), tag, before, target.size)), f"behind{tag}"
 
 
-def _loops(
-    body: _Body, inner: list[str], behind: list[str], before: str, in_parts: bool, widths: Widths | None
+_FILL = "llvm.memset.p0.i64"
+
+
+def _shared_loops(
+    pieces: Sequence[_Piece], outer: int, before: str, in_parts: bool, widths: Widths | None
 ) -> tuple[list[str], str]:
-    """Return the loops around a body, and the label behind them."""
-    if not body.box:
-        return [*inner, *behind], before
-    lines: list[str] = []
-    tags = [name.removeprefix("%v") for name, _ in body.loops]
-    ends = [(str(start), str(stop)) for _, (start, stop) in body.loops]
-    if in_parts:
-        lines, ends[0] = _share(tags[0], ends[0])
-    for k, tag in enumerate(tags[:-1]):
-        if k or not in_parts:
-            lines.append(f"  br label %loop{tag}")
-        lines += [f"loop{tag}:", f"  %v{tag} = phi i64 [ {ends[k][0]}, %{before} ], [ %n{tag}, %exit{tags[k + 1]} ]"]
-        before = f"loop{tag}"
-    is_begun = in_parts and len(tags) == 1
-    lines += _innermost(body, inner, behind, before, ends[-1], is_begun, widths)
-    for tag, (_, stop) in zip(tags[-2::-1], ends[-2::-1], strict=True):
-        lines += [*_goes_on(tag, stop), f"exit{tag}:"]
-    if in_parts:
-        lines += [f"  br label %end{tags[0]}", f"end{tags[0]}:"]
-    return lines, f"{'end' if in_parts else 'exit'}{tags[0]}"
+    """Return the code of pieces one after the other, in loops that all of them share, and the label behind it."""
+
+    def inside(before: str, shares: bool = False) -> tuple[list[str], str]:
+        lines: list[str] = []
+        for piece in pieces:
+            more, before = _own_loops(piece, outer, before, shares, widths)
+            lines += more
+        return lines, before
+
+    if not outer:
+        return inside(before, in_parts)
+    loops: list[_Loop] = list(pieces[0].body.loops[:outer])
+    levels = [[line for piece in pieces for line in piece.levels[depth]] for depth in range(outer)]
+    lines, before, shared = _begun(loops, before, in_parts)
+    more, before = _around(loops, [*levels[1:], []], inside, before)
+    return [*levels[0], *lines, *more, *_ended(shared)], shared or before
 
 
-def _innermost(
-    body: _Body,
-    inner: list[str],
-    behind: list[str],
-    before: str,
-    ends: tuple[str, str],
-    is_begun: bool,
-    widths: Widths | None,
-) -> list[str]:
-    """Return the innermost loop, and what is behind it in the block `exit`; it may be begun by a branch already."""
-    name = body.inner
+_Loop = tuple[str, tuple[int | str, int | str]]
+"""The name of a loop's variable, and what it runs through."""
+
+
+def _own_loops(piece: _Piece, outer: int, before: str, in_parts: bool, widths: Widths | None) -> tuple[list[str], str]:
+    """Return a piece in the loops that are its own, and the label behind them."""
+    body, levels, behind = piece
+    loops: list[_Loop] = list(body.loops[outer:])
+    if not loops:
+        return [*levels[outer], *behind], before
+    lines, before, shared = _begun(loops, before, in_parts)
+    last, ends = loops.pop()
+    most = body.loops[-1][1][1] - body.loops[-1][1][0]
+    tag = last.removeprefix("%v")
+
+    def inside(before: str) -> tuple[list[str], str]:
+        loop = Innermost(levels[-1], last, *ends, body.loop.carried, behind, tag, before, most)
+        return [*innermost(body.code, loop, widths), f"  br label %exit{tag}", f"exit{tag}:", *behind], f"exit{tag}"
+
+    more, before = _around(loops, levels[outer + 1 : -1], inside, before)
+    return [*levels[outer], *lines, *more, *_ended(shared)], shared or before
+
+
+def _around(
+    loops: Sequence[_Loop], levels: Sequence[list[str]], inside: Callable[[str], tuple[list[str], str]], before: str
+) -> tuple[list[str], str]:
+    """Return loops, each with its own instructions, around what is inside, and the label behind them."""
+    if not loops:
+        return inside(before)
+    (name, (start, stop)), *rest = loops
     tag = name.removeprefix("%v")
-    if widths is not None and not is_begun:
-        loop = Innermost(inner, name, int(ends[0]), int(ends[1]), body.loop.carried, behind, tag, before)
-        wide = widened(loop, widths)
-        if wide is not None:
-            body.code.used.update(wide[1])
-            return [*wide[0], f"  br label %exit{tag}", f"exit{tag}:", *behind]
-    body.code.is_wide = False
-    lines = [] if is_begun else [f"  br label %loop{tag}"]
-    lines += [f"loop{tag}:", f"  {name} = phi i64 [ {ends[0]}, %{before} ], [ %n{tag}, %loop{tag} ]"]
-    for each, kind, start_value, end in body.loop.carried:
-        lines.append(f"  {each} = phi {kind} [ {start_value}, %{before} ], [ {end}, %loop{tag} ]")
-    return [*lines, *inner, *_goes_on(tag, ends[1]), f"exit{tag}:", *behind]
-
-
-def _goes_on(tag: str, stop: str) -> list[str]:
-    """Return the end of a turn."""
+    lines, last = _around(rest, levels[1:], inside, f"loop{tag}")
     return [
-        f"  %n{tag} = add nuw nsw i64 %v{tag}, 1",
+        f"  br label %loop{tag}",
+        f"loop{tag}:",
+        f"  {name} = phi i64 [ {start}, %{before} ], [ %n{tag}, %{last} ]",
+        *levels[0],
+        *lines,
+        f"  %n{tag} = add nuw nsw i64 {name}, 1",
         f"  %c{tag} = icmp eq i64 %n{tag}, {stop}",
         f"  br i1 %c{tag}, label %exit{tag}, label %loop{tag}",
-    ]
+        f"exit{tag}:",
+    ], f"exit{tag}"
 
 
-def _share(tag: str, ends: tuple[str, str]) -> tuple[list[str], tuple[str, str]]:
-    """Return what finds the turns that lie between `%lo` and `%hi`, and leaves the loop out if there are none."""
-    start, stop = ends
-    return [
-        f"  %a{tag} = icmp sgt i64 %lo, {start}",
-        f"  %s{tag} = select i1 %a{tag}, i64 %lo, i64 {start}",
-        f"  %b{tag} = icmp slt i64 %hi, {stop}",
-        f"  %e{tag} = select i1 %b{tag}, i64 %hi, i64 {stop}",
-        f"  %k{tag} = icmp slt i64 %s{tag}, %e{tag}",
-        f"  br i1 %k{tag}, label %loop{tag}, label %end{tag}",
-    ], (f"%s{tag}", f"%e{tag}")
+def innermost(code: Code, loop: Innermost, widths: Widths | None) -> list[str]:
+    """Return an innermost loop, which ends in another block than it begins in."""
+    wide = None if widths is None else widened(loop, widths)
+    if wide is None:
+        code.is_wide = False
+        return narrow(loop)
+    code.used.update(wide[1])
+    return wide[0]
+
+
+def _begun(loops: list[_Loop], before: str, in_parts: bool) -> tuple[list[str], str, str]:
+    """Let the first loop take the turns between `%lo` and `%hi`, and leave it out if there are none.
+
+    Returns:
+        What does so, the label in front of the loops, and that behind them; nothing where all turns are taken.
+    """
+    if not in_parts:
+        return [], before, ""
+    name, (start, stop) = loops[0]
+    tag = name.removeprefix("%v")
+    loops[0] = name, (f"%s{tag}", f"%e{tag}")
+    return (
+        [
+            f"  %a{tag} = icmp sgt i64 %lo, {start}",
+            f"  %s{tag} = select i1 %a{tag}, i64 %lo, i64 {start}",
+            f"  %b{tag} = icmp slt i64 %hi, {stop}",
+            f"  %e{tag} = select i1 %b{tag}, i64 %hi, i64 {stop}",
+            f"  %k{tag} = icmp slt i64 %s{tag}, %e{tag}",
+            f"  br i1 %k{tag}, label %begin{tag}, label %end{tag}",
+            f"begin{tag}:",
+        ],
+        f"begin{tag}",
+        f"end{tag}",
+    )
+
+
+def _ended(shared: str) -> list[str]:
+    """Return the end of loops of which others take a part."""
+    return [f"  br label %{shared}", f"{shared}:"] if shared else []

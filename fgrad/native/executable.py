@@ -30,10 +30,11 @@ from fgrad.native import (  # noqa: F401  # they say how primitives are lowered
 from fgrad.native.calls import Functions
 from fgrad.native.lowering import any_failure, lowered
 from fgrad.native.machine import Machine, Module
+from fgrad.native.nests import memory_of
 from fgrad.native.nodes import Given, Node, Part, Stepped
 from fgrad.native.options import DEFAULT, Options
 from fgrad.native.parallel import default_threads
-from fgrad.native.plan import Item, Plan, memory_of, planned
+from fgrad.native.plan import Item, Plan, planned
 from fgrad.native.segments import Segment, check_layout
 
 Array = Any
@@ -74,9 +75,10 @@ class Executable:
         threads = default_threads() if options.threads is None else options.threads
         functions = Functions(threads, Machine.this().widths(options.precise))
         segments, wanted, self.stages = _parted(self.plan, known, roots, functions, apart)
-        self.llvm = _text(segments, wanted, functions, options.precise)
+        texts = _texts(segments, wanted, functions, options.precise)
+        self.llvm = "\n".join(filter(None, texts))
         planned_at = time.perf_counter()
-        self._module = Machine.this().compiled(self.llvm, functions.is_wide) if self.llvm else None
+        self._module = Machine.this().compiled(*texts) if segments else None
         self.seconds = planned_at - start, time.perf_counter() - planned_at
         forms = {memory_of(node): node.shape for node in self._results}
         for stage in self.stages:
@@ -257,13 +259,21 @@ def _parted(
     return segments, wanted, stages
 
 
-def _text(segments: dict[str, Segment], wanted: set[Node], functions: Functions, precise: bool) -> str:
-    """Return the code of segments in LLVM's language, empty without any."""
+def _texts(segments: dict[str, Segment], wanted: set[Node], functions: Functions, precise: bool) -> tuple[str, str]:
+    """Return the code of segments in LLVM's language, and that of functions with loops to be made wide, if any."""
     if not segments:
-        return ""
+        return "", ""
     check_layout()
     texts = [segment.finished(wanted) for segment in segments.values()]
-    return "\n".join([Machine.this().declarations(functions.used, precise), *functions.texts, *texts])
+    declarations = Machine.this().declarations(functions.used, precise)
+    narrow = "\n".join([declarations, *functions.narrow]) if functions.narrow else ""
+    return "\n".join([declarations, *map(_declaration, functions.narrow), *functions.texts, *texts]), narrow
+
+
+def _declaration(text: str) -> str:
+    """Return what says which function the last one of a text is."""
+    head = text[text.rindex("define hidden") :].partition(" noinline")[0]
+    return head.replace("define", "declare")
 
 
 def _runs(plan: Plan, apart: bool) -> Iterator[list[Item] | Stepped]:

@@ -15,7 +15,7 @@ from fgrad.core.payloads import FOREIGN, is_lazy
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, box, settle
 from fgrad.core.variable import Variable
-from fgrad.graphs.equations import Equation, Name
+from fgrad.graphs.equations import Equation, Name, same_bits
 from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.record import REMEDY, RecordTrace, held, recorded
 from fgrad.graphs.turns import Turns, loop_of, turns_of
@@ -26,7 +26,7 @@ def check_repeats(
     examples: tuple[Any, ...],
     first: Graph,
     assigned: tuple[Variable, ...],
-    written: Sequence[Equation],
+    before: RecordTrace,
     lifts: bool = False,
 ) -> None:
     """Record a function once more, and raise if it does something else.
@@ -36,13 +36,13 @@ def check_repeats(
         examples: arrays and numbers.
         first: what was recorded before.
         assigned: the variables that were assigned then.
-        written: all equations of then, also those that no result needs.
+        before: what has recorded it, with all equations and constants, also those that no result needs.
         lifts: whether tensors that came from elsewhere will be inputs.
 
     Raises:
         FrozenValueError: a constant, or the program, is another one.
     """
-    second, again = recorded(function, examples, {}, integers=True, trace=_Repeat(first, written, lifts))
+    second, again = recorded(function, examples, {}, integers=True, trace=_Repeat(first, before, lifts))
     if _variables(first, assigned) != _variables(second, again):
         raise errors.FrozenValueError(
             f"{first.__name__} uses other variables each time that it runs: one that it makes itself lives no "
@@ -71,15 +71,14 @@ class _Repeat(RecordTrace):
 
     Args:
         first: what was recorded.
-        written: all equations of then.
+        before: what has recorded it.
         lifts: as of any recording.
     """
 
-    def __init__(self, first: Graph, written: Sequence[Equation], lifts: bool = False) -> None:
+    def __init__(self, first: Graph, before: RecordTrace, lifts: bool = False) -> None:
         super().__init__(REMEDY, notes_places=True, lifts=lifts)
         self.first: Graph = first
-        self._written_first = written
-        self._pairs: dict[Name, Name] = {}
+        self._written_first, self._constants_first = before.equations, before.constants
 
     @override
     def _written(
@@ -116,16 +115,12 @@ class _Repeat(RecordTrace):
 
     def _is_constant(self, value: Any, first: Any) -> bool:
         """Return whether a value is a constant of the first recording, which an equation holds in short or by name."""
-        own = self._constant(value)
-        if type(own) is not Name:
-            return _alike(first, own)
-        if self._pairs.get(own) is first:
+        known = self._constants_first.get(first) if type(first) is Name else None
+        if known is not None and _alike(known, value):  # which needs no copy of its own
+            self.constants[first] = known
             return True
-        known = self.first.constants.get(first) if type(first) is Name else None
-        if known is None or not _alike(known, self.constants[own]):
-            return False
-        self._pairs[own], self.constants[first] = first, self.constants[own]
-        return True
+        own = self._constant(value)
+        return type(own) is not Name and _alike(first, own)
 
     def _outputs(self, equation: Equation, ans: Any) -> tuple[Tensor, ...]:
         """Return results by the names of an equation; none if they have other forms."""
@@ -182,7 +177,7 @@ def _alike(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, (np.ndarray, np.generic)):
-        return bool(one.shape == other.shape and one.dtype == other.dtype and one.tobytes() == other.tobytes())
+        return bool(one.shape == other.shape and one.dtype == other.dtype) and same_bits(one, other)
     if FOREIGN[type(one)]:
         return is_lazy(one) and bool(one.__dask_tokenize__() == other.__dask_tokenize__())  # elements are not there
     if isinstance(one, (tuple, list)):

@@ -43,21 +43,25 @@ def placed(place: Place, index: Index) -> Affine:
 
 
 def in_code(code: Code, affine: Affine, known: dict[Affine, str]) -> str:
-    """Return the name of an index, which is computed where it is not known yet."""
+    """Return the name of an index, which is computed where it is not known yet, and so is each part of it.
+
+    The variables of outer loops come first, so that what is added up of them is the same in all turns of inner ones.
+    """
     if not affine.terms:
         return str(affine.constant)
-    if affine in known:
-        return known[affine]
-    parts = []
-    for name, coefficient in affine.terms:
-        parts.append(name if coefficient == 1 else code.do(f"mul nsw i64 {name}, {coefficient}"))
+    if affine not in known:
+        known[affine] = _sum_in_code(code, affine, known)
+    return known[affine]
+
+
+def _sum_in_code(code: Code, affine: Affine, known: dict[Affine, str]) -> str:
     if affine.constant:
-        parts.append(str(affine.constant))
-    total = parts[0]
-    for part in parts[1:]:
-        total = code.do(f"add nsw i64 {total}, {part}")
-    known[affine] = total
-    return total
+        return code.do(f"add nsw i64 {in_code(code, Affine(0, affine.terms), known)}, {affine.constant}")
+    *rest, (name, coefficient) = affine.terms
+    if rest:
+        last = in_code(code, Affine(0, ((name, coefficient),)), known)
+        return code.do(f"add nsw i64 {in_code(code, Affine(0, tuple(rest)), known)}, {last}")
+    return name if coefficient == 1 else code.do(f"mul nsw i64 {name}, {coefficient}")
 
 
 def interval(affine: Affine, ranges: dict[str, tuple[int, int]]) -> tuple[int, int] | None:

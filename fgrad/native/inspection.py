@@ -23,6 +23,7 @@ from fgrad.native.executable import Executable
 from fgrad.native.functions import Function
 from fgrad.native.looping import PythonLoop
 from fgrad.native.lowering import Program
+from fgrad.native.nests import Nest, Rows, memory_of
 from fgrad.native.nodes import (
     Called,
     Gathered,
@@ -36,7 +37,7 @@ from fgrad.native.nodes import (
     Scattered,
     Stepped,
 )
-from fgrad.native.plan import Item, Nest, Plan, memory_of, planned
+from fgrad.native.plan import Item, Plan, planned
 from fgrad.native.reports import Inspection, Stage
 
 _TIMED = 0.02
@@ -57,7 +58,7 @@ class _Reader:
 
     def stage(self, item: Item) -> Stage:
         """Return what an item of the plan does."""
-        if isinstance(item, Nest):
+        if isinstance(item, Rows):
             return self._loops(item)
         if isinstance(item, Called):
             arrays = [item, *map(memory_of, item.arguments)]
@@ -82,20 +83,27 @@ class _Reader:
             is_conditional=turns.condition is not None,
         )  # fmt: skip
 
-    def _loops(self, nest: Nest) -> Stage:
-        inside, read = self._inside(nest)
-        targets = dict.fromkeys(write.target for write in nest.writes)
-        space = nest.writes[0].space
+    def _loops(self, rows: Rows) -> Stage:
         operations: Counter[str] = Counter()
+        inside: set[Node] = set()
+        read: set[Node] = set()
         flops = 0
-        for node in [*inside, *(target for target in targets if target not in inside)]:
-            name = _operation_of(node)
-            if name:
-                operations[name] += 1
-                flops += 0 if name in _FREE else 1 if node.shape == () and node in inside else math.prod(space)
-        vanished = {place for node in inside if node not in targets for place in self._results.get(node, ())}
-        lines = self._lines([*inside, *targets])
-        return Stage("loops", space, dict(operations), lines, flops, _bytes({*targets, *read}), len(vanished))
+        for nest in rows.nests:
+            own, from_memory = self._inside(nest)
+            space = nest.writes[0].space
+            targets = [write.target for write in nest.writes if write.target not in own]
+            for node in [*own, *targets]:
+                name = _operation_of(node)
+                if name:
+                    operations[name] += 1
+                    flops += 0 if name in _FREE else 1 if node.shape == () and node in own else math.prod(space)
+            inside.update(own, targets)
+            read.update(from_memory)
+        written = {write.target for write in rows.writes}
+        vanished = {place for node in inside - written for place in self._results.get(node, ())}
+        space = max((nest.writes[0].space for nest in rows.nests), key=math.prod)
+        size = _bytes((written | read) - rows.buffers.keys())
+        return Stage("loops", space, dict(operations), self._lines(inside), flops, size, len(vanished))
 
     def _inside(self, nest: Nest) -> tuple[list[Node], list[Node]]:
         """Return the nodes that are computed in a nest, arguments first, and the arrays that are read."""

@@ -16,8 +16,9 @@ from fgrad.graphs.turns import Along, Turns, turns_of
 from fgrad.native.calls import LOOPS, Calls, Functions, Used, definition, places, room_for, size_of
 from fgrad.native.functions import Function
 from fgrad.native.lowering import CALLS, Program, any_failure, lowered
+from fgrad.native.nests import memory_of
 from fgrad.native.nodes import Given, Looped, Moved, Node, Part, Place, Stepped, Term
-from fgrad.native.plan import memory_of, planned
+from fgrad.native.plan import planned
 
 _COPY = "llvm.memcpy.p0.p0.i64"
 
@@ -273,7 +274,7 @@ class _Loop:
 
     def _temporaries(self, calls: Calls, read: list[Node], memory: Mapping[Node, str]) -> dict[Node, str]:
         """Return memory for what is needed within one turn alone; some is read behind all calls."""
-        offsets, size = places([*calls.touched, read], set(calls.writes) - memory.keys())
+        offsets, size = places([*calls.touched, read], set(calls.writes) - memory.keys(), calls.forms)
         begin = self._room(size)
         for offset in set(offsets.values()):
             self._begin.append(f"{begin}t{offset} = getelementptr i8, ptr {begin}, i64 {offset}")

@@ -131,36 +131,59 @@ class Machine:
         own = f'"target-cpu"="{self._cpu}" "target-features"="{self._features}" "prefer-vector-width"="{self._width}"'
         return f"attributes #0 = {{ nounwind {own} }}\nattributes #1 = {{ {_PURE} }}"
 
-    def compiled(self, text: str, is_wide: bool = False) -> Module:
+    def compiled(self, text: str, narrow: str = "") -> Module:
         """Compile a module, and load it.
 
         Args:
-            text: in LLVM's language.
-            is_wide: no loop is left that could compute several elements at once.
+            text: in LLVM's language; its loops are as they should be.
+            narrow: functions with loops that LLVM is to make wide; they belong to the same module.
         """
-        return _apart(functools.partial(self._compiled, is_wide=is_wide), text)
+        return _apart(functools.partial(self._compiled, narrow=narrow), text)
 
-    def _compiled(self, text: str, is_wide: bool) -> Module:
+    def _compiled(self, text: str, narrow: str) -> Module:
         llvm = self._llvm
-        whole = f'target triple = "{self.triple}"\n{text}\n{self.attributes()}\n'
         with self._lock:
-            module = llvm.parse_assembly(whole)
-            module.verify()
+            context = llvm.create_context()
             target = llvm.Target.from_triple(self.triple).create_target_machine(
                 cpu=self._cpu, features=self._features, opt=1, jit=True
             )
-            options = llvm.create_pipeline_tuning_options(speed_level=1 if is_wide else 2)
-            options.loop_vectorization = not is_wide
-            # The loops are short and many, and made for registers of one width: to unroll them, or to look for more
-            # to do at once, takes half of the time and gains nothing.
-            options.slp_vectorization = options.loop_unrolling = options.loop_interleaving = False
-            builder = llvm.create_pass_builder(target, options)
-            passes = builder.getModulePassManager()
-            passes.run(module, builder)
-            _free(passes)
+            module = self._parsed(text, context)
+            passes = llvm.create_new_module_pass_manager()
+            for tidies in (passes.add_sroa_pass, passes.add_instruction_combine_pass, passes.add_simplify_cfg_pass):
+                tidies()
+            self._run(passes, module, llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options()))
+            if narrow:
+                module.link_in(self._widened(narrow, context, target))
             engine = llvm.create_mcjit_compiler(module, target)
             engine.finalize_object()
+            engine.remove_module(module)  # what it was made of is of no more use: the code lies in memory
+            module.close()
+            context.close()  # and with it go all the numbers that LLVM has met in the code
         return Module(engine)
+
+    def _parsed(self, text: str, context: Any) -> Any:
+        whole = f'target triple = "{self.triple}"\n{text}\n{self.attributes()}\n'
+        module = self._llvm.parse_assembly(whole, context)
+        module.verify()
+        return module
+
+    def _widened(self, text: str, context: Any, target: Any) -> Any:
+        """Return a module whose loops compute several elements at once."""
+        module = self._parsed(text, context)
+        options = self._llvm.create_pipeline_tuning_options(speed_level=2)
+        options.loop_vectorization = True
+        # The loops are short and many, and made for registers of one width: to unroll them, or to look for more
+        # to do at once, takes half of the time and gains nothing.
+        options.slp_vectorization = options.loop_unrolling = options.loop_interleaving = False
+        builder = self._llvm.create_pass_builder(target, options)
+        self._run(builder.getModulePassManager(), module, builder)
+        return module
+
+    @staticmethod
+    def _run(passes: Any, module: Any, builder: Any) -> None:
+        """Run passes; llvmlite keeps 2 kB of each builder, which serves for one run alone."""
+        passes.run(module, builder)
+        _free(passes)
 
 
 def _apart(function: Callable[[str], T], text: str) -> T:

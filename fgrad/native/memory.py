@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from fgrad.native.nests import memory_of
 from fgrad.native.nodes import Given, Moved, Node, Pointwise, Shape
-from fgrad.native.plan import WRITTEN, memory_of
+from fgrad.native.plan import WRITTEN
 
 Along = tuple[int, tuple[int, ...]]
 """Where an element lies along an axis: a number, and coefficients of the indices."""

@@ -10,13 +10,14 @@ import os
 import sys
 from collections.abc import Sequence
 
-from fgrad.native.emission import NestFunction, accumulated
+from fgrad.native.emission import NestFunction, accumulated, identity, innermost
+from fgrad.native.nests import MOST_PARTS
 from fgrad.native.nodes import Reduced
-from fgrad.native.scalars import Code, scalar_of
+from fgrad.native.scalars import Code, Scalar, literal, scalar_of
+from fgrad.native.widening import Innermost, Widths, narrow
 
 Used = dict[str, tuple[str, ...]]
 
-_PARTS = 16
 _WORTH_PARTS = 2_500_000
 """Instructions from which on a nest is worth to be parted: some 0.2 ms, where to start a thread takes 0.02 ms."""
 _MOST_MEMORY = 1 << 22
@@ -38,7 +39,7 @@ def default_threads() -> int:
 
 def is_worth_parts(function: NestFunction) -> bool:
     """Return whether a nest is to run in parts."""
-    memory = _PARTS * sum(map(_bytes, function.totals))
+    memory = MOST_PARTS * sum(map(_bytes, function.totals))
     return CAN_BE_PARTED and function.turns > 1 and function.work >= _WORTH_PARTS and memory <= _MOST_MEMORY
 
 
@@ -52,21 +53,28 @@ class Parts:
 
     Args:
         name: of the function that runs all.
-        function: runs the turns from `%lo` to `%hi`.
+        function: runs the turns from `%lo` to `%hi`, with the row `%row` of what is in memory row by row.
         parameters: the names of the memory that it takes.
         places: which of these is the memory of each total.
         threads: how many run at once.
+        widths: how many elements are computed at once.
 
     Attributes:
         used: the functions of libraries that they call.
     """
 
     def __init__(
-        self, name: str, function: NestFunction, parameters: Sequence[str], places: Sequence[int], threads: int
+        self,
+        name: str,
+        function: NestFunction,
+        parameters: Sequence[str],
+        places: Sequence[int],
+        threads: int,
+        widths: Widths | None,
     ) -> None:
         self._name, self._function, self._parameters, self._places = name, function, list(parameters), list(places)
-        self._count = min(_PARTS, function.turns)
-        self._threads = min(threads, self._count)
+        self._count = min(MOST_PARTS, function.turns)
+        self._threads, self._widths = min(threads, self._count), widths
         self._stride = sum(map(_bytes, function.totals))
         self.used: Used = {}
 
@@ -77,11 +85,11 @@ class Parts:
         return "\n".join(
             [
                 f"define internal void @{self._name}_fill({taken}) noinline #0 {{\n{fills}\n}}",
-                f"define internal void @{self._name}_part({taken}, i64 %lo, i64 %hi) noinline #0 {{",
+                f"define internal void @{self._name}_part({taken}, i64 %row, i64 %lo, i64 %hi) noinline #0 {{",
                 self._function.body,
                 "}",
                 self._worker(),
-                f"define internal void @{self._name}({taken}) noinline #0 {{",
+                f"define hidden void @{self._name}({taken}) noinline #0 {{",
                 f"entry:\n  call void @{self._name}_fill({passed})",
                 *self._started(),
                 *self._totals(),
@@ -113,7 +121,7 @@ class Parts:
             given[place] = f"%o{number}"
             offset += _bytes(total)
         lines += [
-            f"  call void @{self._name}_part({', '.join(f'ptr {each}' for each in given)}, i64 %lo, i64 %hi)",
+            f"  call void @{self._name}_part({', '.join(f'ptr {each}' for each in given)}, i64 %c, i64 %lo, i64 %hi)",
             f"  %d = add i64 %c, {self._threads}",
             f"  %more = icmp ult i64 %d, {self._count}",
             "  br i1 %more, label %next, label %done\ndone:\n  ret ptr null\n}",
@@ -163,25 +171,49 @@ class Parts:
         return [*lines, "  call void @free(ptr %partial)"] if self._stride else lines
 
     def _total(self, number: int, target: str, total: Reduced, offset: int) -> list[str]:
-        kind, code = scalar_of(total.dtype), Code()
+        code, tag = Code(), f"u{number}"
         code.count = 1000 * (number + 1)
-        tag, result = f"u{number}", ""
-        for part in range(self._count):
-            start = part * self._stride + offset
-            base = code.do(f"getelementptr i8, ptr %partial, i64 {start}")
-            found = code.do(
-                f"load {kind.stored}, ptr {code.do(f'getelementptr {kind.stored}, ptr {base}, i64 %{tag}')}"
-            )
-            value = code.do(f"icmp ne i8 {found}, 0") if kind.family == "bool" else found
-            result = accumulated(code, total.kind, kind, result, value, in_order=True) if part else value
-        stored = code.do(f"zext i1 {result} to i8") if kind.family == "bool" else result
+        add_up = self._number if total.size == 1 else self._array
+        lines = add_up(code, tag, target, total, offset)
         self.used.update(code.used)
-        return [
-            f"  br label %before{tag}\nbefore{tag}:\n  br label %loop{tag}\nloop{tag}:",
-            f"  %{tag} = phi i64 [ 0, %before{tag} ], [ %{tag}next, %loop{tag} ]",
-            *code.lines,
-            f"  %{tag}at = getelementptr {kind.stored}, ptr {target}, i64 %{tag}",
-            f"  store {kind.stored} {stored}, ptr %{tag}at",
-            f"  %{tag}next = add i64 %{tag}, 1\n  %{tag}more = icmp ult i64 %{tag}next, {total.size}",
-            f"  br i1 %{tag}more, label %loop{tag}, label %end{tag}\nend{tag}:",
-        ]
+        return [f"  br label %before{tag}\nbefore{tag}:", *lines]
+
+    def _number(self, code: Code, tag: str, target: str, total: Reduced, offset: int) -> list[str]:
+        """Return a loop over the parts, which adds up a single number."""
+        kind, name = scalar_of(total.dtype), f"%{tag}total"
+        start = literal(identity(total.kind, total.dtype), total.dtype)
+        place = code.do(f"mul nsw i64 %{tag}, {self._stride}")
+        base = code.do(f"getelementptr i8, ptr %partial, i64 {code.do(f'add nsw i64 {place}, {offset}')}")
+        result = accumulated(code, total.kind, kind, name, _loaded(code, kind, base), in_order=True)
+        carried = [(name, kind.type, start, result)]
+        loop = Innermost(code.lines, f"%{tag}", 0, self._count, carried, (), tag, f"before{tag}", self._count)
+        code.lines = []
+        _store(code, kind, result, target)
+        return [*narrow(loop), *code.lines]
+
+    def _array(self, code: Code, tag: str, target: str, total: Reduced, offset: int) -> list[str]:
+        """Return a loop over the elements of an array, each of which is added up at once."""
+        kind, bases, result = scalar_of(total.dtype), [], ""
+        for part in range(self._count):
+            base = f"%{tag}of{part}"
+            bases.append(f"  {base} = getelementptr i8, ptr %partial, i64 {part * self._stride + offset}")
+            value = _loaded(code, kind, _element(code, kind, base, tag))
+            result = accumulated(code, total.kind, kind, result, value, in_order=True) if part else value
+        _store(code, kind, result, _element(code, kind, target, tag))
+        loop = Innermost(code.lines, f"%{tag}", 0, total.size, (), (), tag, f"before{tag}", total.size)
+        return [*bases, *innermost(code, loop, self._widths)]
+
+
+def _loaded(code: Code, kind: Scalar, place: str) -> str:
+    found = code.do(f"load {kind.stored}, ptr {place}")
+    return code.do(f"icmp ne i8 {found}, 0") if kind.family == "bool" else found
+
+
+def _store(code: Code, kind: Scalar, value: str, place: str) -> None:
+    stored = code.do(f"zext i1 {value} to i8") if kind.family == "bool" else value
+    code.lines.append(f"  store {kind.stored} {stored}, ptr {place}")
+
+
+def _element(code: Code, kind: Scalar, base: str, tag: str) -> str:
+    """Return the address of the element of a turn."""
+    return code.do(f"getelementptr inbounds {kind.stored}, ptr {base}, i64 %{tag}")

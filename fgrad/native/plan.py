@@ -4,16 +4,18 @@
 
 An array that nobody has to see is computed where it is used. What is stored: results, the operands of routines and of
 NumPy's steps, what a reduction leaves, and what is dear to compute again. Arrays of the same index space that need
-nothing from each other but elements at the same index are made in one nest of loops.
+nothing from each other but elements at the same index are made in one nest of loops; nests that need nothing from each
+other but what was made of the same row run row by row together.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fgrad.native.indices import ZERO, Index, placed, variable
+from fgrad.native.nests import Nest, Rows, Write, memory_of, squeezed
 from fgrad.native.nodes import (
     Called,
     Gathered,
@@ -32,7 +34,8 @@ from fgrad.native.nodes import (
     Shape,
     Stepped,
 )
-from fgrad.native.scalars import CHEAP
+from fgrad.native.rows import joined
+from fgrad.native.scalars import CHEAP, MIDDLING
 
 WRITTEN = (Reduced, Running, Joined, Scattered, Called, Stepped, Looped, Part)
 """What is always stored, and whose elements are there only when all of them are."""
@@ -41,7 +44,6 @@ WHOLE = (Called, Stepped, Looped)
 
 _DEAR = 16
 _MIDDLING = 3
-_DIVIDES = {"divide", "reciprocal", "sqrt", "floor", "ceil", "trunc", "rint", "sign", "heaviside"}
 """What an operation costs, where an addition costs 1."""
 _WORTH_STORING = 10
 """What computing an element once more has to cost, so that it is stored instead."""
@@ -51,36 +53,7 @@ _LONG = 800
 _LARGEST_BODY = 200
 """Nodes that one nest computes before another is begun."""
 
-
-@dataclass(eq=False)
-class Write:
-    """What one nest of loops does for one array.
-
-    Attributes:
-        target: the array.
-        value: what is computed at each index of the space.
-        offset: where the space begins in the array, along `axis`; for arrays that are joined.
-    """
-
-    target: Node
-    value: Node
-    axis: int = 0
-    offset: int = 0
-
-    @property
-    def space(self) -> Shape:
-        """The sizes of the loops."""
-        return self.value.shape
-
-
-@dataclass(eq=False)
-class Nest:
-    """Loops over one index space, and the arrays that are written in them."""
-
-    writes: list[Write] = field(default_factory=list)
-
-
-Item = Nest | Called | Stepped | Looped
+Item = Rows | Called | Stepped | Looped
 
 
 @dataclass(eq=False)
@@ -88,12 +61,16 @@ class Plan:
     """What runs, in order.
 
     Attributes:
-        items: nests, routines (`Called`), steps (`Stepped`) and loops over programs (`Looped`).
+        items: nests (`Rows`), routines (`Called`), steps (`Stepped`) and loops over programs (`Looped`).
         stored: the arrays that exist, besides those that are given.
     """
 
     items: list[Item]
     stored: set[Node]
+
+    def forms(self) -> dict[Node, Shape]:
+        """Return the shapes in memory of arrays of which only some rows are there at a time."""
+        return {node: form for item in self.items if isinstance(item, Rows) for node, form in item.forms().items()}
 
     def parts(self) -> dict[Node, list[Part]]:
         """Return the results that are used of each step and each loop."""
@@ -104,24 +81,12 @@ class Plan:
         return found
 
 
-def memory_of(node: Node) -> Node:
-    """Return the array in whose memory a node lies."""
-    while isinstance(node, Reshaped):
-        node = node.arguments[0]
-    return node
-
-
-def squeezed(shape: Shape) -> Shape:
-    """Return a shape without the axes of size 1."""
-    return tuple([size for size in shape if size != 1])
-
-
 def planned(nodes: Sequence[Node], outputs: Iterable[Node]) -> Plan:
     """Return what runs to compute outputs."""
     outputs = list(outputs)
     needed = _needed(nodes, outputs)
     stored = _stored(needed, outputs)
-    return Plan(_items(needed, stored), stored)
+    return Plan(joined(_items(needed, stored), stored, outputs), stored)
 
 
 def _needed(nodes: Sequence[Node], outputs: list[Node]) -> list[Node]:
@@ -176,7 +141,7 @@ def _cuts(needed: list[Node], stored: set[Node]) -> set[Node]:
 
 def _own_cost(node: Node) -> int:
     if isinstance(node, Pointwise):
-        return 1 if node.operation in CHEAP else _MIDDLING if node.operation in _DIVIDES else _DEAR
+        return 1 if node.operation in CHEAP else _MIDDLING if node.operation in MIDDLING else _DEAR
     return 1 if isinstance(node, Moved) and node.bounds else 0
 
 
@@ -332,9 +297,9 @@ class _Levels:
         return [self.at(each, node.shape) for each in node.arguments]
 
 
-def _items(needed: list[Node], stored: set[Node]) -> list[Item]:
+def _items(needed: list[Node], stored: set[Node]) -> list[Nest | Called | Stepped | Looped]:
     levels = _Levels(stored)
-    found: dict[int, list[Item]] = {}
+    found: dict[int, list[Nest | Called | Stepped | Looped]] = {}
     nests: dict[tuple[int, Shape], Nest] = {}
     bodies: dict[tuple[int, Shape], set[Node]] = {}
 

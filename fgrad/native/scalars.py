@@ -61,14 +61,18 @@ SCALARS = {
 """By the name of the dtype. Arrays of others are left to NumPy."""
 
 
+_by_dtype = {dtype: SCALARS[dtype.name] for dtype in map(np.dtype, SCALARS)}
+"""The same by dtype: NumPy makes up a name anew each time."""
+
+
 def scalar_of(dtype: Any) -> Scalar:
     """Return the kind of number of a dtype."""
-    return SCALARS[dtype.name]
+    return _by_dtype[dtype]
 
 
 def is_native(dtype: Any) -> bool:
     """Return whether there are registers for a dtype."""
-    return bool(dtype.isnative) and dtype.name in SCALARS
+    return dtype in _by_dtype
 
 
 @dataclass
@@ -459,6 +463,9 @@ CHEAP = {
     "bitwise_xor", "logical_and", "logical_or", "logical_not", "invert", "isnan", "isfinite", "isinf", "copysign",
 }  # fmt: skip
 """What takes a cycle or two."""
+
+MIDDLING = {"divide", "reciprocal", "sqrt", "floor", "ceil", "trunc", "rint", "sign", "heaviside"}
+"""What takes some more; memory is not faster than that."""
 
 
 def convert(code: Code, a: str, given: Scalar, wanted: Scalar) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.native.calls import Calls, Functions, places
+from fgrad.native.calls import AS_IT_STANDS, Calls, Functions, places
 from fgrad.native.nodes import Node
 from fgrad.native.plan import Item, Plan
 
@@ -78,7 +78,7 @@ class Segment:
     def finished(self, wanted: set[Node]) -> str:
         """Return the function in LLVM's language, where others read the arrays `wanted`."""
         self.makes = [node for node in self._made if node in wanted]
-        offsets, self.arena = places(self._calls.touched, self._made.keys() - wanted)
+        offsets, self.arena = places(self._calls.touched, self._made.keys() - wanted, self._calls.forms)
         return self._function(offsets)
 
     def _function(self, offsets: dict[Node, int]) -> str:
@@ -99,7 +99,7 @@ class Segment:
         lines += self._calls.lines(memory)
         taken = ", ".join([*(f"ptr %a{place}" for place in range(len(objects))), "ptr %arena"])
         body = "\n".join(f"  {line}" for line in [*lines, "ret i32 0"])
-        return f"define i32 @{self.name}({taken}) #0 {{\nentry:\n{body}\n}}"
+        return f"define i32 @{self.name}({taken}) {AS_IT_STANDS} #0 {{\nentry:\n{body}\n}}"
 
 
 def _in_order(count: int) -> list[str]:

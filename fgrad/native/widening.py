@@ -9,7 +9,7 @@ loop is short, as those of small arrays are, it leaves the last elements to a lo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,6 +42,7 @@ _EXTREMA = {
     "umin": "umin",
 }
 _STARTS = {"fadd": "-0.0", "fmul": "1.0"}
+_DIVISIONS = {"sdiv", "udiv", "srem", "urem"}
 
 
 @dataclass(frozen=True)
@@ -64,33 +65,69 @@ class Innermost:
     Attributes:
         lines: the instructions of a turn.
         variable: the name of the turn's number.
-        start, stop: what it runs through.
+        start, stop: what it runs through; names, where that is known when it runs: it has one turn at least.
         carried: what goes from turn to turn: name, type, start, and the name of what it becomes.
         behind: the instructions behind the loop.
         tag: in the names of labels.
         before: the label of the block in front.
+        most: how many turns there are at most.
     """
 
     lines: Sequence[str]
     variable: str
-    start: int
-    stop: int
+    start: int | str
+    stop: int | str
     carried: Sequence[tuple[str, str, str, str]]
     behind: Sequence[str]
     tag: str
     before: str
+    most: int
 
 
 class _GivesUpError(Exception):
     """An instruction has no wide form, or it is not known whether it has."""
 
 
+class _TurnByTurnError(Exception):
+    """A turn needs what the one before has done."""
+
+
 def widened(loop: Innermost, widths: Widths) -> tuple[list[str], Used] | None:
     """Return the loop, which ends in the block that it began in or in another one, and the functions that it calls."""
+    if loop.most == 1:
+        return _once(loop), {}
     try:
         return _Wide(loop, widths).written()
+    except _TurnByTurnError:
+        return narrow(loop), {}
     except _GivesUpError:
         return None
+
+
+def narrow(loop: Innermost) -> list[str]:
+    """Return a loop that takes its turns one by one."""
+    tag = loop.tag
+    lines = [
+        f"  br label %loop{tag}",
+        f"loop{tag}:",
+        f"  {loop.variable} = phi i64 [ {loop.start}, %{loop.before} ], [ {loop.variable}n, %loop{tag} ]",
+    ]
+    for name, kind, start, end in loop.carried:
+        lines.append(f"  {name} = phi {kind} [ {start}, %{loop.before} ], [ {end}, %loop{tag} ]")
+    return [
+        *lines,
+        *loop.lines,
+        f"  {loop.variable}n = add nuw nsw i64 {loop.variable}, 1",
+        f"  {loop.variable}c = icmp eq i64 {loop.variable}n, {loop.stop}",
+        f"  br i1 {loop.variable}c, label %behind{tag}, label %loop{tag}",
+        f"behind{tag}:",
+    ]
+
+
+def _once(loop: Innermost) -> list[str]:
+    """Return a loop of one turn, which is none."""
+    given = {loop.variable: str(loop.start), **{name: start for name, _, start, _ in loop.carried}}
+    return [_NAME.sub(lambda found: given.get(found[0], found[0]), line) for line in loop.lines]
 
 
 class _Line(NamedTuple):
@@ -132,11 +169,13 @@ class _Wide:
         self._steps: dict[str, int] = {loop.variable: 1}
         self._types: dict[str, str] = {name: kind for name, kind, _, _ in loop.carried}
         self._bases: dict[str, str] = {}
+        self.indices: dict[str, str] = {}
         self._stored: set[str] = set()
         self._loaded: set[str] = set()
         self._functions: list[tuple[str, str]] = []
         for line in self._lines:
             self._classify(line)
+        self._check_memory()
         self._check_carried()
         bits = max((_BITS[kind] for kind in self._types.values()), default=64)
         self._lanes = widths.lanes[64 if bits > 32 else 32]
@@ -149,34 +188,38 @@ class _Wide:
         if not line.name and line.form is not _STORE:  # a call that does something
             raise _GivesUpError
         if line.form is _ADDRESS:
-            step = self._step(line.parts[2])
-            if self._step(line.parts[1]) or line.parts[2] in self._types:
-                raise _GivesUpError
-            self._steps[line.name], self._bases[line.name] = step, line.parts[1]
+            _, base, index = line.parts
+            self._steps[line.name], self._bases[line.name] = self._step(index), base
+            if index in self._types:
+                self.indices[line.name] = index
             return
         if line.form is _LOAD:
-            self._note_memory(line.parts[1], self._loaded)
-            if self._steps.get(line.parts[1]):
+            self._loaded.add(self._bases.get(line.parts[1], line.parts[1]))
+            if self.moves(line.parts[1]):
                 self._types[line.name] = line.parts[0]
             return
         if line.form is _STORE:
-            if self._steps.get(line.parts[2]) != 1:
+            if not self.moves(line.parts[2]):
                 raise _GivesUpError
-            self._note_memory(line.parts[2], self._stored)
+            self._stored.add(self._bases[line.parts[2]])
             return
         is_index = line.form is _BINARY and line.parts[0].split()[0] in ("add", "mul") and line.parts[1] == "i64"
-        if is_index and any(map(self._step, line.parts[2:])):
+        if is_index and any(map(self._step, line.parts[2:])) and not any(x in self._types for x in line.parts[2:]):
             self._steps[line.name] = self._moved(line)
             return
-        if any(map(self._step, _operands(line))):
-            raise _GivesUpError
-        if any(x in self._types for x in _operands(line)):
+        if any(map(self.moves, _operands(line))):
+            if line.parts[0] in _DIVISIONS and any(map(self._step, _operands(line))):
+                raise _GivesUpError
             self._types[line.name] = _type_of(line)
             if line.form is _CALL:
                 self._functions.append((line.parts[1], line.parts[0]))
 
     def _step(self, name: str) -> int:
         return self._steps.get(name, 0)
+
+    def moves(self, name: str) -> bool:
+        """Return whether a value or an address differs from turn to turn."""
+        return name in self._types or name in self.indices or bool(self._step(name))
 
     def _moved(self, line: _Line) -> int:
         operation, _, a, b = line.parts
@@ -186,11 +229,10 @@ class _Wide:
             raise _GivesUpError
         return self._step(a) * int(b)
 
-    def _note_memory(self, address: str, memory: set[str]) -> None:
-        step = self._steps.get(address)
-        if step not in (0, 1) or address not in self._bases:
-            raise _GivesUpError
-        memory.add(self._bases[address])
+    def _check_memory(self) -> None:
+        """Give up where several turns may read and write one element."""
+        if any(self._bases[address] in self._stored for address in self.indices):
+            raise _TurnByTurnError
 
     def _check_carried(self) -> None:
         """Give up where what is carried is more than a sum or the like."""
@@ -200,30 +242,37 @@ class _Wide:
             if line.name in ends:
                 first, *rest = _operands(line)
                 if first != ends[line.name] or names.intersection(rest) or not _reduction_of(line):
-                    raise _GivesUpError
+                    raise _TurnByTurnError
                 names.discard(first)
             if names.intersection(_operands(line)) or any(x in ends for x in _operands(line)):
-                raise _GivesUpError
+                raise _TurnByTurnError
         if len(names) or len(ends) != len(self._loop.carried):
-            raise _GivesUpError
+            raise _TurnByTurnError
         inside = {line.name for line in self._lines} - set(ends)
         if any(name in inside for line in self._loop.behind for name in _NAME.findall(line)):
-            raise _GivesUpError
+            raise _TurnByTurnError
+
+    def steps_over(self, address: str) -> bool:
+        """Return whether the elements at an address are no neighbours in memory."""
+        return address in self.indices or self._step(address) != 1
 
     # Pieces
 
     def written(self) -> tuple[list[str], Used]:
         """Return the loop."""
         loop, lanes = self._loop, self._lanes
-        count = loop.stop - loop.start
-        number, rest = divmod(count, lanes)
-        if not self._has_functions(lanes) or count < 2:
+        if not self._has_functions(lanes):
             raise _GivesUpError
+        if type(loop.start) is not int or type(loop.stop) is not int:
+            if loop.most < lanes:
+                raise _TurnByTurnError
+            return self._of_any_length(), self.used
+        number, rest = divmod(loop.stop - loop.start, lanes)
         lines: list[str] = []
         totals: list[dict[str, str]] = []
         at = loop.start
-        if number > _MOST_COPIES or (number > 1 and len(self._lines) > _LONG_BODY):
-            lines += self._wide_loop(number, totals)
+        if number > _MOST_COPIES or (number > 1 and self._length() > _LONG_BODY):
+            lines += self._wide_loop(loop.before, at + number * lanes, totals)
             at += number * lanes
         else:
             for _ in range(number):
@@ -236,6 +285,12 @@ class _Wide:
                 lines += self._piece(at, size, totals)
                 at += size
         return [*lines, *self._ended(totals)], self.used
+
+    def _length(self) -> int:
+        """Return how many instructions a wide turn takes."""
+        places = [line.parts[-1] for line in self._lines if line.form in (_LOAD, _STORE)]
+        each = [place for place in places if self.moves(place) and self.steps_over(place)]
+        return len(self._lines) + 2 * self._lanes * len(each)
 
     def _sizes(self, rest: int) -> list[int]:
         """Return sizes of vectors that make up a rest."""
@@ -263,24 +318,69 @@ class _Wide:
         )
         return f"_ZGV{letter}N{lanes}{'v' * count}_{name}"
 
-    def _wide_loop(self, number: int, totals: list[dict[str, str]]) -> list[str]:
-        loop, lanes = self._loop, self._lanes
-        tag, end = loop.tag, loop.start + number * lanes
+    def _of_any_length(self) -> list[str]:
+        """Return a loop with wide turns, as many as there are, and one with what is left."""
+        loop, tag = self._loop, self._loop.tag
+        totals: list[dict[str, str]] = []
+        wide = self._wide_loop(f"first{tag}", f"%until{tag}", totals)
+        sums, phis, results = [], [], []
+        for name, kind, start, after in loop.carried:
+            sums.append(f"  {name}q{tag} = {totals[0][name]}")
+            phis.append(f"  {name}p{tag} = phi {kind} [ {start}, %{loop.before} ], [ {name}q{tag}, %behind{tag} ]")
+            results.append(f"  {after} = phi {kind} [ {name}p{tag}, %rest{tag} ], [ {after}r{tag}, %single{tag} ]")
+        return [
+            f"  %turns{tag} = sub i64 {loop.stop}, {loop.start}",
+            f"  %whole{tag} = and i64 %turns{tag}, {-self._lanes}",
+            f"  %until{tag} = add i64 {loop.start}, %whole{tag}",
+            f"  %any{tag} = icmp ne i64 %whole{tag}, 0",
+            f"  br i1 %any{tag}, label %first{tag}, label %rest{tag}",
+            f"first{tag}:",
+            *wide,
+            *sums,
+            f"  br label %rest{tag}",
+            f"rest{tag}:",
+            f"  %at{tag} = phi i64 [ {loop.start}, %{loop.before} ], [ %until{tag}, %behind{tag} ]",
+            *phis,
+            f"  %more{tag} = icmp slt i64 %at{tag}, {loop.stop}",
+            f"  br i1 %more{tag}, label %single{tag}, label %done{tag}",
+            *self._single_turns(),
+            f"done{tag}:",
+            *results,
+        ]
+
+    def _single_turns(self) -> list[str]:
+        """Return the loop from `%at` on, turn by turn."""
+        loop, tag = self._loop, self._loop.tag
+        variable, starts, phis = f"{loop.variable}r{tag}", {}, []
+        for name, kind, _, after in loop.carried:
+            starts[name] = f"{name}r{tag}"
+            phis.append(f"  {name}r{tag} = phi {kind} [ {name}p{tag}, %rest{tag} ], [ {after}r{tag}, %single{tag} ]")
+        return [
+            f"single{tag}:",
+            f"  {variable} = phi i64 [ %at{tag}, %rest{tag} ], [ {variable}n, %single{tag} ]",
+            *phis,
+            *_Piece(self, f"r{tag}", 1, starts).lines(self._lines),
+            f"  {variable}n = add nuw nsw i64 {variable}, 1",
+            f"  {variable}c = icmp eq i64 {variable}n, {loop.stop}",
+            f"  br i1 {variable}c, label %done{tag}, label %single{tag}",
+        ]
+
+    def _wide_loop(self, before: str, end: int | str, totals: list[dict[str, str]]) -> list[str]:
+        """Return the loop over whole vectors behind a block, which ends in the block `behind`."""
+        loop, lanes, tag = self._loop, self._lanes, self._loop.tag
         phis, starts = [], {}
         for name, kind, start, after in loop.carried:
             vector = f"{name}w{tag}"
             starts[name] = vector
             initial = _repeated(start, kind, lanes)
-            phis.append(
-                f"  {vector} = phi <{lanes} x {kind}> [ {initial}, %{loop.before} ], [ {after}w{tag}, %wide{tag} ]"
-            )
+            phis.append(f"  {vector} = phi <{lanes} x {kind}> [ {initial}, %{before} ], [ {after}w{tag}, %wide{tag} ]")
         body = _Piece(self, f"w{tag}", lanes, starts).lines(self._lines)
         totals.append(self._reduced(f"w{tag}", lanes))
         variable = f"{loop.variable}w{tag}"
         return [
             f"  br label %wide{tag}",
             f"wide{tag}:",
-            f"  {variable} = phi i64 [ {loop.start}, %{loop.before} ], [ {variable}n, %wide{tag} ]",
+            f"  {variable} = phi i64 [ {loop.start}, %{before} ], [ {variable}n, %wide{tag} ]",
             *phis,
             *body,
             f"  {variable}n = add nuw nsw i64 {variable}, {lanes}",
@@ -356,8 +456,48 @@ class _Piece:
 
     def _add(self, line: _Line) -> None:
         is_varying = self._lanes > 1 and (line.name in self._wide._types or line.form is _STORE)
-        text = self._wide_text(line) if is_varying else self._renamed(line.text)
-        self._out.append(f"  {self._given[line.name]} = {text}" if line.name else f"  {text}")
+        if self._lanes > 1 and line.name in self._wide.indices:
+            return  # there is an address for each element
+        if is_varying and line.form is _LOAD and self._wide.steps_over(line.parts[1]):
+            self._load_each(line)
+        elif is_varying and line.form is _STORE and self._wide.steps_over(line.parts[2]):
+            self._store_each(line)
+        else:
+            text = self._wide_text(line) if is_varying else self._renamed(line.text)
+            self._out.append(f"  {self._given[line.name]} = {text}" if line.name else f"  {text}")
+
+    def _load_each(self, line: _Line) -> None:
+        """Load elements that are no neighbours, one by one."""
+        kind, name, whole = line.parts[0], self._given[line.name], "poison"
+        for lane, address in enumerate(self._addresses(line.parts[1], kind, f"{name}e")):
+            after = f"{name}_{lane}" if lane < self._lanes - 1 else name
+            self._out += [
+                f"  {name}l{lane} = load {kind}, ptr {address}",
+                f"  {after} = insertelement <{self._lanes} x {kind}> {whole}, {kind} {name}l{lane}, i64 {lane}",
+            ]
+            whole = after
+
+    def _store_each(self, line: _Line) -> None:
+        """Store elements that are no neighbours, one by one."""
+        kind, value, place = line.parts
+        vector, name = self._vector(value, kind), f"{self._given[place]}x{len(self._out)}_"
+        for lane, address in enumerate(self._addresses(place, kind, f"{name}e")):
+            self._out += [
+                f"  {name}{lane} = extractelement <{self._lanes} x {kind}> {vector}, i64 {lane}",
+                f"  store {kind} {name}{lane}, ptr {address}",
+            ]
+
+    def _addresses(self, address: str, kind: str, name: str) -> Iterator[str]:
+        """Yield the address of each element, and say where it is just before."""
+        index = self._wide.indices.get(address)
+        for lane in range(self._lanes):
+            base, step = self._given[address], str(lane * self._wide._step(address))
+            if index is not None:
+                base, step = self._wide._bases[address], f"{name}i{lane}"
+                vector = f"<{self._lanes} x i64> {self._vector(index, 'i64')}"
+                self._out.append(f"  {step} = extractelement {vector}, i64 {lane}")
+            self._out.append(f"  {name}{lane} = getelementptr inbounds {kind}, ptr {base}, i64 {step}")
+            yield f"{name}{lane}"
 
     def _renamed(self, text: str) -> str:
         return _NAME.sub(lambda found: self._given.get(found[0], found[0]), text)
@@ -399,18 +539,29 @@ class _Piece:
         """Return an operand as a vector; what is the same for all elements is repeated."""
         if not x.startswith("%"):
             return _repeated(x, kind, self._lanes)
-        name = self._given.get(x, x)
+        name, step = self._given.get(x, x), self._wide._step(x)
         if x in self._wide._types:
             return name
         if (name, kind) not in self._vectors:
-            mark = f"{name}v{self._mark}_{kind}"
-            vector = f"<{self._lanes} x {kind}>"
+            self._vectors[name, kind] = self._spread(name, kind, step)
+        return self._vectors[name, kind]
+
+    def _spread(self, name: str, kind: str, step: int) -> str:
+        """Return a vector of a number that is the same for all elements, or of an index that moves by a step."""
+        vector = f"<{self._lanes} x {kind}>"
+        mark = f"%u{self._mark}_{len(self._vectors)}"
+        same = _repeated(name, kind, self._lanes)
+        if name.startswith("%"):
+            same = f"{mark}_"
             self._out += [
                 f"  {mark}i = insertelement {vector} poison, {kind} {name}, i64 0",
-                f"  {mark} = shufflevector {vector} {mark}i, {vector} poison, <{self._lanes} x i32> zeroinitializer",
+                f"  {same} = shufflevector {vector} {mark}i, {vector} poison, <{self._lanes} x i32> zeroinitializer",
             ]
-            self._vectors[name, kind] = mark
-        return self._vectors[name, kind]
+        steps = ", ".join(f"{kind} {lane * step}" for lane in range(self._lanes))
+        if not step:
+            return same
+        self._out.append(f"  {mark} = add {vector} {same}, <{steps}>")
+        return mark
 
 
 def _operands(line: _Line) -> list[str]:
