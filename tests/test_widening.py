@@ -91,7 +91,7 @@ WIDTHS = Widths({64: 8, 32: 16}, frozenset(["exp"]))
 
 
 def wide(lines, stop=20, carried=(), behind=()):
-    return widened(Innermost(lines, "%v0", 0, stop, carried, behind, "0", "entry"), WIDTHS)
+    return widened(Innermost(lines, "%v0", 0, stop, carried, behind, "0", "entry", stop), WIDTHS)
 
 
 ADDRESS = "  %t1 = getelementptr inbounds double, ptr %p0, i64 %v0"
@@ -112,20 +112,31 @@ def test_what_is_made_wide():
 
 
 @pytest.mark.parametrize("lines", [
-    [ADDRESS.replace("%v0", "%t7"), "  %t2 = load double, ptr %t1", "  store double %t2, ptr %p9"],
     ["  %t7 = mul i64 %v0, 3", ADDRESS.replace("%v0", "%t7"), "  %t2 = load double, ptr %t1"],
-    [ADDRESS, "  %t2 = load double, ptr %t1", "  %t3 = call double @unknown(double %t2)"],
     [ADDRESS, "  %t2 = load double, ptr %t1", "  %t3 = icmp slt i64 %v0, 4"],
+])  # fmt: skip
+def test_elements_that_are_no_neighbours_and_numbers_of_turns_are_made_wide(lines):
+    assert is_wide(wide(lines))
+
+
+@pytest.mark.parametrize("lines", [
+    [ADDRESS.replace("%v0", "%t7"), "  %t2 = load double, ptr %t1", "  store double %t2, ptr %p9"],
+    [ADDRESS, "  %t2 = load double, ptr %t1", "  %t3 = call double @unknown(double %t2)"],
     ["  something else"],
 ])  # fmt: skip
 def test_what_is_left_to_the_compiler(lines):
     assert wide(lines) is None
 
 
-def test_sums_in_order_are_left_to_the_compiler():
+def is_wide(written):
+    return any("<" in line for line in written[0])
+
+
+def test_sums_in_order_are_taken_turn_by_turn():
     lines = [ADDRESS, "  %t2 = load double, ptr %t1", "  %t3 = fadd double %t0, %t2"]
-    assert wide(lines, carried=[("%t0", "double", "0.0", "%t3")]) is None
+    carried = [("%t0", "double", "0.0", "%t3")]
+    assert not is_wide(wide(lines, carried=carried))
     lines[-1] = lines[-1].replace("fadd", "fadd reassoc")
-    assert wide(lines, carried=[("%t0", "double", "0.0", "%t3")]) is not None
-    assert wide([*lines, OUT, "  store double %t3, ptr %t9"], carried=[("%t0", "double", "0.0", "%t3")]) is None
-    assert wide(lines, carried=[("%t0", "double", "0.0", "%t3")], behind=["  store double %t2, ptr %p0"]) is None
+    assert is_wide(wide(lines, carried=carried))
+    assert not is_wide(wide([*lines, OUT, "  store double %t3, ptr %t9"], carried=carried))
+    assert not is_wide(wide(lines, carried=carried, behind=["  store double %t2, ptr %p0"]))
