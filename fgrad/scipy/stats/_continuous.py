@@ -157,7 +157,7 @@ halfnorm = Continuous(
 lognorm = Continuous(
     stats.lognorm,
     logpdf=lambda x, s: -(np.log(x) / s) ** 2 / 2 - np.log(s * x) - HALF_LOG_TWO_PI,
-    power=constant(-1.0),    rest=lambda x, s: np.log(x) / (s * s),
+    power=constant(0.0),     fall=lambda x, s: np.log(x) / (s * s * x), rest=lambda x, s: np.log(x) / (s * s),
     scores=(lambda x, s: ((np.log(x) / s) ** 2 - 1) / s,),
     open_density=True,       open_tails=True,
     cdf=lambda x, s: special.ndtr(np.log(x) / s),
@@ -175,7 +175,7 @@ lognorm = Continuous(
 weibull_min = Continuous(
     stats.weibull_min,
     logpdf=lambda x, c: np.log(c) + special.xlogy(c - 1, x) - x**c,
-    power=lambda c: c - 1,   rest=lambda x, c: c * x**c,
+    power=lambda c: c,       fall=lambda x, c: c * x ** (c - 1), rest=lambda x, c: c * x**c,
     scores=(lambda x, c: 1 / c + (1 - x**c) * np.log(x),),
     open_tails=True,
     cdf=lambda x, c: -np.expm1(-(x**c)),
@@ -191,7 +191,7 @@ weibull_min = Continuous(
 pareto = Continuous(
     stats.pareto,
     logpdf=lambda x, b: np.log(b) - (b + 1) * np.log(x),
-    power=lambda b: -b - 1,  rest=lambda x, b: 0.0 * x,
+    power=lambda b: -b,      fall=lambda x, b: 0.0 * x,
     scores=(lambda x, b: 1 / b - np.log(x),),
     inside=1.5,
     cdf=lambda x, b: -np.expm1(-b * np.log(x)),
@@ -207,7 +207,7 @@ pareto = Continuous(
 gamma = Continuous(
     stats.gamma,
     logpdf=lambda x, a: special.xlogy(a - 1, x) - x - special.gammaln(a),
-    power=lambda a: a - 1,   rest=lambda x, a: x,
+    power=lambda a: a,       fall=lambda x, a: 1.0,  rest=lambda x, a: x,
     scores=(lambda x, a: np.log(x) - special.digamma(a),),
     cdf=GAMMA.cdf,           sf=GAMMA.sf,
     far_logcdf=far_below_gamma, far_logsf=far_above_gamma,
@@ -220,7 +220,7 @@ gamma = Continuous(
 chi2 = Continuous(
     stats.chi2,
     logpdf=lambda x, df: special.xlogy(df / 2 - 1, x) - x / 2 - special.gammaln(df / 2) - df * (log(2) / 2),
-    power=lambda df: df / 2 - 1, rest=lambda x, df: x / 2,
+    power=lambda df: df / 2, fall=lambda x, df: 0.5, rest=lambda x, df: x / 2,
     scores=(lambda x, df: (np.log(x / 2) - special.digamma(df / 2)) / 2,),
     cdf=lambda x, df: GAMMA.cdf(x / 2, df / 2),      sf=lambda x, df: GAMMA.sf(x / 2, df / 2),
     far_logcdf=lambda x, df: far_below_gamma(x / 2, df / 2),
@@ -234,7 +234,7 @@ chi2 = Continuous(
 invgamma = Continuous(
     stats.invgamma,
     logpdf=lambda x, a: -(a + 1) * np.log(x) - special.gammaln(a) - 1 / x,
-    power=lambda a: -a - 1,  rest=lambda x, a: -1 / x,
+    power=lambda a: -a,      fall=lambda x, a: -1 / (x * x), rest=lambda x, a: -1 / x,
     scores=(lambda x, a: -np.log(x) - special.digamma(a),),
     open_density=True,       open_tails=True,
     cdf=lambda x, a: GAMMA.sf(1 / x, a),             sf=lambda x, a: GAMMA.cdf(1 / x, a),
@@ -250,7 +250,7 @@ invgamma = Continuous(
 beta = Continuous(
     stats.beta,
     logpdf=lambda x, a, b: special.xlogy(a - 1, x) + special.xlog1py(b - 1, -x) - special.betaln(a, b),
-    power=lambda a, b: a - 1, rest=lambda x, a, b: (b - 1) * (x / (1 - x)),
+    power=lambda a, b: a,    fall=lambda x, a, b: (b - 1) / (1 - x),
     scores=BETA.scores_at,
     cdf=BETA.cdf,            sf=BETA.sf,
     far_logcdf=far_below_beta, far_logsf=far_above_beta,
@@ -267,7 +267,8 @@ f = Continuous(
         dfd / 2 * np.log(dfd) + dfn / 2 * np.log(dfn) + special.xlogy(dfn / 2 - 1, x)
         - (dfn + dfd) / 2 * np.log(dfd + dfn * x) - special.betaln(dfn / 2, dfd / 2)
     ),
-    power=lambda dfn, dfd: dfn / 2 - 1,
+    power=lambda dfn, dfd: dfn / 2,
+    fall=lambda x, dfn, dfd: (dfn + dfd) / 2 / (x + dfd / dfn),
     rest=lambda x, dfn, dfd: (dfn + dfd) / 2 * (x / (x + dfd / dfn)),
     scores=F_RATIO.scores_at,
     cdf=F_RATIO.cdf,         sf=F_RATIO.sf,

@@ -12,15 +12,19 @@ the logarithm is -f'(y), which for the commonest distributions is simpler than t
     by the scale       (y fall - 1) / scale
     by a shape         the score, df / dshape at y
 
-Of densities that are a power next to 0 the relative fall, y fall, is known instead, as the rest of it without the
-power: it leaves the range of numbers later, and what falls as 1 / y does not depend on the scale, which derivatives by
-both would find as a difference.
+Of densities that are a power next to 0 the fall is known without that power. What is added for it leaves the range of
+numbers later, and what falls as 1 / y does not depend on the scale, which derivatives by both would find as a
+difference.
 
-The derivatives of the density are exp(f(y)) times powers of 1 / distance and 1 / scale, times a factor that is a
-number of ordinary size. Far out each of the three may leave the range of numbers where the product does not: half of
-x**2 exp(-x) at 1e-165 is 0, and its second derivative 1. So the logarithms are added up first, and the factor
-of an order comes from that of the one before, with the powers taken off in whole numbers, where nothing cancels:
-the derivatives of x exp(-x) next to 0 are 1 and -2, and not differences of 1 / x.
+A density far out, or next to 0, may leave the range of numbers where its derivatives do not: half of x**2 exp(-x) at
+1e-165 is 0, and its second derivative 1. And where it is a power, the derivatives of its logarithm do not do: those of
+x exp(-x) next to 0 are 1 and -2, and not differences of 1 / x. So there they are sums of terms
+
+    coefficient  density(y)  y**i  share_j(y)  /  scale**(n + m)
+
+with n and m the orders by distance and scale. The share is the derivative of order j of what the power is multiplied
+with, divided by that. The coefficients are those of derivatives of powers, which are exactly 0 where a power has been
+differentiated away. No product leaves the range of numbers before it is done.
 
 The rules are written so that NumPy computes most of their operations in place: with binary operators, whose operands
 are results that nobody else refers to.
@@ -31,7 +35,8 @@ sure of that (`_univariate.py`), so that nothing is masked here, neither forward
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,8 +71,9 @@ class Form:
         name: of the distribution.
         formula: the logarithm of the density, of the standardized argument and the shape parameters.
         fall: minus its derivative in the argument.
-        power, rest: in place of the fall: the power of the argument that is a factor of the density, a function of the
-            shapes; and the fall of the logarithm without it, times the argument.
+        power: a function of the shape parameters: the argument times the density is this power of the argument, times
+            something else. The fall is that of the logarithm of the latter.
+        rest: the argument times the fall, where that is a shorter formula.
         scores: its derivatives in the shape parameters.
     """
 
@@ -81,56 +87,44 @@ class Form:
     def __post_init__(self) -> None:
         FORMS[self.name] = self
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether the derivatives of the logarithm are given, and need not be found."""
-        return self.fall is not None or self.power is not None
-
-    def partials(self) -> Sequence[Formula]:
+    def partials(self, fall: Formula) -> Sequence[Formula]:
         """Return the derivatives of the logarithm by distance, scale and shapes."""
-        scores = map(_by_shape, self.scores)
-        fall, power, rest = self.fall, self.power, self.rest
-        if fall is not None:
+        power, rest, scores = self.power, self.rest or _rest_of(fall), map(_by_shape, self.scores)
+        if power is None:
             return (
                 lambda distance, scale, *shapes: fall(distance / scale, *shapes) / -scale,
-                lambda distance, scale, *shapes: _by_scale(distance / scale, fall, scale, *shapes),
+                lambda distance, scale, *shapes: (rest(distance / scale, *shapes) - 1) / scale,
                 *scores,
             )
         return (
-            lambda distance, scale, *shapes: (rest(distance / scale, *shapes) - power(*shapes)) / -distance,
-            lambda distance, scale, *shapes: (rest(distance / scale, *shapes) - (power(*shapes) + 1)) / scale,
+            lambda distance, scale, *shapes: (rest(distance / scale, *shapes) - (power(*shapes) - 1)) / -distance,
+            lambda distance, scale, *shapes: (rest(distance / scale, *shapes) - power(*shapes)) / scale,
             *scores,
         )
 
-    def powers(self, orders: Orders) -> tuple[int, int]:
-        """Return the powers of 1 / distance and 1 / scale in a derivative of the density, besides its factor."""
-        by_distance, by_scale = orders[:2]
-        return (0, by_distance + by_scale) if self.power is None else (by_distance, by_scale)
+    def degree(self, *shapes: Any) -> Any:
+        """Return the power, which is a constant where there is none to be told from the rest."""
+        return 1.0 if self.power is None else self.power(*shapes)
 
-    def factor(self, orders: Orders, y: Any, *shapes: Any) -> Any:
-        """Return a derivative of the density, divided by the density and by powers of the distance and the scale."""
-        place = max(place for place, order in enumerate(orders) if order)
-        lower = _changed(orders, place, -1)
-        slope = self._slope(place, lower, y, *shapes)
-        if not any(lower):
-            return slope
-        if place < 2:
-            along = y if self.power is not None or place else np.ones_like(y)
-            value, change = jvp(lambda y: self.factor(lower, y, *shapes), (y,), (-along if place else along,))
-        else:
-            value, change = _moved(lambda *shapes: self.factor(lower, y, *shapes), place - 2, shapes)
-        return slope * value + change
+    def factor(self, orders: Orders, i: int, y: Any, *shapes: Any) -> Any:
+        """Return by what the density is multiplied, besides powers of the scale and `y**i`, in a term of a derivative."""
+        by_shapes = [place for place, order in enumerate(orders) if order and place > 1]
+        if not by_shapes:
+            of_power = coefficients(self.degree(*shapes), *orders)[i]
+            return sum(each * self._share(j, y, *shapes) for j, each in of_power.items())
+        lower, place = _changed(orders, by_shapes[-1], -1), by_shapes[-1] - 2
+        value, change = _moved(lambda *shapes: self.factor(lower, i, y, *shapes), place, shapes)
+        return self._score(place, y, *shapes) * value + change
 
-    def _slope(self, place: int, lower: Orders, y: Any, *shapes: Any) -> Any:
-        """Return the factor that one more derivative brings, apart from that of the factor there is."""
-        if place >= 2:
-            return self._score(place - 2, y, *shapes)
-        by_distance, by_scale = self.powers(lower)
-        if self.power is None:
-            fall = self._fall(y, *shapes)
-            return y * fall - (1 + by_scale) if place else -fall
-        power, rest = self.power(*shapes), self.rest(y, *shapes)
-        return rest - (power + (1 + by_scale)) if place else (power - by_distance) - rest
+    def _share(self, order: int, y: Any, *shapes: Any) -> Any:
+        """Return a derivative of the density without its power, divided by that."""
+        if not order:
+            return 1.0
+        fall = self._fall(y, *shapes)
+        if order == 1:
+            return -fall
+        value, change = jvp(lambda y: self._share(order - 1, y, *shapes), (y,), (np.ones_like(y),))
+        return change - fall * value
 
     def _fall(self, y: Any, *shapes: Any) -> Any:
         if self.fall is not None:
@@ -147,14 +141,43 @@ def _changed(orders: Orders, place: int, by: int) -> Orders:
     return tuple(order + by * (i == place) for i, order in enumerate(orders))
 
 
+def coefficients(degree: Any, by_distance: int, by_scale: int, *others: int) -> dict[int, dict[int, Any]]:
+    """Return the coefficients of the terms of a derivative, by `i` and `j`; not those that are 0 whatever the shapes are.
+
+    Args:
+        degree: the power of the argument, plus 1.
+        by_distance, by_scale: the orders.
+        others: those by the shape parameters, which are no matter of the power.
+    """
+    terms = {(0, 0): 1.0}
+    for _ in range(by_distance):
+        moved = [{(i - 1, j): each * (degree - (1 - i)), (i, j + 1): each} for (i, j), each in terms.items()]
+        terms = _added(moved)
+    for order in range(by_distance, by_distance + by_scale):
+        moved = [{(i, j): -each * (degree + (i + order)), (i + 1, j + 1): -each} for (i, j), each in terms.items()]
+        terms = _added(moved)
+    found: dict[int, dict[int, Any]] = {}
+    for (i, j), each in terms.items():
+        found.setdefault(i, {})[j] = each
+    return found
+
+
+def _added(many: Sequence[dict[tuple[int, int], Any]]) -> dict[tuple[int, int], Any]:
+    found: dict[tuple[int, int], Any] = {}
+    for place, coefficient in itertools.chain.from_iterable(each.items() for each in many):
+        if not (type(coefficient) is float and coefficient == 0):
+            found[place] = found.get(place, 0.0) + coefficient
+    return found
+
+
 def _moved(function: Formula, place: int, shapes: Sequence[Any]) -> tuple[Any, Any]:
     """Return a function of the shape parameters and its derivative in one of them."""
     before, after = shapes[:place], shapes[place + 1 :]
     return jvp(lambda shape: function(*before, shape, *after), (shapes[place],), (np.ones_like(shapes[place]),))
 
 
-def _by_scale(y: Any, fall: Formula, scale: Any, *shapes: Any) -> Any:
-    return (y * fall(y, *shapes) - 1) / scale
+def _rest_of(fall: Formula) -> Formula:
+    return lambda y, *shapes: y * fall(y, *shapes)
 
 
 def _by_shape(score: Formula) -> Formula:
@@ -172,7 +195,7 @@ def log_density(form: Form, place: tuple[float, float]) -> Primitive:
     def value(distance: Any, scale: Any, *shapes: Any) -> Any:
         return form.formula(distance / scale, *shapes) - np.log(scale)
 
-    partials = form.partials()
+    partials = form.partials(form.fall)
     primitive = elementwise(
         value,
         *map(_rule, partials),
@@ -196,16 +219,15 @@ def _contracted(argnum: int, partial: Formula) -> Rule:
 def _far_value(distance: Any, scale: Any, *shapes: Any, of: str, orders: Orders) -> Any:
     """Return a density, or a derivative of it: with its root on either side, no product leaves the range too early."""
     form, y = FORMS[of], distance / scale
-    by_distance, by_scale = form.powers(orders)
-    logarithm = form.formula(y, *shapes) - (1 + by_scale) * np.log(scale)
+    logarithm = form.formula(y, *shapes) - (1 + orders[0] + orders[1]) * np.log(scale)
     if not any(orders):
         return np.exp(logarithm)
-    if by_distance:
-        logarithm = logarithm - by_distance * np.log(np.abs(distance))
-    root = np.exp(logarithm / 2)
-    found = root * settle(form.factor(orders, y, *shapes)) * root
-    if by_distance % 2:
-        found = found * np.sign(distance)
+    root, root_of_y, found = np.exp(logarithm / 2), np.sqrt(np.abs(y)), 0.0
+    for i in coefficients(form.degree(*shapes), *orders):
+        factor = settle(form.factor(orders, i, y, *shapes))
+        half = root * root_of_y**i if i else root
+        term = half * factor * half
+        found = found + np.where(np.equal(factor, 0), 0.0, term * np.sign(y) if i % 2 else term)
     # There a factor that has left the range of numbers would make NaN of what is 0.
     return np.where(np.less(logarithm, NOTHING), 0.0, found)
 
@@ -247,4 +269,6 @@ register(_far)
 
 def far_density(form: Form, distance: Any, scale: Any, *shapes: Any) -> Any:
     """Return the density, whose derivatives are right where it is 0 in double precision and they are not."""
-    return apply(_far, (distance, scale, *shapes), {"of": form.name, "orders": (0,) * (2 + len(shapes))})
+    # A number of Python's is for a coefficient what no shape parameter changes.
+    args = [np.float64(x) if type(x) is float else x for x in (distance, scale, *shapes)]
+    return apply(_far, args, {"of": form.name, "orders": (0,) * len(args)})

@@ -94,7 +94,7 @@ skewnorm = Continuous(
 levy = Continuous(
     stats.levy,
     logpdf=lambda x: -HALF_LOG_TWO_PI - 1.5 * np.log(x) - 0.5 / x,
-    power=constant(-1.5),    rest=lambda x: -0.5 / x,
+    power=constant(-0.5),    fall=lambda x: -0.5 / (x * x), rest=lambda x: -0.5 / x,
     open_density=True,       open_tails=True,
     cdf=lambda x: 2 * special.ndtr(-1 / np.sqrt(x)),
     far_logcdf=lambda x: log(2) + special.log_ndtr(-1 / np.sqrt(x)),
@@ -108,7 +108,8 @@ levy = Continuous(
 invgauss = Continuous(
     stats.invgauss,
     logpdf=lambda x, mu: -HALF_LOG_TWO_PI - 1.5 * np.log(x) - (x / mu - 1) ** 2 / (2 * x),
-    power=constant(-1.5),    rest=lambda x, mu: (x / (mu * mu) - 1 / x) / 2,
+    power=constant(-0.5),    fall=lambda x, mu: (1 / (mu * mu) - 1 / (x * x)) / 2,
+    rest=lambda x, mu: (x / (mu * mu) - 1 / x) / 2,
     scores=(lambda x, mu: (x / mu - 1) / (mu * mu),),
     open_density=True,       open_tails=True,
     cdf=lambda x, mu: flat_exp(_passage_logcdf(x, mu)), logcdf=lambda x, mu: _passage_logcdf(x, mu),
@@ -122,7 +123,7 @@ invgauss = Continuous(
 wald = Continuous(
     stats.wald,
     logpdf=fixed(invgauss.formulas["logpdf"], 1.0),
-    power=constant(-1.5),    rest=lambda x: (x - 1 / x) / 2,
+    power=constant(-0.5),    fall=lambda x: (1 - 1 / (x * x)) / 2, rest=lambda x: (x - 1 / x) / 2,
     open_density=True,       open_tails=True,
     **_all_fixed(invgauss.formulas, 1.0),
     mean=constant(1.0),      var=constant(1.0),
@@ -133,7 +134,7 @@ wald = Continuous(
 gibrat = Continuous(
     stats.gibrat,
     logpdf=fixed(lognorm.formulas["logpdf"], 1.0),
-    power=constant(-1.0),    rest=np.log,
+    power=constant(0.0),     fall=lambda x: np.log(x) / x, rest=np.log,
     open_density=True,       open_tails=True,
     **_all_fixed(lognorm.formulas, 1.0),
     mean=constant(sqrt(e)),  var=constant(e * (e - 1)),
@@ -182,7 +183,8 @@ laplace_asymmetric = Continuous(
 loglaplace = Continuous(
     stats.loglaplace,
     logpdf=lambda x, c: np.log(c / 2) - np.log(x) - c * np.abs(np.log(x)),
-    power=lambda c: c - 1,   rest=lambda x, c: np.where(x > 1, 2 * c, np.where(x < 1, 0.0 * c, c)),
+    power=lambda c: c,
+    fall=lambda x, c: np.where(x > 1, 2 * c, np.where(x < 1, 0.0 * c, c)) / x,
     scores=(lambda x, c: 1 / c - np.abs(np.log(x)),),
     open_density=True,       open_tails=True,
     **_of_log(laplace.formulas),
@@ -196,7 +198,7 @@ loglaplace = Continuous(
 betaprime = Continuous(
     stats.betaprime,
     logpdf=lambda x, a, b: special.xlogy(a - 1, x) - (a + b) * np.log1p(x) - special.betaln(a, b),
-    power=lambda a, b: a - 1, rest=lambda x, a, b: (a + b) * (x / (1 + x)),
+    power=lambda a, b: a,    fall=lambda x, a, b: (a + b) / (1 + x), rest=lambda x, a, b: (a + b) * (x / (1 + x)),
     scores=(
         lambda x, a, b: np.log(x) - np.log1p(x) + digamma_step(a, b),
         lambda x, a, b: -np.log1p(x) + digamma_step(b, a),
@@ -249,7 +251,9 @@ fatiguelife = Continuous(
     logpdf=lambda x, c: (
         np.log1p(x) - np.log(2 * c) - HALF_LOG_TWO_PI - 1.5 * np.log(x) - ((x - 1) / c) ** 2 / (2 * x)
     ),
-    power=constant(-1.5),    rest=lambda x, c: (x - 1 / x) / (2 * c * c) - x / (1 + x),
+    power=constant(-0.5),
+    fall=lambda x, c: (1 - 1 / (x * x)) / (2 * c * c) - 1 / (1 + x),
+    rest=lambda x, c: (x - 1 / x) / (2 * c * c) - x / (1 + x),
     scores=(lambda x, c: (((x - 1) / c) ** 2 / x - 1) / c,),
     open_density=True,       open_tails=True,
     cdf=lambda x, c: special.ndtr((np.sqrt(x) - 1 / np.sqrt(x)) / c),
@@ -274,7 +278,7 @@ powernorm = Continuous(
 arcsine = Continuous(
     stats.arcsine,
     logpdf=lambda x: -log(pi) - (np.log(x) + np.log1p(-x)) / 2,
-    power=constant(-0.5),    rest=lambda x: x / (x - 1) / 2,
+    power=constant(0.5),     fall=lambda x: 0.5 / (x - 1),
     open_tails=True,
     cdf=lambda x: 2 / pi * np.arctan2(np.sqrt(x), np.sqrt(1 - x)),
     sf=lambda x: 2 / pi * np.arctan2(np.sqrt(1 - x), np.sqrt(x)),

@@ -423,8 +423,9 @@ class Continuous(Located):
         inside: a number in the support, or a function of the shape parameters.
         fall, scores: the derivatives of `-logpdf` in the argument and of `logpdf` in the shape parameters,
             by which it is one operation; without them it is the operations of which it is composed.
-        power, rest: in place of `fall`, where the density is a power next to 0: that power, of the shape parameters,
-            and the fall of the logarithm without it, times the argument.
+        power: where the density is a power next to 0, that one of the argument times the density, of the shape
+            parameters; `fall` is then that of the logarithm without it.
+        rest: the argument times `fall`, where that is a shorter formula.
         formulas: of the standard form, by the names of SciPy's methods; and `far_logcdf`, `far_logsf`, which give
             derivatives where the tail itself is 0 in double precision, or has lost its digits.
 
@@ -456,7 +457,7 @@ class Continuous(Located):
         super().__init__(scipys, allowed, support, logpdf=logpdf, **formulas)
         between = (3.3, 4.0) if scipys.a == 1 else (-1.5, -0.5) if scipys.b == 0 else (0.5, 1.5)
         self.form = Form(scipys.name, logpdf, fall, power, rest, scores)
-        self.density = log_density(self.form, between) if self.form.is_closed else None
+        self.density = log_density(self.form, between) if fall is not None else None
         self.open_density = open_density
         self.open_tails = open_tails
         self.inside = inside
@@ -524,17 +525,16 @@ class Continuous(Located):
         return np.where(outside, -np.inf, constant_where_infinite(inner - np.log(scale)))
 
     def _masked_density(self, distance: Any, scale: Any, shapes: list[Any]) -> Any:
-        """Return the density, by another operation where it is far out."""
+        """Return the density, which does not change where its logarithm is infinite."""
         y = distance / scale
         outside = self._outside_density(y, shapes)
         logarithm = self._masked_log_density(y, scale, shapes, outside)
-        far = self._is_far(stop_gradient_of(logarithm), stop_gradient_of(y))
-        if is_everywhere(np.logical_not(far)):
+        level = stop_gradient_of(logarithm)
+        if is_everywhere(np.logical_not(self._is_far(level, y))):
             return flat_exp(logarithm)
-        inside = self._safe(True, y, shapes) * scale
-        distance = np.where(far, distance, stop_gradient_of(inside))
-        there = far_density(self.form, distance, scale, *shapes)
-        return np.where(far, there, flat_exp(np.where(far, 0.0, logarithm)))
+        infinite = np.isinf(level)
+        distance = np.where(infinite, stop_gradient_of(self._safe(True, y, shapes) * scale), distance)
+        return np.where(infinite, np.exp(level), far_density(self.form, distance, scale, *shapes))
 
     def _is_moderate(self, distance: Any, scale: Any) -> bool:
         """Return whether the power next to 0 need not be told from the rest of the density."""
