@@ -36,7 +36,7 @@ sure of that (`_univariate.py`), so that nothing is masked here, neither forward
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,7 +107,7 @@ class Form:
         return 1.0 if self.power is None else self.power(*shapes)
 
     def factor(self, orders: Orders, i: int, y: Any, *shapes: Any) -> Any:
-        """Return by what the density is multiplied, besides powers of the scale and `y**i`, in a term of a derivative."""
+        """Return what multiplies the density in a term of a derivative, besides powers of the scale and `y**i`."""
         by_shapes = [place for place, order in enumerate(orders) if order and place > 1]
         if not by_shapes:
             of_power = coefficients(self.degree(*shapes), *orders)[i]
@@ -142,7 +142,7 @@ def _changed(orders: Orders, place: int, by: int) -> Orders:
 
 
 def coefficients(degree: Any, by_distance: int, by_scale: int, *others: int) -> dict[int, dict[int, Any]]:
-    """Return the coefficients of the terms of a derivative, by `i` and `j`; not those that are 0 whatever the shapes are.
+    """Return the coefficients of a derivative's terms, by `i` and `j`; not those that are 0 whatever the shapes are.
 
     Args:
         degree: the power of the argument, plus 1.
@@ -217,19 +217,28 @@ def _contracted(argnum: int, partial: Formula) -> Rule:
 
 
 def _far_value(distance: Any, scale: Any, *shapes: Any, of: str, orders: Orders) -> Any:
-    """Return a density, or a derivative of it: with its root on either side, no product leaves the range too early."""
+    """Return a density, or a derivative of it."""
     form, y = FORMS[of], distance / scale
     logarithm = form.formula(y, *shapes) - (1 + orders[0] + orders[1]) * np.log(scale)
     if not any(orders):
         return np.exp(logarithm)
-    root, root_of_y, found = np.exp(logarithm / 2), np.sqrt(np.abs(y)), 0.0
-    for i in coefficients(form.degree(*shapes), *orders):
-        factor = settle(form.factor(orders, i, y, *shapes))
-        half = root * root_of_y**i if i else root
-        term = half * factor * half
-        found = found + np.where(np.equal(factor, 0), 0.0, term * np.sign(y) if i % 2 else term)
-    # There a factor that has left the range of numbers would make NaN of what is 0.
-    return np.where(np.less(logarithm, NOTHING), 0.0, found)
+    root = np.exp(logarithm / 2)
+    factors = {i: settle(form.factor(orders, i, y, *shapes)) for i in coefficients(form.degree(*shapes), *orders)}
+    # With the root on either side, no product leaves the range of numbers before it is done.
+    found = root * sum(_times(factor, y, i) for i, factor in factors.items() if i >= 0) * root
+    for i, factor in factors.items():
+        if i < 0:
+            half = _times(root, 1 / np.sqrt(np.abs(y)), -i)
+            found = found + np.where(np.equal(factor, 0), 0.0, half * _times(factor, np.sign(y), -i % 2) * half)
+    # A factor that has left the range of numbers would make NaN of what is 0; an infinite density is taken as constant.
+    return np.where(np.logical_or(np.less(logarithm, NOTHING), np.equal(logarithm, np.inf)), 0.0, found)
+
+
+def _times(product: Any, x: Any, count: int) -> Any:
+    """Return a product times a power, which takes less time than the power."""
+    for _ in range(count):
+        product = product * x
+    return product
 
 
 def _derivative(argnum: int, args: Sequence[Any], of: str, orders: Orders) -> Any:

@@ -40,7 +40,7 @@ Formula = Callable[..., Any]
 FAR = -700.0
 """Below this logarithm numbers lose digits, and then are 0."""
 
-NEAR = 1e-2
+NEAR = 1e-3
 """Below this, and above its reciprocal, second derivatives would find as a difference what is beside a power."""
 
 
@@ -525,16 +525,13 @@ class Continuous(Located):
         return np.where(outside, -np.inf, constant_where_infinite(inner - np.log(scale)))
 
     def _masked_density(self, distance: Any, scale: Any, shapes: list[Any]) -> Any:
-        """Return the density, which does not change where its logarithm is infinite."""
         y = distance / scale
         outside = self._outside_density(y, shapes)
         logarithm = self._masked_log_density(y, scale, shapes, outside)
-        level = stop_gradient_of(logarithm)
-        if is_everywhere(np.logical_not(self._is_far(level, y))):
+        if is_everywhere(np.logical_not(self._is_far(stop_gradient_of(logarithm), y))):
             return flat_exp(logarithm)
-        infinite = np.isinf(level)
-        distance = np.where(infinite, stop_gradient_of(self._safe(True, y, shapes) * scale), distance)
-        return np.where(infinite, np.exp(level), far_density(self.form, distance, scale, *shapes))
+        inside = stop_gradient_of(self._safe(True, y, shapes) * scale)
+        return np.where(outside, 0.0, far_density(self.form, np.where(outside, inside, distance), scale, *shapes))
 
     def _is_moderate(self, distance: Any, scale: Any) -> bool:
         """Return whether the power next to 0 need not be told from the rest of the density."""
