@@ -100,7 +100,7 @@ LEFT_TO_NUMPY = {
     "any_exprel", "argpartitioned", "argsorted", "assoc_legendre_p", "astype", "beta_density",
     "beta_distribution_slope", "carlson_integral", "characteristic_polynomial", "cofactors", "convolve_axes",
     "convolve_axes_guarded", "det", "digamma_difference", "eig", "eigh", "eigsh", "expm", "expm_frechet",
-    "f_density", "f_distribution_slope", "faddeeva", "far_density", "fft", "fractional_matrix_power", "gamma_density",
+    "f_density", "f_distribution_slope", "faddeeva", "fft", "fractional_matrix_power", "gamma_density",
     "gamma_distribution_slope", "gather_spline", "gathered_differences", "hankel1", "hankel1e", "hankel2",
     "hankel2e", "hurwitz_zeta", "ifft", "interp", "inv", "inverse_mills_ratio", "invgauss_isf", "invgauss_ppf",
     "irfft", "isin", "kelvin", "lambertw", "legendre_p", "lengths", "lexsort", "log_tukey", "logm", "lu",

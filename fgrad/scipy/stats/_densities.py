@@ -59,6 +59,9 @@ SHAPES = (
 )
 """The shapes of samples, by the number of shape parameters."""
 
+NEAR = 1e-3
+"""Below this, and above its reciprocal, second derivatives would find what is beside a power as a difference."""
+
 FORMS: dict[str, Form] = {}
 """The forms by their names, by which operations in recorded programs refer to them."""
 
@@ -74,6 +77,7 @@ class Form:
         power: a function of the shape parameters: the argument times the density is this power of the argument, times
             something else. The fall is that of the logarithm of the latter.
         rest: the argument times the fall, where that is a shorter formula.
+        tail_power, tail_fall: the same two of a density that is another power far from 0, beyond 1.
         scores: its derivatives in the shape parameters.
     """
 
@@ -82,6 +86,8 @@ class Form:
     fall: Formula | None
     power: Formula | None
     rest: Formula | None
+    tail_power: Formula | None
+    tail_fall: Formula | None
     scores: tuple[Formula, ...]
 
     def __post_init__(self) -> None:
@@ -102,15 +108,25 @@ class Form:
             *scores,
         )
 
-    def degree(self, *shapes: Any) -> Any:
+    def has_power(self, y: Any) -> Any:
+        """Return where standardized numbers are so near to 0, or so far, that a power hides the rest of the density."""
+        size, found = np.abs(y), np.False_
+        if self.power is not None:
+            found = np.logical_and(np.greater(size, 0), np.less(size, NEAR))
+        if self.power is not None or self.tail_power is not None:
+            found = np.logical_or(found, np.greater(size, 1 / NEAR))
+        return found
+
+    def degree(self, y: Any, *shapes: Any) -> Any:
         """Return the power, which is a constant where there is none to be told from the rest."""
-        return 1.0 if self.power is None else self.power(*shapes)
+        power = 1.0 if self.power is None else self.power(*shapes)
+        return power if self.tail_power is None else np.where(np.abs(y) > 1, self.tail_power(*shapes), power)
 
     def factor(self, orders: Orders, i: int, y: Any, *shapes: Any) -> Any:
         """Return what multiplies the density in a term of a derivative, besides powers of the scale and `y**i`."""
         by_shapes = [place for place, order in enumerate(orders) if order and place > 1]
         if not by_shapes:
-            of_power = coefficients(self.degree(*shapes), *orders)[i]
+            of_power = coefficients(self.degree(y, *shapes), *orders)[i]
             return sum(each * self._share(j, y, *shapes) for j, each in of_power.items())
         lower, place = _changed(orders, by_shapes[-1], -1), by_shapes[-1] - 2
         value, change = _moved(lambda *shapes: self.factor(lower, i, y, *shapes), place, shapes)
@@ -127,6 +143,10 @@ class Form:
         return change - fall * value
 
     def _fall(self, y: Any, *shapes: Any) -> Any:
+        if self.tail_fall is not None and self.fall is not None:
+            beyond = np.abs(y) > 1  # where one of both is not asked for, it does not divide by 0 either
+            far = self.tail_fall(np.where(beyond, y, 2.0), *shapes)
+            return np.where(beyond, far, self.fall(np.where(beyond, 1.0, y), *shapes))
         if self.fall is not None:
             return self.fall(y, *shapes)
         return -jvp(lambda y: self.formula(y, *shapes), (y,), (np.ones_like(y),))[1]
@@ -223,7 +243,7 @@ def _far_value(distance: Any, scale: Any, *shapes: Any, of: str, orders: Orders)
     if not any(orders):
         return np.exp(logarithm)
     root = np.exp(logarithm / 2)
-    factors = {i: settle(form.factor(orders, i, y, *shapes)) for i in coefficients(form.degree(*shapes), *orders)}
+    factors = {i: settle(form.factor(orders, i, y, *shapes)) for i in coefficients(form.degree(y, *shapes), *orders)}
     # With the root on either side, no product leaves the range of numbers before it is done.
     found = root * sum(_times(factor, y, i) for i, factor in factors.items() if i >= 0) * root
     for i, factor in factors.items():
@@ -231,7 +251,8 @@ def _far_value(distance: Any, scale: Any, *shapes: Any, of: str, orders: Orders)
             half = _times(root, 1 / np.sqrt(np.abs(y)), -i)
             found = found + np.where(np.equal(factor, 0), 0.0, half * _times(factor, np.sign(y), -i % 2) * half)
     # A factor that has left the range of numbers would make NaN of what is 0; an infinite density is taken as constant.
-    return np.where(np.logical_or(np.less(logarithm, NOTHING), np.equal(logarithm, np.inf)), 0.0, found)
+    constant = np.logical_or(np.less(logarithm, NOTHING), np.equal(logarithm, np.inf))
+    return np.where(constant, 0.0, found).astype(logarithm.dtype)
 
 
 def _times(product: Any, x: Any, count: int) -> Any:

@@ -25,6 +25,7 @@ halfcauchy = Continuous(
     stats.halfcauchy,
     logpdf=lambda x: log(2 / pi) - log1p_square(x),
     fall=lambda x: 2 * over_square(x, 1.0),
+    tail_power=constant(-1.0), tail_fall=lambda x: -2 * over_square(x, 1.0) / x / x,
     cdf=lambda x: 2 / pi * np.arctan(x),     sf=lambda x: 2 / pi * np.arctan2(1.0, x),
     ppf=lambda q: np.tan(pi / 2 * q),        isf=lambda q: 1 / np.tan(pi / 2 * q),
     mean=constant(np.inf),   var=constant(np.inf),

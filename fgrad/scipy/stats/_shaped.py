@@ -185,6 +185,7 @@ loglaplace = Continuous(
     logpdf=lambda x, c: np.log(c / 2) - np.log(x) - c * np.abs(np.log(x)),
     power=lambda c: c,
     fall=lambda x, c: np.where(x > 1, 2 * c, np.where(x < 1, 0.0 * c, c)) / x,
+    tail_power=lambda c: -c, tail_fall=lambda x, c: 0.0 * x,
     scores=(lambda x, c: 1 / c - np.abs(np.log(x)),),
     open_density=True,       open_tails=True,
     **_of_log(laplace.formulas),
@@ -199,6 +200,7 @@ betaprime = Continuous(
     stats.betaprime,
     logpdf=lambda x, a, b: special.xlogy(a - 1, x) - (a + b) * np.log1p(x) - special.betaln(a, b),
     power=lambda a, b: a,    fall=lambda x, a, b: (a + b) / (1 + x), rest=lambda x, a, b: (a + b) * (x / (1 + x)),
+    tail_power=lambda a, b: -b, tail_fall=lambda x, a, b: -(a + b) / (1 + x) / x,
     scores=(
         lambda x, a, b: np.log(x) - np.log1p(x) + digamma_step(a, b),
         lambda x, a, b: -np.log1p(x) + digamma_step(b, a),

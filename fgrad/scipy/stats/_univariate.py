@@ -40,19 +40,10 @@ Formula = Callable[..., Any]
 FAR = -700.0
 """Below this logarithm numbers lose digits, and then are 0."""
 
-NEAR = 1e-3
-"""Below this, and above its reciprocal, second derivatives would find as a difference what is beside a power."""
-
 
 def constant_where_infinite(x: Any) -> Any:
     """Return `x`, with the derivative 0 where it is infinite."""
     return np.where(np.isinf(x), np.where(np.greater(x, 0), np.inf, -np.inf), x)
-
-
-def _is_at_a_power(y: Any) -> Any:
-    """Return where a power of standardized numbers may be all that there is of a density, to many digits."""
-    size = np.abs(y)
-    return np.logical_or(np.logical_and(np.greater(size, 0), np.less(size, NEAR)), np.greater(size, 1 / NEAR))
 
 
 def _times(moment: Any, scale: Any) -> Any:
@@ -426,6 +417,7 @@ class Continuous(Located):
         power: where the density is a power next to 0, that one of the argument times the density, of the shape
             parameters; `fall` is then that of the logarithm without it.
         rest: the argument times `fall`, where that is a shorter formula.
+        tail_power, tail_fall: the same as `power` and `fall`, of a density that is another power far out, beyond 1.
         formulas: of the standard form, by the names of SciPy's methods; and `far_logcdf`, `far_logsf`, which give
             derivatives where the tail itself is 0 in double precision, or has lost its digits.
 
@@ -451,12 +443,14 @@ class Continuous(Located):
         fall: Formula | None = None,
         power: Formula | None = None,
         rest: Formula | None = None,
+        tail_power: Formula | None = None,
+        tail_fall: Formula | None = None,
         scores: tuple[Formula, ...] = (),
         **formulas: Formula,
     ) -> None:
         super().__init__(scipys, allowed, support, logpdf=logpdf, **formulas)
         between = (3.3, 4.0) if scipys.a == 1 else (-1.5, -0.5) if scipys.b == 0 else (0.5, 1.5)
-        self.form = Form(scipys.name, logpdf, fall, power, rest, scores)
+        self.form = Form(scipys.name, logpdf, fall, power, rest, tail_power, tail_fall, scores)
         self.density = log_density(self.form, between) if fall is not None else None
         self.open_density = open_density
         self.open_tails = open_tails
@@ -535,13 +529,14 @@ class Continuous(Located):
 
     def _is_moderate(self, distance: Any, scale: Any) -> bool:
         """Return whether the power next to 0 need not be told from the rest of the density."""
-        return self.form.power is None or not np.any(_is_at_a_power(known_value(distance) / known_value(scale)))
+        form = self.form
+        if form.power is None and form.tail_power is None:
+            return True
+        return not np.any(form.has_power(known_value(distance) / known_value(scale)))
 
     def _is_far(self, logarithm: Any, y: Any) -> Any:
         """Return where derivatives of the density are not right as those of the exponential of its logarithm."""
-        far = np.less(logarithm, FAR)
-        if self.form.power is not None:
-            far = np.logical_or(far, _is_at_a_power(y))
+        far = np.logical_or(np.less(logarithm, FAR), self.form.has_power(y))
         return np.logical_and(far, np.isfinite(logarithm))
 
     @differentiated
