@@ -93,8 +93,9 @@ class Form:
     def __post_init__(self) -> None:
         FORMS[self.name] = self
 
-    def partials(self, fall: Formula) -> Sequence[Formula]:
+    def partials(self) -> Sequence[Formula]:
         """Return the derivatives of the logarithm by distance, scale and shapes."""
+        fall = self._fall_of_rest
         power, rest, scores = self.power, self.rest or _rest_of(fall), map(_by_shape, self.scores)
         if power is None:
             return (
@@ -147,6 +148,9 @@ class Form:
             beyond = np.abs(y) > 1  # where one of both is not asked for, it does not divide by 0 either
             far = self.tail_fall(np.where(beyond, y, 2.0), *shapes)
             return np.where(beyond, far, self.fall(np.where(beyond, 1.0, y), *shapes))
+        return self._fall_of_rest(y, *shapes)
+
+    def _fall_of_rest(self, y: Any, *shapes: Any) -> Any:
         if self.fall is not None:
             return self.fall(y, *shapes)
         return -jvp(lambda y: self.formula(y, *shapes), (y,), (np.ones_like(y),))[1]
@@ -193,7 +197,10 @@ def _added(many: Sequence[dict[tuple[int, int], Any]]) -> dict[tuple[int, int], 
 def _moved(function: Formula, place: int, shapes: Sequence[Any]) -> tuple[Any, Any]:
     """Return a function of the shape parameters and its derivative in one of them."""
     before, after = shapes[:place], shapes[place + 1 :]
-    return jvp(lambda shape: function(*before, shape, *after), (shapes[place],), (np.ones_like(shapes[place]),))
+    value, change = jvp(
+        lambda shape: function(*before, shape, *after), (shapes[place],), (np.ones_like(shapes[place]),)
+    )
+    return value, change
 
 
 def _rest_of(fall: Formula) -> Formula:
@@ -215,7 +222,7 @@ def log_density(form: Form, place: tuple[float, float]) -> Primitive:
     def value(distance: Any, scale: Any, *shapes: Any) -> Any:
         return form.formula(distance / scale, *shapes) - np.log(scale)
 
-    partials = form.partials(form.fall)
+    partials = form.partials()
     primitive = elementwise(
         value,
         *map(_rule, partials),
