@@ -823,6 +823,18 @@ def test_the_slope_of_invgammas_logarithm_in_the_scale_next_to_zero():
         assert float(fg.grad(stats.invgamma.logpdf, argnums=3)(x, 2.5, 0.0, 1.0)) == pytest.approx(-1 / x, rel=1e-14)
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "expected"),
+    [("invgamma", (2.0,), -2.0), ("levy", (), -0.5), ("wald", (), -0.5), ("invgauss", (1.5,), -0.5)],
+)
+def test_second_derivatives_in_the_scale_of_logarithms_that_fall_as_the_reciprocal(name, shape, expected):
+    """That of a log(scale) - scale / x is -a: what is proportional to the scale has none, however large it is."""
+    for x, scale in ((1e-9, 1.0), (1e-100, 1.0), (1e-60, 1e30)):
+        of_scale = lambda scale, x=x: getattr(stats, name).logpdf(x, *shape, scale=scale)  # noqa: E731
+        found = [second(of_scale, argnums=0)(scale) for second in SECOND_DERIVATIVES.values()]
+        np.testing.assert_allclose(np.array(found, float) * scale**2, expected, rtol=1e-7)
+
+
 @pytest.mark.parametrize("far", [1e90, -1e90])
 def test_densities_far_out_beside_others(far):
     """The masks of one element leave the others alone; a density that falls as a power is not 0."""

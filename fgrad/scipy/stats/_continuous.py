@@ -236,6 +236,7 @@ invgamma = Continuous(
     stats.invgamma,
     logpdf=lambda x, a: -(a + 1) * np.log(x) - special.gammaln(a) - 1 / x,
     power=lambda a: -a,      fall=lambda x, a: -1 / (x * x), rest=lambda x, a: -1 / x,
+    squared=-1.0,
     scores=(lambda x, a: -np.log(x) - special.digamma(a),),
     open_density=True,       open_tails=True,
     cdf=lambda x, a: GAMMA.sf(1 / x, a),             sf=lambda x, a: GAMMA.cdf(1 / x, a),

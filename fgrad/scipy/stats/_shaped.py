@@ -95,6 +95,7 @@ levy = Continuous(
     stats.levy,
     logpdf=lambda x: -HALF_LOG_TWO_PI - 1.5 * np.log(x) - 0.5 / x,
     power=constant(-0.5),    fall=lambda x: -0.5 / (x * x), rest=lambda x: -0.5 / x,
+    squared=-0.5,
     open_density=True,       open_tails=True,
     cdf=lambda x: 2 * special.ndtr(-1 / np.sqrt(x)),
     far_logcdf=lambda x: log(2) + special.log_ndtr(-1 / np.sqrt(x)),

@@ -417,6 +417,7 @@ class Continuous(Located):
         power: where the density is a power next to 0, that one of the argument times the density, of the shape
             parameters; `fall` is then that of the logarithm without it.
         rest: the argument times `fall`, where that is a shorter formula.
+        squared: the square of the argument times `fall`, where `fall` next to 0 is the square of its reciprocal.
         tail_power, tail_fall: the same as `power` and `fall`, of a density that is another power far out, beyond 1.
         formulas: of the standard form, by the names of SciPy's methods; and `far_logcdf`, `far_logsf`, which give
             derivatives where the tail itself is 0 in double precision, or has lost its digits.
@@ -443,6 +444,7 @@ class Continuous(Located):
         fall: Formula | None = None,
         power: Formula | None = None,
         rest: Formula | None = None,
+        squared: Formula | None = None,
         tail_power: Formula | None = None,
         tail_fall: Formula | None = None,
         scores: tuple[Formula, ...] = (),
@@ -450,7 +452,7 @@ class Continuous(Located):
     ) -> None:
         super().__init__(scipys, allowed, support, logpdf=logpdf, **formulas)
         between = (3.3, 4.0) if scipys.a == 1 else (-1.5, -0.5) if scipys.b == 0 else (0.5, 1.5)
-        self.form = Form(scipys.name, logpdf, fall, power, rest, tail_power, tail_fall, scores)
+        self.form = Form(scipys.name, logpdf, fall, power, rest, squared, tail_power, tail_fall, scores)
         self.density = log_density(self.form, between) if fall is not None else None
         self.open_density = open_density
         self.open_tails = open_tails
