@@ -77,8 +77,8 @@ class Form:
         power: a function of the shape parameters: the argument times the density is this power of the argument, times
             something else. The fall is that of the logarithm of the latter.
         rest: the argument times the fall, where that is a shorter formula.
-        squared: the square of the argument times the fall, where that falls as the square: divided by the distance it does
-            not depend on the scale next to 0, which second derivatives by the scale would find as a difference.
+        squared: the square of the argument times the fall, where that is a constant: divided by the distance, it has no
+            part in derivatives by the scale, of which the second ones would find it as a difference.
         tail_power, tail_fall: the same two of a density that is another power far from 0, beyond 1.
         scores: its derivatives in the shape parameters.
     """
@@ -88,7 +88,7 @@ class Form:
     fall: Formula | None
     power: Formula | None
     rest: Formula | None
-    squared: Formula | None
+    squared: float | None
     tail_power: Formula | None
     tail_fall: Formula | None
     scores: tuple[Formula, ...]
@@ -116,7 +116,7 @@ class Form:
         squared = self.squared
         if squared is None:
             return lambda distance, scale, *shapes: (rest(distance / scale, *shapes) - power(*shapes)) / scale
-        return lambda distance, scale, *shapes: squared(distance / scale, *shapes) / distance - power(*shapes) / scale
+        return lambda distance, scale, *shapes: squared / distance - power(*shapes) / scale
 
     def has_power(self, y: Any) -> Any:
         """Return where standardized numbers are so near to 0, or so far, that a power hides the rest of the density."""

@@ -417,7 +417,7 @@ class Continuous(Located):
         power: where the density is a power next to 0, that one of the argument times the density, of the shape
             parameters; `fall` is then that of the logarithm without it.
         rest: the argument times `fall`, where that is a shorter formula.
-        squared: the square of the argument times `fall`, where `fall` next to 0 is the square of its reciprocal.
+        squared: the square of the argument times `fall`, where that is a constant.
         tail_power, tail_fall: the same as `power` and `fall`, of a density that is another power far out, beyond 1.
         formulas: of the standard form, by the names of SciPy's methods; and `far_logcdf`, `far_logsf`, which give
             derivatives where the tail itself is 0 in double precision, or has lost its digits.
@@ -444,7 +444,7 @@ class Continuous(Located):
         fall: Formula | None = None,
         power: Formula | None = None,
         rest: Formula | None = None,
-        squared: Formula | None = None,
+        squared: float | None = None,
         tail_power: Formula | None = None,
         tail_fall: Formula | None = None,
         scores: tuple[Formula, ...] = (),
