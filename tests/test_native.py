@@ -109,7 +109,7 @@ LEFT_TO_NUMPY = {
     "pinv_and_rank", "pinv_and_values", "polygamma", "projected_differences", "qr", "rank_places", "recurrence",
     "recursive_filter", "rfft", "rice_isf", "rice_ppf", "roots", "sampled_product", "sampled_product_guarded",
     "scaled_bessel_derivative", "scatter_spline", "scipy_eig", "scipy_eigh", "scipy_inv", "scipy_svd",
-    "searchsorted", "skewnorm_ppf", "slide", "small_density", "smirnov_derivative", "solve_banded",
+    "searchsorted", "skewnorm_ppf", "slide", "smirnov_derivative", "solve_banded",
     "solve_factored", "solve_toeplitz", "sparse_product", "sparse_product_guarded", "sparse_solve",
     "sph_legendre_p", "spherical_bessel", "spherical_in", "spherical_jn", "spherical_kn", "spherical_yn",
     "spline_coefficients", "sqrtm", "stable_order", "student_distribution_slope", "svd", "t_density",

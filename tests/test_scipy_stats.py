@@ -735,6 +735,70 @@ def test_derivatives_of_densities_that_are_too_small_for_a_number(name, x):
     np.testing.assert_allclose(beside, [near[0], expected[0], near[1]], rtol=1e-11)
 
 
+WHOLE_POWERS = [
+    ("gamma", (1.0,)), ("gamma", (2.0,)), ("gamma", (3.0,)), ("chi2", (4.0,)), ("beta", (1.0, 3.3)), ("f", (6.0, 2.5)),
+    ("weibull_min", (2.0,)), ("weibull_min", (3.0,)), ("rayleigh", ()), ("betaprime", (2.0, 1.0)),
+]  # fmt: skip
+"""Densities that are whole powers next to 0, of which derivatives take away everything but the rest."""
+
+
+def curvature(density, x, shapes):
+    """Return the second derivative of a density of the standard form in `x`, where it is much smaller than 1 / x**2."""
+    with mp.workdps(900):
+        return float(mp.diff(lambda u: density(mp.mpf(x) * (1 + u), *map(mp.mpf, shapes)), 0, 2) / mp.mpf(x) ** 2)
+
+
+@pytest.mark.parametrize("x", [1e-5, 1e-20, 1e-100, 1e-165, 1e-170])
+@pytest.mark.parametrize(("name", "shapes"), [*WHOLE_POWERS, *((name, POWERS[name][0]) for name in POWERS)])
+def test_second_derivatives_of_densities_next_to_zero(name, shapes, x):
+    """Half of x**2 exp(-x) at 1e-165 is 0, its second derivative 1; that of x exp(-x) is -2, and no rest of 1 / x."""
+    pdf, expected = getattr(stats, name).pdf, curvature(POWERS[name][1], x, shapes)
+    found = [fg.grad(fg.grad(pdf))(x, *shapes), fg.jvp(lambda x: fg.grad(pdf)(x, *shapes), (x,), (1.0,))[1]]
+    found += [second(pdf, argnums=0)(x, *shapes) for second in SECOND_DERIVATIVES.values()]
+    found += [fg.vmap(fg.grad(fg.grad(lambda x: pdf(x, *shapes))))(np.array([0.5, x]))[1]]
+    found += [fg.compile(fg.grad(fg.grad(lambda x: pdf(x, *shapes))))(x)]
+    found += [fg.elementwise_grad(fg.elementwise_grad(lambda x: pdf(x, *shapes)))(np.array([-1.0, x, np.inf]))[1]]
+    np.testing.assert_allclose(np.array(found, float), expected, rtol=1e-10)
+
+
+def test_compiled_derivatives_of_densities_that_are_too_small_for_a_number():
+    slope = fg.compile(fg.grad(lambda x, scale: stats.gamma.pdf(x, 3.0, scale=scale), argnums=(0, 1)))
+    for x in (0.3, 1e-165, 1e-170):
+        eager = fg.grad(lambda x, scale: stats.gamma.pdf(x, 3.0, scale=scale), argnums=(0, 1))(x, 2.0)
+        assert float(slope(x, 2.0)[0]) > 0
+        np.testing.assert_allclose(slope(x, 2.0), eager, rtol=1e-11)
+
+
+TAILS_OF_POWERS = {
+    "cauchy": ((), lambda y: 1 / (1 + y * y) / mp.pi),
+    "halfcauchy": ((), lambda y: 2 / (1 + y * y) / mp.pi),
+    "t": ((1.0,), lambda y, n: 1 / (1 + y * y) / mp.pi),
+    "f": (
+        (3.0, 2.0),
+        lambda y, n, m: (n * y / m) ** (n / 2) / (1 + n * y / m) ** ((n + m) / 2) / y / mp.beta(n / 2, m / 2),
+    ),
+    "lomax": ((1.0,), lambda y, c: c / (1 + y) ** (c + 1)),
+    "betaprime": ((2.0, 1.0), lambda y, a, b: y ** (a - 1) * (1 + y) ** (-a - b) / mp.beta(a, b)),
+    "fisk": ((1.0,), lambda y, c: c * y ** (c - 1) / (1 + y**c) ** 2),
+    "burr12": ((0.5, 2.0), lambda y, c, d: c * d * y ** (c - 1) / (1 + y**c) ** (d + 1)),
+    "invgamma": ((1.0,), lambda y, a: y ** (-a - 1) * mp.exp(-1 / y) / mp.gamma(a)),
+}
+"""Densities that are proportional to the scale far out, by their names."""
+
+
+@pytest.mark.parametrize("y", [1.5, 1e2, 1e7, 1e50])
+@pytest.mark.parametrize("name", TAILS_OF_POWERS)
+def test_second_derivatives_in_the_scale_of_densities_with_tails_that_are_powers(name, y):
+    """What is proportional to the scale has none, so that it is that of the rest."""
+    shapes, density = TAILS_OF_POWERS[name]
+    with mp.workdps(400):
+        f = lambda u: density(mp.mpf(y) / (1 + u), *map(mp.mpf, shapes)) / (1 + u)  # noqa: E731
+        expected = float(mp.diff(f, 0, 2))
+    of_scale = lambda scale: getattr(stats, name).pdf(y, *shapes, scale=scale)  # noqa: E731
+    found = [fg.hessian(of_scale)(1.0), fg.grad(fg.grad(of_scale))(1.0), fg.compile(fg.hessian(of_scale))(1.0)]
+    np.testing.assert_allclose(np.array(found, float), expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize("x", [1e-6, 1e-100])
 @pytest.mark.parametrize("name", POWERS)
 def test_what_falls_as_the_reciprocal_does_not_depend_on_the_scale(name, x):
@@ -757,6 +821,18 @@ def test_the_logistic_density_next_to_its_top(x):
 def test_the_slope_of_invgammas_logarithm_in_the_scale_next_to_zero():
     for x in (1e-200, 1e-300):
         assert float(fg.grad(stats.invgamma.logpdf, argnums=3)(x, 2.5, 0.0, 1.0)) == pytest.approx(-1 / x, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "expected"),
+    [("invgamma", (2.0,), -2.0), ("levy", (), -0.5)],
+)
+def test_second_derivatives_in_the_scale_of_logarithms_that_fall_as_the_reciprocal(name, shape, expected):
+    """That of a log(scale) - scale / x is -a: what is proportional to the scale has none, however large it is."""
+    for x, scale in ((1e-9, 1.0), (1e-100, 1.0), (1e-60, 1e30)):
+        of_scale = lambda scale, x=x: getattr(stats, name).logpdf(x, *shape, scale=scale)  # noqa: E731
+        found = [second(of_scale, argnums=0)(scale) for second in SECOND_DERIVATIVES.values()]
+        np.testing.assert_allclose(np.array(found, float) * scale**2, expected, rtol=1e-7)
 
 
 @pytest.mark.parametrize("far", [1e90, -1e90])

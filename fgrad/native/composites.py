@@ -19,7 +19,7 @@ from fgrad.native.nodes import Node
 COMPOSITES = {
     "along", "softmax", "log_softmax", "length", "length_squared", "variance", "standard_deviation",
     "standard_deviation_squared", "difference", "central_difference", "sums_along_diagonals",
-    "quarters_of_square", "error_density", "complement_density", "normal_density",
+    "quarters_of_square", "error_density", "complement_density", "normal_density", "far_density",
     "beta_distribution_inverse", "beta_distribution_tail", "f_distribution_inverse", "f_distribution_tail",
     "gamma_distribution_inverse", "gamma_distribution_tail", "student_distribution_inverse",
     "student_distribution_tail",

@@ -71,7 +71,8 @@ REFUSALS: dict[str, Rule] = {}
 MADE_OF_OTHERS = {
     "along", "softmax", "log_softmax", "length", "length_squared", "variance", "standard_deviation",
     "standard_deviation_squared", "difference", "sums_along_diagonals", "quarters_of_square", "error_density",
-    "complement_density", "normal_density", "beta_distribution_tail", "gamma_distribution_tail", "unitary_factor",
+    "complement_density", "normal_density", "far_density", "beta_distribution_tail", "gamma_distribution_tail",
+    "unitary_factor",
     *(f"{name}_log_density" for name in (
         "beta", "cauchy", "chi2", "expon", "f", "gamma", "gumbel_r", "halfnorm", "invgamma", "laplace", "logistic",
         "lognorm", "norm", "pareto", "t", "uniform", "vonmises", "weibull_min",

@@ -120,6 +120,7 @@ cauchy = Continuous(
     stats.cauchy,
     logpdf=lambda x: -log(pi) - log1p_square(x),
     fall=lambda x: 2 * over_square(x, 1.0),
+    tail_power=constant(-1.0), tail_fall=lambda x: -2 * over_square(x, 1.0) / x / x,
     cdf=lambda x: np.arctan2(1.0, -x) / pi,
     sf=lambda x: np.arctan2(1.0, x) / pi,
     ppf=lambda q: -_cauchy_isf(q), isf=lambda q: _cauchy_isf(q),
@@ -157,7 +158,7 @@ halfnorm = Continuous(
 lognorm = Continuous(
     stats.lognorm,
     logpdf=lambda x, s: -(np.log(x) / s) ** 2 / 2 - np.log(s * x) - HALF_LOG_TWO_PI,
-    relative_fall=lambda x, s: np.log(x) / (s * s) + 1,
+    power=constant(0.0),     fall=lambda x, s: np.log(x) / (s * s * x), rest=lambda x, s: np.log(x) / (s * s),
     scores=(lambda x, s: ((np.log(x) / s) ** 2 - 1) / s,),
     open_density=True,       open_tails=True,
     cdf=lambda x, s: special.ndtr(np.log(x) / s),
@@ -175,7 +176,7 @@ lognorm = Continuous(
 weibull_min = Continuous(
     stats.weibull_min,
     logpdf=lambda x, c: np.log(c) + special.xlogy(c - 1, x) - x**c,
-    relative_fall=lambda x, c: c * x**c - (c - 1),
+    power=lambda c: c,       fall=lambda x, c: c * x ** (c - 1), rest=lambda x, c: c * x**c,
     scores=(lambda x, c: 1 / c + (1 - x**c) * np.log(x),),
     open_tails=True,
     cdf=lambda x, c: -np.expm1(-(x**c)),
@@ -191,7 +192,7 @@ weibull_min = Continuous(
 pareto = Continuous(
     stats.pareto,
     logpdf=lambda x, b: np.log(b) - (b + 1) * np.log(x),
-    relative_fall=lambda x, b: b + 1,
+    power=lambda b: -b,      fall=lambda x, b: 0.0 * x,
     scores=(lambda x, b: 1 / b - np.log(x),),
     inside=1.5,
     cdf=lambda x, b: -np.expm1(-b * np.log(x)),
@@ -207,7 +208,7 @@ pareto = Continuous(
 gamma = Continuous(
     stats.gamma,
     logpdf=lambda x, a: special.xlogy(a - 1, x) - x - special.gammaln(a),
-    relative_fall=lambda x, a: 1 - a + x,
+    power=lambda a: a,       fall=lambda x, a: 1.0,  rest=lambda x, a: x,
     scores=(lambda x, a: np.log(x) - special.digamma(a),),
     cdf=GAMMA.cdf,           sf=GAMMA.sf,
     far_logcdf=far_below_gamma, far_logsf=far_above_gamma,
@@ -220,7 +221,7 @@ gamma = Continuous(
 chi2 = Continuous(
     stats.chi2,
     logpdf=lambda x, df: special.xlogy(df / 2 - 1, x) - x / 2 - special.gammaln(df / 2) - df * (log(2) / 2),
-    relative_fall=lambda x, df: 1 - df / 2 + x / 2,
+    power=lambda df: df / 2, fall=lambda x, df: 0.5, rest=lambda x, df: x / 2,
     scores=(lambda x, df: (np.log(x / 2) - special.digamma(df / 2)) / 2,),
     cdf=lambda x, df: GAMMA.cdf(x / 2, df / 2),      sf=lambda x, df: GAMMA.sf(x / 2, df / 2),
     far_logcdf=lambda x, df: far_below_gamma(x / 2, df / 2),
@@ -234,7 +235,8 @@ chi2 = Continuous(
 invgamma = Continuous(
     stats.invgamma,
     logpdf=lambda x, a: -(a + 1) * np.log(x) - special.gammaln(a) - 1 / x,
-    relative_fall=lambda x, a: a + 1 - 1 / x,
+    power=lambda a: -a,      fall=lambda x, a: -1 / (x * x), rest=lambda x, a: -1 / x,
+    squared=-1.0,
     scores=(lambda x, a: -np.log(x) - special.digamma(a),),
     open_density=True,       open_tails=True,
     cdf=lambda x, a: GAMMA.sf(1 / x, a),             sf=lambda x, a: GAMMA.cdf(1 / x, a),
@@ -250,7 +252,7 @@ invgamma = Continuous(
 beta = Continuous(
     stats.beta,
     logpdf=lambda x, a, b: special.xlogy(a - 1, x) + special.xlog1py(b - 1, -x) - special.betaln(a, b),
-    relative_fall=lambda x, a, b: (b - 1) * (x / (1 - x)) - (a - 1),
+    power=lambda a, b: a,    fall=lambda x, a, b: (b - 1) / (1 - x),
     scores=BETA.scores_at,
     cdf=BETA.cdf,            sf=BETA.sf,
     far_logcdf=far_below_beta, far_logsf=far_above_beta,
@@ -267,7 +269,11 @@ f = Continuous(
         dfd / 2 * np.log(dfd) + dfn / 2 * np.log(dfn) + special.xlogy(dfn / 2 - 1, x)
         - (dfn + dfd) / 2 * np.log(dfd + dfn * x) - special.betaln(dfn / 2, dfd / 2)
     ),
-    relative_fall=lambda x, dfn, dfd: (dfn + dfd) / 2 * (x / (x + dfd / dfn)) - (dfn / 2 - 1),
+    power=lambda dfn, dfd: dfn / 2,
+    fall=lambda x, dfn, dfd: (dfn + dfd) / 2 / (x + dfd / dfn),
+    rest=lambda x, dfn, dfd: (dfn + dfd) / 2 * (x / (x + dfd / dfn)),
+    tail_power=lambda dfn, dfd: -dfd / 2,
+    tail_fall=lambda x, dfn, dfd: -(dfn + dfd) / 2 * (dfd / dfn / (x + dfd / dfn)) / x,
     scores=F_RATIO.scores_at,
     cdf=F_RATIO.cdf,         sf=F_RATIO.sf,
     far_logcdf=far_below_f,  far_logsf=far_above_f,
@@ -282,6 +288,8 @@ t = Continuous(
     stats.t,
     logpdf=lambda x, df: _normal_at_infinity(norm.formulas["logpdf"], STUDENT.log_density, x, df),
     fall=lambda x, df: (df + 1) * over_square(x, df),
+    tail_power=lambda df: -df,
+    tail_fall=lambda x, df: -(df + 1) * (df * over_square(x, df)) / x / x,
     scores=STUDENT.scores_at,
     cdf=lambda x, df: _normal_at_infinity(norm.formulas["cdf"], STUDENT.cdf, x, df),
     sf=lambda x, df: _normal_at_infinity(norm.formulas["sf"], STUDENT.sf, x, df),

@@ -1,7 +1,8 @@
-"""The logarithm of a density with a location and a scale as one operation, with closed-form partial derivatives.
+"""The logarithm of a density with a location and a scale as one operation, and densities that are far out.
 
-    log_density(name, formula, falls, scores)    a primitive of the distance from the location, the scale, the shapes
-    small_density(of, *args)                     its exponential, also where that leaves the range of numbers
+    Form(name, formula, fall, power, rest, scores)    what is known of a density in its standard form
+    log_density(form, place)                          its logarithm: an operation on distance, scale and shapes
+    far_density(form, distance, scale, *shapes)       the density, where it or its derivatives may leave the range
 
 With `f` the logarithm of the density of the standard form and y = distance / scale it is f(y) - log scale. The fall of
 the logarithm is -f'(y), which for the commonest distributions is simpler than the derivative. The derivatives are
@@ -11,8 +12,19 @@ the logarithm is -f'(y), which for the commonest distributions is simpler than t
     by the scale       (y fall - 1) / scale
     by a shape         the score, df / dshape at y
 
-Of densities that are a power next to 0 the relative fall, y fall, is known instead: it leaves the range of numbers
-later, and what falls as 1 / y does not depend on the scale, which derivatives by both would find as a difference.
+Of densities that are a power next to 0 the fall is known without that power. What is added for it leaves the range of
+numbers later, and what falls as 1 / y does not depend on the scale, which derivatives by both would find as a
+difference.
+
+A density far out, or next to 0, may leave the range of numbers where its derivatives do not: half of x**2 exp(-x) at
+1e-165 is 0, and its second derivative 1. And where it is a power, the derivatives of its logarithm do not do: those of
+x exp(-x) next to 0 are 1 and -2, and not differences of 1 / x. So there they are sums of terms
+
+    coefficient  density(y)  y**i  share_j(y)  /  scale**(n + m)
+
+with n and m the orders by distance and scale. The share is the derivative of order j of what the power is multiplied
+with, divided by that. The coefficients are those of derivatives of powers, which are exactly 0 where a power has been
+differentiated away. No product leaves the range of numbers before it is done.
 
 The rules are written so that NumPy computes most of their operations in place: with binary operators, whose operands
 are results that nobody else refers to.
@@ -23,18 +35,22 @@ sure of that (`_univariate.py`), so that nothing is masked here, neither forward
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fgrad.core.primitive import PRIMITIVES, ZERO, Primitive, Rule
-from fgrad.core.tensor import apply
+from fgrad.core.primitive import ZERO, Primitive, Rule
+from fgrad.core.tensor import apply, settle
 from fgrad.ops.batching import elementwise_batch
-from fgrad.ops.families import ForEach, elementwise, register, sample, scale, scaled_sum
-from fgrad.scipy.stats._integrals import flat_exp
+from fgrad.ops.families import ForEach, elementwise, register, sample, scaled_sum
+from fgrad.scipy.stats._integrals import NOTHING
+from fgrad.transforms.forward import jvp
 
 Formula = Callable[..., Any]
+Orders = tuple[int, ...]
 
 SHAPES = (
     (((), ()), ((3,), ()), ((), (2,)), ((2, 1), (3,)), ((0, 3), (3,))),
@@ -43,57 +59,189 @@ SHAPES = (
 )
 """The shapes of samples, by the number of shape parameters."""
 
+NEAR = 1e-3
+"""Below this, and above its reciprocal, second derivatives would find what is beside a power as a difference."""
 
-def log_density(
-    name: str, formula: Formula, falls: Sequence[Formula], scores: Sequence[Formula], place: tuple[float, float]
-) -> Primitive:
-    """Declare the logarithm of a density as an operation on the distance from the location, the scale and the shapes.
+FORMS: dict[str, Form] = {}
+"""The forms by their names, by which operations in recorded programs refer to them."""
 
-    Args:
+
+@dataclass(eq=False)
+class Form:
+    """The density of a distribution in its standard form.
+
+    Attributes:
         name: of the distribution.
-        formula: the logarithm of the density of the standard form, of the standardized argument and the shapes.
-        falls: its derivatives by the distance and the scale, of `partials_of`.
-        scores: its derivatives in the shapes.
-        place: where samples of the distance may lie, for a scale above 2.
+        formula: the logarithm of the density, of the standardized argument and the shape parameters.
+        fall: minus its derivative in the argument.
+        power: a function of the shape parameters: the argument times the density is this power of the argument, times
+            something else. The fall is that of the logarithm of the latter.
+        rest: the argument times the fall, where that is a shorter formula.
+        squared: the square of the argument times the fall, where that is a constant: divided by the distance, it has no
+            part in derivatives by the scale, of which the second ones would find it as a difference.
+        tail_power, tail_fall: the same two of a density that is another power far from 0, beyond 1.
+        scores: its derivatives in the shape parameters.
     """
 
-    def value(distance: Any, scale: Any, *shapes: Any) -> Any:
-        return formula(distance / scale, *shapes) - np.log(scale)
+    name: str
+    formula: Formula
+    fall: Formula | None
+    power: Formula | None
+    rest: Formula | None
+    squared: float | None
+    tail_power: Formula | None
+    tail_fall: Formula | None
+    scores: tuple[Formula, ...]
 
-    partials = [*falls, *map(_by_shape, scores)]
-    primitive = elementwise(
-        value,
-        *map(_rule, partials),
-        name=f"{name}_log_density",
-        domain=(place, (2.0, 3.0), *((1.2, 2.5) for _ in scores)),
-        complex=False,
-        shapes=SHAPES[len(scores)],
+    def __post_init__(self) -> None:
+        FORMS[self.name] = self
+
+    def partials(self) -> Sequence[Formula]:
+        """Return the derivatives of the logarithm by distance, scale and shapes."""
+        fall = self._fall_of_rest
+        power, rest, scores = self.power, self.rest or _rest_of(fall), map(_by_shape, self.scores)
+        if power is None:
+            return (
+                lambda distance, scale, *shapes: fall(distance / scale, *shapes) / -scale,
+                lambda distance, scale, *shapes: (rest(distance / scale, *shapes) - 1) / scale,
+                *scores,
+            )
+        return (
+            lambda distance, scale, *shapes: (rest(distance / scale, *shapes) - (power(*shapes) - 1)) / -distance,
+            self._power_by_scale(power, rest),
+            *scores,
+        )
+
+    def _power_by_scale(self, power: Formula, rest: Formula) -> Formula:
+        squared = self.squared
+        if squared is None:
+            return lambda distance, scale, *shapes: (rest(distance / scale, *shapes) - power(*shapes)) / scale
+        return lambda distance, scale, *shapes: squared / distance - power(*shapes) / scale
+
+    def has_power(self, y: Any) -> Any:
+        """Return where standardized numbers are so near to 0, or so far, that a power hides the rest of the density."""
+        size, found = np.abs(y), np.False_
+        if self.power is not None:
+            found = np.logical_and(np.greater(size, 0), np.less(size, NEAR))
+        if self.power is not None or self.tail_power is not None:
+            found = np.logical_or(found, np.greater(size, 1 / NEAR))
+        return found
+
+    def degree(self, y: Any, *shapes: Any) -> Any:
+        """Return the power, which is a constant where there is none to be told from the rest."""
+        power = 1.0 if self.power is None else self.power(*shapes)
+        return power if self.tail_power is None else np.where(np.abs(y) > 1, self.tail_power(*shapes), power)
+
+    def factor(self, orders: Orders, i: int, y: Any, *shapes: Any) -> Any:
+        """Return what multiplies the density in a term of a derivative, besides powers of the scale and `y**i`."""
+        by_shapes = [place for place, order in enumerate(orders) if order and place > 1]
+        if not by_shapes:
+            of_power = coefficients(self.degree(y, *shapes), *orders)[i]
+            return sum(each * self._share(j, y, *shapes) for j, each in of_power.items())
+        lower, place = _changed(orders, by_shapes[-1], -1), by_shapes[-1] - 2
+        value, change = _moved(lambda *shapes: self.factor(lower, i, y, *shapes), place, shapes)
+        return self._score(place, y, *shapes) * value + change
+
+    def _share(self, order: int, y: Any, *shapes: Any) -> Any:
+        """Return a derivative of the density without its power, divided by that."""
+        if not order:
+            return 1.0
+        fall = self._fall(y, *shapes)
+        if order == 1:
+            return -fall
+        value, change = jvp(lambda y: self._share(order - 1, y, *shapes), (y,), (np.ones_like(y),))
+        return change - fall * value
+
+    def _fall(self, y: Any, *shapes: Any) -> Any:
+        if self.tail_fall is not None and self.fall is not None:
+            beyond = np.abs(y) > 1  # where one of both is not asked for, it does not divide by 0 either
+            far = self.tail_fall(np.where(beyond, y, 2.0), *shapes)
+            return np.where(beyond, far, self.fall(np.where(beyond, 1.0, y), *shapes))
+        return self._fall_of_rest(y, *shapes)
+
+    def _fall_of_rest(self, y: Any, *shapes: Any) -> Any:
+        if self.fall is not None:
+            return self.fall(y, *shapes)
+        return -jvp(lambda y: self.formula(y, *shapes), (y,), (np.ones_like(y),))[1]
+
+    def _score(self, place: int, y: Any, *shapes: Any) -> Any:
+        if self.scores:
+            return self.scores[place](y, *shapes)
+        return _moved(lambda *shapes: self.formula(y, *shapes), place, shapes)[1]
+
+
+def _changed(orders: Orders, place: int, by: int) -> Orders:
+    return tuple(order + by * (i == place) for i, order in enumerate(orders))
+
+
+def coefficients(degree: Any, by_distance: int, by_scale: int, *others: int) -> dict[int, dict[int, Any]]:
+    """Return the coefficients of a derivative's terms, by `i` and `j`; not those that are 0 whatever the shapes are.
+
+    Args:
+        degree: the power of the argument, plus 1.
+        by_distance, by_scale: the orders.
+        others: those by the shape parameters, which are no matter of the power.
+    """
+    terms = {(0, 0): 1.0}
+    for _ in range(by_distance):
+        moved = [{(i - 1, j): each * (degree - (1 - i)), (i, j + 1): each} for (i, j), each in terms.items()]
+        terms = _added(moved)
+    for order in range(by_distance, by_distance + by_scale):
+        moved = [{(i, j): -each * (degree + (i + order)), (i + 1, j + 1): -each} for (i, j), each in terms.items()]
+        terms = _added(moved)
+    found: dict[int, dict[int, Any]] = {}
+    for (i, j), each in terms.items():
+        found.setdefault(i, {})[j] = each
+    return found
+
+
+def _added(many: Sequence[dict[tuple[int, int], Any]]) -> dict[tuple[int, int], Any]:
+    found: dict[tuple[int, int], Any] = {}
+    for place, coefficient in itertools.chain.from_iterable(each.items() for each in many):
+        if not (type(coefficient) is float and coefficient == 0):
+            found[place] = found.get(place, 0.0) + coefficient
+    return found
+
+
+def _moved(function: Formula, place: int, shapes: Sequence[Any]) -> tuple[Any, Any]:
+    """Return a function of the shape parameters and its derivative in one of them."""
+    before, after = shapes[:place], shapes[place + 1 :]
+    value, change = jvp(
+        lambda shape: function(*before, shape, *after), (shapes[place],), (np.ones_like(shapes[place]),)
     )
-    primitive.contracted = [_contracted(place, partial) for place, partial in enumerate(partials)]
-    return primitive
+    return value, change
 
 
-def partials_of(fall: Formula | None, relative_fall: Formula | None) -> Sequence[Formula]:
-    """Return the derivatives by the distance and the scale, from the one of both formulas that there is, or none."""
-    if fall is not None:
-        return (
-            lambda distance, scale, *shapes: fall(distance / scale, *shapes) / -scale,
-            lambda distance, scale, *shapes: _by_scale(distance / scale, fall, scale, *shapes),
-        )
-    if relative_fall is not None:
-        return (
-            lambda distance, scale, *shapes: relative_fall(distance / scale, *shapes) / -distance,
-            lambda distance, scale, *shapes: (relative_fall(distance / scale, *shapes) - 1) / scale,
-        )
-    return ()
-
-
-def _by_scale(y: Any, fall: Formula, scale: Any, *shapes: Any) -> Any:
-    return (y * fall(y, *shapes) - 1) / scale
+def _rest_of(fall: Formula) -> Formula:
+    return lambda y, *shapes: y * fall(y, *shapes)
 
 
 def _by_shape(score: Formula) -> Formula:
     return lambda distance, scale, *shapes: score(distance / scale, *shapes)
+
+
+def log_density(form: Form, place: tuple[float, float]) -> Primitive:
+    """Declare the logarithm of a density as an operation on the distance from the location, the scale and the shapes.
+
+    Args:
+        form: the density, whose derivatives are given.
+        place: where samples of the distance may lie, for a scale above 2.
+    """
+
+    def value(distance: Any, scale: Any, *shapes: Any) -> Any:
+        return form.formula(distance / scale, *shapes) - np.log(scale)
+
+    partials = form.partials()
+    primitive = elementwise(
+        value,
+        *map(_rule, partials),
+        name=f"{form.name}_log_density",
+        domain=(place, (2.0, 3.0), *((1.2, 2.5) for _ in form.scores)),
+        complex=False,
+        shapes=SHAPES[len(form.scores)],
+    )
+    primitive.contracted = [_contracted(place, partial) for place, partial in enumerate(partials)]
+    return primitive
 
 
 def _rule(partial: Formula) -> Rule:
@@ -104,45 +252,69 @@ def _contracted(argnum: int, partial: Formula) -> Rule:
     return lambda ans, *args: lambda ct: scaled_sum(ct, partial(*args), args[argnum].shape)
 
 
-def _by_halves(argnum: int, *args: Any, of: str) -> Callable[[Any], Any]:
-    """Return the pullback of a density that is 0 in double precision, which its derivative need not be.
+def _far_value(distance: Any, scale: Any, *shapes: Any, of: str, orders: Orders) -> Any:
+    """Return a density, or a derivative of it."""
+    form, y = FORMS[of], distance / scale
+    logarithm = form.formula(y, *shapes) - (1 + orders[0] + orders[1]) * np.log(scale)
+    if not any(orders):
+        return np.exp(logarithm)
+    root = np.exp(logarithm / 2)
+    factors = {i: settle(form.factor(orders, i, y, *shapes)) for i in coefficients(form.degree(y, *shapes), *orders)}
+    # With the root on either side, no product leaves the range of numbers before it is done.
+    found = root * sum(_times(factor, y, i) for i, factor in factors.items() if i >= 0) * root
+    for i, factor in factors.items():
+        if i < 0:
+            half = _times(root, 1 / np.sqrt(np.abs(y)), -i)
+            found = found + np.where(np.equal(factor, 0), 0.0, half * _times(factor, np.sign(y), -i % 2) * half)
+    # A factor that has left the range of numbers would make NaN of what is 0; an infinite density is taken as constant.
+    constant = np.logical_or(np.less(logarithm, NOTHING), np.equal(logarithm, np.inf))
+    return np.where(constant, 0.0, found).astype(logarithm.dtype)
 
-    The derivative is the density times that of its logarithm. With a root of the density on either side, such as
-    1e-225 * 1e300 * 1e-225, the product does not leave the range of numbers before it is done.
-    """
-    primitive = PRIMITIVES[of]
-    rules: Any = primitive.vjps
 
-    def pullback(ct: Any) -> Any:
-        root = flat_exp(apply(primitive, args) / 2)
-        return ct * scale(root, rules[argnum](None, *args)(root))
-
-    return pullback
+def _times(product: Any, x: Any, count: int) -> Any:
+    """Return a product times a power, which takes less time than the power."""
+    for _ in range(count):
+        product = product * x
+    return product
 
 
-def _small_tangent(tangents: Sequence[Any], ans: Any, *args: Any, of: str) -> Any:
-    parts = [_by_halves(place, *args, of=of)(t) for place, t in enumerate(tangents) if t is not ZERO]
+def _derivative(argnum: int, args: Sequence[Any], of: str, orders: Orders) -> Any:
+    return apply(_far, args, {"of": of, "orders": _changed(orders, argnum, 1)})
+
+
+def _far_tangent(tangents: Sequence[Any], ans: Any, *args: Any, of: str, orders: Orders) -> Any:
+    parts = [t * _derivative(place, args, of, orders) for place, t in enumerate(tangents) if t is not ZERO]
     return sum(parts[1:], parts[0])
 
 
-_small = Primitive(
-    "small_density",
-    lambda *args, of: np.exp(PRIMITIVES[of].implementation(*args)),
-    ForEach(lambda argnum, ans, *args, of: _by_halves(argnum, *args, of=of)),
-    _small_tangent,
+def _far_samples() -> Any:
+    domain = ((0.5, 1.5), (2.0, 3.0), (1.2, 2.5))
+    for of, orders, shapes in (
+        ("gamma", (0, 0, 0), ((), (), ())),
+        ("gamma", (0, 0, 0), ((3,), (), (2, 1))),
+        ("gamma", (1, 1, 0), ((3,), (), (2, 1))),
+        ("lomax", (1, 1, 1), ((3,), (), (2, 1))),
+    ):
+        yield sample(*shapes, domain=domain, complex=False, of=of, orders=orders)
+
+
+_far = Primitive(
+    "far_density",
+    np.errstate(all="ignore")(_far_value),
+    ForEach(lambda argnum, ans, *args, of, orders: lambda ct: ct * _derivative(argnum, args, of, orders)),
+    np.errstate(all="ignore")(_far_tangent),
     broadcasts=True,
     scales=True,
     guards_tangents=True,
     is_elementwise=True,
-    samples=(
-        sample((), (), (), domain=((0.5, 1.5), (2.0, 3.0), (1.2, 2.5)), complex=False, of="gamma_log_density"),
-        sample((3,), (), (2, 1), domain=((0.5, 1.5), (2.0, 3.0), (1.2, 2.5)), complex=False, of="gamma_log_density"),
-    ),
+    samples=tuple(_far_samples()),
 )
-_small.batch = elementwise_batch(_small)
-register(_small)
+_far.batch = elementwise_batch(_far)
+register(_far)
 
 
-def small_density(of: Primitive, *args: Any) -> Any:
-    """Return the density of which a primitive is the logarithm."""
-    return apply(_small, args, {"of": of.name})
+def far_density(form: Form, distance: Any, scale: Any, *shapes: Any) -> Any:
+    """Return the density, whose derivatives are right where it is 0 in double precision and they are not."""
+    # A number of Python's is for a coefficient what no shape parameter changes.
+    args = [np.float64(x) if type(x) is float else x for x in (distance, scale, *shapes)]
+    return apply(_far, args, {"of": form.name, "orders": (0,) * len(args)})

@@ -91,6 +91,7 @@ lomax = Continuous(
     stats.lomax,
     logpdf=lambda x, c: np.log(c) - (c + 1) * np.log1p(x),
     fall=lambda x, c: (c + 1) / (1 + x),
+    tail_power=lambda c: -c, tail_fall=lambda x, c: -(c + 1) / (1 + x) / x,
     scores=(lambda x, c: 1 / c - np.log1p(x),),
     cdf=lambda x, c: -np.expm1(-c * np.log1p(x)),
     sf=lambda x, c: np.exp(-c * np.log1p(x)),
@@ -105,7 +106,7 @@ lomax = Continuous(
 invweibull = Continuous(
     stats.invweibull,
     logpdf=lambda x, c: np.log(c) - (c + 1) * np.log(x) - x**-c,
-    relative_fall=lambda x, c: c + 1 - c * x**-c,
+    power=lambda c: -c,      fall=lambda x, c: -c * x ** (-c - 1), rest=lambda x, c: -c * x**-c,
     scores=(lambda x, c: 1 / c + (x**-c - 1) * np.log(x),),
     open_density=True,       open_tails=True,
     cdf=lambda x, c: flat_exp(-(x**-c)),     logcdf=lambda x, c: -(x**-c),
@@ -120,6 +121,8 @@ invweibull = Continuous(
 weibull_max = Continuous(
     stats.weibull_max,
     logpdf=lambda x, c: weibull_min.formulas["logpdf"](-x, c),
+    power=lambda c: c,       fall=lambda x, c: -c * (-x) ** (c - 1), rest=lambda x, c: c * (-x) ** c,
+    scores=(lambda x, c: 1 / c + (1 - (-x) ** c) * np.log(-x),),
     inside=-0.5,             open_tails=True,
     cdf=lambda x, c: weibull_min.formulas["sf"](-x, c),
     sf=lambda x, c: weibull_min.formulas["cdf"](-x, c),
@@ -149,7 +152,7 @@ gompertz = Continuous(
 powerlaw = Continuous(
     stats.powerlaw,
     logpdf=lambda x, a: np.log(a) + special.xlogy(a - 1, x),
-    relative_fall=lambda x, a: 1 - a,
+    power=lambda a: a,       fall=lambda x, a: 0.0 * x,
     scores=(lambda x, a: 1 / a + np.log(x),),
     open_tails=True,
     cdf=lambda x, a: np.exp(a * np.log(x)),  logcdf=lambda x, a: a * np.log(x),
@@ -176,6 +179,11 @@ moyal = Continuous(
 fisk = Continuous(
     stats.fisk,
     logpdf=lambda x, c: from_zero(x, c, 0.0, lambda x: _fisk_log_density(np.log(x), c)),
+    power=lambda c: c,
+    fall=lambda x, c: 2 * c * special.expit(c * np.log(x)) / x,
+    rest=lambda x, c: 2 * c * special.expit(c * np.log(x)),
+    tail_power=lambda c: -c, tail_fall=lambda x, c: -2 * c * special.expit(-c * np.log(x)) / x,
+    scores=(lambda x, c: 1 / c - np.log(x) * np.tanh(c * np.log(x) / 2),),
     open_tails=True,
     cdf=lambda x, c: special.expit(c * np.log(x)),     sf=lambda x, c: special.expit(-c * np.log(x)),
     logcdf=lambda x, c: special.log_expit(c * np.log(x)), logsf=lambda x, c: special.log_expit(-c * np.log(x)),
@@ -189,6 +197,15 @@ fisk = Continuous(
 burr12 = Continuous(
     stats.burr12,
     logpdf=lambda x, c, d: from_zero(x, c, np.log(d), lambda x: _burr_log_density(np.log(x), c, d)),
+    power=lambda c, d: c,
+    fall=lambda x, c, d: (d + 1) * c * special.expit(c * np.log(x)) / x,
+    rest=lambda x, c, d: (d + 1) * c * special.expit(c * np.log(x)),
+    tail_power=lambda c, d: -c * d,
+    tail_fall=lambda x, c, d: -(d + 1) * c * special.expit(-c * np.log(x)) / x,
+    scores=(
+        lambda x, c, d: 1 / c + np.log(x) * (1 - (d + 1) * special.expit(c * np.log(x))),
+        lambda x, c, d: 1 / d + special.log_expit(-c * np.log(x)),
+    ),
     open_tails=True,
     cdf=lambda x, c, d: -np.expm1(d * special.log_expit(-c * np.log(x))),
     sf=lambda x, c, d: np.exp(d * special.log_expit(-c * np.log(x))),

@@ -25,6 +25,7 @@ halfcauchy = Continuous(
     stats.halfcauchy,
     logpdf=lambda x: log(2 / pi) - log1p_square(x),
     fall=lambda x: 2 * over_square(x, 1.0),
+    tail_power=constant(-1.0), tail_fall=lambda x: -2 * over_square(x, 1.0) / x / x,
     cdf=lambda x: 2 / pi * np.arctan(x),     sf=lambda x: 2 / pi * np.arctan2(1.0, x),
     ppf=lambda q: np.tan(pi / 2 * q),        isf=lambda q: 1 / np.tan(pi / 2 * q),
     mean=constant(np.inf),   var=constant(np.inf),
@@ -47,7 +48,7 @@ halflogistic = Continuous(
 rayleigh = Continuous(
     stats.rayleigh,
     logpdf=lambda x: np.log(x) - x * x / 2,
-    relative_fall=lambda x: x * x - 1,
+    power=constant(2.0),     fall=lambda x: x,
     open_density=True,
     cdf=lambda x: -np.expm1(-x * x / 2),     far_logcdf=lambda x: 2 * np.log(x) - log(2),
     sf=lambda x: flat_exp(-x * x / 2),       logsf=lambda x: -x * x / 2,
@@ -60,7 +61,7 @@ rayleigh = Continuous(
 maxwell = Continuous(
     stats.maxwell,
     logpdf=lambda x: log(2 / pi) / 2 + 2 * np.log(x) - x * x / 2,
-    relative_fall=lambda x: x * x - 2,
+    power=constant(3.0),     fall=lambda x: x,
     open_density=True,       open_tails=True,
     cdf=lambda x: GAMMA.cdf(x * x / 2, 1.5), sf=lambda x: GAMMA.sf(x * x / 2, 1.5),
     far_logcdf=lambda x: far_below_gamma(x * x / 2, 1.5), far_logsf=lambda x: far_above_gamma(x * x / 2, 1.5),
@@ -73,7 +74,7 @@ maxwell = Continuous(
 chi = Continuous(
     stats.chi,
     logpdf=lambda x, df: log(2) * (1 - df / 2) - special.gammaln(df / 2) + special.xlogy(df - 1, x) - x * x / 2,
-    relative_fall=lambda x, df: x * x - (df - 1),
+    power=lambda df: df,     fall=lambda x, df: x,
     scores=(lambda x, df: np.log(x) - (log(2) + special.digamma(df / 2)) / 2,),
     open_tails=True,
     cdf=lambda x, df: GAMMA.cdf(x * x / 2, df / 2), sf=lambda x, df: GAMMA.sf(x * x / 2, df / 2),
@@ -91,7 +92,7 @@ nakagami = Continuous(
     logpdf=lambda x, nu: (
         log(2) + special.xlogy(nu, nu) - special.gammaln(nu) + special.xlogy(2 * nu - 1, x) - nu * x * x
     ),
-    relative_fall=lambda x, nu: 2 * nu * x * x - (2 * nu - 1),
+    power=lambda nu: 2 * nu, fall=lambda x, nu: 2 * nu * x,
     scores=(lambda x, nu: np.log(nu) + 1 - special.digamma(nu) + 2 * np.log(x) - x * x,),
     open_tails=True,
     cdf=lambda x, nu: GAMMA.cdf(nu * x * x, nu),     sf=lambda x, nu: GAMMA.sf(nu * x * x, nu),
@@ -106,6 +107,8 @@ nakagami = Continuous(
 rice = Continuous(
     stats.rice,
     logpdf=lambda x, b: _rice_log_density(x, b),
+    power=constant(2.0),     fall=lambda x, b: x - b * _bessel_ratio(x * b),
+    scores=(lambda x, b: x * _bessel_ratio(x * b) - b,),
     allowed=lambda b: np.greater_equal(b, 0),
     open_density=True,       open_tails=True,
     cdf=lambda x, b: _rice_cdf(x, b),        sf=lambda x, b: _rice_sf(x, b),
@@ -130,6 +133,11 @@ def _chi_entropy(a: Any) -> Any:
 
 def _rice_log_density(x: Any, b: Any) -> Any:
     return np.log(x) - (x - b) * (x - b) / 2 + np.log(special.i0e(x * b))
+
+
+def _bessel_ratio(x: Any) -> Any:
+    """Return the derivative of the logarithm of I0."""
+    return special.i1e(x) / special.i0e(x)
 
 
 def _rice_mean(b: Any) -> Any:

@@ -94,7 +94,8 @@ skewnorm = Continuous(
 levy = Continuous(
     stats.levy,
     logpdf=lambda x: -HALF_LOG_TWO_PI - 1.5 * np.log(x) - 0.5 / x,
-    relative_fall=lambda x: 1.5 - 0.5 / x,
+    power=constant(-0.5),    fall=lambda x: -0.5 / (x * x), rest=lambda x: -0.5 / x,
+    squared=-0.5,
     open_density=True,       open_tails=True,
     cdf=lambda x: 2 * special.ndtr(-1 / np.sqrt(x)),
     far_logcdf=lambda x: log(2) + special.log_ndtr(-1 / np.sqrt(x)),
@@ -108,7 +109,8 @@ levy = Continuous(
 invgauss = Continuous(
     stats.invgauss,
     logpdf=lambda x, mu: -HALF_LOG_TWO_PI - 1.5 * np.log(x) - (x / mu - 1) ** 2 / (2 * x),
-    relative_fall=lambda x, mu: 1.5 + (x / (mu * mu) - 1 / x) / 2,
+    power=constant(-0.5),    fall=lambda x, mu: (1 / (mu * mu) - 1 / (x * x)) / 2,
+    rest=lambda x, mu: (x / (mu * mu) - 1 / x) / 2,
     scores=(lambda x, mu: (x / mu - 1) / (mu * mu),),
     open_density=True,       open_tails=True,
     cdf=lambda x, mu: flat_exp(_passage_logcdf(x, mu)), logcdf=lambda x, mu: _passage_logcdf(x, mu),
@@ -122,7 +124,7 @@ invgauss = Continuous(
 wald = Continuous(
     stats.wald,
     logpdf=fixed(invgauss.formulas["logpdf"], 1.0),
-    relative_fall=lambda x: 1.5 + (x - 1 / x) / 2,
+    power=constant(-0.5),    fall=lambda x: (1 - 1 / (x * x)) / 2, rest=lambda x: (x - 1 / x) / 2,
     open_density=True,       open_tails=True,
     **_all_fixed(invgauss.formulas, 1.0),
     mean=constant(1.0),      var=constant(1.0),
@@ -133,7 +135,7 @@ wald = Continuous(
 gibrat = Continuous(
     stats.gibrat,
     logpdf=fixed(lognorm.formulas["logpdf"], 1.0),
-    relative_fall=lambda x: np.log(x) + 1,
+    power=constant(0.0),     fall=lambda x: np.log(x) / x, rest=np.log,
     open_density=True,       open_tails=True,
     **_all_fixed(lognorm.formulas, 1.0),
     mean=constant(sqrt(e)),  var=constant(e * (e - 1)),
@@ -182,6 +184,10 @@ laplace_asymmetric = Continuous(
 loglaplace = Continuous(
     stats.loglaplace,
     logpdf=lambda x, c: np.log(c / 2) - np.log(x) - c * np.abs(np.log(x)),
+    power=lambda c: c,
+    fall=lambda x, c: np.where(x > 1, 2 * c, np.where(x < 1, 0.0 * c, c)) / x,
+    tail_power=lambda c: -c, tail_fall=lambda x, c: 0.0 * x,
+    scores=(lambda x, c: 1 / c - np.abs(np.log(x)),),
     open_density=True,       open_tails=True,
     **_of_log(laplace.formulas),
     ppf=lambda q, c: np.exp(laplace.formulas["ppf"](q) / c), isf=lambda q, c: np.exp(laplace.formulas["isf"](q) / c),
@@ -194,7 +200,8 @@ loglaplace = Continuous(
 betaprime = Continuous(
     stats.betaprime,
     logpdf=lambda x, a, b: special.xlogy(a - 1, x) - (a + b) * np.log1p(x) - special.betaln(a, b),
-    relative_fall=lambda x, a, b: (a + b) * (x / (1 + x)) - (a - 1),
+    power=lambda a, b: a,    fall=lambda x, a, b: (a + b) / (1 + x), rest=lambda x, a, b: (a + b) * (x / (1 + x)),
+    tail_power=lambda a, b: -b, tail_fall=lambda x, a, b: -(a + b) / (1 + x) / x,
     scores=(
         lambda x, a, b: np.log(x) - np.log1p(x) + digamma_step(a, b),
         lambda x, a, b: -np.log1p(x) + digamma_step(b, a),
@@ -247,7 +254,9 @@ fatiguelife = Continuous(
     logpdf=lambda x, c: (
         np.log1p(x) - np.log(2 * c) - HALF_LOG_TWO_PI - 1.5 * np.log(x) - ((x - 1) / c) ** 2 / (2 * x)
     ),
-    relative_fall=lambda x, c: 1.5 - x / (1 + x) + (x - 1 / x) / (2 * c * c),
+    power=constant(-0.5),
+    fall=lambda x, c: (1 - 1 / (x * x)) / (2 * c * c) - 1 / (1 + x),
+    rest=lambda x, c: (x - 1 / x) / (2 * c * c) - x / (1 + x),
     scores=(lambda x, c: (((x - 1) / c) ** 2 / x - 1) / c,),
     open_density=True,       open_tails=True,
     cdf=lambda x, c: special.ndtr((np.sqrt(x) - 1 / np.sqrt(x)) / c),
@@ -272,7 +281,7 @@ powernorm = Continuous(
 arcsine = Continuous(
     stats.arcsine,
     logpdf=lambda x: -log(pi) - (np.log(x) + np.log1p(-x)) / 2,
-    relative_fall=lambda x: (1 - x / (1 - x)) / 2,
+    power=constant(0.5),     fall=lambda x: 0.5 / (x - 1),
     open_tails=True,
     cdf=lambda x: 2 / pi * np.arctan2(np.sqrt(x), np.sqrt(1 - x)),
     sf=lambda x: 2 / pi * np.arctan2(np.sqrt(1 - x), np.sqrt(x)),

@@ -21,6 +21,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.tensor import apply
 from fgrad.ops.elementwise import stop_gradient_of
+from fgrad.ops.tracing import known_value
 from fgrad.scipy.stats._base import (
     Distribution,
     count_of,
@@ -31,7 +32,7 @@ from fgrad.scipy.stats._base import (
     is_finite,
     is_positive,
 )
-from fgrad.scipy.stats._densities import log_density, partials_of, small_density
+from fgrad.scipy.stats._densities import Form, far_density, log_density
 from fgrad.scipy.stats._integrals import flat_exp
 
 Formula = Callable[..., Any]
@@ -413,7 +414,11 @@ class Continuous(Located):
         inside: a number in the support, or a function of the shape parameters.
         fall, scores: the derivatives of `-logpdf` in the argument and of `logpdf` in the shape parameters,
             by which it is one operation; without them it is the operations of which it is composed.
-        relative_fall: in place of `fall`, the fall times the argument, where the density is a power next to 0.
+        power: where the density is a power next to 0, that one of the argument times the density, of the shape
+            parameters; `fall` is then that of the logarithm without it.
+        rest: the argument times `fall`, where that is a shorter formula.
+        squared: the square of the argument times `fall`, where that is a constant.
+        tail_power, tail_fall: the same as `power` and `fall`, of a density that is another power far out, beyond 1.
         formulas: of the standard form, by the names of SciPy's methods; and `far_logcdf`, `far_logsf`, which give
             derivatives where the tail itself is 0 in double precision, or has lost its digits.
 
@@ -437,14 +442,18 @@ class Continuous(Located):
         open_tails: bool = False,
         inside: float | Formula = 0.5,
         fall: Formula | None = None,
-        relative_fall: Formula | None = None,
+        power: Formula | None = None,
+        rest: Formula | None = None,
+        squared: float | None = None,
+        tail_power: Formula | None = None,
+        tail_fall: Formula | None = None,
         scores: tuple[Formula, ...] = (),
         **formulas: Formula,
     ) -> None:
         super().__init__(scipys, allowed, support, logpdf=logpdf, **formulas)
-        between = (3.3, 4.0) if scipys.a == 1 else (0.5, 1.5)
-        falls = partials_of(fall, relative_fall)
-        self.density = log_density(scipys.name, logpdf, falls, scores, between) if falls else None
+        between = (3.3, 4.0) if scipys.a == 1 else (-1.5, -0.5) if scipys.b == 0 else (0.5, 1.5)
+        self.form = Form(scipys.name, logpdf, fall, power, rest, squared, tail_power, tail_fall, scores)
+        self.density = log_density(self.form, between) if fall is not None else None
         self.open_density = open_density
         self.open_tails = open_tails
         self.inside = inside
@@ -488,24 +497,49 @@ class Continuous(Located):
         low = self._before(y, start, self.open_tails or method == "logcdf")
         return low, self._after(y, end, self.open_tails or method == "logsf")
 
-    def _log_density(self, x: Any, args: Any, keywords: dict[str, Any]) -> tuple[Any, list[Any]]:
-        """Return the logarithm of the density and, if it is known to be finite everywhere, what it comes from."""
+    def _placed(self, x: Any, args: Any, keywords: dict[str, Any]) -> tuple[Any, Any, list[Any]]:
         shapes, loc, scale = self._given(args, keywords)
-        distance = self._distance(x, loc)
+        return self._distance(x, loc), scale, shapes
+
+    def _inner_log_density(self, distance: Any, scale: Any, shapes: list[Any]) -> Any:
+        """Return the logarithm of the density where that is known to be finite everywhere; otherwise None."""
         regular = is_positive(scale) and (not shapes or (all(map(is_finite, shapes)) and self._allows(shapes)))
         if self.density and regular and self._is_between(distance, scale):
             with np.errstate(all="ignore"):
                 found = apply(self.density, (distance, scale, *shapes))
                 if is_finite(found):
-                    return found, [self.density, distance, scale, *shapes]
-        shapes, scale = self._or_nan(shapes, scale)
-        return self._masked_log_density(distance / scale, scale, shapes), []
+                    return found
+        return None
 
-    def _masked_log_density(self, y: Any, scale: Any, shapes: list[Any]) -> Any:
+    def _outside_density(self, y: Any, shapes: list[Any]) -> Any:
+        """Return where standardized numbers are before or after the support of the density."""
         start, end = self._ends(shapes)
-        outside = np.logical_or(self._before(y, start, self.open_density), self._after(y, end, self.open_density))
+        return np.logical_or(self._before(y, start, self.open_density), self._after(y, end, self.open_density))
+
+    def _masked_log_density(self, y: Any, scale: Any, shapes: list[Any], outside: Any) -> Any:
         inner = self.formulas["logpdf"](self._safe(outside, y, shapes), *shapes)
         return np.where(outside, -np.inf, constant_where_infinite(inner - np.log(scale)))
+
+    def _masked_density(self, distance: Any, scale: Any, shapes: list[Any]) -> Any:
+        y = distance / scale
+        outside = self._outside_density(y, shapes)
+        logarithm = self._masked_log_density(y, scale, shapes, outside)
+        if is_everywhere(np.logical_not(self._is_far(stop_gradient_of(logarithm), y))):
+            return flat_exp(logarithm)
+        inside = stop_gradient_of(self._safe(True, y, shapes) * scale)
+        return np.where(outside, 0.0, far_density(self.form, np.where(outside, inside, distance), scale, *shapes))
+
+    def _is_moderate(self, distance: Any, scale: Any) -> bool:
+        """Return whether the power next to 0 need not be told from the rest of the density."""
+        form = self.form
+        if form.power is None and form.tail_power is None:
+            return True
+        return not np.any(form.has_power(known_value(distance) / known_value(scale)))
+
+    def _is_far(self, logarithm: Any, y: Any) -> Any:
+        """Return where derivatives of the density are not right as those of the exponential of its logarithm."""
+        far = np.logical_or(np.less(logarithm, FAR), self.form.has_power(y))
+        return np.logical_and(far, np.isfinite(logarithm))
 
     @differentiated
     def logpdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
@@ -528,7 +562,13 @@ class Continuous(Located):
             >>> fg.grad(stats.norm.logpdf)(3.0, loc=1.0, scale=2.0)
             Tensor(-0.5)
         """
-        return self._log_density(x, args, kwds)[0]
+        distance, scale, shapes = self._placed(x, args, kwds)
+        found = self._inner_log_density(distance, scale, shapes)
+        if found is not None:
+            return found
+        shapes, scale = self._or_nan(shapes, scale)
+        y = distance / scale
+        return self._masked_log_density(y, scale, shapes, self._outside_density(y, shapes))
 
     @differentiated
     def pdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
@@ -551,10 +591,14 @@ class Continuous(Located):
             >>> fg.grad(stats.expon.pdf)(0.0)
             Tensor(-1.)
         """
-        logarithm, of = self._log_density(x, args, kwds)
-        if not of:
-            return flat_exp(logarithm)
-        return np.exp(logarithm) if is_above(logarithm, FAR) else small_density(*of)
+        distance, scale, shapes = self._placed(x, args, kwds)
+        logarithm = self._inner_log_density(distance, scale, shapes)
+        if logarithm is None:
+            shapes, scale = self._or_nan(shapes, scale)
+            return self._masked_density(distance, scale, shapes)
+        if is_above(logarithm, FAR) and self._is_moderate(distance, scale):
+            return np.exp(logarithm)
+        return far_density(self.form, distance, scale, *shapes)
 
     @differentiated
     def ppf(self, q: Any, *args: Any, **kwds: Any) -> Any:
