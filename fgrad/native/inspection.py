@@ -227,7 +227,7 @@ def inspected(function: Function, arrays: Sequence[Any] | None, seconds: float, 
     if arrays is not None:
         for stage, taken in zip(stages, _timed(apart, arrays), strict=True):
             stage.seconds = taken
-    planning, compiling = executable.seconds
+    planning, compiling = executable.ready()
     times = {"recording": seconds, "planning": planning, "LLVM": compiling}
     return Inspection(
         loops=[_loop_text(loop) for loop in loops_of(executable.block)],
