@@ -86,7 +86,7 @@ class Compiled(Transformed, Generic[P, R]):
 
         Args:
             args, keywords: as the function is called with them.
-            measure: time each stage for these arguments, by running it for a fiftieth of a second.
+            measure: time each stage for these arguments, by running all of them ten times or more.
 
         Returns:
             A report; printed, it lists the loops and routines with the user's lines, what NumPy runs and why, flops,
