@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -268,8 +268,8 @@ def _timed(executable: Executable, arrays: Sequence[Any]) -> list[float]:
     """Return what each stage takes at best when all of them run in turn, again and again.
 
     One run says little, however long it takes: while other programs keep the cores busy, the threads of a library of
-    matrices wait for each other for hundreds of times as long as they compute, for a second on end. Which is why a stage has its turns at
-    different times.
+    matrices wait for each other for hundreds of times as long as they compute, for a second on end. Which is why a
+    stage has its turns at different times.
     """
     values = executable.given(arrays)
     best, rounds = [math.inf] * len(executable.stages), 0
