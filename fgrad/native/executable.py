@@ -8,7 +8,6 @@ executable.run(arrays)   takes what goes into the block, returns its results
 from __future__ import annotations
 
 import ctypes
-import functools
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -179,16 +178,19 @@ class Native:
         """Say where the function will be, and what it makes."""
         segment = self.segment
         self._module = module
+        self._function: Any = None
         self._made = [(forms.get(node, node.shape), node.dtype) for node in segment.makes]
         self._arenas: list[Any] = []
         self._arena_size = segment.arena
 
-    @functools.cached_property
-    def _function(self) -> Any:
-        """The native function; who asks first waits until LLVM has compiled it."""
+    def _found(self) -> Any:
+        """Find the function, and wait until LLVM has compiled it."""
         assert self._module is not None
         kinds = [ctypes.py_object] * (len(self.segment.needs) + len(self.segment.makes))
-        return ctypes.CFUNCTYPE(ctypes.c_int, *kinds, ctypes.c_void_p)(self._module.address(self.segment.name))
+        self._function = ctypes.CFUNCTYPE(ctypes.c_int, *kinds, ctypes.c_void_p)(
+            self._module.address(self.segment.name)
+        )
+        return self._function
 
     def run(self, values: Values) -> None:
         """Run the function on new arrays."""
@@ -200,9 +202,10 @@ class Native:
         made = [empty(*form) for form in self._made]
         arena = self._arena() if self._arena_size else _NO_ARENA
         try:
-            if self._function(*given, *made, arena[1]):  # some array does not lie in memory as the code wants it
+            function = self._function or self._found()
+            if function(*given, *made, arena[1]):  # some array does not lie in memory as the code wants it
                 given = [np.require(x, requirements=["C", "ALIGNED"]).reshape(x.shape) for x in given]
-                self._function(*given, *made, arena[1])
+                function(*given, *made, arena[1])
         except SystemError as error:  # a ufunc's loop has raised, as `scipy.special.errstate` lets it
             raise error.__cause__ or error from None
         if self._arena_size:
