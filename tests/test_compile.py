@@ -1193,8 +1193,9 @@ def held_up(monkeypatch):
     """An event for which LLVM waits when all that is left to do needs no interpreter."""
     event = threading.Event()
 
-    def compiled(self, text, narrow, leaves_python, found=Machine._compiled):
-        engine = found(self, text, narrow, lambda: None)
+    def compiled(self, *given, found=Machine._compiled):
+        *given, leaves_python = given
+        engine = found(self, *given, lambda: None)
         leaves_python()
         assert event.wait(60)
         return engine

@@ -17,6 +17,7 @@ import numpy as np
 from fgrad.graphs.equations import Name, in_pythons_way
 from fgrad.graphs.graph import Block
 from fgrad.graphs.rolling import rolled
+from fgrad.graphs.spreading import spread
 from fgrad.graphs.tidying import tidied
 from fgrad.native import (  # noqa: F401  # they say how primitives are lowered
     composites,
@@ -62,7 +63,7 @@ class Executable:
 
     def __init__(self, block: Block, options: Options = DEFAULT, apart: bool = False) -> None:
         start = time.perf_counter()
-        self.block = block = tidied(rolled(block))
+        self.block = block = tidied(spread(rolled(block)))
         self.program = lowered(block)
         self._results = [self.program.names[each] for each in block.outputs if type(each) is Name]
         self._shared = _shared(self._results)
@@ -78,7 +79,7 @@ class Executable:
         texts = _texts(segments, wanted, functions, options.precise)
         self.llvm = "\n".join(filter(None, texts))
         self._planning = time.perf_counter() - start
-        self._module = Machine.this().compiled(*texts) if segments else None
+        self._module = Machine.this().compiled(*texts, functions.has_turns) if segments else None
         forms = {memory_of(node): node.shape for node in self._results}
         for stage in self.stages:
             stage.prepare(self._module, forms)

@@ -161,16 +161,17 @@ class Machine:
         own = f'"target-cpu"="{self._cpu}" "target-features"="{self._features}" "prefer-vector-width"="{self._width}"'
         return f"attributes #0 = {{ nounwind {own} }}\nattributes #1 = {{ {_PURE} }}"
 
-    def compiled(self, text: str, narrow: str = "") -> Module:
+    def compiled(self, text: str, narrow: str = "", has_turns: bool = False) -> Module:
         """Begin to compile a module, and to load it.
 
         Args:
             text: in LLVM's language; its loops are as they should be.
             narrow: functions with loops that LLVM is to make wide; they belong to the same module.
+            has_turns: much of the module runs so often that LLVM is to look at all of it.
         """
-        return Module(functools.partial(self._compiled, text, narrow))
+        return Module(functools.partial(self._compiled, text, narrow, has_turns))
 
-    def _compiled(self, text: str, narrow: str, leaves_python: Callable[[], None]) -> Any:
+    def _compiled(self, text: str, narrow: str, has_turns: bool, leaves_python: Callable[[], None]) -> Any:
         llvm = self._llvm
         with self._lock:
             context = llvm.create_context()
@@ -178,10 +179,11 @@ class Machine:
                 cpu=self._cpu, features=self._features, opt=1, jit=True
             )
             module = self._parsed(text, context)
-            passes = llvm.create_new_module_pass_manager()
-            for tidies in (passes.add_sroa_pass, passes.add_instruction_combine_pass, passes.add_simplify_cfg_pass):
-                tidies()
-            self._run(passes, module, llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options()))
+            options = llvm.create_pipeline_tuning_options(speed_level=1)
+            options.loop_vectorization = options.slp_vectorization = False
+            options.loop_unrolling = options.loop_interleaving = False
+            builder = llvm.create_pass_builder(target, options)
+            self._run(builder.getModulePassManager() if has_turns else self._light_passes(), module, builder)
             if narrow:
                 module.link_in(self._widened(narrow, context, target))
             engine = llvm.create_mcjit_compiler(module, target)
@@ -191,6 +193,12 @@ class Machine:
             module.close()
             context.close()  # and with it go all the numbers that LLVM has met in the code
         return engine
+
+    def _light_passes(self) -> Any:
+        passes = self._llvm.create_new_module_pass_manager()
+        for tidies in (passes.add_sroa_pass, passes.add_instruction_combine_pass, passes.add_simplify_cfg_pass):
+            tidies()
+        return passes
 
     def _parsed(self, text: str, context: Any) -> Any:
         whole = f'target triple = "{self.triple}"\n{text}\n{self.attributes()}\n'

@@ -1,0 +1,122 @@
+"""Short loops inside of loops, turn after turn without a loop: `spread(block)`.
+
+What the end of one turn and the beginning of the next compute alike, such as the force in a leapfrog step, is then
+computed once, and the turns around need not begin and end a loop each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.primitive import PRIMITIVES
+from fgrad.graphs.equations import Equation, Name
+from fgrad.graphs.graph import Block
+from fgrad.graphs.turns import Turns, equation_of, turns_of
+
+_MOST = 128
+"""Equations that take the place of a loop."""
+
+
+def spread(block: Block, is_turn: bool = False) -> Block:
+    """Return a program that computes the same, bit by bit.
+
+    Args:
+        block: the program.
+        is_turn: it is what a loop runs.
+    """
+    if not any(map(turns_of, block.equations)):
+        return block
+    written = _Written(block)
+    for equation in block.equations:
+        turns = turns_of(equation)
+        if turns is None:
+            written.copy(equation)
+            continue
+        turns = replace(turns, body=spread(turns.body, True))
+        if is_turn and _is_short(turns, equation.inputs):
+            written.constants.update(turns.body.constants)
+            written.spread(turns, equation)
+        else:
+            written.copy(replace(equation_of(turns, equation.inputs, equation.place), outputs=equation.outputs))
+    return Block(block.inputs, written.constants, written.equations, written.named(block.outputs))
+
+
+def _is_short(turns: Turns, inputs: Sequence[Any]) -> bool:
+    """Return whether a loop has few equations in all, and each value goes in as what the body takes."""
+    body, own = turns.body, slice(turns.shared, turns.shared + turns.carried)
+    if turns.condition is not None or turns.count * len(body.equations) > _MOST:
+        return False
+    if any(name.is_weak for name in body.inputs[own.stop :]):
+        return False
+    takes = [*zip(inputs, body.inputs[: own.stop], strict=False), *zip(body.outputs, body.inputs[own], strict=False)]
+    return all(_form(x) == name.form for x, name in takes)
+
+
+def _form(x: Any) -> Any:
+    """Return the form of a name, or that of a constant."""
+    if type(x) is Name:
+        return x.form
+    return np.shape(x), np.asarray(x).dtype, type(x) in (bool, int, float, complex)
+
+
+class _Written:
+    """The equations of a program while they are written.
+
+    Args:
+        block: the program whose constants they need.
+    """
+
+    def __init__(self, block: Block) -> None:
+        self.constants = dict(block.constants)
+        self.equations: list[Equation] = []
+        self._names: dict[Any, Any] = {}
+
+    def named(self, values: Sequence[Any]) -> list[Any]:
+        """Return what stands for values of the program here."""
+        return [self._names.get(x, x) if type(x) is Name else x for x in values]
+
+    def copy(self, equation: Equation) -> None:
+        """Write an equation as it is."""
+        self.equations.append(replace(equation, inputs=tuple(self.named(equation.inputs))))
+
+    def spread(self, turns: Turns, loop: Equation) -> None:
+        """Write the equations of all turns of a loop."""
+        shared, carry, arrays = turns.parted(self.named(loop.inputs))
+        rows = []
+        for k in range(turns.count):
+            elements = [
+                self._made("index", [x], name, loop.place, template=(along.start + along.step * k,))
+                for x, along, name in zip(
+                    arrays, turns.reads, turns.body.inputs[turns.shared + turns.carried :], strict=True
+                )
+            ]
+            found = self._turn(turns.body, [*shared, *carry, *elements])
+            carry = found[: turns.carried]
+            rows.append(found[turns.carried :])
+        columns = [column[:: along.step] for column, along in zip(zip(*rows, strict=True), turns.writes, strict=True)]
+        made = loop.outputs[turns.carried :]
+        joined = [
+            self._made("stack", column, name, loop.place, axis=0) for column, name in zip(columns, made, strict=True)
+        ]
+        self._names.update(zip(loop.outputs, [*carry, *joined], strict=True))
+
+    def _turn(self, body: Block, given: Sequence[Any]) -> list[Any]:
+        """Write the equations of one turn, and return its results."""
+        outside = self._names
+        self._names = dict(zip(body.inputs, given, strict=True))
+        for equation in body.equations:
+            outputs = tuple(Name(name, name.is_weak) for name in equation.outputs)
+            self.copy(replace(equation, outputs=outputs))
+            self._names.update(zip(equation.outputs, outputs, strict=True))
+        results = self.named(body.outputs)
+        self._names = outside
+        return results
+
+    def _made(self, primitive: str, inputs: Sequence[Any], like: Name, place: Any, **metadata: Any) -> Name:
+        name = Name(like)
+        self.equations.append(Equation((name,), PRIMITIVES[primitive], tuple(inputs), metadata, True, place=place))
+        return name
