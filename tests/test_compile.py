@@ -42,7 +42,7 @@ from fgrad.errors import (
 from fgrad.graphs.record import new_recording, recorded
 from fgrad.native import segments
 from fgrad.native.freezing import check_repeats
-from fgrad.native.machine import Machine
+from fgrad.native.machine import Machine, Module
 from fgrad.scipy import integrate, optimize
 
 pytest.importorskip("llvmlite")
@@ -1186,6 +1186,61 @@ def test_nothing_is_left_of_what_is_dropped():
         assert sys.getrefcount(engine) == 2  # so that the code is freed, too
     finally:
         gc.enable()
+
+
+@pytest.fixture
+def held_up(monkeypatch):
+    """An event for which LLVM waits when all that is left to do needs no interpreter."""
+    event = threading.Event()
+
+    def compiled(self, *given, found=Machine._compiled):
+        *given, leaves_python = given
+        engine = found(self, *given, lambda: None)
+        leaves_python()
+        assert event.wait(60)
+        return engine
+
+    monkeypatch.setattr(Machine, "_compiled", compiled)
+    return event
+
+
+def test_llvm_compiles_while_the_function_is_recorded_again(held_up):
+    runs = []
+
+    @fg.compile
+    def f(x):
+        runs.append(x)
+        if len(runs) == 2:
+            held_up.set()
+        return np.sin(x)
+
+    assert_same(f(X), fg.Tensor(np.sin(X)))
+    assert len(runs) == 2
+
+
+def test_a_function_that_is_refused_leaves_nothing_running(held_up, monkeypatch):
+    made = []
+    monkeypatch.setattr(Module, "_make", lambda self, given, make=Module._make: (make(self, given), made.append(self)))
+
+    @fg.compile
+    def f(x):
+        if made:
+            raise AssertionError("there is code before the function is known to repeat itself")
+        threading.Timer(0.2, held_up.set).start()
+        return x * np.random.default_rng().random()
+
+    with pytest.raises(FrozenValueError):
+        f(X)
+    assert len(made) == 1
+
+
+def test_what_only_has_its_derivative_taken_is_not_compiled_itself():
+    texts = []
+    with mock.patch.object(
+        Machine, "compiled", lambda self, *given, found=Machine.compiled: texts.append(given) or found(self, *given)
+    ):
+        fg.grad(fg.compile(lambda x: np.sum(np.sin(x))))(X)
+    assert len(texts) == 2  # forward with what the pass back needs, and the pass back
 
 
 MANY = """

@@ -86,7 +86,7 @@ class Compiled(Transformed, Generic[P, R]):
 
         Args:
             args, keywords: as the function is called with them.
-            measure: time each stage for these arguments, by running it for a fiftieth of a second.
+            measure: time each stage for these arguments, by running all of them ten times or more.
 
         Returns:
             A report; printed, it lists the loops and routines with the user's lines, what NumPy runs and why, flops,
@@ -402,16 +402,21 @@ class Program:
         self._trainable = [each.trainable for each in self._variables]
         if self.closes_over_traced:
             return
-        with unobserved(), observed_by(*observers):
-            check_repeats(flat, examples, self.graph, self.assigned, trace)
         self.seconds = time.perf_counter() - start
-        self.is_input, self.leaves = form.is_input, form.described(function, self.graph.inputs)
-        users.clear()  # the graph knows `flat`, and is not to keep the object of a method
         is_number = [type(x) is Name or hasattr(x, "dtype") for x in self.graph.outputs]
-        self._template = [None if own else held(x) for x, own in zip(self.graph.outputs, is_number, strict=True)]
-        self._is_number = is_number
         numbers = [settle(x) for x, own in zip(self.graph.outputs, is_number, strict=True) if own]
         self.function = Function(_block(self.graph, numbers), self.name, options)
+        # What runs at once is compiled while the function is recorded once more.
+        runs = options.engine is None and not followers(form.inputs) and not self.reads_traced()
+        with self.function.compiling() if runs else contextlib.nullcontext():
+            start = time.perf_counter()
+            with unobserved(), observed_by(*observers):
+                check_repeats(flat, examples, self.graph, self.assigned, trace)
+            self.seconds += time.perf_counter() - start
+        self.is_input, self.leaves = form.is_input, form.described(function, self.graph.inputs)
+        users.clear()  # the graph knows `flat`, and is not to keep the object of a method
+        self._template = [None if own else held(x) for x, own in zip(self.graph.outputs, is_number, strict=True)]
+        self._is_number = is_number
         self._nested = _nesting(self.graph.treedef)
         self.is_plain = not self._variables and not self.assigned and all(is_number)
 

@@ -9,7 +9,7 @@ are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -59,16 +59,33 @@ def _summed_as(target: Reduced) -> Scalar:
 
 
 class Loop:
-    """The innermost loop of a nest: what is carried from turn to turn, and what happens behind it."""
+    """The innermost loop of a nest: what is carried from turn to turn, and what happens behind it.
+
+    Attributes:
+        carried: name, type, start, and the name of what it becomes.
+        behind: emit what happens behind it.
+        cells: numbers that live on from one run of it to the next: name, type, and how many loops are around all of
+            these runs, in front of which the number is set.
+        begins: by cell, emit its first value.
+    """
 
     def __init__(self) -> None:
         self.carried: list[tuple[str, str, str, str]] = []
         self.behind: list[Callable[[], None]] = []
+        self.cells: list[tuple[str, str, int]] = []
+        self.begins: dict[str, Callable[[], str]] = {}
 
     def carry(self, code: Code, kind: str, start: str) -> str:
         """Return the name of a carried value; `next_` says later what it becomes."""
         name = code.name()
         self.carried.append((name, kind, start, ""))
+        return name
+
+    def cell(self, code: Code, kind: str, depth: int, start: Callable[[], str]) -> str:
+        """Return the address of a number that lives on, and that is set to a start inside of so many loops."""
+        name = code.name()
+        self.cells.append((name, kind, depth))
+        self.begins[name] = start
         return name
 
     def next_(self, name: str, value: str) -> None:
@@ -161,19 +178,39 @@ class _Body:
             total = self.loop.carry(self.code, wide.type, start)
             ended = accumulated(self.code, target.kind, wide, total, convert(self.code, value, kind, wide))
             self.loop.next_(total, ended)
-            self.loop.behind.append(
-                lambda: self._end(target, kind, kept, ended, gone == {self.inner} and not self._is_part)
-            )
+            if gone == {self.inner} and not self._is_part:
+                self.loop.behind.append(lambda: self.values.store(target, kept, convert(self.code, ended, wide, kind)))
+            else:
+                self._add_rows(target, kept, ended, gone)
         else:
             before = self.values.load(target, kept)
             self.values.store(target, kept, accumulated(self.code, target.kind, kind, before, value))
 
-    def _end(self, target: Reduced, kind: Scalar, kept: Index, total: str, is_all: bool) -> None:
-        total = convert(self.code, total, _summed_as(target), kind)
-        if not is_all:
-            before = self.values.load(target, kept)
-            total = accumulated(self.code, target.kind, kind, before, total)
-        self.values.store(target, kept, total)
+    def _add_rows(self, target: Reduced, kept: Index, row: str, gone: set[str]) -> None:
+        """Add up what runs of the innermost loop have found.
+
+        Short numbers lose digits here as well: where such runs follow each other, their sum stays a long number.
+        """
+        code, loop, values = self.code, self.loop, self.values
+        kind, wide = scalar_of(target.dtype), _summed_as(target)
+        depth = len(self.loops) - 1
+        while depth and self.loops[depth - 1][0] in gone:
+            depth -= 1
+        cell = ""
+        if wide != kind and depth < len(self.loops) - 1:
+            cell = loop.cell(code, wide.type, depth, lambda: convert(code, values.load(target, kept), kind, wide))
+
+        def end() -> None:
+            if cell:
+                before = code.do(f"load {wide.type}, ptr {cell}")
+            else:
+                before = convert(code, values.load(target, kept), kind, wide)
+            total = accumulated(code, target.kind, wide, before, row)
+            if cell:
+                code.lines.append(f"  store {wide.type} {total}, ptr {cell}")
+            values.store(target, kept, convert(code, total, wide, kind))
+
+        loop.behind.append(end)
 
     def _run(self, target: Running, source: Node, index: Index) -> None:
         value = self.values.at(source, index)
@@ -235,7 +272,7 @@ def nest_function(rows: Rows, pointers: Pointers, widths: Widths | None = None, 
     code = Code()
     pointers.buffers = {array: (_row(rows.buffers[array], in_parts), form) for array, form in rows.forms().items()}
     bodies = _bodies_of(rows, pointers, code)
-    lines, label = ["entry:"], "entry"
+    lines, label = ["entry:", *_room(body.loop for body, _ in bodies)], "entry"
     turns, totals = _parallel(rows, [body for body, _ in bodies])
     beginnings = [each for nest in rows.nests for each in _beginnings(nest, [x for x, _ in bodies if x.nest is nest])]
     own = [each for each in beginnings if each[0] in totals] if in_parts else beginnings
@@ -249,6 +286,11 @@ def nest_function(rows: Rows, pointers: Pointers, widths: Widths | None = None, 
     begins = tuple(each for each in beginnings if each[0] not in totals)
     whole = "\n".join([*lines, *loops, "  ret void"])
     return NestFunction(whole, code.used, work, turns, totals, begins, code.is_wide)
+
+
+def _room(loops: Iterable[Loop]) -> list[str]:
+    """Return what makes room for numbers that live on."""
+    return [f"  {name} = alloca {kind}" for loop in loops for name, kind, _ in loop.cells]
 
 
 def _row(loops: tuple[int, ...], in_parts: bool) -> Index:
@@ -266,13 +308,19 @@ class _Piece(NamedTuple):
 
 
 def _piece(body: _Body, inner: list[str], pointers: Pointers, before: tuple[Collection[str], int]) -> _Piece:
-    code = body.code
-    code.lines = []
-    for each in body.loop.behind:
-        each()
+    code, loop = body.code, body.loop
     written = pointers.names_of([write.target for write in body.nest.writes])
-    names, carried = [name for name, _ in body.loops], [each[0] for each in body.loop.carried]
-    return _Piece(body, hoisted(inner, names, carried, written, before), code.lines)
+    names, carried = [name for name, _ in body.loops], [each[0] for each in loop.carried]
+    levels = hoisted(inner, names, carried, written, before)
+    # The outer ones first: what sums of indices are called there is known further inside, too.
+    for cell, kind, depth in sorted(loop.cells, key=lambda each: each[2]):
+        code.lines = []
+        start = loop.begins[cell]()
+        levels[depth] += [*code.lines, f"  store {kind} {start}, ptr {cell}"]
+    code.lines = []
+    for each in loop.behind:
+        each()
+    return _Piece(body, levels, code.lines)
 
 
 def fills(begins: Sequence[tuple[Node, Any]], pointers: Pointers, used: dict[str, tuple[str, ...]]) -> str:

@@ -1,6 +1,7 @@
 """A recorded program that runs as native code, with NumPy where there is none.
 
 Executable(block)        compiles
+executable.ready()       waits until it is compiled
 executable.run(arrays)   takes what goes into the block, returns its results
 """
 
@@ -58,7 +59,6 @@ class Executable:
         plan: which arrays exist, and in which loops they are made.
         stages: what runs, in order.
         llvm: the native code, in LLVM's language.
-        seconds: how long it took to plan, and LLVM to compile.
     """
 
     def __init__(self, block: Block, options: Options = DEFAULT, apart: bool = False) -> None:
@@ -78,13 +78,16 @@ class Executable:
         segments, wanted, self.stages = _parted(self.plan, known, roots, functions, apart)
         texts = _texts(segments, wanted, functions, options.precise)
         self.llvm = "\n".join(filter(None, texts))
-        planned_at = time.perf_counter()
+        self._planning = time.perf_counter() - start
         self._module = Machine.this().compiled(*texts, functions.has_turns) if segments else None
-        self.seconds = planned_at - start, time.perf_counter() - planned_at
         forms = {memory_of(node): node.shape for node in self._results}
         for stage in self.stages:
             stage.prepare(self._module, forms)
         self._direct = self._places_in_one_segment()
+
+    def ready(self) -> tuple[float, float]:
+        """Wait until LLVM has compiled, and return the seconds that planning took, and LLVM."""
+        return self._planning, 0.0 if self._module is None else self._module.ready()
 
     def _places_in_one_segment(self) -> tuple[Any, list[int], list[int] | None, int] | None:
         """Return the function that is all there is, or None, and places: of what it takes, of results, of a failure.
@@ -173,14 +176,22 @@ class Native:
         self.needs = segment.needs
 
     def prepare(self, module: Module | None, forms: dict[Node, Any]) -> None:
-        """Find the function."""
-        assert module is not None
+        """Say where the function will be, and what it makes."""
         segment = self.segment
-        kinds = [ctypes.py_object] * (len(segment.needs) + len(segment.makes))
-        self._function = ctypes.CFUNCTYPE(ctypes.c_int, *kinds, ctypes.c_void_p)(module.address(segment.name))
+        self._module = module
+        self._function: Any = None
         self._made = [(forms.get(node, node.shape), node.dtype) for node in segment.makes]
         self._arenas: list[Any] = []
         self._arena_size = segment.arena
+
+    def _found(self) -> Any:
+        """Find the function, and wait until LLVM has compiled it."""
+        assert self._module is not None
+        kinds = [ctypes.py_object] * (len(self.segment.needs) + len(self.segment.makes))
+        self._function = ctypes.CFUNCTYPE(ctypes.c_int, *kinds, ctypes.c_void_p)(
+            self._module.address(self.segment.name)
+        )
+        return self._function
 
     def run(self, values: Values) -> None:
         """Run the function on new arrays."""
@@ -192,9 +203,10 @@ class Native:
         made = [empty(*form) for form in self._made]
         arena = self._arena() if self._arena_size else _NO_ARENA
         try:
-            if self._function(*given, *made, arena[1]):  # some array does not lie in memory as the code wants it
+            function = self._function or self._found()
+            if function(*given, *made, arena[1]):  # some array does not lie in memory as the code wants it
                 given = [np.require(x, requirements=["C", "ALIGNED"]).reshape(x.shape) for x in given]
-                self._function(*given, *made, arena[1])
+                function(*given, *made, arena[1])
         except SystemError as error:  # a ufunc's loop has raised, as `scipy.special.errstate` lets it
             raise error.__cause__ or error from None
         if self._arena_size:

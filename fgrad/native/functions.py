@@ -8,10 +8,11 @@ The derivatives of a program are programs (`fgrad.graphs.derived`), which are re
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -98,6 +99,15 @@ class Function:
             with self._lock:
                 self._executable = self._executable or _compiled(self.block, self.options)
         return self._executable
+
+    @contextlib.contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Compile the program, as far as that needs no interpreter while other things run."""
+        executable = self.executable()
+        try:
+            yield
+        finally:  # also where these have failed: LLVM is not to run on when Python ends
+            executable.ready()
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return what belongs to a key, which is made once."""

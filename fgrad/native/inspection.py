@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,11 @@ from fgrad.native.plan import Item, Plan, planned
 from fgrad.native.reports import Inspection, Stage
 
 _TIMED = 0.02
-"""Seconds for which each stage is run again and again, when it is timed."""
+"""Seconds for which a stage is run again and again, on average, when stages are timed."""
+_FEWEST = 10
+"""How often each of them is run at least, unless all of them have been run for so long:"""
+_LONGEST = 10.0
+"""seconds."""
 _FREE = {"cast", "select"}
 """Operations on elements that are no arithmetic."""
 
@@ -227,7 +231,7 @@ def inspected(function: Function, arrays: Sequence[Any] | None, seconds: float, 
     if arrays is not None:
         for stage, taken in zip(stages, _timed(apart, arrays), strict=True):
             stage.seconds = taken
-    planning, compiling = executable.seconds
+    planning, compiling = executable.ready()
     times = {"recording": seconds, "planning": planning, "LLVM": compiling}
     return Inspection(
         loops=[_loop_text(loop) for loop in loops_of(executable.block)],
@@ -260,17 +264,23 @@ def _lines_text(places: Sequence[tuple[str, int]]) -> str:
     return ", ".join(f"{file}:{', '.join(each)}" for file, each in numbers.items())
 
 
-def _timed(executable: Executable, arrays: Sequence[Any]) -> Iterator[float]:
-    """Yield what each stage takes at best when it is run by itself, again and again."""
+def _timed(executable: Executable, arrays: Sequence[Any]) -> list[float]:
+    """Return what each stage takes at best when all of them run in turn, again and again.
+
+    One run says little, however long it takes: while other programs keep the cores busy, the threads of a library of
+    matrices wait for each other for hundreds of times as long as they compute, for a second on end. Which is why a
+    stage has its turns at different times.
+    """
     values = executable.given(arrays)
+    best, rounds = [math.inf] * len(executable.stages), 0
+    begun = time.perf_counter()
+    enough, now = begun + _TIMED * len(best), begun
     with np.errstate(all="ignore"):
-        for stage in executable.stages:
-            best, end = math.inf, time.perf_counter() + _TIMED
-            while True:
+        while now < begun + _LONGEST and (rounds < _FEWEST or now < enough):
+            for place, stage in enumerate(executable.stages):
                 start = time.perf_counter()
                 stage.run(values)
                 now = time.perf_counter()
-                best = min(best, now - start)
-                if now > end:
-                    break
-            yield best
+                best[place] = min(best[place], now - start)
+            rounds += 1
+    return best

@@ -1,7 +1,7 @@
 """The compiler: LLVM's language in, functions of the machine out. The one place that knows llvmlite.
 
 Machine.this()            the compiler of this machine
-machine.compiled(text)    a module that is loaded; its functions go when it does
+machine.compiled(text)    a module that is loaded, or soon will be; its functions go when it does
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ import importlib
 import importlib.util
 import platform
 import threading
+import time
 from collections.abc import Callable, Mapping
-from queue import SimpleQueue
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from fgrad import errors
 from fgrad.native.widening import Widths
-
-T = TypeVar("T")
 
 VECTOR_FUNCTIONS = {
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf", "erfc", "exp", "exp2",
@@ -29,17 +27,49 @@ VECTOR_FUNCTIONS = {
 
 
 class Module:
-    """Native code in memory, as long as this lives."""
+    """Native code in memory, as long as this lives; it may still be on its way there.
 
-    def __init__(self, engine: Any) -> None:
-        self._engine = engine
+    Args:
+        compiled: returns the engine that holds the code. It calls what it is given when nothing but LLVM is left to
+            run, which needs no interpreter: others may run Python from then on.
+    """
+
+    def __init__(self, compiled: Callable[[Callable[[], None]], Any]) -> None:
+        self._engine: Any = None
+        self._error: BaseException | None = None
+        self._leaves_python, self._done = threading.Event(), threading.Event()
+        # A thread of its own: where Ctrl-C stops it half-way, llvmlite frees memory twice. It is no threading.Thread,
+        # whose own locks an interrupt may leave in disorder.
+        _thread.start_new_thread(self._make, (compiled,))
+        self._leaves_python.wait()
+        if self._done.is_set():
+            self.ready()
+
+    def _make(self, compiled: Callable[[Callable[[], None]], Any]) -> None:
+        start = time.perf_counter()
+        try:
+            self._engine = compiled(self._leaves_python.set)
+        except BaseException as error:
+            self._error = error
+        self._seconds = time.perf_counter() - start
+        self._done.set()
+        self._leaves_python.set()
+
+    def ready(self) -> float:
+        """Wait until the code is there, and return the seconds that it took."""
+        self._done.wait()
+        if self._error is not None:
+            raise self._error
+        return self._seconds
 
     def address(self, name: str) -> int:
         """Return where a function begins."""
+        self.ready()
         return int(self._engine.get_function_address(name))
 
     def close(self) -> None:
         """Free the code."""
+        self.ready()
         self._engine.close()
 
 
@@ -132,16 +162,16 @@ class Machine:
         return f"attributes #0 = {{ nounwind {own} }}\nattributes #1 = {{ {_PURE} }}"
 
     def compiled(self, text: str, narrow: str = "", has_turns: bool = False) -> Module:
-        """Compile a module, and load it.
+        """Begin to compile a module, and to load it.
 
         Args:
             text: in LLVM's language; its loops are as they should be.
             narrow: functions with loops that LLVM is to make wide; they belong to the same module.
             has_turns: much of the module runs so often that LLVM is to look at all of it.
         """
-        return _apart(functools.partial(self._compiled, narrow=narrow, has_turns=has_turns), text)
+        return Module(functools.partial(self._compiled, text, narrow, has_turns))
 
-    def _compiled(self, text: str, narrow: str, has_turns: bool) -> Module:
+    def _compiled(self, text: str, narrow: str, has_turns: bool, leaves_python: Callable[[], None]) -> Any:
         llvm = self._llvm
         with self._lock:
             context = llvm.create_context()
@@ -157,11 +187,12 @@ class Machine:
             if narrow:
                 module.link_in(self._widened(narrow, context, target))
             engine = llvm.create_mcjit_compiler(module, target)
+            leaves_python()
             engine.finalize_object()
             engine.remove_module(module)  # what it was made of is of no more use: the code lies in memory
             module.close()
             context.close()  # and with it go all the numbers that LLVM has met in the code
-        return Module(engine)
+        return engine
 
     def _light_passes(self) -> Any:
         passes = self._llvm.create_new_module_pass_manager()
@@ -192,23 +223,6 @@ class Machine:
         """Run passes; llvmlite keeps 2 kB of each builder, which serves for one run alone."""
         passes.run(module, builder)
         _free(passes)
-
-
-def _apart(function: Callable[[str], T], text: str) -> T:
-    """Run a function in a thread of its own: where Ctrl-C stops it half-way, llvmlite frees memory twice."""
-    answer: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
-
-    def run() -> None:
-        try:
-            answer.put((function(text), None))
-        except BaseException as error:
-            answer.put((None, error))
-
-    _thread.start_new_thread(run, ())  # and not threading.Thread, whose own locks an interrupt may leave in disorder
-    found, error = answer.get()
-    if error is not None:
-        raise error
-    return cast(T, found)
 
 
 def _free(passes: Any) -> None:

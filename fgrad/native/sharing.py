@@ -37,6 +37,10 @@ class Shared:
     executable: Executable
     further: tuple[Any, ...]
 
+    def ready(self) -> tuple[float, float]:
+        """Wait until LLVM has compiled, and return what the executable does."""
+        return self.executable.ready()
+
     def run(self, leaves: Sequence[Any]) -> list[Any] | None:
         """Return what the executable does."""
         return self.executable.run([*leaves, *self.further])
