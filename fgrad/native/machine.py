@@ -14,6 +14,7 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Mapping
+from queue import SimpleQueue
 from typing import Any
 
 from fgrad import errors
@@ -37,23 +38,23 @@ class Module:
     def __init__(self, compiled: Callable[[Callable[[], None]], Any]) -> None:
         self._engine: Any = None
         self._error: BaseException | None = None
-        self._leaves_python, self._done = threading.Event(), threading.Event()
+        self._leaves_python, self._done = SimpleQueue[None](), threading.Event()
         # A thread of its own: where Ctrl-C stops it half-way, llvmlite frees memory twice. It is no threading.Thread,
-        # whose own locks an interrupt may leave in disorder.
+        # whose own locks an interrupt may leave in disorder; nor may it wait for a lock while it holds the compiler.
         _thread.start_new_thread(self._make, (compiled,))
-        self._leaves_python.wait()
+        self._leaves_python.get()
         if self._done.is_set():
             self.ready()
 
     def _make(self, compiled: Callable[[Callable[[], None]], Any]) -> None:
         start = time.perf_counter()
         try:
-            self._engine = compiled(self._leaves_python.set)
+            self._engine = compiled(lambda: self._leaves_python.put(None))
         except BaseException as error:
             self._error = error
         self._seconds = time.perf_counter() - start
         self._done.set()
-        self._leaves_python.set()
+        self._leaves_python.put(None)
 
     def ready(self) -> float:
         """Wait until the code is there, and return the seconds that it took."""
