@@ -4,4 +4,11 @@ import importlib.util
 
 _OF_TORCH = ["fgrad/interop/lent.py", "fgrad/interop/torch_functions.py", "tests/test_interop_torch.py"]
 
-collect_ignore = [] if importlib.util.find_spec("torch") else _OF_TORCH
+_OF_SPARSE = ["tests/test_payloads_sparse.py"]
+
+collect_ignore = [
+    name
+    for package, names in {"torch": _OF_TORCH, "sparse": _OF_SPARSE}.items()
+    if not importlib.util.find_spec(package)
+    for name in names
+]

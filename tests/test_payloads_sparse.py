@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sparse
 from helpers import naming
 from payload_calls import cotangents, examples, shown, tangents, tried, value
 from payload_table import OF_SPARSE, REFUSED_BY_SPARSE
@@ -16,8 +17,6 @@ from primitive_names import SAMPLED
 
 import fgrad as fg
 from fgrad import errors, optimizers
-
-sparse = pytest.importorskip("sparse")
 
 # The package divides by the fill value, and its compiler looks into arrays that are not aligned.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::numba.NumbaWarning")
