@@ -3043,3 +3043,11 @@ def result_of(code: str, path: Path) -> Any:
         return eval(compile(ast.Expression(last.value), path, "eval"), names)
     exec(compile(ast.Module([last], []), path, "exec"), names)
     return None
+
+
+def test_code_that_belongs_to_no_module_gets_the_same_errors():
+    names = {"np": np}
+    exec("def f(x):\n    return np.sum(np.exp(np.array([np.sin(x), 1.0])))", names)
+    assert "__name__" not in names
+    with pytest.raises(errors.ObjectArrayError):
+        fg.grad(names["f"])(1.0)

@@ -188,3 +188,26 @@ def test_copies_have_locks_of_their_own():
         with w.lock, optimizer._lock, ThreadPoolExecutor(1) as pool:
             pool.submit(lambda twin=twin, other=other: other.apply_gradients([(1.0, twin)])).result(10)
         assert twin.numpy() < w.numpy() == 0.5
+
+
+def test_what_another_thread_observes_changes_no_bit_of_a_tangent():
+    def f(x):
+        return np.sum(np.sqrt(x[1:]) / x[:-1] + np.log(x[2]))
+
+    x = np.linspace(0.3, 2.0, 9)
+    alone = fg.hessian(f)(x).numpy()
+    open_, done = threading.Event(), threading.Event()
+
+    def observe():
+        with fg.debug_nans():
+            open_.set()
+            done.wait()
+
+    observer = threading.Thread(target=observe)
+    observer.start()
+    try:
+        open_.wait()
+        np.testing.assert_array_equal(fg.hessian(f)(x).numpy(), alone)
+    finally:
+        done.set()
+        observer.join()

@@ -167,9 +167,7 @@ def is_collected(tensor: Any, frame: FrameType) -> bool:
     if tensor.dtype.kind != "f" and not ((trace.is_map or trace.is_program) and tensor.dtype.kind in "bui"):
         return False  # truth values and integers are plain to NumPy, and it takes objects for real numbers
     if places.is_file_of("numpy", frame.f_code.co_filename):
-        if frame.f_code.co_name == "as_strided" or not _NOT_OF_OBJECTS.isdisjoint(
-            frame.f_globals["__name__"].split(".")
-        ):
+        if frame.f_code.co_name == "as_strided" or not _NOT_OF_OBJECTS.isdisjoint(_module_of(frame).split(".")):
             return False
     else:
         if places.is_library(frame.f_code.co_filename):
@@ -186,7 +184,7 @@ def is_left_to_operand(frame: FrameType) -> bool:
 
     Where NumPy makes one object of the operand, SciPy leaves it to that what the operator means.
     """
-    return frame.f_code.co_name in _OPERATORS_OF_SPARSE and frame.f_globals["__name__"].startswith("scipy.sparse.")
+    return frame.f_code.co_name in _OPERATORS_OF_SPARSE and _module_of(frame).startswith("scipy.sparse.")
 
 
 def _is_of_numpy(frame: FrameType, step: places.Step) -> bool:
@@ -239,6 +237,11 @@ def refuse_objects(error: BaseException) -> None:
         raise ours.with_traceback(error.__traceback__) from None
 
 
+def _module_of(frame: FrameType) -> str:
+    """Return the name of the module that runs in a frame; code that `exec` runs may have none."""
+    return frame.f_globals.get("__name__") or ""
+
+
 def forget_objects() -> None:
     """Forget where an array of traced numbers was built: later errors have nothing to do with it."""
     _wanted.collected = None
@@ -248,7 +251,7 @@ def _series_function(error: BaseException) -> str:
     """Return the innermost function of `numpy.polynomial` that an error has come through, such as chebfit, if any."""
     traceback, found = error.__traceback__, ""
     while traceback is not None:
-        if traceback.tb_frame.f_globals["__name__"].startswith("numpy.polynomial."):
+        if _module_of(traceback.tb_frame).startswith("numpy.polynomial."):
             found = traceback.tb_frame.f_code.co_name if _OF_SERIES.match(traceback.tb_frame.f_code.co_name) else found
         traceback = traceback.tb_next
     return found
@@ -327,7 +330,7 @@ def _is_raised_by_user(error: BaseException) -> bool:
 def _public_name(frame: FrameType) -> str:
     """Return how users write the function of SciPy that runs in a frame, or nothing if it is not public."""
     function, owner = frame.f_code.co_name, frame.f_locals.get("self")
-    parts = frame.f_globals["__name__"].split(".")
+    parts = _module_of(frame).split(".")
     for depth in (3, 2):
         area = ".".join(parts[:depth])
         public = vars(sys.modules[area]) if len(parts) >= depth and not parts[depth - 1].startswith("_") else {}

@@ -14,7 +14,7 @@ from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.reverse import Guarded
 from fgrad.core.sums import is_finite
 from fgrad.core.tensor import Tensor, apply, box, boxed, settle
-from fgrad.core.trace import Call, Trace, attention, through_observers
+from fgrad.core.trace import Call, Trace, attention, is_seen, through_observers
 
 _ARRAY = np.ndarray
 _PLAIN_TANGENTS = {_ARRAY, np.float64, np.float32, type(ZERO)}
@@ -62,7 +62,7 @@ class ForwardTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         values: list[Any] = []
         tangents: list[Any] = []
-        is_plain = not attention
+        is_plain = not attention or not is_seen()  # what other threads do must not change a bit of the result
         for arg in args:
             if type(arg) is Tensor and arg.tracing is self:
                 value = arg.value

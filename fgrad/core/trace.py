@@ -250,6 +250,11 @@ attention: set[int] = set()
 """The threads in which somebody looks; to ask whether there are any takes 15 ns."""
 
 
+def is_seen() -> bool:
+    """Return whether somebody looks in this thread."""
+    return bool(attention) and threading.get_ident() in attention
+
+
 def forget_attention() -> None:
     """Note that nobody looks in this thread, if so."""
     if not running.observers:
