@@ -16,6 +16,7 @@ import pytest
 from helpers import along, plain
 
 import fgrad as fg
+from fgrad.core import heap
 
 N = 1000
 
@@ -715,3 +716,11 @@ def test_a_pass_finds_the_memory_that_the_last_one_has_left():
     command = [sys.executable, "-c", FRESH]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert float(ran.stdout) < 600, ran.stdout
+
+
+def test_a_process_that_may_not_have_so_much_memory_goes_without(monkeypatch):
+    def refused(*args):
+        raise MemoryError
+
+    monkeypatch.setattr(heap.np, "empty", refused)
+    heap.keep_freed_memory()

@@ -12,6 +12,9 @@ Source: `man 3 mallopt`, M_MMAP_THRESHOLD, https://man7.org/linux/man-pages/man3
 
 from __future__ import annotations
 
+import contextlib
+import sys
+
 import numpy as np
 
 _LARGEST = (32 << 20) - 8192
@@ -20,4 +23,6 @@ _LARGEST = (32 << 20) - 8192
 
 def keep_freed_memory() -> None:
     """Let up to 64 MiB of freed memory stay with the process, whose next arrays lie there; takes some microseconds."""
-    np.empty(_LARGEST, np.uint8)  # freed at once: not one of its pages is ever touched
+    if sys.platform == "linux":
+        with contextlib.suppress(MemoryError):  # a process that may not have so much has none to keep
+            np.empty(_LARGEST, np.uint8)  # freed at once: not one of its pages is ever touched
