@@ -53,3 +53,12 @@ def naming(*case: Any) -> Iterator[None]:
     except BaseException as error:  # as pytest's own failures are
         error.add_note(f"in the case {', '.join(map(str, case))}")
         raise
+
+
+def on_tape(loss, w):
+    """Return the gradient of a loss by a tape."""
+    with fg.GradientTape() as tape:
+        v = fg.constant(w)
+        tape.watch(v)
+        result = loss(v)
+    return tape.gradient(result, v)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import naming
+from helpers import naming, on_tape
 from payload_calls import cotangents, examples, shown, tangents, tried, value
 from payload_table import (
     OF_DASK,
@@ -83,14 +83,6 @@ LOSSES = {
     "rectified": lambda w, x, y: np.mean(np.maximum(x @ w, 0) + np.where(x @ w > 0, y, 0)),
     "methods": lambda w, x, y: ((x @ w).reshape(3, 4).sum(axis=0) * 2).mean() + (x.T @ y) @ w,
 }
-
-
-def on_tape(loss, w):
-    with fg.GradientTape() as tape:
-        v = fg.constant(w)
-        tape.watch(v)
-        result = loss(v)
-    return tape.gradient(result, v)
 
 
 WAYS = {

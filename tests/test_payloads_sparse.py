@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sparse
-from helpers import naming
+from helpers import naming, on_tape
 from payload_calls import cotangents, examples, shown, tangents, tried, value
 from payload_table import OF_SPARSE, REFUSED_BY_SPARSE
 from primitive_names import SAMPLED
@@ -51,14 +51,6 @@ LOSSES = {
     "sums of columns": lambda w, x: np.sum(np.sum(x * w, axis=0) ** 2),
     "matrix": lambda w, x: np.sum((x @ np.stack([w, w**2], axis=1)) ** 2),
 }
-
-
-def on_tape(loss, w):
-    with fg.GradientTape() as tape:
-        v = fg.constant(w)
-        tape.watch(v)
-        result = loss(v)
-    return tape.gradient(result, v)
 
 
 WAYS = {

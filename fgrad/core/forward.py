@@ -98,12 +98,11 @@ class ForwardTrace(Trace):
                 return None
         jvp: Any = primitive.jvp
         tangent = settle(jvp(tangents, ans, *values))
-        if primitive.masks:
-            self.guarded = True
+        if self.guarded and primitive.guards_tangents and tangent is not ZERO and not is_finite(tangent):
+            tangent = settle(jvp([t if t is ZERO else Guarded(t) for t in tangents], ans, *values))
+        self.guarded = self.guarded or primitive.masks
         if tangent is ZERO or ans.dtype.kind not in INEXACT:
             return boxed(ans)  # type: ignore[no-any-return]
-        if self.guarded and primitive.guards_tangents and not is_finite(tangent):
-            tangent = settle(jvp([t if t is ZERO else Guarded(t) for t in tangents], ans, *values))
         shape = ans.shape if batch is None else (len(tangent), *ans.shape)
         if tangent.dtype is not ans.dtype:
             tangent = tangent.astype(ans.dtype)

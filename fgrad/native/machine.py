@@ -180,10 +180,7 @@ class Machine:
                 cpu=self._cpu, features=self._features, opt=1, jit=True
             )
             module = self._parsed(text, context)
-            options = llvm.create_pipeline_tuning_options(speed_level=1)
-            options.loop_vectorization = options.slp_vectorization = False
-            options.loop_unrolling = options.loop_interleaving = False
-            builder = llvm.create_pass_builder(target, options)
+            builder = self._pipeline(target, 1, vectors=False)
             self._run(builder.getModulePassManager() if has_turns else self._light_passes(), module, builder)
             if narrow:
                 module.link_in(self._widened(narrow, context, target))
@@ -194,6 +191,15 @@ class Machine:
             module.close()
             context.close()  # and with it go all the numbers that LLVM has met in the code
         return engine
+
+    def _pipeline(self, target: Any, level: int, vectors: bool) -> Any:
+        """Return what makes LLVM's own passes of a level, which may compute several elements of a loop at once."""
+        options = self._llvm.create_pipeline_tuning_options(speed_level=level)
+        options.loop_vectorization = vectors
+        # The loops are short and many, and made for registers of one width: to unroll them, or to look for more
+        # to do at once, takes half of the time and gains nothing.
+        options.slp_vectorization = options.loop_unrolling = options.loop_interleaving = False
+        return self._llvm.create_pass_builder(target, options)
 
     def _light_passes(self) -> Any:
         passes = self._llvm.create_new_module_pass_manager()
@@ -210,12 +216,7 @@ class Machine:
     def _widened(self, text: str, context: Any, target: Any) -> Any:
         """Return a module whose loops compute several elements at once."""
         module = self._parsed(text, context)
-        options = self._llvm.create_pipeline_tuning_options(speed_level=2)
-        options.loop_vectorization = True
-        # The loops are short and many, and made for registers of one width: to unroll them, or to look for more
-        # to do at once, takes half of the time and gains nothing.
-        options.slp_vectorization = options.loop_unrolling = options.loop_interleaving = False
-        builder = self._llvm.create_pass_builder(target, options)
+        builder = self._pipeline(target, 2, vectors=True)
         self._run(builder.getModulePassManager(), module, builder)
         return module
 
