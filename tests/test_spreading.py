@@ -73,6 +73,28 @@ def three_deep(m, x, y):
     return fg.scan(turn, x, y)
 
 
+def one_after_the_other(m, x, y):
+    """What the first loop has left is used behind the second."""
+
+    def turn(c, rows):
+        a, made = fg.scan(lambda c, row: (np.sin(m @ c) + row, c), c, rows)
+        b, _ = fg.scan(lambda c, row: (np.cos(c) * row, None), a, rows)
+        return a - b, (a * 2.0, made)
+
+    return fg.scan(turn, x, y)
+
+
+def numbers_of_python(m, x, y):
+    """A number of Python's, and that of a turn, take the dtype of what they meet."""
+    short = y.astype(np.float32)
+
+    def turn(c, rows):
+        (number, c), _ = fg.scan(lambda s, row: ((s[0] * 0.5, s[1] * s[0] + row), None), (3.0, c), rows)
+        return fg.fori_loop(0, 3, lambda k, c: c + k, c), c * number
+
+    return fg.scan(turn, x.astype(np.float32), short)
+
+
 PROGRAMS = (carry_alone, along_arrays, backwards, handed_through, three_deep)
 
 
@@ -90,8 +112,11 @@ def loops_in_turns(function, *args):
     return [sum(turns_of(equation) is not None for equation in body.equations) for body in bodies]
 
 
+LOOPING = (*PROGRAMS, one_after_the_other, numbers_of_python)
+
+
 @pytest.mark.parametrize("way", [lambda f: f, gradient_of], ids=["value", "gradient"])
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", LOOPING)
 def test_the_same_bits_as_with_loops(program, way, monkeypatch):
     function = way(program)
     found = fg.tree_leaves(fg.compile(function)(M, X, Y))
@@ -99,7 +124,9 @@ def test_the_same_bits_as_with_loops(program, way, monkeypatch):
     for one, other in zip(found, fg.tree_leaves(fg.compile(lambda *args: function(*args))(M, X, Y)), strict=True):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
     for one, other in zip(found, fg.tree_leaves(function(M, X, Y)), strict=True):
-        np.testing.assert_allclose(one.numpy(), np.asarray(other), rtol=1e-10, atol=1e-12)
+        assert one.dtype == other.dtype
+        precision = np.finfo(one.dtype).eps * 1e5
+        np.testing.assert_allclose(one.numpy(), np.asarray(other), rtol=precision, atol=precision)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -116,6 +143,13 @@ def test_a_long_loop_in_turns_stays_one():
         return fg.fori_loop(0, 100, lambda k, c: np.sin(c) + np.cos(c), c), None
 
     assert loops_in_turns(lambda x: fg.scan(turn, x, None, 5)[0], X) == [1]
+
+
+def test_a_loop_with_a_condition_in_turns_stays_one():
+    def turn(c, _):
+        return fg.while_loop(lambda c: np.sum(c) < 9.0, lambda c: c * 2.0, c, max_steps=4), None
+
+    assert loops_in_turns(lambda x: fg.scan(turn, np.abs(x), None, 5)[0], X) == [1]
 
 
 def test_what_the_end_of_a_turn_and_the_next_compute_alike_is_computed_once():
