@@ -3,12 +3,15 @@
 import gc
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 # Read when NumPy is first imported. The matrices of the tests are small: the threads of two workers on
 # two processors would do nothing but wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
 
 from fgrad.core import variable
 
@@ -23,6 +26,20 @@ def pytest_collection_finish() -> None:
 def nothing_left_open() -> Iterator[None]:
     yield
     assert variable.open_watches() == []
+
+
+@pytest.fixture(scope="module")
+def generators(request: pytest.FixtureRequest) -> list[tuple[np.random.Generator, Any]]:
+    """Return the module's generators of random numbers, each with its state before the first test."""
+    found = [each for each in vars(request.module).values() if isinstance(each, np.random.Generator)]
+    return [(each, each.bit_generator.state) for each in found]
+
+
+@pytest.fixture(autouse=True)
+def same_numbers_in_any_order(generators: list[tuple[np.random.Generator, Any]]) -> None:
+    """Let each test draw what it draws alone: which tests have run before depends on the worker."""
+    for generator, state in generators:
+        generator.bit_generator.state = state
 
 
 @pytest.fixture(scope="module")
