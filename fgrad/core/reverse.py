@@ -472,11 +472,16 @@ _PURE = {FunctionType, Checked}
 
 def _pulled_by(pullback: Pullback, cotangent: Any) -> Any:
     """Return what a pullback that scales passes on, where exact zeros of the cotangent win over infinities."""
-    if type(cotangent) in _PLAIN and type(pullback) in _PURE:
+    if type(pullback) in _PURE and (type(cotangent) in _PLAIN or all_finite(cotangent)):
         passed = pullback(cotangent)
-        if type(passed) in _PLAIN and is_finite(passed):  # as it mostly is
+        if all_finite(passed):  # as it mostly is
             return passed
     return pullback(Guarded(cotangent))
+
+
+def all_finite(x: Any) -> bool:
+    """Return whether an array or number, or all that traces have of a tensor, is known and finite."""
+    return x.tracing.is_finite(x) if type(x) is Tensor else type(x) in _PLAIN and is_finite(x)
 
 
 class Guarded:
@@ -538,6 +543,8 @@ def may_hold_zeros(derivative: Any) -> bool:
         if derivative.tracing.is_program:
             return True
         derivative = derivative.unbox()
+    if type(derivative) is _ARRAY:  # of which this takes a tenth of the time
+        return np.count_nonzero(derivative) != derivative.size
     return derivative is not ZERO and not (is_at_hand(derivative) and np.all(derivative))
 
 

@@ -18,6 +18,7 @@ from typing_extensions import override
 from fgrad import errors
 from fgrad.core.payloads import as_payload
 from fgrad.core.primitive import Primitive
+from fgrad.core.reverse import all_finite
 from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, own_handle, settle
 from fgrad.core.trace import Call, Trace, running
 from fgrad.core.tree import flatten, outline, paths, unflatten
@@ -68,6 +69,10 @@ class BatchTrace(Trace):
     @override
     def shape_of(self, tensor: Any) -> tuple[int, ...]:
         return (self.renewed(tensor) if self.outdated else tensor).value.shape[1:]  # type: ignore[no-any-return]
+
+    @override
+    def is_finite(self, tensor: Tensor) -> bool:
+        return all_finite(tensor.value)
 
     @override
     def concrete(self, tensor: Tensor, how: str) -> Any:
@@ -184,6 +189,13 @@ def _run_vmap(
     axes = _axes_of(unflatten(out_treedef, [0.0] * len(results)), out_axes, "out_axes")
     placed = [_placed(function, trace, leaf, axis) for leaf, axis in zip(results, axes, strict=True)]
     return unflatten(out_treedef, owned(placed, leaves))
+
+
+def on_all(function: Callable[[list[Any]], Any], examples: list[Any]) -> Any:
+    """Return the results of a function of one list for many, whose arrays lie along the first axes of `examples`."""
+    trace = BatchTrace(len(examples[0]))
+    _, results, treedef, _ = run(trace, function, lambda: ((list(map(trace.root, examples)),), {}))
+    return unflatten(treedef, owned([_placed(function, trace, leaf, 0) for leaf in results], examples))
 
 
 def _names(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[str]:

@@ -61,16 +61,31 @@ def _run_jvp(
         _moving(function, trace, lambda place=place: paths(primals)[place], leaf, tangent)  # type: ignore[misc]
         for place, (leaf, tangent) in enumerate(zip(leaves, tangent_leaves, strict=True))
     ]
-    result, outputs, out_treedef, aux = run(trace, function, lambda: (unflatten(treedef, inputs), {}), has_aux=has_aux)
-    check_result(function, result, outputs)
-    if not any(_is_of(leaf, trace) for leaf in outputs):
-        check_detached(function, trace)
-    warn_of_losses(trace.losses)
+    outputs, moved, out_treedef, aux = _pushed(function, trace, lambda: (unflatten(treedef, inputs), {}), has_aux)
     given = [*leaves, *tangent_leaves]
-    moved = [untraced(boxed(leaf.mark if _is_of(leaf, trace) else np.zeros_like(leaf))) for leaf in outputs]
     value = unflatten(out_treedef, owned([untraced(leaf) for leaf in outputs], given))
     tangent = unflatten(out_treedef, owned(moved, given))
     return (value, tangent, owned_tree(aux, given)) if has_aux else (value, tangent)
+
+
+def _pushed(
+    function: Any, trace: ForwardTrace, arguments: Callable[[], tuple[Any, Any]], has_aux: bool = False
+) -> tuple[list[Any], list[Any], Any, Any]:
+    """Run a function on inputs of a forward trace; return its results, their tangents, how they are nested, and aux."""
+    result, outputs, treedef, aux = run(trace, function, arguments, has_aux=has_aux)
+    check_result(function, result, outputs)
+    if not any([_is_of(leaf, trace) for leaf in outputs]):  # noqa: C419  # a generator takes twice the time
+        check_detached(function, trace)
+    warn_of_losses(trace.losses)
+    moved = [untraced(boxed(leaf.mark if _is_of(leaf, trace) else np.zeros_like(leaf))) for leaf in outputs]
+    return outputs, moved, treedef, aux
+
+
+def pushforward(function: Any, inputs: Sequence[Any], directions: Sequence[Any]) -> Any:
+    """Return the tangent of the result of a function of floating-point arrays along a direction of each of them."""
+    trace = ForwardTrace(guarded=any(map(may_hold_zeros, directions)))
+    _, moved, treedef, _ = _pushed(function, trace, lambda: (map(trace.root, inputs, directions), {}))
+    return unflatten(treedef, moved)
 
 
 def _is_of(leaf: Any, trace: ForwardTrace) -> bool:

@@ -7,7 +7,7 @@ A Jacobian is the pullback of every unit cotangent (reverse) or the pushforward 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, overload
 
 import numpy as np
@@ -15,14 +15,21 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.payloads import as_payload
 from fgrad.core.reverse import ReverseTrace
-from fgrad.core.tensor import Tensor, boxed, settle
+from fgrad.core.tensor import Tensor, boxed, own_handle, settle
 from fgrad.core.tree import flatten, tree_map, unflatten
-from fgrad.transforms.batch import _run_vmap
+from fgrad.transforms.batch import on_all
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, select
 from fgrad.transforms.cuts import warn_of_losses
-from fgrad.transforms.forward import jvp
-from fgrad.transforms.linearization import Input, Linearization, UnconnectedGradients, refuse_integers
+from fgrad.transforms.forward import jvp, pushforward
+from fgrad.transforms.linearization import (
+    Input,
+    Linearization,
+    UnconnectedGradients,
+    differentiable,
+    refuse_integers,
+)
 from fgrad.transforms.reverse import grad, vjp
+from fgrad.transforms.running import call_users
 
 P = ParamSpec("P")
 
@@ -46,11 +53,11 @@ def along_all(function: Callable[[list[Any]], Any], directions: list[Any], chunk
     total = len(directions[0])
     if total == 1:
         return tree_map(lambda row: row[None], function([each[0] for each in directions]))
-    on_all = Transformed(_run_vmap, function, {"in_axes": 0, "out_axes": 0}, is_kept=False)
     if chunk_size is None or chunk_size >= total:
-        return on_all(directions)
+        return on_all(function, directions)
     chunks = [
-        on_all([each[start : start + chunk_size] for each in directions]) for start in range(0, total, chunk_size)
+        on_all(function, [each[start : start + chunk_size] for each in directions])
+        for start in range(0, total, chunk_size)
     ]
     return tree_map(lambda *parts: np.concatenate(parts), *chunks)
 
@@ -119,35 +126,38 @@ def _by_pushforward(
     function: Any, args: tuple[Any, ...], keywords: dict[str, Any], places: Sequence[int | str], chunk_size: int | None
 ) -> list[Any]:
     """Return the Jacobian for each chosen argument: nested as the result, then as the argument."""
-    chosen = _chosen(args, keywords, places)
-    inputs, treedef = _arrays(chosen)
-    if any(leaf.dtype.kind == "c" for leaf in inputs):
+    leaves, treedef = flatten(_chosen(args, keywords, places))
+    primals = [differentiable(leaf) for leaf in leaves]
+    inputs = [own_handle(x) if type(x) is Tensor else x for x in primals if x is not None]
+    if any([x.dtype.kind == "c" for x in inputs]):  # noqa: C419  # a generator takes twice the time
         raise errors.ParameterError(
             f"the Jacobian of {name_of(function)} by complex arguments needs reverse mode: "
             'use jacrev, or jacobian(mode="reverse").'
         )
 
-    def of_chosen(*values: Any) -> Any:
+    def among_leaves(values: Iterable[Any], rest: Iterable[Any]) -> Any:
+        values = iter(values)
+        pairs = zip(primals, rest, strict=True)
+        return unflatten(treedef, [other if primal is None else next(values) for primal, other in pairs])
+
+    def of_inputs(*values: Any) -> Any:
         new_args, new_keywords = list(args), dict(keywords)
-        for place, value in zip(places, values, strict=True):
+        for place, value in zip(places, among_leaves(values, leaves), strict=True):
             if isinstance(place, int):
                 new_args[place] = value
             else:
                 new_keywords[place] = value
-        return function(*new_args, **new_keywords)
+        return call_users(function, new_args, new_keywords)
 
-    of_chosen.__name__ = name_of(function)
-
-    def push(tangents: list[Any]) -> Any:
-        return jvp(of_chosen, chosen, unflatten(treedef, tangents))[1]
-
-    leaves, out_treedef = flatten(tree_map(settle, along_all(push, unit_directions(inputs), chunk_size)))
+    of_inputs.__name__ = name_of(function)
+    found = along_all(lambda tangents: pushforward(of_inputs, inputs, tangents), unit_directions(inputs), chunk_size)
     jacobians: list[list[Any]] = [[] for _ in places]
-    for columns in leaves:
-        parts = _parts(np.moveaxis(columns, 0, -1), inputs, -1)
-        shapes = [(*columns.shape[1:], *leaf.shape) for leaf in inputs]
-        blocks = [boxed(np.reshape(part, shape)) for part, shape in zip(parts, shapes, strict=True)]
-        for own, block in zip(jacobians, unflatten(treedef, blocks), strict=True):
+    outputs, out_treedef = flatten(found)
+    for columns in map(settle, outputs):
+        last = columns.transpose(*range(1, columns.ndim), 0)
+        shapes = [(*columns.shape[1:], *x.shape) for x in inputs]
+        blocks = [boxed(part.reshape(shape)) for part, shape in zip(_parts(last, inputs, -1), shapes, strict=True)]
+        for own, block in zip(jacobians, among_leaves(blocks, [None] * len(leaves)), strict=True):
             own.append(block)
     return [unflatten(out_treedef, own) for own in jacobians]
 
@@ -191,8 +201,11 @@ def _chosen(args: tuple[Any, ...], keywords: dict[str, Any], places: Sequence[in
 def _refuse_integers(
     transform: str, function: Any, args: tuple[Any, ...], keywords: dict[str, Any], places: Sequence[int | str]
 ) -> None:
-    chosen = zip(places, _chosen(args, keywords, places), strict=True)
-    refuse_integers(transform, function, {place: Input(ReverseTrace(), x) for place, x in chosen})
+    chosen = _chosen(args, keywords, places)
+    if not all([type(x) is np.ndarray and x.dtype.kind == "f" for x in chosen]):  # noqa: C419  # as most are
+        refuse_integers(
+            transform, function, {place: Input(ReverseTrace(), x) for place, x in zip(places, chosen, strict=True)}
+        )
 
 
 @overload
@@ -288,8 +301,11 @@ def _run_hessian(
     check_chunk_size(chunk_size)
     places, keywords = select(function, argnums, args, keywords)
     _refuse_integers("hessian", function, args, keywords, places)
-    options = {"argnums": argnums, "mode": "reverse", "chunk_size": chunk_size}
-    slopes = Transformed(_run_jacobian, function, options, is_kept=False)
+
+    def slopes(*args: Any, **keywords: Any) -> Any:
+        return _run_jacobian(function, args, keywords, argnums, "reverse", chunk_size)
+
+    slopes.__name__ = name_of(function)
     return as_selected(_by_pushforward(slopes, args, keywords, places, chunk_size), argnums)
 
 

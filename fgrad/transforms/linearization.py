@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.operands import collected
+from fgrad.core.operands import PLAIN, collected
 from fgrad.core.payloads import FOREIGN, INEXACT, as_payload, exact_numbers, known_shape
 from fgrad.core.primitive import ZERO
 from fgrad.core.reverse import ReverseTrace, may_hold_zeros, pull_back
@@ -42,6 +42,8 @@ def differentiable(leaf: Any) -> Any:
     if type(leaf) is np.float64:
         return leaf
     value = settle(leaf)
+    if type(value) is Tensor:
+        return value if value.dtype.kind in INEXACT else None
     if isinstance(value, (float, complex)) and not isinstance(value, np.generic):
         return np.float64(value) if isinstance(value, float) else np.complex128(value)
     if isinstance(value, (np.ma.MaskedArray, np.matrix)):
@@ -51,7 +53,7 @@ def differentiable(leaf: Any) -> Any:
         )
     if FOREIGN[type(value)]:
         known_shape(value)
-    elif not isinstance(value, (np.ndarray, np.generic)) and type(value) is not Tensor:
+    elif not isinstance(value, (np.ndarray, np.generic)):
         return exact_numbers(value)
     return value if value.dtype.kind in INEXACT else None
 
@@ -105,6 +107,16 @@ _ONE = np.ones(())
 """What most passes begin with: to copy it takes a tenth of the time of `np.ones_like`."""
 
 
+def _ones(like: Any) -> Any:
+    """Return what `np.ones_like` does, in half the time."""
+    if type(like) is np.float64:
+        return _ONE.copy()
+    array = like
+    while type(array) is Tensor:
+        array = array.unbox()
+    return np.ones(like.shape, like.dtype) if type(array) in PLAIN else np.ones_like(like)
+
+
 def make_seed(seed: Any, value: Any, what: str) -> Any:
     """Return the cotangent with which a pass begins at `value`: ones, or the user's weights.
 
@@ -112,7 +124,7 @@ def make_seed(seed: Any, value: Any, what: str) -> Any:
         SeedError: the weights have another shape than the value (and are not a scalar).
     """
     if seed is None:
-        return _ONE.copy() if type(value) is np.float64 else np.ones_like(value)
+        return _ones(value)
     seed = settle(collected(seed))
     seed = own_handle(seed) if type(seed) is Tensor else as_payload(seed)
     if seed.dtype.kind == "c" and value.dtype.kind != "c":
