@@ -1343,6 +1343,8 @@ def test_a_rule_may_write_to_what_it_is_handed(place):
     np.testing.assert_allclose(fg.grad(lambda x: np.sum((sine(x) + x) * 3))(given), 3 * np.cos(x) + 3)
     np.testing.assert_allclose(fg.jvp(lambda x: sine(x) + x, (given,), (tangent,))[1], np.cos(x) + 1)
     np.testing.assert_allclose(np.diag(fg.hessian(lambda x: np.sum(sine(x)))(given)), -np.sin(x))
+    slopes = fg.grad(lambda x: np.sum(fg.vjp(sine, x)[1](tangent)[0] + fg.jvp(sine, (x,), (tangent,))[1]))
+    np.testing.assert_allclose(slopes(given), -2 * np.sin(x))
     np.testing.assert_array_equal([given, tangent], [x, np.ones(2)])
 
 

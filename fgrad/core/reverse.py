@@ -352,6 +352,10 @@ class Parts:
         return len(self.likes)
 
 
+_SEVERAL = {list, Parts}
+"""What holds the cotangents of several arrays."""
+
+
 @np.errstate(all="ignore")  # infinities are in the result for all to see
 def pull_back(
     record: list[Entry],
@@ -407,7 +411,8 @@ def _passed_back(
                 continue
             if kind is Gathered and not primitive.gathers:
                 cotangent = cotangent.finished()
-            cotangent = payload_of(cotangent)
+            if kind not in _SEVERAL:
+                cotangent = payload_of(cotangent)
         guarded = guarded or primitive.masks
         try:
             passed = _pulled_by(pullback, cotangent) if guarded and primitive.scales else pullback(cotangent)
@@ -481,7 +486,7 @@ def _pulled_by(pullback: Pullback, cotangent: Any) -> Any:
 
 def all_finite(x: Any) -> bool:
     """Return whether an array or number, or all that traces have of a tensor, is known and finite."""
-    return x.tracing.is_finite(x) if type(x) is Tensor else type(x) in _PLAIN and is_finite(x)
+    return bool(x.tracing.is_finite(x)) if type(x) is Tensor else type(x) in _PLAIN and is_finite(x)
 
 
 class Guarded:
@@ -544,7 +549,7 @@ def may_hold_zeros(derivative: Any) -> bool:
             return True
         derivative = derivative.unbox()
     if type(derivative) is _ARRAY:  # of which this takes a tenth of the time
-        return np.count_nonzero(derivative) != derivative.size
+        return bool(np.count_nonzero(derivative) != derivative.size)
     return derivative is not ZERO and not (is_at_hand(derivative) and np.all(derivative))
 
 

@@ -662,6 +662,11 @@ def own_handle(x: Tensor) -> Tensor:
     return tell_of_copy(handle) if attention else handle
 
 
+def as_now(x: Any) -> Any:
+    """Return a tensor on a handle of its own, to which the user's assignments do not come, and all else as it is."""
+    return own_handle(x) if type(x) is Tensor else x
+
+
 def _read_only(value: Any) -> npt.NDArray[Any]:
     array: npt.NDArray[Any] = np.asarray(value).view()
     array.flags.writeable = False

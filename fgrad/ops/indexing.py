@@ -19,7 +19,7 @@ from fgrad.core.operands import as_array, is_of_objects
 from fgrad.core.payloads import is_at_hand
 from fgrad.core.primitive import BOXES, METHODS, UFUNCS, ZERO, Primitive, Rule
 from fgrad.core.reverse import conform
-from fgrad.core.tensor import Tensor, apply, boxed, own_handle, settle
+from fgrad.core.tensor import Tensor, apply, as_now, boxed, own_handle, settle
 from fgrad.core.views import Path, apart, in_memory_of_its_own, layout, now_written, origin, outdate, seen, writing
 from fgrad.ops.batching import aligned, all_mapped, ndim_of
 from fgrad.ops.families import answers, answers_member, register, sample
@@ -135,7 +135,7 @@ class _Part(NamedTuple):
     def alone(self) -> Any:
         """Return the part, and zeros around it."""
         whole = apply(_scatter, (self.values, *self.arrays), {"template": self.template, "shape": self.shape})
-        return own_handle(whole) if type(whole) is Tensor else whole
+        return as_now(whole)
 
     def add_to(self, array: Any) -> Any:
         """Return an array to which the part is added, at its place: the same, unless the part is traced."""

@@ -32,6 +32,9 @@ _POINTS = np.array([-1.0, 0.0, 1.5, 2.0])
 # all derivatives are convolutions again.
 
 
+_MODES: tuple[Any, ...] = ("full", "same", "valid")
+
+
 def _window(n: int, m: int, mode: str) -> tuple[int, int]:
     """Return where the result of a mode begins in the full convolution of n and m points, and its length."""
     if mode == "full":
@@ -46,7 +49,7 @@ def _convolved(a: Any, v: Any, start: int, length: int) -> Any:
         a, v = v, a
     n, m = a.shape[-1], v.shape[-1]
     if a.ndim == v.ndim == 1:
-        for mode in ("full", "same", "valid"):
+        for mode in _MODES:
             if _window(n, m, mode) == (start, length):
                 return np.convolve(a, v, mode)
     # What the window needs of the longer one, with zeros where it reaches over the ends.
@@ -94,7 +97,9 @@ _convolve.batch = lambda values, mapped, size, metadata: contract(_convolve, ali
 
 
 def _mode(mode: Any) -> str:
-    """Return the full name of a mode; NumPy says which it takes."""
+    """Return the full name of a mode; NumPy says which others it takes."""
+    if mode in _MODES:
+        return mode  # type: ignore[no-any-return]
     return {4: "full", 3: "same", 2: "valid"}[np.convolve(np.zeros(3), np.zeros(2), mode).size]
 
 

@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import Tensor, own_handle, settle
+from fgrad.core.tensor import Tensor, as_now, boxed, settle
 from fgrad.core.tree import flatten, unflatten
 from fgrad.rules.rule import Leaves, Linear, Rule, Variables, apply_rule, settled, zeros_of
 from fgrad.transforms.calls import name_of
@@ -145,9 +145,10 @@ class custom_vjp(_Custom):  # noqa: N801  # used as a decorator
             result, residuals = _pair(self._function, pair, "fwd", "(result, residuals)")
             results, out_treedef = flatten(result)
             flat(result)
+            is_traced = _are_traced(arrays)  # not `arrays`, which the pullback would keep in memory
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
-                given = self._bwd(residuals, unflatten(out_treedef, _to_write_to(cotangents)))
+                given = self._bwd(residuals, unflatten(out_treedef, _to_write_to(cotangents, is_traced)))
                 return self._of_arrays(given, treedef, places)
 
             return results, pull, _transposed(pull, results, arrays)
@@ -176,10 +177,17 @@ def _check_takes(function: Any, part: Any, form: str, count: int) -> None:
         pass
 
 
-def _to_write_to(leaves: Leaves) -> Leaves:
-    """Return leaves into which a user's rule may write, such as by `ct *= slope`: others know them, too."""
-    handles = [own_handle(x) if type(x) is Tensor else x for x in leaves]
-    return [x.copy() if type(x) is np.ndarray else x for x in handles]
+def _to_write_to(leaves: Leaves, is_traced: bool) -> Leaves:
+    """Return leaves into which a user's rule may write, such as by `ct *= slope`: others know them, too.
+
+    They are tensors if what is written may be traced.
+    """
+    own = [x.copy() if type(x) is np.ndarray else as_now(x) for x in leaves]
+    return list(map(boxed, own)) if is_traced or _are_traced(leaves) else own
+
+
+def _are_traced(leaves: Leaves) -> bool:
+    return Tensor in map(type, leaves)
 
 
 def _transposed(pull: Linear, results: Leaves, arrays: Leaves) -> Linear:
@@ -239,7 +247,9 @@ class custom_jvp(_Custom):  # noqa: N801
             results = flat(self(*whole(arrays)))
 
             def push(tangents: Leaves, variables: Variables) -> Leaves:
-                pair = self._forward(whole(_to_write_to(arrays)), whole(_to_write_to(tangents)))
+                is_traced = _are_traced((*arrays, *tangents))
+                given = [_to_write_to(leaves, is_traced) for leaves in (arrays, tangents)]
+                pair = self._forward(*map(whole, given))
                 return flatten(_pair(self._function, pair, "the rule", "(result, tangent)")[1])[0]
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
@@ -270,9 +280,10 @@ class _CustomGradient(_Custom):
         def linearize(arrays: Leaves) -> Any:
             result, grad_fn = run(arrays)
             results = flat(result)
+            is_traced = _are_traced(arrays)
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
-                cotangents = _to_write_to(cotangents)
+                cotangents = _to_write_to(cotangents, is_traced)
                 if not variables:
                     return self._of_arrays(grad_fn(*cotangents), treedef, places)
                 given, by_variable = self._parted(grad_fn(*cotangents, variables=list(variables)), variables)

@@ -110,9 +110,8 @@ def _axes_of(tree: Any, axes: Any, what: str) -> list[int | None]:
     Raises:
         AxisError: `axes` is nested otherwise than the tree.
     """
-    leaves = flatten(tree)[0]
     if axes is None or isinstance(axes, int):
-        return [axes] * len(leaves)
+        return [axes] * len(flatten(tree)[0])
     if isinstance(axes, (tuple, list)) and isinstance(tree, (tuple, list)) and len(axes) == len(tree):
         return [axis for part, own in zip(tree, axes, strict=True) for axis in _axes_of(part, own, what)]
     if isinstance(axes, dict) and isinstance(tree, dict) and axes.keys() == tree.keys():
@@ -164,8 +163,11 @@ def _run_vmap(
         in_axes, out_axes: as `vmap` takes them.
         of_users: the examples are the user's, not directions of a derivative, which see the same random numbers.
     """
-    axes = [*_axes_of(args, in_axes, "in_axes"), *_axes_of(keywords, 0, "in_axes")]
     leaves, treedef = flatten((args, keywords))
+    if type(in_axes) is int and not keywords:  # as it mostly is
+        axes: list[int | None] = [in_axes] * len(leaves)
+    else:
+        axes = [*_axes_of(args, in_axes, "in_axes"), *_axes_of(keywords, 0, "in_axes")]
     names = functools.partial(_names, function, args, keywords)  # for messages alone: they take time to find
     values = [
         leaf if axis is None else _leading(leaf, axis, names, place)
@@ -186,7 +188,10 @@ def _run_vmap(
             f"value from {name_of(function)}?"
         )
     check_numbers(function, results)
-    axes = _axes_of(unflatten(out_treedef, [0.0] * len(results)), out_axes, "out_axes")
+    if type(out_axes) is int:
+        axes = [out_axes] * len(results)
+    else:
+        axes = _axes_of(unflatten(out_treedef, [0.0] * len(results)), out_axes, "out_axes")
     placed = [_placed(function, trace, leaf, axis) for leaf, axis in zip(results, axes, strict=True)]
     return unflatten(out_treedef, owned(placed, leaves))
 

@@ -11,7 +11,7 @@ from fgrad import errors
 from fgrad.core.forward import ForwardTrace
 from fgrad.core.payloads import as_payload
 from fgrad.core.reverse import may_hold_zeros
-from fgrad.core.tensor import Tensor, boxed, own_handle, settle
+from fgrad.core.tensor import Tensor, as_now, boxed, settle
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.transforms.calls import Transformed, name_of
 from fgrad.transforms.cuts import warn_of_losses
@@ -124,6 +124,8 @@ def input_along(transform: str, function: Any, name: Callable[[str], str], leaf:
         )
     tangent = np.ones_like(primal) if tangent is None else settle(tangent)
     tangent = tangent if type(tangent) is Tensor else as_payload(tangent)
+    if tangent.dtype is primal.dtype and tangent.shape == primal.shape:  # as it mostly is
+        return as_now(primal), as_now(tangent)
     if tangent.shape != primal.shape:
         raise errors.TangentError(
             f"{name('tangents')} has shape {tangent.shape}, and {name('primals')} has shape {primal.shape}; "
@@ -134,5 +136,4 @@ def input_along(transform: str, function: Any, name: Callable[[str], str], leaf:
             f"{name('tangents')} has dtype {tangent.dtype}, which does not fit {name('primals')} of dtype "
             f"{primal.dtype}."
         )
-    primal, tangent = (own_handle(x) if type(x) is Tensor else x for x in (primal, tangent))
-    return primal, tangent if tangent.dtype == primal.dtype else tangent.astype(primal.dtype)
+    return as_now(primal), as_now(tangent.astype(primal.dtype))

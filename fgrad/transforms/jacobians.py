@@ -15,7 +15,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.payloads import as_payload
 from fgrad.core.reverse import ReverseTrace
-from fgrad.core.tensor import Tensor, boxed, own_handle, settle
+from fgrad.core.tensor import Tensor, as_now, boxed, settle
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.transforms.batch import on_all
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, select
@@ -128,7 +128,7 @@ def _by_pushforward(
     """Return the Jacobian for each chosen argument: nested as the result, then as the argument."""
     leaves, treedef = flatten(_chosen(args, keywords, places))
     primals = [differentiable(leaf) for leaf in leaves]
-    inputs = [own_handle(x) if type(x) is Tensor else x for x in primals if x is not None]
+    inputs = [as_now(x) for x in primals if x is not None]
     if any([x.dtype.kind == "c" for x in inputs]):  # noqa: C419  # a generator takes twice the time
         raise errors.ParameterError(
             f"the Jacobian of {name_of(function)} by complex arguments needs reverse mode: "
@@ -180,13 +180,17 @@ def _run_jacobian(
     else:
         traced = Linearization(function, args, keywords, places, transform="jacobian")
         warn_of_losses(traced.losses)
-        outputs, inputs = _arrays(traced.result)[0], _arrays([i.tree for i in traced.inputs.values()])[0]
-        is_wide = sum(x.size for x in outputs) > sum(x.size for x in inputs)
-        if mode == "auto" and is_wide and all(x.dtype.kind == "f" for x in inputs):
+        if mode == "auto" and _is_wide(traced):
             found = _by_pushforward(function, args, keywords, places, chunk_size)
         else:
             found = _by_pullback(traced, chunk_size)
     return as_selected(found, argnums)
+
+
+def _is_wide(traced: Linearization) -> bool:
+    """Return whether a Jacobian has more rows than columns, which are of real numbers."""
+    outputs, inputs = _arrays(traced.result)[0], _arrays([each.tree for each in traced.inputs.values()])[0]
+    return sum(x.size for x in outputs) > sum(x.size for x in inputs) and all(x.dtype.kind == "f" for x in inputs)
 
 
 def as_selected(found: list[Any], argnums: Selection) -> Any:

@@ -26,7 +26,7 @@ from fgrad.core.forward import ForwardTrace
 from fgrad.core.payloads import INEXACT, payload_of
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.reverse import Guarded
-from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, own_handle, settle
+from fgrad.core.tensor import Tensor, apply, apply_call, as_now, box, boxed, own_handle, settle
 from fgrad.core.trace import Call, Trace, attention, tell_of_copy, through_observers, unobserved
 from fgrad.ops.contractions import contract
 from fgrad.transforms.sameness import frozen, identity
@@ -214,7 +214,7 @@ class SeriesTrace(Trace):
         Its coefficients are asked for later, when a rule of the user's may have written to what it was computed from.
         """
         shared: Any = self.rules.shared
-        args = [own_handle(x) if type(x) is Tensor else x for x in map(settle, args)]
+        args = [as_now(settle(x)) for x in args]
         key = primitive, tuple(map(self._identity, args)), frozen(metadata)
         if key not in shared:
             own = [x.copy() if type(x) is np.ndarray else x for x in args]
