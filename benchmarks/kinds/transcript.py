@@ -13,7 +13,8 @@ It is not everywhere what fgrad does when it takes the derivative itself, so a r
   does it decide anything by shapes and indices, which are part of the program.
 - It does more where fgrad, which has the arrays at hand, has a shorter way: a product that is summed at once is two
   equations, or three; the cotangents of slices, which fgrad adds up in one array, are here each an array of zeros and
-  a sum; a sum into an array that nobody else has is here a new array. There fgrad may even be ahead.
+  a sum; a sum into an array that nobody else has is here a new array; the density of a normal distribution, one
+  operation of values, is here a formula with masks for infinities. There fgrad may even be ahead.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ class WrittenOut(Fgrad):
 
 def written_out(graph: fg.Graph) -> Callable[..., tuple[Any, ...]]:
     """Return a function of the arrays that are inputs of a graph, which returns a tuple of the arrays of its result.
+
+    A split into one part is not told from an operation with one result; `Kind.check` would see it, as all else.
 
     Raises:
         ValueError: the program refers to what is no array: a variable, a tensor, a number of Python's as an input, or a
