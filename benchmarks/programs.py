@@ -6,8 +6,12 @@
     python benchmarks/programs.py --compiling [--rounds N] [--only NAME]
 
 Every result is compared with the one by hand before it is timed. Candidates take turns, and ratios are those of the
-fastest rounds. Memory is the peak of one derivative, measured apart from the times. fgrad's compiled programs, autograd
-and jax are measured too where what they need is installed; what compiles is not asked for long loops in Python.
+fastest rounds. Memory is the peak of one derivative, measured apart from the times. fgrad's compiled programs and other
+libraries are measured too where what they need is installed; what compiles is not asked for long loops in Python.
+
+There are two yardsticks. By hand, the algebra was done on paper, so a ratio to it says how many operations automatic
+differentiation needs, and at once what a library costs beside them. `written` is the derivative written out operation
+by operation, as fgrad records it, without a library, and tells the latter alone, as far as `kinds/transcript.py` says.
 
 `--against` runs another checkout of fgrad in turns with the one that is imported here, round by round, each in a
 process of its own, so that what else the machine does meets both. `--compare` sets two files beside each other: the
@@ -29,7 +33,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +45,7 @@ import kinds
 import numpy as np
 from kinds import KINDS, SIZES, Kind, Library
 
-HAND, OURS = "by hand", "fgrad"
+HAND, WRITTEN, OURS = "by hand", "written", "fgrad"
 CLOCK = time.process_time if time.get_clock_info("process_time").resolution < 1e-6 else time.perf_counter
 """Where it is fine enough, the time of this process: what others take of the cores does not count."""
 
@@ -127,6 +131,11 @@ def geometric_mean(values: list[float]) -> float:
     return math.exp(statistics.fmean(map(math.log, values)))
 
 
+def mean_ratio(rows: list[Seconds], name: str, reference: str = HAND) -> float:
+    """Return the geometric mean of a candidate's ratios in some rows."""
+    return geometric_mean([ratio(seconds, name, reference) for seconds in rows])
+
+
 def label(kind: Kind, size: str) -> str:
     """Return the name of a row."""
     return f"{kind.name}, {size}"
@@ -137,7 +146,7 @@ def label(kind: Kind, size: str) -> str:
 
 def run_table(rounds: int, only: str) -> dict[str, Any]:
     """Measure all rows, print them, and return the raw figures."""
-    libraries = [kinds.fgrad(), *kinds.compiled(), *kinds.installed_peers()]
+    libraries = [kinds.fgrad(), kinds.written(), *kinds.compiled(), *kinds.installed_peers()]
     names = [library.name for library in libraries]
     print(f"Python {platform.python_version()}, NumPy {np.__version__}, {os.cpu_count()} cores; by hand, and over that")
     print(f"{'':40}{'by hand':>11}" + "".join(f"{name:>10}" for name in names) + f"{'memory':>10}")
@@ -155,19 +164,37 @@ def run_table(rounds: int, only: str) -> dict[str, Any]:
 
 
 def report_means(figures: dict[str, Any], names: list[str]) -> None:
-    """Print each candidate's geometric mean, and where fgrad is slowest."""
+    """Print each candidate's geometric means, over by hand and over written out, and where fgrad is slowest."""
+    rows = {name: row["seconds"] for name, row in figures.items()}
     print("\ngeometric means of the ratios to by hand")
     for name in names:
-        ratios = [ratio(row["seconds"], name) for row in figures.values() if name in row["seconds"]]
-        shared = [ratio(row["seconds"], OURS) for row in figures.values() if name in row["seconds"]]
-        if ratios:
-            beside = "" if name == OURS else f"; fgrad over the same rows {geometric_mean(shared):.2f} x"
-            print(f"    {name:12}{geometric_mean(ratios):8.2f} x over {len(ratios)} rows{beside}")
+        shared = [seconds for seconds in rows.values() if name in seconds]
+        if shared:
+            beside = "" if name == OURS else f"; fgrad over the same rows {mean_ratio(shared, OURS):.2f} x"
+            print(f"    {name:12}{mean_ratio(shared, name):8.2f} x over {len(shared)} rows{beside}")
     memory = [row["peak"][OURS] / row["peak"][HAND] for row in figures.values()]
     print(f"    {'memory':12}{geometric_mean(memory):8.2f} x over {len(memory)} rows")
-    print("\nfurthest behind")
-    for name in sorted(figures, key=lambda name: -ratio(figures[name]["seconds"], OURS))[:3]:
-        print(f"    {name:40}{ratio(figures[name]['seconds'], OURS):8.2f} x")
+    written = {row: seconds for row, seconds in rows.items() if WRITTEN in seconds}
+    if written:
+        print("    over written out: " + "; ".join(means_over_written(written.values(), names)))
+    report_furthest("furthest behind", rows, HAND)
+    report_furthest("furthest behind written out", written, WRITTEN)
+
+
+def means_over_written(rows: Collection[Seconds], names: list[str]) -> Iterator[str]:
+    """Yield each candidate's geometric mean over what is written out, and over how many rows that is."""
+    for name in names:
+        shared = [seconds for seconds in rows if name in seconds]
+        if shared and name != WRITTEN:
+            yield f"{name} {mean_ratio(shared, name, WRITTEN):.2f} x ({len(shared)} rows)"
+
+
+def report_furthest(title: str, rows: dict[str, Seconds], reference: str) -> None:
+    """Print the three rows in which fgrad takes longest over a reference."""
+    ratios = {row: ratio(seconds, OURS, reference) for row, seconds in rows.items()}
+    print(f"\n{title}")
+    for row in sorted(ratios, key=lambda row: -ratios[row])[:3]:
+        print(f"    {row:40}{ratios[row]:8.2f} x")
 
 
 def compare_files(before: Path, after: Path) -> None:

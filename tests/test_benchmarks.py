@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fgrad as fg
+
 pytest.importorskip("scipy")
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 pytestmark = pytest.mark.usefixtures("jax_as_it_was")
@@ -77,7 +79,112 @@ def test_the_table_and_its_figures(capsys, tmp_path, monkeypatch):
     rows = json.loads(figures.read_text())
     assert list(rows) == [f"logistic regression, {size}" for size in kinds.SIZES]
     seconds = rows["logistic regression, small"]["seconds"]
-    assert f"{programs.ratio(seconds, 'fgrad'):8.2f} x" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"{programs.ratio(seconds, 'fgrad'):8.2f} x{programs.ratio(seconds, 'written'):8.2f} x" in printed
+    assert "over written out: fgrad " in printed
+
+
+@pytest.mark.parametrize("name", ["Gaussian process", "LSTM", "Rosenbrock, Hessian product", "digits, float32"])
+def test_what_is_written_out_gives_the_result_by_hand_without_a_tensor(name, monkeypatch):
+    kind = kinds.KINDS[name]
+    args = kind.arguments("small")
+    written = kind.candidate(kinds.written(), args)
+
+    def refuse(*args, **keywords):
+        raise AssertionError("the library was asked")
+
+    for namespace in ("fgrad.core.tensor", "fgrad.core.reverse", "fgrad.graphs.equations", "fgrad.ops.families"):
+        for asked in {"apply", "box", "boxed"} & vars(importlib.import_module(namespace)).keys():
+            monkeypatch.setattr(f"{namespace}.{asked}", refuse)
+    with pytest.raises(AssertionError, match="the library was asked"):
+        kind.candidate(kinds.fgrad(), args)()
+    kinds.compare(written(), kind.by_hand(*args), 1e-4 if name == "digits, float32" else kind.tolerance)
+
+
+def test_what_is_written_out_computes_anew_for_what_is_in_its_arguments_now():
+    kind = kinds.KINDS["convolution"]
+    args = kind.arguments("small")
+    written = kind.candidate(kinds.written(), args)
+    before = written()
+    args[0][:] *= 2
+    kinds.compare(written(), kind.by_hand(*args), kind.tolerance)
+    with pytest.raises(AssertionError):
+        kinds.compare(written(), before, kind.tolerance)
+
+
+def test_a_program_is_written_out_line_by_line():
+    module = importlib.import_module("kinds.transcript")
+    text, values = module.source(fg.trace(lambda x: np.sum(np.sin(x * x), axis=0) + 0.5)(np.ones((2, 3))))
+    assert text == (
+        "def derivative(v_a):\n"
+        "    v_b = multiply_0(v_a, v_a)\n"
+        "    del v_a\n"
+        "    v_c = sin_1(v_b)\n"
+        "    del v_b\n"
+        "    v_d = sum_2(v_c, axis=0, keepdims=False)\n"
+        "    del v_c\n"
+        "    v_e = add_4(v_d, constant_3)\n"
+        "    del v_d\n"
+        "    return (v_e, )"
+    )
+    assert values["sin_1"] is np.sin
+    assert values["constant_3"] == 0.5
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_written_out_gives_no_warnings_as_passes_do():
+    def gradient(x):
+        return fg.grad(lambda x: np.sum(np.sqrt(x)))(x)
+
+    written = kinds.written().candidate(gradient, (np.array([0.0, 4.0]),))
+    np.testing.assert_array_equal(written()[0], [np.inf, 0.25])
+
+
+VARIABLE = fg.Variable(2.0, name="w")
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "message"),
+    [
+        (lambda x: VARIABLE * x, (np.ones(2),), "it reads variables: w"),
+        (lambda x: x + 1, (1.0,), "a number of Python's: pass it as one of NumPy's"),
+        (lambda x: (x, np.sum(fg.constant([1.0, 2.0]))), (np.ones(2),), "it refers to a tensor"),
+        (lambda x: fg.scan(lambda c, _: (c * 2, None), x, None, 3)[0], (np.ones(2),), "decides when it runs"),
+    ],
+)
+def test_what_is_no_calls_of_numpy_alone_is_not_written_out(function, args, message):
+    with pytest.raises(ValueError, match=message):
+        kinds.written().candidate(function, args)
+
+
+def test_what_cannot_be_written_out_is_left_out_of_its_row(capsys):
+    right = kinds.KINDS["convolution"]
+
+    def asks_for_a_value(library):
+        derivative = right.derivative(library)
+        return lambda *args: derivative(*args) if float(args[0][0]) < np.inf else None
+
+    kind = kinds.Kind(right.name, right.sizes, right.data, asks_for_a_value, right.by_hand)
+    candidates = programs.checked_candidates(kind, "small", [kinds.fgrad(), kinds.written()])
+    assert list(candidates) == ["by hand", "fgrad"]
+    assert "written is left out: ConcretizationError" in capsys.readouterr().out
+
+
+def test_the_summary_has_both_yardsticks(capsys):
+    def row(hand, ours, written=None, peer=None):
+        seconds = {"by hand": [hand], "fgrad": [ours], "written": [written], "peer": [peer]}
+        return {
+            "seconds": {name: each for name, each in seconds.items() if each[0]},
+            "peak": {"by hand": 1, "fgrad": 2},
+        }
+
+    figures = {"one": row(1.0, 8.0, 2.0, 4.0), "two": row(1.0, 4.0, 4.0), "neither": row(1.0, 64.0, None, 2.0)}
+    programs.report_means(figures, ["fgrad", "written", "peer"])
+    lines = capsys.readouterr().out.splitlines()
+    assert "    over written out: fgrad 2.00 x (2 rows); peer 2.00 x (1 rows)" in lines
+    assert "    written         2.83 x over 2 rows; fgrad over the same rows 5.66 x" in lines
+    start = lines.index("furthest behind written out")
+    assert [line.split() for line in lines[start + 1 :]] == [["one", "4.00", "x"], ["two", "1.00", "x"]]
 
 
 def test_what_compiling_takes(capsys, monkeypatch):

@@ -1,7 +1,7 @@
 """Seventeen kinds of program in three sizes, each with its derivative written by hand beside it."""
 
 from . import elementwise, likelihoods, matrices, networks, simulations
-from .installed import compiled, fgrad, installed_peers
+from .installed import compiled, fgrad, installed_peers, written
 from .kind import SIZES, Kind, compare, leaves
 from .libraries import CompiledFgrad, CompiledJax, Library
 
@@ -21,4 +21,5 @@ __all__ = [
     "fgrad",
     "installed_peers",
     "leaves",
+    "written",
 ]

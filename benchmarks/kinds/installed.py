@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
 
 from .libraries import Autograd, CompiledFgrad, CompiledJax, Fgrad, Jax, Library
@@ -16,6 +17,13 @@ PEERS = {"autograd": (Autograd,), "jax": (Jax, CompiledJax), "torch": (Torch,)}
 def fgrad() -> Library:
     """Return fgrad."""
     return Fgrad()
+
+
+def written() -> Library:
+    """Return the derivatives that fgrad takes, written out."""
+    # Imported here, since another checkout, which is measured too, may have a graph made of other things.
+    library: Library = importlib.import_module(".transcript", __package__).WrittenOut()
+    return library
 
 
 def compiled() -> list[Library]:

@@ -47,6 +47,11 @@ class Library:
         """Return what runs a function to its end, compiled where the library compiles."""
         return function
 
+    def candidate(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Callable[[], Any]:
+        """Return what computes a function of these arguments once, to its end."""
+        finished, prepared = self.finish(function), self.prepare(args)
+        return lambda: finished(*prepared)
+
     def value_and_grad(self, function: Callable[..., Any], argnums: Any) -> Callable[..., Any]:
         """Return what computes a number and its gradient."""
         raise NotImplementedError
