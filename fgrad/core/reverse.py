@@ -117,11 +117,11 @@ class ReverseTrace(Trace):
         if attention:
             return self._of_any(primitive, args, metadata)
         if len(args) == 2 and not metadata:
-            return self._of_two(primitive, args)
+            return self.process_two(primitive, *args)
         return self._of_one(primitive, args, metadata) if len(args) == 1 else self._of_any(primitive, args, metadata)
 
-    def _of_two(self, primitive: Primitive, args: Sequence[Any]) -> Any:
-        x, y = args
+    @override
+    def process_two(self, primitive: Primitive, x: Any, y: Any) -> Any:
         kind_x, kind_y = type(x), type(y)
         follows_x = follows_y = False
         a = x if kind_x is not Tensor else x.value if (follows_x := x.tracing is self) else own_handle(x)
@@ -130,11 +130,11 @@ class ReverseTrace(Trace):
         # The user may overwrite a plain array before the pass back.
         if kind_y is _ARRAY and rules is not None and captures(rules[0], 1):
             if y.nbytes > LARGE and any(y.strides):
-                return self._of_any(primitive, args, NOTHING)
+                return self._of_any(primitive, (x, y), NOTHING)
             y = b = snapshot(y, self.copies)
         elif kind_x is _ARRAY and rules is not None and captures(rules[1], 0):
             if x.nbytes > LARGE and any(x.strides):
-                return self._of_any(primitive, args, NOTHING)
+                return self._of_any(primitive, (x, y), NOTHING)
             x = a = snapshot(x, self.copies)
         if (kind_a := type(a)) is _ARRAY and (kind_y is float or type(b) in PLAIN):
             ans = primitive.implementation(a, b)

@@ -35,11 +35,10 @@ from fgrad.core.operands import (
 )
 from fgrad.core.payloads import FOREIGN, OBJECT, computed_by, in_memory, own_payload
 from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS, UFUNCS, Primitive
-from fgrad.core.trace import UNTRACED, Call, Trace, attention, running, stood_in, tell_of_copy, through_observers
+from fgrad.core.trace import NOTHING, UNTRACED, Call, Trace, attention, running, stood_in, tell_of_copy, through_observers
 from fgrad.core.tree import LEAVES, flatten, unflatten
 from fgrad.errors import hints
 
-NOTHING: Mapping[str, Any] = {}
 _ARRAY = np.ndarray
 
 UFUNCS_OF_OBJECTS = {
@@ -218,9 +217,9 @@ def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Tensor], Callable[[An
         if type(self) is Tensor and (trace := self.tracing).level and not attention:
             if kind is Tensor:
                 if other.tracing is trace:
-                    return trace.process(primitive, (self, other), NOTHING)
+                    return trace.process_two(primitive, self, other)
             elif kind in OPERANDS or (kind is _ARRAY and other.dtype is not OBJECT):
-                return trace.process(primitive, (self, other), NOTHING)
+                return trace.process_two(primitive, self, other)
         if kind not in OPERANDS and kind not in BOXES and defers_to(other):
             return NotImplemented
         return apply(primitive, (self, other))
@@ -229,7 +228,7 @@ def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Tensor], Callable[[An
         nonlocal primitive
         primitive = primitive or UFUNCS[ufunc]
         if type(other) in OPERANDS and type(self) is Tensor and self.tracing.level and not attention:
-            return self.tracing.process(primitive, (other, self), NOTHING)
+            return self.tracing.process_two(primitive, other, self)
         return apply(primitive, (other, self))
 
     return operator, reflected
@@ -338,7 +337,11 @@ class TensorLike:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
         if method == "__call__" and not keywords and (primitive := UFUNCS.get(ufunc)):
-            return primitive.answer(*inputs) if primitive.answer else apply(primitive, inputs)
+            if primitive.answer:
+                return primitive.answer(*inputs)
+            if len(inputs) == 1 and type(self) is Tensor and self.tracing.level and not attention:
+                return self.tracing.process(primitive, inputs, NOTHING)
+            return apply(primitive, inputs)
         return ABOVE.call_ufunc(ufunc, method, inputs, keywords)
 
     def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

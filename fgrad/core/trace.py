@@ -49,6 +49,8 @@ class Call(Protocol):
         """Return the call for many examples, which lie along the first axis of those arrays that are `ours`."""
 
 
+NOTHING: Mapping[str, Any] = {}
+"""The keywords of what has none."""
 State = tuple[Any, tuple["Observer", ...], tuple[weakref.ref[Any], ...]]
 
 
@@ -160,6 +162,10 @@ class Trace:
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         """Unbox what this trace has boxed, run the primitive on what is inside, box the result."""
         raise NotImplementedError(type(self).__name__)
+
+    def process_two(self, primitive: Primitive, x: Any, y: Any) -> Any:
+        """Do what `process` does for two arrays and no keywords, as operators have them, while nobody looks."""
+        return self.process(primitive, (x, y), NOTHING)
 
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
         """Return the results of a function with a derivative of its own, for leaves of which this trace follows some.
