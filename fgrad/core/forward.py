@@ -11,7 +11,7 @@ from typing_extensions import override
 from fgrad.core.operands import PLAIN
 from fgrad.core.payloads import INEXACT, explain_refusal, payload_of
 from fgrad.core.primitive import ZERO, Primitive
-from fgrad.core.reverse import Guarded, all_finite
+from fgrad.core.reverse import Guarded
 from fgrad.core.sums import is_finite
 from fgrad.core.tensor import Tensor, apply, box, boxed, settle
 from fgrad.core.trace import Call, Trace, attention, is_seen, through_observers
@@ -55,8 +55,8 @@ class ForwardTrace(Trace):
         self.guarded = guarded
 
     @override
-    def is_finite(self, tensor: Tensor) -> bool:
-        return all_finite(tensor.value) and all_finite(tensor.mark)
+    def known_of(self, tensor: Tensor) -> Sequence[Any]:
+        return tensor.value, tensor.mark
 
     def root(self, value: Any, tangent: Any) -> Tensor:
         """Return `value` as an input of this trace that moves along `tangent`."""

@@ -25,8 +25,8 @@ from fgrad.core.payloads import INEXACT, OBJECT, as_payload, explain_refusal, is
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.snapshots import LARGE, Checked, Copies, captures, snapshot
 from fgrad.core.sums import FEW_PRODUCTS, is_finite, summed
-from fgrad.core.tensor import ABOVE, NOTHING, Tensor, apply, box, boxed, own_handle
-from fgrad.core.trace import Call, Trace, attention, recorded, running
+from fgrad.core.tensor import ABOVE, Tensor, apply, box, boxed, own_handle
+from fgrad.core.trace import NOTHING, Call, Trace, attention, recorded, running
 
 Pullback = Callable[[Any], Any]
 _ARRAY = np.ndarray
@@ -477,16 +477,24 @@ _PURE = {FunctionType, Checked}
 
 def _pulled_by(pullback: Pullback, cotangent: Any) -> Any:
     """Return what a pullback that scales passes on, where exact zeros of the cotangent win over infinities."""
-    if type(pullback) in _PURE and (type(cotangent) in _PLAIN or all_finite(cotangent)):
+    if type(pullback) in _PURE and _known(cotangent):
         passed = pullback(cotangent)
-        if all_finite(passed):  # as it mostly is
+        if (known := _known(passed)) and all(map(is_finite, known)):  # as it mostly is
             return passed
     return pullback(Guarded(cotangent))
 
 
-def all_finite(x: Any) -> bool:
-    """Return whether an array or number, or all that traces have of a tensor, is known and finite."""
-    return bool(x.tracing.is_finite(x)) if type(x) is Tensor else type(x) in _PLAIN and is_finite(x)
+def _known(x: Any) -> Sequence[Any]:
+    """Return the plain arrays and numbers that make up a cotangent, with all that traces have of it; empty: unknown."""
+    if type(x) is not Tensor:
+        return (x,) if type(x) in _PLAIN else ()
+    found: list[Any] = []
+    for part in x.tracing.known_of(x):
+        known = _known(part)
+        if not known:
+            return ()
+        found += known
+    return found
 
 
 class Guarded:

@@ -24,8 +24,8 @@ FEW_PRODUCTS = 256
 """Up to how many it takes less time to make an array of them than to find out how to add them up at once."""
 _SHORT = 32
 """Up to which length NumPy takes several times as long to add rows as BLAS does to multiply them with ones."""
-_UNSHARED = 1 << 13
-"""Up to how many elements a product of vectors is left to one thread."""
+_UNSHARED = 10_000
+"""Up to how many elements OpenBLAS leaves a product of vectors to one thread."""
 _BLOCK = 1 << 15
 """Elements of a product for which BLAS does not begin to share the work between threads, which takes longer."""
 

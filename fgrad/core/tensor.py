@@ -35,7 +35,17 @@ from fgrad.core.operands import (
 )
 from fgrad.core.payloads import FOREIGN, OBJECT, computed_by, in_memory, own_payload
 from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS, UFUNCS, Primitive
-from fgrad.core.trace import NOTHING, UNTRACED, Call, Trace, attention, running, stood_in, tell_of_copy, through_observers
+from fgrad.core.trace import (
+    NOTHING,
+    UNTRACED,
+    Call,
+    Trace,
+    attention,
+    running,
+    stood_in,
+    tell_of_copy,
+    through_observers,
+)
 from fgrad.core.tree import LEAVES, flatten, unflatten
 from fgrad.errors import hints
 

@@ -192,9 +192,9 @@ class Trace:
         inner = getattr(tensor.value, "tracing", None)
         return inner is not None and inner.is_weak(tensor.value)
 
-    def is_finite(self, tensor: Any) -> bool:
-        """Return whether all that the trace has of a tensor is known, and finite."""
-        return False
+    def known_of(self, tensor: Any) -> Sequence[Any]:
+        """Return all that the trace has of a tensor, if that is arrays or tensors; empty if it is not known."""
+        return ()
 
     def concrete(self, tensor: Any, how: str) -> Any:
         """Return the value that Python asks for by `how`, such as `float()`; note it in `exits`."""

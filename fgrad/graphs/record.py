@@ -27,8 +27,8 @@ from fgrad import errors
 from fgrad.core import garbage
 from fgrad.core.operands import PLAIN
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import NOTHING, Tensor, apply, apply_call, box, boxed, settle
-from fgrad.core.trace import Call, Trace, attention, running
+from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, settle
+from fgrad.core.trace import NOTHING, Call, Trace, attention, running
 from fgrad.core.tree import tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.graphs.arguments import Arguments

@@ -19,8 +19,8 @@ from fgrad.core.payloads import as_payload, is_at_hand
 from fgrad.core.primitive import ZERO, Primitive, Rule, Rules
 from fgrad.core.reverse import Guarded
 from fgrad.core.sums import is_finite
-from fgrad.core.tensor import ABOVE, NOTHING, apply
-from fgrad.core.trace import attention
+from fgrad.core.tensor import ABOVE, apply
+from fgrad.core.trace import NOTHING, attention
 from fgrad.ops.families import ForEach, Sample, register
 from fgrad.ops.patterns import without
 

@@ -20,7 +20,8 @@ import fgrad.ops.elementwise  # noqa: F401  # its squares are given an answer he
 from fgrad.core.payloads import total
 from fgrad.core.primitive import BOXES, UFUNCS, ZERO, Primitive
 from fgrad.core.reverse import Guarded
-from fgrad.core.tensor import NOTHING, Tensor, apply, own_handle, settle
+from fgrad.core.tensor import Tensor, apply, own_handle, settle
+from fgrad.core.trace import NOTHING
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import elementwise, register, sample, scale
 from fgrad.ops.matrices import conjugated

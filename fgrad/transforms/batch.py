@@ -18,7 +18,6 @@ from typing_extensions import override
 from fgrad import errors
 from fgrad.core.payloads import as_payload
 from fgrad.core.primitive import Primitive
-from fgrad.core.reverse import all_finite
 from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, own_handle, settle
 from fgrad.core.trace import Call, Trace, running
 from fgrad.core.tree import flatten, outline, paths, unflatten
@@ -71,8 +70,8 @@ class BatchTrace(Trace):
         return (self.renewed(tensor) if self.outdated else tensor).value.shape[1:]  # type: ignore[no-any-return]
 
     @override
-    def is_finite(self, tensor: Tensor) -> bool:
-        return all_finite(tensor.value)
+    def known_of(self, tensor: Tensor) -> Sequence[Any]:
+        return (tensor.value,)
 
     @override
     def concrete(self, tensor: Tensor, how: str) -> Any:
