@@ -477,11 +477,18 @@ _PURE = {FunctionType, Checked}
 
 def _pulled_by(pullback: Pullback, cotangent: Any) -> Any:
     """Return what a pullback that scales passes on, where exact zeros of the cotangent win over infinities."""
-    if type(pullback) in _PURE and _known(cotangent):
+    if type(pullback) in _PURE and (type(cotangent) in _PLAIN or _known(cotangent)):
         passed = pullback(cotangent)
-        if (known := _known(passed)) and all(map(is_finite, known)):  # as it mostly is
+        if _is_known_to_be_finite(passed):  # as it mostly is
             return passed
     return pullback(Guarded(cotangent))
+
+
+def _is_known_to_be_finite(x: Any) -> bool:
+    if type(x) in _PLAIN:
+        return is_finite(x)
+    known = _known(x)
+    return bool(known) and all(map(is_finite, known))
 
 
 def _known(x: Any) -> Sequence[Any]:

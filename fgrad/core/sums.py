@@ -35,11 +35,13 @@ def is_finite(x: Any) -> bool:
 
     A sum of squares sees them anywhere, and costs less than a look at each element.
     """
-    if type(x) is not _ARRAY:
-        if type(x) is Objects:
-            return bool(np.all(np.equal(x - x, 0)))
-        return is_at_hand(x) and isfinite(x)  # else nobody knows
-    return isfinite(_dot(x, x))
+    if (kind := type(x)) is _ARRAY:
+        return isfinite(x.dot(x) if x.ndim == 1 and x.size <= _UNSHARED else _dot(x, x))
+    if kind is np.float64:
+        return isfinite(x)
+    if kind is Objects:
+        return bool(np.all(np.equal(x - x, 0)))
+    return is_at_hand(x) and isfinite(x)  # else nobody knows
 
 
 def summed(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:

@@ -120,7 +120,11 @@ def _scattering(ct: Any, arrays: Any, template: tuple[Any, ...], shape: tuple[in
     if math.prod(shape) >= _FEW and (is_plain or _are_masks(arrays)):
         return Gathered(part=_Part(ct, arrays, template, shape))
     if is_plain:
-        return _scattered(ct, *arrays, template=template, shape=shape)
+        if arrays:
+            return _scattered(ct, *arrays, template=template, shape=shape)
+        whole = np.zeros(shape, ct.dtype)
+        whole[template] = ct
+        return whole
     return apply(_scatter, (ct, *arrays), {"template": template, "shape": shape})
 
 
