@@ -219,8 +219,7 @@ def test_a_mini_batch_inside_a_tape():
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_a_large_array_that_is_overwritten_is_an_error(program, monkeypatch):
     monkeypatch.setattr("fgrad.core.reverse.LARGE", 0)
-    monkeypatch.setattr("fgrad.rules.rule.LARGE", 0)
-    monkeypatch.setattr("fgrad.rules.checkpoint.LARGE", 0)
+    monkeypatch.setattr("fgrad.core.snapshots.LARGE", 0)
     with pytest.raises(errors.OverwrittenError, match=r"overwritten before the backward pass[\s\S]*at test_over"):
         fg.grad(program)(X + 0.2)
 
@@ -255,6 +254,48 @@ def test_fingerprints_tell_writes(dtype, shape):
         flat[i] = ~flat[i] if dtype is np.bool_ else flat[i] + 1
         if not np.array_equal(changed, array):
             assert snapshots.fingerprint(changed) != before
+
+
+# What can only be read
+
+
+def test_what_can_only_be_read_is_kept_as_it_is():
+    owner, seen_through = np.ones((100, 100)), np.ones((100, 100))
+    owner.flags.writeable = False
+    view = seen_through[:]
+    view.flags.writeable = False
+    for array in (owner, owner[::2], np.frombuffer(bytes(80_000)).reshape(100, 100)):
+        assert snapshots.snapshot(array, {}) is array
+    for array in (view, seen_through):
+        assert snapshots.snapshot(array, {}) is not array
+
+
+def large_data_in_a_rule(data):
+    product = fg.custom_vjp(lambda x, data: data @ x)
+    product.defvjp(lambda x, data: (product(x, data), data), lambda data, ct: (data.T @ ct, None))
+    return lambda x: np.sum(product(x, data))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda data: lambda x: np.sum(data @ x),
+        lambda data: lambda x: np.sum(np.concatenate([data * x, data * x])),
+        lambda data: lambda x: np.sum(fg.checkpoint(lambda x, data: data @ x)(x, data)),
+        large_data_in_a_rule,
+    ],
+    ids=["product", "elements", "checkpoint", "rule"],
+)
+def test_large_data_that_can_only_be_read_is_not_compared(use, monkeypatch):
+    data, x = np.random.default_rng(0).normal(size=(2000, 100)), np.ones(100)
+    expected, counted = fg.grad(use(data))(x), []
+    monkeypatch.setattr(snapshots, "fingerprint", lambda array: counted.append(array) or 0)
+    fg.grad(use(data))(x)
+    assert counted
+    counted.clear()
+    data.flags.writeable = False
+    np.testing.assert_array_equal(fg.grad(use(data))(x), expected)
+    assert not counted
 
 
 # What it costs in memory

@@ -21,9 +21,9 @@ from typing_extensions import override
 from fgrad import errors
 from fgrad.core.gathering import Gathered, finished
 from fgrad.core.operands import PLAIN
-from fgrad.core.payloads import INEXACT, OBJECT, as_payload, explain_refusal, is_at_hand, payload_of
+from fgrad.core.payloads import INEXACT, as_payload, explain_refusal, is_at_hand, payload_of
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
-from fgrad.core.snapshots import LARGE, Checked, Copies, captures, snapshot
+from fgrad.core.snapshots import LARGE, Checked, Copies, captures, is_watched, snapshot
 from fgrad.core.sums import FEW_PRODUCTS, is_finite, summed
 from fgrad.core.tensor import ABOVE, Tensor, apply, box, boxed, own_handle
 from fgrad.core.trace import NOTHING, Call, Trace, attention, recorded, running
@@ -129,11 +129,11 @@ class ReverseTrace(Trace):
         rules: Any = primitive.vjps
         # The user may overwrite a plain array before the pass back.
         if kind_y is _ARRAY and rules is not None and captures(rules[0], 1):
-            if y.nbytes > LARGE and any(y.strides):
+            if y.nbytes > LARGE and is_watched(y):
                 return self._of_any(primitive, (x, y), NOTHING)
             y = b = snapshot(y, self.copies)
         elif kind_x is _ARRAY and rules is not None and captures(rules[1], 0):
-            if x.nbytes > LARGE and any(x.strides):
+            if x.nbytes > LARGE and is_watched(x):
                 return self._of_any(primitive, (x, y), NOTHING)
             x = a = snapshot(x, self.copies)
         if (kind_a := type(a)) is _ARRAY and (kind_y is float or type(b) in PLAIN):
@@ -254,7 +254,7 @@ class ReverseTrace(Trace):
         for place, array in enumerate(args):
             if type(array) is not _ARRAY or True not in [captures(rule, place) for rule in followed]:
                 continue
-            if array.nbytes > LARGE and any(array.strides) and array.dtype is not OBJECT:
+            if is_watched(array):
                 large.append(array)
             else:
                 handed[1 + place] = snapshot(array, self.copies)

@@ -1,12 +1,14 @@
 """Plain arrays as they were when an operation used them: what a pullback refers to may be overwritten by the user.
 
     snapshot(array, copies)    a copy, by which a pullback refers to an array
+    is_watched(array)          whether an array is kept itself, and compared
     Checked(pullback, ...)     refuses to run where large arrays have been overwritten
     captures(rule, place)      whether the pullback of a rule refers to an argument
 
 A work buffer, a mask, a mini-batch is used, and then written to again, before the backward pass. So a pullback gets a
 copy of a plain array. Of a large one, for which a copy would take more memory than the user expects, it gets the array
-itself, and a fingerprint that is compared before it is used: an array that was overwritten is an error then.
+itself, and a fingerprint that is compared before it is used: an array that was overwritten is an error then. One that
+can only be read is kept as it is, and nothing is compared.
 """
 
 from __future__ import annotations
@@ -33,23 +35,33 @@ Copies = dict[int, tuple["weakref.ref[Any]", "weakref.ref[Any]"]]
 """What a trace has copied, by the id of the array: the array and its copy, which the pullbacks alone keep alive."""
 
 
-_ours: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-"""The copies that were made of arrays that are not small, by id: whoever is handed one needs no copy of it."""
+def is_watched(array: Any) -> bool:
+    """Return whether an array is too large for a copy, and may be written to."""
+    is_large = array.nbytes > LARGE and array.dtype.kind != "O" and any(array.strides)
+    return is_large and not is_read_only(array)
+
+
+def is_read_only(array: Any) -> bool:
+    """Return whether an array can only be read, and so can the memory of which it is a view."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return False
+        array = array.base
+    return array is None or type(array) is bytes
 
 
 def snapshot(array: Any, copies: Copies) -> Any:
-    """Return an array as it is now, which nobody writes to; a copy that was made here is one already."""
+    """Return an array as it is now, which nobody writes to; a copy that was made here can only be read."""
     if array.nbytes <= _SMALL or array.dtype.kind == "O":
         return array.copy()
     if not any(array.strides):
         return np.broadcast_to(array[(0,) * array.ndim], array.shape)  # one number, as in the cotangent of a sum
-    if _ours.get(id(array)) is array:
+    if is_read_only(array):
         return array
     known, kept = copies.get(id(array), (None, None))
     copy = None if kept is None or known is None or known() is not array else kept()
     if copy is None or not _are_same(array, copy):
         copy = array.copy()
-        _ours[id(copy)] = copy
         copy.flags.writeable = False
         copies[id(array)] = weakref.ref(array), weakref.ref(copy)
     return copy
@@ -57,7 +69,10 @@ def snapshot(array: Any, copies: Copies) -> Any:
 
 def _are_same(array: Any, copy: Any) -> bool:
     """Return whether two arrays of one shape and dtype hold the same, where NaN is NaN and 0.0 is not -0.0."""
-    return array.shape == copy.shape and array.dtype == copy.dtype and bool(np.array_equal(_bits(array), _bits(copy)))
+    if array.shape != copy.shape or array.dtype != copy.dtype:
+        return False
+    word = np.uint8 if array.nbytes % 8 else np.uint64
+    return bool(np.array_equal(_bits(array).view(word), _bits(copy).view(word)))
 
 
 def _bits(array: Any) -> Any:
