@@ -154,7 +154,7 @@ def _by_pushforward(
     jacobians: list[list[Any]] = [[] for _ in places]
     outputs, out_treedef = flatten(found)
     for columns in map(settle, outputs):
-        last = columns.transpose(*range(1, columns.ndim), 0)
+        last = columns.transpose((*range(1, columns.ndim), 0))
         shapes = [(*columns.shape[1:], *x.shape) for x in inputs]
         blocks = [boxed(part.reshape(shape)) for part, shape in zip(_parts(last, inputs, -1), shapes, strict=True)]
         for own, block in zip(jacobians, among_leaves(blocks, [None] * len(leaves)), strict=True):
