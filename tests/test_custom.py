@@ -1348,6 +1348,56 @@ def test_a_rule_may_write_to_what_it_is_handed(place):
     np.testing.assert_array_equal([given, tangent], [x, np.ones(2)])
 
 
+def scaled_by_what_is_closed_over(w):
+    """Return functions by forms of rules that write numbers of `w` into what they are handed."""
+
+    def pull(residuals, ct):
+        ct *= w * residuals
+        return (ct,)
+
+    def pull_by_residuals(residuals, ct):
+        ct *= residuals[0]["w"] * residuals[1]
+        return (ct,)
+
+    def push(primals, tangents):
+        (x,), (t,) = primals, tangents
+        t *= w * np.cos(x)
+        return np.sin(x), t
+
+    closing = fg.custom_vjp(lambda x: w * np.sin(x))
+    residual, in_rule_alone = fg.custom_vjp(lambda x: np.sin(x)), fg.custom_vjp(lambda x: np.sin(x))
+    closing.defvjp(lambda x: (closing(x), np.cos(x)), pull)
+    residual.defvjp(lambda x: (residual(x), ({"w": w}, np.cos(x))), pull_by_residuals)
+    in_rule_alone.defvjp(lambda x: (in_rule_alone(x), np.cos(x)), pull)
+    forward = fg.custom_jvp(lambda x: np.sin(x))
+    forward.defjvp(push)
+    gradient = fg.custom_gradient(lambda x: (w * np.sin(x), lambda ct: pull(np.cos(x), ct)))
+    return [closing, residual, in_rule_alone, forward, gradient]
+
+
+@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("weigh", [np.sum, lambda y: np.sum(y) * 1.0])
+def test_a_rule_may_write_numbers_that_it_closes_over(place, weigh):
+    x = np.array([0.3, 0.7])
+
+    def slopes(w):
+        function = scaled_by_what_is_closed_over(w)[place]
+        along = fg.jvp(function, (x,), (np.ones(2),))[1] if place == 3 else fg.grad(lambda x: weigh(function(x)))(x)
+        return np.sum(along)
+
+    np.testing.assert_allclose(fg.grad(slopes)(2.0), np.sum(np.cos(x)))
+    np.testing.assert_allclose(fg.jvp(slopes, (2.0,), (1.0,))[1], np.sum(np.cos(x)))
+    np.testing.assert_allclose(fg.vmap(slopes)(np.array([2.0, 3.0])), np.sum(np.cos(x)) * np.array([2.0, 3.0]))
+
+
+def test_a_rule_is_handed_plain_arrays_where_nothing_is_traced_that_it_may_write():
+    handed, weight = [], fg.constant(2.0)
+    function = fg.custom_vjp(lambda x: weight * x)
+    function.defvjp(lambda x: (function(x), weight), lambda w, ct: (handed.append(type(ct)) or ct * w,))
+    fg.grad(lambda x: np.sum(function(x)))(np.ones(2))
+    assert handed == [np.ndarray]
+
+
 @pytest.mark.parametrize("record", [lambda f: fg.compile(fg.grad(f)), lambda f: fg.trace(fg.grad(f))])
 def test_a_rule_that_makes_a_variable_runs_and_is_told_what_to_write_where_it_is_recorded(record):
     def with_rule(slope_of):

@@ -270,6 +270,18 @@ def test_what_can_only_be_read_is_kept_as_it_is():
         assert snapshots.snapshot(array, {}) is not array
 
 
+@pytest.mark.parametrize("size", [3, 10_000])
+def test_a_work_buffer_is_written_to_again_where_a_function_runs_again(size):
+    buffer, x = np.zeros(size), np.linspace(0.5, 1.0, size)
+
+    def squares_of_sums(x, buffer):
+        np.cumsum(np.ones(len(buffer)), out=buffer)
+        return np.sum((buffer * x) ** 2)
+
+    expected = 2 * np.arange(1.0, size + 1) ** 2 * x
+    np.testing.assert_allclose(fg.grad(lambda x: fg.checkpoint(squares_of_sums)(x, buffer))(x), expected)
+
+
 def large_data_in_a_rule(data):
     product = fg.custom_vjp(lambda x, data: data @ x)
     product.defvjp(lambda x, data: (product(x, data), data), lambda data, ct: (data.T @ ct, None))

@@ -102,7 +102,7 @@ class _Segment:
         The user may overwrite plain arrays before; large ones must stay as they are.
         """
         large = [x for x in self._leaves if type(x) is np.ndarray and is_watched(x)]
-        self._leaves = [snapshot(x, {}) if type(x) is np.ndarray and not is_watched(x) else x for x in self._leaves]
+        self._leaves = [_as_it_is(x) if type(x) is np.ndarray and not is_watched(x) else x for x in self._leaves]
         # Not of the method itself: the segment would refer to itself, and stay until the collector comes by.
         self._unless_written = Checked(lambda inputs: inputs, large, name_of(self._function)) if large else None
         self._digests = list(map(_digest, self._results or ()))
@@ -182,6 +182,11 @@ class _Segment:
         whole = [next(rest) if own else x for x, own in zip(self._returned, self._is_result, strict=True)]
         self._returned = []
         return unflatten(self._out_treedef, whole)
+
+
+def _as_it_is(array: Any) -> Any:
+    """Return a plain array as it is now; one that is a work buffer of the function, which it may write to again."""
+    return array.copy() if array.flags.writeable else snapshot(array, {})
 
 
 def _may_depend(leaf: Any) -> bool:

@@ -10,6 +10,7 @@ the code of `fwd`, which may call the function.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable
@@ -18,8 +19,9 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import Tensor, as_now, boxed, settle
+from fgrad.core.tensor import as_now, boxed, settle
 from fgrad.core.tree import flatten, unflatten
+from fgrad.rules.closures import layers
 from fgrad.rules.rule import Leaves, Linear, Rule, Variables, apply_rule, settled, zeros_of
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.reverse import vjp
@@ -145,7 +147,8 @@ class custom_vjp(_Custom):  # noqa: N801  # used as a decorator
             result, residuals = _pair(self._function, pair, "fwd", "(result, residuals)")
             results, out_treedef = flatten(result)
             flat(result)
-            is_traced = _are_traced(arrays)  # not `arrays`, which the pullback would keep in memory
+            # Not `arrays` and `results`, which the pullback would keep in memory.
+            is_traced = _are_traced([*arrays, *results, *flatten(residuals)[0], *_closed_over(self._bwd)])
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
                 given = self._bwd(residuals, unflatten(out_treedef, _to_write_to(cotangents, is_traced)))
@@ -187,7 +190,16 @@ def _to_write_to(leaves: Leaves, is_traced: bool) -> Leaves:
 
 
 def _are_traced(leaves: Leaves) -> bool:
-    return Tensor in map(type, leaves)
+    return any(True for leaf in leaves for _ in layers(leaf))
+
+
+def _closed_over(function: Any) -> Leaves:
+    """Return the leaves of what a part of a rule closes over, as far as it is bound already."""
+    found: list[Any] = []
+    for cell in getattr(function, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # an empty cell
+            found += flatten(cell.cell_contents)[0]
+    return found
 
 
 def _transposed(pull: Linear, results: Leaves, arrays: Leaves) -> Linear:
@@ -247,7 +259,7 @@ class custom_jvp(_Custom):  # noqa: N801
             results = flat(self(*whole(arrays)))
 
             def push(tangents: Leaves, variables: Variables) -> Leaves:
-                is_traced = _are_traced((*arrays, *tangents))
+                is_traced = _are_traced([*arrays, *tangents, *_closed_over(self._forward)])
                 given = [_to_write_to(leaves, is_traced) for leaves in (arrays, tangents)]
                 pair = self._forward(*map(whole, given))
                 return flatten(_pair(self._function, pair, "the rule", "(result, tangent)")[1])[0]
@@ -280,7 +292,7 @@ class _CustomGradient(_Custom):
         def linearize(arrays: Leaves) -> Any:
             result, grad_fn = run(arrays)
             results = flat(result)
-            is_traced = _are_traced(arrays)
+            is_traced = _are_traced([*arrays, *results, *_closed_over(grad_fn)])
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
                 cotangents = _to_write_to(cotangents, is_traced)
