@@ -1,14 +1,14 @@
 """Plain arrays as they were when an operation used them: what a pullback refers to may be overwritten by the user.
 
     snapshot(array, copies)    a copy, by which a pullback refers to an array
-    is_watched(array)          whether an array is kept itself, and compared
+    is_watched(array)          whether an array is kept itself, and looked at before it is used
     Checked(pullback, ...)     refuses to run where large arrays have been overwritten
     captures(rule, place)      whether the pullback of a rule refers to an argument
 
 A work buffer, a mask, a mini-batch is used, and then written to again, before the backward pass. So a pullback gets a
 copy of a plain array. Of a large one, for which a copy would take more memory than the user expects, it gets the array
-itself, and a fingerprint that is compared before it is used: an array that was overwritten is an error then. One that
-can only be read is kept as it is, and nothing is compared.
+itself, and a fingerprint that is compared before it is used: an array that was overwritten is an error then. Of a large
+one that can only be read nothing is compared: it is an error if it can be written to then.
 """
 
 from __future__ import annotations
@@ -35,13 +35,16 @@ Copies = dict[int, tuple["weakref.ref[Any]", "weakref.ref[Any]"]]
 """What a trace has copied, by the id of the array: the array and its copy, which the pullbacks alone keep alive."""
 
 
+_ours: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+"""The copies that were made of arrays that are not small, by id: whoever is handed one needs no copy of it."""
+
+
 def is_watched(array: Any) -> bool:
-    """Return whether an array is too large for a copy, and may be written to."""
-    is_large = array.nbytes > LARGE and array.dtype.kind != "O" and any(array.strides)
-    return is_large and not is_read_only(array)
+    """Return whether an array is too large for a copy."""
+    return array.nbytes > LARGE and array.dtype.kind != "O" and any(array.strides)
 
 
-def is_read_only(array: Any) -> bool:
+def _is_read_only(array: Any) -> bool:
     """Return whether an array can only be read, and so can the memory of which it is a view."""
     while isinstance(array, np.ndarray):
         if array.flags.writeable:
@@ -51,17 +54,18 @@ def is_read_only(array: Any) -> bool:
 
 
 def snapshot(array: Any, copies: Copies) -> Any:
-    """Return an array as it is now, which nobody writes to; a copy that was made here can only be read."""
+    """Return an array as it is now, which nobody writes to; a copy that was made here is one already."""
     if array.nbytes <= _SMALL or array.dtype.kind == "O":
         return array.copy()
     if not any(array.strides):
         return np.broadcast_to(array[(0,) * array.ndim], array.shape)  # one number, as in the cotangent of a sum
-    if is_read_only(array):
+    if _ours.get(id(array)) is array:
         return array
     known, kept = copies.get(id(array), (None, None))
     copy = None if kept is None or known is None or known() is not array else kept()
     if copy is None or not _are_same(array, copy):
         copy = array.copy()
+        _ours[id(copy)] = copy
         copy.flags.writeable = False
         copies[id(array)] = weakref.ref(array), weakref.ref(copy)
     return copy
@@ -80,18 +84,23 @@ def _bits(array: Any) -> Any:
 
 
 class Checked:
-    """A pullback that refers to large arrays, and refuses to run if they have been overwritten."""
+    """A pullback that refers to large arrays, and refuses to run if they have been overwritten.
+
+    Of arrays that can only be read it takes no fingerprints, and refuses to run if they can be written to now.
+    """
 
     __slots__ = ("pullback", "arrays", "prints", "name", "place")
 
     def __init__(self, pullback: Callable[[Any], Any], arrays: list[Any], name: str) -> None:
         self.pullback, self.arrays, self.name = pullback, arrays, name
-        self.prints = [fingerprint(array) for array in arrays]
+        self.prints = [None if _is_read_only(array) else fingerprint(array) for array in arrays]
         self.place = errors.users_place()
 
     def __call__(self, cotangent: Any) -> Any:
         for array, before in zip(self.arrays, self.prints, strict=True):
-            if fingerprint(array) != before:
+            if before is None and not _is_read_only(array):
+                raise errors.OverwrittenError(self.name, array.shape, errors.line_at(self.place), "made writable")
+            if before is not None and fingerprint(array) != before:
                 raise errors.OverwrittenError(self.name, array.shape, errors.line_at(self.place))
         return self.pullback(cotangent)
 

@@ -281,7 +281,8 @@ class ExportError(FgradError, TypeError, BufferError):
 class OverwrittenError(FgradError, RuntimeError):
     """A large plain array was overwritten after an operation had used it, and before the backward pass did.
 
-    Of small arrays a copy is kept; a large one is not copied, and must stay as it is:
+    Of small arrays a copy is kept; a large one is not copied, and must stay as it is. One that is marked as read-only
+    must stay so, too. Here something else is written:
 
         >>> import numpy as np, fgrad as fg
         >>> def f(x):
@@ -304,9 +305,9 @@ class OverwrittenError(FgradError, RuntimeError):
         Tensor(1000000.)
     """
 
-    def __init__(self, name: str, shape: tuple[int, ...], line: str) -> None:
+    def __init__(self, name: str, shape: tuple[int, ...], line: str, what: str = "overwritten") -> None:
         super().__init__(
-            f"{name} used a plain array of shape {shape}, which was overwritten before the backward pass needed it.\n"
+            f"{name} used a plain array of shape {shape}, which was {what} before the backward pass needed it.\n"
             f"  used at {line}\n"
             "Write into another array, or hand a copy to the operation: array.copy()."
         )
