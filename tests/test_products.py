@@ -1,5 +1,7 @@
 """Products: of vectors, matrices and tensors, by every name that NumPy has outside of `linalg`."""
 
+import re
+
 import numpy as np
 import pytest
 from rows import check_row, identified
@@ -267,3 +269,13 @@ def test_a_rotation_by_nothing():
         np.testing.assert_allclose(derivative(loss)(at), derivative(loss)(near), atol=1e-2)
         both = fg.vmap(derivative(loss))(np.stack([at, near]))
         np.testing.assert_allclose(both, np.stack([derivative(loss)(at), derivative(loss)(near)]), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["convolve", "correlate"])
+def test_what_is_no_mode_is_refused_as_numpy_does(name):
+    function = getattr(np, name)
+    for mode in (np.array([1, 2]), [1], "other", 7):
+        with pytest.raises(Exception) as expected:  # noqa: PT011  # whichever NumPy raises
+            function(V, V, mode)
+        with pytest.raises(expected.type, match=re.escape(str(expected.value))):
+            fg.grad(lambda x, mode=mode: np.sum(function(x, V, mode)))(V)

@@ -98,8 +98,8 @@ _convolve.batch = lambda values, mapped, size, metadata: contract(_convolve, ali
 
 def _mode(mode: Any) -> str:
     """Return the full name of a mode; NumPy says which others it takes."""
-    if mode in _MODES:
-        return mode  # type: ignore[no-any-return]
+    if type(mode) is str and mode in _MODES:
+        return mode
     return {4: "full", 3: "same", 2: "valid"}[np.convolve(np.zeros(3), np.zeros(2), mode).size]
 
 
