@@ -131,3 +131,19 @@ def test_bad_input():
         defjvp(np.sin, None)
     with pytest.raises(errors.StructureError, match="is not an operation"):
         defbatch(np.sin, None)
+
+
+@pytest.mark.parametrize("made_like", [np.zeros_like, np.copy])
+def test_a_rule_may_write_traced_numbers_into_arrays_like_its_cotangent(made_like):
+    def rule(ans, x):
+        def pull(ct):
+            out = made_like(ct)
+            out[...] = ct * np.cos(x)
+            return out
+
+        return pull
+
+    operation = register_primitive(lambda x: np.sin(x), name=f"sine_{made_like.__name__}")
+    defvjp(operation, rule)
+    slope, x = fg.grad(lambda x: np.sum(operation(x))), np.array([0.3, 0.7])
+    np.testing.assert_allclose(fg.grad(lambda x: np.sum(slope(x)))(x), -np.sin(x))

@@ -108,13 +108,19 @@ _ONE = np.ones(())
 
 
 def _ones(like: Any) -> Any:
-    """Return what `np.ones_like` does, in half the time."""
+    """Return what `np.ones_like` does, in half the time.
+
+    Ones for a tensor are one, too: users' rules make arrays like a cotangent, and write traced numbers into them.
+    """
     if type(like) is np.float64:
         return _ONE.copy()
     array = like
     while type(array) is Tensor:
         array = array.unbox()
-    return np.ones(like.shape, like.dtype) if type(array) in PLAIN else np.ones_like(like)
+    if type(array) not in PLAIN:
+        return np.ones_like(like)
+    ones = np.ones(like.shape, like.dtype)
+    return ones if like is array else boxed(ones)
 
 
 def make_seed(seed: Any, value: Any, what: str) -> Any:
