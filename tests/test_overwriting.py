@@ -579,13 +579,13 @@ def test_rows_are_written_without_a_copy_of_the_whole(derivative):
 def test_the_array_that_is_written_to_stays_the_same_one_while_nobody_else_holds_it(size):
     x = fg.constant(np.zeros(size))
     x[0] = 1.0
-    memory = id(x.value)
+    memory = id(x.payload)
     for i in range(1, 10):
         x[i] = 1.0
-        assert id(x.value) == memory
+        assert id(x.payload) == memory
     kept = x * 1.0, x.copy(), x.numpy()
     x[0] = 7.0
-    assert id(x.value) != memory
+    assert id(x.payload) != memory
     assert all(each[0] == 1.0 for each in kept)
 
 

@@ -204,7 +204,7 @@ def test_a_pass_leaves_no_reference_to_intermediate_values(name):
 
             def function(*arrays, call=call, made=made):
                 inner = [x * 1.0 for x in arrays]
-                made.extend(weakref.ref(x.value) for x in inner if isinstance(x.value, np.ndarray))
+                made.extend(weakref.ref(x.payload) for x in inner if isinstance(x.payload, np.ndarray))
                 return call.function(*inner)
 
             result, found = gradients(function, call.arrays)
@@ -217,7 +217,7 @@ def test_a_pass_leaves_no_reference_to_intermediate_values(name):
 def _is_shared(array, result, found):
     leaves = fg.tree_leaves((result, found))
     return any(
-        array is leaf.value or leaf.value.base is array or np.shares_memory(array, leaf.value) for leaf in leaves
+        array is leaf.payload or leaf.payload.base is array or np.shares_memory(array, leaf.payload) for leaf in leaves
     )
 
 

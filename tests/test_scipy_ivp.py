@@ -1018,7 +1018,7 @@ def test_a_program_that_is_recorded_has_no_values_to_solve_with():
 def test_a_new_copy_at_each_call_cannot_be_followed():
     def last(x):
         def slope(t, y):
-            return -y * box(x.value, x.tracing, x.mark)  # as no function of fgrad makes one
+            return -y * box(x.payload, x.tracing, x.mark)  # as no function of fgrad makes one
 
         return solve_ivp(slope, (0, 1), [1.0]).y[0, -1]
 

@@ -830,7 +830,7 @@ def test_layers_do_not_pile_up_in_a_tensor_that_is_watched_again_and_again(x):
         previous = tape, y  # the last tape still answers while the next one is watching
     count, layer = 0, x
     while type(layer) is fg.Tensor:
-        count, layer = count + 1, layer.value
+        count, layer = count + 1, layer.payload
     assert count <= 2
 
 

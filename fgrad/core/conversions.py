@@ -146,7 +146,7 @@ def _note(frame: FrameType, function: str, tensor: Any) -> None:
     traces = []
     while hasattr(tensor, "tracing"):
         traces.append(tensor.tracing)
-        tensor = tensor.value
+        tensor = tensor.payload
     if not any(trace.is_map or trace.is_program for trace in traces):  # which have no number to give
         for trace in traces:
             trace.losses.setdefault(key, loss)

@@ -26,7 +26,7 @@ def _of_batch(tangents: Sequence[Any], ndim: int) -> tuple[Trace | None, Sequenc
     bare: list[Any] = []
     for tangent in tangents:
         if type(tangent) is Tensor:
-            trace, tangent = tangent.tracing, tangent.value
+            trace, tangent = tangent.tracing, tangent.payload
             if not trace.is_map or type(tangent) is not _ARRAY or not (batch is None or batch is trace):
                 return None, ()
             batch = trace
@@ -56,7 +56,7 @@ class ForwardTrace(Trace):
 
     @override
     def known_of(self, tensor: Tensor) -> Sequence[Any]:
-        return tensor.value, tensor.mark
+        return tensor.payload, tensor.mark
 
     def root(self, value: Any, tangent: Any) -> Tensor:
         """Return `value` as an input of this trace that moves along `tangent`."""
@@ -69,7 +69,7 @@ class ForwardTrace(Trace):
         is_plain = not attention or not is_seen()  # what other threads do must not change a bit of the result
         for arg in args:
             if type(arg) is Tensor and arg.tracing is self:
-                value = arg.value
+                value = arg.payload
                 tangents.append(arg.mark)
             else:
                 value = arg
@@ -155,7 +155,7 @@ class ForwardTrace(Trace):
     def moved(self, value: Any, tangent: Any) -> Tensor:
         """Box a result of a call with its tangent, from which the layer of this trace is taken."""
         own = type(tangent) is Tensor and tangent.tracing is self
-        return self.moving(value, settle(tangent.value) if own else tangent)
+        return self.moving(value, settle(tangent.payload) if own else tangent)
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:

@@ -124,8 +124,8 @@ class ReverseTrace(Trace):
     def process_two(self, primitive: Primitive, x: Any, y: Any) -> Any:
         kind_x, kind_y = type(x), type(y)
         follows_x = follows_y = False
-        a = x if kind_x is not Tensor else x.value if (follows_x := x.tracing is self) else own_handle(x)
-        b = y if kind_y is not Tensor else y.value if (follows_y := y.tracing is self) else own_handle(y)
+        a = x if kind_x is not Tensor else x.payload if (follows_x := x.tracing is self) else own_handle(x)
+        b = y if kind_y is not Tensor else y.payload if (follows_y := y.tracing is self) else own_handle(y)
         rules: Any = primitive.vjps
         # The user may overwrite a plain array before the pass back.
         if kind_y is _ARRAY and rules is not None and captures(rules[0], 1):
@@ -164,7 +164,7 @@ class ReverseTrace(Trace):
 
     def _of_one(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         (x,) = args
-        a = x.value
+        a = x.payload
         if type(a) in PLAIN:  # the same without keywords is faster
             ans = primitive.compute(a, **metadata) if metadata else primitive.compute(a)
         else:
@@ -189,7 +189,7 @@ class ReverseTrace(Trace):
         return self._recorded(primitive, args, values, ans, metadata)
 
     def _inside(self, tensor: Tensor) -> Any:
-        return tensor.value if tensor.tracing is self else own_handle(tensor)
+        return tensor.payload if tensor.tracing is self else own_handle(tensor)
 
     def _recorded(
         self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any], ans: Any, metadata: Mapping[str, Any]
@@ -210,7 +210,7 @@ class ReverseTrace(Trace):
         large = self._hold(rules, args, handed) if _ARRAY in map(type, args) else ()
         for arg in args:
             if type(arg) is Tensor and arg.tracing is self:
-                rule, value, form = rules[argnum], arg.value, None
+                rule, value, form = rules[argnum], arg.payload, None
                 if dtype is not value.dtype or (broadcasts and ans.shape != value.shape):
                     rule, form = _rule_and_form(primitive, argnum, ans, value)
                 # The same without keywords is faster, and most operations have none.
@@ -262,7 +262,7 @@ class ReverseTrace(Trace):
 
     def _join(self, outputs: Sequence[Tensor], key: int) -> None:
         """Record that outputs are parts of a result, whose cotangent is a `Parts`."""
-        likes = [(output.value.shape, output.value.dtype) for output in outputs]
+        likes = [(output.payload.shape, output.payload.dtype) for output in outputs]
         for place, output in enumerate(outputs):
             self.record.append((output.mark, True, key, functools.partial(Parts, likes, place), None, _PART))
 
@@ -303,7 +303,7 @@ class ReverseTrace(Trace):
     @override
     def concrete(self, tensor: Tensor, how: str) -> Any:
         self.exits.setdefault((how, errors.users_place()), {}).setdefault(tensor.mark, next(self._keys))
-        return tensor.value
+        return tensor.payload
 
 
 def _own_handles(values: Sequence[Any]) -> list[Any]:

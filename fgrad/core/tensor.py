@@ -594,9 +594,10 @@ class Tensor(TensorLike):
         (2,)
     """
 
-    __slots__ = ("value", "tracing", "mark", "memory", "squared", "__weakref__")
+    __slots__ = ("payload", "tracing", "mark", "memory", "squared", "__weakref__")
 
-    value: Any
+    payload: Any
+    """An array, or a tensor of a lower trace."""
     mark: Any
     memory: Any
     """What is known of views: of whom this is one, or who are views of this; None before the first (`views.py`)."""
@@ -604,19 +605,31 @@ class Tensor(TensorLike):
     """Of a length alone: computes its square, which has derivatives also where the length is 0 and has none."""
 
     def __init__(self, value: Any, dtype: npt.DTypeLike | None = None) -> None:
-        self.value, self.tracing, self.mark = own_payload(value, dtype), UNTRACED, None
+        self.payload, self.tracing, self.mark = own_payload(value, dtype), UNTRACED, None
         self.memory, self.squared = None, None
 
+    @property
+    def value(self) -> Any:
+        """The array of a concrete tensor, NumPy's or another library's, without a copy.
+
+        Other libraries ask any object for an attribute of this name, such as astropy. So a traced tensor has none: its
+        derivative would be lost without a word.
+        """
+        payload = settle(self)
+        if type(payload) is Tensor:
+            raise AttributeError  # worded by `__getattr__`, which Python asks next
+        return payload
+
     def unbox(self) -> Any:
-        return (self.tracing.renewed(self) if self.tracing.outdated else self).value
+        return (self.tracing.renewed(self) if self.tracing.outdated else self).payload
 
     @property
     def dtype(self) -> np.dtype[Any]:  # as that of both, which takes twice the time
-        return (self.tracing.renewed(self) if self.tracing.outdated else self).value.dtype  # type: ignore[no-any-return]
+        return (self.tracing.renewed(self) if self.tracing.outdated else self).payload.dtype  # type: ignore[no-any-return]
 
     def become(self, other: Tensor) -> None:
         """Make this handle stand for another value; what was computed before is untouched."""
-        self.value, self.tracing, self.mark = other.value, other.tracing, other.mark
+        self.payload, self.tracing, self.mark = other.payload, other.tracing, other.mark
         self.squared = None
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -662,7 +675,7 @@ new_tensor = functools.partial(object.__new__, Tensor)
 def box(value: Any, trace: Trace, mark: Any) -> Tensor:
     """Return a Tensor over `value`, which is not copied."""
     tensor = new_tensor()
-    tensor.value = value  # one by one, which takes a third of the time
+    tensor.payload = value  # one by one, which takes a third of the time
     tensor.tracing = trace
     tensor.mark = mark
     tensor.memory = tensor.squared = None
@@ -671,7 +684,7 @@ def box(value: Any, trace: Trace, mark: Any) -> Tensor:
 
 def own_handle(x: Tensor) -> Tensor:
     """Return another handle on what a tensor stands for: what is written into one is not in the other."""
-    handle = box(x.value, x.tracing, x.mark)
+    handle = box(x.payload, x.tracing, x.mark)
     return tell_of_copy(handle) if attention else handle
 
 

@@ -185,12 +185,12 @@ class Trace:
 
     def shape_of(self, tensor: Any) -> tuple[int, ...]:
         """Return the shape that a tensor of this trace shows."""
-        return tensor.value.shape  # type: ignore[no-any-return]
+        return tensor.payload.shape  # type: ignore[no-any-return]
 
     def is_weak(self, tensor: Any) -> bool:
         """Return whether a tensor stands for a number of Python's, which takes the dtype of the array that it meets."""
-        inner = getattr(tensor.value, "tracing", None)
-        return inner is not None and inner.is_weak(tensor.value)
+        inner = getattr(tensor.payload, "tracing", None)
+        return inner is not None and inner.is_weak(tensor.payload)
 
     def known_of(self, tensor: Any) -> Sequence[Any]:
         """Return all that the trace has of a tensor, if that is arrays or tensors; empty if it is not known."""
@@ -199,13 +199,13 @@ class Trace:
     def concrete(self, tensor: Any, how: str) -> Any:
         """Return the value that Python asks for by `how`, such as `float()`; note it in `exits`."""
         self.exits[how, errors.users_place()] = None
-        return tensor.value
+        return tensor.payload
 
     def plain_array(self, tensor: Any) -> npt.NDArray[Any]:
         """Answer NumPy, which wants a plain array in place of a tensor of this trace."""
         if tensor.dtype.kind in "fc":  # truth values and integers carry no derivative that could be lost
             conversions.check_array(self.rank)
-        return np.asarray(tensor.value)
+        return np.asarray(tensor.payload)
 
 
 UNTRACED = Trace()

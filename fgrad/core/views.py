@@ -131,7 +131,7 @@ def outdate(root: Tensor) -> None:
     """Let the views of a tensor look again when they are asked for; until then they hold nothing."""
     for reference in () if root.memory is None else root.memory.views:
         if (each := reference()) is not None:
-            each.value, each.tracing, each.mark = None, OUTDATED, None
+            each.payload, each.tracing, each.mark = None, OUTDATED, None
 
 
 def is_shared(x: Tensor) -> bool:
@@ -160,7 +160,7 @@ def in_memory_of_its_own(x: Any) -> Any:
 
 def _copy_views(tensor: Tensor) -> None:
     """Put copies in place of arrays that are views, in all layers: nobody can see the difference."""
-    for name in ("value", "mark"):
+    for name in ("payload", "mark"):
         inner = getattr(tensor, name)
         if type(inner) is Tensor:
             _copy_views(inner)
@@ -187,7 +187,7 @@ def layout(x: Any) -> Any:
 def _plain(x: Any) -> Any:
     x = settle(x)
     while type(x) is Tensor:
-        x = x.value
+        x = x.payload
     return x
 
 
@@ -236,7 +236,7 @@ def writing(root: Tensor) -> Iterator[None]:
 
 def _collect(tensor: Tensor, arrays: list[Any]) -> None:
     """Find the arrays to which only a tensor refers, in all its layers, values and tangents alike."""
-    for name in ("value", "mark"):
+    for name in ("payload", "mark"):
         inner = getattr(tensor, name)
         if _references(inner) > _ALONE:
             continue
@@ -257,7 +257,7 @@ def _is_owner(array: Any) -> bool:
 def _references_of_one_owner() -> int:
     """Return how many references are counted where one attribute and one variable hold an object."""
     tensor = box(np.empty(1), OUTDATED, None)
-    inner = getattr(tensor, "value")  # noqa: B009  # as in `_collect`
+    inner = getattr(tensor, "payload")  # noqa: B009  # as in `_collect`
     return _references(inner)
 
 

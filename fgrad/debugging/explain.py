@@ -398,7 +398,7 @@ def _traces_of(x: Any) -> list[Trace]:
     traces, x = [], renewed(x)
     while type(x) is Tensor:
         traces.append(x.tracing)
-        x = x.value
+        x = x.payload
     return [trace for trace in traces if trace.remembers]
 
 

@@ -223,7 +223,7 @@ def _kept_by(pullback: Any) -> list[Any]:
         if isinstance(thing, np.ndarray):
             found.append(_owner(thing))
         elif type(thing) is Tensor:
-            waiting.append(thing.value)
+            waiting.append(thing.payload)
         elif isinstance(thing, Checked):
             waiting.append(thing.pullback)
         elif isinstance(thing, (tuple, list)):

@@ -47,7 +47,7 @@ def _running(x: Any) -> Iterator[Trace]:
     while type(x) is Tensor:
         if x.tracing.level:
             yield x.tracing
-        x = x.value
+        x = x.payload
 
 
 def _names(traces: Iterable[Trace]) -> list[str]:

@@ -26,6 +26,7 @@ _OF_TENSORS = {
     "detach": "fg.stop_gradient(x)",
     "detach_": "fg.stop_gradient(x)",
     "grad_fn": "fg.explain(tape, y, x) and fg.trace(f)(x) show what was recorded",
+    "value": "a traced tensor has none, since a derivative would be lost; x.item() and x.numpy() give the value alone",
     "primitive": "fg.trace(f)(x) shows what was recorded",
     "at": "elements can be assigned: y = np.copy(x); y[i] = value",
     "clone": "x.copy()",

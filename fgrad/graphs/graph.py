@@ -215,7 +215,7 @@ def _fresh(value: Any) -> Any:
     if type(value) is not Tensor and not is_number(value):
         return value
     tensor = boxed(value if type(value) is Tensor or hasattr(value, "dtype") else np.asarray(value)[()])
-    return tell_of_copy(box(tensor.value, tensor.tracing, tensor.mark))
+    return tell_of_copy(box(tensor.payload, tensor.tracing, tensor.mark))
 
 
 def _needed(equations: list[Equation], outputs: Iterable[Any]) -> tuple[tuple[Equation, ...], set[Name]]:

@@ -126,7 +126,7 @@ class RecordTrace(Trace):
         for arg in args:
             if (kind := type(arg)) is Tensor and arg.tracing is self:
                 is_number = arg.mark.is_weak and primitive.is_elementwise
-                arg = in_pythons_way(arg.value) if is_number else arg.value
+                arg = in_pythons_way(arg.payload) if is_number else arg.payload
                 kind = type(arg)
             elif kind is Tensor:
                 arg = self._lifted(arg, primitive.is_elementwise)
@@ -173,7 +173,7 @@ class RecordTrace(Trace):
     def _example(self, arg: Any) -> Any:
         if type(arg) is not Tensor:
             return arg
-        return arg.value if arg.tracing is self else self._lifted(arg, False)
+        return arg.payload if arg.tracing is self else self._lifted(arg, False)
 
     def _lifted(self, arg: Tensor, may_be_weak: bool) -> Any:
         """Return an example of a tensor that comes from elsewhere and will be an input."""
@@ -234,7 +234,7 @@ class RecordTrace(Trace):
         inputs = tuple([arg.mark if follows(arg) else self._constant(arg) for arg in args])
         outputs = tuple(map(self.root, ans)) if type(ans) is tuple else (self.root(ans),)
         for output in outputs:
-            if type(output.value) is Tensor and type(settle(output.value)) is Tensor:
+            if type(output.payload) is Tensor and type(settle(output.payload)) is Tensor:
                 self.meets_others = True
         if self._notes_places:
             self.place = running.place or errors.users_place()
@@ -344,7 +344,7 @@ def _noting_places(trace: RecordTrace) -> Iterator[None]:
 
 def _unchanged(kept: Any, value: Any) -> bool:
     if type(value) is Tensor:
-        return kept.value is value.value and kept.tracing is value.tracing and kept.mark is value.mark
+        return kept.payload is value.payload and kept.tracing is value.tracing and kept.mark is value.mark
     return same_bits(kept, value)
 
 
@@ -412,7 +412,7 @@ class Assignments(_Reads):
         """Return a value as this recording knows it, without what other traces keep for it."""
         value = settle(value)
         while type(value) is Tensor and value.tracing is not self.trace:
-            value = settle(value.value)
+            value = settle(value.payload)
         return value
 
     @override

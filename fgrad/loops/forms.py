@@ -58,7 +58,7 @@ def _is_alike(leaf: Any, kind: Kind, trace: Any) -> bool:
     if type(leaf) is Tensor:
         if leaf.tracing is not trace:
             return False
-        leaf = leaf.value
+        leaf = leaf.payload
     if type(leaf) is np.ndarray:
         return leaf.dtype is kind[1] and leaf.shape == kind[0]
     known = _KINDS.get(type(leaf))

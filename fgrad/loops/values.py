@@ -19,7 +19,7 @@ def is_undecided(x: Any) -> bool:
     while type(value) is Tensor:
         if value.tracing.is_map or value.tracing.is_program:
             return True
-        value = value.value
+        value = value.payload
     return False
 
 
@@ -29,7 +29,7 @@ def is_of_program(x: Any) -> bool:
     while type(value) is Tensor:
         if value.tracing.is_program:
             return True
-        value = value.value
+        value = value.payload
     return False
 
 

@@ -115,7 +115,7 @@ def form_of(x: Any) -> Any:
     if kind is np.ndarray or kind is np.float64:
         return x.shape, x.dtype
     if kind is Tensor:
-        return None if x.tracing.level or x.tracing.outdated else (x.value.shape, x.value.dtype)
+        return None if x.tracing.level or x.tracing.outdated else (x.payload.shape, x.payload.dtype)
     return kind if kind is float else None
 
 

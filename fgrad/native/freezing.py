@@ -136,7 +136,7 @@ class _Repeat(RecordTrace):
         if type(value) is np.ndarray:  # which most are: a name for it, to compare, takes longer
             return box(value, self, name) if (value.shape, value.dtype, False) == name.form else None
         own = self.root(value)
-        return box(own.value, self, name) if type(own.value) is not Tensor and own.mark.form == name.form else None
+        return box(own.payload, self, name) if type(own.payload) is not Tensor and own.mark.form == name.form else None
 
 
 class _Same:

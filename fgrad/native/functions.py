@@ -255,7 +255,7 @@ class _NativeRule(Rule):
             return self.found(leaves).linearize(ours, trace.remembers, leaves)
 
         if trace.remembers:  # it is to see nothing of leaves that are not connected, for their gradients to be None
-            inside = [leaf.value if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
+            inside = [leaf.payload if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
             connected = self.found(inside).connected(ours, inside)
             leaves = [leaf if own else x for leaf, x, own in zip(leaves, inside, connected, strict=True)]
         return Rule.followed(replace(self, linearize=linearize), trace, leaves)

@@ -527,7 +527,7 @@ def getitem(x: Any, key: Any) -> Any:
     is_simple = type(key) is int or (type(key) is slice and _is_plain(key))
     template, arrays = ((key,), []) if is_simple else _parted(key)
     result = apply(_index, (x, *arrays), {"template": template})
-    if arrays or type(x) is not Tensor or type(result.value) is np.float64:
+    if arrays or type(x) is not Tensor or type(result.payload) is np.float64:
         return result  # a copy, or a number
     if not is_simple and not _is_basic(template):
         return result

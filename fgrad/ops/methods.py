@@ -82,7 +82,7 @@ def _is_batched(where: Any) -> bool:
     while type(layers) is Tensor:
         if layers.tracing.is_map or layers.tracing.is_program:
             return True
-        layers = layers.value
+        layers = layers.payload
     return False
 
 

@@ -90,9 +90,9 @@ def _is_one_block(a: Tensor) -> bool:
     """Return whether a tensor that is no view holds an array without gaps, which is what most of them do."""
     if attention or type(a.memory) is tuple:
         return False
-    array = a.value
+    array = a.payload
     while type(array) is Tensor:
-        array = array.value
+        array = array.payload
     return type(array) is np.ndarray and array.flags.c_contiguous
 
 

@@ -100,7 +100,7 @@ def _real(transform: str, function: Any, name: str, leaf: Any) -> Any:
 def _unfollowed(x: Any) -> Any:
     """Return an array without the layers of traces for derivatives: a pattern has none."""
     while type(x) is Tensor and not (x.tracing.is_map or x.tracing.is_program):
-        x = settle(x.value)
+        x = settle(x.payload)
     return x
 
 

@@ -65,7 +65,7 @@ class PatternTrace(Trace):
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         ours = [type(arg) is Tensor and arg.tracing is self for arg in args]
-        values = [arg.value if own else arg for arg, own in zip(args, ours, strict=True)]
+        values = [arg.payload if own else arg for arg, own in zip(args, ours, strict=True)]
         patterns = {place: arg.mark for place, (arg, own) in enumerate(zip(args, ours, strict=True)) if own}
         ans = apply(primitive, values, metadata)
         step = Step(primitive, values, metadata, 0, ans, 0, frozenset(patterns))
@@ -95,7 +95,7 @@ class PatternTrace(Trace):
         Where a derivative is made of such functions in its turn, all depends on all.
         """
         ours = [type(leaf) is Tensor and leaf.tracing is self for leaf in leaves]
-        values = [leaf.value if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
+        values = [leaf.payload if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
         places = [place for place, own in enumerate(ours) if own and leaves[place].mark is not None]
         if self.depth or not places:
             found = [(x, ()) for x in apply_call(call, values)]
@@ -172,5 +172,5 @@ def _by_tangents(call: Call, values: Sequence[Any], places: Sequence[int]) -> li
 def _parted(result: Any, forward: ForwardTrace, inner: PatternTrace) -> tuple[Any, Any]:
     """Return a result and the pattern of its tangent."""
     if type(result) is Tensor and result.tracing is forward:
-        return result.value, inner.pattern_of(result.mark)
+        return result.payload, inner.pattern_of(result.mark)
     return result, inner.pattern_of(np.zeros(np.shape(result)))

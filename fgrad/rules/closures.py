@@ -42,7 +42,7 @@ def layers(x: Any) -> Iterator[Tensor]:
     while type(x) is Tensor:
         if x.tracing.level:
             yield x
-        x = x.value
+        x = x.payload
 
 
 def without(traces: Sequence[Trace], x: Any) -> Any:
@@ -53,7 +53,7 @@ def without(traces: Sequence[Trace], x: Any) -> Any:
 def _below(traces: Sequence[Trace], x: Any) -> Any:
     if type(x) is not Tensor:
         return x
-    inner = _below(traces, x.value)
+    inner = _below(traces, x.payload)
     return inner if not x.tracing.level or x.tracing in traces else box(inner, x.tracing, x.mark)
 
 
@@ -136,7 +136,7 @@ def copied(leaf: Any) -> Any:
     leaf = settle(leaf)
     if type(leaf) is not Tensor:
         return leaf
-    return tell_of_copy(box(copied(leaf.value), leaf.tracing, leaf.mark))
+    return tell_of_copy(box(copied(leaf.payload), leaf.tracing, leaf.mark))
 
 
 # What a function closes over, at one time

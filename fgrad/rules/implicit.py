@@ -118,7 +118,7 @@ def _one_by_one(solve: Callable[[Leaves], Any], leaves: Leaves) -> Any:
     trace = max(traces, key=lambda trace: trace.level)
     ours = [type(leaf) is Tensor and leaf.tracing is trace for leaf in leaves]
     found = [
-        solve([leaf.value[i] if own else leaf for leaf, own in zip(leaves, ours, strict=True)])
+        solve([leaf.payload[i] if own else leaf for leaf, own in zip(leaves, ours, strict=True)])
         for i in range(trace.size)
     ]
     return trace.root(np.stack(found))

@@ -188,7 +188,7 @@ class _Reads(VariableWatch):
             value = without([trace for trace in followers([value]) if self._ignores(trace)], value)
         if not is_of(value, self.follower):
             return value
-        found = value.value if self.strips else value
+        found = value.payload if self.strips else value
         if variable not in self.marks:
             self.marks[variable], self.seen[variable] = value.mark, found
             self.known.append(value.mark)
@@ -226,7 +226,7 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
     if _is_persistent(trace):  # the pass is handed the tensors again: copies, into which the user does not write
         leaves = list(map(copied, leaves))
     ours = [is_of(leaf, trace) for leaf in leaves]
-    lower = [leaf.value if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
+    lower = [leaf.payload if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
     reads_variables = rule.check_variables is not None
     sees_run = reads_variables and _is_persistent(trace)
     reads = _Reads(trace, reads_variables and not sees_run, reads_variables)
@@ -258,7 +258,7 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
 def _layer_of(trace: Trace, leaf: Any) -> Any:
     """Return a leaf as its trace knows it: a tape that has watched it in the function put a layer on top."""
     while leaf.tracing is not trace:
-        leaf = leaf.value
+        leaf = leaf.payload
     return leaf
 
 
@@ -310,12 +310,12 @@ def _attached(call: _Linearized, trace: Any, inputs: Leaves, results: Leaves, la
     """
     rule = call.rule
     ours = [is_of(x, trace) for x in inputs]
-    lower = [settle(x.value) if own else x for x, own in zip(inputs, ours, strict=True)]
+    lower = [settle(x.payload) if own else x for x, own in zip(inputs, ours, strict=True)]
     arrays = lower[: len(lower) - len(call.variables)]
     marks = [x.mark if own else None for x, own in zip(inputs, ours, strict=True)]
     if any(is_of(x, trace) for x in results) and _comes_from_outside(call, trace, marks):
         raise closed_over(rule.name)
-    results = [settle(x.value) if is_of(x, trace) else x for x in results]
+    results = [settle(x.payload) if is_of(x, trace) else x for x in results]
     reads_variables = rule.check_variables is not None
     with _Reads(trace, reads_variables, reads_variables):
         below = max((x.tracing for x in lower if type(x) is Tensor), key=lambda t: t.level, default=None)
@@ -335,7 +335,7 @@ def _comes_from_outside(call: _Linearized, trace: Trace, marks: Leaves) -> bool:
         while type(x) is Tensor:
             if x.tracing is trace and _identity(x.mark) not in known:
                 return True
-            x = x.value
+            x = x.payload
     return False
 
 

@@ -383,7 +383,7 @@ def layer_of(trace: Trace, x: Any) -> Tensor | None:
     """Return the layer of a tensor that belongs to a trace."""
     x = renewed(x)
     while type(x) is Tensor and x.tracing is not trace:
-        x = x.value
+        x = x.payload
     return x if type(x) is Tensor else None
 
 
@@ -460,7 +460,7 @@ def put_layer(tensor: Tensor, trace: Trace, mark: Any) -> None:
     while type(value) is Tensor:
         if _can_be_asked(value.tracing):
             layers.append((value.tracing, value.mark))
-        value = value.value
+        value = value.payload
     for tracing, kept in sorted(layers, key=lambda layer: layer[0].rank):
         value = box(value, tracing, kept)
     tell_of_copy(value)
@@ -516,7 +516,7 @@ def seeded(tape: GradientTape, targets: list[Any], seeds: list[Any]) -> dict[int
             _watch(tape).choose(target)  # to ask for its gradient is to read it
         key = key_of(tape, target)
         layer = layer_of(_trace(tape), target)
-        cotangent = make_seed(seed, plain_value(target if layer is None else layer.value), "output_gradients")
+        cotangent = make_seed(seed, plain_value(target if layer is None else layer.payload), "output_gradients")
         if key is None:
             continue
         if target.dtype.kind not in INEXACT:
@@ -708,7 +708,7 @@ def _recorder(ys: list[Any]) -> GradientTape:
             holder = y.tracing.holder()
             if isinstance(holder, GradientTape) and holder.answers_for(y.tracing):
                 found.append(holder)
-            y = y.value
+            y = y.payload
     if not found:
         raise errors.TapeError(
             "no open or persistent tape has recorded ys.\n"

@@ -51,7 +51,7 @@ class BatchTrace(Trace):
         values, mapped = [], []
         for arg in args:
             mapped.append(ours := type(arg) is Tensor and arg.tracing is self)
-            values.append(arg.value if ours else arg)
+            values.append(arg.payload if ours else arg)
         if primitive.batch is None:
             _warn_of_loop(primitive.name)
             ans = _looped(primitive, values, mapped, self.size, metadata)
@@ -62,16 +62,16 @@ class BatchTrace(Trace):
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
         ours = [type(leaf) is Tensor and leaf.tracing is self for leaf in leaves]
-        values = [leaf.value if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
+        values = [leaf.payload if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
         return [self.root(_array(x)) for x in apply_call(call.mapped(ours), values)]
 
     @override
     def shape_of(self, tensor: Any) -> tuple[int, ...]:
-        return (self.renewed(tensor) if self.outdated else tensor).value.shape[1:]  # type: ignore[no-any-return]
+        return (self.renewed(tensor) if self.outdated else tensor).payload.shape[1:]  # type: ignore[no-any-return]
 
     @override
     def known_of(self, tensor: Tensor) -> Sequence[Any]:
-        return (tensor.value,)
+        return (tensor.payload,)
 
     @override
     def concrete(self, tensor: Tensor, how: str) -> Any:
@@ -239,7 +239,7 @@ def _placed(function: Any, trace: BatchTrace, leaf: Any, axis: int | None) -> An
                 "Give the axis along which they are to lie, such as 0."
             )
         return boxed(_array(leaf))
-    value = leaf.value if mapped else np.broadcast_to(_array(leaf), (trace.size, *np.shape(leaf)))
+    value = leaf.payload if mapped else np.broadcast_to(_array(leaf), (trace.size, *np.shape(leaf)))
     ndim = len(value.shape)
     if not -ndim <= axis < ndim:
         raise errors.AxisError(

@@ -60,7 +60,7 @@ class LaplacianTrace(Trace):
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        values = [x.value if self.follows(x) else x for x in args]
+        values = [x.payload if self.follows(x) else x for x in args]
         ans = apply(primitive, values, metadata)
         if primitive.jvp is None:
             return boxed(ans)
@@ -89,14 +89,14 @@ class LaplacianTrace(Trace):
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
         results = self._followed(lambda *leaves: apply_call(call, leaves), leaves, 2)
-        if any(self.follows(part) for x in results if self.follows(x) for part in (x.value, *x.mark)):
+        if any(self.follows(part) for x in results if self.follows(x) for part in (x.payload, *x.mark)):
             raise closed_over(call.name)
         return results
 
     def _linear(self, ans: Any, function: Callable[[Any], Any], rows: Any, total: Any) -> Any:
         """Return the result of an operation that is linear in what moves; `function` computes it of that."""
         with (batch := BatchTrace(self.size)):
-            rows = _in_shape(function(batch.root(rows)), ans.shape).value
+            rows = _in_shape(function(batch.root(rows)), ans.shape).payload
         return self.root(ans, rows, total if total is ZERO else _in_shape(function(total), ans.shape))
 
     def _elementwise(
@@ -117,7 +117,7 @@ class LaplacianTrace(Trace):
     def _followed(self, function: Callable[..., Any], args: Sequence[Any], order: int) -> list[Any]:
         """Return the results of an operation or call, whose curvature is zero if the order is 1."""
         marks = [x.mark if self.follows(x) else (ZERO, ZERO) for x in args]
-        values = [x.value if self.follows(x) else x for x in args]
+        values = [x.payload if self.follows(x) else x for x in args]
         with (batch := BatchTrace(self.size)):
             rows = [row if row is ZERO else batch.root(row) for row, _ in marks]
             results = [self._of_rows(batch, *each) for each in _expanded(function, values, rows, order)]
@@ -129,11 +129,11 @@ class LaplacianTrace(Trace):
 
     def _of_rows(self, batch: BatchTrace, value: Any, row: Any, half: Any) -> tuple[Any, Any, Any]:
         """Return a value, its derivatives, and twice the sum of its coefficients of second order."""
-        value = value.value[0] if _is_mapped(value, batch) else value
+        value = value.payload[0] if _is_mapped(value, batch) else value
         if row is not ZERO:
-            row = row.value if _is_mapped(row, batch) else np.broadcast_to(row, (self.size, *row.shape))
+            row = row.payload if _is_mapped(row, batch) else np.broadcast_to(row, (self.size, *row.shape))
         if half is not ZERO:
-            half = 2 * np.sum(half.value, axis=0) if _is_mapped(half, batch) else half  # 0, the same for all inputs
+            half = 2 * np.sum(half.payload, axis=0) if _is_mapped(half, batch) else half  # 0, the same for all inputs
         return value, row, half
 
 
@@ -257,4 +257,4 @@ def _total(trace: LaplacianTrace, leaf: Any) -> Any:
     """Return the sum of second derivatives of a result."""
     if trace.follows(leaf) and leaf.mark[1] is not ZERO:
         return boxed(leaf.mark[1])
-    return boxed(np.zeros_like(leaf.value if trace.follows(leaf) else leaf))
+    return boxed(np.zeros_like(leaf.payload if trace.follows(leaf) else leaf))

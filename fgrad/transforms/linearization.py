@@ -311,7 +311,7 @@ class Linearization:
             raise
         check_result(function, result, leaves)
         self.outputs = [
-            (leaf.mark, leaf.value) if type(leaf) is Tensor and leaf.tracing is trace else None for leaf in leaves
+            (leaf.mark, leaf.payload) if type(leaf) is Tensor and leaf.tracing is trace else None for leaf in leaves
         ]
         if not any(self.outputs):
             check_detached(function, trace)

@@ -244,7 +244,7 @@ def _run_value_and_grad(
 
 
 def _check_scalar(function: Any, result: Any) -> None:
-    if type(result) is Tensor and type(result.value) is np.float64:  # as most are
+    if type(result) is Tensor and type(result.payload) is np.float64:  # as most are
         return
     if getattr(result, "shape", None) == () and result.dtype.kind == "c":
         raise errors.NonScalarError(

@@ -87,7 +87,7 @@ def owned(results: list[Any], given: Iterable[Any]) -> list[Any]:
         given: leaves of what the user has passed.
     """
     for each in results:
-        if type(each) is Tensor and type(each.value) is np.ndarray:
+        if type(each) is Tensor and type(each.payload) is np.ndarray:
             break
     else:  # numbers alone; any() takes three times as long
         return results
@@ -96,9 +96,9 @@ def owned(results: list[Any], given: Iterable[Any]) -> list[Any]:
 
 
 def _apart_from(result: Any, arrays: list[Any]) -> Any:
-    if type(result) is not Tensor or type(result.value) is not np.ndarray:
+    if type(result) is not Tensor or type(result.payload) is not np.ndarray:
         return result
-    return box(result.value.copy(), result.tracing, result.mark) if _shares(result.value, arrays) else result
+    return box(result.payload.copy(), result.tracing, result.mark) if _shares(result.payload, arrays) else result
 
 
 def _shares(value: Any, arrays: list[Any]) -> bool:

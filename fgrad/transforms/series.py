@@ -226,7 +226,7 @@ class SeriesTrace(Trace):
         """Return what is equal for arguments that are the same series, or equal constants."""
         if self.follows(arg):
             return id(arg.mark)
-        return (id(arg.value), id(arg.tracing), identity(arg.mark)) if type(arg) is Tensor else frozen(arg)
+        return (id(arg.payload), id(arg.tracing), identity(arg.mark)) if type(arg) is Tensor else frozen(arg)
 
     def _result(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         operation = Operation(self, primitive, args, metadata)
@@ -267,7 +267,7 @@ class SeriesTrace(Trace):
 
     def moved(self, value: Any, tangent: Any) -> Any:
         """Return a value whose series has the derivative `tangent`."""
-        value = value.value if self.follows(value) else settle(value)
+        value = value.payload if self.follows(value) else settle(value)
         if value.dtype.kind not in INEXACT:
             return boxed(value)
         order = min(tangent.mark.order + 1, self.order) if self.follows(tangent) else self.order
@@ -300,7 +300,7 @@ class SeriesTrace(Trace):
                 results = above.process_call(call, moving)
         finally:
             del self.rules.calls[key]
-        parts = [(x.value, x.mark) if type(x) is Tensor and x.tracing is above else (x, ZERO) for x in results]
+        parts = [(x.payload, x.mark) if type(x) is Tensor and x.tracing is above else (x, ZERO) for x in results]
         return own.with_slopes([value for value, _ in parts], [slope for _, slope in parts])
 
 
@@ -321,7 +321,7 @@ class _Called:
 
     def __init__(self, trace: SeriesTrace, leaves: Sequence[Any]) -> None:
         self._trace = trace
-        self._values = [x.value if trace.follows(x) else x for x in leaves]
+        self._values = [x.payload if trace.follows(x) else x for x in leaves]
         self.order = min((x.mark.order for x in leaves if trace.follows(x)), default=trace.order)
         self._results: list[Any] | None = None
         self._slopes: Sequence[Any] = ()

@@ -69,14 +69,14 @@ class _PointsTrace(BatchTrace):
     def concrete(self, tensor: Tensor, how: str) -> Any:
         if how == "format()":
             return super().concrete(tensor, how)
-        values = tensor.value
+        values = tensor.payload
         while type(values) is Tensor:
             values = values.tracing.concrete(values, how)
-        return _common(tensor.value, values)
+        return _common(tensor.payload, values)
 
     @override
     def plain_array(self, tensor: Tensor) -> Any:
-        values = tensor.value
+        values = tensor.payload
         return _common(values, values.tracing.plain_array(values) if type(values) is Tensor else values)
 
 
@@ -96,7 +96,7 @@ def in_one_batch(function: Function, arrays: Sequence[Any]) -> Any:
     with trace:
         result = settled(function(*(trace.root(array) for array in arrays)))
     if type(result) is Tensor and result.tracing is trace:
-        return result.value
+        return result.payload
     row = _row(result)
     return np.broadcast_to(row, (size, *row.shape))
 

@@ -89,7 +89,7 @@ class SwitchTrace(Trace):
         return box(value, self, None)
 
     def _inside(self, x: Any) -> Any:
-        return x.value if type(x) is Tensor and x.tracing is self else x
+        return x.payload if type(x) is Tensor and x.tracing is self else x
 
     def _result(self, value: Any) -> Any:
         return self.root(value) if value.dtype.kind in "fc" else boxed(value)
@@ -120,10 +120,10 @@ class SwitchTrace(Trace):
     @override
     def concrete(self, tensor: Any, how: str) -> Any:
         if how == "int()":
-            self.decide(np.floor(tensor.value))
+            self.decide(np.floor(tensor.payload))
         elif how == "bool()":
-            self.decide(tensor.value != 0)
-        return tensor.value
+            self.decide(tensor.payload != 0)
+        return tensor.payload
 
 
 class _Path:
@@ -294,7 +294,7 @@ def _rows(outcome: Any, count: int) -> Array:
     """Return an outcome for each of several points, of which a batch may hold them all."""
     outcome = settle(outcome)
     if type(outcome) is Tensor:
-        return example_of(outcome.value)
+        return example_of(outcome.payload)
     return [np.asarray(outcome)] * count
 
 

@@ -246,7 +246,7 @@ def for_each_example(function: Callable[[Sequence[Any]], Sequence[Any]], leaves:
     trace: Any = max(traces, key=lambda trace: trace.level)
     ours = [type(leaf) is Tensor and leaf.tracing is trace for leaf in leaves]
     found = [
-        for_each_example(function, [leaf.value[i] if own else leaf for leaf, own in zip(leaves, ours, strict=True)])
+        for_each_example(function, [leaf.payload[i] if own else leaf for leaf, own in zip(leaves, ours, strict=True)])
         for i in range(trace.size)
     ]
     return [trace.root(np.stack(_as_long_as_the_longest(each))) for each in zip(*found, strict=True)]
