@@ -12,7 +12,7 @@ What there is, each with its own help:
     sparsity, sparse_jacobian, sparse_hessian                                         matrices that are mostly zeros
     random, score_function                                                            random numbers
     scan, fori_loop, while_loop, map, cond, switch                                    loops and branches
-    explain, check, debug_nans, profile, trace                                        finding out
+    explain, check, debug_nans, debug_overwrites, profile, trace                                        finding out
     compile, to_jax                                                                   native code, for speed; JAX
     propagate, standard_errors, parameter_covariance                                  error bars
     Tensor, constant, Variable, optimizers, save, load                                parameters and training
@@ -34,6 +34,7 @@ from fgrad.clipping import clip_by_global_norm as clip_by_global_norm
 from fgrad.clipping import clip_by_norm as clip_by_norm
 from fgrad.clipping import clip_by_value as clip_by_value
 from fgrad.clipping import global_norm as global_norm
+from fgrad.core.snapshots import debug_overwrites as debug_overwrites
 from fgrad.core.tensor import Tensor as Tensor
 from fgrad.core.tree import register_pytree_node as register_pytree_node
 from fgrad.core.tree import tree_leaves as tree_leaves

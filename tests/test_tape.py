@@ -819,7 +819,7 @@ def test_one_tensor_in_the_hands_of_two_tapes_one_after_the_other(x):
     assert late.gradient(y, x) is None
 
 
-def test_layers_do_not_pile_up_in_a_tensor_that_is_watched_again_and_again(x):
+def test_layers_do_not_pile_up_in_a_tensor_that_is_large_again_and_again(x):
     previous = None
     for _ in range(50):
         with fg.GradientTape() as tape:

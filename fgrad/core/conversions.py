@@ -233,7 +233,7 @@ def refuse_objects(error: BaseException) -> None:
         return
     built, _wanted.collected = errors.line_at(_wanted.collected), None
     if not _is_raised_by_user(error):
-        ours = errors.ObjectArrayError(reason, _line_of(error), built, _series_function(error))
+        ours = errors.ObjectArrayError(reason, errors.line_of(error), built, _series_function(error))
         raise ours.with_traceback(error.__traceback__) from None
 
 
@@ -262,16 +262,6 @@ def _lacks_ufunc(error: BaseException) -> bool:
     if not isinstance(error, AttributeError) or not isinstance(error.obj, (int, float, complex)):
         return False
     return isinstance(getattr(np, error.name or "", None), np.ufunc)
-
-
-def _line_of(error: BaseException) -> str:
-    """Return the innermost line of the user's that an error has come through."""
-    place, traceback = errors.users_place(), error.__traceback__
-    while traceback is not None:
-        if not places.is_library(traceback.tb_frame.f_code.co_filename):
-            place = traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
-        traceback = traceback.tb_next
-    return errors.line_at(place)
 
 
 def check_array(rank: int) -> None:

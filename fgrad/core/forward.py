@@ -66,7 +66,7 @@ class ForwardTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         values: list[Any] = []
         tangents: list[Any] = []
-        is_plain = not attention or not is_seen()  # what other threads do must not change a bit of the result
+        is_plain = not (attention and is_seen())
         for arg in args:
             if type(arg) is Tensor and arg.tracing is self:
                 value = arg.payload
@@ -127,7 +127,7 @@ class ForwardTrace(Trace):
         assert jvp is not None
         if self.guarded and primitive.guards_tangents:
             handed = [t if t is ZERO else Guarded(t) for t in tangents]
-        if attention:
+        if attention and is_seen():
             return through_observers(
                 "push", primitive, tangents, values, ans, go_on=lambda: jvp(handed, ans, *values, **metadata)
             )()

@@ -75,10 +75,16 @@ def as_operand(x: Any) -> Any:
         return float(x)  # a Fraction: NumPy would make an array of Python's numbers
     if FOREIGN[type(x)]:  # which computes with what is in tensors by itself
         return x
-    if not defers_to(x):
-        OPERANDS.add(type(x))
-        return x
-    return _as_constant(x)
+    if isinstance(x, (list, tuple)):
+        return as_operand(as_array(x))
+    if isinstance(x, np.ndarray):  # a memmap or another subclass: the same memory as a plain array
+        return as_operand(np.asarray(x))
+    if defers_to(x):
+        return _as_constant(x)
+    if not isinstance(x, (np.generic, Number, str, bytes)) and (array := np.array(x)).dtype.kind in "biufc":
+        return array  # of a buffer, to which the user may write
+    OPERANDS.add(type(x))
+    return x
 
 
 def _as_constant(x: Any) -> Any:

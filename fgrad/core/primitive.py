@@ -1,6 +1,7 @@
 """What fgrad knows of an operation: one table entry, and where NumPy's names find it.
 
 Primitive(...)             the entry: implementation, rules, samples
+ReverseRule(...)           a reverse rule that declares what it saves
 UFUNCS[np.sin]             the primitive that answers a ufunc on Tensors
 FUNCTIONS[np.sum]          the Python function that answers any other NumPy name
 PRIMITIVES["sin"]          every primitive by name; the generic tests loop over it
@@ -8,8 +9,9 @@ PRIMITIVES["sin"]          every primitive by name; the generic tests loop over 
 
 from __future__ import annotations
 
+import inspect
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -33,6 +35,65 @@ class Zero:
 
 ZERO: Final = Zero()
 
+class ReverseRule:
+    """A reverse rule that is a function of the cotangent and of what it saves, such as `lambda ct, y: ct * y`.
+
+    The parameters after the cotangent declare what is kept until the backward pass: `ans`, or arguments by their
+    names. Nothing else of the operation stays in memory. Called as any reverse rule, `rule(ans, *args)`, it returns the
+    pullback.
+
+    Args:
+        function: of the cotangent, and of what is saved.
+        saved: the names of what is saved.
+        saves: where it stands in `(ans, *args)`.
+
+    Attributes:
+        pick: takes it out of `(ans, *args)`: one value itself, several as a tuple.
+        primitive: the operation.
+    """
+
+    __slots__ = ("function", "saved", "saves", "count", "pick", "primitive")
+    primitive: Primitive
+
+    def __init__(self, function: Callable[..., Any], saved: Sequence[str] = (), saves: Sequence[int] = ()) -> None:
+        self.function, self.saved, self.saves, self.count = function, saved, saves, len(saved)
+        self.pick: Callable[[Any], Any] = operator.itemgetter(*saves) if saves else _nothing
+
+    def __call__(self, ans: Any, *args: Any) -> Callable[[Any], Any]:
+        saved = self.pick((ans, *args))
+        return lambda ct: self.pull(ct, saved)
+
+    def pull(self, ct: Any, saved: Any) -> Any:
+        """Return the cotangent of the argument, from that of the result and what was saved."""
+        if self.count == 1:
+            return self.function(ct, saved)
+        return self.function(ct, *saved) if self.count else self.function(ct)
+
+
+def _nothing(values: Any) -> None:
+    return None
+
+
+def reverse_rule(rule: Rule | None, names: Sequence[str]) -> Rule | None:
+    """Return a rule whose first parameter is `ct` as one that declares what it saves, and any other one unchanged.
+
+    A rule of the other form, `lambda ans, x: lambda ct: ...`, may keep any argument.
+    """
+    if rule is None or isinstance(rule, ReverseRule):
+        return rule
+    first, *saved = inspect.signature(rule).parameters
+    if first != "ct":
+        return rule
+    return ReverseRule(rule, saved, [0 if name == "ans" else 1 + names.index(name) for name in saved])
+
+
+def may_save(rule: Rule | None, place: int) -> bool:
+    """Return whether the pullback of a reverse rule may keep the argument at a place."""
+    if rule is None:
+        return False
+    return 1 + place in rule.saves if isinstance(rule, ReverseRule) else True
+
+
 PRIMITIVES: dict[str, Primitive] = {}
 UFUNCS: dict[np.ufunc, Primitive] = {}
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
@@ -49,10 +110,10 @@ class Primitive:
     Attributes:
         name: as errors, graphs and tests show it.
         implementation: computes the result on plain arrays. A tuple of arrays is several outputs.
-        vjps: one reverse rule per argument: `rule(ans, *args, **metadata)` returns the pullback, a
-            function of the cotangent of `ans`. It computes nothing before the cotangent comes, and
-            keeps alive only what its closure captures. A rule that is None, or returns None, says
-            "the derivative is zero"; `vjps=None` says "nothing flows through here at all".
+        vjps: one reverse rule per argument. `rule(ans, *args, **metadata)` returns the pullback, a
+            function of the cotangent of `ans`; it computes nothing before the cotangent comes. A `ReverseRule` declares
+            what it saves; of any other rule all arguments are kept as they were. A rule that is None, or returns
+            None, says "the derivative is zero"; `vjps=None` says "nothing flows through here at all".
             Rules are linear in the cotangent and never conjugate: complex conventions are settled
             where a pass begins and ends.
         parted: in place of `vjps`, of an operation that joins any number of arrays and keeps none of them:
@@ -90,6 +151,7 @@ class Primitive:
         pattern: which elements of a result depend on which of an argument, as `fgrad.ops.patterns` says it; None: all
             on all. A batching rule by family enters that of the family.
         is_ufunc: the implementation is a ufunc, which answers tensors by itself.
+        closure: the `ReverseRule` of edges whose pullback is a closure, which is what they save.
         compute: the implementation; of a ufunc that is an operator, this, which takes a tenth of the time for numbers.
     """
 
@@ -120,14 +182,28 @@ class Primitive:
     pattern: Rule | None = None
     is_ufunc: bool = field(init=False)
     compute: Callable[..., Any] = field(init=False)
+    closure: ReverseRule = field(init=False)
 
     def __post_init__(self) -> None:
         self.is_ufunc = isinstance(self.implementation, np.ufunc)
         self.is_elementwise |= isinstance(self.implementation, np.ufunc) and self.implementation.signature is None
         self.compute = _OPERATORS.get(self.implementation, self.implementation)
+        self.closure = self.own(ReverseRule(_called, ["pullback"]))
+        for rule in self.vjps if isinstance(self.vjps, tuple) else ():
+            if isinstance(rule, ReverseRule):
+                self.own(rule)
+
+    def own(self, rule: ReverseRule) -> ReverseRule:
+        """Let a rule know that it belongs to this primitive, and return it."""
+        rule.primitive = self
+        return rule
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"  # short, since graphs print steps to a view as metadata
+
+
+def _called(ct: Any, pullback: Callable[[Any], Any]) -> Any:
+    return pullback(ct)
 
 
 _OPERATORS: dict[Any, Callable[..., Any]] = {

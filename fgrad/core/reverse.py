@@ -7,7 +7,6 @@ Edge            the fields of an edge by name, for whoever reads a record
 
 from __future__ import annotations
 
-import functools
 import itertools
 import operator
 import sys
@@ -22,11 +21,11 @@ from fgrad import errors
 from fgrad.core.gathering import Gathered, finished
 from fgrad.core.operands import PLAIN
 from fgrad.core.payloads import INEXACT, as_payload, explain_refusal, is_at_hand, payload_of
-from fgrad.core.primitive import UFUNCS, ZERO, Primitive
-from fgrad.core.snapshots import LARGE, Checked, Copies, captures, is_watched, snapshot
+from fgrad.core.primitive import UFUNCS, ZERO, Primitive, ReverseRule, may_save
+from fgrad.core.snapshots import Checked, Copies, Locks, is_large, snapshot
 from fgrad.core.sums import FEW_PRODUCTS, is_finite, summed
 from fgrad.core.tensor import ABOVE, Tensor, apply, box, boxed, own_handle
-from fgrad.core.trace import NOTHING, Call, Trace, attention, recorded, running
+from fgrad.core.trace import NOTHING, Call, Trace, attention, is_seen, recorded, running
 
 Pullback = Callable[[Any], Any]
 _ARRAY = np.ndarray
@@ -45,20 +44,36 @@ class Edge(NamedTuple):
         result: the key of an operation's result.
         is_first: whether the edge is the first one recorded for that result.
         argument: the key of the argument.
-        pullback: from the cotangent of the result to that of the argument; a `Cut` where the derivative is zero.
-        form: what the pullback's answer has to be brought into; None: it has it already.
-        primitive: the operation.
+        rule: gives the cotangent of the argument, from that of the result and what was saved.
+        saved: what the rule has saved; a pullback, if the rule is its primitive's `closure`.
+        form: what the rule's answer has to be brought into; None: it has it already.
     """
 
     result: int
     is_first: bool
     argument: int
-    pullback: Pullback
+    rule: ReverseRule
+    saved: Any
     form: Form | None
-    primitive: Primitive
+
+    @property
+    def primitive(self) -> Primitive:
+        """The operation."""
+        return self.rule.primitive
+
+    @property
+    def pullback(self) -> Pullback:
+        """From the cotangent of the result to that of the argument; a `Cut` where the derivative is zero."""
+        if self.rule is self.primitive.closure:
+            return self.saved  # type: ignore[no-any-return]
+        return lambda ct: self.rule.pull(ct, self.saved)
+
+    def pulled_by(self, pullback: Pullback) -> Edge:
+        """Return the edge with another pullback."""
+        return self._replace(rule=self.primitive.closure, saved=pullback)
 
 
-Entry = tuple[int, bool, int, Pullback, Form | None, Primitive]
+Entry = tuple[int, bool, int, ReverseRule, Any, "Form | None"]
 
 
 class Cut:
@@ -83,18 +98,23 @@ class ReverseTrace(Trace):
     Args:
         persistent: hand tensors of this trace to the rules, in place of the values inside them.
             While the trace runs, a pass over the record is then recorded in its turn.
+        ends_with_call: the record is of no use when the call of a transform that runs has ended, so that large plain
+            arrays may be read-only until then.
 
     Attributes:
         record: the edges, in order.
         exits: how and where values left the trace: their keys, and for each the key that was next.
+        locks: the large arrays that are read-only, if there are any.
     """
 
     differentiates = True
     remembers = True
 
-    def __init__(self, persistent: bool = False) -> None:
+    def __init__(self, persistent: bool = False, ends_with_call: bool = False) -> None:
         super().__init__()
         self.persistent = persistent
+        self._may_lock = ends_with_call and self.call is not None
+        self.locks: Locks | None = None
         self.record: list[Entry] = running.record()
         self.copies: Copies = {}
         self._keys = itertools.count()
@@ -105,6 +125,8 @@ class ReverseTrace(Trace):
             self.record = []  # tensors that outlive the error hold no graph
         self.copies.clear()
         super().__exit__(kind, error, traceback)
+        if error is not None and self.locks is not None:
+            self.locks.explain(error)
 
     def root(self, value: Any) -> Tensor:
         """Return `value` as an input of this trace."""
@@ -112,30 +134,31 @@ class ReverseTrace(Trace):
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        # Operations on one array, and on two without metadata, are what most are. Written out, without lists and loops,
-        # they take a third less than in `_recorded`, which says the same of all operations.
-        if attention:
-            return self._of_any(primitive, args, metadata)
-        if len(args) == 2 and not metadata:
+        if len(args) == 2 and not metadata and not (attention and is_seen()):
             return self.process_two(primitive, *args)
-        return self._of_one(primitive, args, metadata) if len(args) == 1 else self._of_any(primitive, args, metadata)
+        values = [self._inside(arg) if type(arg) is Tensor else arg for arg in args]
+        if PLAIN.issuperset(map(type, values)) and not (attention and is_seen()):
+            ans = primitive.implementation(*values, **metadata) if metadata else primitive.compute(*values)
+        else:
+            ans = apply(primitive, values, metadata)
+        return self._recorded(primitive, args, values, ans, metadata)
 
     @override
     def process_two(self, primitive: Primitive, x: Any, y: Any) -> Any:
+        # What `process` and `_recorded` do, written out for operators, which most operations are: in two thirds of the
+        # time.
         kind_x, kind_y = type(x), type(y)
         follows_x = follows_y = False
         a = x if kind_x is not Tensor else x.payload if (follows_x := x.tracing is self) else own_handle(x)
         b = y if kind_y is not Tensor else y.payload if (follows_y := y.tracing is self) else own_handle(y)
         rules: Any = primitive.vjps
-        # The user may overwrite a plain array before the pass back.
-        if kind_y is _ARRAY and rules is not None and captures(rules[0], 1):
-            if y.nbytes > LARGE and is_watched(y):
-                return self._of_any(primitive, (x, y), NOTHING)
-            y = b = snapshot(y, self.copies)
-        elif kind_x is _ARRAY and rules is not None and captures(rules[1], 0):
-            if x.nbytes > LARGE and is_watched(x):
-                return self._of_any(primitive, (x, y), NOTHING)
-            x = a = snapshot(x, self.copies)
+        if (kind_x is _ARRAY and rules is not None and may_save(rules[1], 0)) or (
+            kind_y is _ARRAY and rules is not None and may_save(rules[0], 1)
+        ):
+            kept, large = self._kept(primitive, (x, y), (a, b))
+            if large:
+                return self._recorded(primitive, (x, y), (a, b), apply(primitive, (a, b)), NOTHING)
+            a, b = kept
         if (kind_a := type(a)) is _ARRAY and (kind_y is float or type(b) in PLAIN):
             ans = primitive.implementation(a, b)
         elif kind_a in _REALS and type(b) in _REALS:
@@ -146,50 +169,32 @@ class ReverseTrace(Trace):
             return self._recorded(primitive, (x, y), (a, b), ans, NOTHING)
         key = next(self._keys)
         result = box(ans, self, key)
-        r, p, q = _own_handles((result, x, y)) if self.persistent else (ans, a, b)
+        values = (ans, a, b) if not self.persistent else self._handles(result, (x, y), (a, b))
         if follows_x:
             rule, form = rules[0], None
             # Beside a number of Python's, an array keeps its shape; to compare shapes takes as long as to box it.
             if not (kind is _NUMBER is kind_a or (ans.dtype is a.dtype and (kind_y is float or ans.shape == a.shape))):
                 rule, form = _rule_and_form(primitive, 0, ans, a)
-            pullback = (None if rule is None else rule(r, p, q)) or Cut(errors.users_place())
-            self.record.append((key, True, x.mark, pullback, form, primitive))
+            if type(rule) is ReverseRule:
+                self.record.append((key, True, x.mark, rule, rule.pick(values), form))
+            else:
+                self.record.append((key, True, x.mark, primitive.closure, _pullback(rule, values), form))
         if follows_y:
             rule, form = rules[1], None
             if not (kind is _NUMBER is type(b) or (ans.dtype is b.dtype and (kind_x is float or ans.shape == b.shape))):
                 rule, form = _rule_and_form(primitive, 1, ans, b)
-            pullback = (None if rule is None else rule(r, p, q)) or Cut(errors.users_place())
-            self.record.append((key, not follows_x, y.mark, pullback, form, primitive))
+            if type(rule) is ReverseRule:
+                self.record.append((key, not follows_x, y.mark, rule, rule.pick(values), form))
+            else:
+                self.record.append((key, not follows_x, y.mark, primitive.closure, _pullback(rule, values), form))
         return result
-
-    def _of_one(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        (x,) = args
-        a = x.payload
-        if type(a) in PLAIN:  # the same without keywords is faster
-            ans = primitive.compute(a, **metadata) if metadata else primitive.compute(a)
-        else:
-            ans = apply(primitive, (a,), metadata)
-        rules: Any = primitive.vjps
-        if rules is None or type(ans) is tuple:
-            return self._recorded(primitive, (x,), (a,), ans, metadata)
-        result = box(ans, self, next(self._keys))
-        r, p, rule = ans, a, rules[0]
-        if self.persistent:
-            r, p = _own_handles((result, x))
-        pullback = None if rule is None else rule(r, p, **metadata) if metadata else rule(r, p)
-        pullback = pullback or Cut(errors.users_place())
-        form = None if ans.dtype is a.dtype else (a.shape, a.dtype)
-        self.record.append((result.mark, True, x.mark, pullback, form, primitive))
-        return result
-
-    def _of_any(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        values = [self._inside(arg) if type(arg) is Tensor else arg for arg in args]
-        is_plain = PLAIN.issuperset(map(type, values)) and not attention
-        ans = primitive.implementation(*values, **metadata) if is_plain else apply(primitive, values, metadata)
-        return self._recorded(primitive, args, values, ans, metadata)
 
     def _inside(self, tensor: Tensor) -> Any:
         return tensor.payload if tensor.tracing is self else own_handle(tensor)
+
+    def _handles(self, result: Any, args: Sequence[Any], values: Sequence[Any]) -> Sequence[Any]:
+        """Return what rules of a persistent trace are handed: its tensors, so that it records what they do."""
+        return _own_handles([result, *(arg if type(arg) is Tensor else x for arg, x in zip(args, values, strict=True))])
 
     def _recorded(
         self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any], ans: Any, metadata: Mapping[str, Any]
@@ -205,23 +210,29 @@ class ReverseTrace(Trace):
         else:
             result = box(ans, self, key)
             dtype = ans.dtype
-        rules, broadcasts, argnum, first = primitive.vjps, primitive.broadcasts, 0, True
-        handed = _own_handles((result, *args)) if self.persistent else [ans, *values]
-        large = self._hold(rules, args, handed) if _ARRAY in map(type, args) else ()
+        kept, large = self._kept(primitive, args, values) if _ARRAY in map(type, args) else (values, ())
+        if metadata:
+            metadata = {name: self._as_now(x) for name, x in metadata.items()}
+        handed = self._handles(result, args, kept) if self.persistent else (ans, *kept)
+        seen = attention and is_seen()
+        argnum, first = 0, True
         for arg in args:
             if type(arg) is Tensor and arg.tracing is self:
-                rule, value, form = rules[argnum], arg.payload, None
-                if dtype is not value.dtype or (broadcasts and ans.shape != value.shape):
+                rule, value, form = primitive.vjps[argnum], arg.payload, None
+                if dtype is not value.dtype or (primitive.broadcasts and ans.shape != value.shape):
                     rule, form = _rule_and_form(primitive, argnum, ans, value)
-                # The same without keywords is faster, and most operations have none.
-                pullback: Any = rule and (rule(*handed, **metadata) if metadata else rule(*handed))
-                if pullback is None:
-                    pullback, form = Cut(errors.users_place()), None
-                if large and type(pullback) is not Cut:
-                    pullback = Checked(pullback, large, primitive.name)
-                if attention:
-                    pullback = recorded(primitive, primitive.name, pullback, handed[1:], handed[0])
-                self.record.append((key, first, arg.mark, pullback, form, primitive))
+                if type(rule) is ReverseRule and not (large or seen):
+                    entry = (key, first, arg.mark, rule, rule.pick(handed), form)
+                else:
+                    pullback = _pullback(rule, handed, metadata)
+                    if type(pullback) is Cut:
+                        form = None
+                    elif large:
+                        pullback = Checked(pullback, large, primitive.name)
+                    if seen:
+                        pullback = recorded(primitive, primitive.name, pullback, handed[1:], handed[0])
+                    entry = (key, first, arg.mark, primitive.closure, pullback, form)
+                self.record.append(entry)
                 first = False
             argnum += 1  # noqa: SIM113  # enumerate() takes 40 ns more
         if dtype is None:
@@ -239,32 +250,47 @@ class ReverseTrace(Trace):
         for place, (arg, value) in enumerate(zip(args, values, strict=True)):
             if type(arg) is Tensor and arg.tracing is self:
                 form = None if value.dtype is ans.dtype else (value.shape, value.dtype)
-                self.record.append((parts, first, arg.mark, operator.itemgetter(place), form, _PART))
+                self.record.append((parts, first, arg.mark, _ITEM, place, form))
                 first = False
         pullback = primitive.parted(ans, *values, **metadata)
-        if attention:
+        if is_seen():
             pullback = recorded(primitive, primitive.name, pullback, values, ans)
-        self.record.append((result.mark, True, parts, pullback, None, primitive))
+        self.record.append((result.mark, True, parts, primitive.closure, pullback, None))
         return result
 
-    def _hold(self, rules: Any, args: Sequence[Any], handed: list[Any]) -> list[Any]:
-        """Put copies of plain arrays to which pullbacks refer in what is handed to the rules; return the large ones."""
-        large: list[Any] = []
-        followed = [rules[place] for place, arg in enumerate(args) if type(arg) is Tensor and arg.tracing is self]
+    def _kept(self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any]) -> tuple[Sequence[Any], Any]:
+        """Return the values of arguments as pullbacks may keep them, and large ones that have to be compared.
+
+        The user may overwrite a plain array before the backward pass.
+        """
+        kept, large, rules = [*values], [], primitive.vjps
+        assert rules is not None
+        followed = [place for place, arg in enumerate(args) if type(arg) is Tensor and arg.tracing is self]
         for place, array in enumerate(args):
-            if type(array) is not _ARRAY or True not in [captures(rule, place) for rule in followed]:
-                continue
-            if is_watched(array):
-                large.append(array)
-            else:
-                handed[1 + place] = snapshot(array, self.copies)
-        return large
+            if type(array) is _ARRAY and any(may_save(rules[argnum], place) for argnum in followed):
+                kept[place] = self._as_now(array)
+                if is_large(array) and not self.lock(array, primitive.name):
+                    large.append(array)
+        return kept, large
+
+    def lock(self, array: Any, name: str) -> bool:
+        """Make an array read-only that an operation uses, until the call ends; return whether that can be."""
+        if not self._may_lock:
+            return False
+        if self.locks is None:
+            self.locks = Locks()
+            self.call[3].append(self.locks.release)
+        return self.locks.hold(array, name)
+
+    def _as_now(self, x: Any) -> Any:
+        """Return a copy of a plain array, if it is not too large, and anything else unchanged."""
+        return snapshot(x, self.copies) if type(x) is _ARRAY and not is_large(x) else x
 
     def _join(self, outputs: Sequence[Tensor], key: int) -> None:
         """Record that outputs are parts of a result, whose cotangent is a `Parts`."""
         likes = [(output.payload.shape, output.payload.dtype) for output in outputs]
         for place, output in enumerate(outputs):
-            self.record.append((output.mark, True, key, functools.partial(Parts, likes, place), None, _PART))
+            self.record.append((output.mark, True, key, _OUTPUT, (likes, place), None))
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
@@ -284,10 +310,10 @@ class ReverseTrace(Trace):
         together, whole = next(self._keys), next(self._keys)
         outputs = [self.root(result) for result in results]
         for place, parent in enumerate(parents):
-            self.record.append((together, place == 0, parent, functools.partial(_picked, parent), None, _PART))
-        if attention:
+            self.record.append((together, place == 0, parent, _OF_PARENT, parent, None))
+        if is_seen():
             pull = recorded(_CALL, f"the rule of {name}", pull, (), None)
-        self.record.append((whole, True, together, pull, None, _CALL))
+        self.record.append((whole, True, together, _CALL.closure, pull, None))
         self._join(outputs, whole)
         return outputs
 
@@ -323,12 +349,20 @@ def _rule_and_form(primitive: Primitive, argnum: int, ans: Any, value: Any) -> t
     return primitive.vjps[argnum], (value.shape, value.dtype)
 
 
+def _pullback(rule: Any, values: Sequence[Any], metadata: Mapping[str, Any] = NOTHING) -> Any:
+    """Return the pullback that a rule gives for `(ans, *args)`."""
+    pullback = rule and (rule(*values, **metadata) if metadata else rule(*values))
+    return Cut(errors.users_place()) if pullback is None else pullback
+
+
 _PART = Primitive("part", lambda outputs, place: outputs[place], kind="part")
 _CALL = Primitive("call", lambda *args: args, masks=True, kind="part")
-
-
-def _picked(key: int, cotangents: dict[int, Any]) -> Any:
-    return cotangents.get(key, ZERO)
+_ITEM = _PART.own(ReverseRule(operator.getitem, ["place"], [0]))
+"""The cotangent of one of several arrays that were joined."""
+_OF_PARENT = _PART.own(ReverseRule(lambda cts, key: cts.get(key, ZERO), ["key"], [0]))
+"""The cotangent of one of the inputs of a call."""
+_OUTPUT = _PART.own(ReverseRule(lambda ct, output: Parts(*output, ct), ["output"], [0]))
+"""The cotangents of all outputs, as far as that of one of them is known."""
 
 
 class Parts:
@@ -396,7 +430,7 @@ def _passed_back(
     """Carry cotangents through all of a record, and return those of `keep`."""
     kept = {}
     while record:
-        key, first, parent, pullback, form, primitive = record.pop()
+        key, first, parent, rule, saved, form = record.pop()
         # The first edge of a result is the last to come by: its cotangent is needed no more.
         cotangent = cotangents.pop(key, None) if first else cotangents.get(key)
         if keep and key in keep and cotangent is not None:
@@ -409,17 +443,22 @@ def _passed_back(
             if cotangent is ZERO:
                 cotangents.setdefault(parent, ZERO)
                 continue
-            if kind is Gathered and not primitive.gathers:
+            if kind is Gathered and not rule.primitive.gathers:
                 cotangent = cotangent.finished()
             if kind not in _SEVERAL:
                 cotangent = payload_of(cotangent)
-        guarded = guarded or primitive.masks
+        guarded = guarded or rule.primitive.masks
         try:
-            passed = _pulled_by(pullback, cotangent) if guarded and primitive.scales else pullback(cotangent)
+            if guarded and rule.primitive.scales:
+                passed = _pulled_by(rule, saved, cotangent)
+            elif rule.count == 1:
+                passed = rule.function(cotangent, saved)
+            else:
+                passed = rule.pull(cotangent, saved)
             if form is not None and passed is not ZERO:
                 passed = conform(passed, *form)
         except Exception as error:
-            explain_refusal(primitive, (cotangent, *_held(pullback)), error)
+            explain_refusal(rule.primitive, (cotangent, *_held(saved)), error)
             raise
         prior = cotangents.get(parent)
         if prior is None or prior is ZERO:
@@ -437,10 +476,10 @@ def _passed_back(
     return kept
 
 
-def _held(pullback: Any) -> list[Any]:
-    """Return what a pullback refers to: of the arrays in it, one may be the library's that has refused something."""
-    held, cells = list(getattr(pullback, "args", ())), getattr(pullback, "__closure__", None) or ()
-    return held + [cell.cell_contents for cell in cells]
+def _held(saved: Any) -> list[Any]:
+    """Return what an edge has saved: of the arrays in it, one may be the library's that has refused something."""
+    held, cells = list(getattr(saved, "args", ())), getattr(saved, "__closure__", None) or ()
+    return held + [cell.cell_contents for cell in cells] + (list(saved) if type(saved) is tuple else [saved])
 
 
 def _added(prior: Any, passed: Any) -> Any:
@@ -475,13 +514,14 @@ _PURE = {FunctionType, Checked}
 """Pullbacks that may be called twice, which nobody sees."""
 
 
-def _pulled_by(pullback: Pullback, cotangent: Any) -> Any:
-    """Return what a pullback that scales passes on, where exact zeros of the cotangent win over infinities."""
-    if type(pullback) in _PURE and (type(cotangent) in _PLAIN or _known(cotangent)):
-        passed = pullback(cotangent)
+def _pulled_by(rule: ReverseRule, saved: Any, cotangent: Any) -> Any:
+    """Return what a rule that scales passes on, where exact zeros of the cotangent win over infinities."""
+    is_pure = rule is not rule.primitive.closure or type(saved) in _PURE
+    if is_pure and (type(cotangent) in _PLAIN or _known(cotangent)):
+        passed = rule.pull(cotangent, saved)
         if _is_known_to_be_finite(passed):  # as it mostly is
             return passed
-    return pullback(Guarded(cotangent))
+    return rule.pull(Guarded(cotangent), saved)
 
 
 def _is_known_to_be_finite(x: Any) -> bool:

@@ -1,23 +1,27 @@
 """Plain arrays as they were when an operation used them: what a pullback refers to may be overwritten by the user.
 
     snapshot(array, copies)    a copy, by which a pullback refers to an array
-    is_watched(array)          whether an array is kept itself, and looked at before it is used
+    is_large(array)            whether an array is kept itself
+    Locks                      large arrays that are read-only while a transform runs
     Checked(pullback, ...)     refuses to run where large arrays have been overwritten
-    captures(rule, place)      whether the pullback of a rule refers to an argument
+    debug_overwrites()         a block in which writes to large arrays are found that nothing else finds
 
 A work buffer, a mask, a mini-batch is used, and then written to again, before the backward pass. So a pullback gets a
 copy of a plain array. Of a large one, for which a copy would take more memory than the user expects, it gets the array
-itself, and a fingerprint that is compared before it is used: an array that was overwritten is an error then. Of a large
-one that can only be read nothing is compared: it is an error if it can be written to then.
+itself. While a transform runs whose record ends with the call, such an array is read-only, so that a write is an error
+where it happens. A record that outlives the call must not leave a user's array locked: its pullbacks compare
+fingerprints, and refuse to run where an array was overwritten.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
-import types
+import mmap
+import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -39,7 +43,7 @@ _ours: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """The copies that were made of arrays that are not small, by id: whoever is handed one needs no copy of it."""
 
 
-def is_watched(array: Any) -> bool:
+def is_large(array: Any) -> bool:
     """Return whether an array is too large for a copy."""
     return array.nbytes > LARGE and array.dtype.kind != "O" and any(array.strides)
 
@@ -83,6 +87,136 @@ def _bits(array: Any) -> Any:
     return np.ascontiguousarray(array).view(np.uint8).reshape(-1)
 
 
+# Read-only while a transform runs
+
+_debugging: ContextVar[bool] = ContextVar("debug_overwrites", default=False)
+
+
+@contextmanager
+def debug_overwrites() -> Iterator[None]:
+    """Find every write to a large plain array that comes between its use and the backward pass, in a block.
+
+    Plain arrays of up to 1 MiB are copied when they are used, so a write to them does no harm. A larger one is
+    read-only while a transform such as `fg.grad` runs, and a write to it is an error. A write that goes through a view
+    which was made before is not seen: the view stays writable. In the block, each large array is compared before the
+    backward pass with what it was, which takes longer than a product with the array. `fg.check` does so, too.
+
+    Raises:
+        OverwrittenError: a RuntimeError, from the backward pass; an array was overwritten.
+
+    Example:
+        >>> import numpy as np, fgrad as fg
+        >>> weights = np.ones((1000, 1000))
+        >>> first_row = weights[0]
+        >>> def f(x):
+        ...     total = np.sum(weights * x)
+        ...     first_row[:] = 7.0
+        ...     return total
+        >>> with fg.debug_overwrites():
+        ...     fg.grad(f)(2.0)
+        Traceback (most recent call last):
+        fgrad.errors.OverwrittenError: ...
+    """
+    token = _debugging.set(True)
+    try:
+        yield
+    finally:
+        _debugging.reset(token)
+
+
+_locked: dict[int, tuple[Any, int]] = {}
+"""Arrays that were made read-only here, by id, with the number of locks that hold them."""
+_counting = threading.Lock()
+
+
+def _lineage(array: Any) -> list[Any]:
+    """Return an array and those of which it is a view, up to the one that owns the memory."""
+    arrays = [array]
+    while isinstance(base := arrays[-1].base, np.ndarray):
+        arrays.append(base)
+    return arrays
+
+
+def _can_be_locked(array: Any) -> bool:
+    """Return whether a view of nothing but NumPy's memory: else it could not be made writable again."""
+    root = _lineage(array)[-1]
+    return (root.base is None and root.flags.owndata) or isinstance(root.base, mmap.mmap)
+
+
+class Locks:
+    """The large arrays that are read-only for one record, until `release`.
+
+    Several records, also of other threads, may lock one array: it is writable again when all have released it.
+    """
+
+    def __init__(self) -> None:
+        self._uses: dict[int, tuple[Any, str, tuple[str, int], Any]] = {}
+        self._arrays: list[Any] = []
+
+    def hold(self, array: Any, name: str) -> bool:
+        """Make an array read-only, and those of which it is a view.
+
+        Args:
+            array: that an operation uses.
+            name: of the operation.
+
+        Returns:
+            False where the array could not be made writable again, as memory of another library.
+        """
+        if id(array) in self._uses:
+            return True
+        if not _can_be_locked(array):
+            return False
+        before = fingerprint(array) if _debugging.get() else None
+        self._uses[id(array)] = array, name, errors.users_place(), before
+        with _counting:
+            for each in _lineage(array):
+                _, count = _locked.get(id(each), (each, 0))
+                if count or each.flags.writeable:
+                    self._arrays.append(each)  # in an order in which an interrupt leaves nothing locked
+                    _locked[id(each)] = each, count + 1
+                    each.flags.writeable = False
+        return True
+
+    def check(self) -> None:
+        """Refuse to go on where an array has been written to.
+
+        Raises:
+            OverwrittenError: a RuntimeError; an array was made writable, or is another one in `debug_overwrites`.
+        """
+        for array, name, place, before in self._uses.values():
+            what = "made writable" if array.flags.writeable else ""
+            if before is not None and fingerprint(array) != before:
+                what = "overwritten"
+            if what:
+                raise errors.OverwrittenError(name, array.shape, errors.line_at(place), what)
+
+    def explain(self, error: BaseException) -> None:
+        """Raise an error that names the use of an array, in place of NumPy's for a write to one that is read-only.
+
+        Raises:
+            OverwrittenError: a RuntimeError; `error` is NumPy's, and an array is locked here.
+        """
+        if self._uses and isinstance(error, ValueError) and "read-only" in str(error):
+            array, name, place, _ = next(iter(self._uses.values()))
+            raise errors.OverwrittenError(
+                name, array.shape, errors.line_at(place), "written to", errors.line_of(error), len(self._uses)
+            ) from error
+
+    def release(self) -> None:
+        """Make the arrays writable again that no other record needs."""
+        while self._arrays:
+            with _counting:
+                array = self._arrays[-1]  # the owner of memory comes after its views, and is writable before them
+                _, count = _locked.pop(id(array), (array, 1))
+                if count > 1:
+                    _locked[id(array)] = array, count - 1
+                else:
+                    array.flags.writeable = True
+                self._arrays.pop()
+        self._uses.clear()
+
+
 class Checked:
     """A pullback that refers to large arrays, and refuses to run if they have been overwritten.
 
@@ -122,29 +256,3 @@ def fingerprint(array: Any) -> tuple[int, ...]:
 @functools.lru_cache(maxsize=4)
 def _weights(count: int) -> Any:
     return np.random.default_rng(0).integers(0, 2**64, count, np.uint64, endpoint=False) | np.uint64(1)
-
-
-_captures: dict[Any, tuple[tuple[bool, ...], bool]] = {}
-"""By rule: of each array that it names, and of the others, whether its pullback may refer to it."""
-
-
-def captures(rule: Any, place: int) -> bool:
-    """Return whether the pullback of a reverse rule may refer to the argument at a place."""
-    try:
-        named, others = _captures[rule]
-    except KeyError:
-        named, others = _captures[rule] = _captured(rule)
-    return named[place] if place < len(named) else others
-
-
-def _captured(rule: Any) -> tuple[tuple[bool, ...], bool]:
-    """Return which arguments are cells of a rule: what the functions inside of it mention."""
-    if not isinstance(rule, types.FunctionType):
-        return (), True
-    code = rule.__code__
-    names = code.co_varnames[1 : code.co_argcount]  # without `ans`
-    stars = sum(bool(code.co_flags & flag) for flag in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS))
-    arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + stars]
-    if not {*arguments}.issuperset(code.co_cellvars):  # what was made of an argument
-        return (), True
-    return tuple(name in code.co_cellvars for name in names), bool(code.co_flags & inspect.CO_VARARGS)

@@ -41,6 +41,7 @@ from fgrad.core.trace import (
     Call,
     Trace,
     attention,
+    is_seen,
     running,
     stood_in,
     tell_of_copy,
@@ -72,7 +73,7 @@ def apply(
         metadata: its keywords.
         observed: whether the observers have seen it already.
     """
-    if attention and not observed:
+    if attention and not observed and is_seen():
         run = through_observers("operation", primitive, metadata, go_on=partial(_apply_seen, primitive, metadata))
         return run(args)
     top_level = 0
@@ -86,8 +87,8 @@ def apply(
             top, top_level = arg.tracing, level
         elif not level:
             settled = [settle(arg) for arg in args]
-            nothing_left = attention and not any(type(x) in BOXES for x in settled)  # that has not been seen
-            return boxed(apply(primitive, settled, metadata, bool(nothing_left)))
+            nothing_left = is_seen() and not any(type(x) in BOXES for x in settled)  # that has not been seen
+            return boxed(apply(primitive, settled, metadata, nothing_left))
     if top_level:
         return top.process(primitive, args, metadata)
     return primitive.implementation(*args, **metadata) if metadata else primitive.implementation(*args)
@@ -120,7 +121,7 @@ def apply_call(call: Call, leaves: Sequence[Any]) -> list[Any]:
     """Hand a call of a function with a derivative of its own to the highest trace among its inputs, or just run it."""
     before = running.state()
     try:
-        if attention:
+        if is_seen():
             return list(through_observers("call", call, go_on=lambda leaves: _apply_call(call, leaves))(leaves))
         return _apply_call(call, leaves)
     except BaseException:
@@ -140,7 +141,7 @@ def _apply_call(call: Call, leaves: Sequence[Any]) -> list[Any]:
 def settle(x: Any) -> Any:
     """Return what is in `x` below the layers that no running trace follows: an array or a Tensor."""
     while type(x) in BOXES:
-        if attention:
+        if attention and is_seen():
             x = stood_in(x)
             if type(x) not in BOXES:
                 break
@@ -224,7 +225,7 @@ def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Tensor], Callable[[An
         primitive = primitive or UFUNCS[ufunc]
         kind = type(other)
         # Where there is one trace to ask, it is asked at once: the commonest case, in half the time.
-        if type(self) is Tensor and (trace := self.tracing).level and not attention:
+        if type(self) is Tensor and (trace := self.tracing).level and not (attention and is_seen()):
             if kind is Tensor:
                 if other.tracing is trace:
                     return trace.process_two(primitive, self, other)
@@ -237,7 +238,7 @@ def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Tensor], Callable[[An
     def reflected(self: Any, other: Any) -> Any:
         nonlocal primitive
         primitive = primitive or UFUNCS[ufunc]
-        if type(other) in OPERANDS and type(self) is Tensor and self.tracing.level and not attention:
+        if type(other) in OPERANDS and type(self) is Tensor and self.tracing.level and not (attention and is_seen()):
             return self.tracing.process_two(primitive, other, self)
         return apply(primitive, (other, self))
 
@@ -349,7 +350,7 @@ class TensorLike:
         if method == "__call__" and not keywords and (primitive := UFUNCS.get(ufunc)):
             if primitive.answer:
                 return primitive.answer(*inputs)
-            if len(inputs) == 1 and type(self) is Tensor and self.tracing.level and not attention:
+            if len(inputs) == 1 and type(self) is Tensor and self.tracing.level and not (attention and is_seen()):
                 return self.tracing.process(primitive, inputs, NOTHING)
             return apply(primitive, inputs)
         return ABOVE.call_ufunc(ufunc, method, inputs, keywords)
@@ -637,7 +638,7 @@ class Tensor(TensorLike):
 
     def replaced(self, other: Tensor) -> None:
         """Make this handle stand for what a write has made of it, where no observer keeps that."""
-        if not (attention and any(observer.assigned(self, other) for observer in running.observers)):
+        if not any(observer.assigned(self, other) for observer in running.observers):
             self.become(other)
 
     # In place, as NumPy does it
@@ -655,7 +656,7 @@ class Tensor(TensorLike):
     __ixor__ = _in_place(np.bitwise_xor)
 
     def __copy__(self, memo: Any = None) -> Tensor:
-        x: Any = boxed(stood_in(self)) if attention else self
+        x: Any = boxed(stood_in(self)) if is_seen() else self
         return own_handle(x.tracing.renewed(x))
 
     __deepcopy__ = __copy__
@@ -685,7 +686,7 @@ def box(value: Any, trace: Trace, mark: Any) -> Tensor:
 def own_handle(x: Tensor) -> Tensor:
     """Return another handle on what a tensor stands for: what is written into one is not in the other."""
     handle = box(x.payload, x.tracing, x.mark)
-    return tell_of_copy(handle) if attention else handle
+    return tell_of_copy(handle) if attention and is_seen() else handle
 
 
 def as_now(x: Any) -> Any:

@@ -2,7 +2,7 @@
 
     Trace                   decides what operations and calls mean; each kind is a subclass
     UNTRACED                the trace of tensors that nothing follows
-    Observer, observed_by   sees every operation of a thread while its block is open; `unobserved` is a block without
+    Observer, observed_by   sees every operation of a context while its block is open; `unobserved` is a block without
 
 A trace says what an operation means (`process`), what a function with a derivative of its own means
 (`process_call`), and what is answered when Python or NumPy asks for a value (`concrete`, `plain_array`). A new kind
@@ -16,6 +16,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
@@ -51,7 +52,26 @@ class Call(Protocol):
 
 NOTHING: Mapping[str, Any] = {}
 """The keywords of what has none."""
-State = tuple[Any, tuple["Observer", ...], tuple[weakref.ref[Any], ...]]
+State = tuple[Any, "_Block", tuple[weakref.ref[Any], ...]]
+
+
+class _Block:
+    """An open block with observers, or without any.
+
+    Attributes:
+        observers: of the block and those around it, the first to know in front.
+        around: the block around it, None outside of all.
+    """
+
+    __slots__ = ("observers", "around")
+
+    def __init__(self, observers: tuple[Observer, ...], around: _Block | None) -> None:
+        self.observers, self.around = observers, around
+
+
+_OUTSIDE = _Block((), None)
+_block: ContextVar[_Block] = ContextVar("block", default=_OUTSIDE)
+_watches: ContextVar[tuple[weakref.ref[Any], ...]] = ContextVar("watches", default=())
 
 
 class Running(threading.local):
@@ -61,11 +81,12 @@ class Running(threading.local):
     runs a function notes them before: `state()` first, and `heal(state)` where anything was raised. What a user's
     block has opened and was not left is gone with who holds it: here are weak references.
 
+    Observers and watches belong to a context (`contextvars`): a thread or an asynchronous task has its own.
+
     Attributes:
-        call: the transform that runs, None in the user's code; the call around it, up to the user's code, or None; and
-            the lines of which the user has been warned since the outermost transform began. None outside of all.
-        observers: who is told of operations, the first to know in front.
-        watches: weak references to the watches of variables that are open, by the rank of their traces.
+        call: the transform that runs, None in the user's code; the call around it, up to the user's code, or None; the
+            lines of which the user has been warned since the outermost transform began; and what is released when the
+            call ends. None outside of all.
         maps: the traces of the user's `vmap`s, from outside; those that have ended have no level.
         record: makes the record of a reverse trace.
         place: the user's file and line to which what runs belongs, where who calls does not tell; None elsewhere.
@@ -75,23 +96,35 @@ class Running(threading.local):
         self.record: Callable[[], list[Any]] = list
         self.place: tuple[str, int] | None = None
         self.call: Any = None
-        self.observers: tuple[Observer, ...] = ()
-        self.watches: tuple[weakref.ref[Any], ...] = ()
         self.maps: tuple[Any, ...] = ()
+
+    @property
+    def observers(self) -> tuple[Observer, ...]:
+        """The observers of this context, the first to know in front."""
+        return _block.get().observers
+
+    @property
+    def watches(self) -> tuple[weakref.ref[Any], ...]:
+        """Weak references to the watches of variables that are open in this context, by the rank of their traces."""
+        return _watches.get()
+
+    @watches.setter
+    def watches(self, watches: tuple[weakref.ref[Any], ...]) -> None:
+        _watches.set(watches)
 
     def state(self) -> State:
         """Return what `heal` comes back to."""
-        return self.call, self.observers, self.watches
+        return self.call, _block.get(), _watches.get()
 
     def heal(self, state: State) -> None:
         """Close what has been opened since `state`, and was not left."""
-        self.call, self.observers = state[:2]
+        self.call = state[0]
+        _leave(state[1])
         opened = [each for each in self.watches if each not in state[2]]
         self.watches = tuple(each for each in self.watches if each in state[2])
         for watch in (each() for each in opened):
             if watch is not None:
                 watch.trace.level = 0
-        forget_attention()
 
 
 running = Running()
@@ -213,7 +246,7 @@ UNTRACED = Trace()
 
 
 class Observer:
-    """Sees what happens in a thread, and may let it happen otherwise; most methods are handed how to go on.
+    """Sees what happens in a context, and may let it happen otherwise; most methods are handed how to go on.
 
     Nothing is changed while somebody looks, and who does not look pays nothing.
     """
@@ -256,54 +289,62 @@ class Observer:
     """Whether operations are to be seen where native code would run instead."""
 
 
-attention: set[int] = set()
-"""The threads in which somebody looks; to ask whether there are any takes 15 ns."""
+attention: set[_Block] = set()
+"""The blocks with observers that are open in any thread; to ask whether there are any takes 15 ns."""
 
 
 def is_seen() -> bool:
-    """Return whether somebody looks in this thread."""
-    return bool(attention) and threading.get_ident() in attention
-
-
-def forget_attention() -> None:
-    """Note that nobody looks in this thread, if so."""
-    if not running.observers:
-        attention.discard(threading.get_ident())
+    """Return whether there are observers in this context."""
+    return bool(attention) and bool(_block.get().observers)
 
 
 @contextmanager
 def observed_by(*observers: Observer) -> Iterator[None]:
-    """Let observers see what happens in this thread, after those that see it already."""
-    before = running.observers
-    now = (*before, *observers)
+    """Let observers see what happens in this context, after those that see it already."""
+    around = _block.get()
+    block = _Block((*around.observers, *observers), around)
     try:
-        running.observers = now
-        if now:
-            attention.add(threading.get_ident())
+        attention.add(block)
+        _block.set(block)
         yield
     finally:
-        if running.observers[: len(now)] == now:  # else they have gone already, when what runs was healed
-            running.observers = before
-        forget_attention()
+        _close(block)
 
 
 @contextmanager
 def unobserved() -> Iterator[None]:
-    """Let no observer of this thread see what happens in a block, or put another value in place of one."""
-    observers, watches = running.observers, running.watches
+    """Let no observer of this context see what happens in a block, or put another value in place of one."""
+    block, watches = _Block((), _block.get()), running.watches
     try:
-        running.observers = ()
+        _block.set(block)
         running.watches = tuple(each for each in watches if not isinstance(each(), Observer))
-        forget_attention()
         yield
     finally:
-        running.observers, running.watches = observers, watches
-        if observers:
-            attention.add(threading.get_ident())
+        _close(block)
+        running.watches = watches
+
+
+def _close(block: _Block) -> None:
+    """Go back to what is around a block, unless the block has been healed away already."""
+    attention.discard(block)
+    within: _Block | None = _block.get()
+    while within is not None and within is not block:
+        within = within.around
+    if within is block and block.around is not None:
+        _leave(block.around)
+
+
+def _leave(around: _Block) -> None:
+    """Close all blocks inside of one."""
+    block: _Block | None = _block.get()
+    while block is not None and block is not around:
+        attention.discard(block)
+        block = block.around
+    _block.set(around)
 
 
 def through_observers(method: str, *given: Any, go_on: Callable[..., Any]) -> Any:
-    """Let the observers of this thread see something, one after the other, before it happens by `go_on`."""
+    """Let the observers of this context see something, one after the other, before it happens by `go_on`."""
     for observer in reversed(running.observers):
         go_on = partial(_looked_at, getattr(observer, method), given, go_on)
     return go_on

@@ -26,7 +26,7 @@ from typing_extensions import override
 from fgrad.core.payloads import Objects
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, box, own_handle, settle
-from fgrad.core.trace import Trace, attention
+from fgrad.core.trace import Trace, is_seen
 
 # Plain tuples, since a view is made by each slice, and named ones take five times as long to make.
 
@@ -81,7 +81,7 @@ class Outdated(Trace):
         value: Any = root
         for primitive, metadata, _ in path:
             value = apply(primitive, (value,), metadata)
-        if attention:
+        if is_seen():
             return value  # type: ignore[no-any-return]  # what is in place of the root now will not be so for ever
         if root.memory.copies > 1:
             _copy_views(value)
@@ -223,7 +223,7 @@ def _copy_by_examples(array: Any) -> Any:
 def writing(root: Tensor) -> Iterator[None]:
     """Let operations in a block write into the arrays of a tensor, as far as nobody else refers to them."""
     arrays: list[Any] = []
-    if not attention:  # an observer may keep what it sees
+    if not is_seen():  # an observer may keep what it sees
         _collect(root, arrays)
     if not arrays:
         _family_of(root).copies += 1

@@ -7,8 +7,9 @@ path_of(record, start, ends)              the operations on a way from one value
 
 from __future__ import annotations
 
+import inspect
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -137,7 +138,7 @@ class Pass:
         self.events: list[_Event] = []
         ours = set(map(id, live))
         watched: list[Entry] = [
-            edge._replace(pullback=_Watched(edge, self.events)) if id(edge) in ours else edge for edge in edges
+            edge.pulled_by(_Watched(edge, self.events)) if id(edge) in ours else edge for edge in edges
         ]
         self.cotangents = pull_back(watched, cotangents, {key})
 
@@ -221,15 +222,18 @@ def _values_of(edge: Edge) -> tuple[str, ...]:
     note = _note_of(edge)
     if note is not None:
         return note.values()
-    code, cells = getattr(edge.pullback, "__code__", None), getattr(edge.pullback, "__closure__", None)
-    if code is None or not cells:
-        return ()
-    kept = zip(code.co_freevars, (cell.cell_contents for cell in cells), strict=True)
     return tuple(
         f"its rule keeps {name} = {shown(x)}"
-        for name, x in kept
+        for name, x in _kept_by(edge).items()
         if hasattr(x, "dtype") or isinstance(x, (int, float, complex))
     )
+
+
+def _kept_by(edge: Edge) -> Mapping[str, Any]:
+    """Return what the rule of an edge has kept, by name."""
+    if edge.rule is edge.primitive.closure:
+        return inspect.getclosurevars(edge.saved).nonlocals if inspect.isfunction(edge.saved) else {}
+    return dict(zip(edge.rule.saved, edge.saved if edge.rule.count > 1 else (edge.saved,), strict=False))
 
 
 def _of_constant(edge: Edge) -> Reason:

@@ -12,6 +12,7 @@ import re
 from typing import Any
 
 from fgrad.errors.places import line_at as line_at
+from fgrad.errors.places import line_of as line_of
 from fgrad.errors.places import users_line as users_line
 from fgrad.errors.places import users_place as users_place
 
@@ -281,8 +282,9 @@ class ExportError(FgradError, TypeError, BufferError):
 class OverwrittenError(FgradError, RuntimeError):
     """A large plain array was overwritten after an operation had used it, and before the backward pass did.
 
-    Of small arrays a copy is kept; a large one is not copied, and must stay as it is. One that is marked as read-only
-    must stay so, too. Here something else is written:
+    Of arrays of up to 1 MiB a copy is kept. A larger one is not copied: it is read-only until the transform has ended,
+    and a write to it is an error. A pullback or a tape, which may be used later, compares it with what it was. Here
+    something else is written:
 
         >>> import numpy as np, fgrad as fg
         >>> def f(x):
@@ -305,11 +307,21 @@ class OverwrittenError(FgradError, RuntimeError):
         Tensor(1000000.)
     """
 
-    def __init__(self, name: str, shape: tuple[int, ...], line: str, what: str = "overwritten") -> None:
+    def __init__(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        line: str,
+        what: str = "overwritten",
+        written: str = "",
+        count: int = 1,
+    ) -> None:
+        others = f" (or one of {count - 1} more)" if count > 1 else ""
         super().__init__(
-            f"{name} used a plain array of shape {shape}, which was {what} before the backward pass needed it.\n"
+            f"{name} used a plain array of shape {shape}{others}, which was {what} before the backward pass needed it.\n"
             f"  used at {line}\n"
-            "Write into another array, or hand a copy to the operation: array.copy()."
+            + (f"  written at {written}\n" if written else "")
+            + "Write into another array, or hand a copy to the operation: array.copy()."
         )
 
 

@@ -54,6 +54,16 @@ def line_at(place: tuple[str, int]) -> str:
     return f"{_file_or_cell(name)}:{number}" + (f": {source}" if source else "")
 
 
+def line_of(error: BaseException) -> str:
+    """Return the innermost line of the user's that an error has come through, as `file:line: source`."""
+    place, traceback = users_place(), error.__traceback__
+    while traceback is not None:
+        if not is_library(traceback.tb_frame.f_code.co_filename):
+            place = traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
+        traceback = traceback.tb_next
+    return line_at(place)
+
+
 def _file_or_cell(name: str) -> str:
     """Return the name of a file, or of a notebook's cell what stands beside it, such as `In[3]`."""
     ipython: Any = sys.modules.get("IPython")

@@ -24,11 +24,10 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
-from fgrad.core import garbage
 from fgrad.core.operands import PLAIN
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, settle
-from fgrad.core.trace import NOTHING, Call, Trace, attention, running
+from fgrad.core.trace import NOTHING, Call, Trace, is_seen, running
 from fgrad.core.tree import tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.graphs.arguments import Arguments
@@ -122,7 +121,7 @@ class RecordTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         if primitive.selects and any(self.follows(arg) and arg.dtype == np.bool_ for arg in args[1:]):
             raise self._no_value("indexing with a mask")
-        examples, is_plain, is_weak = [], not attention, primitive.is_elementwise
+        examples, is_plain, is_weak = [], not is_seen(), primitive.is_elementwise
         for arg in args:
             if (kind := type(arg)) is Tensor and arg.tracing is self:
                 is_number = arg.mark.is_weak and primitive.is_elementwise
@@ -455,13 +454,9 @@ def recorded(
         result = call_users(function, args, keywords)
         return tree_map(_itself, result), list(state.values.values())
 
-    garbage.seldom(id(trace), trace)
-    try:
-        with _noting_places(trace):
-            _, results, treedef, _ = run(trace, with_state, lambda: arguments.traced(trace), state)
-        return Graph(arguments, state.names, trace, unflatten(treedef, results)), tuple(state.values)
-    finally:
-        garbage.usual(id(trace))
+    with _noting_places(trace):
+        _, results, treedef, _ = run(trace, with_state, lambda: arguments.traced(trace), state)
+    return Graph(arguments, state.names, trace, unflatten(treedef, results)), tuple(state.values)
 
 
 REMEDY = (

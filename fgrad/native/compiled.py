@@ -20,7 +20,7 @@ from fgrad import errors
 from fgrad.core.payloads import refuse_payloads
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, boxed, settle
-from fgrad.core.trace import UNTRACED, attention, observed_by, running, unobserved
+from fgrad.core.trace import UNTRACED, is_seen, observed_by, running, unobserved
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.core.variable import assign_all, recording
 from fgrad.errors.places import depth_of_user
@@ -72,7 +72,7 @@ class Compiled(Transformed, Generic[P, R]):
     def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
         if not keywords and not running.watches and running.call is None:  # the usual case, in the shortest time
             program = self._programs.known.get(tuple([form_of(x) for x in args]))
-            if program is not None and not attention and program.is_current():
+            if program is not None and not is_seen() and program.is_current():
                 return program.run(args)  # type: ignore[no-any-return]
         return super().__call__(*args, **keywords)  # type: ignore[no-any-return]
 
@@ -120,7 +120,7 @@ def form_of(x: Any) -> Any:
 
 
 def _run_compile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs) -> Any:
-    if attention and any(observer.wants_python for observer in running.observers):
+    if any(observer.wants_python for observer in running.observers):
         return _run_python(function, args, keywords, programs)
     engine = programs.engine
     if engine is not None and any(map(engine.owns, flatten((args, keywords))[0])):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.tensor import Tensor, boxed, settle, settled
-from fgrad.core.trace import attention, observed_by, running, unobserved
+from fgrad.core.trace import observed_by, running, unobserved
 from fgrad.core.tree import flatten, tree_map
 from fgrad.native.compiled import Compiled, Form, Program, Programs, form_of
 from fgrad.native.options import Options
@@ -57,7 +57,7 @@ class OnValues:
         self._programs = function.programs if isinstance(function, Compiled) else self._own
 
     def __call__(self, *args: Any) -> Any:
-        if not (attention and any(each.wants_python for each in running.observers)):
+        if not any(each.wants_python for each in running.observers):
             leaves = [*map(settle, self._tensors), *args] if self._tensors else args
             program = self._programs.known.get(tuple([form_of(x) for x in leaves]))
             if program is not None and program.is_plain:
@@ -94,7 +94,7 @@ class OnValues:
 
     def _direct(self, own: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Function, list[Any], list[Any]] | None:
         """Return what runs the program for arguments, and the arrays around the first ones; None for any way round."""
-        if attention and any(each.wants_python for each in running.observers):
+        if any(each.wants_python for each in running.observers):
             return None
         before = list(map(settle, self._tensors))
         program = self._programs.known.get(tuple([form_of(x) for x in (*before, *own, *rest)]))

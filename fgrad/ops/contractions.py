@@ -20,7 +20,7 @@ from fgrad.core.primitive import ZERO, Primitive, Rule, Rules
 from fgrad.core.reverse import Guarded
 from fgrad.core.sums import is_finite
 from fgrad.core.tensor import ABOVE, apply
-from fgrad.core.trace import NOTHING, attention
+from fgrad.core.trace import NOTHING, is_seen
 from fgrad.ops.families import ForEach, Sample, register
 from fgrad.ops.patterns import without
 
@@ -94,7 +94,7 @@ ABOVE.contract = contract
 
 def _guarded_by(guard: int, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
     """Return the result of an operation in which exact zeros of the argument at a place win."""
-    if not attention and all(type(x) is np.ndarray for x in args):
+    if not is_seen() and all(type(x) is np.ndarray for x in args):
         return _without_unused(primitive, args, metadata, guard)  # to which `apply` would come, after some time
     return apply(_guarded[primitive], args, {**metadata, "guard": guard})
 

@@ -18,7 +18,7 @@ from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.reverse import Guarded, conform
 from fgrad.core.sums import is_finite, summed_product
 from fgrad.core.tensor import Tensor, apply, boxed, own_handle, settle
-from fgrad.core.trace import attention
+from fgrad.core.trace import is_seen
 from fgrad.core.views import layout, view
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import (
@@ -67,15 +67,15 @@ _LIMITS = {char: (np.array(np.finfo(char).min), np.array(np.finfo(char).max)) fo
 
 _share = elementwise(
     share_in,
-    lambda ans, x, total: lambda ct: ct * ans,
-    lambda ans, x, total: lambda ct: ct * -ans,
+    lambda ct, ans: ct * ans,
+    lambda ct, ans: ct * -ans,
     name="share",
     complex=False,
 )
 _share_of_2 = elementwise(
     lambda x, total: share_in(x, total, np.exp2),
-    lambda ans, x, total: lambda ct: ct * (ans * log(2)),
-    lambda ans, x, total: lambda ct: ct * (ans * -log(2)),
+    lambda ct, ans: ct * (ans * log(2)),
+    lambda ct, ans: ct * (ans * -log(2)),
     name="share_of_2",
     complex=False,
 )
@@ -83,7 +83,7 @@ _share_of_2 = elementwise(
 
 def share(x: Any, total: Any) -> Any:
     """Return which part of a sum of exponentials an element is, from its logarithm and that of the sum."""
-    if type(x) is np.ndarray and type(total) is np.ndarray and not attention:
+    if type(x) is np.ndarray and type(total) is np.ndarray and not is_seen():
         return share_in(x, total)  # to which `apply` would come, after some time
     return apply(_share, (x, total))
 
@@ -182,88 +182,88 @@ def _two_results(ufunc: np.ufunc, place: int, *rules: Any) -> None:
 
 # fmt: off
 # Arithmetic
-elementwise(np.add,          lambda ans, x, y: identity,
-                             lambda ans, x, y: identity, scales=False)
-elementwise(np.subtract,     lambda ans, x, y: identity,
-                             lambda ans, x, y: _negate, scales=False).contracted = (None, _negated_sum)
-elementwise(np.multiply,     lambda ans, x, y: lambda ct: ct * y,
-                             lambda ans, x, y: lambda ct: ct * x).contracted = (
+elementwise(np.add,          identity,
+                             identity, scales=False)
+elementwise(np.subtract,     identity,
+                             _negate, scales=False).contracted = (None, _negated_sum)
+elementwise(np.multiply,     lambda ct, y: ct * y,
+                             lambda ct, x: ct * x).contracted = (
                              _contracting_second, _contracting_first)
-elementwise(np.true_divide,  lambda ans, x, y: lambda ct: ct / y,
-                             lambda ans, x, y: lambda ct: -(_of_result(ct, ans) / y), domain=(0.4, 2)).contracted = (
+elementwise(np.true_divide,  lambda ct, y: ct / y,
+                             lambda ct, ans, y: -(_of_result(ct, ans) / y), domain=(0.4, 2)).contracted = (
                              None,
                              lambda ans, x, y: lambda ct: _quotient_contracted(ct, ans, y))
-elementwise(np.negative,     lambda ans, x: _negate, scales=False)
-elementwise(np.positive,     lambda ans, x: identity, scales=False)
-elementwise(np.square,       lambda ans, x: lambda ct: ct * (2 * x))
-elementwise(np.reciprocal,   lambda ans, x: lambda ct: -(_of_result(ct, ans) * ans), domain=(0.5, 2))
-elementwise(np.sqrt,         lambda ans, x: lambda ct: ct / (2 * ans), domain=(0.2, 2))
-elementwise(np.fabs,         lambda ans, x: lambda ct: ct * np.sign(x), complex=False)
-elementwise(np.cbrt,         lambda ans, x: lambda ct: ct / (3 * ans * ans), domain=(0.2, 2), complex=False)
+elementwise(np.negative,     _negate, scales=False)
+elementwise(np.positive,     identity, scales=False)
+elementwise(np.square,       lambda ct, x: ct * (2 * x))
+elementwise(np.reciprocal,   lambda ct, ans: -(_of_result(ct, ans) * ans), domain=(0.5, 2))
+elementwise(np.sqrt,         lambda ct, ans: ct / (2 * ans), domain=(0.2, 2))
+elementwise(np.fabs,         lambda ct, x: ct * np.sign(x), complex=False)
+elementwise(np.cbrt,         lambda ct, ans: ct / (3 * ans * ans), domain=(0.2, 2), complex=False)
 
 # Exponentials and logarithms
-elementwise(np.exp,          lambda ans, x: lambda ct: ct * ans)
-elementwise(np.exp2,         lambda ans, x: lambda ct: ct * (ans * log(2)))
-elementwise(np.expm1,        lambda ans, x: lambda ct: ct * np.exp(x))  # ans + 1 is rounded to 0 far below 0
-elementwise(np.log,          lambda ans, x: lambda ct: ct / x, domain=(0.2, 3))
-elementwise(np.log2,         lambda ans, x: lambda ct: ct / (x * log(2)), domain=(0.2, 3))
-elementwise(np.log10,        lambda ans, x: lambda ct: ct / (x * log(10)), domain=(0.2, 3))
-elementwise(np.log1p,        lambda ans, x: lambda ct: ct / (1 + x), domain=(-0.8, 2))
+elementwise(np.exp,          lambda ct, ans: ct * ans)
+elementwise(np.exp2,         lambda ct, ans: ct * (ans * log(2)))
+elementwise(np.expm1,        lambda ct, x: ct * np.exp(x))  # ans + 1 is rounded to 0 far below 0
+elementwise(np.log,          lambda ct, x: ct / x, domain=(0.2, 3))
+elementwise(np.log2,         lambda ct, x: ct / (x * log(2)), domain=(0.2, 3))
+elementwise(np.log10,        lambda ct, x: ct / (x * log(10)), domain=(0.2, 3))
+elementwise(np.log1p,        lambda ct, x: ct / (1 + x), domain=(-0.8, 2))
 
 # Trigonometry
-elementwise(np.sin,          lambda ans, x: lambda ct: ct * np.cos(x))
-elementwise(np.cos,          lambda ans, x: lambda ct: ct * -np.sin(x))
-elementwise(np.tan,          lambda ans, x: lambda ct: ct * (1 + ans * ans), domain=(-1, 1))
-elementwise(np.arcsin,       lambda ans, x: lambda ct: ct / _root_of_difference(x), domain=(-0.9, 0.9))
-elementwise(np.arccos,       lambda ans, x: lambda ct: ct / -_root_of_difference(x), domain=(-0.9, 0.9))
-elementwise(np.arctan,       lambda ans, x: lambda ct: ct / (1 + x * x), domain=(-0.9, 0.9))
-elementwise(np.sinh,         lambda ans, x: lambda ct: ct * np.cosh(x))
-elementwise(np.cosh,         lambda ans, x: lambda ct: ct * np.sinh(x))
-elementwise(np.tanh,         lambda ans, x: lambda ct: ct * (1 - ans * ans), domain=(-1, 1))
-elementwise(np.arcsinh,      lambda ans, x: lambda ct: ct / _root_of_sum(x), domain=(-0.9, 0.9))
-elementwise(np.arccosh,      lambda ans, x: lambda ct: ct / (np.sqrt(x - 1) * np.sqrt(x + 1)), domain=(1.2, 3))
-elementwise(np.arctanh,      lambda ans, x: lambda ct: ct / (1 - x * x), domain=(-0.9, 0.9))
-elementwise(np.deg2rad,      lambda ans, x: lambda ct: ct * (pi / 180), scales=False, complex=False)
-elementwise(np.radians,      lambda ans, x: lambda ct: ct * (pi / 180), scales=False, complex=False)
-elementwise(np.rad2deg,      lambda ans, x: lambda ct: ct * (180 / pi), scales=False, complex=False)
-elementwise(np.degrees,      lambda ans, x: lambda ct: ct * (180 / pi), scales=False, complex=False)
+elementwise(np.sin,          lambda ct, x: ct * np.cos(x))
+elementwise(np.cos,          lambda ct, x: ct * -np.sin(x))
+elementwise(np.tan,          lambda ct, ans: ct * (1 + ans * ans), domain=(-1, 1))
+elementwise(np.arcsin,       lambda ct, x: ct / _root_of_difference(x), domain=(-0.9, 0.9))
+elementwise(np.arccos,       lambda ct, x: ct / -_root_of_difference(x), domain=(-0.9, 0.9))
+elementwise(np.arctan,       lambda ct, x: ct / (1 + x * x), domain=(-0.9, 0.9))
+elementwise(np.sinh,         lambda ct, x: ct * np.cosh(x))
+elementwise(np.cosh,         lambda ct, x: ct * np.sinh(x))
+elementwise(np.tanh,         lambda ct, ans: ct * (1 - ans * ans), domain=(-1, 1))
+elementwise(np.arcsinh,      lambda ct, x: ct / _root_of_sum(x), domain=(-0.9, 0.9))
+elementwise(np.arccosh,      lambda ct, x: ct / (np.sqrt(x - 1) * np.sqrt(x + 1)), domain=(1.2, 3))
+elementwise(np.arctanh,      lambda ct, x: ct / (1 - x * x), domain=(-0.9, 0.9))
+elementwise(np.deg2rad,      lambda ct: ct * (pi / 180), scales=False, complex=False)
+elementwise(np.radians,      lambda ct: ct * (pi / 180), scales=False, complex=False)
+elementwise(np.rad2deg,      lambda ct: ct * (180 / pi), scales=False, complex=False)
+elementwise(np.degrees,      lambda ct: ct * (180 / pi), scales=False, complex=False)
 
 # Two arguments
-elementwise(np.maximum,      lambda ans, x, y: lambda ct: _halved(ct, x > y, x == y),
-                             lambda ans, x, y: lambda ct: _halved(ct, y > x, x == y),
+elementwise(np.maximum,      lambda ct, x, y: _halved(ct, x > y, x == y),
+                             lambda ct, x, y: _halved(ct, y > x, x == y),
                              scales=False, masks=True)
-elementwise(np.minimum,      lambda ans, x, y: lambda ct: _halved(ct, x < y, x == y),
-                             lambda ans, x, y: lambda ct: _halved(ct, y < x, x == y),
+elementwise(np.minimum,      lambda ct, x, y: _halved(ct, x < y, x == y),
+                             lambda ct, x, y: _halved(ct, y < x, x == y),
                              scales=False, masks=True)
 elementwise(np.power,        lambda ans, x, y: _falling_power(ans, x, y) if type(y) in (int, float) and y < 0
                              else lambda ct: ct * _power_slope(x, y),
-                             lambda ans, x, y: lambda ct: ct * (ans * _log_of_base(ans, x)),
+                             lambda ct, ans, x: ct * (ans * _log_of_base(ans, x)),
                              domain=(0.3, 2))
-elementwise(np.logaddexp,    lambda ans, x, y: lambda ct: ct * share(x, ans),
-                             lambda ans, x, y: lambda ct: ct * share(y, ans), complex=False)
-elementwise(np.logaddexp2,   lambda ans, x, y: lambda ct: ct * _share_2(x, ans),
-                             lambda ans, x, y: lambda ct: ct * _share_2(y, ans), complex=False)
-elementwise(np.remainder,    lambda ans, x, y: identity,
-                             lambda ans, x, y: lambda ct: ct * -_multiples(ans, x, y), complex=False,
+elementwise(np.logaddexp,    lambda ct, ans, x: ct * share(x, ans),
+                             lambda ct, ans, y: ct * share(y, ans), complex=False)
+elementwise(np.logaddexp2,   lambda ct, ans, x: ct * _share_2(x, ans),
+                             lambda ct, ans, y: ct * _share_2(y, ans), complex=False)
+elementwise(np.remainder,    identity,
+                             lambda ct, ans, x, y: ct * -_multiples(ans, x, y), complex=False,
                              scales=False, shapes=(((3,), ()), ((2, 3), (3,))))
-elementwise(np.fmod,         lambda ans, x, y: identity,
-                             lambda ans, x, y: lambda ct: ct * -_multiples(ans, x, y), complex=False,
+elementwise(np.fmod,         identity,
+                             lambda ct, ans, x, y: ct * -_multiples(ans, x, y), complex=False,
                              scales=False, shapes=(((3,), ()), ((2, 3), (3,))))
-elementwise(np.fmax,         lambda ans, x, y: lambda ct: _halved(ct, (x > y) | np.isnan(y), x == y),
-                             lambda ans, x, y: lambda ct: _halved(ct, (y > x) | np.isnan(x), x == y),
+elementwise(np.fmax,         lambda ct, x, y: _halved(ct, (x > y) | np.isnan(y), x == y),
+                             lambda ct, x, y: _halved(ct, (y > x) | np.isnan(x), x == y),
                              scales=False, masks=True)
-elementwise(np.fmin,         lambda ans, x, y: lambda ct: _halved(ct, (x < y) | np.isnan(y), x == y),
-                             lambda ans, x, y: lambda ct: _halved(ct, (y < x) | np.isnan(x), x == y),
+elementwise(np.fmin,         lambda ct, x, y: _halved(ct, (x < y) | np.isnan(y), x == y),
+                             lambda ct, x, y: _halved(ct, (y < x) | np.isnan(x), x == y),
                              scales=False, masks=True)
-elementwise(np.copysign,     lambda ans, x, y: lambda ct: ct * np.where(np.signbit(y), -np.sign(x), np.sign(x)),
+elementwise(np.copysign,     lambda ct, x, y: ct * np.where(np.signbit(y), -np.sign(x), np.sign(x)),
                              None, complex=False)
 elementwise(np.heaviside,    None,
-                             lambda ans, x, y: lambda ct: np.where(np.equal(x, 0), ct, 0),
+                             lambda ct, x: np.where(np.equal(x, 0), ct, 0),
                              scales=False, masks=True, complex=False)
-elementwise(np.nextafter,    lambda ans, x, y: identity,
+elementwise(np.nextafter,    identity,
                              None, scales=False, complex=False)
-elementwise(np.ldexp,        lambda ans, x, i: lambda ct: np.ldexp(ct, i),
-                             None, scales=False, shapes=()).samples = tuple(
+elementwise(np.ldexp,        lambda ct, i: np.ldexp(ct, i),
+                             None, names="x i", scales=False, shapes=()).samples = tuple(
     sample(shape, constants=(np.array([1, -2, 3]),), complex=False) for shape in ((), (3,), (2, 1), (0, 3)))
 
 # Two results, of which the one at the given place has a derivative
@@ -309,9 +309,9 @@ def _imaginary_part(ans: Any, x: Any) -> Any:
     return (lambda ct: ct * -1j) if x.dtype.kind == "c" else None
 
 
-elementwise(np.conjugate, lambda ans, x: lambda ct: np.conjugate(ct), scales=False)
+elementwise(np.conjugate, lambda ct: np.conjugate(ct), scales=False)
 
-_real = elementwise(np.real, lambda ans, x: identity, jvp=lambda tangents, ans, x: np.real(tangents[0]), scales=False)
+_real = elementwise(np.real, identity, jvp=lambda tangents, ans, x: np.real(tangents[0]), scales=False)
 _imag = elementwise(np.imag, _imaginary_part, jvp=lambda tangents, ans, x: np.imag(tangents[0]), scales=False)
 
 
@@ -453,8 +453,9 @@ def emath_power(x: Any, p: Any) -> Any:
 _where = elementwise(
     np.where,
     None,
-    lambda ans, condition, x, y: lambda ct: np.where(condition, ct, 0),
-    lambda ans, condition, x, y: lambda ct: np.where(condition, 0, ct),
+    lambda ct, condition: np.where(condition, ct, 0),
+    lambda ct, condition: np.where(condition, 0, ct),
+    names="condition x y",
     scales=False,
     masks=True,
     shapes=(((), (), ()), ((3,), (3,), (3,)), ((3,), (2, 3), ()), ((2, 1), (3,), (2, 3)), ((0,), (0,), ())),

@@ -9,8 +9,9 @@
     @answers_member("sort")       the one that a method or attribute of arrays reaches
     @answers_form(np.add, "at")   the one that a form of a ufunc reaches
 
-A reverse rule is `lambda ans, x: lambda ct: ...`. Python's closures keep what the inner function
-mentions and nothing else, so what stays in memory can be read off the line.
+A reverse rule is `lambda ct, ans, x: ...`: a function of the cotangent and of what it saves, `ans` and arguments by
+their names. Its parameters declare what stays in memory. Where metadata or a choice come in, it is
+`lambda ans, x, **metadata: lambda ct: ...`, of which every argument is kept as it was.
 """
 
 from __future__ import annotations
@@ -24,11 +25,22 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.primitive import FUNCTIONS, METHODS, PRIMITIVES, UFUNC_FORMS, UFUNCS, ZERO, Primitive, Rule
+from fgrad.core.primitive import (
+    FUNCTIONS,
+    METHODS,
+    PRIMITIVES,
+    UFUNC_FORMS,
+    UFUNCS,
+    ZERO,
+    Primitive,
+    ReverseRule,
+    Rule,
+    reverse_rule,
+)
 from fgrad.core.reverse import conform
 from fgrad.core.sums import is_finite, summed_product
 from fgrad.core.tensor import ABOVE, apply
-from fgrad.core.trace import attention
+from fgrad.core.trace import is_seen
 from fgrad.ops.batching import Batch, elementwise_batch, joining_batch
 from fgrad.ops.lazy import LOOKING_AT_VALUES
 
@@ -146,26 +158,34 @@ def _elementwise_tangent(rules: Sequence[Rule | None]) -> Rule:
     # The same without loops, of one argument and of two
     if len(rules) == 1:
         (alone,) = rules
-        return lambda tangents, ans, x: ZERO if alone is None else alone(ans, x)(tangents[0])
+        return lambda tangents, ans, x: ZERO if alone is None else _taken(alone, tangents[0], (ans, x))
     if len(rules) == 2:
         first, second = rules
         return functools.partial(_tangent_of_two, first, second)
 
     def forward(tangents: Sequence[Any], ans: Any, *args: Any) -> Any:
+        values = (ans, *args)
         parts = [
-            rule(ans, *args)(t) for rule, t in zip(rules, tangents, strict=True) if not (t is ZERO or rule is None)
+            _taken(rule, t, values) for rule, t in zip(rules, tangents, strict=True) if not (t is ZERO or rule is None)
         ]
         return functools.reduce(operator.add, parts) if parts else ZERO
 
     return forward
 
 
+def _taken(rule: Rule, tangent: Any, values: tuple[Any, ...]) -> Any:
+    """Return a tangent as a reverse rule takes it forward, for `(ans, *args)`."""
+    if type(rule) is ReverseRule:
+        return rule.pull(tangent, rule.pick(values))
+    return rule(*values)(tangent)
+
+
 def _tangent_of_two(first: Rule | None, second: Rule | None, tangents: Sequence[Any], ans: Any, x: Any, y: Any) -> Any:
     s, t = tangents
     if s is ZERO or first is None:
-        return ZERO if t is ZERO or second is None else second(ans, x, y)(t)
-    along_first = first(ans, x, y)(s)
-    return along_first if t is ZERO or second is None else along_first + second(ans, x, y)(t)
+        return ZERO if t is ZERO or second is None else _taken(second, t, (ans, x, y))
+    along_first = _taken(first, s, (ans, x, y))
+    return along_first if t is ZERO or second is None else along_first + _taken(second, t, (ans, x, y))
 
 
 _quiet = np.errstate(all="ignore")
@@ -176,6 +196,7 @@ def elementwise(
     implementation: Callable[..., Any],
     *rules: Rule | None,
     name: str | None = None,
+    names: str = "x y z w",
     jvp: Rule | None = None,
     domain: Domain | tuple[Domain, ...] = (-2.0, 2.0),
     complex: bool = True,
@@ -191,6 +212,7 @@ def elementwise(
         rules: a reverse rule for each argument. The Jacobian is diagonal and thus its own transpose,
             so the same formula takes a tangent forward. A rule that scales is `ct * slope` or `ct / slope`.
         name: by default the implementation's.
+        names: of the arguments, by which rules say what they save.
         jvp: the forward rule where the formula differs (functions of complex numbers without a
             complex derivative).
         domain: where samples may lie; a tuple of intervals is one for each array.
@@ -199,6 +221,7 @@ def elementwise(
         shapes: the shapes of samples; by default those of one or two arguments that broadcast.
         leading: arguments of the samples that stand before the arrays and are not differentiated.
     """
+    rules = tuple(reverse_rule(rule, names.split()) for rule in rules)
     forward = _elementwise_tangent(rules)
     if scales:
         forward = _quiet(forward)
@@ -316,9 +339,10 @@ def _scale_tangent(tangents: Sequence[Any], ans: Any, cotangent: Any, slope: Any
 
 _scale = elementwise(
     _scaled,
-    lambda ans, cotangent, slope: lambda ct: scale(ct, slope),
-    lambda ans, cotangent, slope: lambda ct: scale(cotangent, ct),
+    lambda ct, slope: scale(ct, slope),
+    lambda ct, cotangent: scale(cotangent, ct),
     name="scale",
+    names="cotangent slope",
     jvp=_scale_tangent,
     scales=False,
     masks=True,
@@ -328,7 +352,7 @@ _scale.kind, _scale.linear = "guard", "each"
 
 def scale(cotangent: Any, slope: Any) -> Any:
     """Return the product of a cotangent or tangent with a slope; where the former is 0, exactly 0."""
-    if type(cotangent) is np.ndarray and type(slope) is np.ndarray and not attention:
+    if type(cotangent) is np.ndarray and type(slope) is np.ndarray and not is_seen():
         return _scaled(cotangent, slope)  # to which `apply` would come, after some time
     return apply(_scale, (cotangent, slope))
 

@@ -48,10 +48,11 @@ def along(ct: Any, x: Any, r: Any) -> Any:
 
 _along = elementwise(
     lambda ct, x, r: product_into(ct, x / np.where(np.equal(r, 0), np.inf, r)),
-    lambda ans, ct, x, r: lambda tangent: along(tangent, x, r),
-    lambda ans, ct, x, r: lambda tangent: scale(tangent, ct / r),  # infinite, or NaN, where r is 0
-    lambda ans, ct, x, r: lambda tangent: tangent * -(ans / unless_zero(r)),
+    lambda ct, x, r: along(ct, x, r),
+    lambda ct, cotangent, r: scale(ct, cotangent / r),  # infinite, or NaN, where r is 0
+    lambda ct, ans, r: ct * -(ans / unless_zero(r)),
     name="along",
+    names="cotangent x r",
     domain=((-2, 2), (-2, 2), (0.5, 2)),
     scales=False,
 )
@@ -104,7 +105,7 @@ def _along_number(ct: Any, x: Any, r: Any) -> Any:
 
 elementwise(
     np.absolute,
-    lambda ans, x: lambda ct: _along_number(ct, x, ans),
+    lambda ct, ans, x: _along_number(ct, x, ans),
     jvp=lambda tangents, ans, x: np.real(_along_number(tangents[0], x, ans)),
     name="abs",
 ).guards_tangents = True
@@ -112,7 +113,7 @@ _knows(
     np.absolute,
     elementwise(
         lambda x: np.square(np.absolute(x)),
-        lambda ans, x: lambda ct: ct * (2 * conjugated(x)),
+        lambda ct, x: ct * (2 * conjugated(x)),
         jvp=lambda tangents, ans, x: np.real(tangents[0] * (2 * conjugated(x))),
         name="abs_squared",
     ),
@@ -145,13 +146,13 @@ def _turned(ct: Any, x: Any, r: Any) -> Any:
 
 
 # fmt: off
-elementwise(np.arctan2,      lambda ans, y, x: lambda ct: _turned(ct, x, np.hypot(x, y)),
-                             lambda ans, y, x: lambda ct: -_turned(ct, y, np.hypot(x, y)), complex=False)
-elementwise(np.hypot,        lambda ans, x, y: lambda ct: along(ct, x, ans),
-                             lambda ans, x, y: lambda ct: along(ct, y, ans), complex=False)
+elementwise(np.arctan2,      lambda ct, y, x: _turned(ct, x, np.hypot(x, y)),
+                             lambda ct, y, x: -_turned(ct, y, np.hypot(x, y)), names="y x", complex=False)
+elementwise(np.hypot,        lambda ct, ans, x: along(ct, x, ans),
+                             lambda ct, ans, y: along(ct, y, ans), complex=False)
 _knows(np.hypot, elementwise(lambda x, y: np.square(np.hypot(x, y)),
-                             lambda ans, x, y: lambda ct: ct * (2 * x),
-                             lambda ans, x, y: lambda ct: ct * (2 * y), name="hypot_squared", complex=False))
+                             lambda ct, x: ct * (2 * x),
+                             lambda ct, y: ct * (2 * y), name="hypot_squared", complex=False))
 # fmt: on
 
 

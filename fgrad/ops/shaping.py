@@ -16,7 +16,7 @@ from fgrad.core.payloads import is_at_hand
 from fgrad.core.primitive import BOXES, METHODS
 from fgrad.core.reverse import conform
 from fgrad.core.tensor import Tensor, apply, settle
-from fgrad.core.trace import attention
+from fgrad.core.trace import is_seen
 from fgrad.core.views import layout, origin, seen, view
 from fgrad.ops.batching import aligned
 from fgrad.ops.families import answers, jointly_linear, linear, plain_axis, sample
@@ -88,7 +88,7 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
 
 def _is_one_block(a: Tensor) -> bool:
     """Return whether a tensor that is no view holds an array without gaps, which is what most of them do."""
-    if attention or type(a.memory) is tuple:
+    if is_seen() or type(a.memory) is tuple:
         return False
     array = a.payload
     while type(array) is Tensor:

@@ -13,7 +13,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.payloads import INEXACT, as_payload, is_at_hand
 from fgrad.core.primitive import BOXES
-from fgrad.core.snapshots import Checked, is_watched, snapshot
+from fgrad.core.snapshots import Checked, is_large, snapshot
 from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.core.trace import running
 from fgrad.core.tree import flatten, unflatten
@@ -101,8 +101,8 @@ class _Segment:
 
         The user may overwrite plain arrays before; large ones must stay as they are.
         """
-        large = [x for x in self._leaves if type(x) is np.ndarray and is_watched(x)]
-        self._leaves = [_as_it_is(x) if type(x) is np.ndarray and not is_watched(x) else x for x in self._leaves]
+        large = [x for x in self._leaves if type(x) is np.ndarray and is_large(x)]
+        self._leaves = [_as_it_is(x) if type(x) is np.ndarray and not is_large(x) else x for x in self._leaves]
         # Not of the method itself: the segment would refer to itself, and stay until the collector comes by.
         self._unless_written = Checked(lambda inputs: inputs, large, name_of(self._function)) if large else None
         self._digests = list(map(_digest, self._results or ()))

@@ -21,8 +21,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.payloads import Objects
 from fgrad.core.reverse import Parts, conform
-from fgrad.core.snapshots import Checked, is_watched, snapshot
+from fgrad.core.snapshots import Checked, is_large, snapshot
 from fgrad.core.tensor import Tensor, apply_call, box, settle
 from fgrad.core.trace import Trace, observed_by
 from fgrad.core.variable import Variable, VariableWatch, creation_number, open_watches
@@ -221,8 +222,9 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
     """
     large: list[Any] = []
     if trace.remembers:  # the user may overwrite plain arrays before the pass back
-        large = [leaf for leaf in leaves if type(leaf) is np.ndarray and is_watched(leaf)]
-        leaves = [snapshot(x, trace.copies) if type(x) is np.ndarray and not is_watched(x) else x for x in leaves]
+        leaves = [np.asarray(x) if isinstance(x, np.ndarray) and type(x) is not Objects else x for x in leaves]
+        large = [x for x in leaves if type(x) is np.ndarray and is_large(x) and not trace.lock(x, rule.name)]
+        leaves = [snapshot(x, trace.copies) if type(x) is np.ndarray and not is_large(x) else x for x in leaves]
     if _is_persistent(trace):  # the pass is handed the tensors again: copies, into which the user does not write
         leaves = list(map(copied, leaves))
     ours = [is_of(leaf, trace) for leaf in leaves]

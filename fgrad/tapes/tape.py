@@ -15,13 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import errors
-from fgrad.core import garbage
 from fgrad.core.operands import is_of_objects
 from fgrad.core.payloads import INEXACT
 from fgrad.core.primitive import BOXES, ZERO
 from fgrad.core.reverse import Entry, ReverseTrace, may_hold_zeros, pull_back
 from fgrad.core.tensor import Tensor, box, boxed, renewed, settle
-from fgrad.core.trace import Trace, attention, running, stood_in, tell_of_copy
+from fgrad.core.trace import Trace, is_seen, running, stood_in, tell_of_copy
 from fgrad.core.tree import flatten, leaves_and_nones, paths, tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.transforms.batch import vmap
@@ -112,7 +111,6 @@ class GradientTape:
 
     def _resume(self) -> None:
         trace = _trace(self)
-        garbage.seldom(id(trace), trace)
         trace.record, self._record = self._record, []
         trace.__enter__()
         _watch(self).__enter__()
@@ -124,7 +122,6 @@ class GradientTape:
             self._record, trace.record = trace.record, []
         trace.copies.clear()
         _watch(self).__exit__()
-        garbage.usual(id(trace))
 
     def answers_for(self, trace: Trace) -> bool:
         """Return whether this tape can still give gradients of what a trace has recorded."""
@@ -446,7 +443,7 @@ def key_of(tape: GradientTape, x: Any) -> int | None:
 def watched_layer_of(trace: Trace, x: Any) -> Tensor | None:
     """Return the layer of a tensor, or of what stands for it just now, that belongs to a trace."""
     layer = layer_of(trace, x)
-    return layer_of(trace, stood_in(x)) if layer is None and attention and type(x) is Tensor else layer
+    return layer_of(trace, stood_in(x)) if layer is None and is_seen() and type(x) is Tensor else layer
 
 
 def put_layer(tensor: Tensor, trace: Trace, mark: Any) -> None:
@@ -456,7 +453,7 @@ def put_layer(tensor: Tensor, trace: Trace, mark: Any) -> None:
     that is watched again and again.
     """
     layers: list[tuple[Trace, Any]] = [(trace, mark)]
-    value: Any = renewed(boxed(stood_in(tensor)) if attention else tensor)
+    value: Any = renewed(boxed(stood_in(tensor)) if is_seen() else tensor)
     while type(value) is Tensor:
         if _can_be_asked(value.tracing):
             layers.append((value.tracing, value.mark))
@@ -464,7 +461,7 @@ def put_layer(tensor: Tensor, trace: Trace, mark: Any) -> None:
     for tracing, kept in sorted(layers, key=lambda layer: layer[0].rank):
         value = box(value, tracing, kept)
     tell_of_copy(value)
-    if not (attention and any(observer.watched(tensor, value) for observer in running.observers)):
+    if not any(observer.watched(tensor, value) for observer in running.observers):
         tensor.become(value)
 
 

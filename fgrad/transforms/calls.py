@@ -12,14 +12,13 @@ import difflib
 import functools
 import inspect
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from fgrad import errors
-from fgrad.core import conversions, garbage
+from fgrad.core import conversions
 from fgrad.core.trace import running
 from fgrad.errors.places import without_library
 
@@ -57,11 +56,9 @@ class Transformed:
             # From Python 3.13 on a classmethod passes the class, and does not ask `__get__`.
             return self.__get__(args[0], type(args[0]))(*args[1:], **keywords)
         state = running.state()
-        before = state[0]
-        if before is None:
-            garbage.seldom(threading.get_ident())
+        before, call = state[0], None
         try:
-            running.call = self, before, set() if before is None else before[2]
+            running.call = call = (self, before, set() if before is None else before[2], [])
             return self._run(self._function, args, keywords, **self._options)
         except BaseException as error:
             running.heal(state)
@@ -70,8 +67,9 @@ class Transformed:
             raise
         finally:
             running.call = before
+            if call is not None and call[3]:
+                release_all(call[3])
             if before is None:
-                garbage.usual(threading.get_ident())
                 conversions.forget_objects()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -110,8 +108,7 @@ def one_call(function: Callable[..., Any], *args: Any) -> Any:
     """Let what a function does, such as a pass over a tape, warn once of a line, as one call of a transform does."""
     state = running.state()
     try:
-        garbage.seldom(threading.get_ident())
-        running.call = state[0] or (None, None, set())
+        running.call = call = state[0] or (None, None, set(), [])
         return function(*args)
     except BaseException:
         running.heal(state)
@@ -119,7 +116,13 @@ def one_call(function: Callable[..., Any], *args: Any) -> Any:
     finally:
         running.call = state[0]
         if state[0] is None:
-            garbage.usual(threading.get_ident())
+            release_all(call[3])
+
+
+def release_all(releases: list[Callable[[], None]]) -> None:
+    """Release what was held until the end of a call."""
+    while releases:
+        releases.pop()()
 
 
 def _instead_of_function(name: str, given: Any) -> str:

@@ -288,7 +288,7 @@ class Linearization:
         transform: str = "",
         outlives: bool = False,
     ) -> None:
-        trace = ReverseTrace()
+        trace = ReverseTrace(ends_with_call=not outlives)
         self.function = function
         self._places = places
         self.watch = VariableWatch(trace, all_trainable=variables)
@@ -317,7 +317,7 @@ class Linearization:
             check_detached(function, trace)
         self.record, trace.record = trace.record, []
         self.losses = trace.losses
-        self._used = False
+        self._trace, self._used = trace, False
         given = [] if outlives else [primal for each in self.inputs.values() for primal in each.primals]
         self._leaves = [
             untraced(leaf) if output is None else boxed(output[1])
@@ -339,6 +339,8 @@ class Linearization:
                 f"what was recorded of {name_of(self.function)} can only be used to compute one set of gradients.\n"
                 "Make the function of dy with persistent=True to call it more than once."
             )
+        if self._trace.locks is not None:
+            self._trace.locks.check()
         cotangents: dict[int, Any] = {}
         matched = [None] * len(self._leaves) if seeds is None else match_seeds(seeds, self.result, what)
         for output, leaf, seed in zip(self.outputs, self._leaves, matched, strict=True):

@@ -65,7 +65,7 @@ def call_users(function: Callable[..., Any], args: Any, keywords: Any) -> Any:
         return function(*args, **keywords)
     before = running.call
     try:
-        running.call = None if before is None else (None, None, before[2])
+        running.call = None if before is None else (None, None, before[2], before[3])
         return function(*args, **keywords)
     finally:
         running.call = before

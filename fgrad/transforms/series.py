@@ -27,7 +27,7 @@ from fgrad.core.payloads import INEXACT, payload_of
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import Tensor, apply, apply_call, as_now, box, boxed, own_handle, settle
-from fgrad.core.trace import Call, Trace, attention, tell_of_copy, through_observers, unobserved
+from fgrad.core.trace import Call, Trace, is_seen, tell_of_copy, through_observers, unobserved
 from fgrad.ops.contractions import contract
 from fgrad.transforms.sameness import frozen, identity
 
@@ -59,7 +59,7 @@ class Series:
         if find is None:
             return ZERO if number else known[0]
         if len(known) <= number:
-            if attention:  # who looks is to see the user's operations, and not those of rules on series
+            if is_seen():  # who looks is to see the user's operations, and not those of rules on series
                 new = len(known)
                 with unobserved():
                     self._go_up_to(number, find)
@@ -165,7 +165,7 @@ class SeriesTrace(Trace):
         if self.rules.shared is not None:
             return self._in_rule(primitive, args, metadata)
         results = self._finished(self._result(primitive, args, metadata))
-        if attention:
+        if is_seen():
             self._show(primitive, args, results)
         return results
 

@@ -74,7 +74,7 @@ def density(name: str, power: float, factor: float) -> Helper:
         out = result if type(result) is np.ndarray else None
         return np.multiply(np.exp(np.multiply(result, power, out=out), out=out), factor, out=out)
 
-    primitive = elementwise(value, lambda ans, x: lambda ct: ct * (ans * (2 * power * x)), name=name)
+    primitive = elementwise(value, lambda ct, ans, x: ct * (ans * (2 * power * x)), name=name)
     return lambda x: apply(primitive, (x,))
 
 
