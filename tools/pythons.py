@@ -21,7 +21,7 @@ TESTS = {
     "errors, and the places in programs that they name": ("errors", "mistakes", "places", "first_steps", "explain"),
     "frames of callers": ("debug_nans", "detached", "edges", "inspect", "profiling"),
     "code and closures of functions": ("closures", "custom", "loops", "moving_steps", "record", "scipy_ivp"),
-    "signatures": ("composition", "gradient_functions"),
+    "signatures": ("composition", "docstrings", "gradient_functions"),
     "references, and what they keep in memory": ("compile", "memory_and_threads", "overwriting", "tape", "views"),
     "threads and signals": ("interrupts", "running", "threads"),
     "text, copies and pickles": ("plugging_in", "saving", "showing"),
