@@ -4,7 +4,8 @@
 #   make cluster  two regressions on two worker processes; ROWS=200000 COLUMNS=20 CHUNKS=16 WORKERS=2 are the sizes
 #   make test     the whole suite
 #   make test-pythons
-#                 what depends on Python itself, on each other Python of this machine
+#                 what depends on Python itself, on each other Python of this machine; an error if there is none, except
+#                 with ALLOW_NONE=1
 #   make peers-test
 #                 what needs PyTorch or the package sparse: functions of one here and fgrad's there, arrays of the other, and
 #                 the pages' blocks for other libraries
@@ -42,7 +43,7 @@ test: $(READY)
 	$(BIN)/python -m pytest -n 2
 
 test-pythons:
-	$(PYTHON) tools/pythons.py
+	$(PYTHON) tools/pythons.py $(if $(ALLOW_NONE),--allow-none)
 
 peers-test: $(PEERS_READY)
 	$(BIN)/python -m pytest tests/test_interop_torch.py tests/test_interop_libraries.py tests/test_payloads_sparse.py \

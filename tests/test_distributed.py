@@ -443,7 +443,7 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(client, kind, tmp
     marks = str(tmp_path)
 
     def slow(p, part):
-        with open(f"{marks}/{os.getpid()}-{time.monotonic_ns()}", "w"):
+        with open(f"{marks}/{time.monotonic_ns():020}-{os.getpid()}", "w"):
             time.sleep(0.05)
         x, y = part
         return np.sum((x @ p["w"] + p["b"] - y) ** 2) + np.sum(np.tanh(p["w"]))
@@ -453,9 +453,11 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(client, kind, tmp
     expected = bits(fd.value_and_grad(line_loss())(PARAMS, parts))
 
     def kill_when_begun():
-        while len(os.listdir(marks)) < 4:
+        while len(begun := sorted(os.listdir(marks))) < 4:
             time.sleep(0.01)
-        return kill(client)
+        killed = int(begun[-1].split("-")[1])  # it is not done yet: the other may hold all that was done before
+        os.kill(killed, signal.SIGKILL)
+        return {killed}
 
     with ThreadPoolExecutor(1) as pool:
         killing = pool.submit(kill_when_begun)

