@@ -45,6 +45,16 @@ def layers(x: Any) -> Iterator[Tensor]:
         x = x.payload
 
 
+def tangents_of_layers(leaves: Sequence[Any]) -> dict[int, Tensor]:
+    """Return the layers of all tangents that running traces have of leaves, by their ids."""
+    found: dict[int, Tensor] = {}
+    for layer in (each for leaf in leaves for each in layers(leaf)):
+        for part in layer.tracing.known_of(layer):
+            if part is not layer.payload:
+                found.update({**{id(each): each for each in layers(part)}, **tangents_of_layers([part])})
+    return found
+
+
 def without(traces: Sequence[Trace], x: Any) -> Any:
     """Return what is in a leaf below the layers of some traces, also where others lie between."""
     return _below(traces, settle(x))
@@ -200,6 +210,7 @@ class Uses(Observer, VariableWatch):
         self.reads: dict[Variable, Any] = {}
         self._strips = strips
         self._values: dict[int, Any] = {}
+        self._tangents: dict[int, Any] = {}
         self._arguments = list(known)
         self._known: dict[int, Any] = {}  # holds what it knows, so that no other object gets its id
         for x in known:
@@ -213,11 +224,29 @@ class Uses(Observer, VariableWatch):
 
     @override
     def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
-        return self._kept(go_on([self._seen(arg) for arg in args]))
+        seen = [self._seen(arg) for arg in args]
+        with self._moving(seen):
+            return self._kept(go_on(seen))
 
     @override
     def call(self, call: Call, leaves: Sequence[Any], go_on: Any) -> Any:
-        return [self._kept(each) for each in go_on([self._seen(settle(leaf)) for leaf in leaves])]
+        seen = [self._seen(settle(leaf)) for leaf in leaves]
+        with self._moving(seen):
+            return [self._kept(each) for each in go_on(seen)]
+
+    @contextmanager
+    def _moving(self, args: Sequence[Any]) -> Iterator[None]:
+        """Take the tangents of arguments for no tensors from outside in a block, where their traces compute with them.
+
+        Elsewhere they may be: a function can close over what an argument moves along.
+        """
+        before, moving = self._tangents, tangents_of_layers(args)
+        try:
+            if moving:
+                self._tangents = {**before, **moving}
+            yield
+        finally:
+            self._tangents = before
 
     @override
     def stand_in(self, x: Any) -> Any:
@@ -263,7 +292,8 @@ class Uses(Observer, VariableWatch):
         return self._values.get(id(x), x)
 
     def _is_foreign(self, x: Any) -> bool:
-        return type(x) is Tensor and 0 < x.tracing.level < self.trace.rank and id(x) not in self._known
+        is_older = type(x) is Tensor and 0 < x.tracing.level < self.trace.rank
+        return is_older and id(x) not in self._known and id(x) not in self._tangents
 
     def _kept(self, made: Any) -> Any:
         """Note what was made in the block, as far as a trace from outside follows it."""

@@ -24,6 +24,7 @@ from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.ops.tracing import example_of
 from fgrad.rules.closures import Closure, followers, values_of
+from fgrad.rules.kept import Kept
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule, settled, tangents_of
 from fgrad.rules.vectors import raveled
 from fgrad.transforms.calls import decorator, name_of
@@ -253,6 +254,10 @@ class _Solver:
         self.restore: Callable[[Any], Any] = settled
         self._known: dict[bytes, Any] = {}
 
+    def keep(self, kept: Kept) -> None:
+        """Let the arguments that are not differentiated stay what they are now."""
+        self._leaves = [kept.now(leaf) for leaf in self._leaves]
+
     def parted(self, inputs: Leaves) -> tuple[tuple[Any, ...], Leaves]:
         """Return the arguments that inputs mean, and the values for the closure."""
         rest = iter(inputs)
@@ -310,11 +315,15 @@ def solved(
     if not followers(inputs):
         return problem.restore(first)
     for_each_example(problem.remember, values_of([first, *inputs]))
+    kept = Kept()
+    equation = kept.now(optimality)
+    problem.keep(kept)
 
     def residuals(x: Any, inputs: Leaves) -> Any:
+        kept.check(name_of(function))
         args, values = problem.parted(inputs)
         with closure.given(values):
-            left = raveled(optimality(problem.restore(x), *args))[0]
+            left = raveled(equation(problem.restore(x), *args))[0]
         if left.shape != x.shape:
             raise errors.ShapeError(
                 f"the optimality of {name_of(function)} returns {left.size} numbers for a solution of {x.size}; it "
