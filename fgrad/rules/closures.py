@@ -95,11 +95,18 @@ class Closure:
         self._around = given_now()
         self._tensors: list[Tensor] = []
         self._variables: dict[Variable, Any] = {}
+        self.values: list[Any] = []
         with RandomStates(function).put_back():
             for args in points:
                 self._add_what_is_used(args)
+
+    def add(self, uses: Uses) -> None:
+        """Let what another function was seen to use be among the values, too."""
+        known = set(map(id, self._tensors))
+        self._tensors += [x for x in uses.tensors if id(x) not in known]
+        self._variables = {**uses.reads, **self._variables}
         # Copies: nothing is put in place of them while something is in place of the tensors themselves.
-        self.values: list[Any] = [copied(x) for x in [*self._tensors, *self._variables.values()]]
+        self.values = [copied(x) for x in [*self._tensors, *self._variables.values()]]
 
     @contextmanager
     def given(self, values: Sequence[Any]) -> Iterator[None]:
@@ -124,9 +131,7 @@ class Closure:
             traces = list(dict.fromkeys([*followers([*results, *uses.reads.values()]), *touches.traces]))
         if not traces:
             return
-        known = set(map(id, self._tensors))
-        self._tensors += [x for x in uses.tensors if id(x) not in known]
-        self._variables = {**uses.reads, **self._variables}
+        self.add(uses)
         self._check(args, traces)
 
     def _check(self, args: tuple[Any, ...], traces: list[Trace]) -> None:

@@ -28,7 +28,7 @@ from fgrad.core.snapshots import Checked, is_watched, snapshot
 from fgrad.core.tensor import Tensor, apply_call, box, settle
 from fgrad.core.trace import Call, Observer, Trace, observed_by, running, through_observers
 from fgrad.core.variable import Variable, VariableWatch, creation_number, open_watches
-from fgrad.rules.closures import Given, Uses, copied, followers, layers, without
+from fgrad.rules.closures import Given, Uses, copied, followers, given_now, layers, without
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.calls import closed_over, name_of
 from fgrad.transforms.forward import jvp
@@ -464,7 +464,7 @@ class _Examples(Observer):
 
     @override
     def stand_in(self, x: Any) -> Any:
-        if type(x) is not Tensor or not x.tracing.is_map:
+        if type(x) is not Tensor or not x.tracing.is_map or any(each.is_replaced(x) for each in given_now()):
             return x
         if x.tracing is self.made:
             return self.now.root(x.payload)
