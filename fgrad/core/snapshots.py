@@ -30,7 +30,7 @@ from fgrad import errors
 
 LARGE = 1 << 20
 """Bytes above which an array is not copied."""
-_SMALL = 1 << 15
+SMALL = 1 << 15
 """Bytes up to which it takes less time to copy an array again than to see whether it is the same."""
 _WIDTH = 1 << 10
 
@@ -59,7 +59,7 @@ def _is_read_only(array: Any) -> bool:
 
 def snapshot(array: Any, copies: Copies) -> Any:
     """Return an array as it is now, which nobody writes to; a copy that was made here is one already."""
-    if array.nbytes <= _SMALL or array.dtype.kind == "O":
+    if array.nbytes <= SMALL or array.dtype.kind == "O":
         return array.copy()
     if not any(array.strides):
         return np.broadcast_to(array[(0,) * array.ndim], array.shape)  # one number, as in the cotangent of a sum
@@ -67,7 +67,7 @@ def snapshot(array: Any, copies: Copies) -> Any:
         return array
     known, kept = copies.get(id(array), (None, None))
     copy = None if kept is None or known is None or known() is not array else kept()
-    if copy is None or not _are_same(array, copy):
+    if copy is None or not are_same(array, copy):
         copy = array.copy()
         _ours[id(copy)] = copy
         copy.flags.writeable = False
@@ -75,7 +75,7 @@ def snapshot(array: Any, copies: Copies) -> Any:
     return copy
 
 
-def _are_same(array: Any, copy: Any) -> bool:
+def are_same(array: Any, copy: Any) -> bool:
     """Return whether two arrays of one shape and dtype hold the same, where NaN is NaN and 0.0 is not -0.0."""
     if array.shape != copy.shape or array.dtype != copy.dtype:
         return False

@@ -46,8 +46,11 @@ class Call(Protocol):
     def followed(self, trace: Any, leaves: Sequence[Any]) -> list[Any]:
         """Return the results as tensors of a trace that takes derivatives."""
 
-    def mapped(self, ours: Sequence[bool]) -> Call:
-        """Return the call for many examples, which lie along the first axis of those arrays that are `ours`."""
+    def mapped(self, ours: Sequence[bool], trace: Any = None) -> Call:
+        """Return the call for many examples, which lie along the first axis of those arrays that are `ours`.
+
+        `trace` is that of the examples: what the function uses of it besides its arrays has examples, too.
+        """
 
 
 NOTHING: Mapping[str, Any] = {}

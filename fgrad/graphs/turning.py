@@ -456,7 +456,7 @@ class _TurnsRule(Rule):
         return Rule.followed(replace(self, linearize=linearize), trace, leaves)
 
     @override
-    def mapped(self, ours: Sequence[bool]) -> Any:
+    def mapped(self, ours: Sequence[bool], trace: Any = None) -> Any:
         return Transparent("loop", functools.partial(_many, self.turns, tuple(ours)))
 
 

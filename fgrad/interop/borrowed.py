@@ -188,7 +188,7 @@ class _Operation(Rule):
     def name(self) -> str:
         return self.title
 
-    def mapped(self, ours: Sequence[bool]) -> Rule:
+    def mapped(self, ours: Sequence[bool], trace: Any = None) -> Rule:
         """Return the rule of many examples, which the library maps itself."""
         axes = [0 if own else None for own in ours]
         theirs = self.library.mapped(self.theirs, axes, self.title)

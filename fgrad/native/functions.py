@@ -261,7 +261,7 @@ class _NativeRule(Rule):
         return Rule.followed(replace(self, linearize=linearize), trace, leaves)
 
     @override
-    def mapped(self, ours: Sequence[bool]) -> _NativeRule:
+    def mapped(self, ours: Sequence[bool], trace: Any = None) -> _NativeRule:
         places = tuple(ours)
 
         def found(leaves: Leaves) -> Function:

@@ -45,6 +45,16 @@ def layers(x: Any) -> Iterator[Tensor]:
         x = x.payload
 
 
+def tangents_of_layers(leaves: Sequence[Any]) -> dict[int, Tensor]:
+    """Return the layers of all tangents that running traces have of leaves, by their ids."""
+    found: dict[int, Tensor] = {}
+    for layer in (each for leaf in leaves for each in layers(leaf)):
+        for part in layer.tracing.known_of(layer):
+            if part is not layer.payload:
+                found.update({**{id(each): each for each in layers(part)}, **tangents_of_layers([part])})
+    return found
+
+
 def without(traces: Sequence[Trace], x: Any) -> Any:
     """Return what is in a leaf below the layers of some traces, also where others lie between."""
     return _below(traces, settle(x))
@@ -85,11 +95,18 @@ class Closure:
         self._around = given_now()
         self._tensors: list[Tensor] = []
         self._variables: dict[Variable, Any] = {}
+        self.values: list[Any] = []
         with RandomStates(function).put_back():
             for args in points:
                 self._add_what_is_used(args)
+
+    def add(self, uses: Uses) -> None:
+        """Let what another function was seen to use be among the values, too."""
+        known = set(map(id, self._tensors))
+        self._tensors += [x for x in uses.tensors if id(x) not in known]
+        self._variables = {**uses.reads, **self._variables}
         # Copies: nothing is put in place of them while something is in place of the tensors themselves.
-        self.values: list[Any] = [copied(x) for x in [*self._tensors, *self._variables.values()]]
+        self.values = [copied(x) for x in [*self._tensors, *self._variables.values()]]
 
     @contextmanager
     def given(self, values: Sequence[Any]) -> Iterator[None]:
@@ -114,9 +131,7 @@ class Closure:
             traces = list(dict.fromkeys([*followers([*results, *uses.reads.values()]), *touches.traces]))
         if not traces:
             return
-        known = set(map(id, self._tensors))
-        self._tensors += [x for x in uses.tensors if id(x) not in known]
-        self._variables = {**uses.reads, **self._variables}
+        self.add(uses)
         self._check(args, traces)
 
     def _check(self, args: tuple[Any, ...], traces: list[Trace]) -> None:
@@ -200,6 +215,7 @@ class Uses(Observer, VariableWatch):
         self.reads: dict[Variable, Any] = {}
         self._strips = strips
         self._values: dict[int, Any] = {}
+        self._tangents: dict[int, Any] = {}
         self._arguments = list(known)
         self._known: dict[int, Any] = {}  # holds what it knows, so that no other object gets its id
         for x in known:
@@ -213,11 +229,29 @@ class Uses(Observer, VariableWatch):
 
     @override
     def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
-        return self._kept(go_on([self._seen(arg) for arg in args]))
+        seen = [self._seen(arg) for arg in args]
+        with self._moving(seen):
+            return self._kept(go_on(seen))
 
     @override
     def call(self, call: Call, leaves: Sequence[Any], go_on: Any) -> Any:
-        return [self._kept(each) for each in go_on([self._seen(settle(leaf)) for leaf in leaves])]
+        seen = [self._seen(settle(leaf)) for leaf in leaves]
+        with self._moving(seen):
+            return [self._kept(each) for each in go_on(seen)]
+
+    @contextmanager
+    def _moving(self, args: Sequence[Any]) -> Iterator[None]:
+        """Take the tangents of arguments for no tensors from outside in a block, where their traces compute with them.
+
+        Elsewhere they may be: a function can close over what an argument moves along.
+        """
+        before, moving = self._tangents, tangents_of_layers(args)
+        try:
+            if moving:
+                self._tangents = {**before, **moving}
+            yield
+        finally:
+            self._tangents = before
 
     @override
     def stand_in(self, x: Any) -> Any:
@@ -263,7 +297,8 @@ class Uses(Observer, VariableWatch):
         return self._values.get(id(x), x)
 
     def _is_foreign(self, x: Any) -> bool:
-        return type(x) is Tensor and 0 < x.tracing.level < self.trace.rank and id(x) not in self._known
+        is_older = type(x) is Tensor and 0 < x.tracing.level < self.trace.rank
+        return is_older and id(x) not in self._known and id(x) not in self._tangents
 
     def _kept(self, made: Any) -> Any:
         """Note what was made in the block, as far as a trace from outside follows it."""

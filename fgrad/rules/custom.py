@@ -20,9 +20,10 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.tensor import as_now, boxed, settle
+from fgrad.core.trace import stood_in
 from fgrad.core.tree import flatten, unflatten
 from fgrad.rules.closures import layers
-from fgrad.rules.rule import Leaves, Linear, Rule, Variables, apply_rule, settled, zeros_of
+from fgrad.rules.rule import Leaves, Linear, Rule, Variables, call_rule, settled, zeros_of
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.reverse import vjp
 
@@ -60,7 +61,7 @@ class _Custom:
             return unflatten(treedef, filled)  # type: ignore[no-any-return]
 
         arrays = [settled(x) for x, place in zip(leaves, places, strict=True) if place]
-        results = apply_rule(self._rule(whole, flat, treedef, places), arrays)
+        results = call_rule(self._rule(whole, flat, treedef, places), arrays)
         return unflatten(structure[0], results)
 
     def _rule(self, whole: Any, flat: Any, treedef: Any, places: list[bool]) -> Rule:
@@ -148,7 +149,9 @@ class custom_vjp(_Custom):  # noqa: N801  # used as a decorator
             results, out_treedef = flatten(result)
             flat(result)
             # Not `arrays` and `results`, which the pullback would keep in memory.
-            is_traced = _are_traced([*arrays, *results, *flatten(residuals)[0], *_closed_over(self._bwd)])
+            kept = [*flatten(residuals)[0], *_closed_over(self._bwd)]
+            _show_batches(kept)
+            is_traced = _are_traced([*arrays, *results, *kept])
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
                 given = self._bwd(residuals, unflatten(out_treedef, _to_write_to(cotangents, is_traced)))
@@ -200,6 +203,13 @@ def _closed_over(function: Any) -> Leaves:
         with contextlib.suppress(ValueError):  # an empty cell
             found += flatten(cell.cell_contents)[0]
     return found
+
+
+def _show_batches(leaves: Leaves) -> None:
+    """Let those who watch a rule see which batched values it will use, before it uses them."""
+    for leaf in leaves:
+        if any(layer.tracing.is_map for layer in layers(leaf)):
+            stood_in(leaf)
 
 
 def _transposed(pull: Linear, results: Leaves, arrays: Leaves) -> Linear:
@@ -257,6 +267,7 @@ class custom_jvp(_Custom):  # noqa: N801
         def linearize(arrays: Leaves) -> Any:
             # The call itself, and not its code, so that the rule is the traces' below, too.
             results = flat(self(*whole(arrays)))
+            _show_batches(_closed_over(self._forward))
 
             def push(tangents: Leaves, variables: Variables) -> Leaves:
                 is_traced = _are_traced([*arrays, *tangents, *_closed_over(self._forward)])
@@ -292,7 +303,9 @@ class _CustomGradient(_Custom):
         def linearize(arrays: Leaves) -> Any:
             result, grad_fn = run(arrays)
             results = flat(result)
-            is_traced = _are_traced([*arrays, *results, *_closed_over(grad_fn)])
+            kept = _closed_over(grad_fn)
+            _show_batches(kept)
+            is_traced = _are_traced([*arrays, *results, *kept])
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
                 cotangents = _to_write_to(cotangents, is_traced)

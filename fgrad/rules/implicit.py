@@ -23,7 +23,8 @@ from fgrad.core.tensor import Tensor, boxed, settle
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.ops.tracing import example_of
-from fgrad.rules.closures import Closure, followers, values_of
+from fgrad.rules.closures import Closure, Uses, followers, values_of
+from fgrad.rules.kept import Kept
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule, settled, tangents_of
 from fgrad.rules.vectors import raveled
 from fgrad.transforms.calls import decorator, name_of
@@ -252,6 +253,11 @@ class _Solver:
         self.arrays = [settled(leaf) for leaf, place in zip(self._leaves, self._places, strict=True) if place]
         self.restore: Callable[[Any], Any] = settled
         self._known: dict[bytes, Any] = {}
+        self._further: list[Uses] = []
+
+    def keep(self, kept: Kept) -> None:
+        """Let the arguments that are not differentiated stay what they are now."""
+        self._leaves = [kept.now(leaf) for leaf in self._leaves]
 
     def parted(self, inputs: Leaves) -> tuple[tuple[Any, ...], Leaves]:
         """Return the arguments that inputs mean, and the values for the closure."""
@@ -265,15 +271,50 @@ class _Solver:
         if known is not None:
             return known
         args, values = self.parted(inputs)
-        with self.closure.given(values), values_alone(Trace().rank):
-            found = tree_map(lambda x: settled(example_of(x)), self._solver(*args))
-        vector, self.restore = raveled(found)
+        uses, error = Uses(flatten(args)[0]), None
+        with self.closure.given(values), values_alone(Trace().rank), uses.looking():
+            try:
+                found = self._solver(*args)
+            except errors.ConcretizationError as refusal:  # as an example by itself it has a value
+                error = refusal
+        if _is_batched(uses.tensors) or _is_batched([*uses.reads.values()]):
+            raise _UsesBatch(uses)
+        if error is not None:
+            raise error
+        vector, self.restore = raveled(tree_map(lambda x: settled(example_of(x)), found))
         return vector
+
+    def first(self) -> Any:
+        """Return the solution for the values of all inputs; of each example by itself, also of what the solver uses."""
+        while True:
+            try:
+                return for_each_example(self.run, values_of([*self.arrays, *self.closure.values]))
+            except _UsesBatch as used:
+                self._further.append(used.uses)
+                self.closure.add(used.uses)
+
+    def uses(self, closure: Closure) -> None:
+        """Let what an equation uses, and batches that the solver has used, be inputs."""
+        for uses in self._further:
+            closure.add(uses)
+        self.closure = closure
 
     def remember(self, pair: Leaves) -> Any:
         """Note a solution and its inputs, so that the solver need not run for them again."""
         self._known[_key(pair[1:])] = pair[0]
         return pair[0]
+
+
+class _UsesBatch(Exception):  # noqa: N818  # a discovery, and not an error
+    """A solver has used batched values that were not known."""
+
+    def __init__(self, uses: Uses) -> None:
+        super().__init__("a batched value is used")
+        self.uses = uses
+
+
+def _is_batched(leaves: Leaves) -> bool:
+    return any(trace.is_map for trace in followers(leaves))
 
 
 def _key(leaves: Leaves) -> bytes:
@@ -304,17 +345,22 @@ def solved(
     """
     uses = uses or optimality
     problem = _Solver(solver, Closure(uses, [] if start is None else [(start, *args)]), args)
-    first = for_each_example(problem.run, values_of([*problem.arrays, *problem.closure.values]))
-    problem.closure = closure = Closure(uses, [(problem.restore(first), *args)])
+    first = problem.first()
+    closure = Closure(uses, [(problem.restore(first), *args)])
+    problem.uses(closure)
     inputs = [*problem.arrays, *closure.values]
     if not followers(inputs):
         return problem.restore(first)
     for_each_example(problem.remember, values_of([first, *inputs]))
+    kept = Kept()
+    equation = kept.now(optimality)
+    problem.keep(kept)
 
     def residuals(x: Any, inputs: Leaves) -> Any:
+        kept.check(name_of(function))
         args, values = problem.parted(inputs)
         with closure.given(values):
-            left = raveled(optimality(problem.restore(x), *args))[0]
+            left = raveled(equation(problem.restore(x), *args))[0]
         if left.shape != x.shape:
             raise errors.ShapeError(
                 f"the optimality of {name_of(function)} returns {left.size} numbers for a solution of {x.size}; it "

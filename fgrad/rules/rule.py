@@ -14,20 +14,22 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.payloads import Objects
+from fgrad.core.primitive import Primitive
 from fgrad.core.reverse import Parts, conform
 from fgrad.core.snapshots import Checked, is_large, snapshot
 from fgrad.core.tensor import Tensor, apply_call, box, settle
-from fgrad.core.trace import Trace, observed_by
+from fgrad.core.trace import Call, Observer, Trace, observed_by, running, through_observers
 from fgrad.core.variable import Variable, VariableWatch, creation_number, open_watches
-from fgrad.rules.closures import Given, Uses, copied, followers, layers, without
+from fgrad.rules.closures import Given, Uses, copied, followers, given_now, layers, without
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.calls import closed_over, name_of
 from fgrad.transforms.forward import jvp
@@ -63,6 +65,7 @@ class Rule:
         check_variables: raises if the rule has no derivatives for the variables that the function has
             read; None: variables are no inputs of the function.
         below: only variables that traces of a lower rank follow are inputs.
+        batches: the traces of batches of whose examples it is a rule; what it uses of them besides its arrays is known.
     """
 
     function: Callable[..., Any]
@@ -71,6 +74,7 @@ class Rule:
     recurs: bool = False
     check_variables: Callable[[Variables], None] | None = None
     below: float = math.inf
+    batches: tuple[Trace, ...] = ()
 
     @property
     def name(self) -> str:
@@ -92,9 +96,9 @@ class Rule:
         """Return the results for arrays that nothing follows."""
         return list(self.compute(leaves))
 
-    def mapped(self, ours: Sequence[bool]) -> Rule:
+    def mapped(self, ours: Sequence[bool], trace: Any = None) -> Rule:
         """Return the rule of many examples; where an array is the same for all, its cotangents are summed."""
-        return _mapped(self, ours)
+        return _mapped(self, ours, trace)
 
     def followed(self, trace: Trace, leaves: Leaves) -> list[Any]:
         """Return the results as tensors of a trace that takes derivatives by its arrays, or by what it reads."""
@@ -125,7 +129,7 @@ class Transparent:
         """Return the results as tensors of a trace."""
         return self.run(leaves)
 
-    def mapped(self, ours: Sequence[bool]) -> Transparent:
+    def mapped(self, ours: Sequence[bool], trace: Any = None) -> Transparent:
         """Return the call for many examples."""
         axes = [0 if own else None for own in ours]
         return Transparent(self.name, lambda leaves: vmap(self.function, in_axes=(axes,))(list(leaves)))
@@ -140,6 +144,34 @@ def apply_rule(rule: Rule, leaves: Leaves, below: float = math.inf) -> list[Any]
         below: only variables followed by traces of a lower rank are inputs.
     """
     return apply_call(rule if below == math.inf else replace(rule, below=below), leaves)
+
+
+def call_rule(rule: Rule, leaves: Leaves) -> list[Any]:
+    """Run a function with its own rule, as the user calls it: it may close over values of a batch that runs.
+
+    Such a batch comes before the traces of its arguments, if it has started later.
+    """
+    try:
+        return apply_rule(rule, leaves)
+    except _UsesBatch as used:
+        trace = used.trace
+    return list(through_observers("call", rule, go_on=lambda leaves: trace.process_call(rule, leaves))(leaves))
+
+
+class _UsesBatch(Exception):  # noqa: N818  # a discovery, and not an error
+    """A function with its own rule has used a value of a batch that has started after the trace that runs it."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__("a batched value is used")
+        self.trace = trace
+
+
+def _check_batches(rule: Rule, trace: Trace, leaves: Leaves) -> None:
+    """Raise `_UsesBatch` if one of the leaves belongs to a batch that has started after a trace, and runs."""
+    batches = [each for each in followers(leaves) if each.is_map and each.level > trace.level]
+    newer = [each for each in batches if each not in rule.batches]
+    if newer:
+        raise _UsesBatch(max(newer, key=lambda each: each.level))
 
 
 def is_of(x: Any, trace: Trace) -> bool:
@@ -236,6 +268,7 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
     with reads, observed_by(uses):
         results, pull, push = rule.linearize(leaves if sees_run else lower)
         results = [settled(x) for x in results]
+    _check_batches(rule, trace, uses.tensors)
     if reads.has_made and reads.keeps_made() and not reads_variables:
         raise closed_over(rule.name)
     leaves = [_layer_of(trace, leaf) if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
@@ -379,7 +412,10 @@ def _recorded(
     def pull(cotangents: Parts) -> dict[int, Any]:
         directions = [conjugate(cotangents[i]) for i in range(len(cotangents))]
         total: dict[int, Any] = {}
-        given = _derivative(pullback, directions, variables, reads)
+        try:
+            given = _derivative(pullback, directions, variables, reads)
+        except errors.LeakedTensorError:  # of a batch around the call
+            raise closed_over(name_of(function)) from None
         for name, key, like, found in zip(names, keys, likes, given, strict=True):
             if key is not None and like is not None and found is not None:
                 found = conjugate(_fitting(function, name, found, *like))
@@ -404,11 +440,62 @@ def _moved(call: _Linearized, trace: Any, inputs: Leaves, marks: Leaves, results
     """Box results with their tangents; inputs and results are without the layer of the trace."""
     directions = [zeros_of(x) if t is None else trace.direction(t) for x, t in zip(inputs, marks, strict=True)]
     tangents = [settled(t) for t in _derivative(call.push, directions, call.variables, call.reads)]
+    if any(each.is_map and each.level > trace.level for each in followers(tangents)):
+        raise closed_over(call.rule.name)
     return [trace.moved(x, t) for x, t in zip(results, tangents, strict=True)]
 
 
-def _mapped(rule: Rule, mapped: Sequence[bool]) -> Rule:
+class _Examples(Observer):
+    """Puts the examples of one batch, in which a function was made, in place of those of the batch that runs it now.
+
+    Args:
+        made: the trace of the first batch, which may have ended.
+        now: that of the other one.
+    """
+
+    def __init__(self, made: Any, now: Any) -> None:
+        self.made, self.now = made, now
+
+    @override
+    def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
+        return go_on([self.stand_in(arg) for arg in args])
+
+    @override
+    def call(self, call: Call, leaves: Sequence[Any], go_on: Any) -> Any:
+        return go_on([self.stand_in(leaf) for leaf in leaves])
+
+    @override
+    def stand_in(self, x: Any) -> Any:
+        if type(x) is not Tensor or not x.tracing.is_map or any(each.is_replaced(x) for each in given_now()):
+            return x
+        if x.tracing is self.made:
+            return self.now.root(x.payload)
+        if 0 < self.made.level < x.tracing.level < self.now.level and not _is_put_in_place(x.tracing):
+            raise _UsesBatch(x.tracing)
+        return x
+
+
+def _is_put_in_place(trace: Trace) -> bool:
+    """Return whether a trace is one of those that stand for one another."""
+    pairs = [(each.made, each.now) for each in running.observers if isinstance(each, _Examples)]
+    return any(trace in pair for pair in pairs)
+
+
+def _for_all(trace: Any, function: Callable[..., Any], axes: Any) -> Callable[..., Any]:
+    """Return a function of many examples, where the function of one may use other values of a batch."""
+    if trace is None:
+        return vmap(function, in_axes=axes)
+
+    def of_one(example: Tensor, *args: Any) -> Any:
+        with observed_by(_Examples(trace, example.tracing)):
+            return function(*args)
+
+    return lambda *args: vmap(of_one, in_axes=(0, *axes))(np.zeros(trace.size), *args)
+
+
+def _mapped(rule: Rule, mapped: Sequence[bool], trace: Any) -> Rule:
     axes = [0 if own else None for own in mapped]
+    batches = rule.batches if trace is None else (*rule.batches, trace)
 
     def linearize(leaves: Leaves) -> Any:
         def pull(cotangents: Leaves, variables: Variables) -> Leaves:
@@ -416,7 +503,7 @@ def _mapped(rule: Rule, mapped: Sequence[bool]) -> Rule:
                 found = rule.linearize(leaves)[1](cotangents, variables)
                 return [zeros_of(x) if ct is None else ct for x, ct in zip([*leaves, *variables], found, strict=True)]
 
-            found = vmap(pull_one, in_axes=(axes, 0))(list(leaves), list(cotangents))
+            found = _for_all(trace, pull_one, (axes, 0))(list(leaves), list(cotangents))
             each = [*mapped, *(False for _ in variables)]
             return [ct if own else np.sum(ct, axis=0) for ct, own in zip(found, each, strict=True)]
 
@@ -425,14 +512,14 @@ def _mapped(rule: Rule, mapped: Sequence[bool]) -> Rule:
                 return rule.linearize(leaves)[2](tangents, variables)
 
             own_axes = [*axes, *(None for _ in variables)]
-            return vmap(push_one, in_axes=(axes, own_axes))(list(leaves), list(tangents))  # type: ignore[no-any-return]
+            return _for_all(trace, push_one, (axes, own_axes))(list(leaves), list(tangents))  # type: ignore[no-any-return]
 
         return compute(leaves), pull, push
 
     def compute(leaves: Leaves) -> Leaves:
-        return vmap(rule.compute, in_axes=(axes,))(list(leaves))  # type: ignore[no-any-return]
+        return _for_all(trace, rule.compute, (axes,))(list(leaves))  # type: ignore[no-any-return]
 
-    return replace(rule, compute=compute, linearize=linearize)
+    return replace(rule, compute=compute, linearize=linearize, batches=batches)
 
 
 def tangents_of(function: Callable[..., Any], inputs: Leaves, tangents: Leaves) -> Any:

@@ -63,7 +63,7 @@ class BatchTrace(Trace):
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
         ours = [type(leaf) is Tensor and leaf.tracing is self for leaf in leaves]
         values = [leaf.payload if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
-        return [self.root(_array(x)) for x in apply_call(call.mapped(ours), values)]
+        return [self.root(_array(x)) for x in apply_call(call.mapped(ours, self), values)]
 
     @override
     def shape_of(self, tensor: Any) -> tuple[int, ...]:

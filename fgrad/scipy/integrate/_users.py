@@ -32,6 +32,7 @@ from fgrad.native.values import OnValues, on_values
 from fgrad.ops.creation import array
 from fgrad.rules.closures import Closure, Touches, followers
 from fgrad.rules.closures import values_of as concrete_values_of
+from fgrad.rules.kept import Kept
 from fgrad.scipy.integrate._twins import Twin
 from fgrad.transforms.calls import name_of
 
@@ -68,6 +69,7 @@ class UsersFunctions:
         self._places = [type(leaf) is Tensor for leaf in self._leaves]
         self._points: list[tuple[Any, ...]] = []
         self._closure = Closure(self._all, [])
+        self._kept: Kept | None = None
 
     def _all(self, own: tuple[Any, ...], args: tuple[Any, ...]) -> list[Any]:
         return [function(*own, *args) for function in self.functions]
@@ -80,6 +82,8 @@ class UsersFunctions:
     @contextmanager
     def given(self, inputs: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
         """Put other arrays in the place of the inputs for all that runs in the block; gives the further arguments."""
+        if self._kept is not None:
+            self._kept.check(", ".join(map(name_of, self.functions)))
         rest = iter(inputs)
         whole = [next(rest) if place else leaf for leaf, place in zip(self._leaves, self._places, strict=True)]
         with self._closure.given(list(rest)):
@@ -109,7 +113,10 @@ class UsersFunctions:
             inputs = self.inputs()
             values = values_of([*leaves, *inputs])
             try:
-                return for_each_example(lambda plain: self._run(solve, plain[:count], plain[count:]), values)
+                found = for_each_example(lambda plain: self._run(solve, plain[:count], plain[count:]), values)
+                if followers([*leaves, *inputs]):
+                    self._keep()
+                return found
             except _Used as used:
                 if used.users is not self:
                     raise
@@ -118,6 +125,14 @@ class UsersFunctions:
             self._closure = Closure(self._all, self._points)
             if len(self.inputs()) == len(inputs):
                 raise self._cannot_be_followed()
+
+    def _keep(self) -> None:
+        """Let the functions and the further arguments stay what they are now: they run again for derivatives."""
+        if self._kept is None:
+            self._kept = kept = Kept()
+            self._on_values = [kept.now(each) for each in self._on_values]
+            self.functions = [kept.now(each) for each in self.functions]
+            self._leaves = [kept.now(leaf) for leaf in self._leaves]
 
     def run_plainly(self, solve: Function, leaves: Sequence[Any], inputs: Sequence[Any]) -> Any:
         """Let SciPy solve a problem once more, for plain leaves and inputs; see `run`.

@@ -1,0 +1,262 @@
+"""What a function refers to, as it is at a call: for functions that run again later, such as in a pass back.
+
+    kept = Kept()
+    later = kept.now(function)      the same function, on copies of the plain data that it refers to
+    kept.check(name)                raises if an array that is too large for a copy has been overwritten
+
+A solver's function runs again to be differentiated. By then the user may have written into an array that it closes
+over, assigned to a variable of the loop around it, or changed an attribute. So the function is made again with what it
+refers to: its cells and defaults, names of its module, the object whose method it is, and the functions, objects and
+containers in these. One array, list or object gets one copy, whoever refers to it, so that functions which share a work
+buffer go on to do so. Traced tensors stay the same objects, by which other values are put in their place
+(`closures.py`). The user's objects themselves are never written to.
+"""
+
+from __future__ import annotations
+
+import array
+import collections
+import dis
+import functools
+import sys
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fgrad.core.snapshots import LARGE, SMALL, Checked, are_same, is_large
+from fgrad.core.tensor import Tensor, own_handle
+from fgrad.core.trace import Observer, Trace
+from fgrad.core.variable import Variable, VariableWatch
+from fgrad.errors.places import is_library
+from fgrad.rules.closures import given_now, layers
+from fgrad.transforms.calls import Transformed
+
+MOST = 10_000
+"""How many objects are looked at; what is found after these stays as it is."""
+
+_shared: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+"""Copies of arrays that are not small, by the ids of the arrays: many calls may refer to one array."""
+
+
+class Kept:
+    """Copies of what functions refer to; functions that are kept by one object share what they shared."""
+
+    def __init__(self) -> None:
+        self._copies: dict[int, tuple[Any, Any]] = {}  # with the original, so that no other object gets its id
+        self._unfilled: list[Callable[[], None]] = []
+        self._large: list[Any] = []
+        self._unless_written: Checked | None = None
+
+    def now(self, x: Any) -> Any:
+        """Return a function, or anything else, as it is now."""
+        copy = self._copy(x)
+        while self._unfilled:
+            self._unfilled.pop()()
+        return copy
+
+    def check(self, name: str) -> None:
+        """Refuse to go on where a large array is another than when this was first called.
+
+        Raises:
+            OverwrittenError: a RuntimeError.
+        """
+        if self._unless_written is None:
+            self._unless_written = Checked(lambda _: None, self._large, name)
+        elif self._large:
+            self._unless_written(None)
+
+    def _copy(self, x: Any) -> Any:
+        kind = type(x)
+        if kind in _CONSTANTS:
+            return x
+        if kind is Tensor:
+            return self._copy_of_tensor(x)
+        known = self._copies.get(id(x))
+        if known is not None:
+            return known[1]
+        if len(self._copies) >= MOST:
+            return x
+        self._copies[id(x)] = x, x
+        copy = self._copies_by_kind.get(kind, Kept._copy_of_other)(self, x)
+        self._copies[id(x)] = x, copy
+        return copy
+
+    def _copy_of_tensor(self, x: Tensor) -> Tensor:
+        """Return a handle into which the user does not write; where another value is put in its place, the same one."""
+        is_known = next(layers(x), None) is not None or any(each.is_replaced(x) for each in given_now())
+        return x if is_known else own_handle(x)
+
+    def _later(self, fill: Callable[[], None]) -> None:
+        """Fill a copy when it is known as one: what it holds may refer to it."""
+        self._unfilled.append(fill)
+
+    def _copy_of_other(self, x: Any) -> Any:
+        if isinstance(x, np.ndarray):
+            if is_large(x):
+                self._large.append(x)
+                return x
+            return _copy_of_array(x)
+        if isinstance(x, tuple) and hasattr(x, "_fields"):
+            return type(x)._make(map(self._copy, x))  # type: ignore[attr-defined]
+        return self._copy_of_object(x) if _is_open(type(x)) else x
+
+    def _copy_of_list(self, x: list[Any]) -> list[Any]:
+        if len(x) * 8 > LARGE:
+            return x
+        own: list[Any] = []
+        self._later(lambda: own.extend(map(self._copy, x)))
+        return own
+
+    def _copy_of_tuple(self, x: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(map(self._copy, x))
+
+    def _copy_of_dict(self, x: dict[Any, Any]) -> dict[Any, Any]:
+        own = x.copy()
+        own.clear()
+        self._later(lambda: own.update({self._key(key): self._copy(value) for key, value in x.items()}))
+        return own
+
+    def _copy_of_set(self, x: set[Any] | frozenset[Any]) -> Any:
+        return type(x)(map(self._key, x))
+
+    def _key(self, x: Any) -> Any:
+        """Return what stands for a key: for an object that is known by its identity, its copy."""
+        return self._copy(x) if type(x).__hash__ is object.__hash__ else x
+
+    def _copy_of_object(self, x: Any) -> Any:
+        state = object.__reduce_ex__(x, 2)[2] if type(x) is not Transformed else vars(x)
+        if not state:
+            return x
+        own = object.__new__(type(x))
+        parts = state if isinstance(state, tuple) else (state,)
+
+        def fill() -> None:
+            for part in parts:
+                for name, value in (part or {}).items():
+                    object.__setattr__(own, name, self._copy(value))
+
+        self._later(fill)
+        return own
+
+    def _copy_of_method(self, x: types.MethodType) -> types.MethodType:
+        return types.MethodType(self._copy(x.__func__), self._copy(x.__self__))
+
+    def _copy_of_partial(self, x: functools.partial[Any]) -> Any:
+        keywords = {name: self._copy(value) for name, value in x.keywords.items()}
+        return functools.partial(self._copy(x.func), *map(self._copy, x.args), **keywords)
+
+    def _copy_of_namespace(self, x: types.SimpleNamespace) -> types.SimpleNamespace:
+        own = types.SimpleNamespace()
+        self._later(lambda: vars(own).update({name: self._copy(value) for name, value in vars(x).items()}))
+        return own
+
+    def _copy_of_function(self, x: types.FunctionType) -> types.FunctionType:
+        is_users = not is_library(x.__code__.co_filename)
+        if not is_users and not x.__closure__:
+            return x
+        cells = tuple(map(self._copy, x.__closure__ or ()))
+        known = self._globals_of(x) if is_users else x.__globals__
+        own = types.FunctionType(x.__code__, known, x.__name__, None, cells)
+        own.__qualname__, own.__doc__, own.__module__ = x.__qualname__, x.__doc__, x.__module__
+
+        def fill() -> None:
+            own.__defaults__, own.__kwdefaults__ = self._copy(x.__defaults__), self._copy(x.__kwdefaults__)
+            own.__dict__.update({name: self._copy(value) for name, value in x.__dict__.items()})
+
+        self._later(fill)
+        return own
+
+    def _globals_of(self, x: types.FunctionType) -> dict[str, Any]:
+        """Return the names of a module that a function mentions, in a dict that the functions of the module share."""
+        known, names = x.__globals__, _names(x.__code__)
+        if names & {"globals", "eval", "exec"}:  # which names it uses cannot be seen
+            return known
+        if id(known) not in self._copies:
+            own = {name: value for name, value in known.items() if name.startswith("__") and name.endswith("__")}
+            self._copies[id(known)] = known, own
+        own = self._copies[id(known)][1]
+
+        def fill() -> None:
+            for name in names & known.keys() - own.keys():
+                own[name] = self._copy(known[name])
+
+        self._later(fill)
+        return own
+
+    def _copy_of_cell(self, x: types.CellType) -> types.CellType:
+        own = types.CellType()
+
+        def fill() -> None:
+            try:
+                own.cell_contents = self._copy(x.cell_contents)
+            except ValueError:  # nothing is in it yet
+                pass
+
+        self._later(fill)
+        return own
+
+    def _copy_by_itself(self, x: Any) -> Any:
+        return x[:]
+
+    _copies_by_kind: dict[type, Callable[..., Any]] = {
+        list: _copy_of_list,
+        tuple: _copy_of_tuple,
+        **dict.fromkeys((dict, collections.OrderedDict, collections.defaultdict), _copy_of_dict),
+        **dict.fromkeys((set, frozenset), _copy_of_set),
+        **dict.fromkeys((bytearray, array.array), _copy_by_itself),
+        types.FunctionType: _copy_of_function,
+        types.MethodType: _copy_of_method,
+        types.CellType: _copy_of_cell,
+        types.SimpleNamespace: _copy_of_namespace,
+        functools.partial: _copy_of_partial,
+    }
+
+
+_CONSTANTS = {
+    *(int, float, complex, bool, str, bytes, range, slice, type, type(None), type(...), np.ufunc, np.dtype),
+    *(types.ModuleType, types.BuiltinFunctionType, types.CodeType, np.float64, np.float32, np.int64, np.bool_),
+}
+
+
+def _copy_of_array(x: Any) -> Any:
+    """Return an array as it is now, which the function may write to: it may be its work buffer."""
+    if x.nbytes <= SMALL or x.dtype.kind == "O":
+        return x.copy()
+    known = _shared.get(id(x))
+    if known is None or type(known) is not type(x) or not are_same(x, known):
+        known = _shared[id(x)] = x.copy()
+    return known
+
+
+@functools.lru_cache(maxsize=256)
+def _names(code: types.CodeType) -> frozenset[str]:
+    """Return the names of its module that code mentions, those of functions in it included."""
+    own = {str(each.argval) for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return frozenset(own).union(*(_names(each) for each in code.co_consts if type(each) is types.CodeType))
+
+
+_OWN = ("fgrad.rules.", "fgrad.scipy.", "fgrad.transforms.")
+_WAYS = ("__reduce__", "__reduce_ex__", "__getstate__")
+_OWN_WAYS = ("__setstate__", "__copy__", "__deepcopy__", "__getnewargs__", "__getnewargs_ex__", "__del__")
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_open(kind: type) -> bool:
+    """Return whether objects of a class are what their attributes are, and the class is the user's or one of these."""
+    if kind is Transformed:
+        return True
+    if issubclass(kind, (Trace, Observer, VariableWatch, Variable)) or not all(map(_is_python, kind.__mro__)):
+        return False
+    if any(getattr(kind, name, None) is not getattr(object, name, None) for name in _WAYS):
+        return False
+    if any(hasattr(kind, name) for name in _OWN_WAYS):
+        return False
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return file is None or not is_library(file) or kind.__module__.startswith(_OWN)
+
+
+def _is_python(kind: type) -> bool:
+    return kind is object or kind.__module__ in ("typing", "abc") or bool(kind.__flags__ & 1 << 9)
