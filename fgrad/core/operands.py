@@ -251,5 +251,7 @@ def as_leaf(x: Any) -> Any:
         if isinstance(x, np.ndarray) and x.dtype is OBJECT and type(x) is not np.ndarray and holds_tensors(x.tolist()):
             raise errors.ObjectArrayError(f"a {type(x).__name__}", errors.users_line(), "")
         return collected(x)
-    array = np.asarray(x.to_numpy())
+    if type(held := getattr(x, "data", None)) in BOXES:  # a labelled array that holds a tensor
+        return held
+    array = collected(np.asarray(x.to_numpy()))
     return array if array.dtype.kind in "biufc" else x

@@ -178,8 +178,8 @@ def settled(leaf: Any) -> Any:
 
 
 def boxed(value: Any) -> Any:
-    """Return `value` as a Tensor, and several outputs as a tuple of Tensors."""
-    if type(value) is Tensor:
+    """Return `value` as a Tensor, and several outputs as a tuple of Tensors; what is more than numbers as it is."""
+    if type(value) is Tensor or OVERRIDES[type(value)]:
         return value
     if type(value) is tuple:
         return tuple(boxed(item) for item in value)
