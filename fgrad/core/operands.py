@@ -1,22 +1,15 @@
 """What operations take beside tensors: numbers, arrays, and objects of other libraries.
 
-    PARTNERS[kind]       how operations of tensors with objects of a type are computed
-    defers_to(x)         whether an operand of another kind decides what an operator means
-    reflected_by(x, ...) what another operand makes of an operator, in its turn
-    overridden(x, ...)   what another operand makes of a ufunc, in its turn
-    answered(x, ...)     what another argument makes of a function of NumPy's, in its turn
-    as_operand(x)        an argument of an operation as NumPy is to see it
-    as_leaf(x)           what a transform sees in place of a column among its arguments
-    as_array(x)          something with a shape and a dtype, in place of a list or number
-    collected(x)         one tensor, in place of an array of traced numbers
-
-An object with labels or a unit is no array to operators and ufuncs: its type says what they mean (`__array_ufunc__`), or
-they raise. To other functions of NumPy it is, if its type does not say otherwise (`__array_function__`).
+PARTNERS[kind]    how operations of tensors with objects of a type are computed
+defers_to(x)      whether an operand of another kind decides what an operator means; then see `overrides.py`
+as_operand(x)     an argument of an operation as NumPy is to see it
+as_array(x)       something with a shape and a dtype, in place of a list or number
+collected(x)      one tensor, in place of an array of traced numbers
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from numbers import Number, Rational
 from typing import Any
 
@@ -24,7 +17,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.payloads import FOREIGN, OBJECT, OVERRIDES, Objects, as_objects, holds_numbers
-from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS, UFUNCS
+from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS
 
 OPERANDS: set[type] = {float, int}
 """Types that operations take as they are, as they do arrays of numbers; the others are looked at once."""
@@ -57,90 +50,6 @@ def defers_to(x: Any) -> bool:
         return True
     has_operators = OVERRIDES[kind] if has_ufuncs else bool(getattr(x, "__array_priority__", 0.0) > 0.0)
     return has_operators and PARTNERS[kind] is None
-
-
-PLAIN_FORMS = {
-    "astropy": "x.to_value(unit)",
-    "pandas": "x.to_numpy()",
-    "pint": "x.to(unit).magnitude",
-    "unyt": "x.to_value(unit)",
-    "xarray": "x.to_numpy()",
-}
-"""How objects of a package become plain arrays, as messages say it."""
-
-
-def refused(x: Any, reason: str = "") -> errors.StructureError:
-    """Return the error for an operand with a meaning of its own that does not take tensors."""
-    kind = type(x)
-    package = kind.__module__.partition(".")[0]
-    return errors.StructureError(
-        f"a tensor cannot be combined with this {kind.__name__} of {package}: "
-        f"{reason or 'it does not take tensors as operands, and as a plain array it could have another meaning'}."
-        f"\n  at {errors.users_line()}\n"
-        f"Use its numbers, {PLAIN_FORMS.get(package, 'such as np.asarray(x)')}, and put labels or units on the result."
-    )
-
-
-def reflected_by(x: Any, twin: str, tensor: Any) -> Any:
-    """Return what an operand makes of an operator with a tensor on its left, by its own method of that name.
-
-    Raises:
-        StructureError: a TypeError; it says itself what ufuncs do with it, and does not take tensors.
-    """
-    if not OVERRIDES[type(x)]:
-        return NotImplemented  # to Python, which asks it next
-    method = getattr(x, twin, None)
-    result = NotImplemented if method is None else method(tensor)
-    if result is NotImplemented:
-        raise refused(x)
-    return result
-
-
-def overridden(x: Any, ufunc: np.ufunc, method: str, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Return what an operand makes of a ufunc that says itself what ufuncs do with it.
-
-    Raises:
-        StructureError: a TypeError; it does not take tensors.
-    """
-    if (compute := PARTNERS[type(x)]) is not None and method == "__call__" and not keywords and ufunc in UFUNCS:
-        return compute(UFUNCS[ufunc], inputs)
-    result = x.__array_ufunc__(ufunc, method, *inputs, **keywords)
-    if result is NotImplemented:
-        raise refused(x)
-    return result
-
-
-def answered(function: Any, types: Iterable[type], args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Return what an argument makes of a function of NumPy's that says itself what functions do with it.
-
-    Raises:
-        StructureError: a TypeError; it does not take tensors.
-    """
-    x = next(x for x in _arguments([*args, *keywords.values()]) if OVERRIDES[type(x)] and type(x) in types)
-    result = x.__array_function__(function, types, args, keywords)
-    if result is NotImplemented:
-        raise refused(x)
-    return result
-
-
-def _arguments(args: Iterable[Any]) -> Iterable[Any]:
-    """Yield arguments, and what is in lists of them."""
-    for x in args:
-        if isinstance(x, (list, tuple)):
-            yield from _arguments(x)
-        else:
-            yield x
-
-
-def as_arguments(function: Any, args: Sequence[Any]) -> tuple[Any, ...]:
-    """Return arguments of a function of NumPy's, which takes the numbers alone of what does not answer it.
-
-    Raises:
-        StructureError: a TypeError; the function is `np.clip`, which is left to a ufunc.
-    """
-    if function is np.clip:
-        raise refused(next(x for x in args if OVERRIDES[type(x)]))
-    return tuple(np.asarray(x) if OVERRIDES[type(x)] else x for x in args)
 
 
 def as_operand(x: Any) -> Any:
@@ -243,15 +152,3 @@ def as_array(x: Any, dtype: Any = None) -> Any:
             x = collected(x)
             x = _as_floats(x) if is_of_objects(x) and all(isinstance(each, Number) for each in x.flat) else x
     return x if dtype is None or x.dtype == dtype else METHODS["astype"](x, dtype)
-
-
-def as_leaf(x: Any) -> Any:
-    """Return a leaf of a container; a column of numbers as an array, one of traced numbers as a tensor."""
-    if not hasattr(type(x), "to_numpy"):
-        if isinstance(x, np.ndarray) and x.dtype is OBJECT and type(x) is not np.ndarray and holds_tensors(x.tolist()):
-            raise errors.ObjectArrayError(f"a {type(x).__name__}", errors.users_line(), "")
-        return collected(x)
-    if type(held := getattr(x, "data", None)) in BOXES:  # a labelled array that holds a tensor
-        return held
-    array = collected(np.asarray(x.to_numpy()))
-    return array if array.dtype.kind in "biufc" else x

@@ -1,6 +1,7 @@
 """What may lie in a tensor besides NumPy's arrays of numbers: arrays of other libraries, and of exact numbers.
 
-    FOREIGN                     by a type, whether its arrays answer NumPy's functions in NumPy's place
+    FOREIGN                     by a type, whether its arrays may lie in a tensor, and answer NumPy's functions there
+    OVERRIDES                   by a type, whether it says itself what ufuncs and operators do with its objects
     Objects                     an array of objects that are numbers, such as fractions
     as_payload(x)               the array or number that a tensor may hold
     computed_by(primitive, ..)  the result of an operation on such arrays, or an error that names who refuses it
@@ -8,8 +9,10 @@
     in_memory(x)                a sparse array with all its elements, where the user asks for NumPy's
     is_at_hand(x)               whether values may be looked at: a lazy array would have to be computed
 
-Which libraries these are is declared, in `HELD`: of another type, nobody knows whether a plain derivative is meant by
-its arrays, or one of labels or units. An array of another library is asked for nothing but its shape, its dtype and NumPy's functions. Its values may not be
+Of which libraries is declared, in `HELD`: of another type, nobody knows whether its arrays mean numbers, or labels and
+units with them. Which types have a say of their own is in `OVERRIDES`; see `overrides.py`.
+
+An array of another library is asked for nothing but its shape, its dtype and NumPy's functions. Its values may not be
 there: they may be computed much later, and elsewhere. So what looks at values to save time goes the general way here.
 What the library makes of sparse arrays may be plain, such as their product with a plain vector; of others it may not.
 """

@@ -27,17 +27,13 @@ from fgrad.core import conversions
 from fgrad.core.operands import (
     OPERANDS,
     PARTNERS,
-    answered,
-    as_arguments,
     as_exact_operand,
     as_operand,
     collected,
     defers_to,
     is_exact,
-    overridden,
-    reflected_by,
-    refused,
 )
+from fgrad.core.overrides import answered, as_arguments, overridden, reflected_by, refused
 from fgrad.core.payloads import FOREIGN, OBJECT, OVERRIDES, computed_by, in_memory, own_payload
 from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS, UFUNCS, Primitive
 from fgrad.core.trace import (
@@ -101,11 +97,12 @@ def apply(
 def _apply_to_others(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
     """Run an operation on arrays and numbers that are not NumPy's, or are looked at for the first time."""
     for x in args:
-        if type(x) not in BOXES:
-            if (compute := PARTNERS[type(x)]) is not None:
-                return compute(primitive, args)
-            if OVERRIDES[type(x)] and any(entry is primitive for entry in UFUNCS.values()):  # it has had its turn
-                raise refused(x)
+        if OVERRIDES[type(x)] and not any(entry is primitive for entry in UFUNCS.values()):
+            return apply(primitive, as_arguments(primitive, args), metadata, True)
+        if type(x) not in BOXES and (compute := PARTNERS[type(x)]) is not None:
+            return compute(primitive, args)
+        if OVERRIDES[type(x)]:  # it has had its turn
+            raise refused(x)
     as_ours = as_exact_operand if any(map(is_exact, args)) else as_operand
     args = [x if type(x) in BOXES else as_ours(x) for x in args]
     if not any(FOREIGN[type(x)] for x in args):
@@ -239,7 +236,7 @@ def _binary(ufunc: np.ufunc, twin: str) -> tuple[Callable[[Any, Any], Tensor], C
             elif kind in OPERANDS or (kind is _ARRAY and other.dtype is not OBJECT):
                 return trace.process_two(primitive, self, other)
         if kind not in OPERANDS and kind not in BOXES and defers_to(other):
-            return reflected_by(other, twin, self)
+            return reflected_by(other, twin, ufunc, settle(self) if OVERRIDES[kind] else self)
         return apply(primitive, (self, other))
 
     def reflected(self: Any, other: Any) -> Any:
@@ -360,7 +357,7 @@ class TensorLike:
         if len(inputs) > 1:
             for x in inputs:
                 if OVERRIDES[type(x)]:
-                    return overridden(x, ufunc, method, inputs, keywords)
+                    return overridden(x, ufunc, method, [settle(x) for x in inputs], keywords)
         if method == "__call__" and not keywords and (primitive := UFUNCS.get(ufunc)):
             if primitive.answer:
                 return primitive.answer(*inputs)

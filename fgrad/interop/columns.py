@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.operands import FIND_PARTNER, refused
+from fgrad.core.operands import FIND_PARTNER
+from fgrad.core.overrides import refused
 from fgrad.core.primitive import BOXES, UFUNCS, Primitive
 from fgrad.core.tensor import Tensor, apply, settle
 
@@ -37,12 +38,10 @@ def _computed(primitive: Primitive, args: Sequence[Any]) -> Any:
     Raises:
         StructureError: a TypeError; there is no column that could hold it.
     """
-    ufunc = next((ufunc for ufunc, entry in UFUNCS.items() if entry is primitive), None)
-    if ufunc is None:  # to functions of NumPy's, a column is an array
-        return apply(primitive, [np.asarray(x) if _is_column(x) else x for x in args])
-    plain = [settle(x) for x in args]
-    if not any(type(x) is Tensor for x in plain):
-        return ufunc(*plain)
+    ufunc = next(ufunc for ufunc, entry in UFUNCS.items() if entry is primitive)
+    args = [settle(x) for x in args]
+    if not any(type(x) is Tensor for x in args):
+        return ufunc(*args)
     x = next(x for x in args if _is_column(x))
     pandas = sys.modules["pandas"]
     if type(x) not in (pandas.Series, pandas.DataFrame) or sum(map(_is_column, args)) > 1:

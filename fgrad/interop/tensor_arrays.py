@@ -16,7 +16,8 @@ from pandas.core.arraylike import OpsMixin  # type: ignore[import-untyped]
 from typing_extensions import override
 
 from fgrad import errors
-from fgrad.core.operands import as_array, refused
+from fgrad.core.operands import as_array
+from fgrad.core.overrides import refused
 from fgrad.core.tensor import Tensor, boxed, settle
 
 _SKIPPING: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -39,7 +40,7 @@ _ACCUMULATING: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 def held(result: Any) -> Any:
-    """Return what a column holds of a result: the tensor, or the plain array of what has neither trace nor derivative."""
+    """Return what a column holds of a result: the tensor, or the plain array of what no trace follows."""
     value = settle(result)
     return TensorArray(value) if type(value) is Tensor and not _is_plain(value) else np.asarray(value)
 
@@ -74,12 +75,12 @@ class TensorDtype(ExtensionDtype):  # type: ignore[misc]
         return f"tensor[{self.numbers}]"
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Any:
         return self.numbers.kind
 
     @property
     def _is_boolean(self) -> bool:
-        return self.numbers.kind == "b"
+        return bool(self.numbers.kind == "b")
 
     @classmethod
     def construct_array_type(cls) -> Any:
