@@ -101,7 +101,9 @@ def answered(function: Any, types: Iterable[type], args: Sequence[Any], keywords
     Raises:
         StructureError: a TypeError; it does not take tensors.
     """
-    x = next(x for x in _arguments([*args, *keywords.values()]) if OVERRIDES[type(x)] and type(x) in types)
+    x = next((x for x in _arguments([*args, *keywords.values()]) if OVERRIDES[type(x)] and type(x) in types), None)
+    if x is None:
+        return NotImplemented  # to NumPy, which asks it next
     result = x.__array_function__(function, types, args, keywords)
     if result is NotImplemented:
         raise refused(x)
@@ -118,13 +120,9 @@ def _arguments(args: Iterable[Any]) -> Iterable[Any]:
 
 
 def as_arguments(function: Any, args: Sequence[Any]) -> tuple[Any, ...]:
-    """Return arguments of a function of NumPy's, which takes the numbers alone of what does not answer it.
-
-    Raises:
-        StructureError: a TypeError; the function is `np.clip`, which is left to a ufunc.
-    """
-    if function is np.clip:
-        raise refused(next(x for x in args if OVERRIDES[type(x)]))
+    """Return arguments of a function of NumPy's, which takes the numbers alone of what does not answer it."""
+    if function is np.clip:  # which is a ufunc on all but tensors
+        return tuple(args)
     return tuple(np.asarray(x) if OVERRIDES[type(x)] else x for x in args)
 
 
@@ -152,8 +150,8 @@ def _as_labelled_leaf(x: Any) -> Any:
         return held
     kind = type(x)
     raise errors.StructureError(
-        f"this {kind.__name__} of {_package(kind)} holds what is differentiated, batched or recorded, and was passed to "
-        f"a function of fgrad's, or returned to it; these take tensors and arrays.\n  at {errors.users_line()}\n"
+        f"this {kind.__name__} of {_package(kind)} holds what is differentiated, batched or recorded, and was passed "
+        f"to a function of fgrad's, or returned to it; these take tensors and arrays.\n  at {errors.users_line()}\n"
         f"Pass or return its numbers, {_plain_form(kind)}, and put labels or units on the result."
     )
 

@@ -97,12 +97,13 @@ def apply(
 def _apply_to_others(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
     """Run an operation on arrays and numbers that are not NumPy's, or are looked at for the first time."""
     for x in args:
-        if OVERRIDES[type(x)] and not any(entry is primitive for entry in UFUNCS.values()):
-            return apply(primitive, as_arguments(primitive, args), metadata, True)
+        if OVERRIDES[type(x)]:
+            ufunc = next((ufunc for ufunc, entry in UFUNCS.items() if entry is primitive), None)
+            if ufunc is None:
+                return apply(primitive, as_arguments(primitive, args), metadata, True)
+            return overridden(x, ufunc, "__call__", [settle(x) for x in args], metadata)
         if type(x) not in BOXES and (compute := PARTNERS[type(x)]) is not None:
             return compute(primitive, args)
-        if OVERRIDES[type(x)]:  # it has had its turn
-            raise refused(x)
     as_ours = as_exact_operand if any(map(is_exact, args)) else as_operand
     args = [x if type(x) in BOXES else as_ours(x) for x in args]
     if not any(FOREIGN[type(x)] for x in args):
@@ -176,9 +177,12 @@ def settled(leaf: Any) -> Any:
 
 def boxed(value: Any) -> Any:
     """Return `value` as a Tensor, and several outputs as a tuple of Tensors; what is more than numbers as it is."""
-    if type(value) is Tensor or OVERRIDES[type(value)]:
+    kind = type(value)
+    if kind is _ARRAY:  # as it mostly is
+        return box(value, UNTRACED, None)
+    if kind is Tensor or OVERRIDES[kind]:
         return value
-    if type(value) is tuple:
+    if kind is tuple:
         return tuple(boxed(item) for item in value)
     return box(value, UNTRACED, None)
 
@@ -354,16 +358,15 @@ class TensorLike:
     # NumPy's protocols
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
-        if len(inputs) > 1:
-            for x in inputs:
-                if OVERRIDES[type(x)]:
-                    return overridden(x, ufunc, method, [settle(x) for x in inputs], keywords)
         if method == "__call__" and not keywords and (primitive := UFUNCS.get(ufunc)):
             if primitive.answer:
                 return primitive.answer(*inputs)
             if len(inputs) == 1 and type(self) is Tensor and self.tracing.level and not attention:
                 return self.tracing.process(primitive, inputs, NOTHING)
             return apply(primitive, inputs)
+        for x in inputs:
+            if OVERRIDES[type(x)]:
+                return overridden(x, ufunc, method, [settle(x) for x in inputs], keywords)
         return ABOVE.call_ufunc(ufunc, method, inputs, keywords)
 
     def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
