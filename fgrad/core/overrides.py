@@ -119,7 +119,7 @@ def _arguments(args: Iterable[Any]) -> Iterable[Any]:
             yield x
 
 
-def as_arguments(function: Any, args: Sequence[Any]) -> tuple[Any, ...]:
+def as_arguments(function: Any, args: Iterable[Any]) -> tuple[Any, ...]:
     """Return arguments of a function of NumPy's, which takes the numbers alone of what does not answer it."""
     if function is np.clip:  # which is a ufunc on all but tensors
         return tuple(args)

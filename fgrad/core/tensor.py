@@ -373,9 +373,10 @@ class TensorLike:
         for kind in types:
             if OVERRIDES[kind]:
                 return answered(function, types, args, keywords)
-        for x in args:
+        for x in (*args, *keywords.values()) if keywords else args:
             if OVERRIDES[type(x)]:
-                args = as_arguments(function, args)
+                args, values = as_arguments(function, args), as_arguments(function, keywords.values())
+                keywords = dict(zip(keywords, values, strict=True))
                 break
         if function in FUNCTIONS:
             return FUNCTIONS[function](*args, **keywords)

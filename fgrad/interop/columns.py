@@ -44,6 +44,8 @@ def _computed(primitive: Primitive, args: Sequence[Any]) -> Any:
         return ufunc(*args)
     x = next(x for x in args if _is_column(x))
     pandas = sys.modules["pandas"]
+    if hasattr(x, "tensor"):  # a TensorArray
+        return x.__array_ufunc__(ufunc, "__call__", *args)
     if type(x) not in (pandas.Series, pandas.DataFrame) or sum(map(_is_column, args)) > 1:
         raise refused(x)
     if ufunc is np.matmul:

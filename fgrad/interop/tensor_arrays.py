@@ -40,8 +40,13 @@ _ACCUMULATING: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 def held(result: Any) -> Any:
-    """Return what a column holds of a result: the tensor, or the plain array of what no trace follows."""
+    """Return what a column holds of a result: the tensor, or the plain array of what no trace follows.
+
+    What has another number of axes is no column, and is returned as it is.
+    """
     value = settle(result)
+    if np.ndim(value) != 1:
+        return result
     return TensorArray(value) if type(value) is Tensor and not _is_plain(value) else np.asarray(value)
 
 
