@@ -29,6 +29,7 @@ PLAIN_FORMS = {
     "astropy": "x.to_value(unit)",
     "pandas": "x.to_numpy()",
     "pint": "x.to(unit).magnitude",
+    "polars": "x.to_numpy()",
     "unyt": "x.to_value(unit)",
     "xarray": "x.to_numpy()",
 }
