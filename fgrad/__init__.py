@@ -51,6 +51,7 @@ from fgrad.errors import hints as _names
 from fgrad.graphs.graph import Graph as Graph
 from fgrad.graphs.record import trace as trace
 from fgrad.interop import blocks as _blocks  # noqa: F401  # which lets arrays of dask in
+from fgrad.interop import columns as _columns  # noqa: F401  # which lets columns of pandas in
 from fgrad.interop import interchange as interchange
 from fgrad.interop import matrices as _matrices  # noqa: F401  # which lets sparse matrices of SciPy in
 from fgrad.interop import ufuncs as _ufuncs  # noqa: F401  # which lets SciPy's in

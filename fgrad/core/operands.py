@@ -1,13 +1,10 @@
-"""Columns of other libraries, such as pandas, as arrays: what `to_numpy()` gives of them.
+"""What operations take beside tensors: numbers, arrays, and objects of other libraries.
 
-    PARTNERS[kind]    how operations compute with a matrix of another library that has operators of its own
-    as_leaf(x)        what a transform sees in place of a column among its arguments
-    defers_to(x)      whether an operand of another kind decides what an operator means
-    as_operand(x)     what an operation sees in place of a column that a tensor is combined with
-    as_array(x)       something with a shape and a dtype, in place of a list or number
-    collected(x)      one tensor, in place of an array of traced numbers
-
-Without this, `tensor * series` would be a tensor around a Series, whose `[0]` looks for the label 0.
+PARTNERS[kind]    how operations of tensors with objects of a type are computed
+defers_to(x)      whether an operand of another kind decides what an operator means; then see `overrides.py`
+as_operand(x)     an argument of an operation as NumPy is to see it
+as_array(x)       something with a shape and a dtype, in place of a list or number
+collected(x)      one tensor, in place of an array of traced numbers
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.payloads import FOREIGN, OBJECT, Objects, as_objects, holds_numbers
+from fgrad.core.payloads import FOREIGN, OBJECT, OVERRIDES, Objects, as_objects, holds_numbers
 from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS
 
 OPERANDS: set[type] = {float, int}
@@ -48,9 +45,11 @@ def defers_to(x: Any) -> bool:
     https://numpy.org/devdocs/user/basics.subclassing.html#array-ufunc-for-ufuncs
     """
     kind = type(x)
-    if hasattr(kind, "__array_ufunc__"):
-        return kind.__array_ufunc__ is None
-    return bool(getattr(x, "__array_priority__", 0.0) > 0.0) and PARTNERS[kind] is None
+    has_ufuncs = hasattr(kind, "__array_ufunc__")
+    if has_ufuncs and kind.__array_ufunc__ is None:
+        return True
+    has_operators = OVERRIDES[kind] if has_ufuncs else bool(getattr(x, "__array_priority__", 0.0) > 0.0)
+    return has_operators and PARTNERS[kind] is None
 
 
 def as_operand(x: Any) -> Any:
@@ -159,13 +158,3 @@ def as_array(x: Any, dtype: Any = None) -> Any:
             x = collected(x)
             x = _as_floats(x) if is_of_objects(x) and all(isinstance(each, Number) for each in x.flat) else x
     return x if dtype is None or x.dtype == dtype else METHODS["astype"](x, dtype)
-
-
-def as_leaf(x: Any) -> Any:
-    """Return a leaf of a container; a column of numbers as an array, one of traced numbers as a tensor."""
-    if not hasattr(type(x), "to_numpy"):
-        if isinstance(x, np.ndarray) and x.dtype is OBJECT and type(x) is not np.ndarray and holds_tensors(x.tolist()):
-            raise errors.ObjectArrayError(f"a {type(x).__name__}", errors.users_line(), "")
-        return collected(x)
-    array = np.asarray(x.to_numpy())
-    return array if array.dtype.kind in "biufc" else x

@@ -1,12 +1,16 @@
 """What may lie in a tensor besides NumPy's arrays of numbers: arrays of other libraries, and of exact numbers.
 
-    FOREIGN                     by a type, whether its arrays answer NumPy's functions in NumPy's place
+    FOREIGN                     by a type, whether its arrays may lie in a tensor, and answer NumPy's functions there
+    OVERRIDES                   by a type, whether it says itself what ufuncs and operators do with its objects
     Objects                     an array of objects that are numbers, such as fractions
     as_payload(x)               the array or number that a tensor may hold
     computed_by(primitive, ..)  the result of an operation on such arrays, or an error that names who refuses it
     reduced_by(ufunc, x, ...)   `ufunc.reduce`, which arrays of other libraries do not know
     in_memory(x)                a sparse array with all its elements, where the user asks for NumPy's
     is_at_hand(x)               whether values may be looked at: a lazy array would have to be computed
+
+Of which libraries is declared, in `HELD`: of another type, nobody knows whether its arrays mean numbers, or labels and
+units with them. Which types have a say of their own is in `OVERRIDES`; see `overrides.py`.
 
 An array of another library is asked for nothing but its shape, its dtype and NumPy's functions. Its values may not be
 there: they may be computed much later, and elsewhere. So what looks at values to save time goes the general way here.
@@ -34,22 +38,40 @@ INEXACT = "fcO"
 """The kinds of dtypes that carry derivatives; objects are looked at when they become a tensor's."""
 
 
+HELD: set[str] = {"dask", "sparse"}
+"""Packages whose arrays are numbers and nothing else, in another form than NumPy's: tensors may hold them."""
+
+
 class _Foreign(dict[type, bool]):
-    """Knows of each type whether its objects are arrays that answer NumPy's functions."""
+    """Knows of each type whether tensors may hold its objects: arrays that answer NumPy's functions."""
 
     def __missing__(self, kind: type) -> bool:
-        found = self[kind] = kind is Objects or _is_foreign(kind)
+        found = self[kind] = kind is Objects or _is_held(kind)
         return found
 
 
-def _is_foreign(kind: type) -> bool:
-    if issubclass(kind, (np.ndarray, np.generic)) or kind in BOXES or hasattr(kind, "to_numpy"):
-        return False
-    has_all = all(hasattr(kind, name) for name in ("__array_function__", "ndim", "astype"))
-    return has_all and getattr(kind, "__array_ufunc__", None) is not None
+def _is_held(kind: type) -> bool:
+    is_declared = any(base.__module__.partition(".")[0] in HELD for base in kind.__mro__)
+    return is_declared and all(hasattr(kind, name) for name in ("__array_ufunc__", "__array_function__", "astype"))
 
 
 FOREIGN = _Foreign()
+
+
+class _Overrides(dict[type, bool]):
+    """Knows of each type whether its objects say themselves what ufuncs and operators do with them, by NEP 13.
+
+    https://numpy.org/neps/nep-0013-ufunc-overrides.html
+    """
+
+    def __missing__(self, kind: type) -> bool:
+        override = getattr(kind, "__array_ufunc__", None)
+        is_theirs = override is not None and override is not np.ndarray.__array_ufunc__
+        found = self[kind] = is_theirs and kind not in BOXES and not FOREIGN[kind]
+        return found
+
+
+OVERRIDES = _Overrides()
 
 
 class Objects(np.ndarray[Any, np.dtype[Any]]):

@@ -33,7 +33,8 @@ from fgrad.core.operands import (
     defers_to,
     is_exact,
 )
-from fgrad.core.payloads import FOREIGN, OBJECT, computed_by, in_memory, own_payload
+from fgrad.core.overrides import answered, as_arguments, overridden, reflected_by, refused
+from fgrad.core.payloads import FOREIGN, OBJECT, OVERRIDES, computed_by, in_memory, own_payload
 from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS, UFUNCS, Primitive
 from fgrad.core.trace import (
     NOTHING,
@@ -97,6 +98,11 @@ def apply(
 def _apply_to_others(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
     """Run an operation on arrays and numbers that are not NumPy's, or are looked at for the first time."""
     for x in args:
+        if OVERRIDES[type(x)]:
+            ufunc = next((ufunc for ufunc, entry in UFUNCS.items() if entry is primitive), None)
+            if ufunc is None:
+                return apply(primitive, as_arguments(primitive, args), metadata, True)
+            return overridden(x, ufunc, "__call__", [settle(x) for x in args], metadata)
         if type(x) not in BOXES and (compute := PARTNERS[type(x)]) is not None:
             return compute(primitive, args)
     as_ours = as_exact_operand if any(map(is_exact, args)) else as_operand
@@ -171,10 +177,13 @@ def settled(leaf: Any) -> Any:
 
 
 def boxed(value: Any) -> Any:
-    """Return `value` as a Tensor, and several outputs as a tuple of Tensors."""
-    if type(value) is Tensor:
+    """Return `value` as a Tensor, and several outputs as a tuple of Tensors; what is more than numbers as it is."""
+    kind = type(value)
+    if kind is _ARRAY:  # as it mostly is
+        return box(value, UNTRACED, None)
+    if kind is Tensor or OVERRIDES[kind]:
         return value
-    if type(value) is tuple:
+    if kind is tuple:
         return tuple(boxed(item) for item in value)
     return box(value, UNTRACED, None)
 
@@ -216,8 +225,8 @@ ABOVE = Above(
 )
 
 
-def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Tensor], Callable[[Any, Any], Tensor]]:
-    """Make an operator and its reflected twin from the ufunc that NumPy would call."""
+def _binary(ufunc: np.ufunc, twin: str) -> tuple[Callable[[Any, Any], Tensor], Callable[[Any, Any], Tensor]]:
+    """Make an operator and its reflected twin, a method of that name, from the ufunc that NumPy would call."""
     primitive: Any = None  # found at the first call: the table is not filled yet
 
     def operator(self: Any, other: Any) -> Any:
@@ -232,7 +241,7 @@ def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Tensor], Callable[[An
             elif kind in OPERANDS or (kind is _ARRAY and other.dtype is not OBJECT):
                 return trace.process_two(primitive, self, other)
         if kind not in OPERANDS and kind not in BOXES and defers_to(other):
-            return NotImplemented
+            return reflected_by(other, twin, ufunc, settle(self) if OVERRIDES[kind] else self)
         return apply(primitive, (self, other))
 
     def reflected(self: Any, other: Any) -> Any:
@@ -245,8 +254,8 @@ def _binary(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Tensor], Callable[[An
     return operator, reflected
 
 
-def _comparison(ufunc: np.ufunc) -> Callable[[Any, Any], Tensor]:
-    compare, _ = _binary(ufunc)
+def _comparison(ufunc: np.ufunc, twin: str) -> Callable[[Any, Any], Tensor]:
+    compare, _ = _binary(ufunc, twin)
 
     def operator(self: Any, other: Any) -> Any:
         result = compare(self, other)
@@ -263,8 +272,11 @@ def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
     def operator(self: Any, other: Any) -> Any:
         if not self.tracing.shape_of(self):
             return apply(UFUNCS[ufunc], (self, other)) if type(other) in OPERANDS else NotImplemented
-        if type(other) not in OPERANDS and type(other) not in BOXES and defers_to(other):
-            return NotImplemented
+        if type(other) not in OPERANDS and type(other) not in BOXES:
+            if OVERRIDES[type(other)]:
+                raise refused(other, "what is written into a tensor are numbers")
+            if defers_to(other):
+                return NotImplemented
         METHODS["computed_in_place"](self, ufunc, other)
         return self
 
@@ -353,9 +365,20 @@ class TensorLike:
             if len(inputs) == 1 and type(self) is Tensor and self.tracing.level and not (attention and is_seen()):
                 return self.tracing.process(primitive, inputs, NOTHING)
             return apply(primitive, inputs)
+        for x in inputs:
+            if OVERRIDES[type(x)]:
+                return overridden(x, ufunc, method, [settle(x) for x in inputs], keywords)
         return ABOVE.call_ufunc(ufunc, method, inputs, keywords)
 
     def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        for kind in types:
+            if OVERRIDES[kind]:
+                return answered(function, types, args, keywords)
+        for x in (*args, *keywords.values()) if keywords else args:
+            if OVERRIDES[type(x)]:
+                args, values = as_arguments(function, args), as_arguments(function, keywords.values())
+                keywords = dict(zip(keywords, values, strict=True))
+                break
         if function in FUNCTIONS:
             return FUNCTIONS[function](*args, **keywords)
         return call_without_rule(function, numpys_name(function), args, keywords)
@@ -509,22 +532,22 @@ class TensorLike:
 
     # Operators
 
-    __add__, __radd__ = _binary(np.add)
-    __sub__, __rsub__ = _binary(np.subtract)
-    __mul__, __rmul__ = _binary(np.multiply)
-    __truediv__, __rtruediv__ = _binary(np.true_divide)
-    __floordiv__, __rfloordiv__ = _binary(np.floor_divide)
-    __mod__, __rmod__ = _binary(np.remainder)
-    __divmod__, __rdivmod__ = _binary(np.divmod)
-    __matmul__, __rmatmul__ = _binary(np.matmul)
-    _power, __rpow__ = _binary(np.power)
-    __and__, __rand__ = _binary(np.bitwise_and)
-    __or__, __ror__ = _binary(np.bitwise_or)
-    __xor__, __rxor__ = _binary(np.bitwise_xor)
-    __lt__, __gt__ = _comparison(np.less), _comparison(np.greater)
-    __le__, __ge__ = _comparison(np.less_equal), _comparison(np.greater_equal)
-    __eq__ = _binary(np.equal)[0]  # type: ignore[assignment]  # elementwise, as for arrays
-    __ne__ = _binary(np.not_equal)[0]  # type: ignore[assignment]
+    __add__, __radd__ = _binary(np.add, "__radd__")
+    __sub__, __rsub__ = _binary(np.subtract, "__rsub__")
+    __mul__, __rmul__ = _binary(np.multiply, "__rmul__")
+    __truediv__, __rtruediv__ = _binary(np.true_divide, "__rtruediv__")
+    __floordiv__, __rfloordiv__ = _binary(np.floor_divide, "__rfloordiv__")
+    __mod__, __rmod__ = _binary(np.remainder, "__rmod__")
+    __divmod__, __rdivmod__ = _binary(np.divmod, "__rdivmod__")
+    __matmul__, __rmatmul__ = _binary(np.matmul, "__rmatmul__")
+    _power, __rpow__ = _binary(np.power, "__rpow__")
+    __and__, __rand__ = _binary(np.bitwise_and, "__rand__")
+    __or__, __ror__ = _binary(np.bitwise_or, "__ror__")
+    __xor__, __rxor__ = _binary(np.bitwise_xor, "__rxor__")
+    __lt__, __gt__ = _comparison(np.less, "__gt__"), _comparison(np.greater, "__lt__")
+    __le__, __ge__ = _comparison(np.less_equal, "__ge__"), _comparison(np.greater_equal, "__le__")
+    __eq__ = _binary(np.equal, "__eq__")[0]  # type: ignore[assignment]  # elementwise, as for arrays
+    __ne__ = _binary(np.not_equal, "__ne__")[0]  # type: ignore[assignment]
     __neg__ = _unary(np.negative)
     __pos__ = _unary(np.positive)
     __abs__ = _unary(np.absolute)

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import optree
 
-from fgrad.core.operands import as_leaf, collected
+from fgrad.core.operands import collected
+from fgrad.core.overrides import as_leaf
 from fgrad.core.payloads import OBJECT
 
 NAMESPACE = "fgrad"

@@ -172,7 +172,7 @@ _ARRAY_REMEDIES = (
     ),
     (
         r" @ |\bdot\(|matmul\(",
-        "frame @ x:        with pandas, frame.to_numpy() @ x; operators take a column and x as they are.",
+        "frame @ x:        with pandas, frame.to_numpy() @ x; x @ column and other operators take both as they are.",
     ),
     (
         r"^pd\.",

@@ -19,7 +19,9 @@ import weakref
 from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any, NamedTuple
 
-_LIBRARIES = ("fgrad", "numpy", "scipy", "pandas", "optree", "sparse", "numba")
+_LIBRARIES = (
+    "fgrad", "numpy", "scipy", "pandas", "optree", "sparse", "numba", "xarray", "pint", "astropy", "unyt", "cvxpy",
+)  # fmt: skip
 
 
 def users_line() -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.overrides import refuse_labelled
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, settle
 from fgrad.core.tree import flatten, paths, unflatten
@@ -132,6 +133,7 @@ def _array_of(leaf: Any) -> Any:
     """Return a leaf as the array or tensor that is an input, or None if it is part of the program."""
     if type(leaf) in BOXES and type(leaf) is not Tensor:
         return None  # a variable, which stands for itself
+    refuse_labelled(leaf)
     value = differentiable(leaf)
     if value is None and (isinstance(leaf, (np.ndarray, np.generic)) or type(leaf) is Tensor):
         value = settle(leaf)

@@ -17,6 +17,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.overrides import refuse_labelled
 from fgrad.core.payloads import refuse_payloads
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, boxed, settle
@@ -277,10 +278,11 @@ class Form:
 
     def __init__(self, function: Any, static: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         self._leaves, self._treedef = flatten((args, keywords))
-        kinds = [_kind(leaf) for leaf in self._leaves]
-        if static not in ((), None):
+        if static in ((), None):
+            kinds = [_kind(leaf) for leaf in self._leaves]
+        else:
             fixed = _fixed(function, static, args, keywords)
-            kinds = [None if is_fixed else kind for kind, is_fixed in zip(kinds, fixed, strict=True)]
+            kinds = [None if is_fixed else _kind(leaf) for leaf, is_fixed in zip(self._leaves, fixed, strict=True)]
         self._is_simple = not keywords and all(type(x) in _SIMPLE for x in args)
         self._fill(kinds)
 
@@ -349,6 +351,7 @@ def _kind(leaf: Any) -> Any:
         return (leaf.shape, leaf.dtype) if leaf.dtype.kind in "biufc" else None
     if kind is float or kind is complex or (kind is int and abs(leaf) < 1 << 62):
         return kind
+    refuse_labelled(leaf)  # which could be written to later, and the program would not see it
     if kind in BOXES or not isinstance(leaf, (np.ndarray, np.generic)) or leaf.dtype.kind not in "biufc":
         return None  # among others a variable, which is read when the program runs
     return leaf.shape, leaf.dtype

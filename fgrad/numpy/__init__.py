@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as _numpy
 
+from fgrad.core.payloads import OVERRIDES
 from fgrad.core.primitive import BOXES, FUNCTIONS, UFUNCS
 from fgrad.core.tensor import apply
 from fgrad.core.tree import flatten
@@ -46,6 +47,9 @@ def _direct_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:
+        for arg in (*args, *keywords.values()) if keywords else args:
+            if OVERRIDES[type(arg)]:
+                return function(*args, **keywords)
         for arg in args:
             if type(arg) in BOXES:
                 return answer(*args, **keywords)

@@ -14,6 +14,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.operands import as_array, holds_tensors
+from fgrad.core.overrides import as_arguments
 from fgrad.core.payloads import FOREIGN, own_payload
 from fgrad.core.primitive import BOXES, FUNCTIONS
 from fgrad.core.tensor import Tensor, boxed
@@ -254,7 +255,7 @@ def _creating(function: Any) -> Callable[..., Any]:
     @functools.wraps(function)
     def create(*args: Any, **keywords: Any) -> Any:
         has_tensors = any(map(holds_tensors, (*args, *keywords.values())))
-        return boxed((answer if has_tensors else function)(*args, **keywords))
+        return boxed((answer if has_tensors else function)(*as_arguments(function, args), **keywords))
 
     return create
 

@@ -16,6 +16,7 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.overrides import refuse_labelled
 from fgrad.core.payloads import as_payload
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, own_handle, settle
@@ -138,6 +139,7 @@ def _leading(leaf: Any, axis: int, names: Callable[[], list[str]], place: int) -
     Raises:
         AxisError: there is no such axis.
     """
+    refuse_labelled(leaf)
     value = _array(leaf)
     ndim = len(value.shape)
     if not -ndim <= axis < ndim:

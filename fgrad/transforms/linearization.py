@@ -21,6 +21,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.operands import PLAIN, collected
+from fgrad.core.overrides import refuse_labelled
 from fgrad.core.payloads import FOREIGN, INEXACT, as_payload, exact_numbers, known_shape
 from fgrad.core.primitive import ZERO
 from fgrad.core.reverse import ReverseTrace, may_hold_zeros, pull_back
@@ -51,6 +52,7 @@ def differentiable(leaf: Any) -> Any:
             f"a {type(value).__name__} cannot be differentiated: its own meaning of the operations would be lost.\n"
             "Pass a plain array, np.asarray(x), or for a masked array x.filled(0) and the mask for np.where."
         )
+    refuse_labelled(value, "fc")
     if FOREIGN[type(value)]:
         known_shape(value)
     elif not isinstance(value, (np.ndarray, np.generic)):

@@ -13,6 +13,8 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.overrides import as_leaf
+from fgrad.core.payloads import OVERRIDES
 from fgrad.core.tensor import Tensor
 from fgrad.core.tree import paths, tree_map
 from fgrad.core.variable import Variable
@@ -437,4 +439,9 @@ def stop_gradient(x: Any) -> Any:
         >>> grad(lambda x: x * stop_gradient(x))(3.0)
         Tensor(3.)
     """
-    return tree_map(lambda leaf: stop_gradient_of(leaf) if is_number(leaf) else leaf, x)
+    return tree_map(_stopped, x)
+
+
+def _stopped(leaf: Any) -> Any:
+    leaf = as_leaf(leaf) if OVERRIDES[type(leaf)] else leaf
+    return stop_gradient_of(leaf) if is_number(leaf) else leaf

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.payloads import FOREIGN, is_exact_number
+from fgrad.core.payloads import FOREIGN, OVERRIDES, is_exact_number
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, boxed, own_handle, settle
 from fgrad.core.trace import Trace, running
@@ -145,5 +145,5 @@ def check_numbers(function: Any, leaves: list[Any]) -> None:
 def is_number(leaf: Any) -> bool:
     """Return whether a leaf without a derivative is a number or an array of numbers."""
     if isinstance(leaf, (int, float, complex, np.ndarray, np.generic)) or type(leaf) in BOXES:
-        return True
+        return not OVERRIDES[type(leaf)]
     return FOREIGN[type(leaf)] or is_exact_number(leaf)
