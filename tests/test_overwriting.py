@@ -1,15 +1,21 @@
 """Plain arrays that are overwritten after an operation has used them: the derivative is that of the plain run."""
 
 import copy
+import functools
 import gc
+import itertools
 import pickle
+import threading
 import tracemalloc
 import weakref
 
 import numpy as np
 import pytest
+from helpers import plain
 
 import fgrad as fg
+import fgrad.extend
+import fgrad.scipy.signal
 from fgrad import errors
 from fgrad.core import snapshots
 from fgrad.core.reverse import _added
@@ -218,10 +224,273 @@ def test_a_mini_batch_inside_a_tape():
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_a_large_array_that_is_overwritten_is_an_error(program, monkeypatch):
-    monkeypatch.setattr("fgrad.core.reverse.LARGE", 0)
     monkeypatch.setattr("fgrad.core.snapshots.LARGE", 0)
-    with pytest.raises(errors.OverwrittenError, match=r"overwritten before the backward pass[\s\S]*at test_over"):
+    with pytest.raises(
+        errors.OverwrittenError, match=r"(written to|overwritten) before the backward [\s\S]*at test_over"
+    ):
         fg.grad(program)(X + 0.2)
+    assert not snapshots._locked
+    with pytest.raises(errors.OverwrittenError, match=r"overwritten before the backward pass[\s\S]*at test_over"):
+        fg.vjp(program, X + 0.2)[1](1.0)
+
+
+LARGE = np.random.default_rng(5).standard_normal((400, 400))
+
+
+def fresh():
+    return LARGE.copy()
+
+
+def test_a_large_array_is_read_only_while_a_transform_runs_and_a_write_names_its_place():
+    a, x = fresh(), np.ones(400)
+
+    def writes(x):
+        total = np.sum((a @ x) ** 2)
+        assert not a.flags.writeable
+        a[0] = 7.0
+        return total
+
+    with pytest.raises(
+        errors.OverwrittenError, match=r"matmul used [\s\S]*used at test_over.*a @ x[\s\S]*written at test_o"
+    ):
+        fg.grad(writes)(x)
+    assert a.flags.writeable
+    np.testing.assert_array_equal(a, LARGE)
+    np.testing.assert_allclose(fg.grad(lambda x: np.sum((a @ x) ** 2))(x), 2 * a.T @ (a @ x))
+    assert a.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: fg.grad(f),
+        lambda f: fg.value_and_grad(f),
+        lambda f: fg.gradients_function(f),
+        lambda f: fg.jacobian(f, mode="reverse"),
+        lambda f: fg.hessian(f),
+        lambda f: lambda x: fg.hvp(f)(x, x),
+        lambda f: fg.grad(lambda x: fg.grad(f)(x) @ x),
+        lambda f: lambda x: fg.optimizers.GradientDescent(0.1).minimize(lambda: f(fg.Variable(x))),
+    ],
+)
+def test_arrays_are_writable_again_whatever_ends_a_transform(transform):
+    a, x = fresh(), np.ones(400)
+    part, turned = a[100:], a.T
+
+    def f(x, ends=None):
+        total = np.sum((a @ x) ** 2) + np.sum((turned @ x) ** 2) + np.sum((part @ x) ** 2)
+        if ends is not None:
+            raise ends
+        return total
+
+    for ends in (None, ValueError("no"), KeyboardInterrupt()):
+        try:
+            transform(lambda x, ends=ends: f(x, ends))(x)
+        except (ValueError, KeyboardInterrupt):
+            pass
+        assert a.flags.writeable
+        assert part.flags.writeable
+        assert turned.flags.writeable
+        assert not snapshots._locked
+
+
+def test_what_was_read_only_stays_so_and_to_make_it_writable_is_an_error():
+    a, x = fresh(), np.ones(400)
+    a.flags.writeable = False
+    fg.grad(lambda x: np.sum((a @ x) ** 2))(x)
+    assert not a.flags.writeable
+
+    def unlocks(x):
+        total = np.sum((a @ x) ** 2)
+        a.flags.writeable = True
+        return total
+
+    with pytest.raises(errors.OverwrittenError, match="made writable before the backward pass"):
+        fg.grad(unlocks)(x)
+
+
+def test_threads_share_a_lock():
+    a, x = fresh(), np.ones(400)
+    ended, locked, seen = threading.Event(), threading.Event(), []
+
+    def slow(x):
+        total = np.sum((a @ x) ** 2)
+        locked.set()
+        ended.wait(10)
+        return total
+
+    thread = threading.Thread(target=lambda: seen.append(plain(fg.grad(slow)(x))))
+    thread.start()
+    assert locked.wait(10)
+    fg.grad(lambda x: np.sum((a @ x) ** 2))(x)
+    assert not a.flags.writeable
+    ended.set()
+    thread.join()
+    assert a.flags.writeable
+    np.testing.assert_allclose(seen[0], 2 * a.T @ (a @ x))
+
+
+def test_pullbacks_and_tapes_leave_nothing_locked():
+    a, x = fresh(), fg.constant(np.ones(400))
+    _, pullback = fg.vjp(lambda x: a @ x, x)
+    assert a.flags.writeable
+    pullback(np.ones(400))
+    with fg.GradientTape() as tape:
+        tape.watch(x)
+        y = np.sum(a @ x)
+    assert a.flags.writeable
+    a[0] += 1.0
+    with pytest.raises(errors.OverwrittenError, match="overwritten before the backward pass"):
+        tape.gradient(y, x)
+
+
+def test_a_write_through_an_earlier_view_is_found_where_one_looks_for_it():
+    a, x = fresh(), np.ones(400)
+    row = a[0]
+
+    def f(x):
+        total = np.sum((a @ x) ** 2)
+        row[:] += 1.0
+        return total
+
+    fg.grad(f)(x)
+    with fg.debug_overwrites(), pytest.raises(errors.OverwrittenError, match=r"overwritten [\s\S]*used at test_over"):
+        fg.grad(f)(x)
+    with pytest.raises(errors.OverwrittenError, match="overwritten"):
+        fg.check(f, x)
+    assert a.flags.writeable
+
+
+def test_memory_of_another_library_is_compared(tmp_path):
+    mapped = np.memmap(tmp_path / "data", dtype=float, mode="w+", shape=(400, 400))
+    mapped[:] = LARGE
+    buffer = bytearray(LARGE.tobytes())
+    for a in (mapped, np.frombuffer(buffer).reshape(400, 400)):
+
+        def f(x, a=a):
+            total = np.sum((a @ x) ** 2)
+            a[0] = 7.0
+            return total
+
+        with pytest.raises(errors.OverwrittenError, match=r"(written to|overwritten) before the backward pass"):
+            fg.grad(f)(np.ones(400))
+        a[0] = LARGE[0]
+        np.testing.assert_allclose(
+            fg.grad(lambda x, a=a: np.sum((a @ x) ** 2))(np.ones(400)), 2 * LARGE.T @ (LARGE @ np.ones(400))
+        )
+        assert a.flags.writeable
+
+
+# Subclasses and lists
+
+
+def of_memmap(tmp_path):
+    array = np.memmap(tmp_path / "data", dtype=float, mode="w+", shape=(3,))
+    array[:] = 1.0, 2.0, 0.5
+    return array
+
+
+class Own(np.ndarray):
+    pass
+
+
+KINDS = {
+    "array": lambda folder: np.array([1.0, 2.0, 0.5]),
+    "memmap": of_memmap,
+    "subclass": lambda folder: np.array([1.0, 2.0, 0.5]).view(Own),
+    "list": lambda folder: [1.0, 2.0, 0.5],
+    "buffer": lambda folder: memoryview(bytearray(np.array([1.0, 2.0, 0.5]))).cast("d"),
+}
+OPERATIONS = {
+    "*": lambda x, k: x * k * x,
+    "reflected *": lambda x, k: k * x * x,
+    "/": lambda x, k: (x / k) ** 2,
+    "@": lambda x, k: (x @ k) ** 2,
+    "outer": lambda x, k: np.multiply.outer(x, k) ** 2,
+    "where": lambda x, k: np.where(np.asarray(k) > 0.7, x * x, x),
+    "where of it": lambda x, k: np.where(x > 1.5, k, x) * x,
+    "clip": lambda x, k: np.clip(x, k, 9.0) ** 2,
+    "maximum": lambda x, k: np.maximum(x, k) ** 2,
+    "logaddexp": lambda x, k: np.logaddexp(x, k),
+    "hypot": lambda x, k: np.hypot(x, k),
+    "power": lambda x, k: np.power(x, k),
+    "convolve": lambda x, k: np.convolve(x, k) ** 2,
+    "correlate": lambda x, k: np.correlate(x, k, "full") ** 2,
+    "polymul": lambda x, k: np.polymul(x, k) ** 2,
+    "matmul of rows": lambda x, k: np.matmul([k, k], x) ** 2,
+    "dot": lambda x, k: np.dot(k, x) ** 2,
+    "einsum": lambda x, k: np.einsum("i,i,i", x, k, x),
+    "interp": lambda x, k: np.interp(x, [0.0, 1.0, 4.0], k) ** 2,
+    "trapezoid": lambda x, k: np.trapezoid(x * x, k),
+    "convolve of SciPy": lambda x, k: fgrad.scipy.signal.convolve(x, k) ** 2,
+    "fftconvolve": lambda x, k: fgrad.scipy.signal.fftconvolve(x, k) ** 2,
+    "oaconvolve": lambda x, k: fgrad.scipy.signal.oaconvolve(x, k) ** 2,
+    "upfirdn": lambda x, k: fgrad.scipy.signal.upfirdn(k, x) ** 2,
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_plain_operand_may_be_overwritten(kind, name, tmp_path):
+    operation = OPERATIONS[name]
+    expected = fg.grad(lambda x: np.sum(operation(x, np.array([1.0, 2.0, 0.5]))))(X)
+
+    def f(x):
+        operand = KINDS[kind](tmp_path)
+        total = np.sum(operation(x, operand))
+        for i in range(3):
+            operand[i] = 9.0
+        return total
+
+    np.testing.assert_array_equal(plain(fg.grad(f)(X)), plain(expected))
+    np.testing.assert_allclose(plain(fg.jacfwd(lambda x: np.sum(operation(x, KINDS[kind](tmp_path))))(X)), expected)
+    batched = fg.vmap(lambda x: np.sum(operation(x, KINDS[kind](tmp_path))))(np.stack([X, X]))
+    np.testing.assert_allclose(plain(batched)[1], np.sum(operation(X, np.array([1.0, 2.0, 0.5]))))
+
+
+class Rules:
+    def method(self, ans, x, k):
+        return lambda ct: ct * k
+
+    @staticmethod
+    def static(ans, x, k):
+        return functools.partial(np.multiply, k)
+
+
+def helper(ans, x, k):
+    return of_helper(k)
+
+
+def of_helper(k):
+    return lambda ct: ct * k
+
+
+SPELLINGS = {
+    "lambda": lambda ans, x, k: lambda ct: ct * k,
+    "partial": functools.partial(lambda unit, ans, x, k: lambda ct: ct * k, 1.0),
+    "bound method": Rules().method,
+    "static method": Rules.static,
+    "helper": helper,
+    "star arguments": lambda ans, *args: lambda ct: ct * args[1],
+    "declared": lambda ct, k: ct * k,
+}
+
+
+@pytest.mark.parametrize("rule", SPELLINGS.values(), ids=SPELLINGS)
+def test_a_users_rule_keeps_what_its_operation_used_however_it_is_spelled(rule):
+    scaled = fg.extend.register_primitive(lambda x, k: x * k, name=f"scaled_{next(COUNT)}")
+    fg.extend.defvjp(scaled, rule, None)
+
+    def f(x):
+        k = np.array([1.0, 2.0, 0.5])
+        total = np.sum(scaled(x, k))
+        k[:] = 9.0
+        return total
+
+    assert fg.grad(f)(X).tolist() == [1.0, 2.0, 0.5]
+
+
+COUNT = itertools.count()
 
 
 def test_a_large_array_that_stays_is_as_good_as_a_small_one():
@@ -296,16 +565,24 @@ USES = {
 }
 
 
+def of_a_tape(f, x):
+    x = fg.constant(x)
+    with fg.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    return tape.gradient(y, x)
+
+
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_large_data_that_can_only_be_read_is_not_compared(use, monkeypatch):
     data, x = np.random.default_rng(0).normal(size=(2000, 100)), np.ones(100)
-    expected, counted = fg.grad(use(data))(x), []
+    expected, counted = of_a_tape(use(data), x), []
     monkeypatch.setattr(snapshots, "fingerprint", lambda array: counted.append(array) or 0)
-    fg.grad(use(data))(x)
+    of_a_tape(use(data), x)
     assert counted
     counted.clear()
     data.flags.writeable = False
-    np.testing.assert_array_equal(fg.grad(use(data))(x), expected)
+    np.testing.assert_array_equal(of_a_tape(use(data), x), expected)
     assert not counted
 
 

@@ -59,7 +59,7 @@ TOPICS = {
     "What is differentiated, and what is kept": "stop_gradient custom_gradient custom_vjp custom_jvp implicit_diff "
     "checkpoint score_function",
     "Loops and branches": "scan fori_loop while_loop map cond switch",
-    "Seeing and being told": "explain check debug_nans debug_lines profile trace Graph",
+    "Seeing and being told": "explain check debug_nans debug_overwrites debug_lines profile trace Graph",
     "Compiling": "compile Compiled Inspection to_jax",
     "Uncertainty": "propagate standard_errors parameter_covariance",
     "Clipping": "clip_by_value clip_by_norm clip_by_global_norm global_norm",

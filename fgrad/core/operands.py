@@ -152,7 +152,7 @@ def holds_tensors(x: Any) -> bool:
 def as_array(x: Any, dtype: Any = None) -> Any:
     """Return `x` as something with a shape; nested lists with tensors inside are stacked."""
     if type(x) not in BOXES:
-        if not hasattr(x, "shape"):
+        if not hasattr(x, "dtype"):
             x = FUNCTIONS[np.stack](x) if holds_tensors(x) else np.asarray(x)
         if is_of_objects(x):
             x = collected(x)

@@ -35,6 +35,7 @@ class Zero:
 
 ZERO: Final = Zero()
 
+
 class ReverseRule:
     """A reverse rule that is a function of the cotangent and of what it saves, such as `lambda ct, y: ct * y`.
 
@@ -74,16 +75,21 @@ def _nothing(values: Any) -> None:
     return None
 
 
-def reverse_rule(rule: Rule | None, names: Sequence[str]) -> Rule | None:
+def reverse_rule(rule: Rule | None, arguments: Sequence[str] | Callable[..., Any]) -> Rule | None:
     """Return a rule whose first parameter is `ct` as one that declares what it saves, and any other one unchanged.
 
     A rule of the other form, `lambda ans, x: lambda ct: ...`, may keep any argument.
+
+    Args:
+        rule: in either form.
+        arguments: the names of the arguments of the operation, or the function whose parameters they are.
     """
     if rule is None or isinstance(rule, ReverseRule):
         return rule
     first, *saved = inspect.signature(rule).parameters
     if first != "ct":
         return rule
+    names = list(inspect.signature(arguments).parameters) if callable(arguments) else arguments
     return ReverseRule(rule, saved, [0 if name == "ans" else 1 + names.index(name) for name in saved])
 
 
@@ -189,9 +195,16 @@ class Primitive:
         self.is_elementwise |= isinstance(self.implementation, np.ufunc) and self.implementation.signature is None
         self.compute = _OPERATORS.get(self.implementation, self.implementation)
         self.closure = self.own(ReverseRule(_called, ["pullback"]))
-        for rule in self.vjps if isinstance(self.vjps, tuple) else ():
+        if isinstance(self.vjps, tuple):
+            self.vjps = self.owned(self.vjps)
+
+    def owned(self, rules: Sequence[Rule | None]) -> tuple[Rule | None, ...]:
+        """Return reverse rules, of which those that name what they save belong to this primitive."""
+        found = tuple(reverse_rule(rule, self.implementation) for rule in rules)
+        for rule in found:
             if isinstance(rule, ReverseRule):
                 self.own(rule)
+        return found
 
     def own(self, rule: ReverseRule) -> ReverseRule:
         """Let a rule know that it belongs to this primitive, and return it."""

@@ -101,6 +101,9 @@ def debug_overwrites() -> Iterator[None]:
     which was made before is not seen: the view stays writable. In the block, each large array is compared before the
     backward pass with what it was, which takes longer than a product with the array. `fg.check` does so, too.
 
+    Returns:
+        The block's context manager. It holds for the thread, or asynchronous task, that opens it.
+
     Raises:
         OverwrittenError: a RuntimeError, from the backward pass; an array was overwritten.
 
@@ -124,8 +127,8 @@ def debug_overwrites() -> Iterator[None]:
         _debugging.reset(token)
 
 
-_locked: dict[int, tuple[Any, int]] = {}
-"""Arrays that were made read-only here, by id, with the number of locks that hold them."""
+_locked: dict[int, tuple[Any, int, list[Any]]] = {}
+"""By the id of an array that owns memory: the array, the number of locks, and what they have made read-only."""
 _counting = threading.Lock()
 
 
@@ -151,7 +154,7 @@ class Locks:
 
     def __init__(self) -> None:
         self._uses: dict[int, tuple[Any, str, tuple[str, int], Any]] = {}
-        self._arrays: list[Any] = []
+        self._owners: list[Any] = []
 
     def hold(self, array: Any, name: str) -> bool:
         """Make an array read-only, and those of which it is a view.
@@ -169,12 +172,14 @@ class Locks:
             return False
         before = fingerprint(array) if _debugging.get() else None
         self._uses[id(array)] = array, name, errors.users_place(), before
+        arrays = _lineage(array)
         with _counting:
-            for each in _lineage(array):
-                _, count = _locked.get(id(each), (each, 0))
-                if count or each.flags.writeable:
-                    self._arrays.append(each)  # in an order in which an interrupt leaves nothing locked
-                    _locked[id(each)] = each, count + 1
+            self._owners.append(arrays[-1])  # in an order in which an interrupt leaves nothing locked
+            _, count, locked = _locked.get(id(arrays[-1]), (None, 0, []))
+            _locked[id(arrays[-1])] = arrays[-1], count + 1, locked
+            for each in arrays:
+                if each.flags.writeable:
+                    locked.append(each)
                     each.flags.writeable = False
         return True
 
@@ -205,15 +210,15 @@ class Locks:
 
     def release(self) -> None:
         """Make the arrays writable again that no other record needs."""
-        while self._arrays:
+        while self._owners:
             with _counting:
-                array = self._arrays[-1]  # the owner of memory comes after its views, and is writable before them
-                _, count = _locked.pop(id(array), (array, 1))
+                owner, count, locked = _locked.pop(id(self._owners[-1]), (None, 1, []))
                 if count > 1:
-                    _locked[id(array)] = array, count - 1
+                    _locked[id(owner)] = owner, count - 1, locked
                 else:
-                    array.flags.writeable = True
-                self._arrays.pop()
+                    for each in sorted(locked, key=lambda array: len(_lineage(array))):
+                        each.flags.writeable = True  # the owner before its views, as NumPy wants it
+                self._owners.pop()
         self._uses.clear()
 
 

@@ -77,7 +77,7 @@ def _calls(trace: Trace) -> Iterator[Transformed]:
     """Yield the transform that started a trace, and those that it runs in, up to the user's code."""
     call = trace.call
     while call is not None:
-        transformed, call, _ = call
+        transformed, call, *_ = call
         if transformed is not None:
             yield transformed
 

@@ -316,9 +316,9 @@ class OverwrittenError(FgradError, RuntimeError):
         written: str = "",
         count: int = 1,
     ) -> None:
-        others = f" (or one of {count - 1} more)" if count > 1 else ""
+        array = f"a plain array of shape {shape}" + (f" (or one of {count - 1} more)" if count > 1 else "")
         super().__init__(
-            f"{name} used a plain array of shape {shape}{others}, which was {what} before the backward pass needed it.\n"
+            f"{name} used {array}, which was {what} before the backward pass needed it.\n"
             f"  used at {line}\n"
             + (f"  written at {written}\n" if written else "")
             + "Write into another array, or hand a copy to the operation: array.copy()."

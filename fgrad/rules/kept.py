@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import array
 import collections
+import contextlib
 import dis
 import functools
 import sys
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -190,10 +191,8 @@ class Kept:
         own = types.CellType()
 
         def fill() -> None:
-            try:
+            with contextlib.suppress(ValueError):  # nothing is in it yet
                 own.cell_contents = self._copy(x.cell_contents)
-            except ValueError:  # nothing is in it yet
-                pass
 
         self._later(fill)
         return own
@@ -201,7 +200,7 @@ class Kept:
     def _copy_by_itself(self, x: Any) -> Any:
         return x[:]
 
-    _copies_by_kind: dict[type, Callable[..., Any]] = {
+    _copies_by_kind: ClassVar[dict[type, Callable[..., Any]]] = {
         list: _copy_of_list,
         tuple: _copy_of_tuple,
         **dict.fromkeys((dict, collections.OrderedDict, collections.defaultdict), _copy_of_dict),

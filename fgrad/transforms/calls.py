@@ -56,9 +56,10 @@ class Transformed:
             # From Python 3.13 on a classmethod passes the class, and does not ask `__get__`.
             return self.__get__(args[0], type(args[0]))(*args[1:], **keywords)
         state = running.state()
-        before, call = state[0], None
+        before = state[0]
+        releases: list[Callable[[], None]] = []
         try:
-            running.call = call = (self, before, set() if before is None else before[2], [])
+            running.call = self, before, set() if before is None else before[2], releases
             return self._run(self._function, args, keywords, **self._options)
         except BaseException as error:
             running.heal(state)
@@ -67,8 +68,8 @@ class Transformed:
             raise
         finally:
             running.call = before
-            if call is not None and call[3]:
-                release_all(call[3])
+            if releases:
+                release_all(releases)
             if before is None:
                 conversions.forget_objects()
 
@@ -107,16 +108,16 @@ class Transformed:
 def one_call(function: Callable[..., Any], *args: Any) -> Any:
     """Let what a function does, such as a pass over a tape, warn once of a line, as one call of a transform does."""
     state = running.state()
+    releases: list[Callable[[], None]] = []
     try:
-        running.call = call = state[0] or (None, None, set(), [])
+        running.call = state[0] or (None, None, set(), releases)
         return function(*args)
     except BaseException:
         running.heal(state)
         raise
     finally:
         running.call = state[0]
-        if state[0] is None:
-            release_all(call[3])
+        release_all(releases)
 
 
 def release_all(releases: list[Callable[[], None]]) -> None:
