@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import operator
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -361,7 +360,7 @@ _ITEM = _PART.own(ReverseRule(operator.getitem, ["place"], [0]))
 """The cotangent of one of several arrays that were joined."""
 _OF_PARENT = _PART.own(ReverseRule(lambda cts, key: cts.get(key, ZERO), ["key"], [0]))
 """The cotangent of one of the inputs of a call."""
-_OUTPUT = _PART.own(ReverseRule(lambda ct, output: Parts(*output, ct), ["output"], [0]))
+_OUTPUT = _PART.own(ReverseRule(lambda ct, output: Parts(output[0], output[1], ct), ["output"], [0]))
 """The cotangents of all outputs, as far as that of one of them is known."""
 
 
@@ -429,6 +428,7 @@ def _passed_back(
 ) -> dict[int, Any]:
     """Carry cotangents through all of a record, and return those of `keep`."""
     kept = {}
+    sums: set[int] = set()  # keys whose cotangents were made here, of which no pullback has seen any
     while record:
         key, first, parent, rule, saved, form = record.pop()
         # The first edge of a result is the last to come by: its cotangent is needed no more.
@@ -464,15 +464,8 @@ def _passed_back(
         if prior is None or prior is ZERO:
             cotangents[parent] = passed
         elif passed is not ZERO:
-            if type(prior) is _ARRAY and prior.nbytes >= _LONG:
-                cotangents[parent] = None  # so that nobody else refers to it
-                cotangents[parent] = _added(prior, passed)
-            else:
-                try:
-                    cotangents[parent] = prior + passed
-                except Exception as error:
-                    explain_refusal(UFUNCS[np.add], (prior, passed), error)
-                    raise
+            cotangents[parent] = _added(prior, passed, parent in sums)
+            sums.add(parent)
     return kept
 
 
@@ -482,32 +475,23 @@ def _held(saved: Any) -> list[Any]:
     return held + [cell.cell_contents for cell in cells] + (list(saved) if type(saved) is tuple else [saved])
 
 
-def _added(prior: Any, passed: Any) -> Any:
-    """Return a sum of long cotangents: in the memory of the first, where nobody else refers to it."""
-    if sys.getrefcount(prior) <= _ALONE:
-        flags = prior.flags
-        alike = type(passed) is _ARRAY and prior.shape == passed.shape and prior.dtype == passed.dtype
-        if alike and flags.owndata and flags.writeable:
+def _added(prior: Any, passed: Any, is_own: bool) -> Any:
+    """Return the sum of two cotangents.
+
+    Args:
+        prior: what has come in so far.
+        passed: what comes in.
+        is_own: `prior` is a sum that the pass has made, to which nothing else refers: it may be written to.
+    """
+    try:
+        is_array = type(prior) is _ARRAY is type(passed)
+        if is_own and is_array and prior.dtype == passed.dtype and prior.shape == passed.shape:
             prior += passed
             return prior
-    return prior + passed
-
-
-_LONG = 1 << 14
-"""From how many bytes on a new array costs more than to look who refers to an old one."""
-
-
-def _references_of_one_owner() -> int:
-    """Return how many references `_added` counts where its caller alone refers to an array."""
-
-    def count(prior: Any) -> int:
-        return sys.getrefcount(prior)
-
-    array = np.empty(1)
-    return count(array)
-
-
-_ALONE = _references_of_one_owner()
+        return prior + passed
+    except Exception as error:
+        explain_refusal(UFUNCS[np.add], (prior, passed), error)
+        raise
 
 
 _PURE = {FunctionType, Checked}

@@ -81,7 +81,8 @@ class Kept:
         if len(self._copies) >= MOST:
             return x
         self._copies[id(x)] = x, x
-        copy = self._copies_by_kind.get(kind, Kept._copy_of_other)(self, x)
+        copy_of_kind: Any = self._copies_by_kind.get(kind, Kept._copy_of_other)
+        copy = copy_of_kind(self, x)
         self._copies[id(x)] = x, copy
         return copy
 
@@ -102,7 +103,8 @@ class Kept:
             return _copy_of_array(x)
         if isinstance(x, tuple) and hasattr(x, "_fields"):
             return type(x)._make(map(self._copy, x))  # type: ignore[attr-defined]
-        return self._copy_of_object(x) if _is_open(type(x)) else x
+        kind: Any = type(x)
+        return self._copy_of_object(x) if _is_open(kind) else x
 
     def _copy_of_list(self, x: list[Any]) -> list[Any]:
         if len(x) * 8 > LARGE:
@@ -125,7 +127,8 @@ class Kept:
 
     def _key(self, x: Any) -> Any:
         """Return what stands for a key: for an object that is known by its identity, its copy."""
-        return self._copy(x) if type(x).__hash__ is object.__hash__ else x
+        own: Any = type(x).__hash__
+        return self._copy(x) if own is object.__hash__ else x
 
     def _copy_of_object(self, x: Any) -> Any:
         state = object.__reduce_ex__(x, 2)[2] if type(x) is not Transformed else vars(x)
@@ -185,7 +188,7 @@ class Kept:
                 own[name] = self._copy(known[name])
 
         self._later(fill)
-        return own
+        return own  # type: ignore[no-any-return]
 
     def _copy_of_cell(self, x: types.CellType) -> types.CellType:
         own = types.CellType()
