@@ -151,15 +151,47 @@ def _by_pushforward(
 
     of_inputs.__name__ = name_of(function)
     found = along_all(lambda tangents: pushforward(of_inputs, inputs, tangents), unit_directions(inputs), chunk_size)
-    jacobians: list[list[Any]] = [[] for _ in places]
+    return _by_columns(found, inputs, lambda blocks: among_leaves(blocks, [None] * len(leaves)), len(places))
+
+
+def _by_columns(found: Any, inputs: Sequence[Any], nested: Callable[[list[Any]], Any], count: int) -> list[Any]:
+    """Return the Jacobian for each of several arguments from the tangents of the result along all unit directions.
+
+    Args:
+        found: the tangents, along first axes, nested as the result is.
+        inputs: the arrays in the arguments.
+        nested: nests a list with something for each array as the arguments are, in a list.
+        count: of the arguments.
+    """
+    jacobians: list[list[Any]] = [[] for _ in range(count)]
     outputs, out_treedef = flatten(found)
     for columns in map(settle, outputs):
         last = columns.transpose((*range(1, columns.ndim), 0))
         shapes = [(*columns.shape[1:], *x.shape) for x in inputs]
         blocks = [boxed(part.reshape(shape)) for part, shape in zip(_parts(last, inputs, -1), shapes, strict=True)]
-        for own, block in zip(jacobians, among_leaves(blocks, [None] * len(leaves)), strict=True):
+        for own, block in zip(jacobians, nested(blocks), strict=True):
             own.append(block)
     return [unflatten(out_treedef, own) for own in jacobians]
+
+
+def _by_transpose(traced: Linearization, chunk_size: int | None) -> list[Any]:
+    """Return what `_by_pushforward` does, of a function that has run already: pullbacks are transposed in their turn."""
+
+    arguments = list(traced.inputs.values())
+    inputs = [x for each in arguments for x in each.primals if x is not None]
+
+    def pull(cotangents: Any) -> list[Any]:
+        found = traced.pull(cotangents, "a cotangent", again=True)
+        gradients = traced.gradients(found, UnconnectedGradients.ZERO)
+        return [leaf for leaf in flatten(gradients)[0] if leaf is not None]
+
+    def nested(blocks: list[Any]) -> list[Any]:
+        rest = iter(blocks)
+        return [each.nested(rest) for each in arguments]
+
+    transposed = vjp(pull, tree_map(_any_cotangent, traced.result))[1]
+    found = along_all(lambda tangents: transposed(tangents)[0], unit_directions(inputs), chunk_size)
+    return _by_columns(found, inputs, nested, len(arguments))
 
 
 def _run_jacobian(
@@ -174,23 +206,35 @@ def _run_jacobian(
     if mode not in ("auto", "forward", "reverse"):
         raise errors.ParameterError(f'mode must be "auto", "forward" or "reverse", and it is {mode!r}.')
     places, keywords = select(function, argnums, args, keywords)
-    if mode == "forward":
+    if mode == "forward" or (mode == "auto" and _has_few_inputs(args, keywords, places, chunk_size)):
         _refuse_integers("jacobian", function, args, keywords, places)
         found = _by_pushforward(function, args, keywords, places, chunk_size)
     else:
         traced = Linearization(function, args, keywords, places, transform="jacobian")
         warn_of_losses(traced.losses)
-        if mode == "auto" and _is_wide(traced):
-            found = _by_pushforward(function, args, keywords, places, chunk_size)
-        else:
-            found = _by_pullback(traced, chunk_size)
+        by_columns = mode == "auto" and _is_tall(traced)
+        found = _by_transpose(traced, chunk_size) if by_columns else _by_pullback(traced, chunk_size)
     return as_selected(found, argnums)
 
 
-def _is_wide(traced: Linearization) -> bool:
-    """Return whether a Jacobian has more rows than columns, which are of real numbers."""
+FEW = 8
+"""Of how many numbers a Jacobian is pushed forward at once, before it is known how many results there are."""
+
+
+def _has_few_inputs(
+    args: tuple[Any, ...], keywords: dict[str, Any], places: Sequence[int | str], chunk_size: int | None
+) -> bool:
+    """Return whether there are only so many real numbers to differentiate by that one run with all tangents is cheap."""
+    leaves = [leaf for each in _chosen(args, keywords, places) for leaf in flatten(each)[0]]
+    primals = [x for x in map(differentiable, leaves) if x is not None]
+    return all(x.dtype.kind == "f" for x in primals) and sum(x.size for x in primals) <= min(FEW, chunk_size or FEW)
+
+
+def _is_tall(traced: Linearization) -> bool:
+    """Return whether a Jacobian of real numbers has so many more rows than columns that a transpose takes less time."""
     outputs, inputs = _arrays(traced.result)[0], _arrays([each.tree for each in traced.inputs.values()])[0]
-    return sum(x.size for x in outputs) > sum(x.size for x in inputs) and all(x.dtype.kind == "f" for x in inputs)
+    is_real = all(x.dtype.kind == "f" for x in (*outputs, *inputs))
+    return is_real and sum(x.size for x in outputs) > 2 * sum(x.size for x in inputs)
 
 
 def as_selected(found: list[Any], argnums: Selection) -> Any:
@@ -228,8 +272,10 @@ def jacobian(function: Any = None, argnums: Selection = 0, mode: str = "auto", c
             differentiated; returns numbers, arrays or containers of them.
         argnums: position or name of the argument to differentiate, or several.
         mode: "reverse", a pullback per element of the result; "forward", a pushforward per element of
-            the arguments, which runs the function once more; "auto", whichever is fewer.
-        chunk_size: how many of them run at once; fewer need less memory. By default all.
+            the arguments; "auto", pushforwards for up to 8 elements of the arguments, or where these are less
+            than half as many, and otherwise pullbacks.
+        chunk_size: how many of them run at once; fewer need less memory. By default all, and `function` runs
+            once; with mode="forward" it runs once for each chunk.
 
     Returns:
         A function of the same arguments. For a result `y` and an argument `x` it returns an array of shape
@@ -382,11 +428,15 @@ def hvp(function: Callable[..., Any]) -> Callable[..., Any]:
 def _run_gauss_newton_vp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     x, v, rest = _point_and_vector("gauss_newton_vp", function, args)
 
-    def residuals(x: Any) -> Any:
-        return function(x, *rest, **keywords)
+    pullbacks: list[Callable[..., Any]] = []
 
-    _, pullback = vjp(residuals, x)
-    return pullback(jvp(residuals, (x,), (v,))[1])[0]
+    def residuals(x: Any) -> Any:
+        value, pullback = vjp(lambda x: function(x, *rest, **keywords), x)
+        pullbacks.append(pullback)
+        return value
+
+    along = jvp(residuals, (x,), (v,))[1]
+    return pullbacks[0](along)[0]
 
 
 def gauss_newton_vp(residuals: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ have it; JAX returns its conjugate).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -233,6 +233,10 @@ class Input:
             for key, primal in zip(self.keys, self.primals, strict=True)
         ]
         return unflatten(self._treedef, found)
+
+    def nested(self, values: Iterator[Any]) -> Any:
+        """Return a container with the next of some values for each differentiable leaf, and None for others."""
+        return unflatten(self._treedef, [None if key is None else next(values) for key in self.keys])
 
 
 def _explain_lists(error: TypeError, function: Any, inputs: dict[Place, Input]) -> None:
