@@ -312,7 +312,7 @@ def test_higher_orders_and_a_loop(order):
             buffer[:] = i + 1.0
             own = buffer.copy() if copies else buffer
             parts.append(so.brentq(lambda x, own=own: x**2 - own[0] * b, 0.0, 5.0))
-            parts.append(so.brentq(lambda x: x**2 - own[0] * b, 0.0, 5.0))  # noqa: B023
+            parts.append(so.brentq(lambda x: x**2 - own[0] * b, 0.0, 5.0))
         return sum(parts)
 
     assert order(lambda b: total(b, False))(2.0).item() == order(lambda b: total(b, True))(2.0).item()

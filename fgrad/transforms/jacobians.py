@@ -176,7 +176,6 @@ def _by_columns(found: Any, inputs: Sequence[Any], nested: Callable[[list[Any]],
 
 def _by_transpose(traced: Linearization, chunk_size: int | None) -> list[Any]:
     """Return what `_by_pushforward` does, of a function that has run already: pullbacks are transposed in their turn."""
-
     arguments = list(traced.inputs.values())
     inputs = [x for each in arguments for x in each.primals if x is not None]
 
