@@ -25,7 +25,7 @@ from fgrad import errors
 from fgrad.core.primitive import Primitive
 from fgrad.core.reverse import Parts, conform
 from fgrad.core.snapshots import Checked, is_watched, snapshot
-from fgrad.core.tensor import Tensor, apply_call, box, settle
+from fgrad.core.tensor import Tensor, apply_call, box, boxed, settle
 from fgrad.core.trace import Call, Observer, Trace, observed_by, running, through_observers
 from fgrad.core.variable import Variable, VariableWatch, creation_number, open_watches
 from fgrad.rules.closures import Given, Uses, copied, followers, given_now, layers, without
@@ -488,7 +488,7 @@ def _for_all(trace: Any, function: Callable[..., Any], axes: Any) -> Callable[..
         with observed_by(_Examples(trace, example.tracing)):
             return function(*args)
 
-    return lambda *args: vmap(of_one, in_axes=(0, *axes))(np.zeros(trace.size), *args)
+    return lambda *args: vmap(of_one, in_axes=(0, *axes))(boxed(np.zeros(trace.size)), *args)
 
 
 def _mapped(rule: Rule, mapped: Sequence[bool], trace: Any) -> Rule:
