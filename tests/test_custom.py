@@ -1410,3 +1410,223 @@ def test_a_rule_that_makes_a_variable_runs_and_is_told_what_to_write_where_it_is
         record(with_rule(fg.Variable))(0.3)
     found = record(with_rule(lambda y: y))(0.3)
     assert float(found(0.3) if callable(found) else found) == pytest.approx(np.cos(0.3), rel=1e-15)
+
+
+# Rules that use their result, their input, or what was computed in between: to any order
+
+
+def by_gradient(part):
+    @fg.custom_gradient
+    def f(u):
+        e = np.exp(u)
+        y = (e - 1 / e) / (e + 1 / e)
+        slopes = {
+            "result": lambda: 1 - y * y,
+            "input": lambda: 1 - np.tanh(u) ** 2,
+            "between": lambda: 4 / (e + 1 / e) ** 2,
+        }
+        return y, lambda dy: dy * slopes[part]()
+
+    return f
+
+
+def by_residuals(part):
+    f = fg.custom_vjp(lambda u: np.tanh(u))
+
+    def fwd(u):
+        y, e = f(u) if part != "result" else np.tanh(u), np.exp(u)
+        return y, {"result": (y,), "input": (u,), "between": (e, 1 / e)}[part]
+
+    def bwd(kept, ct):
+        slopes = {
+            "result": lambda y: 1 - y * y,
+            "input": lambda u: 1 - f(u) ** 2,
+            "between": lambda a, b: 4 / (a + b) ** 2,
+        }
+        return (ct * slopes[part](*kept),)
+
+    f.defvjp(fwd, bwd)
+    return f
+
+
+def by_tangents(part):
+    f = fg.custom_jvp(lambda u: np.tanh(u))
+
+    def rule(primals, tangents):
+        (u,), (t,) = primals, tangents
+        y, e = f(u), np.exp(u)
+        slopes = {
+            "result": lambda: 1 - y * y,
+            "input": lambda: 1 - np.tanh(u) ** 2,
+            "between": lambda: 4 / (e + 1 / e) ** 2,
+        }
+        return y, t * slopes[part]()
+
+    f.defjvp(rule)
+    return f
+
+
+NESTED = {
+    "grad": lambda f: fg.grad(lambda x: np.sum(f(x))),
+    "jvp": lambda f: lambda x: fg.jvp(f, (x,), (np.full(2, 1.3),))[1],
+    "hvp": lambda f: lambda x: fg.hvp(lambda x: np.sum(f(x)))(x, np.full(2, 0.7)),
+    "vmap": lambda f: lambda x: np.sum(fg.vmap(f)(np.stack([x, 2 * x])), axis=0),
+}
+
+
+@pytest.mark.parametrize("part", ["result", "input", "between"])
+@pytest.mark.parametrize("rule", [by_gradient, by_residuals, by_tangents])
+def test_rules_at_any_order(rule, part):
+    f, x = rule(part), np.array([0.4, -0.7])
+    for names in itertools.product(NESTED, repeat=3):
+        for inner in (np.cos, lambda x: x):
+            found, expected = (lambda x, inner=inner: f(inner(x))), (lambda x, inner=inner: np.tanh(inner(x)))
+            for name in names:
+                found, expected = NESTED[name](found), NESTED[name](expected)
+            np.testing.assert_allclose(found(x), expected(x), err_msg=str(names))
+
+
+def test_a_rule_may_be_applied_to_what_moves_along_a_value_that_it_uses():
+    def along_what_is_used(t):  # the tangent of the argument, and what the checkpoint closes over, are one tensor
+        return fg.jvp(lambda x: fg.checkpoint(lambda x: x * x * t)(x), (2.0,), (t,))[1]
+
+    def argument(t):
+        square = fg.custom_vjp(lambda x, t: x * x * t)
+        square.defvjp(
+            lambda x, t: (square(x, t), (x, t)), lambda kept, ct: (2 * ct * kept[0] * kept[1], ct * kept[0] ** 2)
+        )
+        return fg.jvp(lambda x: square(x, t), (2.0,), (t,))[1]
+
+    assert fg.grad(along_what_is_used)(3.0).item() == fg.grad(argument)(3.0).item() == 24.0  # 4 t^2
+
+
+# Rules that close over values of a batch
+
+BATCH = np.array([1.0, 2.0, 3.0])
+
+
+def scaled_by_gradient(a):
+    return fg.custom_gradient(lambda b: (a * b, lambda dy: dy * a))
+
+
+def scaled_by_closure(a):
+    f = fg.custom_vjp(lambda b: a * b)
+    f.defvjp(lambda b: (a * b, None), lambda _, ct: (ct * a,))
+    return f
+
+
+def scaled_by_residuals(a):
+    f = fg.custom_vjp(lambda b: a * b)
+    f.defvjp(lambda b: (f(b), a), lambda a, ct: (ct * a,))
+    return f
+
+
+def scaled_in_the_pullback_alone(a):
+    return fg.custom_gradient(lambda b: (b * 1.0, lambda dy: dy * a))
+
+
+def scaled_by_tangents(a):
+    f = fg.custom_jvp(lambda b: a * b)
+    f.defjvp(lambda primals, tangents: (f(*primals), a * tangents[0]))
+    return f
+
+
+def scaled_by_tangents_again(a):
+    f = fg.custom_jvp(lambda b: a * b)
+    f.defjvp(lambda primals, tangents: (a * primals[0], np.multiply(a, tangents[0])))
+    return f
+
+
+SCALED = [
+    scaled_by_gradient, scaled_by_closure, scaled_by_residuals, scaled_in_the_pullback_alone, scaled_by_tangents,
+    scaled_by_tangents_again,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("scaled", SCALED)
+def test_a_rule_that_closes_over_a_batched_value(scaled):
+    values = BATCH if scaled is not scaled_in_the_pullback_alone else np.ones(3)
+    assert fg.vmap(lambda a: scaled(a)(2.0) + 0 * a)(BATCH).tolist() == (2 * values).tolist()
+    assert fg.vmap(lambda a, b: scaled(a)(b))(BATCH, BATCH).tolist() == (values * BATCH).tolist()
+    assert fg.vmap(lambda a: fg.grad(scaled(a))(2.0))(BATCH).tolist() == BATCH.tolist()
+    assert fg.vmap(lambda a, b: fg.grad(scaled(a))(b))(BATCH, BATCH).tolist() == BATCH.tolist()
+    assert fg.vmap(lambda a, b: fg.jvp(scaled(a), (b,), (1.0,))[1])(BATCH, BATCH).tolist() == BATCH.tolist()
+
+    def same(b):
+        return np.sum(fg.vmap(lambda a: scaled(a)(b))(BATCH))
+
+    def each(b):
+        return np.sum(fg.vmap(lambda a, b: scaled(a)(b))(BATCH, b) ** 2)
+
+    def all_pairs(b):
+        return fg.vmap(lambda b: fg.vmap(lambda a: scaled(a)(b) + 0 * a)(BATCH))(b)
+
+    assert fg.grad(same)(2.0).item() == fg.jvp(same, (2.0,), (1.0,))[1].item() == 6.0
+    np.testing.assert_allclose(fg.grad(each)(BATCH), 2 * BATCH**2 * values)
+    np.testing.assert_allclose(fg.hessian(each)(BATCH), 2 * np.diag(BATCH**2))
+    np.testing.assert_allclose(all_pairs(BATCH), np.outer(BATCH, values))
+    if scaled is scaled_in_the_pullback_alone:  # of which the outer batch sees nothing before the pass back
+        with pytest.raises(errors.ClosureError, match="Pass the value"):
+            fg.grad(lambda b: np.sum(all_pairs(b)))(BATCH)
+    else:
+        np.testing.assert_allclose(fg.grad(lambda b: np.sum(all_pairs(b)))(BATCH), [6.0] * 3)
+
+
+def test_a_rule_that_closes_over_a_batched_value_that_is_differentiated():
+    for scaled in SCALED:
+        for transform in (fg.grad, lambda f: lambda x: fg.jvp(f, (x,), (np.ones(3),))[1]):
+            found = transform(lambda a, scaled=scaled: np.sum(fg.vmap(lambda a: scaled(a)(2.0) + 0 * a)(a)))(BATCH)
+            assert np.sum(found) == (0.0 if scaled is scaled_in_the_pullback_alone else 6.0)
+            with pytest.raises(errors.ClosureError, match="Pass the value"):
+                transform(lambda a, scaled=scaled: np.sum(fg.vmap(lambda a, b: scaled(a)(b) + 0 * a)(a, a)))(BATCH)
+
+
+def test_a_batched_value_that_a_rule_gets_where_nobody_sees_it_is_an_error():
+    def hidden(a):
+        box = {"get": lambda: a}
+        return fg.custom_gradient(lambda b: (b * 1.0, lambda dy: dy * box["get"]()))
+
+    with pytest.raises(errors.ClosureError, match="Pass the value"):
+        fg.grad(lambda b: np.sum(fg.vmap(lambda a: hidden(a)(b) * a)(BATCH)))(2.0)
+
+
+# Solvers that close over values of a batch
+
+
+def halved(a):
+    return fg.implicit_diff(lambda b: a * b, lambda x, b: x - a * b)
+
+
+def found_by_numbers(a):
+    def solver(b):  # for one example: it asks for plain numbers
+        number = math.sqrt(float(a) ** 2 * b**2)
+        return number if number > 0 else -number
+
+    return fg.implicit_diff(solver, lambda x, b: x - a * b)
+
+
+def variable_of_the_batch(a):
+    w = fg.Variable(0.0)
+    return fg.implicit_diff(lambda b: w + a * b, lambda x, b: x - a * b - w)
+
+
+@pytest.mark.parametrize("solver", [halved, found_by_numbers, variable_of_the_batch])
+def test_a_solver_that_closes_over_a_batched_value(solver):
+    def sums(a, b):
+        return np.sum(fg.vmap(lambda a: solver(a)(b))(a))
+
+    assert fg.vmap(lambda a: solver(a)(2.0))(BATCH).tolist() == [2.0, 4.0, 6.0]
+    assert fg.vmap(lambda a, b: solver(a)(b))(BATCH, BATCH).tolist() == [1.0, 4.0, 9.0]
+    assert fg.vmap(lambda a: fg.vmap(lambda b: solver(a)(b))(BATCH))(BATCH).tolist() == np.outer(BATCH, BATCH).tolist()
+    assert fg.vmap(fg.grad(lambda a: solver(a)(2.0)))(BATCH).tolist() == [2.0] * 3
+    by_a, by_b = fg.grad(sums, argnums=(0, 1))(BATCH, 2.0)
+    assert by_a.tolist() == [2.0] * 3
+    assert by_b.item() == 6.0
+    assert fg.jvp(sums, (BATCH, 2.0), (BATCH, 1.0))[1].item() == 18.0
+
+
+def test_a_solver_alone_or_an_equation_alone_closes_over_a_batched_value():
+    alone = fg.vmap(lambda a: fg.implicit_diff(lambda b: 2.0 * b + 0 * a, lambda x, b: x - 2 * b)(3.0))
+    assert alone(BATCH).tolist() == [6.0] * 3
+    equation = fg.vmap(lambda a: fg.implicit_diff(lambda b: np.float64(6.0), lambda x, b: x - a * b)(3.0))
+    assert np.broadcast_to(equation(np.full(3, 2.0)), 3).tolist() == [6.0] * 3

@@ -9,6 +9,7 @@ import scipy.optimize
 
 import fgrad as fg
 from fgrad import errors
+from fgrad.core.tree import flatten
 
 RNG = np.random.default_rng(1)
 A = RNG.normal(size=(3, 2))
@@ -84,18 +85,134 @@ def test_complex():
 def test_the_mode_is_chosen_by_the_shapes():
     calls = []
 
-    def wide(x):
+    def three(x):
         calls.append(type(x.tracing).__name__)
         return np.stack([x[0], x[0] ** 2, x[0] ** 3])
 
-    fg.jacobian(wide)(np.array([2.0]))
-    assert calls == ["ReverseTrace", "ForwardTrace"]
+    for size, mode, chunk_size, expected in [
+        (1, "auto", None, "ForwardTrace"),
+        (8, "auto", None, "ForwardTrace"),
+        (8, "auto", 8, "ForwardTrace"),
+        (8, "auto", 4, "ReverseTrace"),
+        (9, "auto", None, "ReverseTrace"),
+        (1, "reverse", None, "ReverseTrace"),
+        (9, "forward", None, "ForwardTrace"),
+    ]:
+        calls.clear()
+        found = fg.jacobian(three, mode=mode, chunk_size=chunk_size)(np.full(size, 2.0))
+        assert calls == [expected]
+        assert found[:, 0].tolist() == [1.0, 4.0, 12.0]
+        assert not found[:, 1:].any()
     calls.clear()
-    fg.jacobian(lambda x: wide(x)[:1])(np.array([2.0, 1.0]))
+    assert fg.jacobian(three)(np.array([2.0j]))[:, 0].tolist() == [1.0, 4.0j, -12.0]
     assert calls == ["ReverseTrace"]
-    calls.clear()
-    fg.jacobian(wide, mode="forward")(np.array([2.0]))
-    assert calls == ["ForwardTrace"]
+
+
+def several(x):
+    return {"a": [np.sin(np.outer(x, x)), x * 2.0], "b": x[0]}
+
+
+def masked(x):
+    return np.concatenate([np.where(x > 0, np.sqrt(x), 0.0) * k for k in range(4)])
+
+
+def unconnected(x):
+    return [np.outer(x, x), np.ones(2), np.argsort(x), 1.0]
+
+
+def with_a_rule(x):
+    square = fg.custom_vjp(lambda x: x**2)
+    square.defvjp(lambda x: (square(x), x), lambda x, ct: (2 * x * ct,))
+    return np.outer(square(x), np.arange(5.0))
+
+
+@pytest.mark.parametrize("chunk_size", [None, 4])
+@pytest.mark.parametrize("f", [several, masked, unconnected, with_a_rule])
+def test_a_tall_jacobian_is_that_of_either_mode(f, chunk_size):
+    x, calls = np.arange(12.0), []
+
+    def counted(x):
+        calls.append(type(x.tracing).__name__)
+        return f(x)
+
+    found = fg.jacobian(counted, chunk_size=chunk_size)(x)
+    assert calls == ["ReverseTrace"]
+    for derivative in (fg.jacfwd, fg.jacrev):
+        for own, other in zip(flatten(found)[0], flatten(derivative(f)(x))[0], strict=True):
+            np.testing.assert_allclose(own, other, atol=1e-12)
+
+
+def test_a_tall_jacobian_by_several_arguments_and_its_derivative():
+    tree, y = {"a": np.arange(9.0), "how": "squared", "b": (1.5, None)}, np.arange(3.0)
+
+    def f(tree, y):
+        product = np.outer(np.outer(tree["a"], y), np.sin(tree["a"]) * tree["b"][0])
+        return product**2 if tree["how"] == "squared" else product
+
+    by_tree, by_y = fg.jacobian(f, argnums=(0, 1))(tree, y)
+    others = fg.jacfwd(f, argnums=(0, 1))(tree, y)
+    assert by_tree["how"] is others[0]["how"] is None
+    for own, other in [(by_tree["a"], others[0]["a"]), (by_tree["b"][0], others[0]["b"][0]), (by_y, others[1])]:
+        np.testing.assert_allclose(own, other, atol=1e-12)
+    x = np.linspace(0.1, 1.0, 10)
+    for outer in (fg.grad, fg.hessian, lambda g: lambda x: fg.jvp(g, (x,), (x,))[1]):
+        expected = outer(lambda x: np.sum(fg.jacrev(lambda x: np.outer(x, np.sin(x)))(x) ** 2))
+        found = outer(lambda x: np.sum(fg.jacobian(lambda x: np.outer(x, np.sin(x)))(x) ** 2))
+        np.testing.assert_allclose(found(x), expected(x), rtol=1e-10)
+
+
+SUM, ELEMENTS = (lambda x: np.sum(np.sin(x) * x)), (lambda x: np.sin(x) * x)
+ONCE = {
+    "grad": (fg.grad, SUM),
+    "value_and_grad": (fg.value_and_grad, SUM),
+    "gradients_function": (fg.gradients_function, SUM),
+    "elementwise_grad": (fg.elementwise_grad, ELEMENTS),
+    "vjp": (lambda f: lambda x: fg.vjp(f, x)[1](x), ELEMENTS),
+    "jvp": (lambda f: lambda x: fg.jvp(f, (x,), (x,)), ELEMENTS),
+    "linearize": (lambda f: lambda x: fg.linearize(f, x)[1](x), ELEMENTS),
+    "jacobian": (fg.jacobian, ELEMENTS),
+    "jacobian, tall": (fg.jacobian, lambda x: np.outer(x, x)),
+    "jacobian, wide": (fg.jacobian, SUM),
+    "jacobian, chunks": (lambda f: fg.jacobian(f, chunk_size=2), lambda x: np.outer(x, x)),
+    "jacrev": (fg.jacrev, ELEMENTS),
+    "jacrev, chunks": (lambda f: fg.jacrev(f, chunk_size=2), ELEMENTS),
+    "jacfwd": (fg.jacfwd, ELEMENTS),
+    "hessian": (fg.hessian, SUM),
+    "hvp": (lambda f: lambda x: fg.hvp(f)(x, x), SUM),
+    "gauss_newton_vp": (lambda f: lambda x: fg.gauss_newton_vp(f)(x, x), ELEMENTS),
+    "laplacian": (fg.laplacian, SUM),
+    "vmap": (fg.vmap, np.sin),
+    "sparsity": (fg.sparsity, ELEMENTS),
+}
+
+
+@pytest.mark.parametrize("size", [1, 5, 20])
+@pytest.mark.parametrize(("transform", "f"), ONCE.values(), ids=ONCE)
+def test_the_function_runs_once(transform, f, size):
+    calls = []
+
+    def counted(x):
+        calls.append(1)
+        return f(x)
+
+    transform(counted)(np.linspace(0.1, 0.9, size))
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("f", [ELEMENTS, lambda x: np.outer(x, x)])
+def test_a_sparse_derivative_runs_the_function_once_more_for_its_pattern(f):
+    calls, x = [], np.linspace(0.1, 0.9, 20)
+
+    def counted(x):
+        calls.append(1)
+        return f(x)
+
+    for derivative in (fg.sparse_jacobian(counted), fg.sparse_hessian(lambda x: np.sum(counted(x)))):
+        calls.clear()
+        derivative(x)
+        assert len(calls) == 2
+        derivative(x + 0.1)
+        assert len(calls) == 3
 
 
 def test_hessian():

@@ -84,6 +84,11 @@ def tensor_in_a_cell():
     return lambda x, b: x**3 - np.sum(a) * b, (), write
 
 
+def variable_in_a_cell():
+    a = fg.Variable([3.0])
+    return lambda x, b: x**3 - np.sum(a) * b, (), lambda: a.assign([9.0])
+
+
 def array_of_the_module():
     GLOBAL[:] = 3.0
     return lambda x, b: x**3 - np.sum(GLOBAL) * b, (), lambda: GLOBAL.fill(9.0)
@@ -220,7 +225,8 @@ def several_kilobytes():
 
 SOURCES = [
     array_in_args, integers_in_args, nested_in_args, object_in_args, array_in_a_cell, view_in_a_cell,
-    name_that_is_bound_again, list_in_a_cell, containers_in_a_cell, tensor_in_a_cell, array_of_the_module,
+    name_that_is_bound_again, list_in_a_cell, containers_in_a_cell, tensor_in_a_cell, variable_in_a_cell,
+    array_of_the_module,
     number_of_the_module, function_of_the_module, attribute_of_a_method, attribute_that_is_bound_again,
     object_that_is_called, object_in_a_cell, partial_function, default, function_in_a_function,
     derivative_in_a_function, rule_in_a_function, work_buffer, subclass, several_kilobytes,
@@ -237,7 +243,9 @@ SOLVERS = {
     "root": lambda f, args: so.root(lambda x, *args: f(x, *args), [1.5], args).x[0],
     "brentq": lambda f, args: so.brentq(f, 0.0, 5.0, args),
     "implicit_diff": lambda f, args: fg.implicit_diff(functools.partial(by_scipy, f), f)(*args),
-    "solve_ivp": lambda f, args: si.solve_ivp(lambda t, y, *args: -0.1 * f(y, *args), (0.0, 1.0), [1.0], args=args).y[0, -1],
+    "solve_ivp": lambda f, args: si.solve_ivp(
+        lambda t, y, *args: -0.1 * f(y, *args), (0.0, 1.0), [1.0], args=args
+    ).y[0, -1],
     "quad": lambda f, args: si.quad(lambda x, *args: f(x, *args), 0.0, 1.0, args)[0],
 }  # fmt: skip
 
@@ -391,3 +399,16 @@ def test_what_is_too_much_stays_as_it_is():
     copy = Kept().now(many)
     assert copy == many
     assert copy[0] is not many[0]
+
+
+def test_a_variable_that_is_followed_and_assigned_to():
+    w = fg.Variable(3.0)
+    for of_root in (SOLVERS["brentq"], SOLVERS["solve_ivp"], SOLVERS["quad"]):
+        w.assign(3.0)
+        with fg.GradientTape() as tape:
+            y = of_root(lambda x, b: x**3 - w * b, (2.0,))
+        expected = tape.gradient(y, w).item()
+        with fg.GradientTape() as tape:
+            y = of_root(lambda x, b: x**3 - w * b, (2.0,))
+        w.assign(9.0)
+        assert tape.gradient(y, w).item() == expected != 0

@@ -357,9 +357,8 @@ def solved(
     problem.keep(kept)
 
     def residuals(x: Any, inputs: Leaves) -> Any:
-        kept.check(name_of(function))
         args, values = problem.parted(inputs)
-        with closure.given(values):
+        with kept.given(name_of(function)), closure.given(values):
             left = raveled(equation(problem.restore(x), *args))[0]
         if left.shape != x.shape:
             raise errors.ShapeError(

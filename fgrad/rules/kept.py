@@ -2,7 +2,8 @@
 
     kept = Kept()
     later = kept.now(function)      the same function, on copies of the plain data that it refers to
-    kept.check(name)                raises if an array that is too large for a copy has been overwritten
+    with kept.given(name):          variables have the values that they had; raises if an array that is too large for a
+                                    copy has been overwritten
 
 A solver's function runs again to be differentiated. By then the user may have written into an array that it closes
 over, assigned to a variable of the loop around it, or changed an attribute. So the function is made again with what it
@@ -16,13 +17,13 @@ from __future__ import annotations
 
 import array
 import collections
-import contextlib
 import dis
 import functools
 import sys
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,9 +31,9 @@ import numpy as np
 from fgrad.core.snapshots import LARGE, SMALL, Checked, are_same, is_large
 from fgrad.core.tensor import Tensor, own_handle
 from fgrad.core.trace import Observer, Trace
-from fgrad.core.variable import Variable, VariableWatch
+from fgrad.core.variable import Cell, Variable, VariableWatch
 from fgrad.errors.places import is_library
-from fgrad.rules.closures import given_now, layers
+from fgrad.rules.closures import Given, given_now, layers
 from fgrad.transforms.calls import Transformed
 
 MOST = 10_000
@@ -49,6 +50,7 @@ class Kept:
         self._copies: dict[int, tuple[Any, Any]] = {}  # with the original, so that no other object gets its id
         self._unfilled: list[Callable[[], None]] = []
         self._large: list[Any] = []
+        self._variables: dict[Variable, Any] = {}
         self._unless_written: Checked | None = None
 
     def now(self, x: Any) -> Any:
@@ -58,16 +60,25 @@ class Kept:
             self._unfilled.pop()()
         return copy
 
-    def check(self, name: str) -> None:
-        """Refuse to go on where a large array is another than when this was first called.
+    @contextmanager
+    def given(self, name: str) -> Iterator[None]:
+        """Let variables have the values that they had, for a run of what is kept.
+
+        Args:
+            name: of the user's function, for messages.
 
         Raises:
-            OverwrittenError: a RuntimeError.
+            OverwrittenError: a RuntimeError; a large array is another than at the first run.
         """
         if self._unless_written is None:
             self._unless_written = Checked(lambda _: None, self._large, name)
         elif self._large:
             self._unless_written(None)
+        if not self._variables:
+            yield
+            return
+        with Given({}, self._variables):
+            yield
 
     def _copy(self, x: Any) -> Any:
         kind = type(x)
@@ -81,8 +92,8 @@ class Kept:
         if len(self._copies) >= MOST:
             return x
         self._copies[id(x)] = x, x
-        copy_of_kind: Any = self._copies_by_kind.get(kind, Kept._copy_of_other)
-        copy = copy_of_kind(self, x)
+        how = self._copies_by_kind.get(kind)
+        copy = self._copy_of_other(x) if how is None else how(self, x)
         self._copies[id(x)] = x, copy
         return copy
 
@@ -101,6 +112,9 @@ class Kept:
                 self._large.append(x)
                 return x
             return _copy_of_array(x)
+        if isinstance(x, Variable) and not isinstance(x, Cell):
+            self._variables[x] = x._value
+            return x
         if isinstance(x, tuple) and hasattr(x, "_fields"):
             return type(x)._make(map(self._copy, x))  # type: ignore[attr-defined]
         kind: Any = type(x)
@@ -127,8 +141,8 @@ class Kept:
 
     def _key(self, x: Any) -> Any:
         """Return what stands for a key: for an object that is known by its identity, its copy."""
-        own: Any = type(x).__hash__
-        return self._copy(x) if own is object.__hash__ else x
+        identity: Any = object.__hash__
+        return self._copy(x) if type(x).__hash__ is identity else x
 
     def _copy_of_object(self, x: Any) -> Any:
         state = object.__reduce_ex__(x, 2)[2] if type(x) is not Transformed else vars(x)
@@ -179,22 +193,22 @@ class Kept:
         if names & {"globals", "eval", "exec"}:  # which names it uses cannot be seen
             return known
         if id(known) not in self._copies:
-            own = {name: value for name, value in known.items() if name.startswith("__") and name.endswith("__")}
-            self._copies[id(known)] = known, own
-        own = self._copies[id(known)][1]
+            special = {name: value for name, value in known.items() if name.startswith("__") and name.endswith("__")}
+            self._copies[id(known)] = known, special
+        own: dict[str, Any] = self._copies[id(known)][1]
 
         def fill() -> None:
             for name in names & known.keys() - own.keys():
                 own[name] = self._copy(known[name])
 
         self._later(fill)
-        return own  # type: ignore[no-any-return]
+        return own
 
     def _copy_of_cell(self, x: types.CellType) -> types.CellType:
         own = types.CellType()
 
         def fill() -> None:
-            with contextlib.suppress(ValueError):  # nothing is in it yet
+            with suppress(ValueError):  # nothing is in it yet
                 own.cell_contents = self._copy(x.cell_contents)
 
         self._later(fill)

@@ -175,7 +175,7 @@ def _by_columns(found: Any, inputs: Sequence[Any], nested: Callable[[list[Any]],
 
 
 def _by_transpose(traced: Linearization, chunk_size: int | None) -> list[Any]:
-    """Return what `_by_pushforward` does, of a function that has run already: pullbacks are transposed in their turn."""
+    """Return what `_by_pushforward` does, of a function that has run already: the pullback is transposed in its turn."""
     arguments = list(traced.inputs.values())
     inputs = [x for each in arguments for x in each.primals if x is not None]
 
@@ -223,7 +223,7 @@ FEW = 8
 def _has_few_inputs(
     args: tuple[Any, ...], keywords: dict[str, Any], places: Sequence[int | str], chunk_size: int | None
 ) -> bool:
-    """Return whether there are only so many real numbers to differentiate by that one run with all tangents is cheap."""
+    """Return whether the arguments hold so few real numbers that one run with all their tangents is cheap."""
     leaves = [leaf for each in _chosen(args, keywords, places) for leaf in flatten(each)[0]]
     primals = [x for x in map(differentiable, leaves) if x is not None]
     return all(x.dtype.kind == "f" for x in primals) and sum(x.size for x in primals) <= min(FEW, chunk_size or FEW)

@@ -16,7 +16,7 @@ traced, nothing is done twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -82,11 +82,10 @@ class UsersFunctions:
     @contextmanager
     def given(self, inputs: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
         """Put other arrays in the place of the inputs for all that runs in the block; gives the further arguments."""
-        if self._kept is not None:
-            self._kept.check(", ".join(map(name_of, self.functions)))
         rest = iter(inputs)
         whole = [next(rest) if place else leaf for leaf, place in zip(self._leaves, self._places, strict=True)]
-        with self._closure.given(list(rest)):
+        kept = nullcontext() if self._kept is None else self._kept.given(", ".join(map(name_of, self.functions)))
+        with kept, self._closure.given(list(rest)):
             yield unflatten(self._treedef, whole)
 
     def call(self, number: int, inputs: Sequence[Any], *own: Any) -> Any:
