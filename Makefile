@@ -47,7 +47,7 @@ test-pythons:
 
 peers-test: $(PEERS_READY)
 	$(BIN)/python -m pytest tests/test_interop_torch.py tests/test_interop_libraries.py tests/test_payloads_sparse.py \
-		 tests/test_pages.py fgrad/interop
+		 tests/test_other_libraries_arrays.py tests/test_pages.py fgrad/interop
 
 fuzz: $(READY)
 	PYTHONPATH=tools $(BIN)/python -m fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \

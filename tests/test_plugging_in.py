@@ -365,14 +365,22 @@ def test_masked_arrays_and_matrices_are_refused_as_operands():
         fg.constant(M) * matrix
 
 
-def test_types_that_have_been_looked_at_are_remembered():
+def test_what_gives_an_array_is_asked_each_time():
     class Mine:
+        value = np.array(2.0)
+
         def __array__(self, dtype=None, copy=None):
-            return np.array(2.0)
+            return self.value
+
+    def f(x):
+        mine = Mine()
+        product = x * mine * x
+        mine.value[...] = 7.0
+        return product + x * mine
 
     assert (fg.constant(3.0) * Mine()).item() == 6.0
-    assert Mine in OPERANDS
-    assert pd.Series not in OPERANDS
+    assert fg.grad(f)(3.0) == 2 * 2.0 * 3.0 + 7.0
+    assert not {Mine, pd.Series, list} & OPERANDS
 
 
 # Dataclasses

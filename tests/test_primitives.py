@@ -9,8 +9,8 @@ from helpers import naming
 from primitive_names import INTEGERS_ONLY, NAMES, NOT_SAMPLED, SAMPLED
 
 import fgrad as fg
-from fgrad.core.primitive import PRIMITIVES
-from fgrad.core.reverse import ReverseTrace
+from fgrad.core.primitive import PRIMITIVES, ReverseRule
+from fgrad.core.reverse import Edge, ReverseTrace
 from fgrad.core.tensor import Tensor, apply
 from fgrad.testing import calls, check_grads
 
@@ -219,6 +219,55 @@ def _is_shared(array, result, found):
     return any(
         array is leaf.payload or leaf.payload.base is array or np.shares_memory(array, leaf.payload) for leaf in leaves
     )
+
+
+def pulled(call, place, overwrite):
+    """Return the gradient by one array, of a call whose other arrays are plain, and are overwritten before the pass."""
+    arrays = [np.array(x) for x in call.arrays]
+
+    def function(x):
+        return call.function(*[x if i == place else array for i, array in enumerate(arrays)])
+
+    value, pullback = fg.vjp(function, arrays[place])
+    for array in arrays if overwrite else ():
+        array[...] = 0.3
+    return pullback(fg.tree_map(lambda x: np.ones_like(x.numpy()), value))[0]
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLED if PRIMITIVES[name].vjps is not None])
+def test_plain_arguments_may_be_overwritten_before_the_pass(name):
+    for sample, call in samples(name, np.float64):
+        for place in range(len(call.arrays)):
+            with naming(sample):
+                np.testing.assert_array_equal(pulled(call, place, True), pulled(call, place, False))
+
+
+def arrays_within(thing, depth=6):
+    """Return the arrays to which something refers, at any depth, besides modules and classes."""
+    if isinstance(thing, np.ndarray):
+        return [thing]
+    if depth == 0 or isinstance(thing, (type, type(np), dict)):
+        return []
+    return [array for each in gc.get_referents(thing) for array in arrays_within(each, depth - 1)]
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLED if isinstance(PRIMITIVES[name].vjps, tuple)])
+def test_a_pullback_refers_to_what_its_rule_declares_and_to_no_other_argument(name):
+    for argnum, rule in enumerate(PRIMITIVES[name].vjps):
+        if not isinstance(rule, ReverseRule):
+            continue
+        for sample, call in samples(name, np.float64):
+            trace = ReverseTrace()
+            with trace:
+                call.function(*[trace.root(x) for x in call.arrays])
+            edges = [Edge(*entry) for entry in trace.record if entry[3] is rule]
+            with naming(sample):
+                for edge in edges:
+                    saved = edge.saved if rule.count > 1 else (edge.saved,)[: rule.count]
+                    assert len(saved) == len(rule.saved)
+                    others = [x for place, x in enumerate(call.arrays) if place + 1 not in rule.saves]
+                    kept = arrays_within(edge.rule.function) + arrays_within(saved)
+                    assert not any(each is other for each in kept for other in others), (argnum, rule.saved)
 
 
 def test_ufuncs_without_samples_are_integer_ones():

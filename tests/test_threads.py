@@ -3,6 +3,7 @@
 The interpreter switches threads as often as it can, so that what is swapped in place for a moment is seen.
 """
 
+import asyncio
 import copy
 import pickle
 import sys
@@ -15,6 +16,7 @@ import pytest
 import fgrad as fg
 import fgrad.scipy.integrate
 import fgrad.scipy.optimize
+from fgrad.core.trace import Observer, attention, is_seen, observed_by
 
 THREADS = 4
 
@@ -211,3 +213,56 @@ def test_what_another_thread_observes_changes_no_bit_of_a_tangent():
     finally:
         done.set()
         observer.join()
+
+
+class Counting(Observer):
+    """Counts the operations that it sees."""
+
+    def __init__(self):
+        self.count = 0
+
+    def operation(self, primitive, metadata, args, go_on):
+        self.count += 1
+        return go_on(args)
+
+
+def test_observers_belong_to_their_thread():
+    observer, seen = Counting(), []
+    with observed_by(observer):
+        assert is_seen()
+        thread = threading.Thread(target=lambda: seen.append((is_seen(), float(fg.grad(np.sin)(0.0)))))
+        thread.start()
+        thread.join()
+        assert observer.count == 0
+        fg.grad(np.sin)(0.0)
+    assert seen == [(False, 1.0)]
+    assert observer.count > 0
+    assert not attention
+
+
+def test_observers_and_tapes_belong_to_their_asynchronous_task():
+    w = fg.Variable(2.0)
+
+    async def looks(other):
+        observer = Counting()
+        with observed_by(observer), fg.GradientTape() as tape:
+            other.set()
+            await asyncio.sleep(0.01)
+            before = observer.count
+            y = w * w
+        return before, observer.count > before, float(tape.gradient(y, w))
+
+    async def computes(other):
+        await other.wait()
+        assert not is_seen()
+        with fg.GradientTape() as tape:
+            y = w * 3.0
+            await asyncio.sleep(0)
+        return float(tape.gradient(y, w))
+
+    async def both():
+        other = asyncio.Event()
+        return await asyncio.gather(looks(other), computes(other))
+
+    assert asyncio.run(both()) == [(0, True, 4.0), 3.0]
+    assert not attention
