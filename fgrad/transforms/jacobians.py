@@ -175,7 +175,7 @@ def _by_columns(found: Any, inputs: Sequence[Any], nested: Callable[[list[Any]],
 
 
 def _by_transpose(traced: Linearization, chunk_size: int | None) -> list[Any]:
-    """Return what `_by_pushforward` does, of a function that has run already: the pullback is transposed in its turn."""
+    """Return what `_by_pushforward` does, of a function that has run already: its pullback is transposed."""
     arguments = list(traced.inputs.values())
     inputs = [x for each in arguments for x in each.primals if x is not None]
 
