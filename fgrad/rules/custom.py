@@ -102,8 +102,8 @@ def _positional(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) 
 class custom_vjp(_Custom):  # noqa: N801  # used as a decorator
     """A function whose reverse rule is given, in JAX's form.
 
-    Forward mode follows from the rule by transposition. Values of an outer transform may be closed over;
-    those of the transform that meets the call must be arguments.
+    Forward mode follows from the rule by transposition. Values of an outer transform may be closed over, and
+    those of any `vmap`; those of the transform that meets the call must be arguments.
 
     Args:
         function: takes and returns numbers, arrays or containers of them.

@@ -401,6 +401,8 @@ def implicit_diff(
     The solver runs on plain values, and may be anything: SciPy, compiled code, a loop. Its solution is
     differentiated from the equation that it solves, in both modes, to any order, by all floating-point
     arrays among its arguments and by traced values and variables that `optimality` uses besides.
+    `optimality` runs again for the derivatives; plain arrays, lists and attributes that it refers to are then
+    what they were at the call. Under `vmap` the solver runs for each example by itself.
 
     Args:
         solver: `solver(*args, **keywords)` returns the solution, a container of arrays. Without it, a
@@ -421,6 +423,8 @@ def implicit_diff(
         SingularEquationError: a ValueError; the equation does not determine the solution.
         ShapeError: a ValueError; `optimality` returns more or fewer numbers than there are unknowns.
         ClosureError: a TypeError; a traced value gets into `optimality` on a way that cannot be followed.
+        OverwrittenError: a RuntimeError, from a pass back; an array of more than a mebibyte to which `optimality`
+            refers has been written to.
         NotCallableError: a TypeError; `solver` or `optimality` is not a function.
 
     Example:
