@@ -93,8 +93,10 @@ def main() -> int:
         print(f"Python 3.{minor}: {python}", flush=True)
         command: list[str | Path] = [environment(python, minor), "-m", "pytest", "-q", "-n", "2"]
         command += [f"tests/test_{name}.py" for names in TESTS.values() for name in names]
-        if subprocess.run(command, cwd=ROOT).returncode:
-            failed.append(f"3.{minor}")
+        status = subprocess.run(command, cwd=ROOT).returncode
+        if status:
+            ended = f"ended by signal {-status}" if status < 0 else f"exit status {status}"
+            failed.append(f"3.{minor} ({ended})")
     if failed:
         print(f"failed on Python {', '.join(failed)}")
     return 1 if failed else 0
