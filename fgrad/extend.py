@@ -115,6 +115,7 @@ def defvjp(operation: Operation, *rules: Rule | None) -> None:
 
     Raises:
         StructureError: a TypeError; `operation` is not one.
+        CustomRuleError: a ValueError; a rule names something to save that the operation does not have.
 
     Example:
         >>> import fgrad as fg

@@ -432,3 +432,16 @@ def test_explaining_inside():
         assert (explained.status, explained.reasons[0].operation) == ("not finite", "sqrt")
         with pytest.raises(errors.NonFiniteError, match="log gave"):
             np.log(fg.constant(0.0))
+
+
+@pytest.mark.parametrize("inner", [fg.debug_nans, fg.debug_lines])
+def test_blocks_inside_of_blocks_raise_until_the_outer_one_ends(inner):
+    with fg.debug_nans():
+        with inner(), pytest.raises(errors.NonFiniteError):
+            fg.grad(np.sqrt)(0.0)
+        with pytest.raises(errors.NonFiniteError):
+            fg.grad(np.sqrt)(0.0)
+    with fg.debug_lines():
+        with fg.debug_nans():
+            pass
+        assert fg.grad(np.sqrt)(0.0) == np.inf

@@ -147,3 +147,30 @@ def test_a_rule_may_write_traced_numbers_into_arrays_like_its_cotangent(made_lik
     defvjp(operation, rule)
     slope, x = fg.grad(lambda x: np.sum(operation(x))), np.array([0.3, 0.7])
     np.testing.assert_allclose(fg.grad(lambda x: np.sum(slope(x)))(x), -np.sin(x))
+
+
+@pytest.mark.usefixtures("table")
+def test_a_rule_that_declares_what_it_saves():
+    product = register_primitive(lambda x, y: x * y, name="declared_product")
+    defvjp(product, lambda ct, y: ct * y, lambda ct, ans, y: ct * ans / y)
+    assert fg.grad(product, argnums=(0, 1))(2.0, 4.0) == (4.0, 2.0)
+    assert fg.grad(lambda x: fg.grad(lambda x: product(x, x))(x))(3.0) == 2.0
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize(
+    ("rule", "named"),
+    [(lambda ct, z: ct * z, "z"), (lambda ct, *, by: ct * by, "by"), (lambda ct, *args: ct, "args")],
+)
+def test_a_rule_that_names_what_the_operation_does_not_have(rule, named):
+    product = register_primitive(lambda x, y, *, by=1.0: x * y * by, name="misnamed_product")
+    with pytest.raises(errors.CustomRuleError, match=f"and {named} is no array of the operation, which has x, y"):
+        defvjp(product, rule, None)
+
+
+@pytest.mark.usefixtures("table")
+def test_a_rule_that_takes_no_note_of_a_keyword():
+    scaled = register_primitive(lambda x, *, by: x * by, name="scaled_by_keyword")
+    defvjp(scaled, lambda ct: ct)
+    with pytest.raises(errors.CustomRuleError, match="scaled_by_keyword was called with by="):
+        fg.grad(lambda x: scaled(x, by=3.0))(2.0)

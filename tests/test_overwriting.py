@@ -19,6 +19,7 @@ import fgrad.extend
 import fgrad.scipy.signal
 from fgrad import errors
 from fgrad.core import snapshots
+from fgrad.core.operands import OPERANDS
 from fgrad.core.reverse import _added
 
 X = np.array([1.0, 2.0, 3.0])
@@ -447,6 +448,13 @@ def test_every_kind_of_plain_operand_may_be_overwritten(kind, name, tmp_path):
     np.testing.assert_allclose(plain(fg.jacfwd(lambda x: np.sum(operation(x, KINDS[kind](tmp_path))))(X)), expected)
     batched = fg.vmap(lambda x: np.sum(operation(x, KINDS[kind](tmp_path))))(np.stack([X, X]))
     np.testing.assert_allclose(plain(batched)[1], np.sum(operation(X, np.array([1.0, 2.0, 0.5]))))
+
+
+def test_lists_with_traced_numbers_are_operands():
+    for operation in (lambda x, k: x * k, lambda x, k: k * x, lambda x, k: x @ k, np.multiply, np.dot):
+        found = fg.grad(lambda x, operation=operation: np.sum(operation(x, [x[0], 2.0, x[1]])))(X)
+        assert plain(found).tolist() == [2 * X[0], 2.0 + X[2], X[1]]
+    assert not {list, tuple, memoryview} & OPERANDS
 
 
 class Rules:

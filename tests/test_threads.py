@@ -266,3 +266,24 @@ def test_observers_and_tapes_belong_to_their_asynchronous_task():
 
     assert asyncio.run(both()) == [(0, True, 4.0), 3.0]
     assert not attention
+
+
+def test_debugging_belongs_to_its_asynchronous_task():
+    """Two tasks have blocks open that begin and end in each other's; a third has none."""
+
+    async def raises(before, after):
+        await asyncio.sleep(before)
+        with fg.debug_nans():
+            await asyncio.sleep(after)
+            with pytest.raises(fg.errors.NonFiniteError):
+                fg.grad(lambda x: np.sqrt(x) * 2.0)(0.0)
+
+    async def does_not():
+        await asyncio.sleep(0.01)
+        return float(fg.grad(lambda x: np.sqrt(x) * 2.0)(0.0))
+
+    async def together():
+        return await asyncio.gather(raises(0.0, 0.02), raises(0.005, 0.03), does_not())
+
+    assert asyncio.run(together())[2] == np.inf
+    assert not attention

@@ -17,6 +17,8 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from fgrad import errors
+
 Rule = Callable[..., Any]
 
 
@@ -60,7 +62,13 @@ class ReverseRule:
         self.function, self.saved, self.saves, self.count = function, saved, saves, len(saved)
         self.pick: Callable[[Any], Any] = operator.itemgetter(*saves) if saves else _nothing
 
-    def __call__(self, ans: Any, *args: Any) -> Callable[[Any], Any]:
+    def __call__(self, ans: Any, *args: Any, **metadata: Any) -> Callable[[Any], Any]:
+        if metadata:
+            names = ", ".join(metadata)
+            raise errors.CustomRuleError(
+                f"{self.primitive.name} was called with {names}=, of which its reverse rule takes no note.\n"
+                f"Write lambda ans, x, *, {names}: lambda ct: ..."
+            )
         saved = self.pick((ans, *args))
         return lambda ct: self.pull(ct, saved)
 
@@ -83,14 +91,33 @@ def reverse_rule(rule: Rule | None, arguments: Sequence[str] | Callable[..., Any
     Args:
         rule: in either form.
         arguments: the names of the arguments of the operation, or the function whose parameters they are.
+
+    Raises:
+        CustomRuleError: a ValueError; a rule names something else than `ans` and arguments of the operation.
     """
     if rule is None or isinstance(rule, ReverseRule):
         return rule
-    first, *saved = inspect.signature(rule).parameters
+    first, *saved = _positional(rule) or [""]
     if first != "ct":
         return rule
-    names = list(inspect.signature(arguments).parameters) if callable(arguments) else arguments
+    names = _positional(arguments) if callable(arguments) else arguments
+    others = [name for name in [*inspect.signature(rule).parameters][1:] if name not in ("ans", *names)]
+    if others:
+        raise errors.CustomRuleError(
+            f"a reverse rule whose first parameter is `ct` names what it saves, and {', '.join(others)} is no array of "
+            f"the operation, which has {', '.join(names) or 'no names that can be known'}.\n"
+            "Name `ans` or these; with keywords write lambda ans, x, *, axis: lambda ct: ..."
+        )
     return ReverseRule(rule, saved, [0 if name == "ans" else 1 + names.index(name) for name in saved])
+
+
+def _positional(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the parameters that can be passed by position, if they can be known."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of some built-in functions
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
 def may_save(rule: Rule | None, place: int) -> bool:

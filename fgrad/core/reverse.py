@@ -220,7 +220,7 @@ class ReverseTrace(Trace):
                 rule, value, form = primitive.vjps[argnum], arg.payload, None
                 if dtype is not value.dtype or (primitive.broadcasts and ans.shape != value.shape):
                     rule, form = _rule_and_form(primitive, argnum, ans, value)
-                if type(rule) is ReverseRule and not (large or seen):
+                if type(rule) is ReverseRule and not (large or seen or metadata):
                     entry = (key, first, arg.mark, rule, rule.pick(handed), form)
                 else:
                     pullback = _pullback(rule, handed, metadata)

@@ -10,8 +10,8 @@ recorded carry their notes.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from fgrad import errors
 from fgrad.core.gathering import finished
 from fgrad.core.primitive import Primitive
 from fgrad.core.reverse import Cut, Guarded, Parts
-from fgrad.core.trace import Observer, observed_by
+from fgrad.core.trace import Observer, observed_by, running
 from fgrad.debugging.reports import counted, shown
 from fgrad.ops.tracing import example_of
 
@@ -59,25 +59,14 @@ class Note(NamedTuple):
 Look = Callable[[Primitive, Note, Mapping[str, Any]], None]
 
 
-class _Mode(threading.local):
-    """What is asked for in this thread.
-
-    Attributes:
-        blocks: how many blocks are open.
-        raising: how many of them raise.
-        note: of the operation whose rule is running; what its rule computes belongs to its line.
-        looks: are told of every operation and its metadata.
-        looked: whether the operation that ended last was looked at, perhaps one level below.
-    """
-
-    blocks = 0
-    raising = 0
-    note: Note | None = None
-    looks: tuple[Look, ...] = ()
-    looked = False
-
-
-_mode = _Mode()
+_raising: ContextVar[bool] = ContextVar("raising", default=False)
+"""Whether a value that is not finite raises."""
+_looks: ContextVar[tuple[Look, ...]] = ContextVar("looks", default=())
+"""Functions that are called for every operation, with its metadata."""
+_rule: ContextVar[Note | None] = ContextVar("rule", default=None)
+"""The note of the operation whose rule is running; what its rule computes belongs to its line."""
+_looked: ContextVar[bool] = ContextVar("looked", default=False)
+"""Whether the operation that ended last was looked at, perhaps one level below."""
 
 
 class NotedPullback:
@@ -92,18 +81,19 @@ class NotedPullback:
         is_operation = self.note.kind != "part"
         with _rule_of(self.note) if is_operation else contextlib.nullcontext():
             passed = finished(self.pullback(finished(cotangent)))
-        if _mode.raising:
+        if _raising.get():
             _check(self.note, "reverse" if is_operation else "", "cotangent", [cotangent], [passed])
         return passed
 
 
 @contextlib.contextmanager
 def _rule_of(note: Note) -> Iterator[None]:
-    before, _mode.note = _mode.note, note
+    before = _rule.get()
+    _rule.set(note)
     try:
         yield
     finally:
-        _mode.note = before
+        _rule.set(before)
 
 
 def _noted(primitive: Primitive, args: Sequence[Any], result: Any) -> Note:
@@ -111,7 +101,8 @@ def _noted(primitive: Primitive, args: Sequence[Any], result: Any) -> Note:
 
 
 def _place() -> Place:
-    return errors.users_place() if _mode.note is None else _mode.note.place
+    note = _rule.get()
+    return errors.users_place() if note is None else note.place
 
 
 def _plain(result: Any) -> Any:
@@ -119,7 +110,7 @@ def _plain(result: Any) -> Any:
 
 
 class _Noting(Observer):
-    """Notes the operations of the threads that ask for it."""
+    """Notes the operations of the contexts that ask for it."""
 
     wants_all = True
     wants_python = True
@@ -127,18 +118,19 @@ class _Noting(Observer):
     @override
     def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
         # What a rule computes on its way is not looked at, for a mask may hide it.
-        if _mode.note is not None or not (_mode.raising or _mode.looks):
+        raising, looks = _raising.get(), _looks.get()
+        if _rule.get() is not None or not (raising or looks):
             return go_on(args)
-        _mode.looked = False
-        with np.errstate(all="ignore") if _mode.raising else contextlib.nullcontext():
+        _looked.set(False)
+        with np.errstate(all="ignore") if raising else contextlib.nullcontext():
             result = go_on(args)
-        if not _mode.looked:
+        if not _looked.get():
             note = _noted(primitive, args, result)
-            for look in _mode.looks:
+            for look in looks:
                 look(primitive, note, metadata)
-            if _mode.raising:
+            if raising:
                 _check(note, "", "argument", note.args, [note.result])
-        _mode.looked = True
+        _looked.set(True)
         return result
 
     @override
@@ -152,7 +144,7 @@ class _Noting(Observer):
         note = _noted(primitive, args, ans)
         with _rule_of(note):
             moved = go_on()
-        if _mode.raising:
+        if _raising.get():
             _check(note, "forward", "tangent", tangents, [moved])
         return moved
 
@@ -162,33 +154,32 @@ _NOTING = _Noting()
 
 @contextlib.contextmanager
 def noting(raising: bool = False, look: Look | None = None) -> Iterator[None]:
-    """Return a context in which operations of this thread are noted.
+    """Return a block in which the operations of this thread, or asynchronous task, are noted.
 
     Args:
         raising: raise at the first value that is not finite.
         look: is told of every operation.
     """
-    looks = _mode.looks
-    _mode.blocks += 1
-    _mode.raising += raising
-    _mode.looks = looks if look is None else (*looks, look)
+    raised, looks = _raising.get(), _looks.get()
+    _raising.set(raised or raising)
+    _looks.set(looks if look is None else (*looks, look))
     try:
-        with observed_by(_NOTING) if _mode.blocks == 1 else contextlib.nullcontext():
+        with contextlib.nullcontext() if _NOTING in running.observers else observed_by(_NOTING):
             yield
     finally:
-        _mode.blocks -= 1
-        _mode.raising -= raising
-        _mode.looks = looks
+        _raising.set(raised)
+        _looks.set(looks)
 
 
 @contextlib.contextmanager
 def raising_nothing() -> Iterator[None]:
     """Return a context in which a value that is not finite does not raise, whatever blocks are open around it."""
-    before, _mode.raising = _mode.raising, 0
+    before = _raising.get()
+    _raising.set(False)
     try:
         yield
     finally:
-        _mode.raising = before
+        _raising.set(before)
 
 
 def debug_lines() -> contextlib.AbstractContextManager[None]:
@@ -199,7 +190,7 @@ def debug_lines() -> contextlib.AbstractContextManager[None]:
     are kept in memory with the record.
 
     Returns:
-        A context manager, for this thread; blocks may be nested.
+        A context manager, for this thread or asynchronous task; blocks may be nested.
 
     Example:
         >>> import fgrad as fg
@@ -226,7 +217,7 @@ def debug_nans() -> contextlib.AbstractContextManager[None]:
     them are off inside the block.
 
     Returns:
-        A context manager, for this thread; blocks may be nested.
+        A context manager, for this thread or asynchronous task; blocks may be nested.
 
     Raises:
         NonFiniteError: a FloatingPointError, from an operation or a backward pass in the block.

@@ -387,7 +387,19 @@ class Given(Observer, VariableWatch):
         return self._variables.get(variable, value)
 
 
-class Replaced(Observer):
+class StandIns(Observer):
+    """Lets `stand_in` say what is used in place of each argument of operations and calls."""
+
+    @override
+    def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
+        return go_on([self.stand_in(arg) for arg in args])
+
+    @override
+    def call(self, call: Call, leaves: Sequence[Any], go_on: Any) -> Any:
+        return go_on([self.stand_in(leaf) for leaf in leaves])
+
+
+class Replaced(StandIns):
     """Notes the tensors used in a block in whose place another value is given where it is made, and not in the block.
 
     A trace may have ended that followed such a tensor, as in a pass back; it stands for another value all the same.
@@ -404,14 +416,6 @@ class Replaced(Observer):
     def tensors(self) -> list[Tensor]:
         """The tensors, each once."""
         return list(self._noted.values())
-
-    @override
-    def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
-        return go_on([self.stand_in(arg) for arg in args])
-
-    @override
-    def call(self, call: Call, leaves: Sequence[Any], go_on: Any) -> Any:
-        return go_on([self.stand_in(leaf) for leaf in leaves])
 
     @override
     def stand_in(self, x: Any) -> Any:

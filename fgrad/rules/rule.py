@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -23,13 +23,12 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.payloads import Objects
-from fgrad.core.primitive import Primitive
 from fgrad.core.reverse import Parts, conform
 from fgrad.core.snapshots import Checked, is_large, snapshot
 from fgrad.core.tensor import Tensor, apply_call, box, boxed, settle
-from fgrad.core.trace import Call, Observer, Trace, observed_by, running, through_observers
+from fgrad.core.trace import Trace, observed_by, running, through_observers
 from fgrad.core.variable import Variable, VariableWatch, creation_number, open_watches
-from fgrad.rules.closures import Given, Uses, copied, followers, given_now, layers, without
+from fgrad.rules.closures import Given, StandIns, Uses, copied, followers, given_now, layers, without
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.calls import closed_over, name_of
 from fgrad.transforms.forward import jvp
@@ -445,7 +444,7 @@ def _moved(call: _Linearized, trace: Any, inputs: Leaves, marks: Leaves, results
     return [trace.moved(x, t) for x, t in zip(results, tangents, strict=True)]
 
 
-class _Examples(Observer):
+class _Examples(StandIns):
     """Puts the examples of one batch, in which a function was made, in place of those of the batch that runs it now.
 
     Args:
@@ -455,14 +454,6 @@ class _Examples(Observer):
 
     def __init__(self, made: Any, now: Any) -> None:
         self.made, self.now = made, now
-
-    @override
-    def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
-        return go_on([self.stand_in(arg) for arg in args])
-
-    @override
-    def call(self, call: Call, leaves: Sequence[Any], go_on: Any) -> Any:
-        return go_on([self.stand_in(leaf) for leaf in leaves])
 
     @override
     def stand_in(self, x: Any) -> Any:
