@@ -450,11 +450,18 @@ def test_every_kind_of_plain_operand_may_be_overwritten(kind, name, tmp_path):
     np.testing.assert_allclose(plain(batched)[1], np.sum(operation(X, np.array([1.0, 2.0, 0.5]))))
 
 
-def test_lists_with_traced_numbers_are_operands():
+@pytest.mark.parametrize("kind", [list, tuple])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_lists_with_traced_numbers_are_operands(kind, is_first):
+    """Whichever lists have been operands before: what is known of a type is no property of one list."""
+    if not is_first:
+        assert (fg.constant(X) * kind(X)).tolist() == (X * X).tolist()
     for operation in (lambda x, k: x * k, lambda x, k: k * x, lambda x, k: x @ k, np.multiply, np.dot):
-        found = fg.grad(lambda x, operation=operation: np.sum(operation(x, [x[0], 2.0, x[1]])))(X)
-        assert plain(found).tolist() == [2 * X[0], 2.0 + X[2], X[1]]
-    assert not {list, tuple, memoryview} & OPERANDS
+        f = lambda x, operation=operation: np.sum(operation(x, kind([x[0], 2.0, x[1]])))  # noqa: E731
+        for transform in (fg.grad, fg.jacfwd, lambda f: fg.compile(fg.grad(f))):
+            assert np.asarray(transform(f)(X)).tolist() == [2 * X[0], 2.0 + X[2], X[1]]
+        assert np.asarray(fg.vmap(f)(np.stack([X, X]))).tolist() == [X[0] ** 2 + 2 * X[1] + X[1] * X[2]] * 2
+    assert not {list, tuple, memoryview, fg.Tensor, fg.Variable} & OPERANDS
 
 
 class Rules:

@@ -75,7 +75,8 @@ def as_operand(x: Any) -> Any:
     if FOREIGN[type(x)]:  # which computes with what is in tensors by itself
         return x
     if isinstance(x, (list, tuple)):
-        return as_operand(as_array(x))
+        array = as_array(x)
+        return array if type(array) in BOXES else as_operand(array)
     if isinstance(x, np.ndarray):  # a memmap or another subclass: the same memory as a plain array
         return as_operand(np.asarray(x))
     if defers_to(x):
