@@ -21,7 +21,7 @@ from fgrad.core.gathering import Gathered, finished
 from fgrad.core.operands import PLAIN
 from fgrad.core.payloads import INEXACT, as_payload, explain_refusal, is_at_hand, payload_of
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive, ReverseRule, may_save
-from fgrad.core.snapshots import Checked, Copies, Locks, is_large, snapshot
+from fgrad.core.snapshots import LARGE, Checked, Copies, Locks, is_large, snapshot
 from fgrad.core.sums import FEW_PRODUCTS, is_finite, summed
 from fgrad.core.tensor import ABOVE, Tensor, apply, box, boxed, own_handle
 from fgrad.core.trace import NOTHING, Call, Trace, attention, is_seen, recorded, running
@@ -133,8 +133,11 @@ class ReverseTrace(Trace):
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        if len(args) == 2 and not metadata and not (attention and is_seen()):
-            return self.process_two(primitive, *args)
+        if not (attention and is_seen()):
+            if len(args) == 1:
+                return self._process_one(primitive, args, metadata)
+            if len(args) == 2 and not metadata:
+                return self.process_two(primitive, *args)
         values = [self._inside(arg) if type(arg) is Tensor else arg for arg in args]
         if PLAIN.issuperset(map(type, values)) and not (attention and is_seen()):
             ans = primitive.implementation(*values, **metadata) if metadata else primitive.compute(*values)
@@ -142,22 +145,46 @@ class ReverseTrace(Trace):
             ans = apply(primitive, values, metadata)
         return self._recorded(primitive, args, values, ans, metadata)
 
+    # What `process` and `_recorded` do, written out for operations on one array and for operators, which most
+    # operations are: in two thirds of the time.
+
+    def _process_one(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+        (x,) = args
+        a, rules = x.payload, primitive.vjps
+        if type(a) in PLAIN:  # the same without keywords is faster
+            ans = primitive.compute(a, **metadata) if metadata else primitive.compute(a)
+        else:
+            ans = apply(primitive, (a,), metadata)
+        if rules is None or type(ans) is tuple:
+            return self._recorded(primitive, args, (a,), ans, metadata)
+        result = box(ans, self, next(self._keys))
+        values = (ans, a) if not self.persistent else self._handles(result, args, (a,))
+        rule, form = rules[0], None if ans.dtype is a.dtype else (a.shape, a.dtype)
+        if type(rule) is ReverseRule and not metadata:
+            self.record.append((result.mark, True, x.mark, rule, rule.pick(values), form))
+            return result
+        for each in metadata.values():
+            if type(each) is _ARRAY:
+                metadata = self._kept_metadata(metadata)
+                break
+        pullback = None if rule is None else rule(*values, **metadata) if metadata else rule(*values)
+        self.record.append((result.mark, True, x.mark, primitive.closure, pullback or _cut(), form))
+        return result
+
     @override
     def process_two(self, primitive: Primitive, x: Any, y: Any) -> Any:
-        # What `process` and `_recorded` do, written out for operators, which most operations are: in two thirds of the
-        # time.
         kind_x, kind_y = type(x), type(y)
         follows_x = follows_y = False
         a = x if kind_x is not Tensor else x.payload if (follows_x := x.tracing is self) else own_handle(x)
         b = y if kind_y is not Tensor else y.payload if (follows_y := y.tracing is self) else own_handle(y)
         rules: Any = primitive.vjps
-        if (kind_x is _ARRAY and rules is not None and may_save(rules[1], 0)) or (
-            kind_y is _ARRAY and rules is not None and may_save(rules[0], 1)
-        ):
-            kept, large = self._kept(primitive, (x, y), (a, b))
-            if large:
-                return self._recorded(primitive, (x, y), (a, b), apply(primitive, (a, b)), NOTHING)
-            a, b = kept
+        if kind_y is _ARRAY and rules is not None and may_save(rules[0], 1):
+            b = snapshot(y, self.copies) if y.nbytes <= LARGE else self._kept(y, primitive.name)
+        elif kind_x is _ARRAY and rules is not None and may_save(rules[1], 0):
+            a = snapshot(x, self.copies) if x.nbytes <= LARGE else self._kept(x, primitive.name)
+        if a is None or b is None:  # which has to be compared before it is used
+            ans = apply(primitive, (a := x if a is None else a, b := y if b is None else b))
+            return self._recorded(primitive, (x, y), (a, b), ans, NOTHING)
         if (kind_a := type(a)) is _ARRAY and (kind_y is float or type(b) in PLAIN):
             ans = primitive.implementation(a, b)
         elif kind_a in _REALS and type(b) in _REALS:
@@ -209,9 +236,9 @@ class ReverseTrace(Trace):
         else:
             result = box(ans, self, key)
             dtype = ans.dtype
-        kept, large = self._kept(primitive, args, values) if _ARRAY in map(type, args) else (values, ())
-        if metadata:
-            metadata = {name: self._as_now(x) for name, x in metadata.items()}
+        kept, large = self._all_kept(primitive, args, values) if _ARRAY in map(type, args) else (values, ())
+        if metadata and _ARRAY in map(type, metadata.values()):
+            metadata = self._kept_metadata(metadata)
         handed = self._handles(result, args, kept) if self.persistent else (ans, *kept)
         seen = attention and is_seen()
         argnum, first = 0, True
@@ -257,20 +284,37 @@ class ReverseTrace(Trace):
         self.record.append((result.mark, True, parts, primitive.closure, pullback, None))
         return result
 
-    def _kept(self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any]) -> tuple[Sequence[Any], Any]:
-        """Return the values of arguments as pullbacks may keep them, and large ones that have to be compared.
-
-        The user may overwrite a plain array before the backward pass.
-        """
+    def _all_kept(self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any]) -> tuple[Sequence[Any], Any]:
+        """Return the values of arguments as pullbacks may keep them, and large ones that have to be compared."""
         kept, large, rules = [*values], [], primitive.vjps
         assert rules is not None
         followed = [place for place, arg in enumerate(args) if type(arg) is Tensor and arg.tracing is self]
         for place, array in enumerate(args):
             if type(array) is _ARRAY and any(may_save(rules[argnum], place) for argnum in followed):
-                kept[place] = self._as_now(array)
-                if is_large(array) and not self.lock(array, primitive.name):
+                if (as_now := self._kept(array, primitive.name)) is None:
                     large.append(array)
+                else:
+                    kept[place] = as_now
         return kept, large
+
+    def _kept(self, array: Any, name: str) -> Any:
+        """Return a plain array as a pullback may keep it, since the user may overwrite it before the backward pass.
+
+        Args:
+            array: that an operation uses.
+            name: of the operation.
+
+        Returns:
+            A copy, or a large array itself if it is read-only from now on; None if it has to be compared.
+        """
+        if not is_large(array):
+            return snapshot(array, self.copies)
+        return array if self.lock(array, name) else None
+
+    def _kept_metadata(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return metadata as pullbacks may keep them: with copies of arrays that are not too large."""
+        arrays = {name: x for name, x in metadata.items() if type(x) is _ARRAY and not is_large(x)}
+        return {**metadata, **{name: snapshot(x, self.copies) for name, x in arrays.items()}}
 
     def lock(self, array: Any, name: str) -> bool:
         """Make an array read-only that an operation uses, until the call ends; return whether that can be."""
@@ -280,10 +324,6 @@ class ReverseTrace(Trace):
             self.locks = Locks()
             self.call[3].append(self.locks.release)
         return self.locks.hold(array, name)
-
-    def _as_now(self, x: Any) -> Any:
-        """Return a copy of a plain array, if it is not too large, and anything else unchanged."""
-        return snapshot(x, self.copies) if type(x) is _ARRAY and not is_large(x) else x
 
     def _join(self, outputs: Sequence[Tensor], key: int) -> None:
         """Record that outputs are parts of a result, whose cotangent is a `Parts`."""
@@ -351,7 +391,11 @@ def _rule_and_form(primitive: Primitive, argnum: int, ans: Any, value: Any) -> t
 def _pullback(rule: Any, values: Sequence[Any], metadata: Mapping[str, Any] = NOTHING) -> Any:
     """Return the pullback that a rule gives for `(ans, *args)`."""
     pullback = rule and (rule(*values, **metadata) if metadata else rule(*values))
-    return Cut(errors.users_place()) if pullback is None else pullback
+    return pullback or _cut()
+
+
+def _cut() -> Cut:
+    return Cut(errors.users_place())
 
 
 _PART = Primitive("part", lambda outputs, place: outputs[place], kind="part")
@@ -502,7 +546,7 @@ def _pulled_by(rule: ReverseRule, saved: Any, cotangent: Any) -> Any:
     """Return what a rule that scales passes on, where exact zeros of the cotangent win over infinities."""
     is_pure = rule is not rule.primitive.closure or type(saved) in _PURE
     if is_pure and (type(cotangent) in _PLAIN or _known(cotangent)):
-        passed = rule.pull(cotangent, saved)
+        passed = rule.function(cotangent, saved) if rule.count == 1 else rule.pull(cotangent, saved)
         if _is_known_to_be_finite(passed):  # as it mostly is
             return passed
     return rule.pull(Guarded(cotangent), saved)
