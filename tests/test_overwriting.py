@@ -226,6 +226,7 @@ def test_a_mini_batch_inside_a_tape():
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_a_large_array_that_is_overwritten_is_an_error(program, monkeypatch):
+    monkeypatch.setattr("fgrad.core.reverse.LARGE", 0)
     monkeypatch.setattr("fgrad.core.snapshots.LARGE", 0)
     with pytest.raises(
         errors.OverwrittenError, match=r"(written to|overwritten) before the backward [\s\S]*at test_over"
@@ -504,6 +505,31 @@ def test_a_users_rule_keeps_what_its_operation_used_however_it_is_spelled(rule):
         return total
 
     assert fg.grad(f)(X).tolist() == [1.0, 2.0, 0.5]
+
+
+@pytest.mark.parametrize("of_tape", [False, True])
+@pytest.mark.parametrize("size", [3, 200_000])
+@pytest.mark.parametrize("arrays", [1, 2])
+def test_arrays_among_the_keywords_of_a_users_operation(size, arrays, of_tape):
+    scaled = fg.extend.register_primitive(lambda *x, k: x[0] * k, name=f"scaled_by_keyword_{next(COUNT)}")
+    rules = [lambda ans, *x, k: lambda ct: ct * k, *[None] * (arrays - 1)]
+    fg.extend.defvjp(scaled, *rules)
+    x, others = np.ones(size), [2.0] * (arrays - 1)
+
+    def f(x):
+        k = np.arange(1.0, size + 1)
+        total = np.sum(scaled(x, *others, k=k))
+        k[:] = 9.0
+        return total
+
+    def gradient():
+        return of_a_tape(f, x) if of_tape else fg.grad(f)(x)
+
+    if size == 3:
+        assert gradient().tolist() == [1.0, 2.0, 3.0]
+    else:
+        with pytest.raises(errors.OverwrittenError, match="scaled_by_keyword_"):
+            gradient()
 
 
 COUNT = itertools.count()

@@ -157,16 +157,15 @@ class ReverseTrace(Trace):
             ans = apply(primitive, (a,), metadata)
         if rules is None or type(ans) is tuple:
             return self._recorded(primitive, args, (a,), ans, metadata)
+        for each in metadata.values():
+            if type(each) is _ARRAY:
+                return self._recorded(primitive, args, (a,), ans, metadata)
         result = box(ans, self, next(self._keys))
         values = (ans, a) if not self.persistent else self._handles(result, args, (a,))
         rule, form = rules[0], None if ans.dtype is a.dtype else (a.shape, a.dtype)
         if type(rule) is ReverseRule and not metadata:
             self.record.append((result.mark, True, x.mark, rule, rule.pick(values), form))
             return result
-        for each in metadata.values():
-            if type(each) is _ARRAY:
-                metadata = self._kept_metadata(metadata)
-                break
         pullback = None if rule is None else rule(*values, **metadata) if metadata else rule(*values)
         self.record.append((result.mark, True, x.mark, primitive.closure, pullback or _cut(), form))
         return result
@@ -238,7 +237,8 @@ class ReverseTrace(Trace):
             dtype = ans.dtype
         kept, large = self._all_kept(primitive, args, values) if _ARRAY in map(type, args) else (values, ())
         if metadata and _ARRAY in map(type, metadata.values()):
-            metadata = self._kept_metadata(metadata)
+            metadata, others = self._kept_metadata(primitive, metadata)
+            large = [*large, *others]
         handed = self._handles(result, args, kept) if self.persistent else (ans, *kept)
         seen = attention and is_seen()
         argnum, first = 0, True
@@ -311,10 +311,16 @@ class ReverseTrace(Trace):
             return snapshot(array, self.copies)
         return array if self.lock(array, name) else None
 
-    def _kept_metadata(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return metadata as pullbacks may keep them: with copies of arrays that are not too large."""
-        arrays = {name: x for name, x in metadata.items() if type(x) is _ARRAY and not is_large(x)}
-        return {**metadata, **{name: snapshot(x, self.copies) for name, x in arrays.items()}}
+    def _kept_metadata(self, primitive: Primitive, metadata: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
+        """Return metadata as pullbacks may keep them, and large arrays in them that have to be compared."""
+        kept, large = {**metadata}, []
+        for name, array in metadata.items():
+            if type(array) is _ARRAY:
+                if (as_now := self._kept(array, primitive.name)) is None:
+                    large.append(array)
+                else:
+                    kept[name] = as_now
+        return kept, large
 
     def lock(self, array: Any, name: str) -> bool:
         """Make an array read-only that an operation uses, until the call ends; return whether that can be."""
