@@ -13,9 +13,10 @@ from __future__ import annotations
 import hashlib
 import io
 import threading
-from collections import OrderedDict
+from collections import ChainMap, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from types import CodeType
+from typing import Any, ClassVar, NamedTuple
 
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
@@ -96,8 +97,23 @@ class Program:
         return self.work(self.function, trees, part, self.chosen)
 
 
+def _of_file(make: Callable[..., CodeType], args: tuple[Any, ...], name: str) -> CodeType:
+    """Return code that knows its file."""
+    return make(*args).replace(co_filename=name)
+
+
+def _with_file(code: CodeType) -> tuple[Any, ...]:
+    """Return how code is made again with the name of its file, which cloudpickle leaves out from version 3.1.3 on.
+
+    Errors on workers name the user's line by it.
+    """
+    return _of_file, (*cloudpickle.Pickler.dispatch_table[CodeType](code), code.co_filename)
+
+
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # which is Any
     """Writes functions, and for a variable its place in a list."""
+
+    dispatch_table: ClassVar[Any] = ChainMap({CodeType: _with_file}, cloudpickle.Pickler.dispatch_table)
 
     def __init__(self, variables: Sequence[Variable]) -> None:
         self.variables = list(variables)
