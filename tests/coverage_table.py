@@ -71,7 +71,7 @@ class Row:
         kind: one of `CLASSES`.
         calls: those that the tests make.
         remark: for the page.
-        error: what a traced tensor raises or warns of, if it does.
+        error: what a traced tensor raises, if it does.
         match: the beginning of that error's message.
         until: the last NumPy that has the name.
     """
@@ -298,6 +298,8 @@ DATES = "of dates"
 BY_VALUES = "the shape of the result depends on the values"
 DISPATCH = "NumPy does not dispatch it"
 CONVERSION = "NumPy asked a traced tensor for its plain array"
+OBJECTS = "This works on floating-point numbers alone"
+LOST, NUMBER = "asks for a plain number", "float() asked a traced tensor for a plain number"
 OLD_CLASS = "a class of its own"
 OF_TENSORS = "makes an array of traced numbers, which fgrad takes for one tensor"
 MEMORY = "about memory, which a traced tensor has none of"
@@ -739,9 +741,9 @@ _MATRICES = [
     real("full", lambda x: np.full((2,), x[0, 0]), remark=OF_TENSORS),
     refused("arange", DISPATCH, errors.ArrayConversionError, CONVERSION, lambda x: np.arange(x, 3.0), at=POINT),
     refused("fromiter", DISPATCH, errors.ArrayConversionError, CONVERSION, lambda x: np.fromiter(x[0], float)),
-    refused("asmatrix", OLD_CLASS, errors.ArrayConversionError, CONVERSION, lambda x: quietly(np.asmatrix, x)),
-    refused("matrix", OLD_CLASS, errors.ArrayConversionError, CONVERSION, lambda x: quietly(np.matrix, x)),
-    refused("bmat", OLD_CLASS, errors.ArrayConversionError, CONVERSION, lambda x: quietly(np.bmat, [[x]])),
+    refused("asmatrix", OLD_CLASS, errors.ObjectArrayError, OBJECTS, lambda x: quietly(np.asmatrix, x)),
+    refused("matrix", OLD_CLASS, errors.ObjectArrayError, OBJECTS, lambda x: quietly(np.matrix, x)),
+    refused("bmat", OLD_CLASS, errors.ObjectArrayError, OBJECTS, lambda x: quietly(np.bmat, [[x]])),
     real("r_", lambda x: np.r_[x[0], x[1, 0]], lambda x: np.r_["0,2", x[0], x[1]], remark=OF_TENSORS),
     real("c_", lambda x: np.c_[x[0], x[1]], remark=OF_TENSORS),
     real("mgrid", lambda x: np.mgrid[0:x:4j], at=POINT),
@@ -841,10 +843,10 @@ _OVER_SLICES = [
         "<lambda> (vectorized) has no derivative rule", lambda x: np.frompyfunc(lambda v: 2 * v, 1, 1)(x),
     ),
     real("poly1d", one_by_one(lambda x: np.poly1d(x)(0.5)), lambda x: np.poly1d([1.0, 2.0, 3.0])(x), at=V),
-    refused("nditer", MEMORY, TypeError, "Iterator operand is flagged as writeable"),
+    refused("nditer", MEMORY, TypeError, "Iterator operand"),
     refused("nested_iters", MEMORY, TypeError, "Iterator operand", lambda x: np.nested_iters([x], [[0], [1]])),
     real("ndenumerate", lambda x: sum(v**2 * (1 + place[1]) for place, v in np.ndenumerate(x))),
-    refused("broadcast", DISPATCH, errors.ArrayConversionError, CONVERSION, lambda x: np.broadcast(x, x)),
+    answer("broadcast", SHAPES_ONLY, lambda x: np.broadcast(x, x).shape),
     answer("ndindex", SIZES_ONLY, lambda x: list(np.ndindex(x.shape))),
 ]
 
@@ -1133,10 +1135,8 @@ _OPERATORS = [
         ("int(x), bool(x)",), "answers a Python number, and leaves the trace",
         lambda x: (int(x), bool(x)), at=POINT, batched=False,
     ),
-    *each(
-        answer, "float(x) complex(x)", "answers a Python number, leaves the trace, and warns of it",
-        lambda x: (float(x), complex(x)), at=POINT, batched=False, error=errors.DetachedWarning,
-    ),
+    refused("float(x)", LOST, errors.DetachedError, NUMBER, lambda x: x * float(x), at=POINT),
+    refused("complex(x)", LOST, errors.DetachedError, "complex() asked", lambda x: x * complex(x), at=POINT),
 ]
 
 _SMOOTH_PAIRS = (
@@ -1214,8 +1214,8 @@ _OUTPUT = [
     answer("array2string", TEXT),
     answer("array_repr", TEXT, lambda x: len(np.array_repr(x)) > 0),
     answer("array_str", TEXT),
-    answer("format_float_positional", TEXT, at=POINT, batched=False),
-    answer("format_float_scientific", TEXT, at=POINT, batched=False),
+    refused("format_float_positional", LOST, errors.ArrayConversionError, CONVERSION, at=POINT),
+    refused("format_float_scientific", LOST, errors.ArrayConversionError, CONVERSION, at=POINT),
     answer("base_repr", TEXT, lambda x: np.base_repr(whole(x)), at=POINT, batched=False),
     answer("binary_repr", TEXT, lambda x: np.binary_repr(whole(x)), at=POINT, batched=False),
     answer("save", FILES, lambda x: to_stream(lambda file: np.save(file, x)), batched=False),

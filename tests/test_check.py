@@ -258,9 +258,9 @@ def test_a_steep_or_curved_function_is_no_kink():
 # Cuts
 
 CUTS = [
-    ("float()", lambda x: x * float(x), "float()", "x * float(x)"),
-    ("math", lambda x: math.sin(x) + x, "float()", "math.sin(x) + x"),
-    ("all of it", lambda x: math.sin(x), "float()", "math.sin(x)"),
+    ("item", lambda x: x * x.item(), ".item()", "x * x.item()"),
+    ("numpy", lambda x: np.sin(x.numpy()) + x, ".numpy()", "np.sin(x.numpy()) + x"),
+    ("all of it", lambda x: math.sin(x.item()), ".item()", "math.sin(x.item())"),
     (".numpy()", lambda x: x * x.numpy(), ".numpy()", "x * x.numpy()"),
     ("stop_gradient", lambda x: x * fg.stop_gradient(x), "stop_gradient", "fg.stop_gradient(x)"),
 ]

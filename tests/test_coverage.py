@@ -1,6 +1,5 @@
 """Every public name of NumPy: what `coverage_table.py` says of it holds, and the pages say the same."""
 
-import contextlib
 import re
 import runpy
 from collections.abc import Iterator
@@ -235,8 +234,7 @@ def test_what_has_no_derivative_works_under_a_trace(row):
             counted = [np.sum(x * 1.0) for x in fg.tree_leaves(answers[0]) if isinstance(x, (Tensor, np.ndarray))]
             return sum(np.sum(x * x) for x in points) + sum(counted)
 
-        said = contextlib.nullcontext() if row.error is None else pytest.warns(row.error, match="plain number")
-        with naming(name), said:
+        with naming(name):
             gradients = fg.grad(loss, argnums=tuple(range(len(points))))(*points)
             for gradient, x in zip(gradients, points, strict=True):
                 np.testing.assert_allclose(gradient, 2 * x)
@@ -296,7 +294,7 @@ def test_what_cannot_be_batched_says_so(row):
     ],
 )
 def test_other_submodules_and_types_lose_nothing_silently(f):
-    message = "NumPy asked a traced tensor|has no derivative rule|Unknown input type"
+    message = "NumPy asked a traced tensor|has no derivative rule|Unknown input type|on floating-point numbers alone"
     with pytest.raises((TypeError, ValueError), match=message):
         fg.vjp(f, table.M)
 

@@ -1164,8 +1164,8 @@ def test_what_is_written_after_a_call_is_not_in_its_derivative(persistent):
         np.testing.assert_allclose(found, fg.grad(f)(X))
 
 
-def test_a_function_of_math_in_a_checkpoint_is_warned_of():
-    with pytest.warns(errors.DetachedWarning, match="a part of the derivative may be missing: math.exp"):
+def test_a_function_of_math_in_a_checkpoint_is_refused():
+    with pytest.raises(errors.DetachedError, match="math.exp asked a traced tensor for a plain number"):
         fg.grad(lambda x: fg.checkpoint(lambda y: math.exp(y) * y)(x))(2.0)
 
 

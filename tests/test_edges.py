@@ -723,7 +723,7 @@ def test_elements_carry_their_derivatives_or_are_refused(name, derivative):
         result = derivative(f)(np.array([2.0, 3.0]))
     except (TypeError, AttributeError):
         with pytest.raises(
-            (TypeError, AttributeError), match="traced tensor|no derivative rule|flat|data|base|WRITEBACKIFCOPY"
+            (TypeError, AttributeError), match="traced tensor|no derivative rule|flat|data|base|Iterator operand"
         ):
             derivative(f)(np.array([2.0, 3.0]))
         assert name in ("flat", "data", "base", "np.ndenumerate", "np.nditer")

@@ -94,13 +94,12 @@ def test_a_line_of_a_notebook_is_named_by_its_cell():
     sources = (
         "import math, fgrad as fg",
         "def f(x):\n    return math.sin(x)",
-        "print(fg.explain(f, 1.0))",
         "try:\n    fg.grad(f)(1.0)\nexcept fg.errors.DetachedError as error:\n    print(error)",
     )
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     NotebookClient(notebook).execute(env={**os.environ, "PYTHONPATH": str(ROOT)})
-    for cell in notebook.cells[2:]:
-        assert "float() at In[2]:2: return math.sin(x)\n" in "".join(output.get("text", "") for output in cell.outputs)
+    text = "".join(output.get("text", "") for output in notebook.cells[-1].outputs)
+    assert "at In[2]:2: return math.sin(x)\n" in text
 
 
 # The first mistakes
@@ -129,10 +128,10 @@ def test_a_fit_takes_its_parameters_one_by_one():
 
 
 def test_a_cut_is_told_where_the_gradient_is_zero_by_chance():
-    explained = fg.explain(lambda x: np.floor(x) * 0.0 + np.abs(x) * float(x), 0.0, argnums=0)
+    explained = fg.explain(lambda x: np.floor(x) * 0.0 + np.abs(x) * x.item(), 0.0, argnums=0)
     assert explained.status == "zero"
-    assert "float()" in [reason.operation for reason in explained.reasons]
-    assert [reason.operation for reason in fg.check(lambda x: np.abs(x) * float(x), 0.0).cuts] == ["float()"]
+    assert ".item()" in [reason.operation for reason in explained.reasons]
+    assert [reason.operation for reason in fg.check(lambda x: np.abs(x) * x.item(), 0.0).cuts] == [".item()"]
 
 
 # The documentation

@@ -153,13 +153,13 @@ def test_a_function_that_returns_its_argument():
 @pytest.mark.parametrize("g", [lambda x: 7.0, lambda x: x.numpy() * 2, lambda x: float(x) * 2, lambda x: x.item()])
 @pytest.mark.parametrize("transform", [fg.gradients_function, fg.value_and_gradients_function, fg.make_vjp])
 def test_a_plain_number_as_result_is_not_passed_over_in_silence(transform, g):
-    with pytest.raises((TypeError, ValueError, UserWarning), match="<lambda> returned a"):
+    with pytest.raises((TypeError, ValueError, UserWarning), match=r"<lambda> returned a|float\(\) asked a traced"):
         transform(g)(3.0)
 
 
 @pytest.mark.parametrize("g", [lambda x: float(x) * 2, lambda x: x.item(), lambda x: x.numpy(), lambda x: math.sin(x)])
 def test_forward_mode_does_not_pass_over_a_value_that_left_the_trace(g):
-    with pytest.raises(TypeError, match=r"<lambda> returned.*\n.* at test_gradient_functions\.py"):
+    with pytest.raises(TypeError, match=r"(<lambda> returned|asked a traced).*\n.* at test_gradient_functions\.py"):
         fg.jvp(g, (3.0,), (1.0,))
 
 

@@ -28,6 +28,7 @@ import pytest
 import scipy.interpolate
 import scipy.linalg
 import scipy.optimize
+import scipy.signal
 import scipy.sparse
 from helpers import plain
 
@@ -807,8 +808,8 @@ mistake(
     "math in place of NumPy",
     wrong,
     errors.DetachedError,
-    what=("is not connected to its arguments", "float() at test_mistakes.py", "math.sin(x)"),
-    instead="NumPy's functions take them as they are",
+    what=("math.sin asked a traced tensor for a plain number", "at test_mistakes.py", "math.sin(x)"),
+    instead="Write np.sin for math.sin; x.item() to look at the number",
     mended=right,
     expected=1.0,
 )
@@ -825,9 +826,9 @@ def right():
 mistake(
     "math in a part of the formula",
     wrong,
-    errors.DetachedWarning,
-    what=("a part of the derivative may be missing", "math.exp took a plain number", "x * math.exp(x)"),
-    instead=("Write np.exp for math.exp", "math.exp(x.item()) where a constant is meant"),
+    errors.DetachedError,
+    what=("math.exp asked a traced tensor for a plain number", "its derivative would be lost", "x * math.exp(x)"),
+    instead=("Write np.exp for math.exp", "fg.stop_gradient(x) for a constant"),
     mended=right,
     expected=1.5 * math.exp(0.5),
 )
@@ -846,9 +847,9 @@ def right():
 mistake(
     "A function of math from a table",
     wrong,
-    errors.DetachedWarning,
-    what=("a part of the derivative may be missing", 'functions["sine"](x[0])'),
-    instead=("Write np.sin for math.sin", "x itself for float(x)", "x.item() where the plain number is meant"),
+    errors.DetachedError,
+    what=("Something asked a traced tensor for a plain number", 'functions["sine"](x[0])'),
+    instead=("Write np.sin for math.sin", "x itself for float(x)", "x.item() to look at the number"),
     mended=right,
     expected=[2.0 + math.cos(1.0), 4.0],
 )
@@ -865,9 +866,9 @@ def right():
 mistake(
     "float(x) in a part of the formula",
     wrong,
-    errors.DetachedWarning,
-    what=("a part of the derivative may be missing", "float() took a plain number out of the trace", "x * float(x)"),
-    instead=("Write x itself for float(x)", "x.item() where the plain number is meant"),
+    errors.DetachedError,
+    what=("float() asked a traced tensor for a plain number", "its derivative would be lost", "x * float(x)"),
+    instead=("Write x itself for float(x)", "x.item() to look at the number"),
     mended=right,
     expected=6.0,
 )
@@ -884,9 +885,9 @@ def right():
 mistake(
     "complex(a, b) of two tensors",
     wrong,
-    errors.NoGradientWarning,
-    what=("the argument 'b' is zero", "complex(a, b)"),
-    instead="fgrad.explain tells more",
+    errors.DetachedError,
+    what=("complex() asked a traced tensor for a plain number", "complex(a, b)"),
+    instead="Write a + 1j * b for complex(a, b)",
     mended=right,
     expected=(0.6, 0.8),
 )
@@ -917,9 +918,9 @@ def right():
 mistake(
     "The loss is kept for later by float()",
     wrong,
-    errors.DetachedWarning,
-    what=("float() took a plain number out of the trace", "losses.append(float(value))"),
-    instead="x.item() where the plain number is meant",
+    errors.DetachedError,
+    what=("float() asked a traced tensor for a plain number", "losses.append(float(value))"),
+    instead="x.item() to look at the number",
     mended=right,
     expected=([2.0, 4.0], [5.0]),
 )
@@ -936,9 +937,9 @@ def right():
 mistake(
     "float(x) in the middle",
     wrong,
-    errors.NoGradientWarning,
-    what=("the argument 'y' is zero", "left the trace by float() at test_mistakes.py", "float(y) ** 2"),
-    instead="fgrad.explain tells more",
+    errors.DetachedError,
+    what=("float() asked a traced tensor for a plain number", "at test_mistakes.py", "float(y) ** 2"),
+    instead="Write x itself for float(x)",
     mended=right,
     expected=(9.0, 12.0),
 )
@@ -1016,9 +1017,9 @@ def right():
 mistake(
     "A floating-point tensor as an index",
     wrong,
-    errors.ArrayConversionError,
-    what=("its derivative would be lost", "table[x] * x"),
-    instead="an index must be an integer: int(x)",
+    IndexError,
+    what="only integers",
+    instead="An index must be an integer: int(x)",
     mended=right,
     expected=100.0,
 )
@@ -1249,21 +1250,21 @@ mistake(
 
 def wrong():
     matrix = scipy.sparse.csr_array([[1.0, 0.0], [0.0, 2.0]])
-    return fg.grad(lambda x: (matrix * x).sum())(np.ones(2))
+    return fg.grad(lambda x: np.sum((matrix * x).toarray()))(np.ones(2))
 
 
 def right():
     matrix = scipy.sparse.csr_array([[1.0, 0.0], [0.0, 2.0]])
-    on_the_left = fg.grad(lambda x: (x * matrix).sum())(np.ones(2))
+    on_the_left = fg.grad(lambda x: np.sum((x * matrix).toarray()))(np.ones(2))
     ours = fgrad.scipy.sparse.csr_array(matrix)
-    return [on_the_left, fg.grad(lambda x: (ours * x).sum())(np.ones(2))]
+    return [on_the_left, fg.grad(lambda x: np.sum((ours * x).toarray()))(np.ones(2))]
 
 
 mistake(
     "A sparse matrix of SciPy's, scaled by a tensor",
     wrong,
     errors.ScipyCallError,
-    what=("scipy.sparse.csr_array takes plain arrays", "matrix * x"),
+    what=("scipy.sparse.coo_array.toarray takes plain arrays", "matrix * x"),
     instead=("x * a", "fgrad.scipy.sparse.csr_array(a)"),
     mended=right,
     expected=[[1.0, 2.0], [1.0, 2.0]],
@@ -1271,23 +1272,21 @@ mistake(
 
 
 def wrong():
-    rosen = scipy.optimize.rosen
-    return scipy.optimize.minimize(rosen, [1.5, 1.5], jac=fg.grad(rosen)).x
+    return fg.grad(lambda x: scipy.signal.detrend(x)[0])(np.array([1.0, 5.0, 2.0]))
 
 
 def right():
-    rosen = fgrad.scipy.optimize.rosen
-    return scipy.optimize.minimize(rosen, [1.5, 1.5], jac=fg.grad(rosen), tol=1e-10).x
+    return fg.grad(lambda x: fgrad.scipy.signal.detrend(x)[0])(np.array([1.0, 5.0, 2.0]))
 
 
 mistake(
     "SciPy's own function is to be differentiated",
     wrong,
     errors.ScipyCallError,
-    what=("scipy.optimize.rosen takes plain arrays", "jac=fg.grad(rosen)"),
-    instead="Write fgrad.scipy.optimize.rosen",
+    what=("scipy.signal.detrend takes plain arrays", "detrend(x)"),
+    instead="Write fgrad.scipy.signal.detrend",
     mended=right,
-    expected=[1.0, 1.0],
+    expected=[1 / 6, -1 / 3, 1 / 6],
 )
 
 
@@ -1494,7 +1493,7 @@ mistake(
 def wrong():
     w = fg.Variable(3.0)
     with fg.GradientTape() as tape:
-        loss = float(w) ** 2
+        loss = w.item() ** 2
     return tape.gradient(loss, w)
 
 
@@ -2623,12 +2622,12 @@ SLIPS = {
         r"write array \* np\.stack",
     ),
     "elements that are drawn": (
-        lambda: fg.grad(lambda x: np.random.default_rng(0).choice(x, 2)[0])(X),
+        lambda: fg.grad(lambda x: np.random.default_rng(0).permutation(x)[0])(X),
         errors.ArrayConversionError,
-        r"x\[rng\.choice\(len\(x\), n\)\]",
+        r"x\[rng\.permutation\(len\(x\)\)\]",
     ),
     "a frame of traced numbers": (
-        lambda: fg.grad(lambda x: pd.DataFrame({"x": x}).sum())(X),
+        lambda: fg.grad(lambda x: pd.DataFrame({"x": x}).astype(float).sum())(X),
         errors.ArrayConversionError,
         r"compute with x itself",
     ),
@@ -2638,9 +2637,9 @@ SLIPS = {
         r"Write fgrad\.scipy\.interpolate\.interp1d",
     ),
     "a method of a sparse matrix": (
-        lambda: fg.grad(lambda x: scipy.sparse.csr_array([[1.0, 0.0], [0.0, 2.0]]).multiply(x).sum())(np.ones(2)),
+        lambda: fg.grad(lambda x: scipy.sparse.csr_array([[1.0, 0.0], [0.0, 2.0]]).multiply(x).tocsr())(np.ones(2)),
         errors.ScipyCallError,
-        r"scipy\.sparse\.csr_array\.multiply takes plain arrays(.|\n)*Write|write fgrad\.scipy\.sparse\.csr_array",
+        r"scipy\.sparse\.coo_array\.tocsr takes plain arrays(.|\n)*Write|write fgrad\.scipy\.sparse\.csr_array",
     ),
     "a sparse matrix as what is differentiated": (
         lambda: fg.grad(lambda a: np.sum(a @ np.ones(2)))(scipy.sparse.csr_array([[1.0, 0.0], [0.0, 2.0]])),
@@ -2783,24 +2782,24 @@ def test_log_of_zero_behind_where_is_no_mistake():
 @pytest.mark.parametrize(
     ("function", "instead"),
     [
-        (lambda x: x * math.log(x), r"math\.log took .* at test_mistakes.py:\d+: .*\nWrite np\.log for math\.log;"),
+        (lambda x: x * math.log(x), r"math\.log asked .* at test_mistakes.py:\d+: .*\nWrite np\.log for math\.log;"),
         (lambda x: x * math.gamma(x), r"\nWrite scipy\.special\.gamma for math\.gamma;"),
         (lambda x: x * math.fabs(x), r"\nWrite np\.abs for math\.fabs;"),
     ],
 )
 def test_functions_of_math_in_every_mode(function, instead):
-    with pytest.warns(errors.DetachedWarning, match=f"(?s){instead}"):
+    with pytest.raises(errors.DetachedError, match=f"(?s){instead}"):
         fg.jvp(function, (2.0,), (1.0,))
-    with pytest.warns(errors.DetachedWarning, match=f"(?s){instead}"):
+    with pytest.raises(errors.DetachedError, match=f"(?s){instead}"):
         fg.gradients_function(function)(2.0)
-    with pytest.warns(errors.DetachedWarning, match=f"(?s){instead}"):
+    with pytest.raises(errors.DetachedError, match=f"(?s){instead}"):
         in_a_tape(function, lambda tape, y, v: tape.gradient(y, v))
 
 
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: x * 2.0 if math.isfinite(x) else x,
+        lambda x: x * 2.0 if math.isfinite(x.item()) else x,
         lambda x: x * math.floor(x),
         lambda x: x * math.exp(fg.stop_gradient(x)),
         lambda x: x * math.exp(x.numpy()),

@@ -2486,9 +2486,9 @@ def array_of_complex_numbers(x):
     return np.sum(np.array([x[0] * (1 + 2j), x[1] + 1j]).imag)  # of objects NumPy takes the imaginary part to be 0
 
 
-@refused(V3, errors.ArrayConversionError, "its derivative would be lost")
+@program(V3)
 def masked_array_of_numbers(x):
-    return np.sum(np.ma.array([x[0], x[1]], mask=[True, False]))
+    return np.sum(np.ma.array([x[0], x[1] * x[2]], mask=[True, False]))
 
 
 @refused(V3, errors.ArrayConversionError, "its derivative would be lost")
@@ -2514,7 +2514,7 @@ def logical_functions_of_numbers(x):
     return x[0] * np.sum(np.logical_or(np.array([x[0], x[1]]), 0))  # of objects it is the objects themselves
 
 
-@refused(V3, errors.ObjectArrayError, "truth values")
+@program(V3)
 def any_of_numbers(x):
     return x[0] * np.any(np.array([x[0], x[1]]))
 

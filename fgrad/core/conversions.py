@@ -1,12 +1,19 @@
-"""When a traced tensor may become a plain number or array, and when its derivative would be lost.
+"""What leaves a trace: decided by the type of a tensor and by what is asked for, never by who asks.
 
-check_number(frame, how, tensor)  raises where an array is to store a number, or SciPy asks for it; notes a `Loss`
-is_left_to_operand(frame)         whether SciPy asks for an array only to see whether the tensor knows better
-is_collected(tensor, frame)       whether NumPy builds an array of traced numbers
+check_number(frame, how, tensor)  raises where a traced number is to become a plain one
+is_collected(tensor)              whether NumPy gets an array of traced numbers
 check_array(rank)                 raises where NumPy or SciPy wants a plain array
 values_alone(rank)                a block in which values are wanted, and a rule gives the derivative
 unwrap(error)                     raises what is under an error of NumPy's or SciPy's
 refuse_objects(error)             raises an error of fgrad's where NumPy cannot work on an array of traced numbers
+advise(error)                     adds to an error of Python's what to write instead
+
+To look at a number is free: comparisons, `bool`, `int`, `round`, formatting. So is asking in words: `.item()`,
+`.numpy()`, `.tolist()`. `float()`, `complex()` and whatever calls them raise, as does an array of a dtype of numbers.
+
+Frames and instructions word messages. They decide in four places alone, in which NumPy or SciPy would compute something
+else with objects than with floating-point numbers, and no other sign of it reaches a tensor: `refuse_logical`,
+`refuse_nan`, `refuse_strides` and `is_left_to_operand`. The first two refuse what they do not know.
 """
 
 from __future__ import annotations
@@ -19,8 +26,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -34,6 +40,7 @@ class _Wanted(threading.local):
 
     rank = 0
     collected: tuple[str, int] | None = None  # where an array of traced numbers was built last
+    is_exact = False  # whether they are integers or truth values
 
 
 _wanted = _Wanted()
@@ -53,66 +60,67 @@ def values_alone(rank: int) -> Iterator[None]:
         _wanted.rank = before
 
 
-@dataclass(eq=False, slots=True)
-class Loss:
-    """An instruction of the user's that takes plain numbers of a traced tensor, without saying that it means to.
-
-    Attributes:
-        function: what took the number, such as `math.sin` or `float`; empty where that is not known.
-        place: the user's file and line.
-        code: in which the instruction stands.
-        is_told: whether the user has been warned of it.
-    """
-
-    function: str
-    place: tuple[str, int]
-    code: CodeType
-    is_told: bool = False
-
-
-def check_number(frame: FrameType, how: str, tensor: Any) -> str:
-    """Refuse to make a traced tensor a number where its derivative would be lost without a word.
-
-    A number that is asked for by `float()` or `complex()` is noted in the traces that follow the tensor: whether a
-    derivative is lost shows when the function has ended.
+def check_number(frame: FrameType, how: str, tensor: Any) -> None:
+    """Refuse to make a traced tensor a plain number, which would drop its derivative.
 
     Args:
-        frame: what asks for the number.
-        how: the name of the conversion, such as `float()`.
-        tensor: a Tensor that a running trace follows.
-
-    Returns:
-        How the value leaves its traces: `how`, or `formatting`.
+        frame: what asks for the number, for the message.
+        how: `float()` or `complex()`; anything else is free.
+        tensor: a Tensor of real or complex numbers that a running trace follows.
 
     Raises:
-        ArrayConversionError: a TypeError; an array is to store it.
-        ScipyCallError: a TypeError; a function of SciPy has asked for it.
+        DetachedError: a TypeError; by its subclasses `ArrayConversionError` and `ScipyCallError` the message says what
+            has asked for the number.
     """
     trace = tensor.tracing
-    # What has been noted holds its code, so that the identity is of no other.
-    if trace.rank <= _wanted.rank or (id(frame.f_code), frame.f_lasti) in trace.losses:
-        return how
-    step = places.step_at(frame)
-    if _is_storing(step):
-        raise errors.ArrayConversionError(errors.users_line(), _use(frame))
+    if trace.rank <= _wanted.rank or tensor.size != 1:
+        return
     if how == "bool()":
-        if _is_logical(frame, step):
-            raise errors.ObjectArrayError("it would give numbers for truth values", errors.users_line(), "")
-        return how
-    if (step.kind == "operator" and step.names[0] in ("%", "%=")) or not _FORMATTING.isdisjoint(step.names[-1:]):
-        return "formatting"  # a remainder of two numbers would be an operation
-    function = _function_at(frame, step, how)
-    if how != "int()" and any(places.is_file_of(name, frame.f_code.co_filename) for name in ("numpy", "scipy")):
+        refuse_logical(frame)
+    if how not in ("float()", "complex()"):
+        return
+    step, use, is_there = places.step_at(frame), _use_in_library(frame), not (trace.is_map or trace.is_program)
+    if is_there and any(places.is_file_of(name, frame.f_code.co_filename) for name in ("numpy", "scipy")):
         check_array(trace.rank)
-    if how != "int()" and function not in _LOOKING:
-        _note(frame, function, tensor)
-    return how
+    if use or _is_storing(step):
+        raise errors.ArrayConversionError(errors.users_line(), use or _use(frame))
+    if not is_there:  # which the trace says
+        return
+    if step.kind == "operator" and step.names[0] in ("%", "%="):
+        raise errors.DetachedError.of_number("%", errors.users_line())
+    raise errors.DetachedError.of_number(_function_at(frame, step, how), errors.users_line())
 
 
-def _is_logical(frame: FrameType, step: places.Step) -> bool:
-    """Return whether NumPy asks for truth in `np.logical_or`, `np.any` or the like of an array of objects."""
-    name = frame.f_code.co_name if places.is_file_of("numpy", frame.f_code.co_filename) else "".join(step.names[-1:])
-    return step.kind == "call" and (name.startswith("logical_") or name in _ALL_AND_ANY)
+def refuse_logical(frame: FrameType) -> None:
+    """Refuse a logical function of NumPy on an array of traced numbers: it returns numbers in place of truth values.
+
+    Args:
+        frame: what has asked for a truth value.
+
+    Raises:
+        ObjectArrayError: a TypeError; NumPy asks in `np.logical_or` or the like, by whatever name, or may do so.
+    """
+    if _wanted.collected is None or _is_of_python(frame, _TAKING_TRUTH, {bool, any, all}):
+        return
+    built = errors.line_at(_wanted.collected)
+    raise errors.ObjectArrayError("it would give numbers for truth values", errors.users_line(), built)
+
+
+def _is_of_python(frame: FrameType, functions: set[str], built_in: set[Any]) -> bool:
+    """Return whether no loop of NumPy's over an array of objects asks: it is an instruction or function of Python's.
+
+    Args:
+        frame: what asks.
+        functions: of NumPy's, by their names, that are no such loops.
+        built_in: the functions of Python's that ask; others, such as `next`, may run NumPy's.
+    """
+    step, module = places.step_at(frame), _module_of(frame)
+    if step.kind != "call":
+        return step.kind in ("test", "store")
+    if module.startswith("numpy.") and not module.startswith("numpy.ma"):
+        return bool(functions)
+    callee = places.called(frame, step)
+    return any(callee is each for each in built_in) or not functions.isdisjoint(step.names[-1:])
 
 
 def _is_storing(step: places.Step) -> bool:
@@ -121,14 +129,17 @@ def _is_storing(step: places.Step) -> bool:
 
 
 def _function_at(frame: FrameType, step: places.Step, how: str) -> str:
-    """Return what asks for a number, as users write it; it is told by its name alone where it stands for a local one.
+    """Return what asks for a number, as users write it; empty where it is not known.
 
     Raises:
-        ArrayConversionError: it is a type of NumPy's.
+        ArrayConversionError: it is a function or type of NumPy's that makes an array or its element.
     """
     callee = places.called(frame, step) if step.kind == "call" else None
-    if callee in _OF_FLOATS:
-        raise errors.ArrayConversionError(errors.users_line(), _use_in_library(frame) or _use(frame))
+    written = "".join(f"{name}." for name in step.names)[:-1] + "("
+    if callee in _ARRAYS_OF or (isinstance(callee, type) and issubclass(callee, np.inexact)):
+        raise errors.ArrayConversionError(errors.users_line(), _use(frame))
+    if errors.ArrayConversionError.remedies(written):
+        raise errors.ArrayConversionError(errors.users_line(), written)
     if callee is float or callee is complex:
         return str(callee.__name__)
     if isinstance(callee, _BUILT_IN) and callee in _OF_MATH:
@@ -138,45 +149,34 @@ def _function_at(frame: FrameType, step: places.Step, how: str) -> str:
     return next((name for name in known if name in _NAMES_OF_MATH), "")
 
 
-def _note(frame: FrameType, function: str, tensor: Any) -> None:
-    """Note in all traces that follow a tensor that an instruction takes a number of it."""
-    code, place = frame.f_code, errors.users_place()
-    loss = Loss(function, place, code)
-    key = place if places.is_library(code.co_filename) else (id(code), frame.f_lasti)
-    traces = []
-    while hasattr(tensor, "tracing"):
-        traces.append(tensor.tracing)
-        tensor = tensor.payload
-    if not any(trace.is_map or trace.is_program for trace in traces):  # which have no number to give
-        for trace in traces:
-            trace.losses.setdefault(key, loss)
+def is_collected(tensor: Any) -> bool:
+    """Return whether NumPy, asking a traced tensor for its array, gets an array of the traced numbers.
 
-
-def is_collected(tensor: Any, frame: FrameType) -> bool:
-    """Return whether NumPy asks a traced tensor for its array in order to build an array of what it is given.
-
-    Where there is no such array, it takes the numbers themselves, as objects, each of them with its derivative.
-
-    Args:
-        tensor: a Tensor that a running trace follows.
-        frame: what has called NumPy.
+    It has them as objects, each with its derivative. So `np.array([x, y])` is one, however it is spelled; what needs
+    floating-point numbers asks each of them for its own, which raises. There is none of complex numbers: to NumPy the
+    imaginary part of an object is 0.
     """
     trace = tensor.tracing
     if trace.rank <= _wanted.rank or tensor.size > _MANY:
         return False
-    if tensor.dtype.kind != "f" and not ((trace.is_map or trace.is_program) and tensor.dtype.kind in "bui"):
-        return False  # truth values and integers are plain to NumPy, and it takes objects for real numbers
-    if places.is_file_of("numpy", frame.f_code.co_filename):
-        if frame.f_code.co_name == "as_strided" or not _NOT_OF_OBJECTS.isdisjoint(_module_of(frame).split(".")):
-            return False
-    else:
-        if places.is_library(frame.f_code.co_filename):
-            return False
-        step = places.step_at(frame)
-        if step.kind not in ("operator", "other") and not (step.kind == "call" and _is_of_numpy(frame, step)):
-            return False
-    _wanted.collected = errors.users_place()
-    return True
+    # Truth values and integers carry no derivative: they are plain to NumPy, where there is a value.
+    return tensor.dtype.kind in ("fbui" if trace.is_map or trace.is_program else "f")
+
+
+def collecting(tensor: Any) -> None:
+    """Note where an array of traced numbers is built, for messages."""
+    refuse_strides(sys._getframe(2))
+    _wanted.collected, _wanted.is_exact = errors.users_place(), tensor.dtype.kind in "bui"
+
+
+def refuse_strides(frame: FrameType) -> None:
+    """Refuse `as_strided` of a traced tensor: it would lay strides of numbers over an array of objects.
+
+    Raises:
+        ArrayConversionError: a TypeError; the function asks for the array.
+    """
+    if frame.f_code.co_name == "as_strided" and places.is_file_of("numpy", frame.f_code.co_filename):
+        raise errors.ArrayConversionError(errors.users_line(), "as_strided(")
 
 
 def is_left_to_operand(frame: FrameType) -> bool:
@@ -185,14 +185,6 @@ def is_left_to_operand(frame: FrameType) -> bool:
     Where NumPy makes one object of the operand, SciPy leaves it to that what the operator means.
     """
     return frame.f_code.co_name in _OPERATORS_OF_SPARSE and _module_of(frame).startswith("scipy.sparse.")
-
-
-def _is_of_numpy(frame: FrameType, step: places.Step) -> bool:
-    """Return whether a call is one of a function of NumPy that builds an array of its arguments."""
-    callee = places.called(frame, step)
-    if callee in _COLLECTING:
-        return True
-    return callee is None and not _NAMES_OF_COLLECTING.isdisjoint((*step.names[-1:], *step.mentions))
 
 
 def refuse_nan(frame: FrameType, *compared: Any) -> None:
@@ -207,34 +199,90 @@ def refuse_nan(frame: FrameType, *compared: Any) -> None:
     Raises:
         ObjectArrayError: a TypeError; NumPy compares, and not the program itself.
     """
-    if all(x == x for x in compared) or not _is_in_loop_of_numpy(frame):
+    if _wanted.collected is None or all(x == x for x in compared) or _is_of_python(frame, set(), {max, min, sorted}):
         return
-    built = "" if _wanted.collected is None else errors.line_at(_wanted.collected)
+    built = errors.line_at(_wanted.collected)
     raise errors.ObjectArrayError("one of them is NaN, which is no larger and no smaller", errors.users_line(), built)
 
 
-def _is_in_loop_of_numpy(frame: FrameType) -> bool:
-    """Return whether a frame has called NumPy, which runs through an array of objects."""
-    if places.is_file_of("numpy", frame.f_code.co_filename):
-        return True
-    step = places.step_at(frame)
-    callee = places.called(frame, step) if step.kind == "call" else None
-    return step.kind == "call" and (isinstance(callee, np.ufunc) or (callee is None and len(step.names) > 1))
-
-
 def refuse_objects(error: BaseException) -> None:
-    """Raise an error of fgrad's in place of one by which NumPy refuses an array of traced numbers."""
-    reason = str(error)
-    if _wanted.collected is None or type(error).__module__.partition(".")[0] not in ("builtins", "numpy"):
+    """Raise an error of fgrad's in place of one by which NumPy or SciPy refuses an array of traced numbers.
+
+    To another error of SciPy's it is added that its function was called with one.
+    """
+    if _wanted.collected is None or not isinstance(error, Exception) or isinstance(error, errors.FgradError):
         return
+    called, line = _scipy_function(error), errors.line_of(error)
+    if _is_raised_by_user(error) or not (called or type(error).__module__.partition(".")[0] in ("builtins", "numpy")):
+        return
+    if isinstance(error, IndexError) and _wanted.is_exact:  # a plain run would have looked up
+        ours: Exception = errors.ConcretizationError("use as an index", line)
+    elif "read-only" in str(error):
+        if not errors.ArrayConversionError.remedies(line):
+            _add(error, "np.asarray(x) is an array of traced numbers to read: write np.copy(x), which is a tensor.")
+            return
+        ours = errors.ArrayConversionError(line, line)
+    elif not _is_of_objects(error, called):
+        if called:
+            _add(error, str(errors.ScipyCallError(called, line)))
+        return
+    elif called:
+        ours = errors.ScipyCallError(called, line)
+    else:
+        built = errors.line_at(_wanted.collected)
+        ours = errors.ObjectArrayError(str(error), line, built, _series_function(error))
+    forget_objects()
+    raise ours.with_traceback(error.__traceback__) from None
+
+
+def _is_of_objects(error: Exception, called: str) -> bool:
+    """Return whether an error says that an array of objects is refused, or was raised because it is one."""
     words = _WORDS_OF_OBJECTS if isinstance(error, TypeError) else ("numpy.object_", "dtype('O')")
-    is_of_objects = isinstance(error, (TypeError, ValueError)) and any(each in reason for each in words)
-    if not is_of_objects and not _lacks_ufunc(error):
+    return any(each in str(error) for each in (_WORDS_OF_SCIPY if called else words)) or _lacks_ufunc(error)
+
+
+def _scipy_function(error: BaseException) -> str:
+    """Return the public function of SciPy that the user's program called last on the way to an error, if any."""
+    traceback, called = error.__traceback__, ""
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if not places.is_library(frame.f_code.co_filename):
+            called = ""
+        elif places.is_file_of("scipy", frame.f_code.co_filename):
+            called = called or _public_name(frame)
+        traceback = traceback.tb_next
+    return called
+
+
+def advise(error: BaseException) -> None:
+    """Add to an error by which Python refuses a tensor what to write instead."""
+    if isinstance(error, errors.FgradError):
         return
-    built, _wanted.collected = errors.line_at(_wanted.collected), None
-    if not _is_raised_by_user(error):
-        ours = errors.ObjectArrayError(reason, errors.line_of(error), built, _series_function(error))
-        raise ours.with_traceback(error.__traceback__) from None
+    for text, note in _ADVICE:
+        if text in str(error):
+            _add(error, note)
+
+
+def _add(error: BaseException, note: str) -> None:
+    if note not in getattr(error, "__notes__", ()):  # the error may come through several transforms
+        error.add_note(note)
+
+
+_LOOK = "x.item() and x.numpy() give the value alone, which carries no derivative"
+_ADVICE = (
+    ("unhashable type: 'Tensor'", f"A tensor is no key of a dict, and no argument of functools.cache: {_LOOK}."),
+    ("can't convert type 'Tensor' to numerator/denominator", "Write np.mean(np.stack([x, y])) for statistics.mean."),
+    ("conversion from Tensor to Decimal", f"{_LOOK}."),
+    ("argument should be a string or a Rational", f"{_LOOK}."),
+    ("required argument is not a float", f"struct takes plain numbers: {_LOOK}."),
+    ("bytes-like object is required, not 'Tensor'", f"A traced tensor has no memory of its own: {_LOOK}."),
+    ("convert 'Tensor' object to bytes", f"A traced tensor has no memory of its own: {_LOOK}."),
+    ("Object of type Tensor is not JSON serializable", f"{_LOOK}; so does x.tolist()."),
+    ("component: Tensor", f"{_LOOK}."),
+    ("only integers, slices", "An index must be an integer: int(x), or x.astype(int), which have no derivative."),
+    ("NPY_ITER_REFS_OK", f"np.nditer takes plain arrays. Write `for each in x.ravel()`; {_LOOK}."),
+)
+"""What to write instead where another library than NumPy and SciPy refuses a tensor, by what its error says."""
 
 
 def _module_of(frame: FrameType) -> str:
@@ -292,15 +340,19 @@ def check_array(rank: int) -> None:
 
 
 def unwrap(error: BaseException) -> None:
-    """Raise the error of fgrad's on top of which NumPy or SciPy has put one of its own; a user's stays."""
-    if isinstance(error.__cause__, errors.FgradError) and not _is_raised_in_python(error):
-        ours, error.__cause__ = error.__cause__, None  # or each of them would be the reason of the other
+    """Raise the error of fgrad's on top of which another library has put one of its own."""
+    ours = error.__cause__ or error.__context__
+    if isinstance(ours, errors.FgradError) and str(error).startswith(_OF_LIBRARIES):
+        error.__cause__ = error.__context__ = None  # or each of them would be the reason of the other
         raise ours.with_traceback(error.__traceback__) from None
 
 
-def _is_raised_in_python(error: BaseException) -> bool:
-    """Return whether a `raise` of the user's has raised an error, and not NumPy: in Python, or in C."""
-    return error.__traceback__ is None or _is_raised_by_user(error)
+_OF_LIBRARIES = (
+    "setting an array element with a sequence.",  # NumPy
+    "Result from function call is not a proper array of floats.",  # SciPy
+    "Could not convert Tensor",  # pandas
+)
+"""What other libraries' errors say that hide the reason why there is no number."""
 
 
 def _is_raised_by_user(error: BaseException) -> bool:
@@ -338,7 +390,7 @@ def _public_name(frame: FrameType) -> str:
 
 
 _BUILT_IN = type(math.sin)
-_OF_FLOATS = {np.float64, np.complex128, np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray}
+_ARRAYS_OF = {np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray}
 _OF_MATH: dict[Any, str] = {
     function: f"{module.__name__}.{name}"
     for module in (math, cmath)
@@ -346,21 +398,28 @@ _OF_MATH: dict[Any, str] = {
     if isinstance(function, _BUILT_IN)
 }
 _NAMES_OF_MATH = set(_OF_MATH.values())
-_LOOKING = {name for name in _NAMES_OF_MATH if name.partition(".")[2].startswith("is")}
-_FORMATTING = {"dragon4_positional", "dragon4_scientific"}  # NumPy's
 _STORING = {"fill", "fromiter", "setitem", "__setitem__", "astype"}
-_ALL_AND_ANY = {"any", "all", "_any", "_all", "_wrapreduction_any_all"}
-_NOT_OF_OBJECTS = {"ma", "matrixlib"}
-"""Modules of NumPy with arrays of their own kinds."""
+_TAKING_TRUTH = {
+    "astype",
+    "nonzero",
+    "array",
+    "asarray",
+    "asanyarray",
+    "where",
+    "count_nonzero",
+    "fill",
+    "setitem",
+    "__setitem__",
+}
+"""Functions of NumPy's that take the truth of an object for a truth value; logical ones return the object."""
 _OPERATORS_OF_SPARSE = {"_matmul_dispatch", "_divide"}
 """The functions of SciPy's that return NotImplemented for what is an object to NumPy; others compute with objects."""
 _MANY = 10_000
 """Elements above which it would take long to make an object of each."""
-_COLLECTING = {np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.dot, np.inner, np.where}
-_NAMES_OF_COLLECTING = {function.__name__ for function in _COLLECTING}
 _OF_SERIES = re.compile("(poly|cheb|leg|herm|herme|lag)(fit|roots)$")
 """The functions of `numpy.polynomial` that need floating-point numbers; the others compute with objects, too."""
 _WORDS_OF_OBJECTS = ("object", "dtype('O')", "not supported for the input types", "loop of ufunc")
+_WORDS_OF_SCIPY = (*_WORDS_OF_OBJECTS, "ObjectDType", "real dtype", "unsupported data types", "proper array of floats")
 
 
 def _use(frame: FrameType) -> str:
@@ -382,8 +441,8 @@ _JOINS = {"np.r_[x, y]": np.r_, "np.c_[x, y]": np.c_}
 def _use_in_library(frame: FrameType) -> str:
     """Return what the user's program does, by a frame of NumPy's or pandas' that tells it better than the user's."""
     owner = frame.f_locals.get("self")
-    if frame.f_code.co_name == "__init__" and places.is_file_of("pandas", frame.f_code.co_filename):
-        return f"pd.{type(owner).__name__}(x)"
+    if places.is_file_of("pandas", frame.f_code.co_filename):
+        return "pd.Series(x)"
     if type(owner) is np.vectorize or frame.f_code.co_name == "as_strided":
         return f"{frame.f_code.co_name.strip('_')}("
     return next((use for use, joined in _JOINS.items() if owner is joined), "")

@@ -391,8 +391,9 @@ class TensorLike:
             return self._plain_array
         if conversions.is_left_to_operand(sys._getframe(1)):
             return self._as_object
-        if not conversions.is_collected(value, sys._getframe(1)):
+        if not conversions.is_collected(value):
             return self._plain_array
+        conversions.collecting(value)
         if self.shape:
             return self._object_array
         raise AttributeError("__array__")  # so that NumPy takes the number itself as an object
@@ -470,7 +471,7 @@ class TensorLike:
     def _concrete(self, how: str) -> Any:
         value: Any = settle(self)
         if type(value) is Tensor and how in _NUMBERS and value.dtype.kind in "fc":
-            how = conversions.check_number(sys._getframe(2), how, value)
+            conversions.check_number(sys._getframe(2), how, value)
         while type(value) is Tensor:
             value = value.tracing.concrete(value, how)
         return value
@@ -510,7 +511,7 @@ class TensorLike:
         return int(self._concrete("use as an index"))
 
     def __format__(self, spec: str) -> str:
-        return format(self._concrete("format()"), spec) if spec else str(self)
+        return format(self._concrete("formatting"), spec) if spec else str(self)
 
     def __str__(self) -> str:
         return str(self._shown())

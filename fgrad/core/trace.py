@@ -160,7 +160,6 @@ class Trace:
         belongs_to: what its tensors belong to, if they mean nothing once that has ended, such as "a vmap".
         outdated: its tensors are to be renewed before anything is done with them.
         exits: where values left it, by how and the user's file and line.
-        losses: those of the exits of which the user is to be warned, by the instruction.
         call: the transform that it belongs to, as `Running.call`; None for a tape.
         holder: returns the tape or accumulator that it belongs to, or None.
         stands_for: the trace for which this one runs the rule of a call: what that follows must be among the inputs.
@@ -180,7 +179,6 @@ class Trace:
         self.rank = next(_levels)
         self.level = 0
         self.exits: dict[tuple[str, tuple[str, int]], Any] = {}
-        self.losses: dict[tuple[Any, int], conversions.Loss] = {}
         self.call = running.call
         self.holder: Callable[[], Any] = _nobody
 
@@ -194,6 +192,7 @@ class Trace:
         if error is not None:
             conversions.unwrap(error)
             conversions.refuse_objects(error)
+            conversions.advise(error)
 
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         """Unbox what this trace has boxed, run the primitive on what is inside, box the result."""
@@ -233,7 +232,7 @@ class Trace:
         return ()
 
     def concrete(self, tensor: Any, how: str) -> Any:
-        """Return the value that Python asks for by `how`, such as `float()`; note it in `exits`."""
+        """Return the value that Python asks for by `how`, such as `.item()`; note it in `exits`."""
         self.exits[how, errors.users_place()] = None
         return tensor.payload
 

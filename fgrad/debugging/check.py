@@ -83,7 +83,7 @@ class CheckReport:
         derivatives: along each element or direction.
         dtypes: of each argument and its gradient, and of the results.
         kinks: operations that have another slope, or a jump, close to the point.
-        cuts: where a derivative is left out, such as at `float()`.
+        cuts: where a derivative is left out, such as at `.item()`.
         problems: what else is wrong, the worst first, such as another value than that on plain arrays.
     """
 

@@ -426,7 +426,7 @@ def _not_watched(contents: Contents, source: Any, name: str) -> Reason:
 
 _STOPPED = "stop_recording()"
 _BRANCHES = {"bool()", "use as an index"}
-_NO_CUTS = {*_BRANCHES, _STOPPED, "format()", "formatting"}
+_NO_CUTS = {*_BRANCHES, _STOPPED, "formatting"}
 """Ways to leave a trace that cut nothing, unless nothing else leads to the target."""
 _LEFT = {
     STOP: "The path is cut: what comes after it is a constant. Leave stop_gradient out to differentiate through.",
@@ -438,9 +438,8 @@ _LEFT = {
     _STOPPED: "What is computed inside of tape.stop_recording() is not recorded.",
 }
 _REMEDIES = {
-    "float()": "Use the tensor itself, and NumPy's functions in place of those of math.",
     ".numpy()": "Use the tensor itself: NumPy's functions take it.",
-    ".item()": "Use the tensor itself, or x[i] for an element.",
+    ".item()": "Use the tensor itself, or x[i] for an element, and NumPy's functions in place of those of math.",
     "int()": "It rounds, too: an integer has no derivative.",
 }
 

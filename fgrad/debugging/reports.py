@@ -24,7 +24,7 @@ class Reason(NamedTuple):
     Attributes:
         kind: which mistake or fact it is, in a word or two, such as "never watched", "cut" or "mask".
         text: the same in a sentence, with what to do.
-        operation: the operation it is about, such as "float()" or "sqrt"; empty if there is none.
+        operation: the operation it is about, such as ".item()" or "sqrt"; empty if there is none.
         line: where it stands in the user's program, as `file:line: source`, or None if it is not known.
         values: what the operation worked on, in short.
     """

@@ -11,6 +11,8 @@ import operator
 import re
 from typing import Any
 
+import numpy as np
+
 from fgrad.errors.places import line_at as line_at
 from fgrad.errors.places import line_of as line_of
 from fgrad.errors.places import users_line as users_line
@@ -38,7 +40,90 @@ def _restored(cls: type[FgradError], message: str) -> FgradError:
     return error
 
 
-class ArrayConversionError(FgradError, TypeError):
+class DetachedError(FgradError, TypeError):
+    """A plain number was asked of a traced tensor, or is all that is left of a result: the derivative would be lost.
+
+        >>> import math, numpy as np, fgrad as fg
+        >>> fg.grad(lambda x: x + math.sin(x))(0.0)
+        Traceback (most recent call last):
+        fgrad.errors.DetachedError: ...
+
+    `float(x)`, `complex(x)` and all that calls them do the same. Write NumPy's function in place of that of `math` or
+    `cmath`, and the tensor itself in place of `float(x)`:
+
+        >>> fg.grad(lambda x: x + np.sin(x))(0.0)
+        Tensor(2.)
+
+    To look at a number is free: comparisons, `if`, `int`, `round`, formatting. So is asking in words:
+
+        >>> losses = []
+        >>> def loss(x):
+        ...     value = np.sum(x**2)
+        ...     losses.append(value.item())
+        ...     print(f"{value:.1f}")
+        ...     return value
+        >>> fg.grad(loss)(np.array([1.0, 2.0]))
+        5.0
+        Tensor([2., 4.])
+
+    A number that is meant to be a constant is `fg.stop_gradient(x)`.
+    """
+
+    @classmethod
+    def of_number(cls, function: str, line: str) -> DetachedError:
+        """Return the error of a function that asks a traced tensor for a plain number.
+
+        Args:
+            function: as users write it, such as `math.sin` or `float`; empty where it is not known.
+            line: the user's.
+        """
+        return cls(
+            f"{_AS_WRITTEN.get(function, function)} asked a traced tensor for a plain number; its derivative would be "
+            f"lost.\n  at {line}\n{_instead_of_number(function)}"
+        )
+
+
+def _instead_of_number(function: str) -> str:
+    """Return what to write in place of a function that takes plain numbers."""
+    look = "x.item() to look at the number, or fg.stop_gradient(x) for a constant."
+    if function == "float":
+        return f"Write x itself for float(x); {look}"
+    if function == "complex":
+        return f"Write a + 1j * b for complex(a, b); {look}"
+    if function == "%":
+        return f'Write f"{{x:.3f}}" for "%.3f" % x; {look}'
+    if not function:
+        return f"Write np.sin for math.sin or cmath.sin, x itself for float(x) or complex(x), and so on; {look}"
+    name = function.partition(".")[2]
+    if function not in _OTHER_NAMES and not hasattr(np, name):
+        return f"Write {function}(x.item()), which looks at the number."
+    numpys = _OTHER_NAMES.get(function, f"np.{name}")
+    return f"Write {numpys} for {function}; {look}"
+
+
+_AS_WRITTEN = {"": "Something", "float": "float()", "complex": "complex()", "%": "Formatting by %"}
+
+_OTHER_NAMES = {
+    "math.fabs": "np.abs",
+    "math.fmod": "np.fmod",
+    "math.remainder": "x - y * np.round(x / y)",
+    "math.fma": "x * y + z",
+    "math.ulp": "np.spacing",
+    "math.dist": "np.linalg.norm(x - y)",
+    "math.fsum": "np.sum",
+    "math.comb": "scipy.special.comb",
+    "math.erf": "scipy.special.erf",
+    "math.erfc": "scipy.special.erfc",
+    "math.gamma": "scipy.special.gamma",
+    "math.lgamma": "scipy.special.gammaln",
+    "cmath.phase": "np.angle",
+    "cmath.polar": "np.abs and np.angle",
+    "cmath.rect": "r * np.exp(1j * phi)",
+}
+"""What NumPy and SciPy call functions of `math`, where the names differ."""
+
+
+class ArrayConversionError(DetachedError):
     """NumPy was to make a plain array out of a traced tensor, which would drop its derivative.
 
     The mistake, and the same for `x.astype(float)` of an array of traced numbers, for `np.float64(x)` and for
@@ -69,11 +154,15 @@ class ArrayConversionError(FgradError, TypeError):
     """
 
     def __init__(self, line: str, use: str = "") -> None:
-        fitting = [remedy for pattern, remedy in _ARRAY_REMEDIES if re.search(pattern, use)]
-        remedies = "\n".join(fitting or [remedy for _, remedy in _ARRAY_REMEDIES])
+        remedies = "\n".join(self.remedies(use) or [remedy for _, remedy in _ARRAY_REMEDIES])
         super().__init__(
             f"NumPy asked a traced tensor for its plain array; its derivative would be lost.\n  at {line}\n{remedies}"
         )
+
+    @staticmethod
+    def remedies(use: str) -> list[str]:
+        """Return what to write instead of an expression; nothing where that is not known."""
+        return [remedy for pattern, remedy in _ARRAY_REMEDIES if re.search(pattern, use)]
 
 
 class ObjectArrayError(ArrayConversionError):
@@ -188,7 +277,7 @@ _ARRAY_REMEDIES = (
 """What to write instead, and where: in which expressions, or uses, of the user's program."""
 
 
-class ScipyCallError(FgradError, TypeError):
+class ScipyCallError(DetachedError):
     """A function of SciPy that takes plain arrays alone was called with a traced tensor.
 
     Its derivative would be lost:
@@ -687,23 +776,6 @@ class OutputError(FgradError, TypeError):
     """
 
 
-class DetachedError(FgradError, TypeError):
-    """The result is a plain number, because a value was taken out of the trace on the way.
-
-        >>> import math
-        >>> import fgrad as fg
-        >>> fg.grad(lambda x: math.sin(x))(0.0)
-        Traceback (most recent call last):
-        fgrad.errors.DetachedError: ...
-
-    Use NumPy's functions, which take tensors as they are:
-
-        >>> import numpy as np
-        >>> fg.grad(lambda x: np.sin(x))(0.0)
-        Tensor(1.)
-    """
-
-
 class NonScalarError(FgradError, TypeError):
     """`grad` was applied to a function whose result is not one real number.
 
@@ -828,39 +900,6 @@ class NoGradientWarning(UserWarning):
     [None]
     >>> caught[0].category.__name__
     'NoGradientWarning'
-    """
-
-
-class DetachedWarning(NoGradientWarning):
-    """A function that takes plain numbers was called with a traced tensor: what it returns is a constant.
-
-    The gradient lacks a part, here that of the sine:
-
-        >>> import math, warnings, numpy as np, fgrad as fg
-        >>> with warnings.catch_warnings(record=True) as caught:
-        ...     warnings.simplefilter("always")
-        ...     fg.grad(lambda x: x + math.sin(x))(0.0)
-        Tensor(1.)
-        >>> caught[0].category.__name__
-        'DetachedWarning'
-
-    Write NumPy's function in place of that of `math` or `cmath`, and the tensor itself in place of `float(x)`:
-
-        >>> fg.grad(lambda x: x + np.sin(x))(0.0)
-        Tensor(2.)
-
-    Where a plain number is meant, ask for it in words. To look at a number, as `if`, `int` and formatting do, is no
-    loss:
-
-        >>> losses = []
-        >>> def loss(x):
-        ...     value = np.sum(x**2)
-        ...     losses.append(value.item())
-        ...     print(f"{value:.1f}")
-        ...     return value
-        >>> fg.grad(loss)(np.array([1.0, 2.0]))
-        5.0
-        Tensor([2., 4.])
     """
 
 

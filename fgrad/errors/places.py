@@ -14,6 +14,7 @@ import dis
 import functools
 import linecache
 import os
+import re
 import sys
 import weakref
 from types import CodeType, FrameType, ModuleType, TracebackType
@@ -76,8 +77,15 @@ def _file_or_cell(name: str) -> str:
 
 @functools.cache
 def is_library(filename: str) -> bool:
-    """Return whether a file is one of fgrad's, or of a library through which a call comes to it, such as NumPy."""
-    return filename == functools.__file__ or any(is_file_of(package, filename) for package in _LIBRARIES)
+    """Return whether a file is one of fgrad's, or of a library through which a call comes to it, such as NumPy.
+
+    A module that was compiled from Cython has frames in tracebacks, with the name of a source that is not there.
+    """
+    return (
+        filename == functools.__file__
+        or filename.endswith(".pyx")
+        or any(is_file_of(package, filename) for package in _LIBRARIES)
+    )
 
 
 def is_file_of(package: str, filename: str) -> bool:
@@ -119,7 +127,8 @@ class Step(NamedTuple):
     """What a program does at one instruction.
 
     Attributes:
-        kind: "store" for `a[i] = x`, "index" for `a[x]`, "operator" for `a + x`, "call", "raise", or "other".
+        kind: "store" for `a[i] = x`, "index" for `a[x]`, "operator" for `a + x`, "test" for a comparison or a branch,
+            "call", "raise", or "other".
         names: of what is called, as in `np.linalg.inv(x)`: ("np", "linalg", "inv"); the first of them is empty
             where it is not a name, as in `a[0].fill(x)`. Of an operator, how it is written.
         is_global: whether the first name is one of the module's, and none of the function's own.
@@ -195,6 +204,8 @@ def _step(code: CodeType, position: int) -> Step:
         return Step("index")
     if now.opname == "BINARY_OP":
         return Step("operator", (now.argrepr,))
+    if now.opname in ("COMPARE_OP", "CONTAINS_OP", "UNARY_NOT", "TO_BOOL") or re.search("JUMP.*_IF_", now.opname):
+        return Step("test")
     if now.opname in ("RAISE_VARARGS", "RERAISE"):
         return Step("raise")
     if now.opname.startswith("CALL") or now.opname == "PRECALL":

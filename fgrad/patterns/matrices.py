@@ -21,7 +21,6 @@ from fgrad.ops.tracing import known_value
 from fgrad.patterns.plans import SparsePlan, as_pattern, parts, plan_of
 from fgrad.patterns.trace import PatternTrace, sparse_library
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, place_name, select
-from fgrad.transforms.cuts import warn_of_losses
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.jacobians import along_all, as_selected, check_chunk_size
 from fgrad.transforms.linearization import check_detached, differentiable
@@ -114,7 +113,6 @@ def _pattern(function: Any, leaves: Sequence[Any]) -> tuple[Any, bool]:
     found = [trace.pattern_of(leaf) for leaf in outputs]
     if not any(each.nnz for each in found):
         check_detached(function, trace)
-    warn_of_losses(trace.losses)
     is_complex = any(np.result_type(leaf).kind == "c" for leaf in outputs)
     return as_pattern(sparse_library().vstack(found), name_of(function)), is_complex
 

@@ -33,7 +33,6 @@ from fgrad.tapes.tape import (
     warn_of_integers,
     watched_layer_of,
 )
-from fgrad.transforms.cuts import warn_of_losses
 from fgrad.transforms.linearization import UnconnectedGradients, check_unconnected, gradient_at_edge
 
 
@@ -167,7 +166,6 @@ class ForwardAccumulator:
             {'square': Tensor(6.), 'cube': Tensor(27.)}
         """
         tangents = tangent_of(self, target, unconnected_gradients)
-        warn_of_losses(_trace(self).losses)
         return tangents
 
     def _tangent(self, x: Any, unconnected: str) -> Any:

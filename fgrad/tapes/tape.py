@@ -25,7 +25,7 @@ from fgrad.core.tree import flatten, leaves_and_nones, paths, tree_map, unflatte
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.calls import one_call
-from fgrad.transforms.cuts import Outline, name_of_source, outline_if_cut, warn_of_cuts, warn_of_losses
+from fgrad.transforms.cuts import Outline, name_of_source, outline_if_cut, warn_of_cuts
 from fgrad.transforms.jacobians import unit_directions
 from fgrad.transforms.linearization import (
     UnconnectedGradients,
@@ -210,7 +210,6 @@ class GradientTape:
         gradients = gradient_of(self, target, sources, output_gradients, unconnected_gradients)
         if unconnected_gradients == UnconnectedGradients.NONE:
             warn_of_none(self)
-        warn_of_losses(_trace(self).losses)
         return gradients
 
     def _taken_record(self) -> list[Entry]:
@@ -312,7 +311,6 @@ class GradientTape:
         def pull(seed: Any) -> Any:
             return [_pulled(self, record.copy(), seeded(self, [target], [seed]), sources, unconnected, True)]
 
-        warn_of_losses(_trace(self).losses)
         return vmap(pull)(seeds)[0]
 
     def stop_recording(self) -> contextlib.AbstractContextManager[None]:
@@ -624,7 +622,7 @@ def _at_edge(cotangent: Any, source: Any, unconnected: str) -> Any:
 
 
 def departures(tape: GradientTape) -> list[str]:
-    """Return where values left the tape by `float()`, `.numpy()` and the like: `how at file:line`."""
+    """Return where values left the tape by `.item()`, `.numpy()` and the like: `how at file:line`."""
     return [f"{how} at {errors.line_at(place)}" for how, place in _trace(tape).exits]
 
 
@@ -688,7 +686,6 @@ def gradients_on(
     seeds = match_seeds(grad_ys, ys, "grad_ys")
     record = record_of(tape)
     cotangents = seeded(tape, ys, seeds)
-    warn_of_losses(_trace(tape).losses)
     result = _pulled(tape, record, cotangents, xs, unconnected_gradients, grad_ys is not None, stop_gradients)
     return result  # type: ignore[no-any-return]
 

@@ -76,8 +76,6 @@ class BatchTrace(Trace):
 
     @override
     def concrete(self, tensor: Tensor, how: str) -> Any:
-        if how == "format()":
-            return f"a batch of {self.size}"
         raise errors.ConcretizationError(how, errors.users_line())
 
     @override

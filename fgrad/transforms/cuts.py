@@ -3,22 +3,19 @@
 outline_if_cut(trace, record)     before a pass uses a record up, if a value has left the trace
 Outline(...).exits_of(key)        where values that depend on an input left
 warn_of_cuts(...)                 one line for a gradient that is None because of that
-warn_of_losses(losses)            one warning for each line in which a part of a derivative may have got lost
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from fgrad import errors
-from fgrad.core.conversions import Loss
 from fgrad.core.reverse import Entry, ReverseTrace
-from fgrad.core.trace import running
 from fgrad.errors.places import depth_of_user
 
-DEPARTURES = {"float()", "int()", "complex()", ".item()", ".numpy()", ".tolist()"}
+DEPARTURES = {"int()", ".item()", ".numpy()", ".tolist()"}
 """Ways to ask for the value itself by which a derivative may get lost unnoticed."""
 
 STOP = "stop_gradient"
@@ -28,7 +25,7 @@ class Exit(NamedTuple):
     """Where values left a trace.
 
     Attributes:
-        how: such as `float()` or `stop_gradient`.
+        how: such as `.item()` or `stop_gradient`.
         place: the file and line of the user's program.
         keys: of the values, and for each the key that was next: what was computed before has a lower one.
     """
@@ -49,13 +46,11 @@ class Outline:
     Attributes:
         pairs: the keys of result and argument of each edge, in order.
         exits: where values left.
-        losses: those exits of which the user is to be warned.
     """
 
     def __init__(self, trace: ReverseTrace, record: Iterable[Entry]) -> None:
         self.pairs = [(result, argument) for result, _, argument, *_ in record]
         self.exits = [Exit(how, place, dict(keys)) for (how, place), keys in trace.exits.items()]
-        self.losses = trace.losses
 
     def descendants(self, key: int) -> set[int]:
         """Return the keys of what was computed from a value, and its own."""
@@ -96,8 +91,7 @@ def warn_of_cuts(
 ) -> None:
     """Warn the user of gradients that are None where a value on the way from the source has left the trace.
 
-    There is nothing to warn of where `stop_gradient` was called on the way, which asks for just that. Of other lines
-    in which a plain number was taken the user is warned, too: a part of a gradient may be missing.
+    There is nothing to warn of where `stop_gradient` was called on the way, which asks for just that.
 
     Args:
         outline: of the record that was passed over.
@@ -105,82 +99,16 @@ def warn_of_cuts(
         targets: keys of the targets.
         answer: what the gradient of a source is that is not connected.
     """
-    named = set()
     for name, key in sources:
         exits = outline.exits_of(key, targets)
         left = [each for each in exits if each.how in DEPARTURES]
         if left and not any(each.how == STOP for each in exits):
-            named.add(left[0].place)
             warnings.warn(
                 f"the gradient with respect to {name} is {answer}, and a value that depends on it left the trace by "
                 f"{left[0].how} at {left[0].line}; fgrad.explain tells more",
                 errors.NoGradientWarning,
                 stacklevel=depth_of_user(),
             )
-    warn_of_losses(outline.losses, named)
-
-
-def warn_of_losses(losses: Mapping[Any, Loss], named: Collection[tuple[str, int]] = ()) -> None:
-    """Warn the user once of each line in which something took a plain number out of a trace.
-
-    Args:
-        losses: what the trace has noted.
-        named: lines of which the user has been told.
-    """
-    if not losses:
-        return
-    functions: dict[tuple[str, int], dict[str, None]] = {}
-    for loss in list(losses.values()):
-        if not loss.is_told and loss.place not in named:
-            functions.setdefault(loss.place, {})[loss.function] = None
-        loss.is_told = True
-    told = set() if running.call is None else running.call[2]  # code may run again, as under checkpoint
-    for place in [each for each in functions if each not in told]:
-        told.add(place)
-        took = ", ".join(_AS_WRITTEN.get(each, each) for each in functions[place])
-        warnings.warn(
-            f"a part of the derivative may be missing: {took} took a plain number out of the trace, and what is "
-            f"computed from it is a constant, at {errors.line_at(place)}\n" + "\n".join(map(_remedy, functions[place])),
-            errors.DetachedWarning,
-            stacklevel=depth_of_user(),
-        )
-
-
-def _remedy(function: str) -> str:
-    """Return what to write instead of a function that takes plain numbers."""
-    if function == "float":
-        return "Write x itself for float(x); or x.item() where the plain number is meant."
-    if function == "complex":
-        return "Write a + 1j * b for complex(a, b); or x.item() where the plain number is meant."
-    if not function:
-        return (
-            "Write np.sin for math.sin or cmath.sin, and x itself for float(x) or complex(x); or x.item() where the "
-            "plain number is meant."
-        )
-    numpys = _OTHER_NAMES.get(function, f"np.{function.partition('.')[2]}")
-    return f"Write {numpys} for {function}; or {function}(x.item()) where a constant is meant."
-
-
-_AS_WRITTEN = {"": "something", "float": "float()", "complex": "complex()"}
-
-_OTHER_NAMES = {
-    "math.fabs": "np.abs",
-    "math.fmod": "np.fmod",
-    "math.remainder": "x - y * np.round(x / y)",
-    "math.fma": "x * y + z",
-    "math.ulp": "np.spacing",
-    "math.dist": "np.linalg.norm(x - y)",
-    "math.fsum": "np.sum",
-    "math.comb": "scipy.special.comb",
-    "math.erf": "scipy.special.erf",
-    "math.erfc": "scipy.special.erfc",
-    "math.gamma": "scipy.special.gamma",
-    "math.lgamma": "scipy.special.gammaln",
-    "cmath.phase": "np.angle",
-    "cmath.polar": "np.abs and np.angle",
-    "cmath.rect": "r * np.exp(1j * phi)",
-}
-"""What NumPy and SciPy call functions of `math`, where the names differ."""
 
 
 def name_of_source(source: Any, path: str = "") -> str:

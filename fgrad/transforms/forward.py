@@ -14,7 +14,6 @@ from fgrad.core.reverse import may_hold_zeros
 from fgrad.core.tensor import Tensor, as_now, boxed, settle
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.transforms.calls import Transformed, name_of
-from fgrad.transforms.cuts import warn_of_losses
 from fgrad.transforms.linearization import check_detached, differentiable
 from fgrad.transforms.running import check_result, is_number, owned, owned_tree, run, untraced
 
@@ -76,7 +75,6 @@ def _pushed(
     check_result(function, result, outputs)
     if not any([_is_of(leaf, trace) for leaf in outputs]):  # noqa: C419  # a generator takes twice the time
         check_detached(function, trace)
-    warn_of_losses(trace.losses)
     moved = [untraced(boxed(leaf.mark if _is_of(leaf, trace) else np.zeros_like(leaf))) for leaf in outputs]
     return outputs, moved, treedef, aux
 

@@ -19,7 +19,6 @@ from fgrad.core.tensor import Tensor, as_now, boxed, settle
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.transforms.batch import on_all
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, select
-from fgrad.transforms.cuts import warn_of_losses
 from fgrad.transforms.forward import jvp, pushforward
 from fgrad.transforms.linearization import (
     Input,
@@ -210,7 +209,6 @@ def _run_jacobian(
         found = _by_pushforward(function, args, keywords, places, chunk_size)
     else:
         traced = Linearization(function, args, keywords, places, transform="jacobian")
-        warn_of_losses(traced.losses)
         by_columns = mode == "auto" and _is_tall(traced)
         found = _by_transpose(traced, chunk_size) if by_columns else _by_pullback(traced, chunk_size)
     return as_selected(found, argnums)
@@ -505,7 +503,6 @@ def _run_elementwise_grad(function: Any, args: tuple[Any, ...], keywords: dict[s
     places, keywords = select(function, argnums, args, keywords)
     traced = Linearization(function, args, keywords, places)
     refuse_integers("elementwise_grad", function, traced.inputs)
-    warn_of_losses(traced.losses)
     return traced.gradients(traced.pull(None, "dy"), UnconnectedGradients.ZERO)[0]
 
 

@@ -23,7 +23,6 @@ from fgrad.ops.contractions import contract
 from fgrad.ops.families import scale
 from fgrad.transforms.batch import BatchTrace
 from fgrad.transforms.calls import closed_over, decorator, name_of
-from fgrad.transforms.cuts import warn_of_losses
 from fgrad.transforms.forward import input_along
 from fgrad.transforms.jacobians import unit_directions
 from fgrad.transforms.linearization import check_detached
@@ -230,7 +229,6 @@ def _run_laplacian(function: Any, args: tuple[Any, ...], keywords: dict[str, Any
     check_result(function, result, outputs)
     if not any(map(trace.follows, outputs)):
         check_detached(function, trace)
-    warn_of_losses(trace.losses)
     return unflatten(out_treedef, [untraced(_total(trace, leaf)) for leaf in outputs])
 
 

@@ -275,7 +275,6 @@ class Linearization:
         watch: the variables that were read.
         outputs: of each leaf of the result its key and value, or None if it is not connected.
         record: the edges, until a pass has used them up.
-        losses: where the function took plain numbers out of the trace.
 
     Raises:
         NoResultError: the function returned None.
@@ -322,7 +321,6 @@ class Linearization:
         if not any(self.outputs):
             check_detached(function, trace)
         self.record, trace.record = trace.record, []
-        self.losses = trace.losses
         self._trace, self._used = trace, False
         given = [] if outlives else [primal for each in self.inputs.values() for primal in each.primals]
         self._leaves = [

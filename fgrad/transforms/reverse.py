@@ -21,7 +21,7 @@ from fgrad.core.variable import Variable
 from fgrad.errors.places import depth_of_user
 from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, place_name, select
-from fgrad.transforms.cuts import name_of_source, outline_if_cut, warn_of_cuts, warn_of_losses
+from fgrad.transforms.cuts import name_of_source, outline_if_cut, warn_of_cuts
 from fgrad.transforms.linearization import Linearization, UnconnectedGradients
 from fgrad.transforms.running import is_number
 
@@ -370,7 +370,6 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
 
 def _run_vjp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], has_aux: bool) -> Any:
     traced = Linearization(function, args, keywords, range(len(args)), has_aux, outlives=True)
-    warn_of_losses(traced.losses)
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         cotangents = traced.pull(cotangent, "the cotangent", again=True)
@@ -385,7 +384,6 @@ def _run_make_vjp(
     places, keywords = select(function, params, args, keywords)
     traced = Linearization(function, args, keywords, places, outlives=True)
     _warn_of_none(function, traced)
-    warn_of_losses(traced.losses)
 
     def pullback(dy: Any = None) -> list[Any]:
         return traced.gradients(traced.pull(dy, "dy", again=persistent), UnconnectedGradients.NONE)

@@ -21,7 +21,6 @@ from fgrad.core.reverse import may_hold_zeros
 from fgrad.core.tensor import boxed
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
 from fgrad.transforms.calls import decorator
-from fgrad.transforms.cuts import warn_of_losses
 from fgrad.transforms.forward import input_along
 from fgrad.transforms.linearization import check_detached
 from fgrad.transforms.running import check_result, run, untraced
@@ -184,7 +183,6 @@ def _expanded(transform: str, function: Any, x: Any, curve: list[Any], order: in
     check_result(function, result, outputs)
     if not any(map(trace.follows, outputs)):
         check_detached(function, trace)
-    warn_of_losses(trace.losses)
     return unflatten(out_treedef, [untraced(boxed(_stacked(trace, leaf))) for leaf in outputs])
 
 

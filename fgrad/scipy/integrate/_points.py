@@ -67,7 +67,7 @@ class _PointsTrace(BatchTrace):
 
     @override
     def concrete(self, tensor: Tensor, how: str) -> Any:
-        if how == "format()":
+        if how == "formatting":
             return super().concrete(tensor, how)
         values = tensor.payload
         while type(values) is Tensor:
