@@ -399,18 +399,7 @@ _OF_MATH: dict[Any, str] = {
 }
 _NAMES_OF_MATH = set(_OF_MATH.values())
 _STORING = {"fill", "fromiter", "setitem", "__setitem__", "astype"}
-_TAKING_TRUTH = {
-    "astype",
-    "nonzero",
-    "array",
-    "asarray",
-    "asanyarray",
-    "where",
-    "count_nonzero",
-    "fill",
-    "setitem",
-    "__setitem__",
-}
+_TAKING_TRUTH = {*_STORING, "nonzero", "count_nonzero", "array", "asarray", "asanyarray", "where", "put"}
 """Functions of NumPy's that take the truth of an object for a truth value; logical ones return the object."""
 _OPERATORS_OF_SPARSE = {"_matmul_dispatch", "_divide"}
 """The functions of SciPy's that return NotImplemented for what is an object to NumPy; others compute with objects."""
