@@ -21,6 +21,7 @@ from fgrad import errors
 from fgrad.core import snapshots
 from fgrad.core.operands import OPERANDS
 from fgrad.core.reverse import _added
+from fgrad.core.views import layout
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -895,17 +896,88 @@ def test_rows_are_written_without_a_copy_of_the_whole(derivative):
 
 
 @pytest.mark.parametrize("size", [100, 20_000])
-def test_the_array_that_is_written_to_stays_the_same_one_while_nobody_else_holds_it(size):
+def test_the_array_that_is_written_to_stays_the_same_one_until_it_is_seen(size):
     x = fg.constant(np.zeros(size))
     x[0] = 1.0
-    memory = id(x.payload)
+    memory = layout(x).ctypes.data
+    parts = []
     for i in range(1, 10):
         x[i] = 1.0
-        assert id(x.payload) == memory
-    kept = x * 1.0, x.copy(), x.numpy()
+        parts += [x[i], x[i - 1 : i + 1], x[[i, i + 1]], x.reshape(2, -1)[0, i : i + 2]]  # parts are copies
+        assert layout(x).ctypes.data == memory
+    kept = x * 1.0, x.copy(), x.numpy(), np.asarray(x), x[:]
+    assert [each.tolist() for each in parts[4:8]] == [1.0, [1.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
     x[0] = 7.0
-    assert id(x.payload) != memory
-    assert all(each[0] == 1.0 for each in kept)
+    assert layout(x).ctypes.data != memory
+    assert [each[0] for each in kept] == [1.0, 1.0, 1.0, 1.0, 7.0]  # the last one is a view
+
+
+def test_threads_may_read_what_was_written_to():
+    for _ in range(200):
+        x = fg.constant(np.zeros(6))
+        x[0] = 1.0
+        barrier, found = threading.Barrier(4), []
+
+        def read(x=x, barrier=barrier, found=found):
+            barrier.wait()
+            found.append((x.shape, x[0].item(), np.sum(x).item(), x.dtype))
+
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [((6,), 1.0, 1.0, np.float64)] * 4
+
+
+PIECES = [0, -1, slice(1, 3), slice(None), slice(None, None, -1), slice(0, 9, 2), [0, 2, 2], np.arange(6) % 2 == 0]
+MOVES = [lambda y: y, lambda y: y.reshape(2, 3).T, lambda y: y[::-1], lambda y: y[None]]
+
+
+def assignments(x, seed):
+    """Write into an array, by views and by parts of itself, and keep what is read on the way."""
+    rng = np.random.default_rng(seed)
+    y, kept = x * 1.0, []
+    views = [y]
+    for step in range(20):
+        z = views[rng.integers(len(views))]
+        key = PIECES[rng.integers(len(PIECES) - (len(z) != 6))]
+        key = key if not isinstance(key, list) or len(z) > 2 else 0
+        match rng.integers(6):
+            case 0:
+                z[key] = x[step % 6] * 1.5
+            case 1:
+                z[key] = z[key] * 0.5 + x[0]
+            case 2:
+                z[key] += 0.25 * x[1]
+            case 3:
+                kept.append(z[key])
+            case 4:
+                kept.append(np.sum(z * z))
+            case 5:
+                views = [y, MOVES[rng.integers(len(MOVES))](y)]
+    return np.sum(y**2) + sum(np.sum(np.sin(each)) for each in kept) + sum(np.sum(each) for each in views)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_random_assignments_are_those_of_a_plain_run(seed):
+    def f(x):
+        return assignments(x, seed)
+
+    x = np.linspace(0.5, 1.5, 6)
+    value, slope = f(x), fg.jacfwd(f)(x)
+    assert f(fg.constant(x)).item() == pytest.approx(value, rel=1e-13)
+    direction = np.cos(np.arange(6.0))
+    np.testing.assert_allclose((f(x + 1e-6 * direction) - f(x - 1e-6 * direction)) / 2e-6, slope @ direction, rtol=1e-6)
+    found, gradient = fg.value_and_grad(f)(x)
+    assert found.item() == pytest.approx(value, rel=1e-13)
+    np.testing.assert_allclose(gradient, slope, rtol=1e-12)
+    np.testing.assert_allclose(fg.vmap(f)(np.stack([x, 2 * x])), [value, f(2 * x)], rtol=1e-13)
+    curved = fg.jvp(fg.grad(f), (x,), (direction,))[1]
+    np.testing.assert_allclose(fg.hvp(f)(x, direction), curved, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(fg.compile(f)(x), value, rtol=1e-13)
+    with fg.debug_lines():
+        np.testing.assert_allclose(fg.grad(f)(x), slope, rtol=1e-12)
 
 
 def test_what_is_joined_of_many_numbers():

@@ -650,12 +650,12 @@ class Tensor(TensorLike):
 
     @property
     def dtype(self) -> np.dtype[Any]:  # as that of both, which takes twice the time
-        return (self.tracing.renewed(self) if self.tracing.outdated else self).payload.dtype  # type: ignore[no-any-return]
+        return self.tracing.dtype_of(self) if self.tracing.outdated else self.payload.dtype
 
     def become(self, other: Tensor) -> None:
         """Make this handle stand for another value; what was computed before is untouched."""
-        self.payload, self.tracing, self.mark = other.payload, other.tracing, other.mark
-        self.squared = None
+        self.payload, self.mark, self.squared = other.payload, other.mark, None
+        self.tracing = other.tracing  # last: another thread may wait for the rest
 
     def __setitem__(self, key: Any, value: Any) -> None:
         METHODS["__setitem__"](self, key, value)

@@ -222,6 +222,10 @@ class Trace:
         """Return the shape that a tensor of this trace shows."""
         return tensor.payload.shape  # type: ignore[no-any-return]
 
+    def dtype_of(self, tensor: Any) -> np.dtype[Any]:
+        """Return the dtype of a tensor of this trace, where that is outdated."""
+        return self.renewed(tensor).payload.dtype  # type: ignore[no-any-return]
+
     def is_weak(self, tensor: Any) -> bool:
         """Return whether a tensor stands for a number of Python's, which takes the dtype of the array that it meets."""
         inner = getattr(tensor.payload, "tracing", None)

@@ -2,22 +2,25 @@
 
     view(primitive, x, metadata)    the result of an operation, as a view of `x`
     origin(x)                       the tensor that is written to where `x` is, and the steps from there to `x`
-    outdate(root)                   its views look again, when they are asked for next
+    rewrite(root, primitive, ...)   a write: `root` stands for the result of an operation, and its views look again
     apart(x, root)                  a tensor to read from while `root` is written to
-    writing(root)                   a block in which arrays that nobody else holds are written to in place
+    hidden_value(x), part_of(x, y)  what was written to and not seen since, and a part to read that leaves it so
 
 The value of a tensor is never changed: a write makes another one, which its root stands for from then on. So whatever
-was recorded stays what it was. A view knows the steps that lead to it, and takes them again after a write. Only arrays
-that no one but the root refers to are written to in place, which nobody can see, and saves the copy.
+was recorded stays what it was. A view knows the steps that lead to it, and takes them again after a write.
+
+A write makes an array, which the root owns while nobody has seen it: its value is hidden, and the next write goes into
+the same array, without a copy. To ask for the root itself uncovers the value, and the write after that makes a new
+array. To ask for a small part of it, by a view or an index, gives a copy of the part, and the rest stays hidden.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +29,7 @@ from typing_extensions import override
 from fgrad.core.payloads import Objects
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, box, own_handle, settle
-from fgrad.core.trace import Trace, is_seen
+from fgrad.core.trace import Trace, attention, is_seen
 
 # Plain tuples, since a view is made by each slice, and named ones take five times as long to make.
 
@@ -40,20 +43,23 @@ View = tuple[Tensor, Path]
 
 
 class Family:
-    """What a tensor remembers that others are views of.
+    """What a tensor remembers that others are views of, or that was written to.
 
     Attributes:
-        views: references to them; some of the views may be gone.
+        views: references to views; some of them may be gone.
         room: the number of references at which those to views that are gone are dropped.
-        copies: how often all of the memory had to be copied for a write, because it was referred to elsewhere. If that
-            was more than once, records keep hold of views, and these get copies of what they see.
+        hidden: the value of the tensor where nobody has seen it since it was written to, else None. The tensor itself
+            is outdated then.
+        owned: the arrays in it that the write has made.
     """
 
-    __slots__ = ("views", "room", "copies")
+    __slots__ = ("views", "room", "hidden", "owned")
 
     def __init__(self) -> None:
         self.views: list[weakref.ref[Tensor]] = []
-        self.room, self.copies = 16, 0
+        self.room = 16
+        self.hidden: Tensor | None = None
+        self.owned: list[Any] = []
 
     def forget_dead(self) -> None:
         self.views = [each for each in self.views if each() is not None]
@@ -61,7 +67,10 @@ class Family:
 
 
 class Outdated(Trace):
-    """The trace of views whose root was written to; it comes before all others, and looks again."""
+    """The trace of what is not at hand; it comes before all others, and looks first.
+
+    These are views whose root was written to, and roots whose value is hidden.
+    """
 
     outdated = True
 
@@ -77,42 +86,99 @@ class Outdated(Trace):
     def renewed(self, tensor: Any) -> Tensor:
         if tensor.tracing is not self:
             return tensor  # type: ignore[no-any-return]
+        if type(tensor.memory) is Family:
+            return _uncovered(tensor)
         root, path = tensor.memory
-        value: Any = root
-        for primitive, metadata, _ in path:
-            value = apply(primitive, (value,), metadata)
-        if is_seen():
+        is_observed = is_seen()
+        hidden = None if is_observed else hidden_value(root)
+        value = along(root if hidden is None else hidden, path)
+        if is_observed:
             return value  # type: ignore[no-any-return]  # what is in place of the root now will not be so for ever
-        if root.memory.copies > 1:
-            _copy_views(value)
-        tensor.become(value)
+        tensor.become(value if hidden is None else part_of(root, value))
         return tensor  # type: ignore[no-any-return]
 
     @override
     def shape_of(self, tensor: Any) -> tuple[int, ...]:
-        return tensor.memory[1][-1][2]  # type: ignore[no-any-return]
+        if type(tensor.memory) is tuple:
+            return tensor.memory[1][-1][2]  # type: ignore[no-any-return]
+        hidden = hidden_value(tensor)  # None where another thread has just asked for the tensor
+        return tensor.shape if hidden is None else hidden.shape
+
+    def dtype_of(self, tensor: Any) -> np.dtype[Any]:
+        """Return the dtype of what is not at hand."""
+        hidden = hidden_value(tensor)
+        return (self.renewed(tensor) if hidden is None else hidden).dtype
 
 
 OUTDATED = Outdated()
 
 
+def hidden_value(x: Tensor) -> Tensor | None:
+    """Return the value of a tensor that nobody has seen since it was written to; None for all else."""
+    return x.memory.hidden if x.tracing is OUTDATED and type(x.memory) is Family else None
+
+
+def _uncovered(root: Tensor) -> Tensor:
+    """Let a tensor whose value was hidden hold it; from then on others may, too."""
+    family: Family = root.memory
+    hidden = family.hidden
+    if hidden is not None:  # else another thread has just asked for the tensor
+        root.become(hidden)
+        family.hidden, family.owned = None, []
+    return root
+
+
+def part_of(root: Tensor, part: Tensor) -> Tensor:
+    """Return a part of a hidden value, in memory of its own. For a large part the value is uncovered instead.
+
+    A copy of the whole, for the next write, takes less time than copies of several large parts.
+    """
+    if 2 * math.prod(part.shape) > math.prod(root.shape):
+        _uncovered(root)
+    else:
+        _copy_views(part)
+    return part
+
+
 def view(primitive: Primitive, x: Any, metadata: Mapping[str, Any]) -> Any:
     """Return the result of an operation on `x`, which sees the memory of `x` if that is a tensor."""
+    if type(x) is Tensor and hidden_value(origin(x)[0]) is not None and not is_seen():
+        found = later(primitive, x, metadata)
+        if found is not None:
+            return found
     return seen(apply(primitive, (x,), metadata), x, primitive, metadata)
 
 
-def seen(result: Any, x: Any, primitive: Primitive, metadata: Mapping[str, Any]) -> Any:
-    """Let a tensor be a view of `x`: the result of an operation that reads nothing else."""
-    if type(x) is not Tensor or type(result) is not Tensor or not (shape := result.tracing.shape_of(result)):
+def later(primitive: Primitive, x: Tensor, metadata: Mapping[str, Any]) -> Tensor | None:
+    """Return a view that looks when it is asked for: it may be written to alone. None where its shape is `()`."""
+    assert primitive.view is not None
+    array = layout(x)
+    lead = array.ndim - len(x.shape)
+    shape = primitive.view(array, lead, **metadata).shape[lead:]
+    return seen(box(None, OUTDATED, None), x, primitive, metadata, shape) if shape else None
+
+
+def seen(
+    result: Any, x: Any, primitive: Primitive, metadata: Mapping[str, Any], shape: tuple[int, ...] | None = None
+) -> Any:
+    """Let a tensor be a view of `x`: the result of an operation that reads nothing else.
+
+    Args:
+        result: what it is made of; where it is no tensor, or of shape `()`, it is no view.
+        x, primitive, metadata: the argument, the operation.
+        shape: of the result, if that is to look later.
+    """
+    if type(x) is not Tensor or type(result) is not Tensor:
+        return result
+    shape = shape or result.tracing.shape_of(result)
+    if not shape:
         return result
     root, path = origin(x)
-    family: Family = root.memory or _family_of(root)
+    family = _family_of(root)
     if len(family.views) >= family.room:
         family.forget_dead()
     family.views.append(weakref.ref(result))
     result.memory = root, (*path, (primitive, metadata, shape))
-    if family.copies > 1:
-        _copy_views(result)
     return result
 
 
@@ -127,11 +193,26 @@ def origin(x: Tensor) -> View:
     return x.memory if type(x.memory) is tuple else (x, ())
 
 
+def along(x: Any, path: Path) -> Any:
+    """Return the view of `x` to which steps lead."""
+    for primitive, metadata, _ in path:
+        x = apply(primitive, (x,), metadata)
+    return x
+
+
 def outdate(root: Tensor) -> None:
-    """Let the views of a tensor look again when they are asked for; until then they hold nothing."""
+    """Let the views of a tensor look again when they are asked for next; until then they hold nothing."""
     for reference in () if root.memory is None else root.memory.views:
         if (each := reference()) is not None:
-            each.payload, each.tracing, each.mark = None, OUTDATED, None
+            each.tracing, each.payload, each.mark = OUTDATED, None, None
+
+
+def stand_for(root: Tensor, value: Tensor) -> None:
+    """Let a tensor stand for another value, and its views look again."""
+    outdate(root)
+    if type(root.memory) is Family:
+        root.memory.hidden, root.memory.owned = None, []
+    root.replaced(value)
 
 
 def is_shared(x: Tensor) -> bool:
@@ -176,7 +257,8 @@ def layout(x: Any) -> Any:
     if type(x) is not Tensor:
         return x
     root, path = origin(x)
-    array = _plain(root)
+    hidden = hidden_value(root)
+    array = _plain(root if hidden is None else hidden)
     lead = array.ndim - len(root.shape)
     for primitive, metadata, _ in path:
         assert primitive.view is not None
@@ -191,21 +273,24 @@ def _plain(x: Any) -> Any:
     return x
 
 
-# Writing in place
+# Writing
 
 
 class Writing(threading.local):
-    """The arrays that may be written to in this thread just now."""
+    """The arrays that a write in this thread may go into, and the copies that it went into in place of others."""
 
     def __init__(self) -> None:
         self.arrays: list[Any] = []
+        self.copies: list[Any] = []
 
     def own(self, array: Any) -> Any:
-        """Return an array to write into: the one that is given, or a copy."""
+        """Return an array to write into: the one that is given, if it may be written to, or a copy."""
         for each in self.arrays:
             if each is array:
                 return array
-        return _copy_by_examples(array)
+        copy = _copy_by_examples(array)
+        self.copies.append(copy)
+        return copy
 
 
 now_written = Writing()
@@ -219,46 +304,57 @@ def _copy_by_examples(array: Any) -> Any:
     return np.transpose(np.array(np.transpose(array, order), order="C"), np.argsort(order))
 
 
-@contextmanager
-def writing(root: Tensor) -> Iterator[None]:
-    """Let operations in a block write into the arrays of a tensor, as far as nobody else refers to them."""
-    arrays: list[Any] = []
-    if not is_seen():  # an observer may keep what it sees
-        _collect(root, arrays)
-    if not arrays:
-        _family_of(root).copies += 1
-    before, now_written.arrays = now_written.arrays, arrays
+def rewrite(root: Tensor, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> None:
+    """Let a tensor stand for the result of an operation that writes into a copy of it.
+
+    The copy is left out where the value of the tensor is hidden.
+
+    Args:
+        root: the tensor, which is no view.
+        primitive: the operation; its implementation writes into `now_written.own(array)`.
+        args: the arguments that follow the tensor; they do not share its memory (`apart`).
+        metadata: the keywords.
+    """
+    family = _family_of(root)
+    if family.views:
+        outdate(root)
+    if attention and is_seen():  # an observer may keep what it sees
+        root.replaced(apply(primitive, (root, *args), metadata))
+        return
+    hidden = hidden_value(root)
+    before = now_written.arrays, now_written.copies
+    now_written.arrays, now_written.copies = family.owned if hidden is not None else [], []
     try:
-        yield
+        result = apply(primitive, (root if hidden is None else hidden, *args), metadata)
+        copies = now_written.copies
     finally:
-        now_written.arrays = before
+        now_written.arrays, now_written.copies = before
+    if hidden is not None and not copies:
+        family.hidden = result
+    elif copies and result.shape:
+        _hide(root, result, [*family.owned, *copies])
+    else:
+        root.become(result)
 
 
-def _collect(tensor: Tensor, arrays: list[Any]) -> None:
-    """Find the arrays to which only a tensor refers, in all its layers, values and tangents alike."""
-    for name in ("payload", "mark"):
-        inner = getattr(tensor, name)
-        if _references(inner) > _ALONE:
-            continue
-        if type(inner) is Tensor:
-            _collect(inner, arrays)
-        elif type(inner) is np.ndarray and _is_owner(inner):
-            arrays.append(inner)
+def _hide(root: Tensor, value: Tensor, made: list[Any]) -> None:
+    """Hide the value of a tensor that has been written to, if there are arrays in it that writes have made."""
+    family: Family = root.memory
+    family.owned = [array for array in _arrays(value) if any(array is each for each in made)]
+    if family.owned:
+        family.hidden = value
+        root.tracing, root.payload, root.mark, root.squared = OUTDATED, None, None, None
+    else:
+        family.hidden = None
+        root.become(value)
 
 
-def _references(x: Any) -> int:
-    return sys.getrefcount(x)
+def _arrays(tensor: Any) -> list[Any]:
+    """Return the arrays in all layers of a tensor, values and tangents alike, that are no views."""
+    if type(tensor) is Tensor:
+        return [*_arrays(tensor.payload), *_arrays(tensor.mark)]
+    return [tensor] if type(tensor) is np.ndarray and _is_owner(tensor) else []
 
 
 def _is_owner(array: Any) -> bool:
     return array.base is None and array.flags.owndata and array.flags.writeable
-
-
-def _references_of_one_owner() -> int:
-    """Return how many references are counted where one attribute and one variable hold an object."""
-    tensor = box(np.empty(1), OUTDATED, None)
-    inner = getattr(tensor, "payload")  # noqa: B009  # as in `_collect`
-    return _references(inner)
-
-
-_ALONE = _references_of_one_owner()

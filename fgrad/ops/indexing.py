@@ -20,7 +20,21 @@ from fgrad.core.payloads import is_at_hand
 from fgrad.core.primitive import BOXES, METHODS, UFUNCS, ZERO, Primitive, Rule
 from fgrad.core.reverse import conform
 from fgrad.core.tensor import Tensor, apply, as_now, boxed, own_handle, settle
-from fgrad.core.views import Path, apart, in_memory_of_its_own, layout, now_written, origin, outdate, seen, writing
+from fgrad.core.trace import attention, is_seen
+from fgrad.core.views import (
+    Path,
+    along,
+    apart,
+    hidden_value,
+    in_memory_of_its_own,
+    layout,
+    now_written,
+    origin,
+    part_of,
+    rewrite,
+    seen,
+    stand_for,
+)
 from fgrad.ops.batching import aligned, all_mapped, ndim_of
 from fgrad.ops.families import answers, answers_member, register, sample
 from fgrad.ops.patterns import Chain, Step, added, moved, whole
@@ -293,8 +307,7 @@ def _cleared(ct: Any, arrays: Any, metadata: dict[str, Any]) -> Any:
     if type(whole) is not Tensor and Tensor in map(type, arrays):
         whole = boxed(whole)
     if type(whole) is Tensor:
-        with writing(whole):
-            whole.become(apply(_replace, (whole, 0, *arrays), metadata))
+        rewrite(whole, _replace, (0, *arrays), metadata)
         ct.array = whole
     else:
         key = _joined(metadata["template"], arrays)
@@ -526,12 +539,25 @@ def getitem(x: Any, key: Any) -> Any:
     """Return the elements at a key of any kind that NumPy has."""
     is_simple = type(key) is int or (type(key) is slice and _is_plain(key))
     template, arrays = ((key,), []) if is_simple else _parted(key)
+    if type(x) is Tensor and x.tracing.outdated and not (attention and is_seen()):
+        return _of_written(x, template, arrays)
     result = apply(_index, (x, *arrays), {"template": template})
     if arrays or type(x) is not Tensor or type(result.payload) is np.float64:
         return result  # a copy, or a number
     if not is_simple and not _is_basic(template):
         return result
     return seen(result, x, _index, {"template": template})
+
+
+def _of_written(x: Tensor, template: tuple[Any, ...], arrays: Any) -> Any:
+    """Return the elements of what was written to: a copy of a small part leaves the rest hidden, if it is."""
+    metadata = {"template": template}
+    root, path = origin(x)
+    hidden = hidden_value(root)
+    found = apply(_index, (x if hidden is None else along(hidden, path), *arrays), metadata)
+    if arrays or not _is_basic(template):
+        return in_memory_of_its_own(found)
+    return seen(found if hidden is None else part_of(root, found), x, _index, metadata)
 
 
 def sliced(part: Any, x: Any, key: tuple[Any, ...]) -> Any:
@@ -564,15 +590,10 @@ def write(x: Any, key: Any, value: Any) -> None:
     if not arrays and _is_there(value, root, path, template):
         return
     if template == (Ellipsis,) and not path and _is_alike(x, value):
-        outdate(root)
-        root.replaced(value)
+        stand_for(root, value)
         return
     value, *arrays = (apart(each, root) for each in (value, *arrays))
-    outdate(root)
-    metadata = {"template": template, "path": path} if path else {"template": template}
-    with writing(root):
-        result = apply(_replace, (root, value, *arrays), metadata)
-    root.replaced(result)
+    rewrite(root, _replace, (value, *arrays), {"template": template, "path": path} if path else {"template": template})
 
 
 def setitem(x: Any, key: Any, value: Any) -> Any:

@@ -80,6 +80,8 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
         return result if is_apart else METHODS["astype"](result, result.dtype)
     if order == "F":  # the same in C order of what is turned round, so that it can be a view
         return transpose(reshape(transpose(a), shape[::-1]))
+    if a.tracing.outdated and _stays_in_place(layout(a), a.ndim, shape):
+        return view(_reshape, a, {"shape": shape, "order": order})
     result = apply(_reshape, (a,), {"shape": shape, "order": order})
     if _is_one_block(a) or _stays_in_place(layout(a), a.ndim, shape):
         return seen(result, a, _reshape, {"shape": result.shape, "order": order})
