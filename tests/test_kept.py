@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import scipy.interpolate
 import scipy.optimize
 
 import fgrad as fg
@@ -262,6 +263,90 @@ def test_what_is_overwritten_before_the_pass_back(solver, source):
         found.append(pullback(1.0)[0].item())
     assert found[0] != 0
     assert found[0] == found[1]
+
+
+class Settings:
+    scale = 1.5
+    weights = np.array([1.0, 2.0])
+
+
+class Model:
+    def left(self, x, b):
+        return x**2 - b * np.sum(FACTORS) * 0.1
+
+
+FACTORS = np.array([3.0, 4.0])
+
+
+def attribute_of_a_class():
+    return lambda x, b: x**2 - b * Settings.scale, lambda: setattr(Settings, "scale", Settings.scale + 1.0)
+
+
+def array_of_a_class():
+    return lambda x, b: x**2 - b * Settings.weights[1], lambda: Settings.weights.__setitem__(1, Settings.weights[1] + 1)
+
+
+def attribute_of_a_module():
+    module = types.ModuleType("settings")
+    module.rate, module.unused = np.array([2.0]), np.ones(2)
+
+    def write():
+        module.unused[:] = 7.0  # which is no fault
+        module.rate[0] = 5.0
+
+    return lambda x, b: x**2 - b * module.rate[0], write
+
+
+def array_that_a_method_of_an_object_names():
+    model = Model()
+    return lambda x, b: model.left(x, b), lambda: FACTORS.__setitem__(0, FACTORS[0] + 1)
+
+
+def array_in_an_object_of_another_library():
+    spline = scipy.interpolate.CubicSpline([0.0, 1.0, 2.0], [1.0, 3.0, 2.0])
+    return lambda x, b: x**2 - b * np.sum(spline.c[3]), lambda: spline.c.__setitem__(3, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        (attribute_of_a_class, "Settings.scale"),
+        (array_of_a_class, "Settings.weights"),
+        (attribute_of_a_module, "settings.rate"),
+        (array_that_a_method_of_an_object_names, "test_kept.FACTORS"),
+        (array_in_an_object_of_another_library, r"CubicSpline\._c"),
+    ],
+)
+@pytest.mark.parametrize("solver", ["brentq", "solve_ivp", "implicit_diff"])
+def test_what_is_not_copied_is_an_error_once_it_is_overwritten(solver, source, what):
+    for passes in (0, 2):
+        f, write = source()
+        _, pullback = fg.vjp(lambda b, f=f: SOLVERS[solver](f, (b,)), 2.0)
+        assert all(pullback(1.0)[0].item() != 0 for _ in range(passes))
+        write()
+        with pytest.raises(errors.OverwrittenError, match=f"refers to .*{what}, which was overwritten before"):
+            pullback(1.0)
+
+
+def test_a_large_array_of_a_function_of_a_matrix_is_compared():
+    weights = np.ones(200_000)
+    _, pullback = fg.vjp(lambda b: sl.funm(np.eye(2) * b, lambda w: np.sin(w) * np.mean(weights)), 2.0)
+    assert pullback(np.eye(2))[0].item() == pytest.approx(2 * np.cos(2.0))
+    weights[:] = 3.0
+    with pytest.raises(errors.OverwrittenError, match=r"shape \(200000,\)"):
+        pullback(np.eye(2))
+
+
+def test_what_the_function_itself_writes_is_no_fault():
+    class Counting:
+        calls = 0.0
+
+    def left(x, b):
+        Counting.calls += 1.0
+        return x**2 - b
+
+    assert fg.grad(lambda b: so.brentq(left, 0.0, 5.0, (b,)))(4.0).item() == pytest.approx(0.25)
+    assert Counting.calls > 1
 
 
 def residuals(p, x, y):

@@ -413,6 +413,23 @@ class OverwrittenError(FgradError, RuntimeError):
             + "Write into another array, or hand a copy to the operation: array.copy()."
         )
 
+    @classmethod
+    def of_attribute(cls, name: str, attribute: str, line: str) -> OverwrittenError:
+        """Return the error of a function that runs again, after an attribute to which it refers was overwritten.
+
+        Args:
+            name: of the function.
+            attribute: with its owner, such as `Model.rate`.
+            line: the user's.
+        """
+        error = cls.__new__(cls)
+        FgradError.__init__(
+            error,
+            f"{name} refers to {attribute}, which was overwritten before the backward pass needed it.\n  at {line}\n"
+            "Pass it as an argument, or keep it in a variable or an object of a class of your own, which are copied.",
+        )
+        return error
+
 
 class RerunError(FgradError, RuntimeError):
     """A function under `checkpoint` does something else when it is run again for the backward pass.

@@ -34,6 +34,7 @@ from fgrad.core.trace import Observer, Trace
 from fgrad.core.variable import Cell, Variable, VariableWatch
 from fgrad.errors.places import is_library
 from fgrad.rules.closures import Given, given_now, layers
+from fgrad.rules.uncopied import Uncopied
 from fgrad.transforms.calls import Transformed
 
 MOST = 10_000
@@ -52,12 +53,14 @@ class Kept:
         self._large: list[Any] = []
         self._variables: dict[Variable, Any] = {}
         self._unless_written: Checked | None = None
+        self._uncopied = Uncopied()
 
     def now(self, x: Any) -> Any:
         """Return a function, or anything else, as it is now."""
         copy = self._copy(x)
         while self._unfilled:
             self._unfilled.pop()()
+        self._uncopied.look()
         return copy
 
     @contextmanager
@@ -68,8 +71,18 @@ class Kept:
             name: of the user's function, for messages.
 
         Raises:
-            OverwrittenError: a RuntimeError; a large array is another than at the first run.
+            OverwrittenError: a RuntimeError; a large array is another than at the first run, or an attribute of what
+                is not copied is another than after the last run.
         """
+        self._uncopied.check(name)
+        try:
+            with self._given(name):
+                yield
+        finally:
+            self._uncopied.look()
+
+    @contextmanager
+    def _given(self, name: str) -> Iterator[None]:
         if self._unless_written is None:
             self._unless_written = Checked(lambda _: None, self._large, name)
         elif self._large:
@@ -118,7 +131,14 @@ class Kept:
         if isinstance(x, tuple) and hasattr(x, "_fields"):
             return type(x)._make(map(self._copy, x))  # type: ignore[attr-defined]
         kind: Any = type(x)
-        return self._copy_of_object(x) if _is_open(kind) else x
+        if _is_open(kind):
+            for each in kind.__mro__[:-1]:
+                self._copy(each)
+            return self._copy_of_object(x)
+        if isinstance(x, type):
+            return self._note_class(x)
+        self._uncopied.add(x)
+        return x
 
     def _copy_of_list(self, x: list[Any]) -> list[Any]:
         if len(x) * 8 > LARGE:
@@ -159,6 +179,22 @@ class Kept:
         self._later(fill)
         return own
 
+    def _note_module(self, x: types.ModuleType) -> types.ModuleType:
+        if not is_library(getattr(x, "__file__", None) or dis.__file__):
+            self._uncopied.add(x)
+        return x
+
+    def _note_class(self, x: Any) -> Any:
+        """Note a class of the user's, and what its methods refer to."""
+        if not _is_python(x) or is_library(getattr(sys.modules.get(x.__module__), "__file__", None) or ""):
+            return x
+        self._uncopied.add(x)
+        for function in filter(None, map(_function_of, vars(x).values())):
+            if _is_users(function):
+                self._uncopied.mention(function.__code__)
+                self._uncopied.add_names(_names(function.__code__), function.__globals__)
+        return x
+
     def _copy_of_method(self, x: types.MethodType) -> types.MethodType:
         return types.MethodType(self._copy(x.__func__), self._copy(x.__self__))
 
@@ -172,7 +208,9 @@ class Kept:
         return own
 
     def _copy_of_function(self, x: types.FunctionType) -> types.FunctionType:
-        is_users = not is_library(x.__code__.co_filename)
+        is_users = _is_users(x)
+        if is_users:
+            self._uncopied.mention(x.__code__)
         if not is_users and not x.__closure__:
             return x
         cells = tuple(map(self._copy, x.__closure__ or ()))
@@ -227,14 +265,26 @@ class Kept:
         types.MethodType: _copy_of_method,
         types.CellType: _copy_of_cell,
         types.SimpleNamespace: _copy_of_namespace,
+        types.ModuleType: _note_module,
+        type: _note_class,
         functools.partial: _copy_of_partial,
     }
 
 
 _CONSTANTS = {
-    *(int, float, complex, bool, str, bytes, range, slice, type, type(None), type(...), np.ufunc, np.dtype),
-    *(types.ModuleType, types.BuiltinFunctionType, types.CodeType, np.float64, np.float32, np.int64, np.bool_),
+    *(int, float, complex, bool, str, bytes, range, slice, type(None), type(...), np.ufunc, np.dtype),
+    *(types.BuiltinFunctionType, types.CodeType, np.float64, np.float32, np.int64, np.bool_),
 }
+
+
+def _is_users(function: types.FunctionType) -> bool:
+    return not is_library(function.__code__.co_filename)
+
+
+def _function_of(x: Any) -> types.FunctionType | None:
+    """Return the function in an attribute of a class: a method, or the getter of a property."""
+    found = getattr(x, "__func__", getattr(x, "fget", x))
+    return found if isinstance(found, types.FunctionType) else None
 
 
 def _copy_of_array(x: Any) -> Any:

@@ -1,0 +1,101 @@
+"""What a function refers to and what is not copied: attributes of classes, modules and objects of other libraries.
+
+    uncopied.add(owner)             note a class, module or object that the function refers to
+    uncopied.add_names(names, ...)  note names of a module, to which methods of a class refer
+    uncopied.mention(code)          note the attributes that code names
+    uncopied.look()                 after a run: what that has written itself is no fault
+    uncopied.check(name)            raises if an attribute has been overwritten since then
+
+Arrays and floating-point numbers are looked at; of a module, those that the function's code names.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.snapshots import fingerprint
+
+
+class Uncopied:
+    """Attributes that may be overwritten, and what they were when they were last looked at."""
+
+    def __init__(self) -> None:
+        self._owners: dict[int, Any] = {}
+        self._modules: dict[int, tuple[Mapping[str, Any], set[str]]] = {}
+        self._mentioned: set[str] = set()
+        self._seen: dict[str, Any] = {}
+
+    def add(self, owner: Any) -> None:
+        """Note a class, a module, or an object of a class that is not the user's."""
+        self._owners[id(owner)] = owner
+
+    def add_names(self, names: frozenset[str], module: Mapping[str, Any]) -> None:
+        """Note names of a module, to which methods of a class refer."""
+        self._modules.setdefault(id(module), (module, set()))[1].update(names)
+
+    def mention(self, code: types.CodeType) -> None:
+        """Note the attributes that a function names."""
+        self._mentioned |= _attributes(code)
+
+    def look(self) -> None:
+        """Note what the attributes are now."""
+        self._seen = {attribute: _state(value) for attribute, value in self._attributes()}
+
+    def check(self, name: str) -> None:
+        """Compare the attributes with what they were after the last run.
+
+        Args:
+            name: of the user's function, for the message.
+
+        Raises:
+            OverwrittenError: a RuntimeError; one of them is another.
+        """
+        for attribute, value in self._attributes() if self._seen else ():
+            if attribute in self._seen and self._seen[attribute] != _state(value):
+                raise errors.OverwrittenError.of_attribute(name, attribute, errors.users_line())
+
+    def _attributes(self) -> Iterator[tuple[str, Any]]:
+        for owner in self._owners.values():
+            label = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", None) or type(owner).__qualname__
+            known = _contents(owner)
+            names = self._mentioned & known.keys() if isinstance(owner, types.ModuleType) else list(known)
+            yield from ((f"{label}.{name}", known[name]) for name in names)
+        for module, chosen in self._modules.values():
+            label = module.get("__name__", "")
+            yield from ((f"{label}.{name}", module[name]) for name in chosen & module.keys())
+
+
+def _contents(owner: Any) -> Mapping[str, Any]:
+    """Return the attributes of a class, a module or an object, those in slots included."""
+    if isinstance(owner, (type, types.ModuleType)):
+        return vars(owner)
+    known = dict(getattr(owner, "__dict__", {}))
+    for kind in type(owner).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if isinstance(member := vars(kind).get(name), types.MemberDescriptorType) and hasattr(owner, name):
+                known[name] = member.__get__(owner)
+    return known
+
+
+def _state(value: Any) -> Any:
+    """Return what tells a number or an array from another one; None for all else."""
+    if isinstance(value, (float, complex)):
+        return repr(value)  # of which those of two nan are equal
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        return value.shape, value.dtype, fingerprint(np.asarray(value))
+    return None
+
+
+@functools.lru_cache(maxsize=256)
+def _attributes(code: types.CodeType) -> frozenset[str]:
+    """Return the names of attributes that code mentions, those of functions in it included."""
+    own = {str(each.argval) for each in dis.get_instructions(code) if each.opname in ("LOAD_ATTR", "LOAD_METHOD")}
+    return frozenset(own).union(*(_attributes(each) for each in code.co_consts if type(each) is types.CodeType))
