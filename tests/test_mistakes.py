@@ -2218,7 +2218,7 @@ mistake(
     "The optimizer gets the variables",
     wrong,
     errors.ParameterError,
-    what="learning_rate must be a number, and it is a list of variables or tensors",
+    what="learning_rate must be 0 or more, and it is a list of variables or tensors",
     instead="minimize(loss, var_list=[...]) names them",
     mended=right,
     expected=2.4,
@@ -2877,12 +2877,11 @@ def test_a_copied_optimizer_goes_on_with_the_variables_that_there_are(kind, how)
 
 
 @pytest.mark.parametrize("how", [copy.deepcopy, pickle.dumps])
-def test_a_copy_needs_variables_of_different_names(how):
+def test_a_copy_tells_variables_of_one_name_apart(how):
     v, b = fg.Variable(3.0, name="same"), fg.Variable(1.0, name="same")
     optimizer = fg.optimizers.Momentum(0.1, momentum=0.9)
     optimizer.minimize(lambda: v**2 + b**2)
-    with pytest.raises(errors.StateError, match="two variables have the name 'same'.*\n.*different names"):
-        how(optimizer)
+    assert how(optimizer)
     assert copy.copy(optimizer).get_slot(v, "momentum").item() == 6.0
     assert optimizer.fresh().iterations == 0
 

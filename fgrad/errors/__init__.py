@@ -1352,6 +1352,48 @@ class CloseValuesWarning(UserWarning):
     """
 
 
+class StateWarning(UserWarning):
+    """State that was loaded was given to variables without names by their position.
+
+    >>> import warnings, fgrad as fg
+    >>> optimizer = fg.optimizers.Momentum(0.1, momentum=0.9)
+    >>> optimizer.load_state_dict({"step": 1, "slots": {"Variable_0": {"momentum": 2.0}}})
+    >>> w = fg.Variable(2.8)  # by now the name has another number
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     optimizer.apply_gradients([(2.0, w)])
+    >>> caught[0].category.__name__
+    'StateWarning'
+
+    Names tell which state belongs to which variable:
+
+    >>> w = fg.Variable(2.8, name="w")
+    """
+
+
+class NonFiniteGradientWarning(UserWarning):
+    """A gradient that holds an infinity or a nan reached a step of an optimizer.
+
+    The step makes nan of the variable, and of what the optimizer remembers of it:
+
+    >>> import warnings, fgrad as fg
+    >>> w = fg.Variable(0.0, name="w")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     fg.optimizers.GradientDescent(0.1).apply_gradients([(float("inf"), w)])
+    >>> caught[0].category.__name__
+    'NonFiniteGradientWarning'
+
+    `skip_nonfinite=True` leaves such steps out, and `fgrad.debug_nans` names the operation from which the first one
+    comes:
+
+    >>> w = fg.Variable(0.0, name="w")
+    >>> fg.optimizers.GradientDescent(0.1, skip_nonfinite=True).apply_gradients([(float("inf"), w)])
+    >>> w
+    Variable(0., name='w')
+    """
+
+
 class CustomRuleError(FgradError, ValueError):
     """A rule that a user gave does not fit its function.
 

@@ -81,7 +81,7 @@ class ExponentialMovingAverage:
                     "complex variables only."
                 )
         averages = dict(self._averages)
-        for variable in meet(averages, variables):
+        for variable in meet(averages, variables, _fits):
             averages[variable] = _checked(variable, averages[variable])
         decay = self._decay()
         for variable in variables:
@@ -156,9 +156,6 @@ class ExponentialMovingAverage:
         Returns:
             A dict: "averages" holds for the name of each variable the sum and its weight, "step" is how
             often `apply` was called.
-
-        Raises:
-            StateError: a ValueError; two variables have the same name.
         """
         averages = {name: {**kept, "sum": np.array(kept["sum"])} for name, kept in by_name(self._averages).items()}
         return {"averages": averages, "step": self._step}
@@ -172,13 +169,13 @@ class ExponentialMovingAverage:
                 averages wait for a variable of their name.
 
         Raises:
-            StateError: a ValueError; it is no such state, an average has another shape than its variable,
-                or two variables have the same name. Nothing has changed then.
+            StateError: a ValueError; it is no such state, or an average has another shape than its variable.
+                Nothing has changed then.
         """
         if not (isinstance(state, Mapping) and isinstance(state.get("averages"), Mapping) and "step" in state):
             raise errors.StateError(f"the state must be what state_dict() returned, and it is {state!r:.200}.")
         variables = self.variables() if var_list is None else var_list
-        found = by_variable(state["averages"], [variables] if isinstance(variables, Variable) else variables)
+        found = by_variable(state["averages"], [variables] if isinstance(variables, Variable) else variables, _fits)
         self._averages = {
             key: _checked(key, kept) if isinstance(key, Variable) else dict(kept) for key, kept in found.items()
         }
@@ -187,6 +184,10 @@ class ExponentialMovingAverage:
 
 def _average(kept: Mapping[str, Any]) -> Any:
     return kept["sum"] if kept["weight"] == 1 else (kept["sum"] / kept["weight"]).astype(kept["sum"].dtype)
+
+
+def _fits(variable: Variable, kept: Mapping[str, Any]) -> bool:
+    return "sum" in kept and np.shape(kept["sum"]) == variable.shape
 
 
 def _checked(variable: Variable, kept: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import copy
 import functools
 import threading
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypedDict
 
@@ -23,10 +24,11 @@ from fgrad.core.trace import running
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.core.variable import Cell, Counter, Variable, recording
 from fgrad.errors.hints import missing_attribute, refuse_keywords
+from fgrad.errors.places import depth_of_user
 from fgrad.optimizers import inputs
 from fgrad.optimizers.inputs import Description
 from fgrad.optimizers.schedules import ReduceOnPlateau
-from fgrad.optimizers.settings import Hyper, Settings, check_not_negative, check_number, evaluated, known, may_differ
+from fgrad.optimizers.settings import Hyper, Settings, check_not_negative, evaluated, known, may_differ
 from fgrad.optimizers.states import ByVariable, by_name, by_variable, meet
 from fgrad.tapes.tape import GradientTape, gradient_of, warn_of_none
 
@@ -122,8 +124,7 @@ class Optimizer:
         **unknown: Any,
     ) -> None:
         refuse_keywords(type(self), unknown, Options.__annotations__)
-        check_number(learning_rate=learning_rate)
-        check_not_negative(weight_decay=weight_decay)
+        check_not_negative(learning_rate=learning_rate, weight_decay=weight_decay)
         self.learning_rate, self.weight_decay = learning_rate, weight_decay
         self.decay_mask, self.skip_nonfinite = decay_mask, skip_nonfinite
         self.name = type(self).__name__ if name is None else name
@@ -137,6 +138,7 @@ class Optimizer:
         self._step = 0
         self._slots: ByVariable[Slots] = {}
         self.skipped = 0
+        self._has_warned = False
         self._lock = threading.RLock()
         self._cells: dict[Any, Cell] = {}
 
@@ -178,7 +180,12 @@ class Optimizer:
 
     def _settings(self, step: Any, value_of: Callable[[str, Hyper, Any], Any] = evaluated) -> Settings:
         names = ("learning_rate", "weight_decay", *self.hyper_names)
-        return SimpleNamespace(step=step, **{name: value_of(name, getattr(self, name), step - 1) for name in names})
+        found = SimpleNamespace(step=step, **{name: value_of(name, getattr(self, name), step - 1) for name in names})
+        if isinstance(found.learning_rate, (float, int)) and not found.learning_rate >= 0:
+            raise errors.ParameterError(
+                f"learning_rate must be 0 or more, and in step {step} of {self.name} it is {found.learning_rate}."
+            )
+        return found
 
     def _stepped(
         self, gradient: Any, param: Any, slots: Slots, hyper: Settings, decays: bool, describe: Description
@@ -268,7 +275,7 @@ class Optimizer:
         for i, gradient in enumerate(gradients):
             if gradient is not None:
                 gradients[i] = inputs.fitting(inputs.array(gradient), values[i], names[i])
-        finite = inputs.all_finite(gradients) if self.skip_nonfinite else True
+        finite = self._are_finite(gradients, names)
         if finite is False:
             return unflatten(treedef, map(inputs.tensor, values)), state._replace(skipped=state.skipped + 1)
         if finite is not True:  # what it is, is known only when the transform that runs has ended
@@ -406,12 +413,31 @@ class Optimizer:
             return
         fitting = [(inputs.fitting(inputs.plain(g), v, names[v]), v) for g, v in pairs if g is not None]
         with self._lock:
-            if self.skip_nonfinite and not inputs.all_finite(gradient for gradient, _ in fitting):
+            if not self._are_finite([gradient for gradient, _ in fitting], [names[v] for _, v in fitting]):
                 self.skipped += 1
                 return
             self._apply(fitting, names)
             if global_step is not None:
                 global_step.assign_add(1)
+
+    def _are_finite(self, gradients: list[Any], names: Sequence[Description]) -> Any:
+        """Return whether a step is made; where it is made of gradients that are not finite, warn of it once."""
+        if self.skip_nonfinite:
+            return inputs.all_finite(gradients)
+        if not self._has_warned:
+            for gradient, describe in zip(gradients, names, strict=True):
+                if isinstance(gradient, np.ndarray) and not inputs.is_finite(gradient):
+                    self._has_warned = True
+                    warnings.warn(
+                        f"{self.name}: the gradient of {describe()} holds an infinity or a nan, and the step makes nan "
+                        "of it and of the optimizer's state. Create the optimizer with skip_nonfinite=True to leave "
+                        "such steps out; fgrad.debug_nans names the operation from which the first one comes. Of "
+                        "later steps nothing is said.",
+                        errors.NonFiniteGradientWarning,
+                        stacklevel=depth_of_user(),
+                    )
+                    break
+        return True
 
     def _apply(self, fitting: list[tuple[Any, Variable]], names: Mapping[Variable, Description]) -> None:
         decays = dict(zip(names, self._decaying(list(names)), strict=True))
@@ -485,7 +511,7 @@ class Optimizer:
     def _slots_of(self, values: Mapping[Variable, Any]) -> ByVariable[Slots]:
         """Return all slots there are, and those of variables that are updated for the first time."""
         slots = dict(self._slots)
-        for variable in meet(slots, values):
+        for variable in meet(slots, values, self._fits):
             self._check_slots(variable, slots[variable])
         for variable, value in values.items():
             if variable not in slots:
@@ -592,7 +618,7 @@ class Optimizer:
         Hyper-parameters that change by themselves, such as variables, are shared.
         """
         twin = copy.copy(self)
-        twin._step, twin._slots, twin.skipped = 0, {}, 0
+        twin._step, twin._slots, twin.skipped, twin._has_warned = 0, {}, 0, False
         return twin
 
     def state_dict(self) -> dict[str, Any]:
@@ -601,10 +627,7 @@ class Optimizer:
         Returns:
             A dict: "optimizer" is the name of the class, "step" and "skipped" are counts, "slots" holds by
             the name of each variable a dict of arrays, and "schedules" the state of hyper-parameters
-            that have one, such as `ReduceOnPlateau`.
-
-        Raises:
-            StateError: a ValueError; two variables have the same name.
+            that have one, such as `ReduceOnPlateau`. Of variables with the same name the second one is `name_1`.
 
         Example:
             >>> import fgrad as fg
@@ -627,16 +650,18 @@ class Optimizer:
     def load_state_dict(self, state: Mapping[str, Any], var_list: Iterable[Variable] | None = None) -> None:
         """Go on from what `state_dict` returned.
 
-        Slots are matched with variables by name. Those of variables that the optimizer has not met wait
-        for a variable of that name.
+        Slots are matched with variables by name, and variables of one name by their order. Those of variables that
+        the optimizer has not met wait for a variable of that name. Slots of variables without names, which count
+        through the process, are given to as many variables without names by position, if the shapes are theirs;
+        a `StateWarning` says which.
 
         Args:
             state: what `state_dict` returned.
             var_list: variables to match with now; by default those that have been updated.
 
         Raises:
-            StateError: a ValueError; it is the state of another optimizer, a slot has another shape than
-                its variable needs, or two variables have the same name. Nothing has changed then.
+            StateError: a ValueError; it is the state of another optimizer, or a slot has another shape than
+                its variable needs. Nothing has changed then.
 
         Example:
             >>> import fgrad as fg
@@ -650,7 +675,7 @@ class Optimizer:
         saved = self._checked_state(state)
         if var_list is None:
             var_list = [key for key in self._slots if isinstance(key, Variable)]
-        slots = by_variable(saved, [var_list] if isinstance(var_list, Variable) else var_list)
+        slots = by_variable(saved, [var_list] if isinstance(var_list, Variable) else var_list, self._fits)
         for key, own in slots.items():
             if isinstance(key, Variable):
                 self._check_slots(key, own)
@@ -689,6 +714,11 @@ class Optimizer:
                     f"the state of variable {name!r} has the slots {sorted(own)}, and {kind} has {self.slot_names}."
                 )
         return {name: {key: inputs.plain(slot) for key, slot in own.items()} for name, own in state["slots"].items()}
+
+    def _fits(self, variable: Variable, slots: Slots) -> bool:
+        """Return whether slots have the shapes that they have for a variable."""
+        expected = self.initial_slots(variable._shown())
+        return all(np.shape(slots[name]) == np.shape(slot) for name, slot in expected.items())
 
     def _check_slots(self, variable: Variable, slots: Slots) -> None:
         """Bring loaded slots into the dtypes that they have for a variable.

@@ -130,6 +130,12 @@ def all_finite(gradients: Iterable[Any]) -> Any:
         return finite
 
 
+def is_finite(array: Any) -> bool:
+    """Return whether every element of an array is finite; the sum is, of most that are."""
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(np.add.reduce(array, axis=None))) or bool(np.all(np.isfinite(array)))
+
+
 def variable_pairs(grads_and_vars: Iterable[Any], global_step: Any) -> list[tuple[Any, Variable]]:
     """Return pairs of gradients and variables as a list.
 

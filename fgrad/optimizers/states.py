@@ -1,86 +1,106 @@
 """State that belongs to variables: saved by their names, and given back to the variables of these names.
 
-In memory, state is kept by variable. What was loaded for a variable that has not been met yet waits
-under its name, in the same dict.
+In memory, state is kept by variable. What was loaded for a variable that has not been met yet waits under its name, in
+the same dict. Variables of one name are told apart by their order: `w`, `w_1`. A variable that was created without a
+name has one with a number that counts through the process, so state of these is given back by position, if need be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from fgrad import errors
 from fgrad.core.variable import Variable
+from fgrad.errors.places import depth_of_user
 
 T = TypeVar("T")
 
 ByVariable = dict["Variable | str", T]
 
+Fits = Callable[[Variable, Any], bool]
+"""Whether state has the shapes that it has for a variable."""
+
 
 def by_name(kept: Mapping[Variable | str, T]) -> dict[str, T]:
-    """Return state by the names of its variables.
-
-    Raises:
-        StateError: two variables have the same name.
-    """
-    _check_unique(list(kept))
-    return {_name(key): value for key, value in kept.items()}
+    """Return state by the names of its variables, made unique."""
+    names = _unique_names(kept)
+    return {names[key]: value for key, value in kept.items()}
 
 
-def by_variable(saved: Mapping[str, T], variables: Iterable[Variable]) -> ByVariable[T]:
-    """Return saved state by variable; what belongs to none of them stays under its name.
-
-    Raises:
-        StateError: two variables have the same name, and the state holds it.
-    """
-    found = {variable.name: variable for variable in unique(variables, saved)}
+def by_variable(saved: Mapping[str, T], variables: Iterable[Variable], fits: Fits) -> ByVariable[T]:
+    """Return saved state by variable; what belongs to none of them stays under its name."""
+    found = {name: variable for variable, name in _matches(saved, [], list(variables), fits).items()}
     return {found.get(name, name): value for name, value in saved.items()}
 
 
-def meet(kept: ByVariable[Any], variables: Iterable[Variable]) -> list[Variable]:
-    """Give variables that are used for the first time the state that waits under their names; return them.
+def meet(kept: ByVariable[Any], variables: Iterable[Variable], fits: Fits) -> list[Variable]:
+    """Give variables that are used for the first time the state that waits for them; return them.
 
     Raises:
-        StateError: two of them have the same name, or state waits, and for none of the variables.
+        StateError: state waits, and for none of the variables.
     """
-    waiting = {key for key in kept if isinstance(key, str)}
+    waiting = {key: value for key, value in kept.items() if isinstance(key, str)}
     if not waiting:
         return []
-    new = [variable for variable in variables if variable not in kept]
-    found = unique(new, waiting)
+    known = [key for key in kept if isinstance(key, Variable)]
+    new = [variable for variable in dict.fromkeys(variables) if variable not in kept]
+    found = _matches(waiting, known, new, fits)
     if new and not found and len(waiting) == len(kept):
         raise errors.StateError(
             f"the state that was loaded belongs to variables named {sorted(waiting)}, and none of the variables to "
             f"update has one of these names: theirs are {sorted(variable.name for variable in new)}.\n"
             "Create variables with the name= that they had when the state was saved."
         )
-    for variable in found:
-        kept[variable] = kept.pop(variable.name)
-    return found
+    for variable, name in found.items():
+        kept[variable] = kept.pop(name)
+    return list(found)
 
 
-def unique(variables: Iterable[Variable], names: Iterable[str]) -> list[Variable]:
-    """Return the variables that have one of the names, each once.
+def _matches(waiting: Mapping[str, Any], known: list[Variable], new: list[Variable], fits: Fits) -> dict[Variable, str]:
+    """Return the names under which state waits for new variables, in their order."""
+    names = _unique_names([*known, *new])
+    unnamed, places = list(filter(_is_unnamed, new)), [name for name in waiting if _UNNAMED.fullmatch(name)]
+    if not all(variable.name in places for variable in unnamed):  # they count on from other ones
+        names.update((each, "") for each in unnamed)
+        by_position = dict(zip(unnamed, places, strict=False))
+        if len(unnamed) == len(places) and all(fits(each, waiting[name]) for each, name in by_position.items()):
+            _tell(by_position)
+            names.update(by_position.items())
+    return {variable: names[variable] for variable in new if names[variable] in waiting}
 
-    Raises:
-        StateError: two of them have the same name.
-    """
-    wanted = set(names)
-    found = list({variable: None for variable in variables if variable.name in wanted})
-    _check_unique(found)
-    return found
+
+def _tell(by_position: Mapping[Variable, str]) -> None:
+    pairs = ", ".join(f"that of {name!r} to {variable.name!r}" for variable, name in by_position.items())
+    warnings.warn(
+        f"state was given to variables without names by their position: {pairs}.\n"
+        "Create them with names, fg.Variable(value, name=...), by which it is found in any order.",
+        errors.StateWarning,
+        stacklevel=depth_of_user(),
+    )
 
 
-def _check_unique(keys: Iterable[Variable | str]) -> None:
-    seen: set[str] = set()
+_UNNAMED = re.compile(r"Variable_\d+")
+"""The names that variables get which are created without one."""
+
+
+def _is_unnamed(variable: Variable) -> bool:
+    return variable.name == f"Variable_{variable.number}"
+
+
+def _unique_names(keys: Iterable[Variable | str]) -> dict[Variable | str, str]:
+    """Return a name for each variable that no other has; what waits under a name keeps it."""
+    keys = list(keys)
+    names: dict[Variable | str, str] = {key: key for key in keys if isinstance(key, str)}
+    used = set(names.values())
     for key in keys:
-        if _name(key) in seen:
-            raise errors.StateError(
-                f"two variables have the name {_name(key)!r}, and state is saved and loaded by name.\n"
-                "Create them with different names, Variable(..., name=...)."
-            )
-        seen.add(_name(key))
-
-
-def _name(key: Variable | str) -> str:
-    return key if isinstance(key, str) else key.name
+        if isinstance(key, Variable) and key not in names:
+            name, number = key.name, 0
+            while name in used:
+                number += 1
+                name = f"{key.name}_{number}"
+            used.add(name)
+            names[key] = name
+    return names
