@@ -912,6 +912,29 @@ def test_the_array_that_is_written_to_stays_the_same_one_until_it_is_seen(size):
     assert [each[0] for each in kept] == [1.0, 1.0, 1.0, 1.0, 7.0]  # the last one is a view
 
 
+def test_what_was_written_to_is_assigned_passed_and_returned():
+    def f(x):
+        y, z = x * 1.0, x * 2.0
+        y[1:] = x[0]
+        z[...] = y
+        y[0] = 7.0
+        w = x * 1.0
+        w[0] = x[1]
+        total = fg.vjp(np.sin, w)[1](w)[0] + fg.jvp(np.sin, (w,), (w,))[1]
+        w[1] = x[2]
+        return z, np.sum(y * z) + np.sum(total), w
+
+    x = np.array([1.0, 2.0, 3.0])
+    z, total, w = f(x)
+    g = fg.vmap(f)(x[None])
+    for found, expected in zip(g, (z, total, w), strict=True):
+        np.testing.assert_allclose(found[0], expected)
+    np.testing.assert_allclose(fg.jacrev(lambda x: f(x)[0])(x), [[1, 0, 0], [1, 0, 0], [1, 0, 0]])
+    np.testing.assert_allclose(fg.jacrev(lambda x: f(x)[2])(x), [[0, 1, 0], [0, 0, 1], [0, 0, 1]])
+    np.testing.assert_allclose(fg.grad(lambda x: f(x)[1])(x), fg.jacfwd(lambda x: f(x)[1])(x))
+    np.testing.assert_allclose(fg.compile(lambda x: f(x)[1])(x), total)
+
+
 def test_threads_may_read_what_was_written_to():
     for _ in range(200):
         x = fg.constant(np.zeros(6))

@@ -709,6 +709,8 @@ def box(value: Any, trace: Trace, mark: Any) -> Tensor:
 
 def own_handle(x: Tensor) -> Tensor:
     """Return another handle on what a tensor stands for: what is written into one is not in the other."""
+    if x.payload is None:  # it is not at hand
+        x = x.tracing.renewed(x)
     handle = box(x.payload, x.tracing, x.mark)
     return tell_of_copy(handle) if attention and is_seen() else handle
 

@@ -209,6 +209,7 @@ def outdate(root: Tensor) -> None:
 
 def stand_for(root: Tensor, value: Tensor) -> None:
     """Let a tensor stand for another value, and its views look again."""
+    value = value.tracing.renewed(value)
     outdate(root)
     if type(root.memory) is Family:
         root.memory.hidden, root.memory.owned = None, []
