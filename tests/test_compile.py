@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import fractions
 import functools
 import gc
 import inspect
@@ -24,6 +25,7 @@ from hypothesis import strategies as st
 from test_interrupts import interrupted_at
 
 import fgrad as fg
+import fgrad.numpy as fnp
 from fgrad.core.trace import attention, running
 from fgrad.core.tree import flatten
 from fgrad.core.variable import open_watches
@@ -1049,6 +1051,108 @@ def test_a_table_that_is_written_to_between_its_uses():
         return y, table @ x
 
     assert_same(twice(X), (fg.Tensor(TABLE @ X), fg.Tensor((TABLE + 1) @ X)))
+
+
+def written_in_a_turn(c, x):
+    new = fnp.ones(8)
+    new[2:] += x * c[2:]
+    return new, new[1:3]
+
+
+def columns(x):
+    new = fnp.ones((8, 3))
+    new[:, 1] += x
+    new.T[0, 2:] *= x[2:]
+    return new
+
+
+def views(x):
+    new = fnp.arange(8.0)
+    view = new[1:]
+    view[:3] = x[:3]
+    view *= x[1:]
+    return new, view
+
+
+def unrolled(x):
+    new = fnp.ones(8)
+    for i in range(8):
+        new[i:] += x[i]
+    return new
+
+
+def with_out(x):
+    new = fnp.full(8, 3.0)
+    before = new + 1
+    np.add(new, x, out=new)
+    np.multiply(new[2:], x[2:], out=new[2:])
+    np.add.at(new, [1, 1, 2], x[:3])
+    return before, new
+
+
+def scaled(x):
+    new = fnp.zeros(8)
+    new[:] *= x
+    return new
+
+
+WRITTEN = {
+    "columns": columns,
+    "views": views,
+    "turns": unrolled,
+    "out": with_out,
+    "zeros": scaled,
+    "scan": lambda x: fg.scan(written_in_a_turn, x, x),
+    "map": lambda x: fg.map(lambda each: written_in_a_turn(x, each)[0], x),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_new_arrays_may_be_written_to(name):
+    """What is written to is the first constant of the program, as it was before."""
+    x, function = np.arange(8.0) - 3, WRITTEN[name]
+    compiled = fg.compile(function)
+    compiled(x * 0 + 7)  # which is not to be seen in the results for another argument
+    assert_same(compiled(x), fg.tree_map(fg.convert_to_tensor, function(x)))
+    assert_same(fg.trace(function)(x * 0 + 7)(x), compiled(x))
+
+    def loss(x):
+        return sum(np.sum(each**2) for each in flatten(function(x))[0])
+
+    assert_same(fg.compile(fg.grad(loss))(x), fg.grad(loss)(x))
+    assert_same(fg.grad(fg.compile(loss))(x), fg.grad(loss)(x))
+
+
+THIRDS = np.arange(8).astype(np.longdouble) / 3
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * np.longdouble(3) + THIRDS,
+        lambda x: (x.astype(np.longdouble) + THIRDS * THIRDS)[2:] * 2,
+        lambda x: x + (THIRDS + 1j * THIRDS),
+        lambda x: x * np.array([fractions.Fraction(i, 3) for i in range(8)], object).astype(float),
+        lambda x: (x * np.array([i / 3 for i in range(8)], object)).astype(float),
+    ],
+)
+def test_constants_are_compared_by_what_they_are(function):
+    """Some bytes of a long double are no part of the number, and those of objects say where they lie."""
+    x = np.arange(8.0) - 3
+    assert_same(fg.compile(function)(x), fg.convert_to_tensor(function(x)))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        lambda n: THIRDS + (n == 2),
+        lambda n: np.where(THIRDS > 0, THIRDS, -0.0 if n == 2 else 0.0),
+        lambda n: np.array([fractions.Fraction(n, 3)] * 8, object),
+    ],
+)
+def test_constants_of_rare_kinds_that_change_are_refused(table):
+    with pytest.raises(FrozenValueError):
+        fg.compile(changing(lambda x, n: x * table(n)))(np.ones(8))
 
 
 def test_values_that_only_the_second_recording_asks_for():

@@ -207,6 +207,14 @@ class Writing(threading.local):
                 return array
         return _copy_by_examples(array)
 
+    def keep(self, x: Any) -> None:
+        """Let the arrays of a value, in all its layers, be left as they are."""
+        if type(x) is Tensor:
+            self.keep(x.payload)
+            self.keep(x.mark)
+        elif type(x) is np.ndarray:
+            self.arrays = [each for each in self.arrays if each is not x]
+
 
 now_written = Writing()
 

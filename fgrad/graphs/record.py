@@ -30,6 +30,7 @@ from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, settle
 from fgrad.core.trace import NOTHING, Call, Trace, is_seen, running
 from fgrad.core.tree import tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
+from fgrad.core.views import now_written
 from fgrad.graphs.arguments import Arguments
 from fgrad.graphs.equations import Equation, Name, in_pythons_way, is_short, same_bits
 from fgrad.graphs.graph import Graph
@@ -127,9 +128,12 @@ class RecordTrace(Trace):
                 is_number = arg.mark.is_weak and primitive.is_elementwise
                 arg = in_pythons_way(arg.payload) if is_number else arg.payload
                 kind = type(arg)
-            elif kind is Tensor:
-                arg = self._lifted(arg, primitive.is_elementwise)
-                kind = type(arg)
+            else:
+                if now_written.arrays:  # it becomes a constant, which is what it was before it is written to
+                    now_written.keep(arg)
+                if kind is Tensor:
+                    arg = self._lifted(arg, primitive.is_elementwise)
+                    kind = type(arg)
             examples.append(arg)
             is_plain = is_plain and (arg.size <= _LARGE if kind is _ARRAY else kind in PLAIN)
             is_weak = is_weak and kind in _PYTHONS
