@@ -26,6 +26,7 @@ from test_interrupts import interrupted_at
 
 import fgrad as fg
 import fgrad.numpy as fnp
+from fgrad import errors
 from fgrad.core.trace import attention, running
 from fgrad.core.tree import flatten
 from fgrad.core.variable import open_watches
@@ -952,6 +953,115 @@ def test_a_variable_that_is_made_once_and_kept():
     assert_same(lazily(X), fg.Tensor(X * 3))
     kept[0].assign(4.0)
     assert_same(lazily(X), fg.Tensor(X * 4))
+
+
+# Integers of Python's, which have no bounds
+
+
+def scanned_below(x, k):
+    return fg.scan(lambda c, each: (c + (each == k), each < k), 0, x)
+
+
+def put_into(x, k):
+    new = x.copy()
+    new[0] = k
+    return new
+
+
+def raised_by(function, *args):
+    try:
+        return function(*args)
+    except (OverflowError, ZeroDivisionError, ValueError) as error:
+        return type(error)
+
+
+MEETING = {
+    "less": lambda x, k: x < k,
+    "equal": lambda x, k: x == k,
+    "not_equal from the left": lambda x, k: k != x,
+    "greater_equal": lambda x, k: x >= k,
+    "add": lambda x, k: x + k,
+    "maximum": lambda x, k: np.maximum(x, k),
+    "and": lambda x, k: x & k,
+    "where": lambda x, k: np.where(x > 3, x, k),
+    "select": lambda x, k: np.select([x > 3], [x], k),
+    "remainder": lambda x, k: x % k,
+    "shift": lambda x, k: (x << k, k >> x),
+    "turns": scanned_below,
+    "written": put_into,
+    "full_like": lambda x, k: np.full_like(x, k) + 0 * x,
+    "isclose": lambda x, k: np.isclose(x, k),
+    "a mask in a sum": lambda x, k: np.sum(np.where(x < k, 1.5, 0.0)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1", "i4", "u8", "f4"])
+@pytest.mark.parametrize("name", MEETING)
+def test_integers_beyond_the_dtype_that_they_meet(name, dtype):
+    """They are compared as they are, and else NumPy's error, whatever the first call was with."""
+    if dtype == "f4" and name in ("and", "shift", "written", "full_like"):
+        return
+    x, function = np.array([0, 44, 255]).astype(dtype), MEETING[name]
+    compiled = fg.compile(function)
+    raised_by(compiled, x, 1)
+    with np.errstate(all="ignore"):
+        for k in (300, -1, 2, 0, 2**40):
+            wanted = raised_by(function, x, k)
+            for found in (raised_by(compiled, x, k), raised_by(fg.compile(lambda x, k=k: function(x, k)), x)):
+                if isinstance(wanted, type):
+                    assert found is wanted, k
+                else:
+                    assert_same(found, fg.tree_map(fg.convert_to_tensor, wanted))
+
+
+def test_constants_of_any_size_are_compared_as_they_are():
+    x = np.array([0, 44, 255], np.uint64)
+    for k in (2**63, 2**64, -(2**63), -(2**80)):
+        assert_same(
+            fg.compile(lambda x, k=k: (x < k, x >= k, x == k))(x), fg.tree_map(np.asarray, (x < k, x >= k, x == k))
+        )
+
+
+PYTHONS = {
+    "product": lambda a, b: a * b,
+    "sum": lambda a, b: a + b * a - b,
+    "quotient": lambda a, b: a / b,
+    "floor": lambda a, b: a // b,
+    "rest": lambda a, b: a % b,
+    "power": lambda a, b: a**b,
+    "product beside an array": lambda a, b: (a * b) * np.ones(2),
+    "power beside an array": lambda a, b: (a * a * a) * np.ones(2) + b,
+    "compared": lambda a, b: (a * b) > np.ones(2) * 3,
+    "turns": lambda a, b: fg.fori_loop(0, 5, lambda i, c: c * a + b, 1),
+    "counted": lambda a, b: fg.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * a), (0, b))[1],
+}
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_arithmetic_of_pythons_integers_is_pythons(name):
+    """They do not overflow, and raise for a divisor of 0; what no array holds is refused as a result."""
+    function = PYTHONS[name]
+    compiled = fg.compile(function)
+    compiled(2, 1)
+    for a, b in ((2, 3), (2**40, 2**40), (3, 0), (-7, 2), (2**61, -(2**61)), (2**60 + 1, 3), (10, 70), (-3, 3)):
+        if name == "power" and not 0 <= b <= 70:
+            continue
+        wanted = raised_by(function, a, b)
+        if type(wanted) is int and wanted.bit_length() > 63:
+            wanted = errors.IntegerRangeError
+        found = raised_by(compiled, a, b)
+        if isinstance(wanted, type):
+            assert issubclass(found, wanted), (a, b)
+        else:
+            assert_same(found, fg.convert_to_tensor(wanted))
+
+
+def test_a_power_that_is_no_integer_for_another_exponent_is_refused():
+    power = fg.compile(lambda a, b: a**b)
+    assert power(2, 3).item() == 8
+    with pytest.raises(errors.GraphInputError, match="power gives float64"):
+        power(2, -1)
+    assert fg.compile(lambda a, b: a**b)(2, -1).item() == 0.5
 
 
 # Frozen values, and values that are asked for

@@ -28,6 +28,7 @@ from fgrad.errors.places import depth_of_user
 from fgrad.graphs.arguments import texts_of
 from fgrad.graphs.equations import Name, kind_of, shown
 from fgrad.graphs.graph import Block, Graph
+from fgrad.graphs.integers import LARGEST
 from fgrad.graphs.record import held, new_recording, recorded
 from fgrad.native.freezing import check_repeats
 from fgrad.native.functions import Function
@@ -349,7 +350,7 @@ def _kind(leaf: Any) -> Any:
     kind = type(leaf)
     if kind is np.ndarray or kind is Tensor:
         return (leaf.shape, leaf.dtype) if leaf.dtype.kind in "biufc" else None
-    if kind is float or kind is complex or (kind is int and abs(leaf) < 1 << 62):
+    if kind is float or kind is complex or (kind is int and abs(leaf) < LARGEST):
         return kind
     refuse_labelled(leaf)  # which could be written to later, and the program would not see it
     if kind in BOXES or not isinstance(leaf, (np.ndarray, np.generic)) or leaf.dtype.kind not in "biufc":

@@ -25,6 +25,7 @@ from fgrad.core.trace import Trace
 from fgrad.graphs.derived import Directions, chosen, computed, mapped, outputs_of
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
+from fgrad.graphs.integers import check_holds
 from fgrad.native.options import DEFAULT, Options
 from fgrad.ops.tracing import one_example
 from fgrad.rules.closures import followers
@@ -73,8 +74,12 @@ class Function:
                 break
         found: list[Any] | None = (self._executable or self.executable()).run(leaves)
         if found is None:
-            return [np.array(x) for x in self.eager(leaves)]  # which may lie in the memory of leaves
+            return [np.array(self._held(x)) for x in self.eager(leaves)]  # which may lie in the memory of leaves
         return found if len(found) == len(self._outputs) else self._with_constants(found)
+
+    def _held(self, x: Any) -> Any:
+        check_holds(x, self.__name__)
+        return x
 
     def call(self, leaves: Leaves) -> list[Any]:
         """Return the results for arrays of an engine, as such."""
