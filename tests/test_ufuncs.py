@@ -233,6 +233,65 @@ def test_what_is_close_to_integers_and_booleans(dtype):
     assert fg.vmap(np.isclose)(a, b).tolist() == np.isclose(a, b).tolist()
 
 
+REDUCED = [
+    *(np.add, np.subtract, np.multiply, np.divide, np.maximum, np.fmin, np.hypot, np.gcd, np.logaddexp, np.logaddexp2),
+    *(np.bitwise_or, np.logical_and, np.power),
+]
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "i1", "i8", "f4", "f8"])
+@pytest.mark.parametrize("ufunc", REDUCED)
+def test_reductions_have_numpys_dtypes_and_signs(ufunc, dtype):
+    """Of several elements, of one and of none."""
+    if ufunc in (np.gcd, np.bitwise_or) and dtype[0] == "f":
+        return
+    for x in ([1, 2, 3], [3], [-3], []):
+        x = np.array(x).astype(dtype)
+        try:
+            wanted = ufunc.reduce(x)
+        except ValueError as error:
+            with pytest.raises(ValueError, match=str(error)):
+                ufunc.reduce(fg.constant(x))
+            continue
+        found = np.asarray(ufunc.reduce(fg.constant(x)))
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(found, wanted, rtol=1e-3 if wanted.itemsize == 2 else 1e-6)
+        assert np.signbit(found) == np.signbit(wanted)
+        if x.size:
+            assert ufunc.accumulate(fg.constant(x)).dtype == ufunc.accumulate(x).dtype
+
+
+@pytest.mark.parametrize("initial", [0.5, 2, -1.5, True, 300, np.float32(0.5), 2j, np.array(2.5)])
+@pytest.mark.parametrize("dtype", ["u1", "i1", "i8", "?", "f4", "f8"])
+@pytest.mark.parametrize("function", [np.sum, np.prod, np.max, np.min, np.hypot.reduce])
+def test_reductions_start_in_the_dtype_of_the_result(function, dtype, initial):
+    x = np.array([1, 2, 3]).astype(dtype)
+    for each in (x, x[:0]):
+        try:
+            wanted = function(each, initial=initial)
+        except (TypeError, OverflowError) as error:
+            with pytest.raises(type(error)):
+                function(fg.constant(each), initial=initial)
+        else:
+            found = np.asarray(function(fg.constant(each), initial=initial))
+            assert found.dtype == wanted.dtype
+            np.testing.assert_allclose(found, wanted, rtol=1e-3 if wanted.itemsize == 2 else 1e-6)
+
+
+def test_a_traced_start_is_differentiated():
+    x = np.array([1.0, 2.0])
+    assert fg.grad(lambda s: np.sum(fg.constant(x), initial=s))(0.5).item() == 1.0
+    assert fg.grad(lambda s: np.prod(fg.constant(x), initial=s))(0.5).item() == 2.0
+    assert fg.grad(lambda s: np.max(fg.constant(x), initial=s))(5.0).item() == 1.0
+
+
+def test_nothing_is_collected_of_an_array_without_elements():
+    for dtype in (np.float32, np.int8):
+        x = np.arange(3).astype(dtype)
+        for function in (np.ascontiguousarray, np.asarray, np.array, np.atleast_1d):
+            assert fg.compile(lambda x, f=function: f(x[:0]))(x).dtype == dtype
+
+
 def test_integers_only_is_complete():
     numpys = {p.name for p in PRIMITIVES.values() if getattr(np, p.name, None) is p.implementation}
     assert {name for name in numpys if not PRIMITIVES[name].samples} == INTEGERS_ONLY

@@ -394,11 +394,13 @@ class TensorLike:
         if not conversions.is_collected(value, sys._getframe(1)):
             return self._plain_array
         if self.shape:
-            return self._object_array
+            return self._object_array if self.size else self._plain_array
         raise AttributeError("__array__")  # so that NumPy takes the number itself as an object
 
     def _plain_array(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         value = settle(self)
+        if type(value) is Tensor and not value.size:  # without numbers, there is none to ask for
+            return np.empty(value.shape, value.dtype if dtype is None else dtype)
         array = _read_only(value.tracing.plain_array(value) if type(value) is Tensor else value)
         return array.astype(array.dtype if dtype is None else dtype, copy=bool(copy))
 
