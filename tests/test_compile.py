@@ -955,6 +955,199 @@ def test_a_variable_that_is_made_once_and_kept():
     assert_same(lazily(X), fg.Tensor(X * 4))
 
 
+# What a function refers to is what it is at the call
+
+FACTOR = 2.0
+SCALES = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+
+
+class Rates:
+    rate = 2.0
+
+
+class Network:
+    shift = 1.0
+
+    def __init__(self):
+        self.rate, self.weights, self.parts, self.steps = 2.0, np.ones(5), {"a": [1.0]}, []
+
+    def inner(self, x):
+        return x * self.weights * self.parts["a"][0] + self.shift
+
+    @fg.compile
+    def loss(self, x):
+        return np.sum(self.inner(x)) * self.rate
+
+
+def scaled_by_global(x):
+    return x * FACTOR
+
+
+def by_settings(x, rate=Rates):
+    return x * rate.rate
+
+
+def closing_over(value):
+    def function(x):
+        return x * value[0] if isinstance(value, list) else x * value
+
+    def rebind(other):
+        nonlocal value
+        value = other
+
+    return function, rebind
+
+
+def check_like_plain(compiled, function, x):
+    """The value and derivatives are those of one function, which is the user's as it is now."""
+
+    def total(f):
+        return lambda x: np.sum(f(x) ** 2)
+
+    assert_same(compiled(x), fg.convert_to_tensor(function(x)))
+    for transform in (fg.grad, fg.value_and_grad, fg.hessian, fg.jacfwd):
+        assert_same(transform(total(compiled))(x), transform(total(function))(x))
+    assert_same(fg.vmap(compiled)(np.stack([x, 2 * x])), fg.vmap(function)(np.stack([x, 2 * x])))
+    assert_same(compiled(x), fg.convert_to_tensor(function(x)))
+
+
+def test_a_captured_array_that_is_written_to():
+    for shape in ((5,), (400, 5), ()):
+        table = np.ones(shape)
+        function = lambda x, table=table: np.sum(x * table, axis=0) + x  # noqa: E731
+        if not shape:
+            function = lambda x, table=table: x * table  # noqa: E731
+        compiled = fg.compile(function)
+        check_like_plain(compiled, function, X)
+        table[...] = 3.0
+        check_like_plain(compiled, function, X)
+        table[(0,) * table.ndim] = -7.0
+        check_like_plain(compiled, function, X)
+
+
+def test_captured_numbers_and_cells():
+    for first, second in ((2.0, 3.0), (2, 3), (np.ones(5), np.zeros(5)), ([2.0], [4.0]), (0.0, -0.0), (1, 1.0)):
+        function, rebind = closing_over(first)
+        compiled = fg.compile(function)
+        check_like_plain(compiled, function, X)
+        rebind(second)
+        check_like_plain(compiled, function, X)
+        assert np.signbit(compiled(X).numpy()).tolist() == np.signbit(function(X)).tolist()
+        if isinstance(second, list):
+            second[0] = 9.0
+            check_like_plain(compiled, function, X)
+
+
+def test_globals_and_what_they_refer_to(monkeypatch):
+    for function in (scaled_by_global, lambda x: scaled_by_global(x) + 1, lambda x: [scaled_by_global][0](x * SCALES)):
+        compiled = fg.compile(function)
+        check_like_plain(compiled, function, X)
+        monkeypatch.setitem(globals(), "FACTOR", FACTOR + 1)
+        check_like_plain(compiled, function, X)
+    monkeypatch.setitem(globals(), "scaled_by_global", lambda x: x - FACTOR)  # as a cell of a notebook that ran again
+    check_like_plain(compiled, function, X)
+
+
+def test_attributes_of_classes_and_arguments_that_are_no_inputs(monkeypatch):
+    compiled, own = fg.compile(by_settings), Rates()
+    for _ in range(2):
+        check_like_plain(compiled, by_settings, X)
+        assert_same(compiled(X, own), fg.convert_to_tensor(X * own.rate))
+        monkeypatch.setattr(Rates, "rate", 5.0)
+    own.rate = 7.0
+    assert_same(compiled(X, own), fg.convert_to_tensor(X * 7))
+
+
+@pytest.mark.filterwarnings("ignore::fgrad.errors.CompileWarning")
+def test_attributes_of_self_and_what_they_hold(monkeypatch):
+    model = Network()
+    changes = (
+        lambda: setattr(model, "rate", 5.0),
+        lambda: setattr(model, "weights", model.weights * 2),
+        lambda: model.weights.__setitem__(0, 7.0),
+        lambda: model.parts.__setitem__("a", [3.0]),
+        lambda: model.parts["a"].__setitem__(0, 4.0),
+        lambda: monkeypatch.setattr(Network, "shift", 2.0),
+        lambda: setattr(model, "shift", 3.0),
+        lambda: monkeypatch.setattr(Network, "inner", lambda self, x: x * self.rate),
+    )
+    for change in (lambda: None, *changes):
+        change()
+        for _ in range(2):
+            wanted = np.sum(model.inner(X)) * model.rate
+            assert_same(model.loss(X), fg.convert_to_tensor(wanted))
+            assert_same(fg.grad(model.loss)(X), fg.grad(lambda x: np.sum(model.inner(x)) * model.rate)(X))
+
+
+@pytest.mark.parametrize("kind", ["slots", "property", "called", "partial", "frozen"])
+def test_objects_of_every_kind_are_looked_at(kind):
+    class Slotted:
+        __slots__ = ("rate", "_rate")
+
+        def __init__(self):
+            self.rate = self._rate = 2.0
+
+        @property
+        def twice(self):
+            return self._rate * 2
+
+        def __call__(self, x):
+            return x * self.rate
+
+    own = Slotted()
+    function = {
+        "slots": lambda x: x * own.rate,
+        "property": lambda x: x * own.twice,
+        "called": own,
+        "partial": functools.partial(lambda own, x: x * own.rate, own),
+        "frozen": lambda x: x * holder[0].rate,
+    }[kind]
+    holder = (own,)
+    compiled = fg.compile(function)
+    check_like_plain(compiled, function, X)
+    own.rate = own._rate = 3.0
+    check_like_plain(compiled, function, X)
+
+
+def test_what_no_code_asks_for_may_change():
+    """A list of losses, a counter of steps, notes of what was recorded."""
+    calls, model = [], Network()
+
+    @fg.compile
+    def noted(x):
+        calls.append(x.shape)
+        return np.sum(model.inner(x))
+
+    for size in (5, 1, 5, 1):
+        noted(X[:1] if size == 1 else X)
+        model.steps.append(size)
+        model.steps = [*model.steps]
+    assert len(calls) == 4  # twice for each of two forms
+
+
+def test_what_can_only_be_read_and_equal_numbers_need_no_new_program():
+    table = np.ones(5)
+    table.flags.writeable = False
+    function, rebind = closing_over(1000.5)
+    compiled = fg.compile(lambda x: function(x) * table)
+    for _ in range(3):
+        compiled(X)
+        rebind(float("1000.5"))
+    assert compiled.programs.count == 1
+
+
+def test_what_keeps_changing_is_named():
+    model = Network()
+
+    def changed_and_called():
+        for k in range(8):
+            model.rate = float(k)
+            model.loss(X)
+
+    with pytest.warns(CompileWarning, match=r"self\.rate, which it refers to, keeps changing"):
+        changed_and_called()
+
+
 # Integers of Python's, which have no bounds
 
 

@@ -30,6 +30,7 @@ from fgrad.graphs.equations import Name, kind_of, shown
 from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.integers import LARGEST
 from fgrad.graphs.record import held, new_recording, recorded
+from fgrad.native.captured import Captured
 from fgrad.native.freezing import check_repeats
 from fgrad.native.functions import Function
 from fgrad.native.options import ENGINES, Engine, Options
@@ -190,6 +191,7 @@ class Programs:
         self.known: OrderedDict[Hashable, Program] = OrderedDict()
         self.count = 0
         self._with_integers_fixed: set[Hashable] = set()
+        self._change = ""  # what the function refers to and was another one, the last time
         self._lock, self._assigning = threading.RLock(), threading.RLock()
 
     def for_form(self, function: Any, form: Form) -> tuple[Program, Form]:
@@ -236,6 +238,7 @@ class Programs:
         with self._lock:
             program = self.known.get(form.key)
             if program is None or not program.is_current():
+                self._change = "" if program is None else program.change()
                 program, form = self._made(function, form)
                 self.known[form.key] = program
                 self.count += not program.closes_over_traced
@@ -258,6 +261,14 @@ class Programs:
         return program, fixed
 
     def _warn(self, function: Any) -> None:
+        if self._change:
+            warnings.warn(
+                f"{name_of(function)} was compiled for the {self.count}th time: {self._change}, which it refers to, "
+                "keeps changing, and is part of the program.\nPass it as an argument, or make it a Variable.",
+                errors.CompileWarning,
+                stacklevel=depth_of_user(),
+            )
+            return
         warnings.warn(
             f"{name_of(function)} was compiled for the {self.count}th time: its arguments keep changing in "
             "shape, dtype, structure, or in what is part of the program, such as integers whose value is asked for.\n"
@@ -404,6 +415,7 @@ class Program:
         self.closes_over_traced = meets_others or any(type(settle(x)) is Tensor for x in constants)
         self._variables = list(self.graph.variables.values())
         self._trainable = [each.trainable for each in self._variables]
+        self._captured = Captured(function, [x for x in outline.leaves if x is not _INPUT])
         if self.closes_over_traced:
             return
         self.seconds = time.perf_counter() - start
@@ -418,6 +430,7 @@ class Program:
             with unobserved(), observed_by(*observers):
                 check_repeats(flat, examples, self.graph, self.assigned, trace)
             self.seconds += time.perf_counter() - start
+        self._captured.leave_out_changed()
         self.is_input, self.leaves = form.is_input, form.described(function, self.graph.inputs)
         users.clear()  # the graph knows `flat`, and is not to keep the object of a method
         self._template = [None if own else held(x) for x, own in zip(self.graph.outputs, is_number, strict=True)]
@@ -425,9 +438,14 @@ class Program:
         self._nested = _nesting(self.graph.treedef)
         self.is_plain = not self._variables and not self.assigned and all(is_number)
 
+    def change(self) -> str:
+        """Return what to call something that the function refers to and that is another now, an empty text if none."""
+        return self._captured.change()
+
     def is_current(self) -> bool:
-        """Return whether the variables are still what they were to transforms in the function: trainable or not."""
-        return not self._variables or self._trainable == [each.trainable for each in self._variables]
+        """Return whether what the function refers to is what it was, and variables are trainable if they were."""
+        is_same = not self._captured.change()
+        return is_same and (not self._variables or self._trainable == [each.trainable for each in self._variables])
 
     def reads_traced(self) -> bool:
         """Return whether a trace follows a variable that the program reads."""
@@ -556,8 +574,9 @@ def compile(
 
     Arrays, tensors and Python's numbers go into the program. All else is part of it, and so are integers whose value is
     asked for, as by `range(n)`: there is a program for each combination of shapes, dtypes, structure, and values of
-    what does not go in. Variables are read when the program runs, and assignments to them are carried out when it has
-    ended, all of them or none.
+    what does not go in. What the function refers to is part of it, too: where a number, an array or an attribute is
+    another than it was, which each call looks at, the function is recorded anew. Variables are read when the program
+    runs, and assignments to them are carried out when it has ended, all of them or none.
 
     A loop of Python's is recorded turn by turn, and found again: alike turns are one native loop. `scan`, `fori_loop`,
     `while_loop` and `map` are loops at once, of which one turn is recorded. `inspect` says which loops there are.
