@@ -105,6 +105,8 @@ def seen(result: Any, x: Any, primitive: Primitive, metadata: Mapping[str, Any])
     """Let a tensor be a view of `x`: the result of an operation that reads nothing else."""
     if type(x) is not Tensor or type(result) is not Tensor or not (shape := result.tracing.shape_of(result)):
         return result
+    if not x.tracing.shape_of(x):  # a number, of which NumPy makes a new array
+        return result
     root, path = origin(x)
     family: Family = root.memory or _family_of(root)
     if len(family.views) >= family.room:
