@@ -6,7 +6,6 @@ import contextlib
 import copy
 import importlib
 import inspect
-import threading
 import time
 import warnings
 from collections import OrderedDict
@@ -17,6 +16,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.locks import Lock
 from fgrad.core.overrides import refuse_labelled
 from fgrad.core.payloads import refuse_payloads
 from fgrad.core.primitive import BOXES
@@ -192,7 +192,7 @@ class Programs:
         self.count = 0
         self._with_integers_fixed: set[Hashable] = set()
         self._change = ""  # what the function refers to and was another one, the last time
-        self._lock, self._assigning = threading.RLock(), threading.RLock()
+        self._lock, self._assigning = Lock(), Lock()
 
     def for_form(self, function: Any, form: Form) -> tuple[Program, Form]:
         """Return the program for arguments of a form, and the form in which they go into it."""
@@ -391,7 +391,7 @@ class Program:
         is_plain: it has to do with no variables, and returns numbers alone.
     """
 
-    def __init__(self, function: Any, form: Form, options: Options, assigning: threading.RLock) -> None:
+    def __init__(self, function: Any, form: Form, options: Options, assigning: Lock) -> None:
         self._assigning = assigning
         outline, users = form.outline, [function]
 
