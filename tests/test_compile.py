@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import fractions
 import functools
 import gc
 import inspect
@@ -24,6 +25,8 @@ from hypothesis import strategies as st
 from test_interrupts import interrupted_at
 
 import fgrad as fg
+import fgrad.numpy as fnp
+from fgrad import errors
 from fgrad.core.trace import attention, running
 from fgrad.core.tree import flatten
 from fgrad.core.variable import open_watches
@@ -952,6 +955,308 @@ def test_a_variable_that_is_made_once_and_kept():
     assert_same(lazily(X), fg.Tensor(X * 4))
 
 
+# What a function refers to is what it is at the call
+
+FACTOR = 2.0
+SCALES = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+
+
+class Rates:
+    rate = 2.0
+
+
+class Network:
+    shift = 1.0
+
+    def __init__(self):
+        self.rate, self.weights, self.parts, self.steps = 2.0, np.ones(5), {"a": [1.0]}, []
+
+    def inner(self, x):
+        return x * self.weights * self.parts["a"][0] + self.shift
+
+    @fg.compile
+    def loss(self, x):
+        return np.sum(self.inner(x)) * self.rate
+
+
+def scaled_by_global(x):
+    return x * FACTOR
+
+
+def by_settings(x, rate=Rates):
+    return x * rate.rate
+
+
+def closing_over(value):
+    def function(x):
+        return x * value[0] if isinstance(value, list) else x * value
+
+    def rebind(other):
+        nonlocal value
+        value = other
+
+    return function, rebind
+
+
+def check_like_plain(compiled, function, x):
+    """The value and derivatives are those of one function, which is the user's as it is now."""
+
+    def total(f):
+        return lambda x: np.sum(f(x) ** 2)
+
+    assert_same(compiled(x), fg.convert_to_tensor(function(x)))
+    for transform in (fg.grad, fg.value_and_grad, fg.hessian, fg.jacfwd):
+        assert_same(transform(total(compiled))(x), transform(total(function))(x))
+    assert_same(fg.vmap(compiled)(np.stack([x, 2 * x])), fg.vmap(function)(np.stack([x, 2 * x])))
+    assert_same(compiled(x), fg.convert_to_tensor(function(x)))
+
+
+def test_a_captured_array_that_is_written_to():
+    for shape in ((5,), (400, 5), ()):
+        table = np.ones(shape)
+        function = lambda x, table=table: np.sum(x * table, axis=0) + x  # noqa: E731
+        if not shape:
+            function = lambda x, table=table: x * table  # noqa: E731
+        compiled = fg.compile(function)
+        check_like_plain(compiled, function, X)
+        table[...] = 3.0
+        check_like_plain(compiled, function, X)
+        table[(0,) * table.ndim] = -7.0
+        check_like_plain(compiled, function, X)
+
+
+def test_captured_numbers_and_cells():
+    for first, second in ((2.0, 3.0), (2, 3), (np.ones(5), np.zeros(5)), ([2.0], [4.0]), (0.0, -0.0), (1, 1.0)):
+        function, rebind = closing_over(first)
+        compiled = fg.compile(function)
+        check_like_plain(compiled, function, X)
+        rebind(second)
+        check_like_plain(compiled, function, X)
+        assert np.signbit(compiled(X).numpy()).tolist() == np.signbit(function(X)).tolist()
+        if isinstance(second, list):
+            second[0] = 9.0
+            check_like_plain(compiled, function, X)
+
+
+def test_globals_and_what_they_refer_to(monkeypatch):
+    for function in (scaled_by_global, lambda x: scaled_by_global(x) + 1, lambda x: [scaled_by_global][0](x * SCALES)):
+        compiled = fg.compile(function)
+        check_like_plain(compiled, function, X)
+        monkeypatch.setitem(globals(), "FACTOR", FACTOR + 1)
+        check_like_plain(compiled, function, X)
+    monkeypatch.setitem(globals(), "scaled_by_global", lambda x: x - FACTOR)  # as a cell of a notebook that ran again
+    check_like_plain(compiled, function, X)
+
+
+def test_attributes_of_classes_and_arguments_that_are_no_inputs(monkeypatch):
+    compiled, own = fg.compile(by_settings), Rates()
+    for _ in range(2):
+        check_like_plain(compiled, by_settings, X)
+        assert_same(compiled(X, own), fg.convert_to_tensor(X * own.rate))
+        monkeypatch.setattr(Rates, "rate", 5.0)
+    own.rate = 7.0
+    assert_same(compiled(X, own), fg.convert_to_tensor(X * 7))
+
+
+@pytest.mark.filterwarnings("ignore::fgrad.errors.CompileWarning")
+def test_attributes_of_self_and_what_they_hold(monkeypatch):
+    model = Network()
+    changes = (
+        lambda: setattr(model, "rate", 5.0),
+        lambda: setattr(model, "weights", model.weights * 2),
+        lambda: model.weights.__setitem__(0, 7.0),
+        lambda: model.parts.__setitem__("a", [3.0]),
+        lambda: model.parts["a"].__setitem__(0, 4.0),
+        lambda: monkeypatch.setattr(Network, "shift", 2.0),
+        lambda: setattr(model, "shift", 3.0),
+        lambda: monkeypatch.setattr(Network, "inner", lambda self, x: x * self.rate),
+    )
+    for change in (lambda: None, *changes):
+        change()
+        for _ in range(2):
+            wanted = np.sum(model.inner(X)) * model.rate
+            assert_same(model.loss(X), fg.convert_to_tensor(wanted))
+            assert_same(fg.grad(model.loss)(X), fg.grad(lambda x: np.sum(model.inner(x)) * model.rate)(X))
+
+
+@pytest.mark.parametrize("kind", ["slots", "property", "called", "partial", "frozen"])
+def test_objects_of_every_kind_are_looked_at(kind):
+    class Slotted:
+        __slots__ = ("rate", "_rate")
+
+        def __init__(self):
+            self.rate = self._rate = 2.0
+
+        @property
+        def twice(self):
+            return self._rate * 2
+
+        def __call__(self, x):
+            return x * self.rate
+
+    own = Slotted()
+    function = {
+        "slots": lambda x: x * own.rate,
+        "property": lambda x: x * own.twice,
+        "called": own,
+        "partial": functools.partial(lambda own, x: x * own.rate, own),
+        "frozen": lambda x: x * holder[0].rate,
+    }[kind]
+    holder = (own,)
+    compiled = fg.compile(function)
+    check_like_plain(compiled, function, X)
+    own.rate = own._rate = 3.0
+    check_like_plain(compiled, function, X)
+
+
+def test_what_no_code_asks_for_may_change():
+    """A list of losses, a counter of steps, notes of what was recorded."""
+    calls, model = [], Network()
+
+    @fg.compile
+    def noted(x):
+        calls.append(x.shape)
+        return np.sum(model.inner(x))
+
+    for size in (5, 1, 5, 1):
+        noted(X[:1] if size == 1 else X)
+        model.steps.append(size)
+        model.steps = [*model.steps]
+    assert len(calls) == 4  # twice for each of two forms
+
+
+def test_what_can_only_be_read_and_equal_numbers_need_no_new_program():
+    table = np.ones(5)
+    table.flags.writeable = False
+    function, rebind = closing_over(1000.5)
+    compiled = fg.compile(lambda x: function(x) * table)
+    for _ in range(3):
+        compiled(X)
+        rebind(float("1000.5"))
+    assert compiled.programs.count == 1
+
+
+def test_what_keeps_changing_is_named():
+    model = Network()
+
+    def changed_and_called():
+        for k in range(8):
+            model.rate = float(k)
+            model.loss(X)
+
+    with pytest.warns(CompileWarning, match=r"self\.rate, which it refers to, keeps changing"):
+        changed_and_called()
+
+
+# Integers of Python's, which have no bounds
+
+
+def scanned_below(x, k):
+    return fg.scan(lambda c, each: (c + (each == k), each < k), 0, x)
+
+
+def put_into(x, k):
+    new = x.copy()
+    new[0] = k
+    return new
+
+
+def raised_by(function, *args):
+    try:
+        return function(*args)
+    except (OverflowError, ZeroDivisionError, ValueError) as error:
+        return type(error)
+
+
+MEETING = {
+    "less": lambda x, k: x < k,
+    "equal": lambda x, k: x == k,
+    "not_equal from the left": lambda x, k: k != x,
+    "greater_equal": lambda x, k: x >= k,
+    "add": lambda x, k: x + k,
+    "maximum": lambda x, k: np.maximum(x, k),
+    "and": lambda x, k: x & k,
+    "where": lambda x, k: np.where(x > 3, x, k),
+    "select": lambda x, k: np.select([x > 3], [x], k),
+    "remainder": lambda x, k: x % k,
+    "shift": lambda x, k: (x << k, k >> x),
+    "turns": scanned_below,
+    "written": put_into,
+    "full_like": lambda x, k: np.full_like(x, k) + 0 * x,
+    "isclose": lambda x, k: np.isclose(x, k),
+    "a mask in a sum": lambda x, k: np.sum(np.where(x < k, 1.5, 0.0)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1", "i4", "u8", "f4"])
+@pytest.mark.parametrize("name", MEETING)
+def test_integers_beyond_the_dtype_that_they_meet(name, dtype):
+    """They are compared as they are, and else NumPy's error, whatever the first call was with."""
+    if dtype == "f4" and name in ("and", "shift", "written", "full_like"):
+        return
+    x, function = np.array([0, 44, 255]).astype(dtype), MEETING[name]
+    compiled = fg.compile(function)
+    raised_by(compiled, x, 1)
+    with np.errstate(all="ignore"):
+        for k in (300, -1, 2, 0, 2**40):
+            wanted = raised_by(function, x, k)
+            for found in (raised_by(compiled, x, k), raised_by(fg.compile(lambda x, k=k: function(x, k)), x)):
+                if isinstance(wanted, type):
+                    assert found is wanted, k
+                else:
+                    assert_same(found, fg.tree_map(fg.convert_to_tensor, wanted))
+
+
+def test_constants_of_any_size_are_compared_as_they_are():
+    x = np.array([0, 44, 255], np.uint64)
+    for k in (2**63, 2**64, -(2**63), -(2**80)):
+        assert_same(
+            fg.compile(lambda x, k=k: (x < k, x >= k, x == k))(x), fg.tree_map(np.asarray, (x < k, x >= k, x == k))
+        )
+
+
+PYTHONS = {
+    "product": lambda a, b: a * b,
+    "sum": lambda a, b: a + b * a - b,
+    "quotient": lambda a, b: a / b,
+    "floor": lambda a, b: a // b,
+    "rest": lambda a, b: a % b,
+    "power": lambda a, b: a**b,
+    "product beside an array": lambda a, b: (a * b) * np.ones(2),
+    "power beside an array": lambda a, b: (a * a * a) * np.ones(2) + b,
+    "compared": lambda a, b: (a * b) > np.ones(2) * 3,
+    "turns": lambda a, b: fg.fori_loop(0, 5, lambda i, c: c * a + b, 1),
+    "counted": lambda a, b: fg.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * a), (0, b))[1],
+}
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_arithmetic_of_pythons_integers_is_pythons(name):
+    """They do not overflow, and raise for a divisor of 0; what no array holds is refused as a result."""
+    function = PYTHONS[name]
+    compiled = fg.compile(function)
+    compiled(2, 1)
+    for a, b in ((2, 3), (2**40, 2**40), (3, 0), (-7, 2), (2**61, -(2**61)), (2**60 + 1, 3), (10, 70), (-3, 3)):
+        if name == "power" and not 0 <= b <= 70:
+            continue
+        wanted = raised_by(function, a, b)
+        if type(wanted) is int and wanted.bit_length() > 63:
+            wanted = errors.IntegerRangeError
+        found = raised_by(compiled, a, b)
+        if isinstance(wanted, type):
+            assert issubclass(found, wanted), (a, b)
+        else:
+            assert_same(found, fg.convert_to_tensor(wanted))
+
+
+def test_a_power_that_is_no_integer_for_another_exponent_is_refused():
+    power = fg.compile(lambda a, b: a**b)
+    assert power(2, 3).item() == 8
+    with pytest.raises(errors.GraphInputError, match="power gives float64"):
+        power(2, -1)
+    assert fg.compile(lambda a, b: a**b)(2, -1).item() == 0.5
+
+
 # Frozen values, and values that are asked for
 
 
@@ -1049,6 +1354,108 @@ def test_a_table_that_is_written_to_between_its_uses():
         return y, table @ x
 
     assert_same(twice(X), (fg.Tensor(TABLE @ X), fg.Tensor((TABLE + 1) @ X)))
+
+
+def written_in_a_turn(c, x):
+    new = fnp.ones(8)
+    new[2:] += x * c[2:]
+    return new, new[1:3]
+
+
+def columns(x):
+    new = fnp.ones((8, 3))
+    new[:, 1] += x
+    new.T[0, 2:] *= x[2:]
+    return new
+
+
+def views(x):
+    new = fnp.arange(8.0)
+    view = new[1:]
+    view[:3] = x[:3]
+    view *= x[1:]
+    return new, view
+
+
+def unrolled(x):
+    new = fnp.ones(8)
+    for i in range(8):
+        new[i:] += x[i]
+    return new
+
+
+def with_out(x):
+    new = fnp.full(8, 3.0)
+    before = new + 1
+    np.add(new, x, out=new)
+    np.multiply(new[2:], x[2:], out=new[2:])
+    np.add.at(new, [1, 1, 2], x[:3])
+    return before, new
+
+
+def scaled(x):
+    new = fnp.zeros(8)
+    new[:] *= x
+    return new
+
+
+WRITTEN = {
+    "columns": columns,
+    "views": views,
+    "turns": unrolled,
+    "out": with_out,
+    "zeros": scaled,
+    "scan": lambda x: fg.scan(written_in_a_turn, x, x),
+    "map": lambda x: fg.map(lambda each: written_in_a_turn(x, each)[0], x),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_new_arrays_may_be_written_to(name):
+    """What is written to is the first constant of the program, as it was before."""
+    x, function = np.arange(8.0) - 3, WRITTEN[name]
+    compiled = fg.compile(function)
+    compiled(x * 0 + 7)  # which is not to be seen in the results for another argument
+    assert_same(compiled(x), fg.tree_map(fg.convert_to_tensor, function(x)))
+    assert_same(fg.trace(function)(x * 0 + 7)(x), compiled(x))
+
+    def loss(x):
+        return sum(np.sum(each**2) for each in flatten(function(x))[0])
+
+    assert_same(fg.compile(fg.grad(loss))(x), fg.grad(loss)(x))
+    assert_same(fg.grad(fg.compile(loss))(x), fg.grad(loss)(x))
+
+
+THIRDS = np.arange(8).astype(np.longdouble) / 3
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * np.longdouble(3) + THIRDS,
+        lambda x: (x.astype(np.longdouble) + THIRDS * THIRDS)[2:] * 2,
+        lambda x: x + (THIRDS + 1j * THIRDS),
+        lambda x: x * np.array([fractions.Fraction(i, 3) for i in range(8)], object).astype(float),
+        lambda x: (x * np.array([i / 3 for i in range(8)], object)).astype(float),
+    ],
+)
+def test_constants_are_compared_by_what_they_are(function):
+    """Some bytes of a long double are no part of the number, and those of objects say where they lie."""
+    x = np.arange(8.0) - 3
+    assert_same(fg.compile(function)(x), fg.convert_to_tensor(function(x)))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        lambda n: THIRDS + (n == 2),
+        lambda n: np.where(THIRDS > 0, THIRDS, -0.0 if n == 2 else 0.0),
+        lambda n: np.array([fractions.Fraction(n, 3)] * 8, object),
+    ],
+)
+def test_constants_of_rare_kinds_that_change_are_refused(table):
+    with pytest.raises(FrozenValueError):
+        fg.compile(changing(lambda x, n: x * table(n)))(np.ones(8))
 
 
 def test_values_that_only_the_second_recording_asks_for():

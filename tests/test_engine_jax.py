@@ -199,6 +199,63 @@ def test_whole_numbers_divided_by_zero():
         check(in_jax(lambda x, y, function=function: function(x, y))(x, y), function(x, y))
 
 
+def raised_by(function, *args):
+    try:
+        return function(*args)
+    except (OverflowError, ZeroDivisionError, ValueError) as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1", "i4", "u8", "f4"])
+def test_pythons_integers_beyond_a_dtype(dtype):
+    x = np.array([0, 44, 255]).astype(dtype)
+    for function in (
+        lambda x, k: (x < k, k != x),
+        lambda x, k: x + k,
+        lambda x, k: np.maximum(x, k),
+        lambda x, k: np.where(x > 3, x, k),
+        lambda x, k: np.select([x > 3], [x], k),
+        lambda x, k: fg.scan(lambda c, each: (c + (each == k), each < k), 0, x),
+    ):
+        compiled = in_jax(function)
+        raised_by(compiled, x, 1)
+        for k in (300, -1, 2, 2**40):
+            wanted = raised_by(function, x, k)
+            for found in (raised_by(compiled, x, k), raised_by(in_jax(lambda x: function(x, k)), x)):
+                if isinstance(wanted, type):
+                    assert found is wanted, k
+                else:
+                    check(found, wanted)
+
+
+def test_arithmetic_of_pythons_integers():
+    for function in (
+        lambda a, b: (a * b) * np.ones(2),
+        lambda a, b: (a + b * a - b) * 1.0,
+        lambda a, b: a / b,
+        lambda a, b: a // b,
+        lambda a, b: a % b,
+        lambda a, b: (a * a * a) * np.ones(2),
+    ):
+        compiled = in_jax(function)
+        compiled(2, 1)
+        for a, b in ((2, 3), (2**40, 2**40), (3, 0), (-7, 2), (2**61, -(2**61)), (2**60 + 1, 3)):
+            wanted = raised_by(function, a, b)
+            if isinstance(wanted, type):
+                assert raised_by(compiled, a, b) is wanted
+            else:
+                check(compiled(a, b), wanted)
+    square = in_jax(lambda a: a * a)
+    assert square(3).item() == 9
+    with pytest.raises(errors.IntegerRangeError, match="an integer of 82 bits"):
+        square(2**40)
+
+
+def test_powers_of_whole_numbers_with_large_exponents():
+    x = np.array([0, 1, 3])
+    check(in_jax(lambda x, n: x**n)(x, np.array([100, 100, 65])), x ** np.array([100, 100, 65]))
+
+
 def test_dtypes_are_numpys():
     kinds = [np.float32, np.float64, np.int32, np.int64, np.uint8, np.bool_, np.complex64]
     arrays = [np.ones(2, kind) for kind in kinds]

@@ -185,6 +185,12 @@ CASES = [
     (errors.VariableScopeError, ValueError, shared_without_leave, "w already exists"),
     (errors.UpdateError, NotImplementedError, update_a_tensor, "Trying to update a Tensor"),
     (
+        errors.IntegerRangeError,
+        OverflowError,
+        lambda: list(map(fg.compile(lambda n: n * n), (3, 2**40))),
+        "makes an integer of 82 bits",
+    ),
+    (
         errors.GraphInputError,
         ValueError,
         lambda: fg.trace(np.sum)(np.ones(3))(np.ones(4)),

@@ -1,8 +1,11 @@
 """Ctrl-C at every place: whatever is interrupted, nothing stays open, and the next gradient is right."""
 
+import os
 import random
 import signal
+import subprocess
 import sys
+import textwrap
 from contextlib import contextmanager
 
 import numpy as np
@@ -169,3 +172,80 @@ def test_signals_in_a_loop():
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+# Signal handlers and forks while something is compiled
+
+COMPILES_IN_A_HANDLER = """
+    import signal, sys
+    import numpy as np
+    import fgrad as fg
+
+    found = []
+
+    def handler(number, frame):
+        if len(found) < 3:
+            k = float(len(found))
+            found.append(None)
+            found[int(k)] = fg.compile(lambda x: np.sum(np.exp(x)) + k)(np.zeros(4)).item()
+
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]), 0.004)
+    for k in range(6):
+        result = fg.compile(lambda x: np.sum(np.cos(x)) + np.sum(np.sin(x)) * 0)(np.zeros(5 + k))
+        assert result.item() == 5.0 + k
+    while None in found or len(found) < 3:
+        pass
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    print(found)
+"""
+
+FORKS_WHILE_OTHERS_COMPILE = """
+    import os, sys, threading, time, warnings
+    import numpy as np
+    import fgrad as fg
+
+    warnings.simplefilter("ignore")
+    shared, going = fg.compile(lambda x: np.sum(np.exp(x))), True
+
+    def busy():
+        k = 0
+        while going:
+            k += 1
+            fg.compile(lambda x: np.sum(np.cos(x)) * float(k))(np.zeros(5))
+            shared(np.zeros(k))
+
+    thread = threading.Thread(target=busy, daemon=True)
+    thread.start()
+    time.sleep(float(sys.argv[1]))
+    children = []
+    for place in range(8):
+        time.sleep(0.01)
+        children.append(os.fork())
+        if not children[-1]:
+            own = fg.compile(lambda x: np.sum(np.exp(x)) + place)(np.zeros(4))
+            os._exit(0 if own.item() == 4.0 + place and shared(np.zeros(3 + place)).item() == 3.0 + place else 1)
+    print([os.waitpid(child, 0)[1] for child in children])
+    going = False
+    thread.join()
+"""
+
+
+def printed(script, *args):
+    """Run a script; what hangs fails."""
+    command = [sys.executable, "-c", textwrap.dedent(script), *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+@pytest.mark.parametrize("delay", ["0.001", "0.02", "0.1"])
+def test_a_signal_handler_may_compile_while_something_is_compiled(delay):
+    pytest.importorskip("llvmlite")
+    assert printed(COMPILES_IN_A_HANDLER, delay) == "[4.0, 5.0, 6.0]\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+@pytest.mark.parametrize("delay", ["0.0", "0.05", "0.3"])
+def test_children_that_are_forked_while_another_thread_compiles(delay):
+    """Also while it imports the compiler, which it does first."""
+    pytest.importorskip("llvmlite")
+    assert printed(FORKS_WHILE_OTHERS_COMPILE, delay) == f"{[0] * 8}\n"

@@ -261,6 +261,51 @@ def test_random_bodies(places, count, reverse, checkpoint, start):
         np.testing.assert_allclose(np.asarray(found), [fg.grad(plain)(each, xs).item() for each in starts], 1e-8, 1e-9)
 
 
+# Turns that do not look at what they are handed
+
+
+IGNORING = {
+    "scan": lambda x, xs: fg.scan(lambda c, y: (x * 0.9, c), xs[0], xs)[1],
+    "scan in segments": lambda x, xs: fg.scan(lambda c, y: (y * 0.9, c * c), x * xs[0], xs, checkpoint=2)[1],
+    "one of two": lambda x, xs: fg.scan(lambda c, y: ((c[1], x * x), c[0] * c[1]), (xs[0] ** 2, xs[1] * x), xs)[1],
+    "a constant": lambda x, xs: fg.scan(lambda c, y: (np.ones(2), c * c), xs[0] ** 2, xs)[1],
+    "fori_loop": lambda x, xs: fg.fori_loop(0, 3, lambda i, c: x * 0.9, xs[0]),
+    "fori_loop of integers": lambda x, xs: fg.fori_loop(0, 3, lambda i, c: c + 1, 3) * x * xs[0],
+    "while_loop": lambda x, xs: fg.while_loop(lambda c: c[1] < 3, lambda c: (x * 0.9, c[1] + 1), (xs[0], 0), 5)[0],
+    "while_loop of signs": lambda x, xs: (
+        fg.while_loop(lambda c: c[1] < 3, lambda c: (np.sign(x), c[1] + 1), (np.ones(2), 0), 1)[0] * xs[0] * x
+    ),
+    "map": lambda x, xs: fg.map(lambda y: x * 0.9, xs),
+    "nested": lambda x, xs: fg.scan(
+        lambda c, y: (fg.fori_loop(0, 2, lambda i, d: x, c), fg.scan(lambda d, z: (z * x, d), c, xs)[1]), xs[0], xs
+    )[1],
+}
+BY_ONE_ARGUMENT = {
+    "grad": fg.grad,
+    "jacfwd": fg.jacfwd,
+    "hessian": fg.hessian,
+    "grad by the other": lambda f, k: fg.grad(lambda *args: np.sum(fg.grad(f, k)(*args) ** 3), 1 - k),
+    "vmap of grad": lambda f, k: lambda x, xs: fg.vmap(fg.grad(f, k), (None, 0))(x, np.stack([xs, 2 * xs])),
+    "grad of vmap": lambda f, k: fg.grad(lambda x, xs: np.sum(fg.vmap(f, (None, 0))(x, np.stack([xs, 2 * xs]))), k),
+}
+
+
+@pytest.mark.parametrize("argnum", [0, 1])
+@pytest.mark.parametrize("name", IGNORING)
+def test_programs_of_turns_that_ignore_what_they_are_handed_have_the_derivatives_of_plain_loops(name, argnum):
+    pytest.importorskip("llvmlite")
+
+    def loss(x, xs):
+        return np.sum(IGNORING[name](x, xs) ** 2)
+
+    xs = np.arange(6.0).reshape(3, 2) / 7 + 0.3
+    for label, transform in BY_ONE_ARGUMENT.items():
+        wanted = np.asarray(transform(loss, argnum)(POINT, xs))
+        for found in (fg.compile(transform(loss, argnum)), transform(fg.compile(loss), argnum)):
+            with naming(label):
+                np.testing.assert_allclose(np.asarray(found(POINT, xs)), wanted, rtol=1e-10, atol=1e-12)
+
+
 # What loops promise
 
 

@@ -178,6 +178,120 @@ def test_ufuncs_of_two_integers(ufunc):
         np.testing.assert_array_equal(ufunc.reduce(Tensor(a)), ufunc.reduce(a))
 
 
+def test_shifts_are_operators():
+    x, n = np.array([1, 5, -7]), np.array([2, 0, 1])
+    t = fg.constant(x)
+    assert (t << n).tolist() == (x << n).tolist() == (x << fg.constant(n)).tolist()
+    assert (t >> 1).tolist() == (x >> 1).tolist()
+    assert (2 << fg.constant(n)).tolist() == (2 << n).tolist()
+    assert (2 >> fg.constant(n)).tolist() == (2 >> n).tolist()
+    t <<= 3
+    t >>= 1
+    assert t.tolist() == (x << 3 >> 1).tolist()
+    assert fg.vmap(lambda x: x << 1)(x).tolist() == (x << 1).tolist()
+
+
+@pytest.mark.parametrize("bounds", [(-1, 300), (-300, 20), (3, None), (None, 2**70), (-(2**70), -1), (300, 301)])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint64])
+def test_integers_are_clipped_to_integers_of_any_size(dtype, bounds):
+    x = np.array([0, 44, 255]).astype(dtype)
+    try:
+        wanted = np.clip(x, *bounds)
+    except OverflowError as error:
+        with pytest.raises(OverflowError, match=str(error)):
+            np.clip(fg.constant(x), *bounds)
+    else:
+        found = np.clip(fg.constant(x), *bounds)
+        assert (found.tolist(), found.dtype) == (wanted.tolist(), dtype)
+
+
+@pytest.mark.parametrize("name", ["x[0] = 300", "put", "fill", "full_like"])
+def test_an_integer_that_a_dtype_does_not_hold_is_not_written(name):
+    t = fg.constant(np.array([1, 2], np.uint8))
+    write = {
+        "x[0] = 300": lambda: t.__setitem__(0, 300),
+        "put": lambda: np.put(t, [0], -1),
+        "fill": lambda: t.fill(2**70),
+        "full_like": lambda: np.full_like(t, 300),
+    }[name]
+    with pytest.raises(OverflowError):
+        write()
+    assert t.tolist() == [1, 2]
+    t[0] = 255
+    assert t.tolist() == [255, 2]
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.int16, np.uint8, np.int64, np.float32])
+def test_what_is_close_to_integers_and_booleans(dtype):
+    with np.errstate(invalid="ignore"):
+        low = np.iinfo(dtype).min if np.dtype(dtype).kind == "i" else 0
+    a, b = np.array([low, 1, 1, low], dtype), np.array([low, 1, 0, 1], dtype)
+    for found in (np.isclose(fg.constant(a), b), np.isclose(a, fg.constant(b)), np.isclose(fg.constant(a), 1)):
+        assert found.dtype == bool
+    assert np.isclose(fg.constant(a), b).tolist() == np.isclose(a, b).tolist()
+    assert np.isclose(fg.constant(a), low).tolist() == np.isclose(a, low).tolist()
+    assert fg.vmap(np.isclose)(a, b).tolist() == np.isclose(a, b).tolist()
+
+
+REDUCED = [
+    *(np.add, np.subtract, np.multiply, np.divide, np.maximum, np.fmin, np.hypot, np.gcd, np.logaddexp, np.logaddexp2),
+    *(np.bitwise_or, np.logical_and, np.power),
+]
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "i1", "i8", "f4", "f8"])
+@pytest.mark.parametrize("ufunc", REDUCED)
+def test_reductions_have_numpys_dtypes_and_signs(ufunc, dtype):
+    """Of several elements, of one and of none."""
+    if ufunc in (np.gcd, np.bitwise_or) and dtype[0] == "f":
+        return
+    for x in ([1, 2, 3], [3], [-3], []):
+        x = np.array(x).astype(dtype)
+        try:
+            wanted = ufunc.reduce(x)
+        except ValueError as error:
+            with pytest.raises(ValueError, match=str(error)):
+                ufunc.reduce(fg.constant(x))
+            continue
+        found = np.asarray(ufunc.reduce(fg.constant(x)))
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(found, wanted, rtol=1e-3 if wanted.itemsize == 2 else 1e-6)
+        assert np.signbit(found) == np.signbit(wanted)
+        if x.size:
+            assert ufunc.accumulate(fg.constant(x)).dtype == ufunc.accumulate(x).dtype
+
+
+@pytest.mark.parametrize("initial", [0.5, 2, -1.5, True, 300, np.float32(0.5), 2j, np.array(2.5)])
+@pytest.mark.parametrize("dtype", ["u1", "i1", "i8", "?", "f4", "f8"])
+@pytest.mark.parametrize("function", [np.sum, np.prod, np.max, np.min, np.hypot.reduce])
+def test_reductions_start_in_the_dtype_of_the_result(function, dtype, initial):
+    x = np.array([1, 2, 3]).astype(dtype)
+    for each in (x, x[:0]):
+        try:
+            wanted = function(each, initial=initial)
+        except (TypeError, OverflowError) as error:
+            with pytest.raises(type(error)):
+                function(fg.constant(each), initial=initial)
+        else:
+            found = np.asarray(function(fg.constant(each), initial=initial))
+            assert found.dtype == wanted.dtype
+            np.testing.assert_allclose(found, wanted, rtol=1e-3 if wanted.itemsize == 2 else 1e-6)
+
+
+def test_a_traced_start_is_differentiated():
+    x = np.array([1.0, 2.0])
+    assert fg.grad(lambda s: np.sum(fg.constant(x), initial=s))(0.5).item() == 1.0
+    assert fg.grad(lambda s: np.prod(fg.constant(x), initial=s))(0.5).item() == 2.0
+    assert fg.grad(lambda s: np.max(fg.constant(x), initial=s))(5.0).item() == 1.0
+
+
+def test_nothing_is_collected_of_an_array_without_elements():
+    for dtype in (np.float32, np.int8):
+        x = np.arange(3).astype(dtype)
+        for function in (np.ascontiguousarray, np.asarray, np.array, np.atleast_1d):
+            assert fg.compile(lambda x, f=function: f(x[:0]))(x).dtype == dtype
+
+
 def test_integers_only_is_complete():
     numpys = {p.name for p in PRIMITIVES.values() if getattr(np, p.name, None) is p.implementation}
     assert {name for name in numpys if not PRIMITIVES[name].samples} == INTEGERS_ONLY

@@ -226,3 +226,36 @@ def test_what_is_written_to_an_array_that_all_examples_share_lies_in_memory_as_i
 
     x = np.arange(1.0, 9).reshape(2, 2, 2)
     np.testing.assert_array_equal(fg.vmap(f)(x), [f(each) for each in x])
+
+
+def doubled(s, view):
+    view[...] = view * 2
+    return s
+
+
+OF_NUMBERS = {
+    "x[None]": lambda s: doubled(s, s[None]),
+    "the view itself": lambda s: doubled(s[None], s[None]),
+    "in place": lambda s: np.add(s[None, None], s, out=s[None, None]).sum() + s,
+    "reshape": lambda s: doubled(s, s.reshape(1)),
+    "expand_dims": lambda s: doubled(s, np.expand_dims(s, 0)),
+    "atleast_1d": lambda s: doubled(s, np.atleast_1d(s)),
+}
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_a_number_has_no_views(name):
+    """What is made of it with axes is a new array, as NumPy makes one of its numbers."""
+    x = np.arange(10.0)
+
+    def function(x):
+        return np.sum(OF_NUMBERS[name](np.sum(x)))
+
+    wanted = function(x)
+    assert function(fg.constant(x)).item() == wanted
+    assert fg.vmap(function)(np.stack([x, x])).tolist() == [wanted, wanted]
+    slope = wanted / 45
+    assert fg.grad(function)(x).tolist() == [slope] * 10
+    assert fg.jvp(function, (x,), (np.ones(10),))[1].item() == 10 * slope
+    assert fg.trace(function)(x)(x).item() == wanted
+    assert fg.trace(fg.grad(function))(x)(x).tolist() == [slope] * 10

@@ -48,7 +48,7 @@ def is_large(array: Any) -> bool:
     return array.nbytes > LARGE and array.dtype.kind != "O" and any(array.strides)
 
 
-def _is_read_only(array: Any) -> bool:
+def is_read_only(array: Any) -> bool:
     """Return whether an array can only be read, and so can the memory of which it is a view."""
     while isinstance(array, np.ndarray):
         if array.flags.writeable:
@@ -232,12 +232,12 @@ class Checked:
 
     def __init__(self, pullback: Callable[[Any], Any], arrays: list[Any], name: str) -> None:
         self.pullback, self.arrays, self.name = pullback, arrays, name
-        self.prints = [None if _is_read_only(array) else fingerprint(array) for array in arrays]
+        self.prints = [None if is_read_only(array) else fingerprint(array) for array in arrays]
         self.place = errors.users_place()
 
     def __call__(self, cotangent: Any) -> Any:
         for array, before in zip(self.arrays, self.prints, strict=True):
-            if before is None and not _is_read_only(array):
+            if before is None and not is_read_only(array):
                 raise errors.OverwrittenError(self.name, array.shape, errors.line_at(self.place), "made writable")
             if before is not None and fingerprint(array) != before:
                 raise errors.OverwrittenError(self.name, array.shape, errors.line_at(self.place))

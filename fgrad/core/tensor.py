@@ -165,7 +165,7 @@ def renewed(x: Any) -> Any:
     return x.tracing.renewed(x) if type(x) is Tensor else x
 
 
-def _is_weak(x: Any) -> bool:
+def is_weak(x: Any) -> bool:
     """Return whether something stands for a number of Python's."""
     value = settle(x)
     return type(value) is Tensor and value.tracing.is_weak(value)
@@ -395,11 +395,13 @@ class TensorLike:
             return self._plain_array
         conversions.collecting(value)
         if self.shape:
-            return self._object_array
+            return self._object_array if self.size else self._plain_array
         raise AttributeError("__array__")  # so that NumPy takes the number itself as an object
 
     def _plain_array(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         value = settle(self)
+        if type(value) is Tensor and not value.size:  # without numbers, there is none to ask for
+            return np.empty(value.shape, value.dtype if dtype is None else dtype)
         array = _read_only(value.tracing.plain_array(value) if type(value) is Tensor else value)
         return array.astype(array.dtype if dtype is None else dtype, copy=bool(copy))
 
@@ -545,6 +547,8 @@ class TensorLike:
     __and__, __rand__ = _binary(np.bitwise_and, "__rand__")
     __or__, __ror__ = _binary(np.bitwise_or, "__ror__")
     __xor__, __rxor__ = _binary(np.bitwise_xor, "__rxor__")
+    __lshift__, __rlshift__ = _binary(np.left_shift, "__rlshift__")
+    __rshift__, __rrshift__ = _binary(np.right_shift, "__rrshift__")
     __lt__, __gt__ = _comparison(np.less, "__gt__"), _comparison(np.greater, "__lt__")
     __le__, __ge__ = _comparison(np.less_equal, "__ge__"), _comparison(np.greater_equal, "__le__")
     __eq__ = _binary(np.equal, "__eq__")[0]  # type: ignore[assignment]  # elementwise, as for arrays
@@ -558,7 +562,7 @@ class TensorLike:
 
     def __pow__(self, exponent: Any) -> Tensor:
         # NumPy's own ** takes the same short cut; what stands for a number of Python's does not, and stays one.
-        takes_square = type(exponent) is int and exponent == 2 and (self.shape or not _is_weak(self))
+        takes_square = type(exponent) is int and exponent == 2 and (self.shape or not is_weak(self))
         return self._square() if takes_square else self._power(exponent)
 
     def __getitem__(self, key: Any) -> Tensor:
@@ -678,6 +682,8 @@ class Tensor(TensorLike):
     __iand__ = _in_place(np.bitwise_and)
     __ior__ = _in_place(np.bitwise_or)
     __ixor__ = _in_place(np.bitwise_xor)
+    __ilshift__ = _in_place(np.left_shift)
+    __irshift__ = _in_place(np.right_shift)
 
     def __copy__(self, memo: Any = None) -> Tensor:
         x: Any = boxed(stood_in(self)) if is_seen() else self

@@ -173,6 +173,8 @@ def seen(
     shape = shape or result.tracing.shape_of(result)
     if not shape:
         return result
+    if not x.tracing.shape_of(x):  # a number, of which NumPy makes a new array
+        return result
     root, path = origin(x)
     family = _family_of(root)
     if len(family.views) >= family.room:
@@ -292,6 +294,14 @@ class Writing(threading.local):
         copy = _copy_by_examples(array)
         self.copies.append(copy)
         return copy
+
+    def keep(self, x: Any) -> None:
+        """Let the arrays of a value, in all its layers, be left as they are."""
+        if type(x) is Tensor:
+            self.keep(x.payload)
+            self.keep(x.mark)
+        elif type(x) is np.ndarray:
+            self.arrays = [each for each in self.arrays if each is not x]
 
 
 now_written = Writing()

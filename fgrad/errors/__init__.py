@@ -1457,6 +1457,24 @@ class GraphInputError(FgradError, ValueError):
     """
 
 
+class IntegerRangeError(FgradError, OverflowError):
+    """A compiled function makes an integer of integers of Python's that has more than 64 bits.
+
+        >>> import fgrad as fg
+        >>> power = fg.compile(lambda n: n * n)
+        >>> power(3)
+        Tensor(9)
+        >>> power(2**40)
+        Traceback (most recent call last):
+        fgrad.errors.IntegerRangeError: ...
+
+    In an argument that is part of the program Python computes it, and a float has room for it:
+
+        >>> power(2.0**40)
+        Tensor(1.2089258e+24)
+    """
+
+
 class FrozenValueError(FgradError, RuntimeError):
     """A function under `compile` uses a value that changes from call to call, and that is not one of its arguments.
 

@@ -30,9 +30,11 @@ from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, settle
 from fgrad.core.trace import NOTHING, Call, Trace, is_seen, running
 from fgrad.core.tree import tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
+from fgrad.core.views import now_written
 from fgrad.graphs.arguments import Arguments
-from fgrad.graphs.equations import Equation, Name, in_pythons_way, is_short, same_bits
+from fgrad.graphs.equations import OPERATORS, Equation, Name, in_pythons_way, is_short, of_integers, same_bits
 from fgrad.graphs.graph import Graph
+from fgrad.graphs.integers import check_holds
 from fgrad.ops.tracing import one_example
 from fgrad.rules.rule import Rule, Transparent
 from fgrad.transforms.calls import Transformed
@@ -43,20 +45,6 @@ P = ParamSpec("P")
 _ARRAY = np.ndarray
 _NUMBER = np.float64
 _PYTHONS = {int, float, complex, bool}
-_OPERATORS = {
-    "add",
-    "subtract",
-    "multiply",
-    "divide",
-    "floor_divide",
-    "remainder",
-    "power",
-    "negative",
-    "positive",
-    "abs",
-}
-"""What gives numbers of Python's for numbers of Python's, which take the dtype of the array that they meet."""
-
 _numpys: Any = np
 _settings_of_numpy: Callable[[], object] = getattr(
     getattr(_numpys._core.umath, "_extobj_contextvar", None), "get", object
@@ -114,6 +102,7 @@ class RecordTrace(Trace):
         if kind is _ARRAY or kind is _NUMBER:  # as most are
             return box(value, self, Name(value))
         is_weak = kind in _PYTHONS
+        check_holds(value, "a function that is recorded")
         value = np.asarray(value)[()] if is_weak or not hasattr(value, "dtype") else value
         return box(value, self, Name(value, is_weak))
 
@@ -127,15 +116,20 @@ class RecordTrace(Trace):
                 is_number = arg.mark.is_weak and primitive.is_elementwise
                 arg = in_pythons_way(arg.payload) if is_number else arg.payload
                 kind = type(arg)
-            elif kind is Tensor:
-                arg = self._lifted(arg, primitive.is_elementwise)
-                kind = type(arg)
+            else:
+                if now_written.arrays:  # it becomes a constant, which is what it was before it is written to
+                    now_written.keep(arg)
+                if kind is Tensor:
+                    arg = self._lifted(arg, primitive.is_elementwise)
+                    kind = type(arg)
             examples.append(arg)
             is_plain = is_plain and (arg.size <= _LARGE if kind is _ARRAY else kind in PLAIN)
             is_weak = is_weak and kind in _PYTHONS
-        ans = self._answer(primitive, examples, args, metadata, is_plain)
-        if is_weak and primitive.name in _OPERATORS:
-            ans = in_pythons_way(ans)
+        is_weak = is_weak and primitive.name in OPERATORS
+        ans = of_integers(primitive, examples) if is_weak else None
+        if ans is None:
+            ans = self._answer(primitive, examples, args, metadata, is_plain)
+            ans = in_pythons_way(ans) if is_weak else ans
         return self._written(primitive, args, metadata, ans)
 
     def _answer(

@@ -39,6 +39,9 @@ def reached(block: Block, moving: Sequence[bool]) -> list[bool]:
 class Moving:
     """What moves in a loop, where some of what goes in does.
 
+    What is carried moves before a turn if it does after it, and the other way round: a cotangent of the carry goes
+    through all turns to what it was before the first, also where a turn does not look at it.
+
     Attributes:
         inputs, outputs: which inputs of a turn, and which of its results.
     """
@@ -46,15 +49,15 @@ class Moving:
     def __init__(self, turns: Turns, ours: Sequence[bool]) -> None:
         kinds = [name.dtype.kind in "fc" for name in turns.body.inputs]
         moving = [own and is_float for own, is_float in zip(ours, kinds, strict=True)]
+        middle = turns.shared + turns.carried
         while True:
-            self.inputs, self.outputs = tuple(moving), tuple(reached(turns.body, moving))
-            if turns.condition is not None:  # where there is no turn, the carry is what it was
-                before = self.inputs[turns.shared :]
-                self.outputs = tuple(own or was for own, was in zip(self.outputs, before, strict=True))
-            for slot, own in enumerate(self.outputs[: turns.carried], turns.shared):
-                moving[slot] = moving[slot] or (own and kinds[slot])
+            self.inputs = tuple(moving)
+            results = reached(turns.body, moving)
+            pairs = zip(moving[turns.shared : middle], results[: turns.carried], strict=True)
+            moving[turns.shared : middle] = [before or after for before, after in pairs]
             if tuple(moving) == self.inputs:
                 break
+        self.outputs = (*self.inputs[turns.shared : middle], *results[turns.carried :])
 
 
 def linearized(turns: Turns, ours: Places, remembers: bool, leaves: Leaves) -> Any:
@@ -65,6 +68,8 @@ def linearized(turns: Turns, ours: Places, remembers: bool, leaves: Leaves) -> A
     if turns.condition is not None and remembers and turns.count > 1:
         turns = turns.once("masked", lambda: _masked(turns))
     moving = Moving(turns, ours)
+    if not any(moving.outputs):
+        return _constant(turns, leaves)
     count = len(outputs_of(turns.body))
 
     def push(tangents: Leaves, variables: Variables) -> list[Any]:
@@ -89,6 +94,18 @@ def linearized(turns: Turns, ours: Places, remembers: bool, leaves: Leaves) -> A
         return [x if own else None for x, own in zip(grads, ours, strict=True)]
 
     return list(found[:count]), pull, push
+
+
+def _constant(turns: Turns, leaves: Leaves) -> Any:
+    """Return the same of a loop whose results do not move, such as one of integers."""
+
+    def pull(cotangents: Leaves, variables: Variables) -> list[Any]:
+        return [None] * len(leaves)
+
+    def push(tangents: Leaves, variables: Variables) -> list[Any]:
+        return [_zeros(x) for x in turns.forms()]
+
+    return list(turns(*leaves)), pull, push
 
 
 def _zeros(x: Any) -> Any:

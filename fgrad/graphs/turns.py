@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import functools
 import math
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fgrad.core.locks import Lock
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, settle
 from fgrad.graphs.derived import computed, outputs_of
@@ -73,7 +73,7 @@ class Turns:
     recomputes: bool = False
     condition: Block | None = None
     _derived: dict[Any, Any] = field(default_factory=dict, repr=False)
-    _lock: Any = field(default_factory=threading.RLock, repr=False)
+    _lock: Any = field(default_factory=Lock, repr=False)
 
     __name__ = "loop"
 

@@ -6,7 +6,6 @@ import contextlib
 import copy
 import importlib
 import inspect
-import threading
 import time
 import warnings
 from collections import OrderedDict
@@ -17,6 +16,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.locks import Lock
 from fgrad.core.overrides import refuse_labelled
 from fgrad.core.payloads import refuse_payloads
 from fgrad.core.primitive import BOXES
@@ -28,7 +28,9 @@ from fgrad.errors.places import depth_of_user
 from fgrad.graphs.arguments import texts_of
 from fgrad.graphs.equations import Name, kind_of, shown
 from fgrad.graphs.graph import Block, Graph
+from fgrad.graphs.integers import LARGEST
 from fgrad.graphs.record import held, new_recording, recorded
+from fgrad.native.captured import Captured
 from fgrad.native.freezing import check_repeats
 from fgrad.native.functions import Function
 from fgrad.native.options import ENGINES, Engine, Options
@@ -189,7 +191,8 @@ class Programs:
         self.known: OrderedDict[Hashable, Program] = OrderedDict()
         self.count = 0
         self._with_integers_fixed: set[Hashable] = set()
-        self._lock, self._assigning = threading.RLock(), threading.RLock()
+        self._change = ""  # what the function refers to and was another one, the last time
+        self._lock, self._assigning = Lock(), Lock()
 
     def for_form(self, function: Any, form: Form) -> tuple[Program, Form]:
         """Return the program for arguments of a form, and the form in which they go into it."""
@@ -235,6 +238,7 @@ class Programs:
         with self._lock:
             program = self.known.get(form.key)
             if program is None or not program.is_current():
+                self._change = "" if program is None else program.change()
                 program, form = self._made(function, form)
                 self.known[form.key] = program
                 self.count += not program.closes_over_traced
@@ -257,6 +261,14 @@ class Programs:
         return program, fixed
 
     def _warn(self, function: Any) -> None:
+        if self._change:
+            warnings.warn(
+                f"{name_of(function)} was compiled for the {self.count}th time: {self._change}, which it refers to, "
+                "keeps changing, and is part of the program.\nPass it as an argument, or make it a Variable.",
+                errors.CompileWarning,
+                stacklevel=depth_of_user(),
+            )
+            return
         warnings.warn(
             f"{name_of(function)} was compiled for the {self.count}th time: its arguments keep changing in "
             "shape, dtype, structure, or in what is part of the program, such as integers whose value is asked for.\n"
@@ -349,7 +361,7 @@ def _kind(leaf: Any) -> Any:
     kind = type(leaf)
     if kind is np.ndarray or kind is Tensor:
         return (leaf.shape, leaf.dtype) if leaf.dtype.kind in "biufc" else None
-    if kind is float or kind is complex or (kind is int and abs(leaf) < 1 << 62):
+    if kind is float or kind is complex or (kind is int and abs(leaf) < LARGEST):
         return kind
     refuse_labelled(leaf)  # which could be written to later, and the program would not see it
     if kind in BOXES or not isinstance(leaf, (np.ndarray, np.generic)) or leaf.dtype.kind not in "biufc":
@@ -379,7 +391,7 @@ class Program:
         is_plain: it has to do with no variables, and returns numbers alone.
     """
 
-    def __init__(self, function: Any, form: Form, options: Options, assigning: threading.RLock) -> None:
+    def __init__(self, function: Any, form: Form, options: Options, assigning: Lock) -> None:
         self._assigning = assigning
         outline, users = form.outline, [function]
 
@@ -403,6 +415,7 @@ class Program:
         self.closes_over_traced = meets_others or any(type(settle(x)) is Tensor for x in constants)
         self._variables = list(self.graph.variables.values())
         self._trainable = [each.trainable for each in self._variables]
+        self._captured = Captured(function, [x for x in outline.leaves if x is not _INPUT])
         if self.closes_over_traced:
             return
         self.seconds = time.perf_counter() - start
@@ -417,6 +430,7 @@ class Program:
             with unobserved(), observed_by(*observers):
                 check_repeats(flat, examples, self.graph, self.assigned, trace)
             self.seconds += time.perf_counter() - start
+        self._captured.leave_out_changed()
         self.is_input, self.leaves = form.is_input, form.described(function, self.graph.inputs)
         users.clear()  # the graph knows `flat`, and is not to keep the object of a method
         self._template = [None if own else held(x) for x, own in zip(self.graph.outputs, is_number, strict=True)]
@@ -424,9 +438,14 @@ class Program:
         self._nested = _nesting(self.graph.treedef)
         self.is_plain = not self._variables and not self.assigned and all(is_number)
 
+    def change(self) -> str:
+        """Return what to call something that the function refers to and that is another now, an empty text if none."""
+        return self._captured.change()
+
     def is_current(self) -> bool:
-        """Return whether the variables are still what they were to transforms in the function: trainable or not."""
-        return not self._variables or self._trainable == [each.trainable for each in self._variables]
+        """Return whether what the function refers to is what it was, and variables are trainable if they were."""
+        is_same = not self._captured.change()
+        return is_same and (not self._variables or self._trainable == [each.trainable for each in self._variables])
 
     def reads_traced(self) -> bool:
         """Return whether a trace follows a variable that the program reads."""
@@ -555,8 +574,9 @@ def compile(
 
     Arrays, tensors and Python's numbers go into the program. All else is part of it, and so are integers whose value is
     asked for, as by `range(n)`: there is a program for each combination of shapes, dtypes, structure, and values of
-    what does not go in. Variables are read when the program runs, and assignments to them are carried out when it has
-    ended, all of them or none.
+    what does not go in. What the function refers to is part of it, too: where a number, an array or an attribute is
+    another than it was, which each call looks at, the function is recorded anew. Variables are read when the program
+    runs, and assignments to them are carried out when it has ended, all of them or none.
 
     A loop of Python's is recorded turn by turn, and found again: alike turns are one native loop. `scan`, `fori_loop`,
     `while_loop` and `map` are loops at once, of which one turn is recorded. `inspect` says which loops there are.

@@ -131,8 +131,7 @@ def _contracted(program: Program, sides: list[Side], output: str, dtype: Any, gu
 def fails_unless_finite(program: Program, x: Node) -> None:
     """Say that a run is void where an array holds an infinity or NaN."""
     is_finite = program.pointwise("isfinite", x, dtype=np.bool_)
-    fails = program.pointwise("logical_not", is_finite, dtype=np.bool_)
-    program.failures.append(program.reduced("any", fails, None, False, np.bool_))
+    program.fails(program.pointwise("logical_not", is_finite, dtype=np.bool_))
 
 
 def _summed_alone(program: Program, side: Side, others: str, output: str) -> Side:

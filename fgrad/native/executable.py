@@ -14,13 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from fgrad import errors
 from fgrad.graphs.equations import Name, in_pythons_way
 from fgrad.graphs.graph import Block
+from fgrad.graphs.integers import check_holds
 from fgrad.graphs.rolling import rolled
 from fgrad.graphs.spreading import spread
 from fgrad.graphs.tidying import tidied
 from fgrad.native import (  # noqa: F401  # they say how primitives are lowered
     composites,
+    integers,
     keys,
     looping,
     products,
@@ -123,8 +126,8 @@ class Executable:
         try:
             for stage in self.stages:
                 stage.run(values)
-        except Exception:
-            if self._failed is None:
+        except Exception as error:
+            if self._failed is None and not isinstance(error, errors.IntegerRangeError):
                 raise
             return None  # what a void run has handed to NumPy's function may be the reason: NumPy's run will tell
         if self._failed and values[self._failed]:
@@ -240,6 +243,7 @@ class Step:
             value = each if node is None else _under(values[memory_of(node)], node.shape)[()]
             inputs.append(in_pythons_way(value) if type(each) is Name and each.is_weak else value)
         found = self.equation.computed(inputs)
+        check_holds(found[0], self.equation.primitive.name)
         for part in self.parts:
             values[part] = _own_array(found[part.place], part, inputs)
 

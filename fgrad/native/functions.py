@@ -9,8 +9,8 @@ The derivatives of a program are programs (`fgrad.graphs.derived`), which are re
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from fgrad.core.locks import STEADY, Lock, apart
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, apply_call, settle
 from fgrad.core.trace import Trace
 from fgrad.graphs.derived import Directions, chosen, computed, mapped, outputs_of
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
+from fgrad.graphs.integers import check_holds
 from fgrad.native.options import DEFAULT, Options
 from fgrad.ops.tracing import one_example
 from fgrad.rules.closures import followers
@@ -51,7 +53,7 @@ class Function:
         self.block, self.__name__, self.options = block, name, options
         self._outputs = outputs_of(block)
         self.has_derivative = tuple(each.dtype.kind in "fc" for each in self._outputs)
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._executable: Any = None  # an `Executable`
         self._derived: OrderedDict[Any, Any] = OrderedDict()
 
@@ -73,8 +75,12 @@ class Function:
                 break
         found: list[Any] | None = (self._executable or self.executable()).run(leaves)
         if found is None:
-            return [np.array(x) for x in self.eager(leaves)]  # which may lie in the memory of leaves
+            return [np.array(self._held(x)) for x in self.eager(leaves)]  # which may lie in the memory of leaves
         return found if len(found) == len(self._outputs) else self._with_constants(found)
+
+    def _held(self, x: Any) -> Any:
+        check_holds(x, self.__name__)
+        return x
 
     def call(self, leaves: Leaves) -> list[Any]:
         """Return the results for arrays of an engine, as such."""
@@ -218,10 +224,19 @@ def _compiled(block: Block, options: Options) -> Any:
     if options.engine is not None:
         return options.engine.executable(block, options)
     if options.shared:
-        sharing: Any = importlib.import_module("fgrad.native.sharing")
-        return sharing.shared(block, options)
-    executable: Any = importlib.import_module("fgrad.native.executable")
-    return executable.Executable(block, options)
+        return _module("fgrad.native.sharing").shared(block, options)
+    return _module("fgrad.native.executable").Executable(block, options)
+
+
+@functools.cache
+def _module(name: str) -> Any:
+    """Import a module, which a signal handler may ask for, too, while it is being imported."""
+
+    def imported() -> Any:
+        with STEADY:
+            return importlib.import_module(name)
+
+    return apart(imported)
 
 
 @dataclass

@@ -34,11 +34,6 @@ def constant_of(program: Program, node: Node) -> Any:
     return None
 
 
-def fails(program: Program, wrong: Node) -> None:
-    """Make runs void in which one of an array of truth values is true."""
-    program.failures.append(program.reduced("any", wrong, None, False, np.bool_))
-
-
 def in_range(program: Program, index: Node, size: int, wraps: bool = True) -> Node:
     """Return indices along an axis as numbers from 0 to `size - 1`."""
     known = constant_of(program, index)
@@ -53,7 +48,7 @@ def in_range(program: Program, index: Node, size: int, wraps: bool = True) -> No
         length = program.add(Literal(size, _INTEGER))
         index = program.pointwise("select", is_negative, program.pointwise("add", index, length), index)
     kept = program.pointwise("minimum", program.pointwise("maximum", index, low), high)
-    fails(program, program.pointwise("not_equal", kept, index, dtype=np.bool_))
+    program.fails(program.pointwise("not_equal", kept, index, dtype=np.bool_))
     return kept
 
 

@@ -20,6 +20,7 @@ from fgrad import errors
 from fgrad.core.tensor import settle
 from fgrad.graphs.equations import Equation, Name, in_pythons_way, kind_of
 from fgrad.graphs.graph import Block
+from fgrad.graphs.integers import COMPARISONS, always, compared_in, promoted
 from fgrad.graphs.record import recorded
 from fgrad.native.nodes import (
     Given,
@@ -48,7 +49,9 @@ OTHERWISE: list[Callable[[Program, Equation, list[Any]], Any]] = []
 CALLS: list[Callable[[Program, Equation, list[Any]], Any]] = []
 """The same for calls of functions that decide for themselves what they mean, such as loops."""
 
-COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
+CHECKS: list[Callable[[Program, Equation, list[Any]], None]] = []
+"""What is told of each equation before it is lowered, and may make runs void."""
+
 PREDICATES = {"isnan", "isfinite", "isinf", "signbit"}
 LOGICAL = {"logical_and", "logical_or", "logical_xor", "logical_not"}
 
@@ -93,7 +96,7 @@ class Program(Nodes):
         """Return an array in another dtype."""
         dtype = np.dtype(dtype)
         if not isinstance(x, Node):
-            return self.add(Literal(x, dtype))
+            return self.add(Literal(np.asarray(x).astype(dtype), dtype))  # what NumPy refuses is not recorded
         if x.dtype == dtype:
             return x
         if isinstance(x, Literal):
@@ -173,11 +176,18 @@ class Program(Nodes):
         """Return zeros."""
         return self.repeat(self.add(Literal(0, dtype)), shape)
 
+    def fails(self, wrong: Node) -> None:
+        """Make runs void in which one of an array of truth values is true."""
+        if not (isinstance(wrong, Literal) and not wrong.value):
+            self.failures.append(self.reduced("any", wrong, None, False, np.bool_))
+
     # Equations
 
     def lower(self, equation: Equation) -> None:
         """Add the nodes of an equation."""
         arguments = [self.argument(x) for x in equation.inputs]
+        for check in CHECKS:
+            check(self, equation, arguments)
         results = self._results(equation, arguments)
         for name, node in zip(equation.outputs, results, strict=True):
             assert node.shape == name.shape, (equation, node.shape)
@@ -243,8 +253,10 @@ class Program(Nodes):
     def _operation(self, name: str, equation: Equation, arguments: list[Any]) -> Node | None:
         """Return an elementwise operation, in the dtype in which NumPy computes it."""
         out = equation.outputs[0]
-        if name in COMPARISONS | PREDICATES:
-            dtype = np.result_type(*[promoted(x) for x in equation.inputs])
+        if (known := always(equation)) is not None:
+            return self.repeat(self.add(Literal(known, np.bool_)), out.shape)
+        if name in COMPARISONS or name in PREDICATES:
+            dtype = compared_in(equation) or np.result_type(*[promoted(x) for x in equation.inputs])
             if name in PREDICATES and dtype.kind in "biu" and (name != "signbit" or dtype.kind != "i"):
                 return self.repeat(self.add(Literal(name == "isfinite", np.bool_)), out.shape)
         else:
@@ -301,14 +313,7 @@ def _example(x: Any) -> Any:
     return in_pythons_way(np.ones((), x.dtype)[()]) if x.is_weak else np.ones(x.shape, x.dtype)
 
 
-def promoted(x: Any) -> Any:
-    """Return what NumPy asks for the dtype of an operation: a dtype, or a number of Python's, which follows others."""
-    if type(x) is Name and x.is_weak:
-        return {"f": 1.0, "i": 1, "b": True}[x.dtype.kind]
-    return x.dtype if hasattr(x, "dtype") else x
-
-
-_OF_TRUTHS = LOGICAL | COMPARISONS | {
+_OF_TRUTHS = LOGICAL | COMPARISONS.keys() | {
     "add", "multiply", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "fmax", "fmin",
 }  # fmt: skip
 

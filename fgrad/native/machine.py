@@ -10,7 +10,9 @@ import _thread
 import functools
 import importlib
 import importlib.util
+import os
 import platform
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,6 +20,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from fgrad import errors
+from fgrad.core.locks import ALSO_STEADY, STEADY, apart
 from fgrad.native.widening import Widths
 
 VECTOR_FUNCTIONS = {
@@ -36,12 +39,16 @@ class Module:
     """
 
     def __init__(self, compiled: Callable[[Callable[[], None]], Any]) -> None:
+        self._compiled, self._process = compiled, os.getpid()
+        self._start()
+
+    def _start(self) -> None:
         self._engine: Any = None
         self._error: BaseException | None = None
         self._leaves_python, self._done = SimpleQueue[None](), threading.Event()
         # A thread of its own: where Ctrl-C stops it half-way, llvmlite frees memory twice. It is no threading.Thread,
         # whose own locks an interrupt may leave in disorder; nor may it wait for a lock while it holds the compiler.
-        _thread.start_new_thread(self._make, (compiled,))
+        _thread.start_new_thread(self._make, (self._compiled,))
         self._leaves_python.get()
         if self._done.is_set():
             self.ready()
@@ -58,6 +65,9 @@ class Module:
 
     def ready(self) -> float:
         """Wait until the code is there, and return the seconds that it took."""
+        if self._process != os.getpid() and not self._done.is_set():  # what compiled it has stayed in the other one
+            self._process = os.getpid()
+            self._start()
         self._done.wait()
         if self._error is not None:
             raise self._error
@@ -66,12 +76,24 @@ class Module:
     def address(self, name: str) -> int:
         """Return where a function begins."""
         self.ready()
-        return int(self._engine.get_function_address(name))
+        return int(apart(lambda: self._engine.get_function_address(name)))
 
     def close(self) -> None:
         """Free the code."""
         self.ready()
-        self._engine.close()
+        apart(self._engine.close)
+
+
+def _made() -> Machine:
+    with STEADY:
+        return Machine()
+
+
+def _lock_of_llvm() -> Any:
+    return getattr(getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None), "_lock", None)
+
+
+ALSO_STEADY.append(_lock_of_llvm)
 
 
 class Machine:
@@ -86,7 +108,6 @@ class Machine:
         self._llvm = _llvmlite()
         self._llvm.initialize_native_target()
         self._llvm.initialize_native_asmprinter()
-        self._lock = threading.Lock()
         self._cpu = self._llvm.get_host_cpu_name()
         self._features = self._llvm.get_host_cpu_features().flatten()
         self.triple = self._llvm.get_default_triple()
@@ -110,7 +131,7 @@ class Machine:
         Raises:
             MissingExtraError: llvmlite is not installed.
         """
-        return Machine()
+        return apart(_made)
 
     def widths(self, precise: bool) -> Widths:
         """Return how many elements are computed at once.
@@ -174,7 +195,7 @@ class Machine:
 
     def _compiled(self, text: str, narrow: str, has_turns: bool, leaves_python: Callable[[], None]) -> Any:
         llvm = self._llvm
-        with self._lock:
+        with STEADY:
             context = llvm.create_context()
             target = llvm.Target.from_triple(self.triple).create_target_machine(
                 cpu=self._cpu, features=self._features, opt=1, jit=True

@@ -10,7 +10,6 @@ over, is handed to the code and not part of it.
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.locks import Lock
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
 from fgrad.native.executable import Executable
@@ -27,7 +27,7 @@ from fgrad.native.static import Static
 _MOST_SHARED = 256
 
 _known: OrderedDict[Hashable, Executable] = OrderedDict()
-_lock = threading.Lock()
+_lock = Lock()
 
 
 @dataclass(frozen=True)

@@ -43,14 +43,10 @@ def _diagonal(program: Program, x: Node) -> Node:
     return program.add(Moved(x, x.shape[:-1], places))
 
 
-def _fails_where(program: Program, condition: Node) -> None:
-    program.failures.append(program.reduced("any", condition, None, False, np.bool_))
-
-
 def _fails_at_marks(program: Program, factors: Node) -> None:
     """Say that a run is void where the first number of a matrix is NaN."""
     first = _part(program, factors, ("at", 0), ("at", 0))
-    _fails_where(program, program.pointwise("isnan", first, dtype=np.bool_))
+    program.fails(program.pointwise("isnan", first, dtype=np.bool_))
 
 
 # Factors
@@ -130,7 +126,7 @@ def _solve_factored(
         return _solved(program, factor, b, (Triangle(True, False), Triangle(True, True)))
     a = program.cast(a, out.dtype)
     zero = program.add(Literal(0, a.dtype))
-    _fails_where(program, program.pointwise("equal", _diagonal(program, a), zero, dtype=np.bool_))
+    program.fails(program.pointwise("equal", _diagonal(program, a), zero, dtype=np.bool_))
     return _solved(program, a, b, (Triangle(method == "lower", of_transpose),))
 
 
@@ -215,6 +211,6 @@ def _cofactors(program: Program, out: Any, a: Node, *directions: Node) -> Node |
     limit = a.shape[-1] * np.sqrt(np.finfo(a.dtype).eps)
     condition = program.pointwise("multiply", *sizes)
     is_regular = program.pointwise("less_equal", condition, program.add(Literal(1 / limit, a.dtype)), dtype=np.bool_)
-    _fails_where(program, program.pointwise("logical_not", is_regular, dtype=np.bool_))
+    program.fails(program.pointwise("logical_not", is_regular, dtype=np.bool_))
     scaled = program.reshaped(det, (*det.shape, 1, 1))
     return program.pointwise("multiply", scaled, _turned(program, inverse))

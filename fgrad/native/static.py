@@ -6,7 +6,6 @@ OfInstances(make)          something that belongs to an object, and is gone when
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -14,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from fgrad.core.locks import Lock
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, settle
 
@@ -69,7 +69,7 @@ class OfInstances(Generic[T]):
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
         self._known: OrderedDict[int, tuple[Callable[[], Any], T]] = OrderedDict()
-        self._lock = threading.RLock()
+        self._lock = Lock()
 
     def __getitem__(self, instance: Any) -> T:
         found = self._known.get(id(instance))

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad.graphs.equations import Equation
-from fgrad.native.lowering import OTHERWISE, Program, promoted
+from fgrad.graphs.integers import promoted
+from fgrad.native.lowering import OTHERWISE, Program
 from fgrad.native.nodes import Called, Node
 from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import is_native

@@ -21,7 +21,7 @@ from fgrad.core.tensor import Tensor, boxed
 from fgrad.ops.elementwise import astype
 from fgrad.ops.elementwise import copy as copy_of
 from fgrad.ops.families import answers, plain_axis
-from fgrad.ops.indexing import values_of
+from fgrad.ops.indexing import to_write, values_of
 from fgrad.ops.shaping import broadcast_to, promoted, stack
 
 
@@ -52,13 +52,13 @@ def full_like(
 ) -> Any:
     """Return a tensor of the shape and dtype of `a`, filled with one value, which may be traced."""
     a = as_array(a)
-    filled = broadcast_to(_tensor(fill_value), a.shape if shape is None else shape)
-    return astype(filled, a.dtype if dtype is None else dtype)
+    return full(a.shape if shape is None else shape, fill_value, a.dtype if dtype is None else dtype)
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """Return a tensor filled with one value, which may be traced."""
-    filled = broadcast_to(_tensor(fill_value), shape)
+    value = fill_value if dtype is None else to_write(fill_value, np.dtype(dtype))
+    filled = broadcast_to(_tensor(value), shape)
     return astype(filled, filled.dtype if dtype is None else dtype)
 
 

@@ -475,6 +475,7 @@ def where(condition: Any, *choices: Any) -> Any:
 @answers(np.isclose)
 def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     """Return where two arrays are equal within a tolerance; the derivative is 0."""
+    b = b if as_array(b).dtype.kind in "fcmMO" else np.multiply(b, 1.0)  # the least integer has no absolute value
     near = np.less_equal(np.abs(np.subtract(a, b)), atol + rtol * np.abs(b))
     near = np.where(np.isfinite(b), near, np.equal(a, b))
     return np.logical_or(near, np.logical_and(np.isnan(a), np.isnan(b))) if equal_nan else near
@@ -512,6 +513,10 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
     """Limit values to an interval; a bound that is met exactly shares the derivative with `a`."""
     lower = a_min if a_min is not None else min
     upper = a_max if a_max is not None else max
+    dtype = as_array(a).dtype
+    if dtype.kind in "iu":  # as NumPy does, which else refuses integers of Python's beyond the dtype
+        lower = None if type(lower) is int and lower <= np.iinfo(dtype).min else lower
+        upper = None if type(upper) is int and upper >= np.iinfo(dtype).max else upper
     result = np.positive(a) if lower is None else np.maximum(a, lower)
     return written("np.clip", out, result if upper is None else np.minimum(result, upper))
 

@@ -19,7 +19,7 @@ from fgrad.core.operands import as_array, is_of_objects
 from fgrad.core.payloads import is_at_hand
 from fgrad.core.primitive import BOXES, METHODS, UFUNCS, ZERO, Primitive, Rule
 from fgrad.core.reverse import conform
-from fgrad.core.tensor import Tensor, apply, as_now, boxed, own_handle, settle
+from fgrad.core.tensor import Tensor, apply, as_now, boxed, is_weak, own_handle, settle
 from fgrad.core.trace import attention, is_seen
 from fgrad.core.views import (
     Path,
@@ -583,7 +583,7 @@ def write(x: Any, key: Any, value: Any) -> None:
     """
     if not x.shape and key is not Ellipsis and not (type(key) is tuple and not key):
         raise TypeError("a tensor of shape () is a number, and does not support item assignment")
-    value = as_array(value)
+    value = to_write(value, x.dtype)
     _check_kind(x, value)
     template, arrays = _parted(key)
     root, path = origin(x)
@@ -598,10 +598,21 @@ def write(x: Any, key: Any, value: Any) -> None:
 
 def setitem(x: Any, key: Any, value: Any) -> Any:
     """Return a tensor like `x` with `value` at a key."""
-    value = as_array(value)
+    value = to_write(value, x.dtype)
     _check_kind(x, value)
     template, arrays = _parted(key)
     return apply(_replace, (x, value, *arrays), {"template": template})
+
+
+def to_write(value: Any, dtype: Any) -> Any:
+    """Return what is written into an array of a dtype.
+
+    An integer of Python's that the dtype does not hold is NumPy's error, also when it comes to a program later.
+    """
+    if dtype.kind not in "iu":
+        return as_array(value)
+    is_pythons = type(value) is int or (type(value) is Tensor and value.dtype.kind == "i" and is_weak(value))
+    return np.add(dtype.type(0), value) if is_pythons else as_array(value)
 
 
 def _check_kind(x: Any, value: Any) -> None:

@@ -24,7 +24,7 @@ from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers_member, linear, plain_axis, sample
 from fgrad.ops.indexing import getitem, scatter_add, setitem, traced, values_of, written
 from fgrad.ops.patterns import added
-from fgrad.ops.reductions import masked
+from fgrad.ops.reductions import as_start, masked
 from fgrad.ops.shaping import flattened, unstack
 
 ASSOCIATIVE = {
@@ -161,7 +161,7 @@ def _reduce(
     a = as_array(a)
     one = np.ones((1,) * a.ndim, a.dtype)
     options: dict[str, Any] = {} if where is True or initial is not None else {"where": one > 0}
-    _ = ufunc.reduce(one, axis=axis, **options)  # NumPy's checks and messages
+    made = ufunc.reduce(one, axis=axis, dtype=dtype, **options).dtype  # with NumPy's checks and messages
     if dtype is not None:
         a = astype(a, dtype)
     if where is not True:
@@ -172,9 +172,10 @@ def _reduce(
     rows = np.transpose(a, [*sorted(axes), *kept])
     rows = np.reshape(rows, (int(np.prod([a.shape[i] for i in axes], dtype=int)), *(a.shape[i] for i in kept)))
     if initial is not None:
-        first = np.broadcast_to(as_array(initial), (1, *rows.shape[1:]))
-        rows = np.concatenate([astype(first, rows.dtype), rows])
-    result = _folded(ufunc, rows)
+        first = np.broadcast_to(as_start(initial, made), (1, *rows.shape[1:]))
+        rows = np.concatenate([first, astype(rows, made)])
+    is_start = initial is not None and len(rows) == 1
+    result = astype(rows[0] if is_start else _folded(ufunc, rows), made)
     return result if shape is None else np.reshape(result, shape)
 
 
@@ -194,6 +195,8 @@ def _folded(ufunc: np.ufunc, rows: Any) -> Any:
     count = rows.shape[0]
     if count == 0:
         return ufunc.reduce(np.zeros(rows.shape, rows.dtype))
+    if count == 1 and ufunc in (np.hypot, np.gcd):
+        return ufunc(0, rows[0])  # as NumPy begins, so that there is no sign
     if count == 1 and ufunc in ASSOCIATIVE:
         return np.not_equal(rows[0], 0) if ufunc.__name__.startswith("logical_") else rows[0]
     if ufunc in TOTALS and count > 1:
@@ -223,11 +226,12 @@ def _accumulate(ufunc: np.ufunc, a: Any, axis: int = 0, dtype: Any = None) -> An
     """
     a = as_array(a)
     axis = np.lib.array_utils.normalize_axis_index(plain_axis(axis), a.ndim)
+    made = ufunc.accumulate(np.ones(1, a.dtype), dtype=dtype).dtype
     if dtype is not None:
         a = astype(a, dtype)
     rows = np.moveaxis(a, axis, 0)
     if rows.shape[0] <= 1:
-        return a
+        return astype(a, made)
     if ufunc in TOTALS:
         rows = np.concatenate([rows[:1], ufunc(rows[0], TOTALS[ufunc][1](rows[1:], axis=0))])
     elif ufunc in ASSOCIATIVE:
@@ -237,7 +241,7 @@ def _accumulate(ufunc: np.ufunc, a: Any, axis: int = 0, dtype: Any = None) -> An
             covered *= 2
     else:
         rows = np.stack(_all_folds(ufunc, rows))
-    return np.moveaxis(rows, 0, axis)
+    return astype(np.moveaxis(rows, 0, axis), made)
 
 
 _segment_sums = linear(

@@ -19,9 +19,9 @@ from fgrad.core.primitive import BOXES, METHODS, UFUNC_FORMS, Primitive
 from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import Tensor, apply, settle
 from fgrad.ops.batching import index_of_extremum_batch, reduction_batch
-from fgrad.ops.elementwise import share, share_in
+from fgrad.ops.elementwise import astype, share, share_in
 from fgrad.ops.families import answers, constant_in_pieces, linear, plain_axis, register, sample, scale
-from fgrad.ops.indexing import written
+from fgrad.ops.indexing import to_write, written
 from fgrad.ops.lengths import along, divided, length, of_square, product_into, squared
 from fgrad.ops.matrices import conjugated
 from fgrad.ops.rows import reduced
@@ -243,22 +243,37 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
         where: Any = True,
     ) -> Any:
         a = _prepared(a, dtype)
+        if initial is not None and primitive.name in ("max", "min"):
+            initial = as_start(initial, a.dtype)
         if where is not True:
             a = masked(a, where, _neutral(primitive.name, initial))
         axis = plain_axis(axis)
         if initial is not None and not a.size and primitive.name in ("max", "min"):
             shape = np.add.reduce(np.zeros(a.shape), axis=axis, keepdims=keepdims).shape
-            result = np.broadcast_to(as_array(initial, a.dtype), shape)  # there is nothing else to choose
+            result = np.broadcast_to(initial, shape)  # there is nothing else to choose
         else:
             result = apply(primitive, (a,), {"axis": axis, "keepdims": keepdims})
         if dtype is not None:
             result = as_array(result, dtype)  # short integers are added up as long ones
         if initial is not None:
-            result = _COMBINE[primitive.name](result, initial)
+            result = _COMBINE[primitive.name](result, as_start(initial, result.dtype))
         return result if out is None else written(f"np.{primitive.name}", out, result)
 
     reduce.__name__ = primitive.name
     return reduce
+
+
+def as_start(initial: Any, dtype: Any) -> Any:
+    """Return what a reduction starts with as NumPy does: in the dtype of the result, where 0.5 is the integer 0.
+
+    Raises:
+        OverflowError, TypeError: NumPy's; there is no such number in that dtype.
+    """
+    if type(initial) in BOXES:
+        return astype(to_write(initial, dtype), dtype)
+    start = np.empty(np.shape(initial), dtype)
+    start[...] = initial
+    return start
 
 
 _COMBINE: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -334,6 +349,10 @@ def min(
 
 def logsumexp(a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """Return log(sum(exp(a))) along axes, without overflow."""
+    a = as_array(a)
+    a = a if a.dtype.kind == "f" else astype(a, np.logaddexp(a.dtype.type(0), a.dtype.type(0)).dtype)
+    if not a.size:
+        return np.sum(a, axis, keepdims=keepdims) - np.inf
     return apply(_logsumexp, (a,), {"axis": plain_axis(axis), "keepdims": keepdims})
 
 

@@ -20,7 +20,7 @@ from fgrad.core.tensor import settle
 from fgrad.core.tree import flatten, unflatten
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers, plain_axis
-from fgrad.ops.indexing import getitem, setitem, traced, values_of, written
+from fgrad.ops.indexing import getitem, setitem, to_write, traced, values_of, written
 from fgrad.ops.rearranging import axis_index
 from fgrad.ops.shaping import promoted, reshape, unstack
 
@@ -195,7 +195,7 @@ def _in_place(function: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 def _wherever(x: Any, places: Any, values: Any) -> Any:
     """Return `x` with values at flat places; values that are too few are used again."""
-    values = np.ravel(as_array(values))
+    values = np.ravel(to_write(values, x.dtype))
     if places.size and values.size:
         x = reshape(setitem(np.ravel(x), places, np.resize(values, places.size)), x.shape)
     return x
@@ -223,7 +223,7 @@ def place(arr: Any, mask: Any, vals: Any) -> Any:
 @_in_place(np.putmask)
 def putmask(a: Any, mask: Any, values: Any) -> Any:
     """Set the elements where a mask holds to those at the same places of values repeated to the shape."""
-    values = as_array(values)
+    values = to_write(values, a.dtype)
     if tuple(values.shape) != tuple(a.shape):
         values = np.resize(values, a.shape)
     return np.where(mask, astype(values, a.dtype), a)

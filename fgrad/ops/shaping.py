@@ -15,7 +15,7 @@ from fgrad.core.operands import as_array, holds_tensors
 from fgrad.core.payloads import is_at_hand
 from fgrad.core.primitive import BOXES, METHODS
 from fgrad.core.reverse import conform
-from fgrad.core.tensor import Tensor, apply, settle
+from fgrad.core.tensor import Tensor, apply, is_weak, settle
 from fgrad.core.trace import is_seen
 from fgrad.core.views import layout, origin, seen, view
 from fgrad.ops.batching import aligned
@@ -322,7 +322,10 @@ def _cast_alike(sequence: Any, dtype: Any, casting: Any) -> list[Any]:
 
 def promoted(x: Any) -> Any:
     """Return what `np.result_type` is told of an argument: a dtype, or a Python number, which adapts to others."""
-    return x if type(x) in (int, float, complex) else as_array(x).dtype
+    if type(x) in (int, float, complex):
+        return x
+    dtype = as_array(x).dtype
+    return dtype.type(0).item() if is_weak(x) else dtype
 
 
 def _stack_rule(ans: Any, *arrays: Any, axis: int) -> Callable[[Any], list[Any]]:

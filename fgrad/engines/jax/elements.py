@@ -78,9 +78,9 @@ def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 @refuses("power")
-def has_negative_exponent(ans: Any, x: Any, y: Any) -> Any:
-    """Return where whole numbers are raised to negative ones."""
-    return None if ans.dtype.kind not in "iu" or y.dtype.kind == "u" else y < 0
+def has_no_power(ans: Any, x: Any, y: Any) -> Any:
+    """Return where whole numbers are raised to negative ones; or to such of more than 6 bits, which JAX cuts off."""
+    return None if ans.dtype.kind not in "iu" else (y < 0) | (y > 63)
 
 
 # Special functions

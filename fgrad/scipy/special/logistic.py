@@ -14,7 +14,7 @@ from scipy import special
 
 from fgrad.core.operands import as_array
 from fgrad.ops import shares
-from fgrad.ops.elementwise import stop_gradient_of
+from fgrad.ops.elementwise import astype, stop_gradient_of
 from fgrad.ops.reductions import logsumexp as log_of_sum
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import declare
@@ -48,6 +48,7 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
         Tensor([0.5, 0.5])
     """
     a = as_array(a)
+    a = a if a.dtype.kind in "fc" else astype(a, np.float64)
     if not a.size:
         result = a.sum(axis, keepdims=keepdims) - np.inf
         return (result, np.sign(result)) if return_sign else result

@@ -1,0 +1,301 @@
+"""What a program has taken from around its function: numbers, arrays, and the objects that names stand for.
+
+    captured = Captured(function, others)
+    captured.change()               what is another now, as `self.k`; an empty text if nothing is
+    captured.leave_out_changed()    what the function itself changes as it runs is of no account
+
+A program is what the function did when it was recorded. So it holds as long as all that the function refers to is what
+it was then: its cells and defaults, the names of its module, attributes, items, functions that it calls, and what these
+refer to. Of objects those attributes count whose names occur in the code: what is not asked for may change each time.
+Names and items are compared by identity, and numbers and texts by value; arrays by what they hold. Of large ones
+fingerprints are compared, and of what can only be read nothing. Variables are inputs of programs.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+import types
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from typing_extensions import override
+
+from fgrad.core.snapshots import SMALL, fingerprint, is_read_only
+from fgrad.core.tensor import Tensor
+from fgrad.core.variable import Variable
+from fgrad.errors.places import is_library
+from fgrad.transforms.calls import Transformed
+
+_MOST = 10_000
+"""How many objects are looked at."""
+_NOTHING, _CONTENTS = object(), "contents"
+_VALUES = (int, float, complex, str, bytes, np.generic)
+_FREE = {"vars", "__dict__", "getattr", "globals", "locals", "eval", "exec"}
+"""Names in code that may ask for any attribute."""
+
+Check = Callable[[], bool]
+What = str | Callable[[], str]
+
+
+class Captured:
+    """What a function refers to, as it is now.
+
+    Args:
+        function: the user's.
+        others: more that the program depends on, such as arguments that are no inputs.
+    """
+
+    def __init__(self, function: Any, others: Sequence[Any] = ()) -> None:
+        self._names: set[str] = set()
+        self._open: list[tuple[str, Mapping[str, Any]]] = []
+        self._seen: dict[int, Any] = {}
+        self._waiting: list[tuple[str, Any]] = [("", function), *(("an argument", x) for x in others)]
+        self._places: dict[int, _Places] = {}
+        self._known: list[tuple[str, Check]] = []
+        while self._waiting and len(self._seen) < _MOST:
+            self._visit(*self._waiting.pop())
+        self._seen.clear()
+        self._open.clear()
+        self._waiting.clear()
+        self._checks: list[tuple[What, Check]] = [
+            *((each.what, each.holds) for each in self._places.values()),
+            *self._known,
+        ]
+
+    def change(self) -> str:
+        """Return what to call something that is another than it was; an empty text if there is nothing."""
+        for what, holds in self._checks:
+            if not holds():
+                return what() if callable(what) else what
+        return ""
+
+    def leave_out_changed(self) -> None:
+        """Forget what is another now, since the function itself has changed it: it notes its calls, or counts them."""
+        for each in self._places.values():
+            each.leave_out_changed()
+        self._checks = [(what, holds) for what, holds in self._checks if holds()]
+
+    # What there is
+
+    def _visit(self, what: str, x: Any) -> None:
+        kind = type(x)
+        if isinstance(x, _VALUES) or x is None or id(x) in self._seen:
+            return
+        self._seen[id(x)] = x  # so that no other object gets its id
+        if kind is Tensor:
+            self._known.append((what, _as_before(x)))
+        elif isinstance(x, np.ndarray):
+            self._known.extend(() if is_read_only(x) else [(what, _holds(x))])
+        elif (visit := self._visits.get(kind)) is not None:
+            visit(self, what, x)
+        elif isinstance(x, Transformed):
+            self._waiting.append((what, x.__wrapped__ if hasattr(x, "__wrapped__") else vars(x)["_function"]))
+        elif isinstance(x, (dict, list, tuple, set, frozenset)):
+            self._visit_items(what, x)
+        elif not isinstance(x, Variable) and not _is_librarys(x):
+            self._visit_object(what, x)
+
+    def _visit_function(self, what: str, x: types.FunctionType) -> None:
+        for name, cell in zip(x.__code__.co_freevars, x.__closure__ or (), strict=True):
+            self._place(_Cell(cell), _CONTENTS, _Cell(cell).get(_CONTENTS), name)
+        for default in (*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()):
+            self._waiting.append((f"a default of {x.__name__}", default))
+        if is_library(x.__code__.co_filename):
+            return
+        names = _names(x.__code__)
+        for name in names & x.__globals__.keys():
+            self._place(x.__globals__, name, x.__globals__[name], name)
+        new = names - self._names
+        self._names |= new
+        for owner, attributes in self._open if new else ():
+            self._place_attributes(owner, attributes, new)
+
+    def _visit_method(self, what: str, x: types.MethodType) -> None:
+        self._waiting += [("self", x.__self__), (what, x.__func__)]
+
+    def _visit_partial(self, what: str, x: functools.partial[Any]) -> None:
+        self._waiting += [(what, each) for each in (x.func, *x.args, *x.keywords.values())]
+
+    def _visit_wrapped(self, what: str, x: Any) -> None:
+        self._waiting.append((what, x.fget if type(x) is property else x.__func__))
+
+    def _visit_items(self, what: str, x: Any) -> None:
+        if isinstance(x, dict):
+            for key, value in x.items():
+                self._place(x, key, value, f"{what}[{key!r:.30}]")
+            self._known.append((what, _has_length(x)))
+            return
+        items = tuple(x)
+        self._waiting += [(f"{what}[{place}]", each) for place, each in enumerate(items)]
+        if isinstance(x, (list, set)):
+            self._known.append((what, lambda: len(x) == len(items) and all(map(_is_same, tuple(x), items))))
+
+    def _visit_object(self, what: str, x: Any) -> None:
+        """Note the attributes of an object, its class, or a module of the user's."""
+        kinds = x.__mro__ if isinstance(x, type) else type(x).__mro__
+        attributes = getattr(x, "__dict__", {})
+        self._known.append((what, _has_length(attributes)))  # a new one would come before that of the class
+        slots = (
+            [name for kind in kinds for name in kind.__dict__.get("__slots__", ())] if not isinstance(x, type) else []
+        )
+        for each in [
+            attributes,
+            *([_Slots(x, slots)] if slots else ()),
+            *(kind.__dict__ for kind in kinds if not _is_librarys(kind)),
+        ]:
+            self._open.append((what, each))
+            self._place_attributes(what, each, self._names)
+
+    def _place_attributes(self, owner: str, attributes: Mapping[str, Any], names: set[str] | frozenset[str]) -> None:
+        for name, value in list(attributes.items()):
+            is_special = name == "__call__" and names is self._names
+            if name in names or is_special or (names & _FREE and not name.startswith("__")):
+                self._place(attributes, name, value, f"{owner}.{name}")
+
+    def _place(self, owner: Any, key: Any, value: Any, what: str) -> None:
+        """Note that a value is found under a key, and what it refers to."""
+        self._places.setdefault(id(owner), _Places(owner)).known[key] = value, what
+        self._waiting.append((what, value))
+
+    _visits: ClassVar[dict[type, Callable[..., None]]] = {
+        types.FunctionType: _visit_function,
+        types.MethodType: _visit_method,
+        functools.partial: _visit_partial,
+        **dict.fromkeys((property, staticmethod, classmethod), _visit_wrapped),
+    }
+
+
+def _has_length(x: Any) -> Check:
+    count = len(x)
+    return lambda: len(x) == count
+
+
+class _Places:
+    """Values under some keys of a mapping.
+
+    Attributes:
+        owner: the mapping.
+        known: by key, the value, and what to call it.
+    """
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+        self.known: dict[Any, tuple[Any, str]] = {}
+        self._fast: tuple[Any, tuple[Any, ...]] | None = None
+
+    def holds(self) -> bool:
+        """Return whether all are what they were; all at once, where they are the same objects."""
+        if not self.known:
+            return True
+        if self._fast is None:
+            keys = [*self.known, *self.known][: max(len(self.known), 2)]  # one alone would be no tuple
+            self._fast = operator.itemgetter(*keys), tuple([self.known[key][0] for key in keys])
+        find, values = self._fast
+        try:
+            return all(map(operator.is_, find(self.owner), values)) or not self.what()
+        except KeyError:
+            return False
+
+    def what(self) -> str:
+        """Return what to call a value that is another one, an empty text if there is none."""
+        found = (what for key, (value, what) in self.known.items() if not _is_same(self._get(key), value))
+        return next(found, "")
+
+    def leave_out_changed(self) -> None:
+        """Forget values that are others now."""
+        self.known = {key: each for key, each in self.known.items() if _is_same(self._get(key), each[0])}
+        self._fast = None
+
+    def _get(self, key: Any) -> Any:
+        return self.owner.get(key, _NOTHING)
+
+
+class _Slots(dict[str, Any]):
+    """The attributes of an object that lie in slots, as a mapping.
+
+    Args:
+        owner: the object.
+        names: of its slots.
+    """
+
+    def __init__(self, owner: Any, names: Sequence[str]) -> None:
+        super().__init__({name: getattr(owner, name, _NOTHING) for name in names})
+        try:
+            self._owner: Callable[[], Any] = weakref.ref(owner)  # which the program is not to keep alive
+        except TypeError:
+            self._owner = lambda: owner
+
+    @override
+    def get(self, key: str, nothing: Any = None) -> Any:
+        """Return what is there now."""
+        return getattr(self._owner(), key, _NOTHING)
+
+    __getitem__ = get
+
+
+class _Cell:
+    """A cell of a function as a mapping of one value."""
+
+    def __init__(self, cell: types.CellType) -> None:
+        self._cell = cell
+
+    def get(self, key: Any, nothing: Any = None) -> Any:
+        """Return what is in it."""
+        try:
+            return self._cell.cell_contents
+        except ValueError:  # nothing yet
+            return _NOTHING
+
+    __getitem__ = get
+
+
+def _is_same(found: Any, value: Any) -> bool:
+    """Return whether two values are the same for a program: 0.0 is not -0.0, and nan is nan."""
+    if found is value:
+        return True
+    if type(found) is not type(value) or not isinstance(value, _VALUES):
+        return type(value) is types.MethodType and found == value
+    return repr(found) == repr(value)
+
+
+def _holds(array: Any) -> Check:
+    """Return what finds out whether an array holds what it holds now."""
+    form = array.shape, array.strides, array.dtype
+    if array.dtype.hasobject:
+        items = array.ravel().tolist()
+        return lambda: all(map(_is_same, array.ravel().tolist(), items))
+    if array.nbytes <= SMALL:
+        content = array.tobytes()
+        return lambda: array.tobytes() == content and (array.shape, array.strides, array.dtype) == form
+    before = fingerprint(array)
+    return lambda: (array.shape, array.strides, array.dtype) == form and fingerprint(array) == before
+
+
+def _as_before(tensor: Tensor) -> Check:
+    """Return what finds out whether a tensor stands for what it stands for now: a write makes it stand for another."""
+    before = tensor.payload, tensor.tracing, tensor.mark
+    return lambda: all(x is y for x, y in zip((tensor.payload, tensor.tracing, tensor.mark), before, strict=True))
+
+
+@functools.lru_cache(maxsize=1024)
+def _names(code: types.CodeType) -> frozenset[str]:
+    """Return the names of globals and attributes in code, those in functions in it included."""
+    inner = (_names(each) for each in code.co_consts if type(each) is types.CodeType)
+    return frozenset(code.co_names).union(*inner)
+
+
+def _is_librarys(x: Any) -> bool:
+    """Return whether something is a module or class of a library or of Python's, or an object of such a class."""
+    name = x.__name__ if type(x) is types.ModuleType else (x if isinstance(x, type) else type(x)).__module__
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    if module is None or name == "__main__":
+        return False
+    return file is None or is_library(file) or "site-packages" in file or file.startswith(_PYTHONS)
+
+
+_PYTHONS = sys.base_prefix

@@ -1,0 +1,52 @@
+"""Integers of Python's in native code: runs are void that have no room for one (`fgrad.graphs.integers`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fgrad.graphs.equations import Equation
+from fgrad.graphs.integers import DIVIDE, EXACT, GROW, LARGEST, compared_in, is_integer, narrow_dtype
+from fgrad.native.lowering import CHECKS, Program
+from fgrad.native.nodes import Node
+
+
+def _check(program: Program, equation: Equation, arguments: list[Any]) -> None:
+    dtype = narrow_dtype(equation)
+    if dtype is not None and compared_in(equation) is None and dtype != np.int64:
+        for x, node in zip(equation.inputs, arguments, strict=True):
+            if is_integer(x) and isinstance(node, Node):
+                _check_range(program, node, dtype)
+    elif equation.outputs[0].is_weak and not equation.direct and all(map(is_integer, equation.inputs)):
+        _check_python(program, equation.primitive.name, arguments)
+
+
+def _check_range(program: Program, x: Node, dtype: Any) -> None:
+    """Make runs void in which an array of the dtype does not hold an integer."""
+    info = np.iinfo(dtype)
+    program.fails(program.pointwise("less", x, program.cast(int(info.min), np.int64), dtype=np.bool_))
+    if info.max < LARGEST:
+        program.fails(program.pointwise("greater", x, program.cast(int(info.max), np.int64), dtype=np.bool_))
+
+
+def _check_python(program: Program, name: str, arguments: list[Any]) -> None:
+    """Make runs void in which Python's own arithmetic raises, or has a result with too many bits."""
+    nodes = [program.cast(x, np.int64) for x in arguments]
+    if name in DIVIDE:
+        zero = program.cast(0, np.int64)
+        program.fails(program.pointwise("equal", nodes[1], zero, dtype=np.bool_))
+    if name in GROW:
+        floats = [program.cast(x, np.float64) for x in nodes]
+        _check_size(program, program.pointwise(name, *floats), LARGEST)
+    if name == "divide":
+        for each in nodes:
+            _check_size(program, program.cast(each, np.float64), EXACT)
+
+
+def _check_size(program: Program, x: Node, limit: int) -> None:
+    size = program.pointwise("abs", x)
+    program.fails(program.pointwise("greater_equal", size, program.cast(float(limit), np.float64), dtype=np.bool_))
+
+
+CHECKS.append(_check)
