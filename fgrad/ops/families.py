@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.operands import PLAIN
 from fgrad.core.primitive import (
     FUNCTIONS,
     METHODS,
@@ -352,7 +353,7 @@ _scale.kind, _scale.linear = "guard", "each"
 
 def scale(cotangent: Any, slope: Any) -> Any:
     """Return the product of a cotangent or tangent with a slope; where the former is 0, exactly 0."""
-    if type(cotangent) is np.ndarray and type(slope) is np.ndarray and not is_seen():
+    if type(cotangent) in PLAIN and type(slope) in PLAIN and not is_seen():
         return _scaled(cotangent, slope)  # to which `apply` would come, after some time
     return apply(_scale, (cotangent, slope))
 
