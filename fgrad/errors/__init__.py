@@ -1296,6 +1296,20 @@ class CloseValuesWarning(UserWarning):
     """
 
 
+class BasisWarning(UserWarning):
+    """Vectors of a repeated value lie along axes, where a loss that depends on the choice of a basis looks like others.
+
+    The vectors of a repeated eigenvalue are one of many bases. At `v = [1, 0]` the slope of `v**4` is that of
+    `2 * v**2`, but the sum of the latter over all vectors is constant. In another basis of the space this is seen:
+
+        >>> import numpy as np, fgrad as fg
+        >>> q = np.array([[0.6, -0.8], [0.8, 0.6]])
+        >>> fg.grad(lambda a: np.sum((q @ np.linalg.eigh(q.T @ a @ q)[1]) ** 2))(np.eye(2)).round(6)
+        Tensor([[0., 0.],
+                [0., 0.]])
+    """
+
+
 class CustomRuleError(FgradError, ValueError):
     """A rule that a user gave does not fit its function.
 
