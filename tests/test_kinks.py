@@ -11,6 +11,7 @@ from helpers import in_every_order
 
 import fgrad as fg
 import fgrad.numpy as fnp
+from fgrad import errors
 from fgrad.ops.reductions import logsumexp
 from fgrad.ops.shares import log_softmax, softmax
 
@@ -337,7 +338,11 @@ def test_zero_times_infinity_is_nan_in_both_modes(f):
 )
 def test_zero_times_infinity_is_nan_in_the_jacobian_of_one_mode(f, loud):
     """In that mode the infinity comes first, and no zero that it meets is taken for one of the unit vectors'."""
+    quiet = fg.jacfwd if loud is fg.jacrev else fg.jacrev
     with np.errstate(all="ignore"):
+        with pytest.warns(errors.ZeroTimesInfinityWarning, match=f"Compare with fg.{loud.__name__}") as caught:
+            assert quiet(f)(np.zeros(2)).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+        assert caught[0].filename == __file__
         jacobian = loud(f)(np.zeros(2)).numpy()
         assert np.isnan(fg.grad(lambda x: np.sum(f(x)))(np.zeros(2))).all()
     assert np.isnan(np.diag(jacobian)).all()

@@ -1296,6 +1296,19 @@ class CloseValuesWarning(UserWarning):
     """
 
 
+class ZeroTimesInfinityWarning(UserWarning):
+    """A Jacobian has zeros where a slope of 0 has met an infinite one, as in `np.exp(np.log(x))` at 0.
+
+    A Jacobian is made along unit vectors, whose zeros mean that nothing is there and win over infinities. A zero that a
+    slope makes on the way looks like one of them. Along a single direction nothing is taken for such:
+
+        >>> import numpy as np, fgrad as fg
+        >>> with np.errstate(all="ignore"):
+        ...     fg.grad(lambda x: np.sum(np.exp(np.log(x))))(np.array([0.0, 0.0, 2.0]))
+        Tensor([nan, nan,  1.])
+    """
+
+
 class BasisWarning(UserWarning):
     """Vectors of a repeated value lie along axes, where a loss that depends on the choice of a basis looks like others.
 
