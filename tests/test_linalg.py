@@ -1081,3 +1081,17 @@ def test_the_cotangents_of_values_and_vectors_do_not_tell_a_function_of_the_matr
     matrix = fg.grad(lambda w, v: np.sum((v * w) @ v.T * m), argnums=(0, 1))(values, vectors)
     for one, other in zip(constant, matrix, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 2), (0, 0), (2, 0, 0), (0, 3, 2), (2, 0, 3)])
+@pytest.mark.parametrize("f", [L.svd, L.svdvals, L.eigh, L.eigvalsh, L.eig, L.eigvals, L.pinv, L.qr, L.det, L.inv])
+def test_stacks_without_matrices_in_forward_mode(f, shape):
+    x = np.ones(shape)
+    if f in (L.eigh, L.eigvalsh, L.eig, L.eigvals, L.det, L.inv) and shape[-2] != shape[-1]:
+        return  # which NumPy refuses
+    plain = f(x)
+    found = fg.jvp(f, (x,), (x,))[1]
+    for own, tangent in zip(*[each if isinstance(each, tuple) else (each,) for each in (plain, found)], strict=True):
+        assert (tangent.shape, tangent.dtype) == (own.shape, own.dtype)
+    jacobian = fg.jacfwd(f)(x)
+    assert (jacobian[0] if isinstance(jacobian, tuple) else jacobian).shape[-len(shape) :] == shape

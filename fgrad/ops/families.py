@@ -149,6 +149,28 @@ def plain_axis(axis: Any) -> Any:
     return tuple(map(operator.index, axis)) if np.iterable(axis) else operator.index(axis)
 
 
+def checked_axis(axis: Any, x: Any) -> Any:
+    """Return axes of an array as Python integers.
+
+    Raises:
+        AxisError: NumPy's, an IndexError and ValueError; the array does not have them.
+    """
+    if axis is None:
+        return None
+    axis = plain_axis(axis)
+    if not (type(axis) is int and -x.ndim <= axis < x.ndim):
+        np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
+    return axis
+
+
+def reduced_axis(axis: Any, x: Any) -> Any:
+    """Return axes of an array that is reduced; of a number, 0 and -1 stand for none, as for NumPy."""
+    if axis is None:
+        return None
+    axis = plain_axis(axis)
+    return None if type(axis) is int and -1 <= axis <= 0 and not x.ndim else checked_axis(axis, x)
+
+
 def identity(ct: Any) -> Any:
     """The pullback of an argument that is passed on as it is."""
     return ct

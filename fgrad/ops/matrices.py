@@ -285,7 +285,8 @@ def unless_split(tangent: Any, split: Any) -> Any:
 def mixed(inner: Any, equal: Any) -> Any:
     """Return where the change of a matrix, in the basis of its vectors, mixes different ones of equal values."""
     sizes = np.abs(inner)
-    beyond = sizes > rounding(np.reshape(sizes, (*sizes.shape[:-2], -1)))[..., None]
+    flat = np.reshape(sizes, (*sizes.shape[:-2], sizes.shape[-2] * sizes.shape[-1]))
+    beyond = sizes > rounding(flat)[..., None]
     return equal & ~np.eye(inner.shape[-1], dtype=np.bool_) & beyond
 
 
