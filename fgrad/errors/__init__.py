@@ -1309,6 +1309,22 @@ class ZeroTimesInfinityWarning(UserWarning):
     """
 
 
+class ReplacedPrimitiveWarning(UserWarning):
+    """An operation is registered under the name of an earlier one, as by a cell of a notebook that runs again.
+
+    The new one has no rules before they are defined, below it:
+
+        >>> import warnings, fgrad as fg
+        >>> from fgrad.extend import defvjp, register_primitive
+        >>> with warnings.catch_warnings(action="ignore"):
+        ...     for _ in range(2):
+        ...         halved = register_primitive(lambda x: x / 2, name="example_halved")
+        ...         defvjp(halved, lambda ct: ct / 2)
+        >>> fg.grad(halved)(3.0)
+        Tensor(0.5)
+    """
+
+
 class BasisWarning(UserWarning):
     """Vectors of a repeated value lie along axes, where a loss that depends on the choice of a basis looks like others.
 

@@ -165,8 +165,8 @@ def checked_axis(axis: Any, x: Any) -> Any:
 
 def reduced_axis(axis: Any, x: Any) -> Any:
     """Return axes of an array that is reduced; of a number, 0 and -1 stand for none, as for NumPy."""
-    if axis is None:
-        return None
+    if axis is None or (type(axis) is int and -(ndim := x.ndim) <= axis < ndim):
+        return axis
     axis = plain_axis(axis)
     return None if type(axis) is int and -1 <= axis <= 0 and not x.ndim else checked_axis(axis, x)
 

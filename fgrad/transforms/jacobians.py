@@ -52,16 +52,22 @@ def unit_directions(leaves: Sequence[Any]) -> list[Any]:
 
 
 def along_all(function: Callable[[list[Any]], Any], directions: list[Any], chunk_size: int | None) -> Any:
-    """Run a function of directions on all of them, a chunk at a time, and return results side by side."""
+    """Run a function of directions on all of them, a chunk at a time, and return results side by side.
+
+    One alone is no batch: a rule may look at its value.
+    """
     total = len(directions[0])
-    if total == 1:
-        return tree_map(lambda row: row[None], function([each[0] for each in directions]))
-    if chunk_size is None or chunk_size >= total:
+    if total != 1 and (chunk_size is None or chunk_size >= total):
         return on_all(function, directions)
-    chunks = [
-        on_all(function, [each[start : start + chunk_size] for each in directions])
-        for start in range(0, total, chunk_size)
-    ]
+
+    def chunk(start: int) -> Any:
+        if total == 1 or chunk_size == 1:
+            return tree_map(lambda row: row[None], function([each[start] for each in directions]))
+        return on_all(function, [each[start : start + chunk_size] for each in directions])
+
+    chunks = [chunk(start) for start in range(0, total, chunk_size or 1)]
+    if len(chunks) == 1:
+        return chunks[0]
     return tree_map(lambda *parts: np.concatenate(parts), *chunks)
 
 
