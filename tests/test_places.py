@@ -218,7 +218,7 @@ def test_every_error_names_the_users_line(mistake):
 )
 def test_what_is_no_number_is_refused_before_the_function_runs(transform, point, text):
     ran = []
-    with pytest.raises(errors.IntegerInputError, match=text):
+    with pytest.raises(errors.NonNumericInputError, match=text):
         transform(lambda x: ran.append(x))(point)
     assert not ran
 

@@ -736,6 +736,26 @@ class IntegerInputError(FgradError, TypeError):
     """
 
 
+class NonNumericInputError(FgradError, TypeError):
+    """An argument to differentiate is no number, and no container of numbers: a string, None, an object of any class.
+
+        >>> import dataclasses, fgrad as fg
+        >>> @dataclasses.dataclass
+        ... class Spring:
+        ...     stiffness: float
+        ...     label: str
+        >>> fg.grad(lambda s: s.stiffness**2)(Spring(3.0, "left"))
+        Traceback (most recent call last):
+        fgrad.errors.NonNumericInputError: ...
+
+    A dataclass can be made a container of its fields, of which some are no numbers:
+
+        >>> _ = fg.register_dataclass(Spring, static=["label"])
+        >>> fg.grad(lambda s: s.stiffness**2)(Spring(3.0, "left")).stiffness
+        Tensor(6.)
+    """
+
+
 class SeedError(FgradError, ValueError):
     """Weights of the result (`dy`, `output_gradients`, a cotangent) do not fit the result.
 
