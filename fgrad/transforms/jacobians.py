@@ -57,15 +57,16 @@ def along_all(function: Callable[[list[Any]], Any], directions: list[Any], chunk
     One alone is no batch: a rule may look at its value.
     """
     total = len(directions[0])
-    if total != 1 and (chunk_size is None or chunk_size >= total):
+    size = total if chunk_size is None else min(chunk_size, total)
+    if total != 1 and size == total:
         return on_all(function, directions)
 
     def chunk(start: int) -> Any:
-        if total == 1 or chunk_size == 1:
+        if size == 1:
             return tree_map(lambda row: row[None], function([each[start] for each in directions]))
-        return on_all(function, [each[start : start + chunk_size] for each in directions])
+        return on_all(function, [each[start : start + size] for each in directions])
 
-    chunks = [chunk(start) for start in range(0, total, chunk_size or 1)]
+    chunks = [chunk(start) for start in range(0, total, size)]
     if len(chunks) == 1:
         return chunks[0]
     return tree_map(lambda *parts: np.concatenate(parts), *chunks)
