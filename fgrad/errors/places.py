@@ -10,6 +10,7 @@ none when it comes from `python -c` or a pipe.
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import functools
 import linecache
@@ -22,6 +23,10 @@ from typing import Any, NamedTuple
 _LIBRARIES = (
     "fgrad", "numpy", "scipy", "pandas", "optree", "sparse", "numba", "xarray", "pint", "astropy", "unyt", "cvxpy",
 )  # fmt: skip
+
+
+_BETWEEN = (functools.__file__, contextlib.__file__)
+"""Python's modules through which one function of fgrad calls another."""
 
 
 def users_line() -> str:
@@ -77,7 +82,11 @@ def _file_or_cell(name: str) -> str:
 @functools.cache
 def is_library(filename: str) -> bool:
     """Return whether a file is one of fgrad's, or of a library through which a call comes to it, such as NumPy."""
-    return filename == functools.__file__ or any(is_file_of(package, filename) for package in _LIBRARIES)
+    return (
+        filename in _BETWEEN
+        or filename.startswith("<frozen importlib")
+        or any(is_file_of(package, filename) for package in _LIBRARIES)
+    )
 
 
 def is_file_of(package: str, filename: str) -> bool:
