@@ -37,25 +37,48 @@ def _tensor(x: Any) -> Any:
     return boxed(settle(x))
 
 
+def in_shape(result: Any, t: Any, **limits: Any) -> Any:
+    """Return what was clipped, if the limits have not given it another shape.
+
+    Args:
+        result: what was clipped.
+        t: what was to be.
+        limits: by their names.
+
+    Raises:
+        ShapeError: a ValueError; broadcasting with the limits has made more elements of it.
+    """
+    if np.shape(result) != np.shape(t):
+        shapes = " and ".join(f"{name} of shape {np.shape(limit)}" for name, limit in limits.items())
+        raise errors.ShapeError(
+            f"an array of shape {np.shape(t)} is clipped to {shapes}, which would make one of shape {np.shape(result)} "
+            "of it.\nA limit is a number, or an array that can be broadcast to the shape of what is clipped."
+        )
+    return result
+
+
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
     """Limit every element to an interval.
 
     Args:
         t: array or tensor of any shape.
-        clip_value_min, clip_value_max: the bounds, numbers or arrays that broadcast. Where the lower
-            one is above the upper one, the lower one wins.
+        clip_value_min, clip_value_max: the bounds, numbers or arrays that can be broadcast to the shape of `t`. Where
+            the lower one is above the upper one, the lower one wins.
 
     Returns:
         A Tensor of the shape of `t`; NaN stays NaN.
 
     Raises:
         StructureError: a TypeError; `t` is None, or holds several arrays.
+        ShapeError: a ValueError; the bounds have more elements than `t`.
 
     Example:
         >>> clip_by_value([-3.0, 0.5, 3.0], -1.0, 1.0)
         Tensor([-1. ,  0.5,  1. ])
     """
-    return _tensor(np.maximum(np.minimum(_array(t), clip_value_max), clip_value_min))
+    t = _array(t)
+    clipped = np.maximum(np.minimum(t, clip_value_max), clip_value_min)
+    return _tensor(in_shape(clipped, t, clip_value_min=clip_value_min, clip_value_max=clip_value_max))
 
 
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None) -> Any:
@@ -72,6 +95,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None) -> Any:
     Raises:
         ParameterError: a ValueError; `clip_norm` is negative.
         StructureError: a TypeError; `t` is None, or holds several arrays.
+        ShapeError: a ValueError; `clip_norm` has more elements than there are vectors.
 
     Example:
         >>> clip_by_norm([3.0, 4.0], 1.0)
@@ -83,7 +107,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None) -> Any:
     squares = np.sum(np.square(np.abs(t)), axis=axes, keepdims=True)
     too_long = squares > np.square(clip_norm)
     norm = np.sqrt(np.where(too_long, squares, 1))
-    return _tensor(np.where(too_long, t * clip_norm / norm, t))
+    return _tensor(in_shape(np.where(too_long, t * clip_norm / norm, t), t, clip_norm=clip_norm))
 
 
 def global_norm(t_list: Iterable[Any]) -> Any:

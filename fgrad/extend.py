@@ -19,15 +19,23 @@ complex numbers it transposes and does not conjugate.
 from __future__ import annotations
 
 import functools
+import operator
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from fgrad import errors
-from fgrad.core.primitive import FUNCTIONS, ZERO, Primitive, Rule
+from fgrad.core.primitive import FUNCTIONS, PRIMITIVES, ZERO, Primitive, Rule
 from fgrad.core.tensor import apply
+from fgrad.core.tree import tree_map
+from fgrad.errors.places import depth_of_user
 from fgrad.native.users import USERS
 from fgrad.ops.families import register
 from fgrad.ops.patterns import as_einsum
+from fgrad.rules.rule import settled, zeros_of
+from fgrad.transforms.reverse import vjp
 
 
 class Operation:
@@ -73,6 +81,29 @@ class _NoRules:
         return errors.MissingRuleError(f"the operation {self.name}", errors.users_line(), mode, instead)
 
 
+class _ByTransposing:
+    """The forward rule of an operation of which the reverse rules alone are defined: it transposes them."""
+
+    def __init__(self, primitive: Primitive) -> None:
+        self._primitive = primitive
+
+    def __call__(self, tangents: Sequence[Any], ans: Any, *args: Any, **metadata: Any) -> Any:
+        rules: Any = self._primitive.vjps
+        pullbacks = [
+            None if t is ZERO or not rule else rule(ans, *args, **metadata)
+            for rule, t in zip(rules, tangents, strict=True)
+        ]
+        parts = [_pushed(pull, t, ans) for pull, t in zip(pullbacks, tangents, strict=True) if pull is not None]
+        return functools.reduce(operator.add, parts) if parts else ZERO
+
+
+def _pushed(pullback: Callable[[Any], Any], tangent: Any, ans: Any) -> Any:
+    """Return what a tangent becomes by the transpose of a pullback; rules do not conjugate, and `vjp` does."""
+    results = tuple(map(zeros_of, ans)) if type(ans) is tuple else zeros_of(ans)
+    (found,) = vjp(lambda ct: settled(pullback(ct)) * 1.0, results)[1](np.conjugate(tangent))
+    return tree_map(np.conjugate, found)
+
+
 def register_primitive(implementation: Callable[..., Any], name: str | None = None) -> Operation:
     """Make a function an operation that traces treat as one step.
 
@@ -82,10 +113,15 @@ def register_primitive(implementation: Callable[..., Any], name: str | None = No
         name: by which errors call it; by default the implementation's.
 
     Returns:
-        The operation, to be called in place of `implementation`. It needs `defvjp` and `defjvp`.
+        The operation, to be called in place of `implementation`. It needs `defvjp`, from which forward mode follows,
+        too, or `defjvp` for forward mode alone.
 
     Raises:
-        ParameterError: a ValueError; there is a primitive of this name.
+        ParameterError: a ValueError; there is a primitive of this name in fgrad.
+
+    Warns:
+        ReplacedPrimitiveWarning: an operation of this name was registered before, such as by a cell of a notebook that
+            runs again. It stays what it is for those who have it.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -97,11 +133,34 @@ def register_primitive(implementation: Callable[..., Any], name: str | None = No
     """
     name = name or implementation.__name__
     missing: Any = _NoRules(name)
-    operation = Operation(register(Primitive(name, implementation, missing, missing)))
+    if (earlier := PRIMITIVES.get(name)) in USERS:
+        warnings.warn(
+            f"an operation named {name!r} was registered before, and is replaced: its rules have to be defined anew",
+            errors.ReplacedPrimitiveWarning,
+            stacklevel=depth_of_user(),
+        )
+        del PRIMITIVES[earlier.name]
+    computed = implementation if isinstance(implementation, np.ufunc) else _with_dtypes(implementation)
+    operation = Operation(register(Primitive(name, computed, missing, missing)))
     USERS[operation.primitive] = None
     if not operation.primitive.is_ufunc and (getattr(implementation, "__module__", None) or "").startswith("numpy"):
         FUNCTIONS[implementation] = operation
     return operation
+
+
+def _with_dtypes(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function return numbers of NumPy's where it returns Python's."""
+
+    @functools.wraps(implementation)
+    def computed(*args: Any, **metadata: Any) -> Any:
+        result = implementation(*args, **metadata)
+        return tuple(map(_with_dtype, result)) if type(result) is tuple else _with_dtype(result)
+
+    return computed
+
+
+def _with_dtype(x: Any) -> Any:
+    return np.asarray(x)[()] if isinstance(x, (bool, int, float, complex)) else x
 
 
 def defvjp(operation: Operation, *rules: Rule | None) -> None:
@@ -132,6 +191,8 @@ def defvjp(operation: Operation, *rules: Rule | None) -> None:
     """
     primitive = _checked(operation)
     primitive.vjps = primitive.owned(rules)
+    if type(primitive.jvp) is _NoRules:
+        primitive.jvp = _ByTransposing(primitive)
 
 
 def defjvp(operation: Operation, *rules: Rule | None) -> None:

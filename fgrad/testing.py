@@ -48,7 +48,8 @@ def check_grads(
         args: where to check: float64 or complex128 numbers, arrays or containers of them, not at a kink.
         order: the highest order of derivative.
         modes: "fwd", "rev" or both; a higher order is checked in every combination.
-        rtol, atol: the largest relative and absolute difference.
+        rtol, atol: the largest relative and absolute difference; the latter is for values of the size of 1, and as much
+            smaller as they are.
 
     Raises:
         GradientCheckError: an AssertionError; a derivative or the value differs. The message says where.
@@ -100,16 +101,29 @@ def _check(
     direction = _random_like(args, rng)
     expected = _difference(f, args, direction)
     weights = _random_like(expected, rng)
+    size = _size(f(*args))
     for mode in modes:
         if mode == "fwd":
             derivative = _along(f, direction)
-            _compare(derivative(*args), expected, rtol, atol, f"{path}forward")
+            _compare(derivative(*args), expected, rtol, atol * size, f"{path}forward")
         else:
             derivative = _weighed(f, weights)
             # <weights, J direction> and <J^H weights, direction> are the same number.
-            _compare(_inner(derivative(*args), direction), _inner(weights, expected), rtol, atol, f"{path}reverse")
+            found = _inner(derivative(*args), direction)
+            _compare(found, _inner(weights, expected), rtol, atol * size, f"{path}reverse")
         if order > 1:
             _check(derivative, args, order - 1, modes, rtol, atol, rng, f"{path}{_NAMES[mode]} then ")
+
+
+_LEAST = 1e-12
+"""Values below this are taken for the rounding of zeros, such as residuals that vanish."""
+
+
+def _size(tree: Any) -> float:
+    """Return how large values are, at most 1."""
+    sizes = [np.max(np.abs(x), initial=0, where=np.isfinite(x)) for x in _arrays(tree) if x.dtype.kind in "fc"]
+    size = max(map(float, sizes), default=0.0)
+    return min(size, 1.0) if size > _LEAST else 1.0
 
 
 def _along(f: Callable[..., Any], direction: tuple[Any, ...]) -> Callable[..., Any]:

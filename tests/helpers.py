@@ -1,6 +1,7 @@
 """What several test files share."""
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -30,6 +31,35 @@ def along(f: Any) -> Any:
         return fg.jvp(f, (x,), (1.0,))[1]
 
     return derivative
+
+
+def in_every_order(f: Any, point: tuple[float, ...], highest: int = 3) -> dict[tuple[int, ...], list[float]]:
+    """Return the partial derivatives of a function of numbers, taken in each order of arguments and by mixed modes.
+
+    Args:
+        f: of as many numbers as the point has.
+        point: where.
+        highest: up to which order.
+
+    Returns:
+        By the arguments, sorted, the values that all ways lead to.
+    """
+    found: dict[tuple[int, ...], list[float]] = {}
+    for order in range(1, highest + 1):
+        for places in itertools.product(range(len(point)), repeat=order):
+            for forward in ((), range(order), range(0, order, 2)):  # which of the derivatives are taken by forward mode
+                derivative = f
+                for step, place in enumerate(places):
+                    derivative = _partial(derivative, place, step in forward)
+                with np.errstate(all="ignore"):
+                    found.setdefault(tuple(sorted(places)), []).append(float(derivative(*map(np.float64, point))))
+    return found
+
+
+def _partial(f: Any, place: int, forward: bool) -> Any:
+    if not forward:
+        return fg.grad(f, place)
+    return lambda *args: along(lambda x: f(*args[:place], x, *args[place + 1 :]))(args[place])
 
 
 def grouped(cases: Any, name_of: Callable[[str], str]) -> list[Any]:

@@ -1,10 +1,13 @@
 """Clipping: values, norms, and derivatives through them."""
 
+import re
+
 import numpy as np
 import pytest
 from helpers import plain
 
 import fgrad as fg
+from fgrad import errors
 
 
 @pytest.mark.parametrize(
@@ -162,3 +165,25 @@ def test_the_derivative_of_clip_by_global_norm():
     np.testing.assert_allclose(np.asarray(pullback((0.0, 1.0))), [-0.096, 0.072], rtol=1e-13)
     _, pullback = fg.vjp(f, 0.3, 0.4)
     np.testing.assert_allclose(np.asarray(pullback((1.0, 0.0))), [1.0, 0.0], atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("clip", "text"),
+    [
+        (lambda x: fg.clip_by_value(x, np.zeros((2, 1)), 1.0), "clip_value_min of shape (2, 1)"),
+        (lambda x: fg.clip_by_value(x, 0.0, np.ones((3, 2))), "clip_value_max of shape (3, 2)"),
+        (lambda x: fg.clip_by_value(x[0], 0.0, np.ones(1)), "shape ()"),
+        (lambda x: fg.clip_by_norm(x, np.ones((2, 1))), "clip_norm of shape (2, 1)"),
+    ],
+)
+def test_limits_do_not_broadcast_what_is_clipped(clip, text):
+    x = np.array([3.0, 4.0])
+    for call in (lambda: clip(x), lambda: fg.vjp(clip, x), lambda: fg.vmap(clip)(np.stack([x, x]))):
+        with pytest.raises(errors.ShapeError, match=re.escape(text)):
+            call()
+
+
+def test_limits_that_fit_are_broadcast():
+    x = np.array([[3.0, 4.0], [0.3, 0.4]])
+    np.testing.assert_array_equal(fg.clip_by_value(x, [[0.0], [0.35]], [1.0, 2.0]), [[1.0, 2.0], [0.35, 0.4]])
+    np.testing.assert_allclose(fg.clip_by_norm(x, [[1.0], [2.0]], axes=1), [[0.6, 0.8], [0.3, 0.4]])

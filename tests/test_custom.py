@@ -1640,3 +1640,39 @@ def test_a_solver_alone_or_an_equation_alone_closes_over_a_batched_value():
     assert alone(BATCH).tolist() == [6.0] * 3
     equation = fg.vmap(lambda a: fg.implicit_diff(lambda b: np.float64(6.0), lambda x, b: x - a * b)(3.0))
     assert np.broadcast_to(equation(np.full(3, 2.0)), 3).tolist() == [6.0] * 3
+
+
+@fg.custom_jvp
+def tripled(x):
+    return 3.0 * x
+
+
+tripled.defjvp(lambda primals, tangents: (tripled(*primals), tripled(*tangents)))
+
+
+def test_a_forward_rule_may_call_its_function_on_the_tangent():
+    x = np.array([1.0, 2.0])
+    assert fg.grad(tripled)(2.0) == fg.jvp(tripled, (2.0,), (1.0,))[1] == 3.0
+    np.testing.assert_array_equal(fg.jacrev(tripled)(x), 3 * np.eye(2))
+    np.testing.assert_array_equal(fg.vmap(fg.grad(tripled))(x), [3.0, 3.0])
+    np.testing.assert_array_equal(fg.hessian(lambda x: np.sum(tripled(x) ** 2))(x), 18 * np.eye(2))
+    assert fg.grad(fg.grad(lambda x: tripled(x) ** 3))(2.0) == 27 * 6 * 2.0
+
+
+def test_a_forward_rule_of_containers_may_call_its_function_on_the_tangents():
+    @fg.custom_jvp
+    def mixed(pair):
+        return {"sum": pair[0] + 2 * pair[1], "rest": pair[0]}
+
+    mixed.defjvp(lambda primals, tangents: (mixed(*primals), mixed(*tangents)))
+    found = fg.grad(lambda x, y: mixed((x, y))["sum"] * x, argnums=(0, 1))(2.0, 3.0)
+    assert found == (2.0 + 6.0 + 2.0, 4.0)
+
+
+def test_functions_whose_forward_rules_call_each_other_on_tangents():
+    @fg.custom_jvp
+    def outer(x):
+        return tripled(x) * 2
+
+    outer.defjvp(lambda primals, tangents: (outer(*primals), outer(tripled(tangents[0])) / 3))
+    assert fg.grad(outer)(1.0) == 6.0

@@ -347,6 +347,7 @@ CASES = [
     (errors.NonScalarError, TypeError, lambda: grad(lambda x: x)(np.ones((1, 1))), r"shape \(1, 1\)\.\n.*y\.reshape"),
     (errors.NonScalarError, TypeError, lambda: grad(lambda x: [x, x])(3.0), "returned a list"),
     (errors.IntegerInputError, TypeError, lambda: grad(np.square)(3), r"3, of type int.*\n.*3\.0 instead of 3"),
+    (errors.NonNumericInputError, TypeError, lambda: grad(np.square)("abc"), r"'abc', of type str, and no number"),
     (errors.IntegerInputError, TypeError, lambda: fg.jvp(np.square, (3,), (1.0,)), r"primals\[0\] is an integer"),
     (errors.SeedError, ValueError, lambda: fg.vjp(np.square, V)[1](np.ones(3)), r"shape \(3,\).*shape \(2,\)"),
     (errors.SeedError, ValueError, lambda: fg.gradients_function(np.square)(V, dy=1j), "dy is complex"),

@@ -1,5 +1,7 @@
 """Operations of a user's own."""
 
+import math
+
 import numpy as np
 import pytest
 import scipy.special
@@ -66,9 +68,7 @@ def test_a_mode_without_rules_is_refused():
     with pytest.raises(errors.MissingRuleError, match=no_forward):
         fg.jvp(operation, (1.0,), (1.0,))
     defvjp(operation, lambda ans, x: lambda ct: ct * 2.0)
-    assert fg.grad(operation)(1.0) == 2.0
-    with pytest.raises(errors.MissingRuleError, match=no_forward):
-        fg.jvp(operation, (1.0,), (1.0,))
+    assert fg.grad(operation)(1.0) == fg.jvp(operation, (1.0,), (1.0,))[1] == 2.0  # by transposing
     defjvp(operation, lambda t, ans, x: t * 2.0)
     assert fg.jvp(operation, (1.0,), (1.0,))[1] == 2.0
     with pytest.warns(errors.LoopWarning, match="no batching rule for half_defined") as caught:
@@ -174,3 +174,63 @@ def test_a_rule_that_takes_no_note_of_a_keyword():
     defvjp(scaled, lambda ct: ct)
     with pytest.raises(errors.CustomRuleError, match="scaled_by_keyword was called with by="):
         fg.grad(lambda x: scaled(x, by=3.0))(2.0)
+
+
+def cubed(name):
+    cube = register_primitive(lambda x: x**3, name=name)
+    defvjp(cube, lambda ans, x: lambda ct: ct * 3 * x**2)
+    return cube
+
+
+@pytest.mark.usefixtures("table")
+def test_forward_mode_follows_from_the_reverse_rules_alone():
+    cube, x = cubed("cube_by_reverse_rule"), np.array([1.0, 2.0])
+    assert fg.hessian(cube)(2.0) == 12.0
+    np.testing.assert_allclose(fg.jacfwd(cube)(x), np.diag(3 * x**2))
+    np.testing.assert_allclose(fg.hvp(lambda x: np.sum(cube(x)))(x, x), 6 * x * x)
+    assert fg.jvp(lambda x: fg.jvp(cube, (x,), (1.0,))[1], (2.0,), (1.0,))[1] == 12.0
+    z, t = 1 + 2j, 1 + 1j
+    np.testing.assert_allclose(fg.jvp(cube, (z,), (t,))[1], 3 * z**2 * t)
+
+
+@pytest.mark.usefixtures("table")
+def test_forward_mode_of_several_arguments_and_results_follows_from_reverse_rules():
+    product = register_primitive(lambda x, y: x @ y, name="product_by_reverse_rules")
+    defvjp(product, lambda ct, y: ct @ y.T, lambda ct, x: x.T @ ct)
+    x, y, s, t = np.random.default_rng(0).normal(size=(4, 2, 2))
+    np.testing.assert_allclose(fg.jvp(product, (x, y), (s, t))[1], s @ y + x @ t)
+    both = register_primitive(lambda x: (2 * x, float(np.sum(x))), name="both_by_reverse_rule")
+    defvjp(both, lambda ans, x: lambda cts: 2 * cts[0] + cts[1])
+    first, second = fg.jvp(both, (x[0],), (s[0],))[1]
+    np.testing.assert_allclose(first, 2 * s[0])
+    np.testing.assert_allclose(second, np.sum(s[0]))
+
+
+@pytest.mark.usefixtures("table")
+def test_a_rule_that_looks_at_its_cotangent_is_asked_row_by_row():
+    def pullback(ct):
+        return 2 * ct if float(np.sum(ct)) > 0 else 0 * ct
+
+    doubled = register_primitive(lambda x: 2 * x, name="doubled_by_value")
+    defvjp(doubled, lambda ans, x: pullback)
+    for jacobian in (fg.jacrev(doubled, chunk_size=1), fg.jacobian(doubled, mode="reverse", chunk_size=1)):
+        np.testing.assert_array_equal(jacobian(np.ones(3)), 2 * np.eye(3))
+
+
+@pytest.mark.usefixtures("table")
+def test_an_operation_that_is_registered_again_is_replaced_with_a_warning():
+    first = cubed("cube_of_a_cell")
+    with pytest.warns(errors.ReplacedPrimitiveWarning, match="'cube_of_a_cell' was registered before") as caught:
+        second = cubed("cube_of_a_cell")
+    assert caught[0].filename == __file__
+    assert fg.grad(first)(2.0) == fg.grad(second)(2.0) == 12.0
+
+
+@pytest.mark.usefixtures("table")
+def test_an_implementation_may_return_numbers_of_pythons():
+    sine = register_primitive(lambda x: math.sin(x), name="sine_of_python")
+    defvjp(sine, lambda ct, x: ct * np.cos(x))
+    assert sine(1.0) == math.sin(1.0)
+    np.testing.assert_allclose(fg.grad(sine)(1.0), math.cos(1.0))
+    np.testing.assert_allclose(fg.hessian(sine)(1.0), -math.sin(1.0))
+    assert fg.compile(sine)(1.0) == math.sin(1.0)

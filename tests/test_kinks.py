@@ -4,11 +4,14 @@ The rule is: JAX's value where that is finite (equal shares at ties); at other k
 of least norm; what a mask leaves out contributes exactly 0; a true infinity stays.
 """
 
+import mpmath as mp
 import numpy as np
 import pytest
+from helpers import in_every_order
 
 import fgrad as fg
 import fgrad.numpy as fnp
+from fgrad import errors
 from fgrad.ops.reductions import logsumexp
 from fgrad.ops.shares import log_softmax, softmax
 
@@ -55,6 +58,9 @@ TABLE = [
     ("clip hides log", lambda x: np.clip(np.log(x), -1.0, 1.0), [0.0, 1.0], [0.0, 1.0], [0.0, -1.0]),
     ("an index hides log", lambda x: np.log(x)[1], [0.0, 2.0], [0.0, 0.5], [0.0, -0.25]),
     ("fabs at 0", np.fabs, [0.0, -2.0], [0.0, -1.0], [0.0, 0.0]),
+    ("x ** 0 at infinity", lambda x: x**0, [INF], [0.0], [0.0]),
+    ("logaddexp of infinities", lambda x: np.logaddexp(x[0], x[1]), [INF, INF], [1.0, 1.0], [0.0, 0.0]),
+    ("norm of order 1.5", lambda x: np.linalg.norm(x, 1.5), [0.0, 2.0], [0.0, 1.0], [INF, 0.0]),
     ("copysign at 0", lambda x: np.copysign(x, -1.0), [0.0, -2.0, 2.0], [0.0, 1.0, -1.0], [0.0, 0.0, 0.0]),
     ("fmax(x, 1) at 1", lambda x: np.fmax(x, 1.0), [1.0, 2.0, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 0.0]),
     ("fmin(1, x) at 1", lambda x: np.fmin(1.0, x), [1.0, 2.0, 0.0], [0.5, 0.0, 1.0], [0.0, 0.0, 0.0]),
@@ -217,6 +223,56 @@ def test_first_and_second_derivatives(f, at, first, second):
                 np.testing.assert_allclose(along(gradient, place), slope, rtol=1e-14)
 
 
+POWERS = [lambda x, y: x**y, np.power, np.float_power, lambda x, y: np.stack([x, x])[0] ** y]
+
+
+@pytest.mark.parametrize("f", POWERS)
+@pytest.mark.parametrize("point", [(4.0, 0.0), (4.0, 1.0), (0.5, -1.0), (1.0, 0.0), (3.0, 3.0)])
+def test_derivatives_of_powers_by_both_arguments(f, point):
+    for places, values in in_every_order(f, point).items():
+        orders = (places.count(0), places.count(1))
+        np.testing.assert_allclose(values, float(mp.diff(lambda x, y: x**y, point, orders)), rtol=1e-10, atol=1e-12)
+
+
+def limit_at_zero(y, by_x, by_y):
+    """Return the limit of a derivative of x**y for x from above to 0, by its terms c x**a log(x)**b."""
+    terms = {by_y: 1.0}
+    for order in range(by_x):
+        raised = {b: (y - order) * c for b, c in terms.items()}
+        terms = {b: raised.get(b, 0.0) + (b + 1) * terms.get(b + 1, 0.0) for b in range(by_y + 1)}
+    logarithms = [b for b, c in terms.items() if c]
+    if not logarithms or y > by_x:
+        return 0.0
+    b = max(logarithms)
+    return terms[b] if y == by_x and b == 0 else np.sign(terms[b]) * (-1) ** b * INF
+
+
+@pytest.mark.parametrize("y", [-1.0, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0])
+def test_derivatives_of_powers_of_0_are_their_limits(y):
+    for places, values in in_every_order(lambda x, y: x**y, (0.0, y)).items():
+        assert set(values) == {limit_at_zero(y, places.count(0), places.count(1))}, places
+
+
+def test_second_derivatives_of_powers_are_symmetric_and_the_same_in_batches_and_compiled():
+    def f(p):
+        return np.sum(p[0] ** p[1])
+
+    points = np.array([[[4.0, 2.0, 0.5], [0.0, 1.0, -1.0]], [[3.0, 0.0, 0.0], [2.0, 3.0, 2.0]]])
+    found = [np.asarray(fg.hessian(f)(p)).reshape(6, 6) for p in points]
+    for hessian in found:
+        np.testing.assert_array_equal(hessian, hessian.T)
+    assert found[0][0, 3] == 0.25
+    np.testing.assert_allclose(np.reshape(fg.vmap(fg.hessian(f))(points), (2, 6, 6)), found, rtol=1e-14)
+    compiled = fg.compile(fg.hessian(f))
+    np.testing.assert_allclose([np.reshape(compiled(p), (6, 6)) for p in points], found, rtol=1e-14)
+
+
+def test_the_logarithm_of_a_base_is_taken_in_the_precision_of_the_power():
+    for base in (np.array([2, 3], np.int8), np.array([2, 3], np.float16), np.array([2, 3], np.float32)):
+        slope = fg.grad(lambda y, base=base: np.sum(base**y))(np.array([1.5, 2.0]))
+        np.testing.assert_allclose(slope, [2**1.5 * np.log(2), 9 * np.log(3)], rtol=1e-15)
+
+
 def test_logsumexp_of_large_numbers():
     """Accurate to the rounding of its result, 1000.7: about 1e-13."""
     np.testing.assert_allclose(fg.grad(logsumexp)(np.array([1000.0, 1000.0])), [0.5, 0.5], rtol=1e-12)
@@ -282,7 +338,11 @@ def test_zero_times_infinity_is_nan_in_both_modes(f):
 )
 def test_zero_times_infinity_is_nan_in_the_jacobian_of_one_mode(f, loud):
     """In that mode the infinity comes first, and no zero that it meets is taken for one of the unit vectors'."""
+    quiet = fg.jacfwd if loud is fg.jacrev else fg.jacrev
     with np.errstate(all="ignore"):
+        with pytest.warns(errors.ZeroTimesInfinityWarning, match=f"Compare with fg.{loud.__name__}") as caught:
+            assert quiet(f)(np.zeros(2)).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+        assert caught[0].filename == __file__
         jacobian = loud(f)(np.zeros(2)).numpy()
         assert np.isnan(fg.grad(lambda x: np.sum(f(x)))(np.zeros(2))).all()
     assert np.isnan(np.diag(jacobian)).all()

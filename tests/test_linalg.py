@@ -365,7 +365,11 @@ def onto(v):
     return v @ np.conj(v).T
 
 
+ALONG_AXES = pytest.mark.filterwarnings("ignore:vectors of a repeated value lie along axes:fgrad.errors.BasisWarning")
+
+
 @TURNS
+@ALONG_AXES
 def test_losses_that_no_choice_of_basis_changes(turn):
     """Finite differences split the repeated value, and the loss does not see it.
 
@@ -386,6 +390,7 @@ def test_losses_that_no_choice_of_basis_changes(turn):
 
 
 @TURNS
+@ALONG_AXES
 def test_repeated_values_against_closed_forms(turn):
     x, c = turned(turn, REPEATED), turned(turn, H + H.T)
     t = uniform(3, 3) if turn is not CTURN else complex_uniform(3, 3)
@@ -500,8 +505,32 @@ def test_a_loss_that_does_not_depend_on_the_basis_is_differentiated_where_the_ma
 
     found = fg.grad(lambda a: share(TURN @ L.eigh(TURN.T @ a @ TURN)[1]))(E2)
     np.testing.assert_allclose(found, np.zeros((3, 3)), atol=1e-12)
-    equal = fg.grad(lambda a: np.sum(L.eigh(a)[1] ** 2))(E2)  # the lengths of the vectors, in any basis
+    with pytest.warns(errors.BasisWarning):
+        equal = fg.grad(lambda a: np.sum(L.eigh(a)[1] ** 2))(E2)  # the lengths of the vectors, in any basis
     np.testing.assert_array_equal(equal, np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda v: np.sum(v**4),
+        lambda v: np.sum(v[:, 0] ** 2 * v[:, 1] ** 2),
+        lambda v: np.sum(v[:, 0] ** 2 * v[:, 1] ** 2) + np.sum(WEIGHTS * onto(v[:, :2])),
+        lambda v: np.sum(v[:, 0] ** 2 * v[:, 1] ** 2) + np.sum(WEIGHTS * onto(v[:, 2:])),
+    ],
+)
+@pytest.mark.parametrize("vectors", [lambda a: L.eigh(a)[1], lambda a: L.svd(a)[0][:, ::-1]])
+def test_what_vectors_along_axes_cannot_tell_is_said(f, vectors):
+    with pytest.warns(errors.BasisWarning, match="lie along axes") as caught:
+        fg.grad(lambda a: f(vectors(a)))(np.diag([1.0, 1.0, 2.0]))
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("a", [np.diag([1.0, 2.0, 3.0]), turned(TURN, np.diag([1.0, 1.0, 2.0]))])
+def test_vectors_of_different_values_or_in_another_basis_are_not_warned_of(a):
+    with warnings.catch_warnings(action="error"):
+        fg.grad(lambda a: np.sum(WEIGHTS * onto(L.eigh(a)[1][:, :2])))(a)
+        fg.grad(lambda a: np.sum(L.eigvalsh(a) ** 2))(np.eye(3))
 
 
 def by_svd_of(x):
@@ -519,11 +548,13 @@ def by_svd_of(x):
 )
 @pytest.mark.parametrize("gap", [1e-12, 1e-13, 3e-14])
 def test_values_so_close_that_the_derivative_is_rounding_are_warned_of(f, gap):
-    with pytest.warns(
-        errors.CloseValuesWarning, match=r"few digits are right; write a function of the matrix"
-    ) as caught:
-        fg.grad(f)(turned(TURN, np.diag([1.0, 1.0 + gap, 3.0])))
-    assert caught[0].filename == __file__
+    x = turned(TURN, np.diag([1.0, 1.0 + gap, 3.0]))
+    for derivative in (fg.grad(f), fg.jacfwd(f), lambda x: fg.jvp(f, (x,), (WEIGHTS,))):
+        with pytest.warns(
+            errors.CloseValuesWarning, match=r"few digits are right; write a function of the matrix"
+        ) as caught:
+            derivative(x)
+        assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize(
@@ -538,6 +569,21 @@ def test_values_so_close_that_the_derivative_is_rounding_are_warned_of(f, gap):
 def test_values_that_are_close_enough_are_not_warned_of(f, gap):
     with warnings.catch_warnings(action="error"):
         fg.grad(f)(turned(TURN, np.diag([1.0, 1.0 + gap, 3.0])))
+
+
+@pytest.mark.parametrize("values", [L.eigvalsh, L.svdvals, L.eigvals, lambda x: L.svd(x, compute_uv=False)])
+def test_values_alone_may_be_close(values):
+    x = turned(TURN, np.diag([1.0, 1.0 + 1e-13, 3.0]))
+    with warnings.catch_warnings(action="error"):
+        found = fg.jacfwd(lambda x: np.sum(np.real(values(x))))(x)
+    np.testing.assert_allclose(found + found.T, 2 * np.eye(3), atol=1e-10)
+
+
+@pytest.mark.parametrize("gap", [1e-12, 1e-13])
+def test_close_values_of_any_matrix_are_warned_of_in_forward_mode(gap):
+    x = turned(TURN, np.diag([1.0, 1.0 + gap, 3.0]))
+    with pytest.warns(errors.CloseValuesWarning, match="np.linalg.eig "):
+        fg.jvp(lambda x: np.real(L.eig(x)[1]), (x,), (WEIGHTS,))
 
 
 def matrix_function(x):
@@ -1035,3 +1081,17 @@ def test_the_cotangents_of_values_and_vectors_do_not_tell_a_function_of_the_matr
     matrix = fg.grad(lambda w, v: np.sum((v * w) @ v.T * m), argnums=(0, 1))(values, vectors)
     for one, other in zip(constant, matrix, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 2), (0, 0), (2, 0, 0), (0, 3, 2), (2, 0, 3)])
+@pytest.mark.parametrize("f", [L.svd, L.svdvals, L.eigh, L.eigvalsh, L.eig, L.eigvals, L.pinv, L.qr, L.det, L.inv])
+def test_stacks_without_matrices_in_forward_mode(f, shape):
+    x = np.ones(shape)
+    if f in (L.eigh, L.eigvalsh, L.eig, L.eigvals, L.det, L.inv) and shape[-2] != shape[-1]:
+        return  # which NumPy refuses
+    plain = f(x)
+    found = fg.jvp(f, (x,), (x,))[1]
+    for own, tangent in zip(*[each if isinstance(each, tuple) else (each,) for each in (plain, found)], strict=True):
+        assert (tangent.shape, tangent.dtype) == (own.shape, own.dtype)
+    jacobian = fg.jacfwd(f)(x)
+    assert (jacobian[0] if isinstance(jacobian, tuple) else jacobian).shape[-len(shape) :] == shape

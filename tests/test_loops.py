@@ -650,3 +650,33 @@ def test_mistakes(mistake):
         program()
     assert isinstance(caught.value, (TypeError, ValueError))
     assert "test_loops.py" in str(caught.value)
+
+
+def test_what_branches_and_loops_hand_on_unchanged_is_not_batched():
+    table, sizes = np.array([5.0, 6.0]), np.array([1.0, 2.0, 3.0])
+
+    def branch(size, table):
+        return fg.cond(size > 1, lambda x, table: (x * size, table), lambda x, table: (x, table), 2.0, table)
+
+    def loop(size, table):
+        return fg.while_loop(lambda state: state[0] < size, lambda state: (state[0] + 1, state[1]), (0.0, table))
+
+    def switch(size, table):
+        place = size.astype(np.int64)
+        return fg.switch(place, [lambda t: (0.0, t), lambda t: (1.0, t), lambda t: (size, t)], table)
+
+    for function, expected in ((branch, [2.0, 4.0, 6.0]), (loop, [1.0, 2.0, 3.0]), (switch, [1.0, 2.0, 3.0])):
+        found, same = fg.vmap(function, in_axes=(0, None), out_axes=(0, None))(sizes, table)
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(same, table)
+        slope = fg.grad(lambda t, f=function: np.sum(fg.vmap(f, (0, None), (0, None))(sizes, t)[1] ** 2))(table)
+        np.testing.assert_array_equal(slope, 2 * table)
+
+
+def test_what_one_branch_writes_to_is_batched():
+    def write(table):
+        table[0] = 9.0
+        return table
+
+    found = fg.vmap(lambda size: fg.cond(size > 1, write, lambda t: t, np.array([5.0, 6.0])))(np.array([1.0, 2.0]))
+    np.testing.assert_array_equal(found, [[5.0, 6.0], [9.0, 6.0]])

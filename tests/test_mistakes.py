@@ -437,7 +437,7 @@ def right():
 mistake(
     "An object of a class that is not registered",
     wrong,
-    errors.IntegerInputError,
+    errors.NonNumericInputError,
     what=("the argument 'circle' is", "of type Circle, and no number"),
     instead=("fg.register_pytree_node", "fg.register_dataclass"),
     mended=right,
@@ -2643,7 +2643,7 @@ SLIPS = {
     ),
     "a sparse matrix as what is differentiated": (
         lambda: fg.grad(lambda a: np.sum(a @ np.ones(2)))(scipy.sparse.csr_array([[1.0, 0.0], [0.0, 2.0]])),
-        errors.IntegerInputError,
+        errors.NonNumericInputError,
         r"make it fgrad\.scipy\.sparse\.csr_array\(a\)",
     ),
     "np.full": (

@@ -219,7 +219,7 @@ def test_every_error_names_the_users_line(mistake):
 )
 def test_what_is_no_number_is_refused_before_the_function_runs(transform, point, text):
     ran = []
-    with pytest.raises(errors.IntegerInputError, match=text):
+    with pytest.raises(errors.NonNumericInputError, match=text):
         transform(lambda x: ran.append(x))(point)
     assert not ran
 
@@ -239,3 +239,12 @@ def test_tensors_can_be_weakly_referenced():
     assert reference() is x
     del x
     assert reference() is None
+
+
+def test_a_block_of_pythons_is_not_the_users_line():
+    """Between the call and the error are generators of contextlib."""
+    code = "import fgrad as fg\nfg.compile(lambda x: x * 2.0)(1.0)"
+    blocked = "import sys\nsys.modules['llvmlite'] = sys.modules['llvmlite.binding'] = None\n"
+    found = subprocess.run([sys.executable, "-c", blocked + code], capture_output=True, text=True, check=False).stderr
+    assert "MissingExtraError" in found
+    assert "contextlib.py" not in found.split("MissingExtraError", 1)[1]

@@ -344,7 +344,7 @@ def test_a_model_of_a_frame():
 def test_columns_of_other_kinds():
     with pytest.raises(errors.IntegerInputError, match="holds integers|of type int64"):
         fg.grad(lambda x: np.sum(x * 1.0))(pd.Series([1, 2]))
-    with pytest.raises(errors.IntegerInputError, match="and no number"):
+    with pytest.raises(errors.NonNumericInputError, match="and no number"):
         fg.grad(lambda x: np.float64(1.0))(pd.Series(["a", "b"]))
     mixed = pd.DataFrame({"name": ["a", "b"], "x": [1.0, 2.0]})
     seen = []
@@ -520,7 +520,7 @@ def test_an_unregistered_dataclass_is_a_leaf():
     class Settings:
         rate: float
 
-    with pytest.raises(errors.IntegerInputError, match="and no number"):
+    with pytest.raises(errors.NonNumericInputError, match="and no number"):
         fg.grad(lambda s: s.rate)(Settings(1.0))
 
 
@@ -834,3 +834,24 @@ def test_fractions_are_numbers():
     for f in (lambda x: np.sum(x * half), lambda x: np.sum(half * x), lambda x: np.sum(x - half) / 2):
         assert fg.grad(f)(np.ones(2)).tolist() == [0.5, 0.5]
     assert (fg.constant([1.0, 2.0]) ** half).dtype == np.float64
+
+
+def test_a_dataclass_that_is_no_container_is_told_which_fields_are_static():
+    @dataclasses.dataclass
+    class Spring:
+        stiffness: float
+        label: str
+
+    with pytest.raises(errors.NonNumericInputError, match=r"fg\.register_dataclass\(Spring, static=\['label'\]\)"):
+        fg.grad(lambda s: s.stiffness)(Spring(1.0, "left"))
+
+
+@pytest.mark.parametrize(
+    "transform", [fg.grad, fg.jacobian, fg.hessian, fg.sparse_jacobian, fg.sparse_hessian, fg.sparsity, fg.compile]
+)
+def test_arithmetic_on_a_list_is_explained_once_by_every_transform(transform):
+    with pytest.raises(TypeError, match="list") as caught:
+        transform(lambda x: np.sum(x**2))([1.0, 2.0])
+    (note,) = caught.value.__notes__
+    assert "was given a list for 'x'" in note
+    assert "pass an array" in note

@@ -259,3 +259,49 @@ def test_what_undoes_a_broadcast_is_a_sum(shape, axes, dtype):
         with np.errstate(invalid="ignore"):
             expected = np.add.reduce(weights, axis=axes, keepdims=True)
         np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+WITHOUT_AXES = [
+    np.sum, np.prod, np.max, np.min, np.mean, np.std, np.any, np.all, np.argmax, np.argmin, np.ptp, np.count_nonzero,
+    np.nansum, np.nanmax, np.nanmean, np.nanstd, np.cumsum, np.cumprod, np.nancumsum, np.sort, np.argsort,
+    np.add.reduce, np.multiply.reduce, np.maximum.reduce, np.logaddexp.reduce, np.add.accumulate,
+    np.multiply.accumulate,
+    lambda x, axis: np.repeat(x, 2, axis), lambda x, axis: np.take(x, 0, axis), lambda x, axis: x.sum(axis),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("axis", [0, -1, np.int64(0), None, 1])
+@pytest.mark.parametrize("f", WITHOUT_AXES)
+def test_numbers_are_reduced_along_the_axes_that_numpy_takes(f, axis):
+    x = np.array(3.0)
+
+    def found(call):
+        try:
+            return np.asarray(call()).tolist()
+        except (TypeError, ValueError, IndexError) as error:
+            return type(error)
+
+    plain = found(lambda: f(x, axis=axis))
+    assert found(lambda: fg.vjp(lambda x: f(x, axis=axis), x)[0]) == plain
+    assert found(lambda: fg.jvp(lambda x: f(x, axis=axis), (x,), (1.0,))[0]) == plain
+    assert found(lambda: fg.vmap(lambda x: f(x, axis=axis))(np.stack([x, x]))[0]) == plain
+    assert found(lambda: fg.compile(lambda x: f(x, axis=axis))(x)) == plain
+
+
+@pytest.mark.parametrize("f", [np.sum, np.max, np.cumsum, np.logaddexp.reduce, lambda x, axis: x * np.prod(x, axis)])
+def test_derivatives_of_numbers_that_are_reduced_along_axis_0(f):
+    expected = 6.0 if f not in (np.sum, np.max, np.cumsum, np.logaddexp.reduce) else 1.0
+    assert fg.grad(lambda x: np.sum(f(x, axis=0)))(3.0) == expected
+    assert np.sum(fg.jvp(lambda x: f(x, axis=0), (3.0,), (1.0,))[1]) == expected
+    assert fg.vmap(fg.grad(lambda x: np.sum(f(x, axis=0))))(np.array([3.0, 3.0])).tolist() == [expected] * 2
+
+
+@pytest.mark.parametrize("f", [np.sum, np.max, np.prod, np.argmax, np.any, np.mean, np.std, np.cumsum, np.transpose])
+def test_axes_that_one_example_does_not_have_are_refused_under_vmap(f):
+    axis = (0, 3) if f is np.transpose else 2
+    for call in (
+        lambda: fg.vmap(lambda x: f(x, axis))(np.ones((2, 3, 4))),
+        lambda: f(fg.constant(np.ones((3, 4))), axis),
+    ):
+        with pytest.raises(np.exceptions.AxisError, match="out of bounds for array of dimension 2"):
+            call()

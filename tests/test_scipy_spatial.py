@@ -7,6 +7,7 @@ import pytest
 import rows
 import scipy.spatial.distance
 import scipy_spatial_table as table
+from helpers import in_every_order
 
 import fgrad as fg
 from fgrad.scipy.spatial import distance
@@ -122,3 +123,19 @@ def test_a_matrix_has_its_derivative_in_the_upper_triangle():
     matrix = scipys.squareform(table.WEIGHTS)
     found = fg.grad(lambda m: distance.squareform(m) @ table.WEIGHTS)(matrix).numpy()
     np.testing.assert_array_equal(found, np.triu(matrix))
+
+
+@pytest.mark.parametrize("p", [2, 2.0, np.float64(2.0)])
+def test_minkowskis_distance_bends_where_a_coordinate_is_the_same(p):
+    points = np.array([[0.0, 1.0], [0.0, 0.0]])
+    found = fg.hessian(lambda x: distance.minkowski(x, points[1], p))(points[0])
+    np.testing.assert_allclose(found, [[1.0, 0.0], [0.0, 0.0]])
+    pairs = fg.hessian(lambda x: distance.cdist(x[None], points[1:], "minkowski", p=p)[0, 0])(points[0])
+    np.testing.assert_allclose(pairs, found)
+
+
+def test_second_derivatives_of_minkowskis_distance_by_its_order():
+    found = in_every_order(lambda x, y, p: distance.minkowski(np.stack([x, y]), np.zeros(2), p), (0.0, 2.0, 2.0), 2)
+    expected = {(0,): 0.0, (1,): 1.0, (2,): 0.0, (0, 0): 0.5, (0, 1): 0.0, (1, 1): 0.0, (1, 2): 0.0, (2, 2): 0.0}
+    for places, value in expected.items():
+        np.testing.assert_allclose(found[places], value, atol=1e-14, err_msg=str(places))

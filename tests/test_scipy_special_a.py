@@ -18,7 +18,7 @@ import pytest
 import scipy.special as special
 import scipy_special_table_a as table
 from coverage_table import DIFFERENTIABLE, IN_PIECES, NOT_SUPPORTED, look_up
-from helpers import grouped, naming
+from helpers import grouped, in_every_order, naming
 from rows import arrays, check_calls, with_calls
 
 import fgrad as fg
@@ -882,7 +882,7 @@ EDGES = [
     (special.inv_boxcox, 1, (-2, 0.5), 0), (special.inv_boxcox, 1, (2, 0), -2 * np.exp(2)),
     (special.inv_boxcox1p, 0, (-1, 1), 1),
     (special.powm1, 0, (0, 2), 0), (special.powm1, 0, (0, 1), 1), (special.powm1, 0, (0, 0), 0),
-    (special.powm1, 1, (0, 2), 0), (special.powm1, 1, (0, 0), 0),
+    (special.powm1, 1, (0, 2), 0), (special.powm1, 1, (0, 0), -INF),
     (special.agm, 0, (0, 1), INF), (special.agm, 1, (0, 1), 0), (special.agm, 0, (1, -1), NAN),
     # Poles, and zeros of the reciprocal
     (special.gamma, 0, (0,), -INF), (special.psi, 0, (0,), INF), (special.beta, 0, (0, 1), -INF),
@@ -926,6 +926,62 @@ def test_edges_in_both_modes(f, place, point, expected):
 
     np.testing.assert_allclose(fg.grad(of_one)(point[place]), expected, rtol=1e-12)
     np.testing.assert_allclose(fg.jvp(of_one, (point[place],), (1.0,))[1], expected, rtol=1e-12)
+
+
+IN_EVERY_ORDER = [
+    (special.xlogy, lambda x, y: x * mp.log(y), [(0, 2), (1, 1)]),
+    (special.xlog1py, lambda x, y: x * mp.log1p(y), [(0, 2), (0, 0), (1, 0)]),
+    (special.rel_entr, lambda x, y: x * mp.log(x / y), [(1, 1), (2, 2), (1, 1.7)]),
+    (special.kl_div, lambda x, y: x * mp.log(x / y) - x + y, [(1, 1), (2, 2), (1, 1.7)]),
+    (special.betaln, lambda a, b: mp.log(mp.beta(a, b)), [(1, 1), (2, 1), (3, 0.5)]),
+    (special.powm1, lambda x, y: x**y - 1, [(4, 0), (1, 0), (2, 2)]),
+    (special.boxcox, lambda x, y: (x**y - 1) / y, [(1, 1), (2, 0.5)]),
+    (special.boxcox1p, lambda x, y: ((1 + x) ** y - 1) / y, [(0, 1), (2, 0.5)]),
+    (special.inv_boxcox, lambda y, z: (1 + z * y) ** (1 / z), [(0, 1), (0, 0.5)]),
+    (special.agm, mp.agm, [(1, 1), (2, 1)]),
+    (special.pseudo_huber, lambda d, r: d * d * (mp.sqrt(1 + (r / d) ** 2) - 1), [(1, 0), (2, -1)]),
+    (np.hypot, mp.hypot, [(0, 2), (2, 0), (3, 4)]),
+    (np.arctan2, mp.atan2, [(0, 2), (2, 0)]),
+    (np.sinc, mp.sincpi, [(0,), (1,)]),
+    (np.logaddexp, lambda x, y: mp.log(mp.exp(x) + mp.exp(y)), [(0, 0), (2, 0)]),
+]
+
+
+@pytest.mark.parametrize(
+    ("f", "exact", "point"),
+    [pytest.param(f, exact, at, id=f"{f.__name__} at {at}") for f, exact, points in IN_EVERY_ORDER for at in points],
+)
+def test_derivatives_in_every_order_of_arguments_where_a_factor_is_0(f, exact, point):
+    for places, values in in_every_order(f, point).items():
+        orders = tuple(map(places.count, range(len(point))))
+        np.testing.assert_allclose(values, float(mp.diff(exact, point, orders)), rtol=1e-8, atol=1e-10)
+
+
+INFINITE_SLOPES = [
+    (special.xlogy, (0, 0), {(0, 1): INF, (1, 1): 0, (0, 1, 1): -INF}),
+    (special.xlog1py, (0, -1), {(0, 1): INF, (1, 1): 0, (0, 1, 1): -INF}),
+    (special.entr, (0,), {(0,): INF, (0, 0): -INF, (0, 0, 0): INF}),
+    (special.rel_entr, (0, 1), {(0,): -INF, (0, 0): INF, (0, 1): -1, (0, 1, 1): 1}),
+    (special.rel_entr, (1, 0), {(0, 0): 1, (0, 1): -INF, (1, 1): INF, (0, 0, 0): -1}),
+    (special.rel_entr, (0, 0), {(0, 0): INF, (0, 1): -INF}),
+    (special.kl_div, (1, 0), {(0, 0): 1, (0, 1): -INF, (1, 1): INF, (0, 0, 0): -1}),
+    (special.boxcox, (0, 1), {(0, 1): -INF, (1, 1): -2, (0, 0, 1): INF, (0, 1, 1): INF, (1, 1, 1): 6}),
+    (special.boxcox, (0, 2), {(0, 1): 0, (1, 1): -0.25, (0, 0, 1): -INF, (0, 1, 1): 0}),
+    (special.boxcox1p, (-1, 1), {(0, 1): -INF, (0, 0, 1): INF}),
+    (special.powm1, (0, 1), {(0, 0): 0, (0, 1): -INF, (1, 1): 0}),
+    (special.agm, (0, 2), {(0, 0): -INF, (0, 1): INF, (1, 1): 0, (0, 0, 1): -INF, (0, 1, 1): -INF}),
+    (np.logaddexp, (INF, INF), {(0, 0): 0, (0, 1): 0, (1, 1): 0, (0, 1, 1): 0}),
+    (np.logaddexp, (-INF, 2), {(0, 0): 0, (0, 1): 0, (1, 1): 0, (0, 1, 1): 0}),
+]
+
+
+@pytest.mark.parametrize(
+    ("f", "point", "expected"), [pytest.param(*row, id=f"{row[0].__name__} at {row[1]}") for row in INFINITE_SLOPES]
+)
+def test_infinite_slopes_are_the_same_in_every_order_of_arguments(f, point, expected):
+    found = in_every_order(f, point)
+    for places, value in expected.items():
+        assert set(found[places]) == {value}, places
 
 
 FLOATS_ONLY = (special.huber, special.pseudo_huber)
@@ -1099,5 +1155,8 @@ def test_choices_out_of_range_count_for_nothing():
 
 def test_every_primitive_without_samples_says_why():
     assert set(NOT_SAMPLED) <= set(PRIMITIVES)
-    assert {name for name, reason in NOT_SAMPLED.items() if "closed form" not in reason} == {"ncfdtrinc"}
+    assert {name for name, reason in NOT_SAMPLED.items() if "closed form" not in reason} == {
+        "ncfdtrinc",
+        "boxcox_slope_at_zero",
+    }
     assert all(not PRIMITIVES[name].samples for name in NOT_SAMPLED)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import scipy_stats_table as table
+from helpers import in_every_order
 from mpmath import mp
 
 import fgrad as fg
@@ -293,3 +294,22 @@ def test_extremes_are_fitted_by_their_likelihood():
         found = found - np.linalg.solve(fg.hessian(loss)(found).numpy(), fg.grad(loss)(found).numpy())
     np.testing.assert_allclose(fg.grad(loss)(found).numpy(), 0, atol=1e-11)
     np.testing.assert_allclose(found, scipy.stats.genextreme.fit(data), rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "point", "expected"),
+    [
+        ("fisk", (0.0, 1.0), {(0,): -2.0, (0, 0): 2.0, (1,): -np.inf, (0, 1): np.inf, (1, 1): -1.0}),
+        ("burr12", (0.0, 1.0, 2.0), {(0,): -3.0, (0, 0): 3.0, (0, 1): np.inf, (0, 2): -1.0, (2, 2): -0.25}),
+        ("gamma", (0.0, 1.0), {(0,): -1.0, (0, 0): 0.0, (0, 1): np.inf}),
+        ("chi2", (0.0, 2.0), {(0,): -0.5, (0, 0): 0.0, (0, 1): np.inf}),
+        ("beta", (0.0, 1.0, 3.0), {(0,): -2.0, (0, 0): -2.0, (0, 1): np.inf, (0, 2): -1.0}),
+        ("betaprime", (0.0, 1.0, 2.0), {(0,): -3.0, (0, 0): 3.0, (0, 1): np.inf, (0, 2): -1.0}),
+        ("weibull_min", (0.0, 1.0), {(0,): -1.0, (0, 0): 0.0, (0, 1): np.inf}),
+    ],
+)
+def test_log_densities_that_begin_with_a_step(distribution, point, expected):
+    """With the power 0 of x at 0, whose exponent is a shape parameter."""
+    found = in_every_order(getattr(stats, distribution).logpdf, point, 2)
+    for places, value in expected.items():
+        np.testing.assert_allclose(found[places], value, atol=1e-12, err_msg=str(places))

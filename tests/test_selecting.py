@@ -251,3 +251,38 @@ def test_writing_what_does_not_fit_is_numpys_error(call, kind, text):
         call(np.zeros(2))
     with pytest.raises(kind, match=text):
         fg.vjp(lambda x: call(x * 1.0), np.zeros(2))
+
+
+TRUTH = [True, False, np.True_, np.array(True), np.array(False), (np.array(True), 0), (0, True), (slice(None), False),
+         (True, [1, 0]), (None, True, Ellipsis), (Ellipsis, True), (True, np.array([True, False])),
+         ([1, 0], True, None)]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", TRUTH, ids=str)
+@pytest.mark.parametrize("shape", [(2,), (2, 3)])
+def test_truth_values_without_axes_as_indices(key, shape):
+    x = np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+    plain, weights = x[key], np.arange(1.0, 1 + x[key].size).reshape(x[key].shape)
+    slope = np.zeros(shape)
+    np.add.at(slope, key, weights)
+
+    def read(x):
+        return x[key]
+
+    def written(x):
+        y = x * 1.0
+        y[key] = y[key] * 2.0
+        return y
+
+    for function, value, expected in ((read, plain, slope), (written, np.where(slope, 2 * x, x), None)):
+        for found in (fg.vjp(function, x)[0], fg.vmap(function)(np.stack([x, x]))[1], fg.compile(function)(x)):
+            np.testing.assert_array_equal(found, value)
+        if expected is not None:
+            np.testing.assert_array_equal(fg.vjp(function, x)[1](weights)[0], expected)
+            batched = fg.vmap(lambda x, f=function: fg.vjp(f, x)[1](weights)[0])(np.stack([x, x]))
+            np.testing.assert_array_equal(batched[1], expected)
+
+
+def test_a_truth_value_that_differs_between_examples_is_refused_as_an_index():
+    with pytest.raises(fg.errors.ConcretizationError):
+        fg.vmap(lambda x: x[x[0] > 0])(np.ones((2, 3)))

@@ -277,6 +277,50 @@ def test_functions_are_not_compiled():
 # Optimizers
 
 
+def not_negative(w):
+    return tf.maximum(w, 0.0)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [tf.train.GradientDescentOptimizer(5.0), tf.train.AdamOptimizer(5.0), fg.optimizers.Adam(5.0)],
+    ids=["tf.train.GradientDescentOptimizer", "tf.train.AdamOptimizer", "fg.optimizers.Adam"],
+)
+def test_optimizers_apply_the_constraints_of_variables(optimizer):
+    w = tf.Variable([1.0, 30.0], constraint=not_negative)
+    optimizer.minimize(lambda: tf.reduce_sum(w))
+    np.testing.assert_allclose(w, [0.0, 25.0], rtol=1e-6)
+    w.assign([-1.0, 1.0])
+    assert plain(w) == [-1.0, 1.0]  # only what optimizers assign is constrained
+
+
+def test_variables_keep_their_constraints():
+    w = tf.Variable(1.0, constraint=not_negative)
+    for each in (
+        w,
+        copy.deepcopy(w),
+        pickle.loads(pickle.dumps(w)),
+        tf.get_variable("w", [2], constraint=not_negative),
+    ):
+        assert each.constraint is not_negative
+    assert tf.Variable(1.0).constraint is None
+    with pytest.raises(errors.ParameterError, match="must be a callable, and it is 3"):
+        tf.Variable(1.0, constraint=3)
+
+
+def test_a_compiled_step_applies_constraints():
+    w = tf.Variable([1.0, 30.0], constraint=not_negative)
+    optimizer = fg.optimizers.GradientDescent(5.0)
+
+    @fg.compile
+    def step():
+        optimizer.minimize(lambda: tf.reduce_sum(w))
+
+    step()
+    step()
+    np.testing.assert_allclose(w, [0.0, 20.0])
+
+
 def test_optimizers_eagerly():
     w = tf.Variable([1.0, 2.0])
     step = tf.train.get_or_create_global_step()

@@ -1399,6 +1399,79 @@ def test_a_tape_in_a_graph():
     assert run(tape.gradient(y, {"x": x})["x"]) == 6
 
 
+def test_a_tape_in_a_graph_follows_what_it_watches_and_what_is_made_in_its_block():
+    x, v, w = tf.constant(3.0), tf.Variable(2.0), tf.Variable(4.0)
+    u = x * v
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(u)
+        y = u * u * w + v
+    assert plain(run(tape.gradient(y, [u, v, w]))) == [48.0, 1.0, 36.0]
+    assert tape.gradient(y, [x]) == tape.gradient(u, [v]) == tape.gradient(u * w, [w]) == [None]
+    assert run(tape.gradient(y, x, unconnected_gradients=tf.UnconnectedGradients.ZERO)) == 0.0
+    assert tape.watched_variables() == (v, w)
+
+
+def test_nested_tapes_in_a_graph_follow_their_own_variables():
+    v, w = tf.Variable(2.0), tf.Variable(3.0)
+    with tf.GradientTape(watch_accessed_variables=False) as outer:
+        outer.watch(v)
+        with tf.GradientTape() as inner:
+            loss = v * w * w
+        (slope,) = inner.gradient(loss, [w])
+    by_v, by_w = outer.gradient(slope, [v, w])
+    assert (run(by_v), by_w) == (6.0, None)
+    assert (outer.watched_variables(), inner.watched_variables()) == ((v,), (v, w))
+
+
+def test_a_tape_in_a_graph_records_nothing_while_it_is_stopped():
+    w = tf.Variable(3.0)
+    with tf.GradientTape(persistent=True) as tape:
+        with tape.stop_recording():
+            scale = w * w
+        y = scale * w
+        tape.reset()
+        z = w * 5.0
+    assert tape.gradient(y, w) is None
+    assert run(tape.gradient(z, w)) == 5.0
+    with tf.GradientTape() as tape:
+        with tape.stop_recording():
+            scale = w * w
+        y = scale * w
+    assert run(tape.gradient(y, w)) == 9.0
+
+
+def test_optimizers_apply_the_constraints_of_variables_in_a_graph():
+    w = tf.Variable([1.0, -2.0, 30.0], constraint=lambda w: tf.maximum(w, 0.0))
+    other = tf.get_variable("other", [2], initializer=tf.ones_initializer(), constraint=lambda w: w / tf.reduce_sum(w))
+    loss = tf.reduce_sum(w) + tf.reduce_sum(other * other)
+    step = tf.train.GradientDescentOptimizer(5.0).minimize(loss, name="train")
+    assert step.name == "train"
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(step)
+        assert plain(session.run([w, other])) == [[0.0, 0.0, 25.0], [0.5, 0.5]]
+        session.run(step)
+        assert plain(session.run(w)) == [0.0, 0.0, 20.0]
+
+
+def test_a_constraint_may_depend_on_tensors_of_the_graph():
+    limit = tf.placeholder(tf.float32, [])
+    w = tf.Variable(1.0, constraint=lambda w: tf.minimum(w, limit))
+    step = tf.train.AdamOptimizer(10.0).minimize(-w)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(step, {limit: 4.0})
+        assert session.run(w) == 4.0
+
+
+@pytest.mark.parametrize(
+    "clip", [lambda x: tf.clip_by_value(x, np.zeros((2, 1)), 1.0), lambda x: tf.clip_by_norm(x, [[1.0], [2.0]])]
+)
+def test_clipping_in_a_graph_does_not_broadcast(clip):
+    with pytest.raises(errors.ShapeError, match="is clipped to"):
+        run(clip(tf.placeholder_with_default([3.0, 4.0], [None])))
+
+
 def test_linear_regression_as_in_tensorflow_1():
     rng = np.random.default_rng(0)
     data_x = rng.normal(size=(64, 2)).astype(np.float32)

@@ -89,3 +89,19 @@ def test_another_value_than_on_plain_arrays():
             check_grads(shifted, (0.5,), modes=modes)
     with pytest.raises(errors.GradientCheckError, match=r"^the value\['y'\] is\n"):
         check_grads(lambda p: {"y": shifted(p[0])}, ([np.ones(2)],))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e-9])
+@pytest.mark.parametrize("modes", [("fwd",), ("rev",)])
+def test_a_rule_that_is_wrong_by_a_fifth_is_found_however_small_the_slope(scale, modes):
+    @fg.custom_jvp
+    def scaled(x):
+        return scale * np.sin(x)
+
+    for factor in (1.0, 1.2):
+        scaled.defjvp(lambda p, t, f=factor: (scaled(*p), f * scale * np.cos(p[0]) * t[0]))
+        if factor == 1.0:
+            check_grads(scaled, (np.array([0.3, 1.0]),), order=1, modes=modes)
+        else:
+            with pytest.raises(errors.GradientCheckError, match="finite differences give"):
+                check_grads(scaled, (np.array([0.3, 1.0]),), order=1, modes=modes)

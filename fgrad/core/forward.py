@@ -14,7 +14,7 @@ from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.reverse import Guarded
 from fgrad.core.sums import is_finite
 from fgrad.core.tensor import Tensor, apply, box, boxed, settle
-from fgrad.core.trace import Call, Trace, attention, is_seen, through_observers
+from fgrad.core.trace import Call, Trace, attention, is_seen, running, through_observers
 
 _ARRAY = np.ndarray
 _PLAIN_TANGENTS = {_ARRAY, np.float64, np.float32, type(ZERO)}
@@ -103,6 +103,7 @@ class ForwardTrace(Trace):
         jvp: Any = primitive.jvp
         tangent = settle(jvp(tangents, ans, *values))
         if self.guarded and primitive.guards_tangents and tangent is not ZERO and not is_finite(tangent):
+            running.guarded += 1
             tangent = settle(jvp([t if t is ZERO else Guarded(t) for t in tangents], ans, *values))
         self.guarded = self.guarded or primitive.masks
         if tangent is ZERO or ans.dtype.kind not in INEXACT:

@@ -555,6 +555,7 @@ def _pulled_by(rule: ReverseRule, saved: Any, cotangent: Any) -> Any:
         passed = rule.function(cotangent, saved) if rule.count == 1 else rule.pull(cotangent, saved)
         if _is_known_to_be_finite(passed):  # as it mostly is
             return passed
+        running.guarded += 1
     return rule.pull(Guarded(cotangent), saved)
 
 

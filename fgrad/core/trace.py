@@ -93,6 +93,7 @@ class Running(threading.local):
         maps: the traces of the user's `vmap`s, from outside; those that have ended have no level.
         record: makes the record of a reverse trace.
         place: the user's file and line to which what runs belongs, where who calls does not tell; None elsewhere.
+        guarded: how often a product with a derivative was not finite, and exact zeros of the latter have won.
     """
 
     def __init__(self) -> None:
@@ -100,6 +101,7 @@ class Running(threading.local):
         self.place: tuple[str, int] | None = None
         self.call: Any = None
         self.maps: tuple[Any, ...] = ()
+        self.guarded = 0
 
     @property
     def observers(self) -> tuple[Observer, ...]:

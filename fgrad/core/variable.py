@@ -171,6 +171,10 @@ class Variable(TensorLike):
             raise errors.ConcretizationError(".numpy()", errors.users_line())
         return self._value.copy()[()]
 
+    def projected(self, value: Any) -> Any:
+        """Return what an optimizer assigns in place of the value that it has computed: here that value."""
+        return value
+
     def assign(self, value: Any) -> Variable:
         """Replace the value.
 

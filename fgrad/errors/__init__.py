@@ -825,6 +825,26 @@ class IntegerInputError(FgradError, TypeError):
     """
 
 
+class NonNumericInputError(FgradError, TypeError):
+    """An argument to differentiate is no number, and no container of numbers: a string, None, an object of any class.
+
+        >>> import dataclasses, fgrad as fg
+        >>> @dataclasses.dataclass
+        ... class Spring:
+        ...     stiffness: float
+        ...     label: str
+        >>> fg.grad(lambda s: s.stiffness**2)(Spring(3.0, "left"))
+        Traceback (most recent call last):
+        fgrad.errors.NonNumericInputError: ...
+
+    A dataclass can be made a container of its fields, of which some are no numbers:
+
+        >>> _ = fg.register_dataclass(Spring, static=["label"])
+        >>> fg.grad(lambda s: s.stiffness**2)(Spring(3.0, "left")).stiffness
+        Tensor(6.)
+    """
+
+
 class SeedError(FgradError, ValueError):
     """Weights of the result (`dy`, `output_gradients`, a cotangent) do not fit the result.
 
@@ -1391,6 +1411,49 @@ class NonFiniteGradientWarning(UserWarning):
     >>> fg.optimizers.GradientDescent(0.1, skip_nonfinite=True).apply_gradients([(float("inf"), w)])
     >>> w
     Variable(0., name='w')
+    """
+
+
+class ZeroTimesInfinityWarning(UserWarning):
+    """A Jacobian has zeros where a slope of 0 has met an infinite one, as in `np.exp(np.log(x))` at 0.
+
+    A Jacobian is made along unit vectors, whose zeros mean that nothing is there and win over infinities. A zero that a
+    slope makes on the way looks like one of them. Along a single direction nothing is taken for such:
+
+        >>> import numpy as np, fgrad as fg
+        >>> with np.errstate(all="ignore"):
+        ...     fg.grad(lambda x: np.sum(np.exp(np.log(x))))(np.array([0.0, 0.0, 2.0]))
+        Tensor([nan, nan,  1.])
+    """
+
+
+class ReplacedPrimitiveWarning(UserWarning):
+    """An operation is registered under the name of an earlier one, as by a cell of a notebook that runs again.
+
+    The new one has no rules before they are defined, below it:
+
+        >>> import warnings, fgrad as fg
+        >>> from fgrad.extend import defvjp, register_primitive
+        >>> with warnings.catch_warnings(action="ignore"):
+        ...     for _ in range(2):
+        ...         halved = register_primitive(lambda x: x / 2, name="example_halved")
+        ...         defvjp(halved, lambda ct: ct / 2)
+        >>> fg.grad(halved)(3.0)
+        Tensor(0.5)
+    """
+
+
+class BasisWarning(UserWarning):
+    """Vectors of a repeated value lie along axes, where a loss that depends on the choice of a basis looks like others.
+
+    The vectors of a repeated eigenvalue are one of many bases. At `v = [1, 0]` the slope of `v**4` is that of
+    `2 * v**2`, but the sum of the latter over all vectors is constant. In another basis of the space this is seen:
+
+        >>> import numpy as np, fgrad as fg
+        >>> q = np.array([[0.6, -0.8], [0.8, 0.6]])
+        >>> fg.grad(lambda a: np.sum((q @ np.linalg.eigh(q.T @ a @ q)[1]) ** 2))(np.eye(2)).round(6)
+        Tensor([[0., 0.],
+                [0., 0.]])
     """
 
 

@@ -10,6 +10,7 @@ none when it comes from `python -c` or a pipe.
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import functools
 import linecache
@@ -23,6 +24,10 @@ from typing import Any, NamedTuple
 _LIBRARIES = (
     "fgrad", "numpy", "scipy", "pandas", "optree", "sparse", "numba", "xarray", "pint", "astropy", "unyt", "cvxpy",
 )  # fmt: skip
+
+
+_BETWEEN = (functools.__file__, contextlib.__file__)
+"""Python's modules through which one function of fgrad calls another."""
 
 
 def users_line() -> str:
@@ -82,7 +87,8 @@ def is_library(filename: str) -> bool:
     A module that was compiled from Cython has frames in tracebacks, with the name of a source that is not there.
     """
     return (
-        filename == functools.__file__
+        filename in _BETWEEN
+        or filename.startswith("<frozen importlib")
         or filename.endswith(".pyx")
         or any(is_file_of(package, filename) for package in _LIBRARIES)
     )

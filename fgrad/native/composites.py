@@ -17,6 +17,7 @@ from fgrad.native.lowering import OTHERWISE, Program
 from fgrad.native.nodes import Node
 
 COMPOSITES = {
+    "derivative_of_power", "log_of_quotient", "absolute_power",
     "along", "softmax", "log_softmax", "length", "length_squared", "variance", "standard_deviation",
     "standard_deviation_squared", "difference", "central_difference", "sums_along_diagonals",
     "quarters_of_square", "error_density", "complement_density", "normal_density", "far_density",

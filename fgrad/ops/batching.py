@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
@@ -66,9 +67,9 @@ def reduction_batch(primitive: Primitive) -> Batch:
         if axis is None:
             axis = tuple(range(1, ndim + 1))
         elif isinstance(axis, int):
-            axis = axis % ndim + 1
+            axis = normalize_axis_index(axis, ndim) + 1
         else:
-            axis = tuple(each % ndim + 1 for each in axis)
+            axis = tuple(normalize_axis_index(each, ndim) + 1 for each in axis)
         return apply(primitive, (x,), {**metadata, "axis": axis})
 
     return batch

@@ -18,7 +18,7 @@ from fgrad.core.payloads import accumulated_by
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped, reduction_batch
-from fgrad.ops.families import answers, linear, plain_axis, register, sample, scale
+from fgrad.ops.families import answers, linear, plain_axis, reduced_axis, register, sample, scale
 from fgrad.ops.indexing import written
 from fgrad.ops.patterns import so_far, windowed
 from fgrad.ops.tracing import answers_traced
@@ -52,7 +52,8 @@ _cumsum = linear(
 
 def _flat_without_axis(a: Any, axis: Any, dtype: Any) -> tuple[Any, Any]:
     a = as_array(a, dtype)
-    return (np.ravel(a), 0) if axis is None else (a, plain_axis(axis))
+    axis = reduced_axis(axis, a)
+    return (np.ravel(a), 0) if axis is None else (a, axis)
 
 
 @answers(np.cumsum)

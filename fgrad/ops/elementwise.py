@@ -7,12 +7,12 @@ Formulas that are not school calculus name their source.
 
 from __future__ import annotations
 
-from math import log, pi
+from math import log, perm, pi
 from typing import Any
 
 import numpy as np
 
-from fgrad.core.operands import as_array
+from fgrad.core.operands import PLAIN, as_array
 from fgrad.core.payloads import INEXACT, as_payload, is_at_hand
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.reverse import Guarded, conform
@@ -30,6 +30,7 @@ from fgrad.ops.families import (
     linear,
     register,
     sample,
+    scale,
     scaled_sum,
 )
 from fgrad.ops.indexing import values_of, written
@@ -65,18 +66,26 @@ def share_in(x: Any, total: Any, power: np.ufunc = np.exp) -> Any:
 _LIMITS = {char: (np.array(np.finfo(char).min), np.array(np.finfo(char).max)) for char in "efdg"}
 """As arrays, which a ufunc takes faster than NumPy's scalars."""
 
+
+def _unless_infinite(ans: Any, total: Any) -> Any:
+    """Return a share, and 0 where the sum is infinite: there shares are 0 or 1 on either side, and do not change."""
+    return np.where(np.isinf(total), 0, ans)
+
+
 _share = elementwise(
     share_in,
-    lambda ct, ans: ct * ans,
-    lambda ct, ans: ct * -ans,
+    lambda ct, ans, total: ct * _unless_infinite(ans, total),
+    lambda ct, ans, total: ct * -_unless_infinite(ans, total),
     name="share",
+    names="x total",
     complex=False,
 )
 _share_of_2 = elementwise(
     lambda x, total: share_in(x, total, np.exp2),
-    lambda ct, ans: ct * (ans * log(2)),
-    lambda ct, ans: ct * (ans * -log(2)),
+    lambda ct, ans, total: ct * (_unless_infinite(ans, total) * log(2)),
+    lambda ct, ans, total: ct * (_unless_infinite(ans, total) * -log(2)),
     name="share_of_2",
+    names="x total",
     complex=False,
 )
 
@@ -96,22 +105,49 @@ NUMBERS = (int, float, complex)
 """Python's own, which adapt to the dtype of the array that they meet, as long as no function of NumPy got them."""
 
 
-def _log_of_base(ans: Any, x: Any) -> Any:
-    """Return the logarithm of what a power is taken of, and 0 where the power is 0, which it stays."""
-    if type(x) in (int, float) and x > 0:
-        return log(x)
-    return np.log(np.where(np.equal(ans, 0), 1, ans.dtype.type(x) if type(x) in NUMBERS else x))
-
-
 def _squared(x: Any) -> Any:
     return x * x if type(x) in NUMBERS else np.square(x)
 
 
-def _power_slope(x: Any, y: Any) -> Any:
+def power_slope(x: Any, y: Any) -> Any:
     """Return the derivative of x**y along x, which is 0 for y = 0 whatever x is."""
     if type(y) in NUMBERS:
-        return y * x ** (y - 1) if y else 0.0 * x
-    return y * x ** np.where(np.equal(y, 0), 1, np.subtract(y, 1))
+        return y * x ** (y - 1) if y else scale(0.0, x)
+    if type(x) in PLAIN and type(y) in PLAIN and not is_seen():
+        return scale(y, x ** (y - 1))
+    return power_derivative(1, 0, x, y)
+
+
+def exponent_slope(ans: Any, x: Any, y: Any) -> Any:
+    """Return the derivative of x**y along y; of plain arrays by the power itself, and 0 where that is 0."""
+    if type(x) in (int, float) and x > 0:
+        return ans * log(x)
+    x = ans.dtype.type(x) if type(x) in NUMBERS else x if x.dtype == ans.dtype else x.astype(ans.dtype)
+    if type(x) in PLAIN and type(y) in PLAIN and not is_seen():
+        return scale(ans, np.log(x))
+    return power_derivative(0, 1, x, y)
+
+
+def power_derivative(by_x: int, by_y: int, x: Any, y: Any) -> Any:
+    """Return the derivative of x**y of these orders along both."""
+    return apply(_derivative_of_power, (by_x, by_y, x, y))
+
+
+def _derivative_value(by_x: int, by_y: int, x: Any, y: Any) -> Any:
+    """Return x**(y - by_x) times a polynomial in log(x), of which the coefficients are polynomials in y.
+
+    It is one operation, since at x = 0 the factors are zeros and infinities whose slopes do not make up that of the
+    product. There a coefficient 0 wins over the logarithm, then the polynomial over the power, and a power 0 over all.
+    """
+    power = x ** np.subtract(y, by_x)
+    # y (y - 1) ... (y - by_x + 1) as a Taylor series in the exponent
+    taylor: list[Any] = [1.0] + [0.0] * by_y
+    for i in range(by_x):
+        taylor = [own * (y - i) + before for own, before in zip(taylor, [0.0, *taylor], strict=False)]
+    polynomial = taylor[0]
+    for j in range(1, by_y + 1):
+        polynomial = scale(polynomial, np.log(x)) + perm(by_y, j) * taylor[j]
+    return np.where(np.equal(power, 0), 0, scale(polynomial, power)) if by_y else scale(polynomial, power)
 
 
 def _of_result(ct: Any, ans: Any) -> Any:
@@ -236,9 +272,14 @@ elementwise(np.minimum,      lambda ct, x, y: _halved(ct, x < y, x == y),
                              lambda ct, x, y: _halved(ct, y < x, x == y),
                              scales=False, masks=True)
 elementwise(np.power,        lambda ans, x, y: _falling_power(ans, x, y) if type(y) in (int, float) and y < 0
-                             else lambda ct: ct * _power_slope(x, y),
-                             lambda ct, ans, x: ct * (ans * _log_of_base(ans, x)),
+                             else lambda ct: ct * power_slope(x, y),
+                             lambda ct, ans, x, y: ct * exponent_slope(ans, x, y),
                              domain=(0.3, 2))
+_derivative_of_power = elementwise(_derivative_value,
+                             None, None,
+                             lambda ct, by_x, by_y, x, y: ct * power_derivative(by_x + 1, by_y, x, y),
+                             lambda ct, by_x, by_y, x, y: ct * power_derivative(by_x, by_y + 1, x, y),
+                             name="derivative_of_power", names="by_x by_y x y", leading=(1, 1), domain=(0.3, 2))
 elementwise(np.logaddexp,    lambda ct, ans, x: ct * share(x, ans),
                              lambda ct, ans, y: ct * share(y, ans), complex=False)
 elementwise(np.logaddexp2,   lambda ct, ans, x: ct * _share_2(x, ans),

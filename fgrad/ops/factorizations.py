@@ -55,6 +55,7 @@ from fgrad.ops.matrices import (
     to_triangle,
     transposed,
     unless_split,
+    warn_of_close_tangent,
     warn_of_rounding,
     where_used,
 )
@@ -249,7 +250,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 # Hermitian matrices
 
 
-def _eigh_rule(ans: Any, a: Any, triangle: str) -> Callable[[Any], Any]:
+def _eigh_rule(ans: Any, a: Any, triangle: str, vectors: bool = True) -> Callable[[Any], Any]:
     def pullback(cts: Any) -> Any:
         w, v = ans
         v = sealed(v, a, w, v, triangle)
@@ -270,18 +271,20 @@ def _eigh_rule(ans: Any, a: Any, triangle: str) -> Callable[[Any], Any]:
     return pullback
 
 
-def _eigh_tangent(tangents: Any, ans: Any, a: Any, triangle: str) -> Any:
+def _eigh_tangent(tangents: Any, ans: Any, a: Any, triangle: str, vectors: bool = True) -> Any:
     w, v = ans
     v = sealed(v, a, w, v, triangle)
     inner = adjoint(v) @ hermitian_from(tangents[0], triangle) @ v
     equal, gaps = inverse_gaps(w)
+    if vectors:
+        warn_of_close_tangent(inner, gaps, w, "eigh")
     return real(diagonal(inner)), unless_split(v @ (gaps * inner), mixed(inner, equal))
 
 
 _eigh = register(
     Primitive(
         "eigh",
-        lambda a, triangle: tuple(np.linalg.eigh(a, triangle)),
+        lambda a, triangle, vectors=True: tuple(np.linalg.eigh(a, triangle)),
         (_eigh_rule,),
         _eigh_tangent,
         samples=(
@@ -312,7 +315,7 @@ def eigh(a: Any, UPLO: str = "L") -> Any:  # noqa: N803  # NumPy's name
 @answers_traced(np.linalg.eigvalsh)
 def eigvalsh(a: Any, UPLO: str = "L") -> Any:  # noqa: N803
     """Return eigenvalues of Hermitian matrices, of which one triangle is read; their vectors are kept."""
-    return apply(_eigh, (as_matrices(a),), {"triangle": _triangle(UPLO)})[0]
+    return apply(_eigh, (as_matrices(a),), {"triangle": _triangle(UPLO), "vectors": False})[0]
 
 
 # Matrices of any kind
@@ -334,7 +337,7 @@ def _refuse_defective(w: Any, v: Any) -> None:
         )
 
 
-def _eig_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
+def _eig_rule(ans: Any, a: Any, vectors: bool = True) -> Callable[[Any], Any]:
     def pullback(cts: Any) -> Any:
         w, v = ans
         _refuse_defective(w, v)
@@ -358,12 +361,14 @@ def _eig_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
     return pullback
 
 
-def _eig_tangent(tangents: Any, ans: Any, a: Any) -> Any:
+def _eig_tangent(tangents: Any, ans: Any, a: Any, vectors: bool = True) -> Any:
     w, v = ans
     _refuse_defective(w, v)
     v = sealed(v, a, w, v, "any")
     inner = np.linalg.solve(v, tangents[0] @ v)
     equal, gaps = inverse_gaps(w)
+    if vectors:
+        warn_of_close_tangent(inner, gaps, w, "eig")
     turned = v @ (gaps * inner)
     lengths = np.sum(real(conjugated(v) * turned), axis=-2, keepdims=True)
     return diagonal(inner), unless_split(turned - v * lengths, mixed(inner, equal))
@@ -372,7 +377,7 @@ def _eig_tangent(tangents: Any, ans: Any, a: Any) -> Any:
 _eig = register(
     Primitive(
         "eig",
-        lambda a: tuple(np.linalg.eig(a)),
+        lambda a, vectors=True: tuple(np.linalg.eig(a)),
         (_eig_rule,),
         _eig_tangent,
         # Of two rows with positive elements the eigenvalues are real and differ.
@@ -393,4 +398,4 @@ def eig(a: Any) -> Any:
 @answers_traced(np.linalg.eigvals)
 def eigvals(a: Any) -> Any:
     """Return eigenvalues of square matrices; their vectors are kept."""
-    return apply(_eig, (as_matrices(a),))[0]
+    return apply(_eig, (as_matrices(a),), {"vectors": False})[0]

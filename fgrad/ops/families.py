@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.operands import PLAIN
 from fgrad.core.primitive import (
     FUNCTIONS,
     METHODS,
@@ -146,6 +147,28 @@ def plain_axis(axis: Any) -> Any:
     if axis is None or type(axis) is int:
         return axis
     return tuple(map(operator.index, axis)) if np.iterable(axis) else operator.index(axis)
+
+
+def checked_axis(axis: Any, x: Any) -> Any:
+    """Return axes of an array as Python integers.
+
+    Raises:
+        AxisError: NumPy's, an IndexError and ValueError; the array does not have them.
+    """
+    if axis is None:
+        return None
+    axis = plain_axis(axis)
+    if not (type(axis) is int and -x.ndim <= axis < x.ndim):
+        np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
+    return axis
+
+
+def reduced_axis(axis: Any, x: Any) -> Any:
+    """Return axes of an array that is reduced; of a number, 0 and -1 stand for none, as for NumPy."""
+    if axis is None or (type(axis) is int and -(ndim := x.ndim) <= axis < ndim):
+        return axis
+    axis = plain_axis(axis)
+    return None if type(axis) is int and -1 <= axis <= 0 and not x.ndim else checked_axis(axis, x)
 
 
 def identity(ct: Any) -> Any:
@@ -352,7 +375,7 @@ _scale.kind, _scale.linear = "guard", "each"
 
 def scale(cotangent: Any, slope: Any) -> Any:
     """Return the product of a cotangent or tangent with a slope; where the former is 0, exactly 0."""
-    if type(cotangent) is np.ndarray and type(slope) is np.ndarray and not is_seen():
+    if type(cotangent) in PLAIN and type(slope) in PLAIN and not is_seen():
         return _scaled(cotangent, slope)  # to which `apply` would come, after some time
     return apply(_scale, (cotangent, slope))
 

@@ -433,8 +433,6 @@ def _without_masks(template: Any, arrays: list[Any], mapped: list[bool]) -> tupl
     differ: list[bool] = []
     rest = iter(zip(arrays, mapped, strict=True))
     for item in template:
-        if isinstance(item, (bool, np.bool_)):
-            raise IndexError("a single truth value is no index under vmap")
         if item is not ARRAY:
             items.append(item)
             continue
@@ -539,13 +537,15 @@ def getitem(x: Any, key: Any) -> Any:
     """Return the elements at a key of any kind that NumPy has."""
     is_simple = type(key) is int or (type(key) is slice and _is_plain(key))
     template, arrays = ((key,), []) if is_simple else _parted(key)
+    is_basic = is_simple or not (arrays or not _is_basic(template))
+    if not is_basic and _names_truth(template, arrays):
+        axes, key = _with_axes_for_truth(key)
+        return getitem(getitem(x, axes), key)
     if type(x) is Tensor and x.tracing.outdated and not (attention and is_seen()):
         return _of_written(x, template, arrays)
     result = apply(_index, (x, *arrays), {"template": template})
-    if arrays or type(x) is not Tensor or type(result.payload) is np.float64:
+    if not is_basic or type(x) is not Tensor or type(result.payload) is np.float64:
         return result  # a copy, or a number
-    if not is_simple and not _is_basic(template):
-        return result
     return seen(result, x, _index, {"template": template})
 
 
@@ -573,6 +573,30 @@ def _is_basic(template: tuple[Any, ...]) -> bool:
     return True
 
 
+def _names_truth(template: tuple[Any, ...], arrays: list[Any]) -> bool:
+    """Return whether a key holds a single truth value, or a mask without axes."""
+    masks = [x for x in arrays if not x.ndim and x.dtype == np.bool_]
+    return bool(masks) or not _is_basic(template)
+
+
+def _with_axes_for_truth(key: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return two keys in place of one with truth values: each is the index 0, or none, along an axis of its own."""
+    axes: list[Any] = []
+    rest: list[Any] = []
+    for item in key if type(key) is tuple else (key,):
+        array = item if hasattr(item, "dtype") else np.asarray(item) if isinstance(item, (bool, list)) else None
+        if array is None:
+            rest.append(item)
+            axes += [] if item is None else [item if item is Ellipsis else slice(None)]
+        elif array.dtype == np.bool_ and not array.ndim:
+            rest.append(np.arange(int(bool(values_of(array, "indexing with a truth value")))))
+            axes.append(None)
+        else:
+            rest.append(item)
+            axes += [slice(None)] * (array.ndim if array.dtype == np.bool_ else 1)
+    return tuple(axes), tuple(rest)
+
+
 @answers_member("__setitem__")
 def write(x: Any, key: Any, value: Any) -> None:
     """Write a value at a key, into the memory of `x`, whatever else is a view of it.
@@ -586,6 +610,10 @@ def write(x: Any, key: Any, value: Any) -> None:
     value = to_write(value, x.dtype)
     _check_kind(x, value)
     template, arrays = _parted(key)
+    if _names_truth(template, arrays):
+        axes, key = _with_axes_for_truth(key)
+        write(getitem(x, axes), key, value)
+        return
     root, path = origin(x)
     if not arrays and _is_there(value, root, path, template):
         return
@@ -601,6 +629,9 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
     value = to_write(value, x.dtype)
     _check_kind(x, value)
     template, arrays = _parted(key)
+    if _names_truth(template, arrays):
+        axes, key = _with_axes_for_truth(key)
+        return np.reshape(setitem(getitem(x, axes), key, value), x.shape)
     return apply(_replace, (x, value, *arrays), {"template": template})
 
 

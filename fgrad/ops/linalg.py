@@ -185,7 +185,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
         axes = plain_axis(axes)
         axes = (range(-axes, 0), range(axes))
     a_axes, b_axes = (
-        tuple(i % x.ndim for i in np.atleast_1d(plain_axis(axis)).tolist())
+        np.lib.array_utils.normalize_axis_tuple(np.atleast_1d(plain_axis(axis)).tolist(), x.ndim, allow_duplicate=True)
         for x, axis in zip((a, b), axes, strict=True)
     )
     a_shape, b_shape = a.shape, b.shape

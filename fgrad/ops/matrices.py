@@ -157,6 +157,9 @@ def refuse_unseen(turned: Any, equal: Any, vectors: Any, function: str) -> None:
 
     Raises:
         NoDerivativeError: a ValueError; it cannot be seen.
+
+    Warns:
+        BasisWarning: it cannot be seen, and other terms of the loss hide that, or nothing speaks against it.
     """
     turned, vectors = example_of(turned), example_of(vectors)
     along_axis = np.count_nonzero(vectors, axis=-2) == 1
@@ -171,6 +174,15 @@ def refuse_unseen(turned: Any, equal: Any, vectors: Any, function: str) -> None:
             "be seen whether the loss depends on that choice, as v**2 does, and has no derivative.\nIf it does not, "
             "turn the matrix before: with q = scipy.stats.ortho_group.rvs(len(a)), the vectors of a are q @ v, where v "
             "are those of q.T @ a @ q."
+        )
+    if np.any(pairs & ~np.eye(pairs.shape[-1], dtype=np.bool_)):
+        warnings.warn(
+            f"vectors of a repeated value lie along axes in what np.linalg.{function} has chosen. The derivative is "
+            "right if the loss is the same for every basis of them; that of a loss that is not, such as np.sum(v**4), "
+            "does not exist, which cannot be seen there. A matrix that is turned before, q.T @ a @ q with q = "
+            "scipy.stats.ortho_group.rvs(len(a)), shows it",
+            errors.BasisWarning,
+            stacklevel=depth_of_user(),
         )
 
 
@@ -221,13 +233,35 @@ def warn_of_rounding(turned: Any, gaps: Any, values: Any, ct_values: Any, functi
     if ct_values is not None:
         whole = np.maximum(whole, np.max(np.abs(example_of(ct_values)), axis=-1, initial=0))
     if np.any(np.max(noise, axis=(-2, -1), initial=0) > _tolerance(gaps) * whole):
-        warnings.warn(
-            f"values of np.linalg.{function} are so close that of the derivative of this loss on their vectors few "
-            "digits are right; write a function of the matrix without its factors, such as "
-            "fgrad.scipy.linalg.funm(a, f)",
-            errors.CloseValuesWarning,
-            stacklevel=depth_of_user(),
-        )
+        _warn_of_close(function, "this loss")
+
+
+def _warn_of_close(function: str, what: str) -> None:
+    warnings.warn(
+        f"values of np.linalg.{function} are so close that of the derivative of {what} on their vectors few "
+        "digits are right; write a function of the matrix without its factors, such as "
+        "fgrad.scipy.linalg.funm(a, f)",
+        errors.CloseValuesWarning,
+        stacklevel=depth_of_user(),
+    )
+
+
+def warn_of_close_tangent(inner: Any, gaps: Any, values: Any, function: str) -> None:
+    """Warn if a tangent mixes vectors of values that are so close that their difference is mostly rounding.
+
+    Args:
+        inner: the tangent of the matrix, in the basis of the vectors.
+        gaps: the inverse differences of values.
+        values: along the last axis.
+        function: the function of NumPy.
+
+    Warns:
+        CloseValuesWarning: few digits of the tangent are right.
+    """
+    sizes, gaps, values = np.abs(example_of(inner)), np.abs(example_of(gaps)), np.abs(example_of(values))
+    off = gaps * (np.finfo(gaps.dtype).eps * np.max(values, axis=-1, initial=0)[..., None, None])
+    if np.any(np.where(off > _tolerance(gaps), off * sizes, 0) > _tolerance(gaps) * np.max(sizes, initial=0)):
+        _warn_of_close(function, "what depends")
 
 
 def has_other(equal: Any) -> Any:
@@ -251,7 +285,8 @@ def unless_split(tangent: Any, split: Any) -> Any:
 def mixed(inner: Any, equal: Any) -> Any:
     """Return where the change of a matrix, in the basis of its vectors, mixes different ones of equal values."""
     sizes = np.abs(inner)
-    beyond = sizes > rounding(np.reshape(sizes, (*sizes.shape[:-2], -1)))[..., None]
+    flat = np.reshape(sizes, (*sizes.shape[:-2], sizes.shape[-2] * sizes.shape[-1]))
+    beyond = sizes > rounding(flat)[..., None]
     return equal & ~np.eye(inner.shape[-1], dtype=np.bool_) & beyond
 
 

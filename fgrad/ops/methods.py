@@ -21,7 +21,7 @@ from fgrad.core.tensor import ABOVE, Tensor, apply, call_without_rule, numpys_na
 from fgrad.core.views import is_shared, layout
 from fgrad.ops.batching import reduction_batch
 from fgrad.ops.elementwise import astype
-from fgrad.ops.families import answers_member, linear, plain_axis, sample
+from fgrad.ops.families import answers_member, linear, plain_axis, reduced_axis, sample
 from fgrad.ops.indexing import getitem, scatter_add, setitem, traced, values_of, written
 from fgrad.ops.patterns import added
 from fgrad.ops.reductions import as_start, masked
@@ -294,8 +294,19 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "reduceat": _reduceat,
     "outer": _outer,
 }
-UFUNC_FORMS[np.add, "accumulate"] = lambda a, axis=0, dtype=None: np.cumsum(a, axis, dtype)
-UFUNC_FORMS[np.multiply, "accumulate"] = lambda a, axis=0, dtype=None: np.cumprod(a, axis, dtype)
+
+
+def _accumulated_by(function: Callable[..., Any]) -> Callable[..., Any]:
+    def accumulate(a: Any, axis: int = 0, dtype: Any = None) -> Any:
+        if reduced_axis(axis, a) is None:
+            raise TypeError("cannot accumulate on a scalar")  # which the functions take, in NumPy's words
+        return function(a, axis, dtype)
+
+    return accumulate
+
+
+UFUNC_FORMS[np.add, "accumulate"] = _accumulated_by(np.cumsum)
+UFUNC_FORMS[np.multiply, "accumulate"] = _accumulated_by(np.cumprod)
 
 
 def _at(name: str, ufunc: np.ufunc, a: Any, indices: Any, *second: Any) -> None:

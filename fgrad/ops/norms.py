@@ -13,8 +13,8 @@ import numpy as np
 
 from fgrad.core.operands import as_array
 from fgrad.core.tensor import apply
-from fgrad.ops.elementwise import stop_gradient_of
-from fgrad.ops.families import constant_in_pieces, plain_axis, sample
+from fgrad.ops.elementwise import power_derivative, stop_gradient_of
+from fgrad.ops.families import constant_in_pieces, elementwise, plain_axis, sample, scale
 from fgrad.ops.inverses import inverse
 from fgrad.ops.lengths import length
 from fgrad.ops.matrices import as_matrices, rounding, stacked_batch
@@ -30,6 +30,28 @@ def _as_numbers(x: Any) -> Any:
     return x if x.dtype.kind in "fcO" else x.astype(float)
 
 
+def absolute_power(x: Any, order: Any) -> Any:
+    """Return |x|**order of real numbers. Up to order 1, where 0 is a kink or a cusp, it has the derivatives 0 there."""
+    is_cusp = np.logical_and(np.equal(x, 0), np.less_equal(order, 1))
+    return np.where(is_cusp, 0, apply(_absolute_power, (x, order)))
+
+
+def _absolute_slope(x: Any, order: Any) -> Any:
+    """Return x |x|**(order - 2) order: through |x|, of which the slope at 0 is 0, a square would not bend there."""
+    return scale(x, order * apply(_absolute_power, (x, order - 2)))
+
+
+_absolute_power = elementwise(
+    lambda x, order: np.abs(x) ** order,
+    lambda ct, x, order: ct * _absolute_slope(x, order),
+    lambda ct, x, order: ct * power_derivative(0, 1, np.abs(x), order),
+    name="absolute_power",
+    names="x order",
+    domain=((-2, 2), (1.2, 3)),
+    complex=False,
+)
+
+
 def _of_order(x: Any, order: float, axis: Axis, keepdims: Any) -> Any:
     """Return the norm of a vector of another order than 0, 1, 2 or infinity.
 
@@ -41,7 +63,7 @@ def _of_order(x: Any, order: float, axis: Axis, keepdims: Any) -> Any:
         at_zero = np.array(0 if order > 0 else np.inf, lengths.dtype)
         powers = np.where(is_zero, at_zero, np.where(is_zero, 1, lengths) ** order)
     else:
-        powers = lengths**order
+        powers = absolute_power(lengths if x.dtype.kind == "c" else x, order)
     total = np.sum(powers, axis=axis, keepdims=keepdims)
     is_regular = (total != 0) & (total != np.inf)
     root = np.where(is_regular, total, 1) ** (1 / order)

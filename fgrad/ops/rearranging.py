@@ -15,7 +15,7 @@ from fgrad.core.tensor import apply
 from fgrad.core.views import view
 from fgrad.ops.batching import trailing_batch
 from fgrad.ops.elementwise import astype
-from fgrad.ops.families import answers, linear, plain_axis, sample
+from fgrad.ops.families import answers, linear, plain_axis, reduced_axis, sample
 from fgrad.ops.indexing import scatter_add, traced, values_of, written
 from fgrad.ops.patterns import moved
 from fgrad.ops.shaping import concatenate, reshape, transpose
@@ -121,9 +121,10 @@ def tile(A: Any, reps: Any) -> Any:  # noqa: N803  # NumPy's name
 def repeat_elements(a: Any, repeats: Any, axis: int | None = None) -> Any:
     """Repeat each element along an axis, by default of the flattened array."""
     a = as_array(a)
+    axis = reduced_axis(axis, a)
     if axis is None:
         a, axis = np.ravel(a), 0
-    axis = axis_index(plain_axis(axis), a.ndim)
+    axis = axis_index(axis, a.ndim)
     counts = values_of(repeats, "the repeats of np.repeat")
     if counts.size != 1:
         return np.take(a, np.repeat(np.arange(a.shape[axis]), counts), axis)

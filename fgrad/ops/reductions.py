@@ -20,7 +20,7 @@ from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import Tensor, apply, settle
 from fgrad.ops.batching import index_of_extremum_batch, reduction_batch
 from fgrad.ops.elementwise import astype, share, share_in
-from fgrad.ops.families import answers, constant_in_pieces, linear, plain_axis, register, sample, scale
+from fgrad.ops.families import answers, checked_axis, constant_in_pieces, linear, reduced_axis, register, sample, scale
 from fgrad.ops.indexing import to_write, written
 from fgrad.ops.lengths import along, divided, length, of_square, product_into, squared
 from fgrad.ops.matrices import conjugated
@@ -247,7 +247,7 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
             initial = as_start(initial, a.dtype)
         if where is not True:
             a = masked(a, where, _neutral(primitive.name, initial))
-        axis = plain_axis(axis)
+        axis = reduced_axis(axis, a)
         if initial is not None and not a.size and primitive.name in ("max", "min"):
             shape = np.add.reduce(np.zeros(a.shape), axis=axis, keepdims=keepdims).shape
             result = np.broadcast_to(initial, shape)  # there is nothing else to choose
@@ -353,7 +353,7 @@ def logsumexp(a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     a = a if a.dtype.kind == "f" else astype(a, np.logaddexp(a.dtype.type(0), a.dtype.type(0)).dtype)
     if not a.size:
         return np.sum(a, axis, keepdims=keepdims) - np.inf
-    return apply(_logsumexp, (a,), {"axis": plain_axis(axis), "keepdims": keepdims})
+    return apply(_logsumexp, (a,), {"axis": reduced_axis(axis, a), "keepdims": keepdims})
 
 
 for _ufunc, _function in (
@@ -374,7 +374,7 @@ def _nan_extremum(primitive: Primitive, function: Any, without_nan: Callable[...
         if _given(where, True) is not True:
             _neutral(primitive.name.replace("nan", "f"), initial)
             a = masked(a, where, np.nan)
-        result = apply(primitive, (a,), {"axis": plain_axis(axis), "keepdims": bool(_given(keepdims))})
+        result = apply(primitive, (a,), {"axis": reduced_axis(axis, a), "keepdims": bool(_given(keepdims))})
         if initial is not None:
             return combine(np.where(np.isnan(result), initial, result), initial)
         if np.any(np.isnan(example_of(result))):
@@ -401,7 +401,8 @@ def mean(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True
 ) -> Any:
     """Return the mean along axes."""
-    a, axis = _prepared(a, dtype), plain_axis(axis)
+    a = _prepared(a, dtype)
+    axis = checked_axis(axis, a)
     if where is True:
         result = apply(_mean, (a,), {"axis": axis, "keepdims": keepdims})
     else:
@@ -524,7 +525,8 @@ def _spread_in(
     a: Any, axis: Axis, dtype: Any, ddof: float, keepdims: bool, where: Any, correction: float | None
 ) -> tuple[Any, Axis, Any]:
     """Return an array, the axes, and by what the sum of squared deviations from its mean is divided."""
-    a, axis = _prepared(a, dtype), plain_axis(axis)
+    a = _prepared(a, dtype)
+    axis = checked_axis(axis, a)
     ddof = degrees(ddof, correction)
     number = _chosen(a, axis, keepdims, where)
     if number <= ddof if where is True else np.any(example_of(number) <= ddof):
@@ -576,7 +578,8 @@ def std(
 @answers_traced(np.count_nonzero)
 def count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     """Return how many elements along axes are not zero."""
-    return total(np.not_equal(_prepared(a, None), 0), axis=plain_axis(axis), dtype=np.intp, keepdims=keepdims)
+    a = _prepared(a, None)
+    return total(np.not_equal(a, 0), axis=reduced_axis(axis, a), dtype=np.intp, keepdims=keepdims)
 
 
 def _without_derivative(function: Any, batch: Any, kind: str, *samples: Any) -> Primitive:
@@ -585,7 +588,8 @@ def _without_derivative(function: Any, batch: Any, kind: str, *samples: Any) -> 
     primitive.kind = kind
 
     def answer(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
-        result = apply(primitive, (_prepared(a, None),), {"axis": plain_axis(axis), "keepdims": keepdims})
+        a = _prepared(a, None)
+        result = apply(primitive, (a,), {"axis": reduced_axis(axis, a), "keepdims": keepdims})
         return result if out is None else written(f"np.{function.__name__}", out, result)
 
     answer.__name__ = function.__name__
@@ -601,7 +605,7 @@ def _truth(function: Any, neutral: bool) -> None:
         a = _prepared(a, None)
         if where is not True:
             a = masked(np.not_equal(a, 0), where, neutral)
-        result = apply(primitive, (a,), {"axis": plain_axis(axis), "keepdims": keepdims})
+        result = apply(primitive, (a,), {"axis": reduced_axis(axis, a), "keepdims": keepdims})
         return result if out is None else written(f"np.{function.__name__}", out, result)
 
     answer.__name__ = function.__name__

@@ -19,7 +19,7 @@ from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import settle
 from fgrad.core.tree import flatten, unflatten
 from fgrad.ops.elementwise import astype
-from fgrad.ops.families import answers, plain_axis
+from fgrad.ops.families import answers, plain_axis, reduced_axis
 from fgrad.ops.indexing import getitem, setitem, to_write, traced, values_of, written
 from fgrad.ops.rearranging import axis_index
 from fgrad.ops.shaping import promoted, reshape, unstack
@@ -136,6 +136,7 @@ def flatnonzero(a: Any) -> Any:
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
     """Return the elements at integer indices along an axis, by default of the flattened array."""
     a, indices = as_array(a), as_array(indices)
+    axis = reduced_axis(axis, a)
     if axis is None:
         a, axis = np.ravel(a), 0
     if mode == "wrap":

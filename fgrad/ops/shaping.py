@@ -9,6 +9,7 @@ from math import prod as prod_of
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from fgrad import errors
 from fgrad.core.operands import as_array, holds_tensors
@@ -176,7 +177,7 @@ def _batched_transpose(values: Any, mapped: Any, size: int, metadata: Any) -> An
     (x,) = values
     ndim = len(x.shape) - 1
     axes = range(ndim)[::-1] if metadata["axes"] is None else metadata["axes"]
-    return np.transpose(x, (0, *(axis % ndim + 1 for axis in axes)))
+    return np.transpose(x, (0, *(normalize_axis_index(axis, ndim) + 1 for axis in axes)))
 
 
 _transpose.batch = _batched_transpose

@@ -47,6 +47,7 @@ from fgrad.ops.matrices import (
     to_triangle,
     transposed,
     unless_split,
+    warn_of_close_tangent,
     warn_of_rounding,
 )
 from fgrad.ops.tracing import answers_traced
@@ -84,7 +85,7 @@ def _out_of_span(ct_u: Any, u: Any, turned: Any, inverse: Any, is_zero: Any) -> 
     return rest * inverse[..., None, :]
 
 
-def _svd_rule(ans: Any, a: Any, full_matrices: bool, hermitian: bool) -> Callable[[Any], Any]:
+def _svd_rule(ans: Any, a: Any, full_matrices: bool, hermitian: bool, vectors: bool = True) -> Callable[[Any], Any]:
 
     def pullback(cts: Any) -> Any:
         u, s, vh = ans
@@ -144,7 +145,7 @@ def _escapes(u: Any, moved: Any, is_zero: Any) -> Any:
     return (is_zero & (sizes > rounding(sizes)))[..., None, :]
 
 
-def _svd_tangent(tangents: Any, ans: Any, a: Any, full_matrices: bool, hermitian: bool) -> Any:
+def _svd_tangent(tangents: Any, ans: Any, a: Any, full_matrices: bool, hermitian: bool, vectors: bool = True) -> Any:
     u, s, vh = ans
     kept = s.shape[-1]
     v = adjoint(vh)[..., :kept]
@@ -153,6 +154,8 @@ def _svd_tangent(tangents: Any, ans: Any, a: Any, full_matrices: bool, hermitian
     right, left = t @ v, adjoint(t) @ first
     inner = adjoint(first) @ right
     (equal, gaps), (both_zero, sums), (is_zero, inverse) = inverse_gaps(s), _inverse_sums(s), _inverse_values(s)
+    if vectors:
+        warn_of_close_tangent(inner + adjoint(inner), gaps, s, "svd")
     together, apart = 0.5 * gaps * (inner + adjoint(inner)), 0.5 * sums * skew(inner)
     split = mixed(inner + adjoint(inner), equal) | mixed(inner, both_zero)
     du = unless_split(_turned(first, together + apart, right, inverse), split | _escapes(first, right, is_zero))
@@ -164,7 +167,7 @@ def _svd_tangent(tangents: Any, ans: Any, a: Any, full_matrices: bool, hermitian
     return du, real(diagonal(inner)), adjoint(dv)
 
 
-def _decomposed(a: Any, full_matrices: bool, hermitian: bool) -> Any:
+def _decomposed(a: Any, full_matrices: bool, hermitian: bool, vectors: bool = True) -> Any:
     if not (hermitian or np.all(np.isfinite(a))):
         raise np.linalg.LinAlgError("SVD did not converge")  # for infinities, NumPy's would never return
     return tuple(np.linalg.svd(a, full_matrices, hermitian=hermitian))
@@ -198,7 +201,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     metadata = {"full_matrices": bool(full_matrices), "hermitian": bool(hermitian)}
     if compute_uv:
         return _SVDResult(*apply(_svd, (as_matrices(a),), metadata))
-    return apply(_svd, (as_matrices(a),), {**metadata, "full_matrices": False})[1]
+    return apply(_svd, (as_matrices(a),), {**metadata, "full_matrices": False, "vectors": False})[1]
 
 
 @answers_traced(np.linalg.svdvals)

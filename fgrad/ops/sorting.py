@@ -19,7 +19,7 @@ from fgrad.core.operands import as_array
 from fgrad.core.primitive import FUNCTIONS, METHODS, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped, reduction_batch
-from fgrad.ops.families import constant_in_pieces, register, sample
+from fgrad.ops.families import constant_in_pieces, reduced_axis, register, sample
 from fgrad.ops.indexing import values_of
 from fgrad.ops.patterns import moved
 from fgrad.ops.tracing import answers_traced, boxed_leaves, example_of
@@ -286,7 +286,8 @@ def argsort(
     a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None, **others: Any
 ) -> Any:
     """Return the indices that sort along an axis."""
-    a, axis = _flat_without_axis(a, axis)
+    a = as_array(a)
+    a, axis = _flat_without_axis(a, reduced_axis(axis, a))
     how = _how(np.argsort, a, axis, kind, order, stable=stable, **others)
     return apply(_argsort, (a,), {"axis": axis, **how})
 

@@ -14,7 +14,7 @@ import numpy as np
 from fgrad.core.operands import as_array
 from fgrad.core.primitive import BOXES
 from fgrad.ops import reductions
-from fgrad.ops.families import answers, plain_axis
+from fgrad.ops.families import answers, plain_axis, reduced_axis
 from fgrad.ops.indexing import written
 from fgrad.ops.lengths import divided, length, squared
 from fgrad.ops.quantiles import fitted_weights
@@ -115,7 +115,8 @@ def nanvar(
     correction: Any = np._NoValue,
 ) -> Any:
     """Return the variance along axes of what is not NaN."""
-    a, axis, ddof = as_array(a), plain_axis(axis), degrees(ddof, correction)
+    a, ddof = as_array(a), degrees(ddof, correction)
+    axis = reduced_axis(axis, a)
     options = _options(axis=axis, keepdims=keepdims, where=where)
     if a.dtype.kind not in "fc":
         return np.var(a, dtype=dtype, ddof=ddof, **options, **_options(mean=mean))
@@ -155,7 +156,8 @@ def nanstd(
     correction: Any = np._NoValue,
 ) -> Any:
     """Return the standard deviation along axes of what is not NaN; its derivative is 0 where these are equal."""
-    a, axis, ddof = as_array(a), plain_axis(axis), degrees(ddof, correction)
+    a, ddof = as_array(a), degrees(ddof, correction)
+    axis = reduced_axis(axis, a)
     options = _options(axis=axis, keepdims=keepdims, where=where)
     if a.dtype.kind not in "fc":
         return np.std(a, dtype=dtype, ddof=ddof, **options, **_options(mean=mean))

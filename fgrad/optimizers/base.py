@@ -460,7 +460,7 @@ class Optimizer:
             with v.lock:
                 if v._shown() is not before[v]:  # another thread has assigned meanwhile: the step goes on from there
                     after[v] = stepped(v, v._shown())
-                v.assign(after[v][0])
+                v.assign(v.projected(after[v][0]))
         self._slots = slots | {v: own for v, (_, own) in after.items()}
         self._step += 1
 
@@ -483,7 +483,7 @@ class Optimizer:
             cells = {name: self._slot_cell(v, name) for name in self._slots[v]}
             own = {name: cell.value() for name, cell in cells.items()}
             new, own = self._stepped(gradient, v.value(), own, hyper, decays[v], names[v])
-            assign(v, new)
+            assign(v, v.projected(new))
             for name, cell in cells.items():
                 assign(cell, own[name])
         assign(step, count)

@@ -25,7 +25,7 @@ from fgrad.transforms.forward import jvp
 from fgrad.transforms.jacobians import along_all, as_selected, check_chunk_size
 from fgrad.transforms.linearization import check_detached, differentiable
 from fgrad.transforms.reverse import grad, vjp
-from fgrad.transforms.running import check_result, run
+from fgrad.transforms.running import call_users, check_result, run
 
 P = ParamSpec("P")
 Options = dict[str, Any]
@@ -64,7 +64,7 @@ class _Point:
                 args[place] = value
             else:
                 keywords[place] = value
-        return self.function(*args, **keywords)
+        return call_users(self.function, args, keywords)
 
     @property
     def form(self) -> Any:

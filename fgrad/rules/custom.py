@@ -14,6 +14,7 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -46,6 +47,8 @@ class _Custom:
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         args = _positional(self._function, args, keywords)
         leaves, treedef = flatten(args)
+        if _is_of_transposed(self, leaves):
+            return self._function(*args)
         structure: list[Any] = []
 
         def flat(result: Any) -> Leaves:
@@ -212,6 +215,19 @@ def _show_batches(leaves: Leaves) -> None:
             stood_in(leaf)
 
 
+_being_transposed: ContextVar[tuple[tuple[Any, Any], ...]] = ContextVar("being_transposed", default=())
+"""Functions whose forward rules are transposed in this context, each with the trace that follows the tangents."""
+
+
+def _is_of_transposed(function: Any, leaves: Leaves) -> bool:
+    """Return whether a function is called on tangents by its own forward rule, which is being transposed.
+
+    The call is linear then, and the rule would call it again for its transpose, without an end. Its code has one, too.
+    """
+    traces = [trace for each, trace in _being_transposed.get() if each is function]
+    return bool(traces) and any(layer.tracing in traces for leaf in leaves for layer in layers(leaf))
+
+
 def _transposed(pull: Linear, results: Leaves, arrays: Leaves) -> Linear:
     """Return the pushforward that belongs to a pullback, which is linear."""
 
@@ -277,8 +293,16 @@ class custom_jvp(_Custom):  # noqa: N801
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
                 zeros = [zeros_of(x) for x in arrays]
-                moved = vjp(lambda tangents: [settled(x) * 1.0 for x in push(tangents, ())], zeros)[1]
+                moved = vjp(pushed, zeros)[1]
                 return moved(list(cotangents))[0]  # type: ignore[no-any-return]
+
+            def pushed(tangents: Leaves) -> Leaves:
+                trace = tangents[0].tracing if tangents else None
+                token = _being_transposed.set((*_being_transposed.get(), (self, trace)))
+                try:
+                    return [settled(x) * 1.0 for x in push(tangents, ())]
+                finally:
+                    _being_transposed.reset(token)
 
             return results, pull, push
 

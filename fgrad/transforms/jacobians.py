@@ -7,6 +7,7 @@ A Jacobian is the pullback of every unit cotangent (reverse) or the pushforward 
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, overload
 
@@ -16,7 +17,9 @@ from fgrad import errors
 from fgrad.core.payloads import as_payload
 from fgrad.core.reverse import ReverseTrace
 from fgrad.core.tensor import Tensor, as_now, boxed, settle
+from fgrad.core.trace import running
 from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.errors.places import depth_of_user
 from fgrad.transforms.batch import on_all
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, select
 from fgrad.transforms.forward import jvp, pushforward
@@ -48,16 +51,23 @@ def unit_directions(leaves: Sequence[Any]) -> list[Any]:
 
 
 def along_all(function: Callable[[list[Any]], Any], directions: list[Any], chunk_size: int | None) -> Any:
-    """Run a function of directions on all of them, a chunk at a time, and return results side by side."""
+    """Run a function of directions on all of them, a chunk at a time, and return results side by side.
+
+    One alone is no batch: a rule may look at its value.
+    """
     total = len(directions[0])
-    if total == 1:
-        return tree_map(lambda row: row[None], function([each[0] for each in directions]))
-    if chunk_size is None or chunk_size >= total:
+    size = total if chunk_size is None else min(chunk_size, total)
+    if total != 1 and size == total:
         return on_all(function, directions)
-    chunks = [
-        on_all(function, [each[start : start + chunk_size] for each in directions])
-        for start in range(0, total, chunk_size)
-    ]
+
+    def chunk(start: int) -> Any:
+        if size == 1:
+            return tree_map(lambda row: row[None], function([each[start] for each in directions]))
+        return on_all(function, [each[start : start + size] for each in directions])
+
+    chunks = [chunk(start) for start in range(0, total, size)]
+    if len(chunks) == 1:
+        return chunks[0]
     return tree_map(lambda *parts: np.concatenate(parts), *chunks)
 
 
@@ -105,7 +115,10 @@ def _by_pullback(traced: Linearization, chunk_size: int | None) -> list[Any]:
         return traced.gradients(cotangents, UnconnectedGradients.ZERO)
 
     units = unit_directions(outputs)
+    guarded = running.guarded
     found = along_all(pull, units, chunk_size)
+    if running.guarded > guarded:
+        _warn_of_lost_products(found, lambda: pull([np.ones_like(x) for x in outputs]), "reverse", "jacfwd")
     imaginary = found
     if any(output.dtype.kind == "c" for output in outputs):
         imaginary = along_all(pull, [u * 1j if u.dtype.kind == "c" else u * 0 for u in units], chunk_size)
@@ -149,8 +162,39 @@ def _by_pushforward(
         return call_users(function, new_args, new_keywords)
 
     of_inputs.__name__ = name_of(function)
+    guarded = running.guarded
     found = along_all(lambda tangents: pushforward(of_inputs, inputs, tangents), unit_directions(inputs), chunk_size)
+    if running.guarded > guarded:
+        ones = [np.ones_like(x) for x in inputs]
+        _warn_of_lost_products(found, lambda: pushforward(of_inputs, inputs, ones), "forward", "jacrev")
     return _by_columns(found, inputs, lambda blocks: among_leaves(blocks, [None] * len(leaves)), len(places))
+
+
+def _warn_of_lost_products(found: Any, probe: Callable[[], Any], mode: str, other: str) -> None:
+    """Warn if a Jacobian holds zeros that a slope has made, and that have won over infinities like unit vectors' ones.
+
+    Along a direction without zeros no zero wins that is not a mask's, and what they have hidden is NaN.
+
+    Args:
+        found: what was found along all unit directions, which are the first axes.
+        probe: returns the same along a direction of ones.
+        mode: in which it was found.
+        other: the transform in the other mode.
+
+    Warns:
+        ZeroTimesInfinityWarning: there are such zeros.
+    """
+    rows, sums = flatten(found)[0], flatten(probe())[0]
+    for row, total in zip(map(settle, rows), map(settle, sums), strict=True):
+        if type(row) is np.ndarray and np.any(np.isnan(total) & np.all(np.isfinite(row), axis=0)):
+            warnings.warn(
+                f"the Jacobian by {mode} mode has zeros where a slope of 0 has met an infinite one. It cannot be told "
+                f"from a zero of a unit vector, which means that nothing is there; the derivative is unknown, as "
+                f"fg.grad of a sum says by nan. Compare with fg.{other}",
+                errors.ZeroTimesInfinityWarning,
+                stacklevel=depth_of_user(),
+            )
+            return
 
 
 def _by_columns(found: Any, inputs: Sequence[Any], nested: Callable[[list[Any]], Any], count: int) -> list[Any]:

@@ -13,7 +13,7 @@ have it; JAX returns its conjugate).
 
 from __future__ import annotations
 
-import re
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -239,19 +239,6 @@ class Input:
         return unflatten(self._treedef, [None if key is None else next(values) for key in self.keys])
 
 
-def _explain_lists(error: TypeError, function: Any, inputs: dict[Place, Input]) -> None:
-    """Add to an error of Python's, in whose text there is a list, which arguments were lists of numbers."""
-    if isinstance(error, errors.FgradError) or not re.search(r"\b(list|tuple)\b", str(error)):
-        return
-    for place, traced in inputs.items():
-        if isinstance(traced.tree, (list, tuple)) and traced.is_traced():
-            kind = type(traced.tree).__name__
-            error.add_note(
-                f"{name_of(function)} was given a {kind} for {place_name(function, place)}, and computed with a {kind} "
-                "of tensors. For arithmetic on all of it pass an array, np.array(...), in its place."
-            )
-
-
 def _described(leaf: Any) -> str:
     dtype = leaf.dtype if hasattr(leaf, "dtype") else type(leaf).__name__
     return f"of type {dtype}" if getattr(leaf, "shape", ()) else f"{leaf!r}, of type {dtype}"
@@ -309,11 +296,7 @@ class Linearization:
                 refuse_integers(transform, function, self.inputs)
             return positional, named
 
-        try:
-            result, leaves, self.treedef, aux = run(trace, function, arguments, self.watch, has_aux)
-        except TypeError as error:
-            _explain_lists(error, function, self.inputs)
-            raise
+        result, leaves, self.treedef, aux = run(trace, function, arguments, self.watch, has_aux)
         check_result(function, result, leaves)
         self.outputs = [
             (leaf.mark, leaf.payload) if type(leaf) is Tensor and leaf.tracing is trace else None for leaf in leaves
@@ -397,6 +380,15 @@ def check_detached(function: Any, trace: Trace) -> None:
 _DEPARTURES = {*DEPARTURES, "storing it in a variable"}
 
 
+def _as_dataclass(instance: Any) -> str:
+    """Return how a dataclass becomes a container, with the fields that are no numbers named."""
+    name = type(instance).__name__
+    fields = [field.name for field in dataclasses.fields(instance)]
+    static = [each for each in fields if isinstance(getattr(instance, each, None), (str, bytes, bool, type(None)))]
+    options = f"({name}, static={static!r})" if static else f"({name})"
+    return f", or let its class be a container of its arrays: fg.register_dataclass{options}"
+
+
 def refuse_integers(transform: str, function: Any, inputs: dict[Place, Input]) -> None:
     """Raise if an argument to differentiate holds integers or booleans, or no number at all."""
     for place, traced in inputs.items():
@@ -406,19 +398,24 @@ def refuse_integers(transform: str, function: Any, inputs: dict[Place, Input]) -
             what = _described(traced.leaves[0]) if traced.leaves else "None"
             if not traced.leaves or not is_number(traced.leaves[0]):
                 instead = "Choose other arguments with argnums"
+                cls = type(traced.leaves[0]) if traced.leaves else None
                 if traced.leaves and not isinstance(traced.leaves[0], (str, bytes)):
                     instead += (
                         ", or make it fgrad.scipy.sparse.csr_array(a), a container of its elements"
                         if hasattr(traced.leaves[0], "tocsr")
+                        else _as_dataclass(traced.leaves[0])
+                        if dataclasses.is_dataclass(cls)
                         else ", or let its class be a container of its arrays: fg.register_pytree_node, "
                         "fg.register_dataclass"
                     )
-                raise errors.IntegerInputError(
+                of_integers = hasattr(cls, "dtype") and str(traced.leaves[0].dtype).startswith(("int", "uint", "bool"))
+                raise (errors.IntegerInputError if of_integers else errors.NonNumericInputError)(
                     f"{transform} of {name_of(function)}: the argument {place_name(function, place)} is {what}, "
                     f"and no number.\n{instead}."
                 )
         for description in traced.numbers_without_gradient(function, place):
-            raise errors.IntegerInputError(
+            kinds = {getattr(getattr(leaf, "dtype", None), "kind", "i") for leaf in traced.leaves}
+            raise (errors.IntegerInputError if kinds.isdisjoint("OUST") else errors.NonNumericInputError)(
                 f"{transform} of {name_of(function)}: the argument {description}, which has no derivative.\n"
                 "Pass a floating-point number (3.0 instead of 3, x.astype(float)), "
                 "or choose other arguments with argnums."

@@ -8,6 +8,7 @@ check_result(function, ran)        raises if there is nothing to differentiate
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -21,7 +22,7 @@ from fgrad.core.trace import Trace, running
 from fgrad.core.tree import flatten, unflatten
 from fgrad.core.variable import VariableWatch
 from fgrad.errors.places import is_library
-from fgrad.transforms.calls import name_of
+from fgrad.transforms.calls import name_of, place_name
 
 _NOBODY = contextlib.nullcontext()
 
@@ -61,14 +62,36 @@ def run(
 def call_users(function: Callable[..., Any], args: Any, keywords: Any) -> Any:
     """Call a function; if it is the user's own, transforms in it do not belong to the one that runs now."""
     code = getattr(function, "__code__", None)
-    if code is None or is_library(code.co_filename):
+    if code is not None and is_library(code.co_filename):
         return function(*args, **keywords)
     before = running.call
     try:
-        running.call = None if before is None else (None, None, before[2], before[3])
+        if code is not None:
+            running.call = None if before is None else (None, None, before[2], before[3])
         return function(*args, **keywords)
+    except TypeError as error:
+        _explain_lists(error, function, args, keywords)
+        raise
     finally:
         running.call = before
+
+
+_EXPLAINED = "of tensors. For arithmetic on all of it pass an array, np.array(...), in its place."
+
+
+def _explain_lists(error: TypeError, function: Any, args: Any, keywords: Any) -> None:
+    """Add to an error of Python's, in whose text there is a list, which arguments were lists of numbers."""
+    if isinstance(error, errors.FgradError) or not re.search(r"\b(list|tuple)\b", str(error)):
+        return
+    if any(_EXPLAINED in note for note in getattr(error, "__notes__", ())):
+        return  # as it was in the call inside
+    for place, argument in [*enumerate(args), *keywords.items()]:
+        if isinstance(argument, (list, tuple)) and any(type(leaf) is Tensor for leaf in flatten(argument)[0]):
+            kind = type(argument).__name__
+            error.add_note(
+                f"{name_of(function)} was given a {kind} for {place_name(function, place)}, and computed with a {kind} "
+                + _EXPLAINED
+            )
 
 
 def untraced(leaf: Any) -> Any:

@@ -72,14 +72,22 @@ class GraphVariable(Scatters, Symbol):
         name: made unique within the graph.
         dtype: of the values; the initial value is cast.
         shape: of the values, where it is not that of the initial value.
+        constraint: what optimizers apply to the value after each update.
     """
 
     def __init__(
-        self, initial_value: Any, trainable: bool = True, name: str | None = None, dtype: Any = None, shape: Any = None
+        self,
+        initial_value: Any,
+        trainable: bool = True,
+        name: str | None = None,
+        dtype: Any = None,
+        shape: Any = None,
+        constraint: Callable[[Any], Any] | None = None,
     ) -> None:
         self.graph: Graph = default_graph()
         self._name = self.graph.unique_name(name or "Variable")
         self.trainable = trainable
+        self.constraint = constraint
         self._dtype = as_dtype(dtype)
         self._shape = shape
         with self.graph.control_dependencies(None), self.graph.scope(self._name + "/"):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.compat.deferred.graph import GraphTensor, Node, Symbol, as_node, operation
+from fgrad.compat.deferred.graph import Graph, GraphTensor, Node, Symbol, as_node, default_graph, operation
 from fgrad.compat.deferred.state import GraphVariable, as_symbol
 from fgrad.tapes.tape import GradientTape, gradients_on
 from fgrad.transforms.linearization import UnconnectedGradients, check_unconnected
@@ -60,6 +60,91 @@ def _passes(node: Node, stops: Sequence[Any]) -> bool:
 def _is_among(sources: Sequence[Any], node: Node) -> bool:
     """Return whether a node is one of some sources; every read of a variable is the variable."""
     return node in sources or any(variable in sources for variable in node.reads)
+
+
+class TapeOfGraph:
+    """What a tape has seen of a graph: which nodes were made while it recorded, and what it watches.
+
+    Args:
+        accesses: whether it watches the trainable variables that nodes take which are made then.
+    """
+
+    def __init__(self, accesses: bool) -> None:
+        self._accesses = accesses
+        self._watched: list[Any] = []
+        self._spans: list[tuple[Graph, int, int]] = []
+        self._open: tuple[Graph, int] | None = None
+
+    def begin(self) -> None:
+        """Record the nodes that are made in the open graph from now on."""
+        graph = default_graph()
+        self._open = graph, len(graph.nodes)
+
+    def end(self) -> None:
+        """Record no further nodes."""
+        if self._open is not None:
+            graph, start = self._open
+            self._spans.append((graph, start, len(graph.nodes)))
+            self._open = None
+
+    def watch(self, symbols: Sequence[Any]) -> None:
+        """Let derivatives by graph tensors or variables be possible, and by what is made of them."""
+        self._watched += symbols
+
+    def _has_recorded(self, node: Node) -> bool:
+        return any(node.graph is graph and start <= node.number < end for graph, start, end in self._present())
+
+    def _present(self) -> list[tuple[Graph, int, int]]:
+        return self._spans if self._open is None else [*self._spans, (*self._open, len(self._open[0].nodes))]
+
+    def variables(self) -> list[GraphVariable]:
+        """Return the variables that are watched: chosen ones, then those that were accessed."""
+        found = dict.fromkeys(each for each in self._watched if isinstance(each, GraphVariable))
+        if self._accesses:
+            for graph, start, end in self._present():
+                for node in list(graph.nodes.values())[start:end]:
+                    reads = [variable for each in (node, *node.inputs) for variable in each.reads]
+                    found.update(dict.fromkeys(variable for variable in reads if variable.trainable))
+        return sorted(found, key=lambda variable: int(variable._read.number))
+
+    def gradients(self, targets: Sequence[Any], sources: Sequence[Any], weights: Any, unconnected: str) -> list[Any]:
+        """Return graph tensors that compute the gradients by sources of what the tape has recorded."""
+        edge = self._edge_of([as_symbol(target) for target in targets])
+        followed = [x for x in sources if not isinstance(x, Symbol) or self._follows(x)]
+        found = iter(gradients(targets, followed, weights, edge, unconnected))
+        are_followed = [any(x is each for each in followed) for x in sources]
+        return [
+            next(found) if is_one else _unconnected(x, unconnected)
+            for x, is_one in zip(sources, are_followed, strict=True)
+        ]
+
+    def _follows(self, source: Any) -> bool:
+        """Return whether a graph tensor or variable is watched, or was made of what is while the tape recorded."""
+        watched = {*self._watched, *self.variables()}
+        seen, open_nodes = set(), [source]
+        while open_nodes:
+            node = open_nodes.pop()
+            if node in watched or not watched.isdisjoint(getattr(node, "reads", ())):
+                return True
+            if node not in seen and isinstance(node, Node) and node.differentiable and self._has_recorded(node):
+                seen.add(node)
+                open_nodes += node.inputs
+        return False
+
+    def _edge_of(self, targets: Sequence[Node]) -> list[Node]:
+        """Return the nodes that targets were made of and that were made while the tape did not record."""
+        edge: dict[Node, None] = {}
+        seen, open_nodes = set(), [*targets]
+        while open_nodes:
+            node = open_nodes.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if self._has_recorded(node):
+                open_nodes += node.inputs
+            elif node.inputs and has_derivative(node):  # else nothing is behind it
+                edge[node] = None
+        return list(edge)
 
 
 class Derivative(Node):

@@ -10,13 +10,32 @@ import fgrad
 from fgrad import errors
 from fgrad.compat.deferred import mode, symbolic
 from fgrad.compat.deferred.convert import convert
-from fgrad.compat.deferred.graph import holds_symbol, operation
+from fgrad.compat.deferred.graph import Symbol, holds_symbol, operation
 from fgrad.core.tree import flatten, unflatten
 from fgrad.transforms.linearization import UnconnectedGradients as UnconnectedGradients
 
 
 class GradientTape(fgrad.GradientTape):
-    """See `fgrad.GradientTape`; of a graph's tensors its gradients are graph tensors."""
+    """See `fgrad.GradientTape`; of a graph's tensors its gradients are graph tensors.
+
+    There, too, they are those of what was made in its block, by what it watches.
+    """
+
+    def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
+        super().__init__(persistent, watch_accessed_variables)
+        self._of_graph = symbolic.TapeOfGraph(watch_accessed_variables)
+
+    def _start(self) -> None:
+        super()._start()
+        self._of_graph = symbolic.TapeOfGraph(self._watch_accessed)
+
+    def _resume(self) -> None:
+        super()._resume()
+        self._of_graph.begin()
+
+    def _pause(self) -> None:
+        self._of_graph.end()
+        super()._pause()
 
     def gradient(
         self,
@@ -31,13 +50,18 @@ class GradientTape(fgrad.GradientTape):
             return super().gradient(target, sources, output_gradients, unconnected_gradients)
         leaves, treedef = flatten(sources)
         weights = None if output_gradients is None else flatten(output_gradients)[0]
-        found = symbolic.gradients(targets, leaves, weights, unconnected_gradients=unconnected_gradients)
-        return unflatten(treedef, found)
+        return unflatten(treedef, self._of_graph.gradients(targets, leaves, weights, unconnected_gradients))
 
     def watch(self, tensor: Any) -> None:
-        """Make tensors inputs of the tape; in a graph every tensor is one."""
-        if not holds_symbol(flatten(tensor)[0]):
+        """Make tensors or variables inputs of the tape."""
+        leaves = flatten(tensor)[0]
+        if not holds_symbol(leaves):
             super().watch(tensor)
+        self._of_graph.watch([leaf for leaf in leaves if isinstance(leaf, Symbol)])
+
+    def watched_variables(self) -> tuple[Any, ...]:
+        """Return the variables that the tape has watched."""
+        return (*super().watched_variables(), *self._of_graph.variables())
 
     def jacobian(
         self,

@@ -527,11 +527,11 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, dim: Any = No
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
     """Limit every element to an interval; where the lower bound is above the upper one, the lower one wins.
 
-    An element at a bound is inside: its derivative is 1.
+    An element at a bound is inside: its derivative is 1. The bounds do not broadcast the tensor to another shape.
     """
     t, low, high = operands(t, clip_value_min, clip_value_max)
-    t = np.where(t > high, high, t)
-    return np.where(t < low, low, t)
+    limited = np.where(t > high, high, t)
+    return clipping.in_shape(np.where(limited < low, low, limited), t, clip_value_min=low, clip_value_max=high)
 
 
 @operation("clip_by_norm")

@@ -7,7 +7,7 @@ optimizer is given the values of the gradients.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from fgrad.compat.deferred.graph import (
     holds_symbol,
     operation,
 )
-from fgrad.compat.deferred.state import GraphVariable, as_symbol
+from fgrad.compat.deferred.state import GraphVariable, as_symbol, group
 from fgrad.compat.deferred.symbolic import gradients
 from fgrad.compat.tensorflow.arrays import zeros_like
 from fgrad.compat.tensorflow.checkpoints import CheckpointState as CheckpointState
@@ -163,7 +163,9 @@ class Optimizer(optimizers.Optimizer):
         if self not in graph.optimizers:
             graph.optimizers.append(self)
         inputs = [*(gradient for gradient, _ in updates), *(hyper.node for hyper in hypers)]
-        return Operation(name, update, inputs, graph)
+        constrained = [v for v in dict.fromkeys(v for _, v in updates) if v.constraint is not None]
+        step = Operation(f"{name}/update" if constrained else name, update, inputs, graph)
+        return _projected(step, constrained, name) if constrained else step
 
     def minimize(  # type: ignore[override]
         self,
@@ -215,6 +217,13 @@ class Optimizer(optimizers.Optimizer):
         """Return what is remembered of all variables; in a graph as tensors."""
         slots = self._slots_in_graph().values()
         return [tensor for each in slots for tensor in each.values()] if slots else super().variables()
+
+
+def _projected(step: Operation, constrained: Sequence[GraphVariable], name: str) -> Operation:
+    """Return the operation that takes a step, and then gives variables what their constraints make of them."""
+    with mode.block(step.graph), step.graph.control_dependencies([step]):
+        projections = [v.assign(v.constraint(v.read_value())) for v in constrained if v.constraint is not None]
+    return group(step, *projections, name=name)  # type: ignore[no-any-return]
 
 
 def _check_loss(loss: Any) -> None:

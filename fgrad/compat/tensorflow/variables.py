@@ -45,7 +45,12 @@ class Variable(Scatters, NativeVariable, metaclass=_VariableType):
         name: shown by `repr` and in messages, with `:0` added.
         dtype: by default float32 for Python's floats and int32 for its integers; arrays keep theirs.
         shape: in a graph, the shape if it is not that of the initial value.
+        constraint: a function that is called with the value after each update by an optimizer, and returns the value
+            that the variable gets in its place, such as `lambda w: tf.maximum(w, 0.0)`.
         options: TensorFlow's options on devices, collections and locking, without effect.
+
+    Raises:
+        ParameterError: a ValueError; `constraint` is no function, or there is no such option.
 
     Example:
         >>> import fgrad.compat.tensorflow as tf
@@ -67,9 +72,11 @@ class Variable(Scatters, NativeVariable, metaclass=_VariableType):
         name: str | None = None,
         dtype: Any = None,
         shape: Any = None,
+        constraint: Callable[[Any], Any] | None = None,
         **options: Any,
     ) -> None:
-        _check_options(options)
+        _check_options(options, constraint)
+        self.constraint = constraint
         value = convert(_called(initial_value), dtype)
         super().__init__(value.numpy(), trainable is not False, f"{name or _next_name()}:0", value.dtype)
 
@@ -84,6 +91,10 @@ class Variable(Scatters, NativeVariable, metaclass=_VariableType):
     def assign_sub(self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Variable:
         """Subtract from the value in place."""
         return super().assign_sub(delta)  # type: ignore[return-value]
+
+    def projected(self, value: Any) -> Any:
+        """Return what the variable gets from an optimizer in place of a value: what its constraint makes of it."""
+        return value if self.constraint is None else self.constraint(convert(value))
 
     def _scatter(self, kind: str, by_rows: bool, updates: Any, indices: Any, name: str | None) -> Variable:
         new, places = convert(updates, hint=self.dtype), plain_value(convert(indices))
@@ -121,10 +132,10 @@ class Variable(Scatters, NativeVariable, metaclass=_VariableType):
         return self.shape
 
     def __reduce__(self) -> Any:
-        return _restored, (type(self), self._value, self.trainable, self.name)
+        return _restored, (type(self), self._value, self.trainable, self.name, self.constraint)
 
     def __deepcopy__(self, memo: Any) -> Variable:
-        return _restored(type(self), self._value, self.trainable, self.name)
+        return _restored(type(self), self._value, self.trainable, self.name, self.constraint)
 
 
 @dataclass(frozen=True)
@@ -228,9 +239,9 @@ ABOVE.attribute_of = _writer_of
 BOXES.add(Variable)
 
 
-def _restored(cls: type[Variable], value: Any, trainable: bool, name: str) -> Variable:
+def _restored(cls: type[Variable], value: Any, trainable: bool, name: str, constraint: Any = None) -> Variable:
     with mode.block(None):
-        return cls(value, trainable, name=name.removesuffix(":0"))
+        return cls(value, trainable, name=name.removesuffix(":0"), constraint=constraint)
 
 
 def _called(value: Any) -> Any:
@@ -243,16 +254,19 @@ def _next_name() -> str:
 
 
 _WITHOUT_EFFECT = {
-    "validate_shape", "caching_device", "variable_def", "import_scope", "constraint", "synchronization",
+    "validate_shape", "caching_device", "variable_def", "import_scope", "synchronization",
     "aggregation", "collections", "use_resource", "expected_shape", "regularizer", "partitioner", "custom_getter",
     "experimental_enable_variable_lifting",
 }  # fmt: skip
 
 
-def _check_options(options: dict[str, Any]) -> None:
+def _check_options(options: dict[str, Any], constraint: Any) -> None:
+    if constraint is not None and not callable(constraint):
+        raise errors.ParameterError(f"The `constraint` argument must be a callable, and it is {constraint!r}.")
     if unknown := sorted(options.keys() - _WITHOUT_EFFECT):
         raise errors.ParameterError(
-            f"Variable has no argument {unknown[0]!r}; it takes initial_value, trainable, name, dtype and shape."
+            f"Variable has no argument {unknown[0]!r}; it takes initial_value, trainable, name, dtype, shape and "
+            "constraint."
         )
 
 
@@ -263,10 +277,11 @@ def _graph_variable(
     name: str | None = None,
     dtype: Any = None,
     shape: Any = None,
+    constraint: Callable[[Any], Any] | None = None,
     **options: Any,
 ) -> GraphVariable:
-    _check_options(options)
-    return GraphVariable(initial_value, trainable is not False, name, dtype, shape)
+    _check_options(options, constraint)
+    return GraphVariable(initial_value, trainable is not False, name, dtype, shape, constraint)
 
 
 # Sharing by name
@@ -377,7 +392,8 @@ def get_variable(
             for integers.
         regularizer: without effect.
         trainable: whether optimizers find it by themselves.
-        options: TensorFlow's options on devices, collections and locking, without effect.
+        options: `constraint`, as for `Variable`; TensorFlow's options on devices, collections and locking, without
+            effect.
 
     Raises:
         VariableScopeError: a ValueError; it exists and may not, or with another shape, or does not exist and should.

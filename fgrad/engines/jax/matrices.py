@@ -11,9 +11,9 @@ from fgrad.engines.jax.table import lowers, refuses
 
 lowers("qr")(lambda a: tuple(jnp.linalg.qr(a)))
 lowers("slogdet")(lambda a: tuple(jnp.linalg.slogdet(a)))
-lowers("eigh")(lambda a, triangle: _hermitian_parts(a, triangle))
+lowers("eigh")(lambda a, triangle, vectors=True: _hermitian_parts(a, triangle))
 lowers("scipy_eigh")(lambda a, triangle, driver: _hermitian_parts(a, triangle))
-lowers("svd")(lambda a, full_matrices, hermitian: _singular_parts(a, full_matrices, hermitian))
+lowers("svd")(lambda a, full_matrices, hermitian, vectors=True: _singular_parts(a, full_matrices, hermitian))
 lowers("scipy_svd")(lambda a, full_matrices, driver: tuple(jnp.linalg.svd(a, full_matrices)))
 lowers("inv")(lambda a, strict: jnp.linalg.inv(a))
 lowers("cholesky")(lambda a: jnp.linalg.cholesky(a, symmetrize_input=False))

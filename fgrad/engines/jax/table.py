@@ -69,6 +69,7 @@ REFUSALS: dict[str, Rule] = {}
 """What NumPy raises for, as truth values."""
 
 MADE_OF_OTHERS = {
+    "derivative_of_power", "log_of_quotient", "absolute_power",
     "along", "softmax", "log_softmax", "length", "length_squared", "variance", "standard_deviation",
     "standard_deviation_squared", "difference", "sums_along_diagonals", "quarters_of_square", "error_density",
     "complement_density", "normal_density", "far_density", "beta_distribution_tail", "gamma_distribution_tail",

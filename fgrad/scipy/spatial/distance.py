@@ -19,6 +19,7 @@ from scipy import special
 
 from fgrad import errors
 from fgrad.core.operands import as_array
+from fgrad.ops.norms import absolute_power
 from fgrad.ops.tracing import one_example
 from fgrad.scipy._absent import absent
 from fgrad.scipy._plain import differentiates
@@ -58,9 +59,7 @@ def _chebyshev(u: Any, v: Any, w: Any = None) -> Any:
 def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
     if one_example(p) == np.inf:
         return _chebyshev(u, v, w)
-    size = np.abs(u - v)
-    zero = np.equal(size, 0)
-    total = _weighted(np.where(zero, 0.0, np.where(zero, 1.0, size) ** p), w)
+    total = _weighted(absolute_power(u - v, p), w)
     none = np.equal(total, 0)
     return np.where(none, 0.0, np.where(none, 1.0, total) ** (1 / p))
 

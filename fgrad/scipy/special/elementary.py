@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from fgrad.ops.elementwise import exponent_slope, power_slope
 from fgrad.scipy.special._declaring import Helper, declare, helper, whole_number
 
 
@@ -35,8 +36,8 @@ declare(special.exp10,  lambda ans, x: lambda ct: ct * (ans * log(10)))
 declare(special.expm1,  lambda ans, x: lambda ct: ct * np.exp(x), name="special_expm1", complex=True)
 declare(special.exprel, lambda ans, x: lambda ct: ct * any_exprel(1, x))
 declare(special.log1p,  lambda ans, x: lambda ct: ct / (1 + x), name="special_log1p", domain=(-0.8, 2), complex=True)
-declare(special.powm1,  lambda ans, x, y: lambda ct: ct * (y * x ** np.where(np.equal(y, 0), 1, y - 1)),
-                        lambda ans, x, y: lambda ct: ct * (x**y * np.log(np.where(np.equal(x, 0), 1, x))),
+declare(special.powm1,  lambda ans, x, y: lambda ct: ct * power_slope(x, y),
+                        lambda ans, x, y: lambda ct: ct * exponent_slope(x**y, x, y),
                         domain=(0.3, 2))
 declare(special.cosm1,  lambda ans, x: lambda ct: ct * -np.sin(x))
 declare(special.round,  None, name="special_round", scales=False)
@@ -57,7 +58,8 @@ declare(special.agm,    lambda ans, a, b: lambda ct: ct * _mean_slope(a, b),
 def _mean_slope(a: Any, b: Any) -> Any:
     """Return the derivative of agm(a, b) by a: the iteration that defines the mean takes it along.
 
-    Fifteen steps bring together what is 1e300 times as large.
+    Fifteen steps bring together what is 1e300 times as large. At an edge stands what has the same limit, and whose
+    derivatives have, too: they are those of b / log(b / a) next to a = 0.
     """
     at_edge = np.logical_or(np.equal(a, 0), np.equal(b, 0))
     first, second = np.ones_like(a), np.where(at_edge, 1, b / np.where(at_edge, 1, a))
@@ -66,4 +68,6 @@ def _mean_slope(a: Any, b: Any) -> Any:
         ratio = np.sqrt(second / first)
         moved, also_moved = (moved + also_moved) / 2, (moved * ratio + also_moved / ratio) / 2
         first, second = (first + second) / 2, first * ratio
-    return np.where(np.equal(b, 0), 0, np.where(at_edge, np.inf, moved))
+    both = np.logical_and(np.equal(a, 0), np.equal(b, 0))
+    steep, flat = np.sqrt(b) / np.where(both, np.inf, a), np.sqrt(b) / np.sqrt(np.where(both, 1, a))
+    return np.where(np.equal(b, 0), flat, np.where(at_edge, steep, moved))

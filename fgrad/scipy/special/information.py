@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from fgrad.scipy.special._declaring import declare
+from fgrad.core.tensor import apply
+from fgrad.ops.elementwise import power_derivative
+from fgrad.ops.families import elementwise, scale
+from fgrad.scipy.special._declaring import NOT_SAMPLED, Helper, declare, helper, whole_number
 from fgrad.scipy.special.elementary import any_exprel
 
 
@@ -24,22 +27,39 @@ def _unless_zero(x: Any) -> Any:
 
 
 def _quotient(x: Any, y: Any) -> Any:
-    """Return x / y, and 0 for 0 / 0."""
+    """Return x / y, and 0 for 0 / 0, which is a product with 0 there: its slope in x is infinite."""
     neither = np.logical_and(np.equal(x, 0), np.equal(y, 0))
-    return np.where(neither, 0, x / np.where(neither, 1, y))
+    return np.where(neither, scale(x, 1 / np.where(neither, y, 1)), x / np.where(neither, 1, y))
 
 
 def _excess(x: Any, y: Any) -> Any:
     """Return 1 - x / y without cancellation, and 1 for 0 / 0."""
     neither = np.logical_and(np.equal(x, 0), np.equal(y, 0))
-    return np.where(neither, 1, (y - x) / np.where(neither, 1, y))
+    return np.where(neither, 1 - _quotient(x, y), (y - x) / np.where(neither, 1, y))
 
 
-def _log_of_quotient(x: Any, y: Any) -> Any:
-    """Return log(x / y) for numbers from 0 on, neither overflowing nor inaccurate where they are near each other."""
+def _log_of_quotient_value(x: Any, y: Any) -> Any:
     near = np.abs(x - y) < y / 2
     difference = np.where(np.equal(y, 0), np.inf, np.log(x) - np.log(_unless_zero(y)))
     return np.where(near, np.log1p(np.where(near, (x - y) / _unless_zero(y), 0)), difference)
+
+
+def _log_of_quotient(x: Any, y: Any) -> Any:
+    """Return log(x / y) for numbers from 0 on, neither overflowing nor inaccurate where they are near each other.
+
+    It is one operation, so that the slopes are 1 / x and -1 / y at 0 as well.
+    """
+    return apply(_quotient_logarithm, (x, y))
+
+
+_quotient_logarithm = elementwise(
+    _log_of_quotient_value,
+    lambda ct, x: ct / x,
+    lambda ct, y: -(ct / y),
+    name="log_of_quotient",
+    domain=(0.3, 3),
+    complex=False,
+)
 
 
 def _inside(slope: Any, *args: Any) -> Any:
@@ -69,10 +89,10 @@ declare(special.pseudo_huber, lambda ans, delta, r: lambda ct: ct * _inside(_pse
                               domain=((0.3, 1), (-2, 2)))
 
 declare(special.boxcox,       lambda ans, x, lmbda: lambda ct: ct * x ** (lmbda - 1),
-                              lambda ans, x, lmbda: lambda ct: ct * _power_slope(np.log(x), lmbda),
+                              lambda ans, x, lmbda: lambda ct: ct * _power_slope(x, np.log(x), lmbda),
                               domain=((0.3, 3), (-2, 2)))
-declare(special.boxcox1p,     lambda ans, x, lmbda: lambda ct: ct * np.exp(np.log1p(x) * (lmbda - 1)),
-                              lambda ans, x, lmbda: lambda ct: ct * _power_slope(np.log1p(x), lmbda),
+declare(special.boxcox1p,     lambda ans, x, lmbda: lambda ct: ct * (1 + x) ** (lmbda - 1),
+                              lambda ans, x, lmbda: lambda ct: ct * _power_slope(1 + x, np.log1p(x), lmbda),
                               domain=((-0.7, 2), (-2, 2)))
 declare(special.inv_boxcox,   lambda ans, y, lmbda: lambda ct: ct * _complement_power(_logarithm(y, lmbda), lmbda),
                               lambda ans, y, lmbda: lambda ct: ct * _inverse_slope(_logarithm(y, lmbda), lmbda),
@@ -107,12 +127,29 @@ def _pseudo_beyond(delta: Any, r: Any) -> Any:
 # With u = log(x) the transform of x is (exp(lmbda u) - 1) / lmbda = u exprel(lmbda u).
 
 
-def _power_slope(u: Any, lmbda: Any) -> Any:
+def _power_slope(x: Any, u: Any, lmbda: Any) -> Any:
     """Return the derivative by lmbda, also where x is 0."""
-    at_zero = np.equal(u, -np.inf)
+    at_zero = np.equal(x, 0)
     u = np.where(at_zero, 0, u)
-    limit = np.where(lmbda > 0, 1 / np.where(lmbda > 0, lmbda * lmbda, 1), np.inf)
-    return np.where(at_zero, limit, u * u * any_exprel(1, lmbda * u))
+    return np.where(at_zero, _slope_at_zero(1, x, lmbda), u * u * any_exprel(1, lmbda * u))
+
+
+def _slope_at_zero_value(n: Any, x: Any, lmbda: Any) -> Any:
+    positive = lmbda > 0
+    limit = np.where(positive, special.gamma(n + 1) / np.where(positive, lmbda, 1) ** (n + 1), np.inf)
+    return (-1) ** (n + 1) * limit + 0 * x
+
+
+_slope_at_zero: Helper = helper(
+    _slope_at_zero_value,
+    whole_number("scipy.special.boxcox", "n"),
+    lambda ans, n, x, lmbda: lambda ct: ct * power_derivative(0, int(n), x, lmbda - 1),
+    lambda ans, n, x, lmbda: lambda ct: ct * _slope_at_zero(n + 1, x, lmbda),
+    name="boxcox_slope_at_zero",
+    shapes=(),
+)
+NOT_SAMPLED["boxcox_slope_at_zero"] = "a limit, of which the derivatives are those of what has it"
+"""Of order n by lmbda: the limit at x = 0, whose slope in x is x**(lmbda - 1) log(x)**n."""
 
 
 def _complement_power(u: Any, lmbda: Any) -> Any:
@@ -130,4 +167,4 @@ def _logarithm(y: Any, lmbda: Any) -> Any:
 
 def _inverse_slope(u: Any, lmbda: Any) -> Any:
     """Return the derivative by lmbda of the inverse: minus that of the transform over its slope."""
-    return -_power_slope(u, lmbda) * _complement_power(u, lmbda)
+    return -_power_slope(np.exp(u), u, lmbda) * _complement_power(u, lmbda)

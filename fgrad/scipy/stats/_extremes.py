@@ -30,11 +30,10 @@ _LOGARITHM = tuple((-1) ** k / (k + 1) for k in range(32))
 """The coefficients of log(1 + z) / z."""
 
 
-def from_zero(x: Any, power: Any, at_zero: Any, formula: Any) -> Any:
-    """Return the logarithm of a density that is like x^(power - 1) at 0: with the power 1 it is `at_zero` there."""
+def from_zero(x: Any, power: Any, rest: Any, formula: Any) -> Any:
+    """Return the logarithm of a density by a formula, and at 0 as that of x^(power - 1) and of the rest."""
     zero = np.equal(x, 0)
-    end = np.where(np.equal(power, 1), at_zero, np.where(np.less(power, 1), np.inf, -np.inf))
-    return np.where(zero, end, formula(np.where(zero, 1.0, x)))
+    return np.where(zero, special.xlogy(power - 1, x) + rest(x), formula(np.where(zero, 1.0, x)))
 
 
 # fmt: off
@@ -178,7 +177,9 @@ moyal = Continuous(
 
 fisk = Continuous(
     stats.fisk,
-    logpdf=lambda x, c: from_zero(x, c, 0.0, lambda x: _fisk_log_density(np.log(x), c)),
+    logpdf=lambda x, c: from_zero(
+        x, c, lambda x: np.log(c) - 2 * np.log1p(x**c), lambda x: _fisk_log_density(np.log(x), c)
+    ),
     power=lambda c: c,
     fall=lambda x, c: 2 * c * special.expit(c * np.log(x)) / x,
     rest=lambda x, c: 2 * c * special.expit(c * np.log(x)),
@@ -196,7 +197,9 @@ fisk = Continuous(
 
 burr12 = Continuous(
     stats.burr12,
-    logpdf=lambda x, c, d: from_zero(x, c, np.log(d), lambda x: _burr_log_density(np.log(x), c, d)),
+    logpdf=lambda x, c, d: from_zero(
+        x, c, lambda x: np.log(c * d) - (d + 1) * np.log1p(x**c), lambda x: _burr_log_density(np.log(x), c, d)
+    ),
     power=lambda c, d: c,
     fall=lambda x, c, d: (d + 1) * c * special.expit(c * np.log(x)) / x,
     rest=lambda x, c, d: (d + 1) * c * special.expit(c * np.log(x)),
