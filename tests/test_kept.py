@@ -328,15 +328,6 @@ def test_what_is_not_copied_is_an_error_once_it_is_overwritten(solver, source, w
             pullback(1.0)
 
 
-def test_a_large_array_of_a_function_of_a_matrix_is_compared():
-    weights = np.ones(200_000)
-    _, pullback = fg.vjp(lambda b: sl.funm(np.eye(2) * b, lambda w: np.sin(w) * np.mean(weights)), 2.0)
-    assert pullback(np.eye(2))[0].item() == pytest.approx(2 * np.cos(2.0))
-    weights[:] = 3.0
-    with pytest.raises(errors.OverwrittenError, match=r"shape \(200000,\)"):
-        pullback(np.eye(2))
-
-
 def test_what_the_function_itself_writes_is_no_fault():
     class Counting:
         calls = 0.0

@@ -398,7 +398,7 @@ def test_a_tensor_of_fractions_shows_them():
 
 
 def test_objects_that_are_no_numbers_are_refused():
-    with pytest.raises(errors.IntegerInputError, match="no number|no derivative"):
+    with pytest.raises(errors.NonNumericInputError, match="no number|no derivative"):
         fg.grad(lambda x: x)(np.array(["a", None], object))
 
 

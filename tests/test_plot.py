@@ -186,7 +186,8 @@ def test_a_history_tells_no_gradient_from_one_that_is_not_finite(axes):
     def loss():
         return np.sqrt(w) if next(calls) == 2 else v * 1.0
 
-    history = run(loss, [w, v], 3, GradientDescent(1.0), progress=False, check_finite=False)
+    with pytest.warns(errors.NonFiniteGradientWarning, match="the gradient of variable 'w'"):
+        history = run(loss, [w, v], 3, GradientDescent(1.0), progress=False, check_finite=False)
     plot.gradient_flow(history, ax=axes)
     assert [list(x) for label, x, _ in lines(axes) if label.startswith("_")] == [[3]]
 

@@ -298,8 +298,9 @@ def test_a_gradient_that_is_not_finite_stops_the_run():
 
 
 def test_what_is_not_finite_can_be_admitted():
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"), pytest.warns(errors.NonFiniteGradientWarning) as caught:
         history = quiet(np.sqrt, 0.0, 2, GradientDescent(0.1), check_finite=False)
+    assert len(caught) == 1
     assert history.losses[0] == 0.0
     assert np.isnan(history.losses[1])
     assert history.gradient_norms["params"][0] == np.inf

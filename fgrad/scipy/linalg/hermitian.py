@@ -252,14 +252,7 @@ def _traced(A: Any, func: Any, disp: bool) -> Any:  # noqa: N803
         scipys_error(lambda a: scipy.linalg.funm(a, func), a)
     check_finite_values(a)
     a = of_dtype(a, lapack_dtype(a))
-    kept = Kept()
-    own = kept.now(func)
-
-    def at_the_call(x: Any) -> Any:
-        with kept.given(name_of(func)):
-            return own(x)
-
-    closure = Closure(at_the_call, [(np.ravel(_decomposed(example_of(a))[0]),)])
+    closure = Closure(Kept().now(func), [(np.ravel(_decomposed(example_of(a))[0]),)])
     return _function_of(_Function(closure, name_of(func)), a, [], closure.values)
 
 
