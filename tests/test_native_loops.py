@@ -163,7 +163,7 @@ def test_segments(count, checkpoint, reverse):
 
 
 def test_segments_take_memory_like_the_square_root():
-    xs = np.linspace(-1.0, 1.0, 10_000)
+    xs = np.linspace(-1.0, 1.0, 10_000).copy()
     xs.flags.writeable = False  # so that a call need not look whether it has been overwritten
 
     def measured(count, checkpoint):
