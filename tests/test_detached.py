@@ -20,6 +20,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.optimize
 from helpers import plain
 
 import fgrad as fg
@@ -478,6 +479,26 @@ def test_a_format_needs_a_value(is_compiled):
     run = fg.compile(f) if is_compiled else fg.vmap(f)
     with pytest.raises(errors.ConcretizationError, match=r"formatting needs a value(.|\n)*Leave the format out"):
         run(np.ones(2))
+
+
+UNRELATED = {
+    "Python": (lambda: (lambda x: x[0])(None), TypeError, "'NoneType' object is not subscriptable"),
+    "SciPy": (lambda: scipy.optimize.brentq(lambda t: t**2 + 1, 0.0, 1.0), ValueError, "different signs"),
+    "a mistake in a call of SciPy": (lambda: scipy.optimize.brentq(3, 0.0, 1.0), Exception, "callable"),
+}
+
+
+@pytest.mark.parametrize(("run", "kind", "text"), [pytest.param(*row, id=name) for name, row in UNRELATED.items()])
+def test_errors_that_have_nothing_to_do_with_an_array_of_traced_numbers_stay_what_they_are(run, kind, text):
+    def f(x):
+        y = np.array([x, 2.0 * x])
+        run()
+        return np.sum(y)
+
+    with pytest.raises(kind, match=text) as raised:
+        fg.grad(f)(1.0)
+    assert not isinstance(raised.value, errors.FgradError)
+    assert not hasattr(raised.value, "__notes__")
 
 
 # What Python only looks at, and what is asked for in words

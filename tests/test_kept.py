@@ -328,6 +328,12 @@ def test_what_is_not_copied_is_an_error_once_it_is_overwritten(solver, source, w
             pullback(1.0)
 
 
+def test_two_objects_of_a_class_are_told_apart():
+    one, other = (scipy.interpolate.CubicSpline([0.0, 1.0, 2.0], [1.0, y, 2.0]) for y in (3.0, 4.0))
+    found = fg.grad(lambda b: so.brentq(lambda x: x**2 - b * (one.c[3, 0] + other.c[3, 0]), 0.0, 9.0))(2.0)
+    assert found.item() == pytest.approx(0.5)
+
+
 def test_what_the_function_itself_writes_is_no_fault():
     class Counting:
         calls = 0.0

@@ -100,27 +100,29 @@ def refuse_logical(frame: FrameType) -> None:
     Raises:
         ObjectArrayError: a TypeError; NumPy asks in `np.logical_or` or the like, by whatever name, or may do so.
     """
-    if _wanted.collected is None or _is_of_python(frame, _TAKING_TRUTH, {bool, any, all}):
+    module = _module_of(frame)
+    is_numpys = module.startswith("numpy.") and not module.startswith(
+        "numpy.ma."
+    )  # such as `np.any`, whose loops do not
+    if _wanted.collected is None or is_numpys or _is_of_python(frame, {bool, any, all}, _TAKING_TRUTH):
         return
     built = errors.line_at(_wanted.collected)
     raise errors.ObjectArrayError("it would give numbers for truth values", errors.users_line(), built)
 
 
-def _is_of_python(frame: FrameType, functions: set[str], built_in: set[Any]) -> bool:
+def _is_of_python(frame: FrameType, built_in: set[Any], others: set[str]) -> bool:
     """Return whether no loop of NumPy's over an array of objects asks: it is an instruction or function of Python's.
 
     Args:
         frame: what asks.
-        functions: of NumPy's, by their names, that are no such loops.
         built_in: the functions of Python's that ask; others, such as `next`, may run NumPy's.
+        others: names of functions of NumPy's that ask as they would ask of numbers.
     """
-    step, module = places.step_at(frame), _module_of(frame)
+    step = places.step_at(frame)
     if step.kind != "call":
         return step.kind in ("test", "store")
-    if module.startswith("numpy.") and not module.startswith("numpy.ma"):
-        return bool(functions)
     callee = places.called(frame, step)
-    return any(callee is each for each in built_in) or not functions.isdisjoint(step.names[-1:])
+    return any(callee is each for each in built_in) or not others.isdisjoint(step.names[-1:])
 
 
 def _is_storing(step: places.Step) -> bool:
@@ -136,7 +138,7 @@ def _function_at(frame: FrameType, step: places.Step, how: str) -> str:
     """
     callee = places.called(frame, step) if step.kind == "call" else None
     written = "".join(f"{name}." for name in step.names)[:-1] + "("
-    if callee in _ARRAYS_OF or (isinstance(callee, type) and issubclass(callee, np.inexact)):
+    if any(callee is each for each in _ARRAYS_OF) or (isinstance(callee, type) and issubclass(callee, np.inexact)):
         raise errors.ArrayConversionError(errors.users_line(), _use(frame))
     if errors.ArrayConversionError.remedies(written):
         raise errors.ArrayConversionError(errors.users_line(), written)
@@ -199,7 +201,7 @@ def refuse_nan(frame: FrameType, *compared: Any) -> None:
     Raises:
         ObjectArrayError: a TypeError; NumPy compares, and not the program itself.
     """
-    if _wanted.collected is None or all(x == x for x in compared) or _is_of_python(frame, set(), {max, min, sorted}):
+    if _wanted.collected is None or all(x == x for x in compared) or _is_of_python(frame, {max, min, sorted}, set()):
         return
     built = errors.line_at(_wanted.collected)
     raise errors.ObjectArrayError("one of them is NaN, which is no larger and no smaller", errors.users_line(), built)
@@ -208,13 +210,14 @@ def refuse_nan(frame: FrameType, *compared: Any) -> None:
 def refuse_objects(error: BaseException) -> None:
     """Raise an error of fgrad's in place of one by which NumPy or SciPy refuses an array of traced numbers.
 
-    To another error of SciPy's it is added that its function was called with one.
+    To another error of a function of SciPy's that has asked for such an array it is added that it did.
     """
     if _wanted.collected is None or not isinstance(error, Exception) or isinstance(error, errors.FgradError):
         return
     called, line = _scipy_function(error), errors.line_of(error)
     if _is_raised_by_user(error) or not (called or type(error).__module__.partition(".")[0] in ("builtins", "numpy")):
         return
+    built = errors.line_at(_wanted.collected)
     if isinstance(error, IndexError) and _wanted.is_exact:  # a plain run would have looked up
         ours: Exception = errors.ConcretizationError("use as an index", line)
     elif "read-only" in str(error):
@@ -222,23 +225,16 @@ def refuse_objects(error: BaseException) -> None:
             _add(error, "np.asarray(x) is an array of traced numbers to read: write np.copy(x), which is a tensor.")
             return
         ours = errors.ArrayConversionError(line, line)
-    elif not _is_of_objects(error, called):
-        if called:
+    elif not (_OF_OBJECTS.search(str(error)) or _lacks_ufunc(error)):
+        if called and built == line:
             _add(error, str(errors.ScipyCallError(called, line)))
         return
     elif called:
         ours = errors.ScipyCallError(called, line)
     else:
-        built = errors.line_at(_wanted.collected)
         ours = errors.ObjectArrayError(str(error), line, built, _series_function(error))
     forget_objects()
     raise ours.with_traceback(error.__traceback__) from None
-
-
-def _is_of_objects(error: Exception, called: str) -> bool:
-    """Return whether an error says that an array of objects is refused, or was raised because it is one."""
-    words = _WORDS_OF_OBJECTS if isinstance(error, TypeError) else ("numpy.object_", "dtype('O')")
-    return any(each in str(error) for each in (_WORDS_OF_SCIPY if called else words)) or _lacks_ufunc(error)
 
 
 def _scipy_function(error: BaseException) -> str:
@@ -390,7 +386,7 @@ def _public_name(frame: FrameType) -> str:
 
 
 _BUILT_IN = type(math.sin)
-_ARRAYS_OF = {np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray}
+_ARRAYS_OF = (np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray)
 _OF_MATH: dict[Any, str] = {
     function: f"{module.__name__}.{name}"
     for module in (math, cmath)
@@ -407,8 +403,11 @@ _MANY = 10_000
 """Elements above which it would take long to make an object of each."""
 _OF_SERIES = re.compile("(poly|cheb|leg|herm|herme|lag)(fit|roots)$")
 """The functions of `numpy.polynomial` that need floating-point numbers; the others compute with objects, too."""
-_WORDS_OF_OBJECTS = ("object", "dtype('O')", "not supported for the input types", "loop of ufunc")
-_WORDS_OF_SCIPY = (*_WORDS_OF_OBJECTS, "ObjectDType", "real dtype", "unsupported data types", "proper array of floats")
+_OF_OBJECTS = re.compile(
+    r"object arrays|object dtype|dtype[= ]'?object|dtype\('O'\)|numpy\.object_|ObjectDType|loop of ufunc"
+    "|not supported for the input types|real dtype|unsupported data types|proper array of floats"
+)
+"""What errors of NumPy's and SciPy's say that refuse an array because of its objects."""
 
 
 def _use(frame: FrameType) -> str:

@@ -30,7 +30,7 @@ class Uncopied:
         self._owners: dict[int, Any] = {}
         self._modules: dict[int, tuple[Mapping[str, Any], set[str]]] = {}
         self._mentioned: set[str] = set()
-        self._seen: dict[str, Any] = {}
+        self._seen: dict[tuple[int, str], Any] = {}
 
     def add(self, owner: Any) -> None:
         """Note a class, a module, or an object of a class that is not the user's."""
@@ -46,7 +46,7 @@ class Uncopied:
 
     def look(self) -> None:
         """Note what the attributes are now."""
-        self._seen = {attribute: _state(value) for attribute, value in self._attributes()}
+        self._seen = {place: _state(value) for place, _, value in self._attributes()}
 
     def check(self, name: str) -> None:
         """Compare the attributes with what they were after the last run.
@@ -57,19 +57,20 @@ class Uncopied:
         Raises:
             OverwrittenError: a RuntimeError; one of them is another.
         """
-        for attribute, value in self._attributes() if self._seen else ():
-            if attribute in self._seen and self._seen[attribute] != _state(value):
+        for place, attribute, value in self._attributes():
+            if place in self._seen and self._seen[place] != _state(value):
                 raise errors.OverwrittenError.of_attribute(name, attribute, errors.users_line())
 
-    def _attributes(self) -> Iterator[tuple[str, Any]]:
-        for owner in self._owners.values():
+    def _attributes(self) -> Iterator[tuple[tuple[int, str], str, Any]]:
+        """Yield by owner and name what messages call an attribute, and its value."""
+        for identity, owner in self._owners.items():
             label = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", None) or type(owner).__qualname__
             known = _contents(owner)
             names = self._mentioned & known.keys() if isinstance(owner, types.ModuleType) else list(known)
-            yield from ((f"{label}.{name}", known[name]) for name in names)
-        for module, chosen in self._modules.values():
+            yield from (((identity, name), f"{label}.{name}", known[name]) for name in names)
+        for identity, (module, chosen) in self._modules.items():
             label = module.get("__name__", "")
-            yield from ((f"{label}.{name}", module[name]) for name in chosen & module.keys())
+            yield from (((identity, name), f"{label}.{name}", module[name]) for name in chosen & module.keys())
 
 
 def _contents(owner: Any) -> Mapping[str, Any]:
