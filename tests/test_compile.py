@@ -1011,6 +1011,20 @@ def check_like_plain(compiled, function, x):
     assert_same(compiled(x), fg.convert_to_tensor(function(x)))
 
 
+@pytest.mark.parametrize(
+    "read", [lambda w, x: x * w[0], lambda w, x: x * np.sum(w), lambda w, x: x * w.reshape(3, 1)[0, 0]]
+)
+def test_a_captured_tensor_that_is_written_to(read):
+    w = fg.constant(np.zeros(3))
+    w[0] = 1.0
+    part = w[:2]
+    compiled, of_part = fg.compile(lambda x: read(w, x)), fg.compile(lambda x: x * part[0])
+    with warnings.catch_warnings(action="ignore", category=errors.CompileWarning):
+        for value in range(5):
+            w[0] = value
+            assert (compiled(10.0).item(), of_part(10.0).item()) == (10.0 * value, 10.0 * value)
+
+
 def test_a_captured_array_that_is_written_to():
     for shape in ((5,), (400, 5), ()):
         table = np.ones(shape)

@@ -25,9 +25,10 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad.core.snapshots import SMALL, fingerprint, is_read_only
-from fgrad.core.tensor import Tensor
+from fgrad.core.tensor import Tensor, own_handle
 from fgrad.core.variable import Variable
 from fgrad.errors.places import is_library
+from fgrad.rules.names import names_in
 from fgrad.transforms.calls import Transformed
 
 _MOST = 10_000
@@ -106,7 +107,7 @@ class Captured:
             self._waiting.append((f"a default of {x.__name__}", default))
         if is_library(x.__code__.co_filename):
             return
-        names = _names(x.__code__)
+        names = names_in(x.__code__)
         for name in names & x.__globals__.keys():
             self._place(x.__globals__, name, x.__globals__[name], name)
         new = names - self._names
@@ -277,15 +278,13 @@ def _holds(array: Any) -> Check:
 
 def _as_before(tensor: Tensor) -> Check:
     """Return what finds out whether a tensor stands for what it stands for now: a write makes it stand for another."""
-    before = tensor.payload, tensor.tracing, tensor.mark
-    return lambda: all(x is y for x, y in zip((tensor.payload, tensor.tracing, tensor.mark), before, strict=True))
+    before = own_handle(tensor)
 
+    def holds() -> bool:
+        now = own_handle(tensor)  # what was written to is not at hand in the tensor itself
+        return now.payload is before.payload and now.tracing is before.tracing and now.mark is before.mark
 
-@functools.lru_cache(maxsize=1024)
-def _names(code: types.CodeType) -> frozenset[str]:
-    """Return the names of globals and attributes in code, those in functions in it included."""
-    inner = (_names(each) for each in code.co_consts if type(each) is types.CodeType)
-    return frozenset(code.co_names).union(*inner)
+    return holds
 
 
 def _is_librarys(x: Any) -> bool:

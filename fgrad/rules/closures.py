@@ -12,11 +12,9 @@ changed meanwhile, so other threads may use the same tensors.
 
 from __future__ import annotations
 
-import dis
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from types import CellType, CodeType, FunctionType
+from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -28,6 +26,7 @@ from fgrad.core.tensor import Tensor, box, boxed, settle, settled
 from fgrad.core.trace import Call, Observer, Trace, observed_by, running, tell_of_copy
 from fgrad.core.tree import flatten, tree_map
 from fgrad.core.variable import Variable, VariableWatch, creation_number
+from fgrad.rules.names import GLOBALS, names_in
 from fgrad.rules.randomness import RandomStates
 from fgrad.transforms.calls import name_of
 
@@ -180,14 +179,7 @@ def globals_now(function: Any) -> dict[str, Any]:
     if type(function) is not FunctionType:
         return {}
     known = function.__globals__
-    return {name: known[name] for name in _global_names(function.__code__) if isinstance(known.get(name), _PLAIN)}
-
-
-@functools.lru_cache(maxsize=256)
-def _global_names(code: CodeType) -> frozenset[str]:
-    """Return the names that code looks up in its module, that of functions in it included."""
-    own = {each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"}
-    return frozenset(own).union(*(_global_names(each) for each in code.co_consts if type(each) is CodeType))
+    return {name: known[name] for name in names_in(function.__code__, GLOBALS) if isinstance(known.get(name), _PLAIN)}
 
 
 _PLAIN = (int, float, complex, str, tuple, np.ndarray, np.generic, Tensor)

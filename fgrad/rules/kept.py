@@ -34,6 +34,7 @@ from fgrad.core.trace import Observer, Trace
 from fgrad.core.variable import Cell, Variable, VariableWatch
 from fgrad.errors.places import is_library
 from fgrad.rules.closures import Given, given_now, layers
+from fgrad.rules.names import GLOBALS, names_in
 from fgrad.rules.uncopied import Uncopied
 from fgrad.transforms.calls import Transformed
 
@@ -192,7 +193,7 @@ class Kept:
         for function in filter(None, map(_function_of, vars(x).values())):
             if _is_users(function):
                 self._uncopied.mention(function.__code__)
-                self._uncopied.add_names(_names(function.__code__), function.__globals__)
+                self._uncopied.add_names(names_in(function.__code__, GLOBALS), function.__globals__)
         return x
 
     def _copy_of_method(self, x: types.MethodType) -> types.MethodType:
@@ -227,7 +228,7 @@ class Kept:
 
     def _globals_of(self, x: types.FunctionType) -> dict[str, Any]:
         """Return the names of a module that a function mentions, in a dict that the functions of the module share."""
-        known, names = x.__globals__, _names(x.__code__)
+        known, names = x.__globals__, names_in(x.__code__, GLOBALS)
         if names & {"globals", "eval", "exec"}:  # which names it uses cannot be seen
             return known
         if id(known) not in self._copies:
@@ -295,13 +296,6 @@ def _copy_of_array(x: Any) -> Any:
     if known is None or type(known) is not type(x) or not are_same(x, known):
         known = _shared[id(x)] = x.copy()
     return known
-
-
-@functools.lru_cache(maxsize=256)
-def _names(code: types.CodeType) -> frozenset[str]:
-    """Return the names of its module that code mentions, those of functions in it included."""
-    own = {str(each.argval) for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    return frozenset(own).union(*(_names(each) for each in code.co_consts if type(each) is types.CodeType))
 
 
 _OWN = ("fgrad.rules.", "fgrad.scipy.", "fgrad.transforms.")

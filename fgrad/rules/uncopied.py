@@ -11,8 +11,6 @@ Arrays and floating-point numbers are looked at; of a module, those that the fun
 
 from __future__ import annotations
 
-import dis
-import functools
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -21,6 +19,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.snapshots import fingerprint
+from fgrad.rules.names import ATTRIBUTES, names_in
 
 
 class Uncopied:
@@ -42,7 +41,7 @@ class Uncopied:
 
     def mention(self, code: types.CodeType) -> None:
         """Note the attributes that a function names."""
-        self._mentioned |= _attributes(code)
+        self._mentioned |= names_in(code, ATTRIBUTES)
 
     def look(self) -> None:
         """Note what the attributes are now."""
@@ -93,10 +92,3 @@ def _state(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         return value.shape, value.dtype, fingerprint(np.asarray(value))
     return None
-
-
-@functools.lru_cache(maxsize=256)
-def _attributes(code: types.CodeType) -> frozenset[str]:
-    """Return the names of attributes that code mentions, those of functions in it included."""
-    own = {str(each.argval) for each in dis.get_instructions(code) if each.opname in ("LOAD_ATTR", "LOAD_METHOD")}
-    return frozenset(own).union(*(_attributes(each) for each in code.co_consts if type(each) is types.CodeType))
