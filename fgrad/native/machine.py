@@ -39,16 +39,17 @@ class Module:
     """
 
     def __init__(self, compiled: Callable[[Callable[[], None]], Any]) -> None:
-        self._compiled, self._process = compiled, os.getpid()
-        self._start()
+        self._process = os.getpid()
+        self._start(compiled)
 
-    def _start(self) -> None:
+    def _start(self, compiled: Callable[[Callable[[], None]], Any]) -> None:
         self._engine: Any = None
         self._error: BaseException | None = None
         self._leaves_python, self._done = SimpleQueue[None](), threading.Event()
         # A thread of its own: where Ctrl-C stops it half-way, llvmlite frees memory twice. It is no threading.Thread,
         # whose own locks an interrupt may leave in disorder; nor may it wait for a lock while it holds the compiler.
-        _thread.start_new_thread(self._make, (self._compiled,))
+        self._waiting: list[Any] = [compiled]  # for a child of a fork; until it is done
+        _thread.start_new_thread(self._make, (compiled,))
         self._leaves_python.get()
         if self._done.is_set():
             self.ready()
@@ -61,13 +62,14 @@ class Module:
             self._error = error
         self._seconds = time.perf_counter() - start
         self._done.set()
+        self._waiting.clear()
         self._leaves_python.put(None)
 
     def ready(self) -> float:
         """Wait until the code is there, and return the seconds that it took."""
         if self._process != os.getpid() and not self._done.is_set():  # what compiled it has stayed in the other one
             self._process = os.getpid()
-            self._start()
+            self._start(*self._waiting)
         self._done.wait()
         if self._error is not None:
             raise self._error
