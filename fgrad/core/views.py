@@ -173,7 +173,7 @@ def seen(
     shape = shape or result.tracing.shape_of(result)
     if not shape:
         return result
-    if not x.tracing.shape_of(x):  # a number, of which NumPy makes a new array
+    if shape[0] == 1 and not x.tracing.shape_of(x):  # of a number NumPy makes a new array
         return result
     root, path = origin(x)
     family = _family_of(root)

@@ -537,14 +537,13 @@ def getitem(x: Any, key: Any) -> Any:
     """Return the elements at a key of any kind that NumPy has."""
     is_simple = type(key) is int or (type(key) is slice and _is_plain(key))
     template, arrays = ((key,), []) if is_simple else _parted(key)
-    is_basic = is_simple or not (arrays or not _is_basic(template))
-    if not is_basic and _names_truth(template, arrays):
+    if not is_simple and _names_truth(template, arrays):
         axes, key = _with_axes_for_truth(key)
         return getitem(getitem(x, axes), key)
     if type(x) is Tensor and x.tracing.outdated and not (attention and is_seen()):
         return _of_written(x, template, arrays)
     result = apply(_index, (x, *arrays), {"template": template})
-    if not is_basic or type(x) is not Tensor or type(result.payload) is np.float64:
+    if arrays or type(x) is not Tensor or type(result.payload) is np.float64:
         return result  # a copy, or a number
     return seen(result, x, _index, {"template": template})
 
@@ -555,7 +554,7 @@ def _of_written(x: Tensor, template: tuple[Any, ...], arrays: Any) -> Any:
     root, path = origin(x)
     hidden = hidden_value(root)
     found = apply(_index, (x if hidden is None else along(hidden, path), *arrays), metadata)
-    if arrays or not _is_basic(template):
+    if arrays:
         return in_memory_of_its_own(found)
     return seen(found if hidden is None else part_of(root, found), x, _index, metadata)
 
@@ -565,18 +564,15 @@ def sliced(part: Any, x: Any, key: tuple[Any, ...]) -> Any:
     return seen(part, x, _index, {"template": key})
 
 
-def _is_basic(template: tuple[Any, ...]) -> bool:
-    """Return whether a key without arrays has no truth values either."""
-    for item in template:  # noqa: SIM110  # any() takes three times as long
-        if type(item) is bool or type(item) is np.bool_:
-            return False
-    return True
-
-
 def _names_truth(template: tuple[Any, ...], arrays: list[Any]) -> bool:
     """Return whether a key holds a single truth value, or a mask without axes."""
-    masks = [x for x in arrays if not x.ndim and x.dtype == np.bool_]
-    return bool(masks) or not _is_basic(template)
+    for array in arrays:  # any() takes three times as long
+        if array.dtype.kind == "b" and not array.ndim:
+            return True
+    for item in template:  # noqa: SIM110
+        if type(item) is bool or type(item) is np.bool_:
+            return True
+    return False
 
 
 def _with_axes_for_truth(key: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
