@@ -86,9 +86,7 @@ def check_number(frame: FrameType, how: str, tensor: Any) -> None:
         raise errors.ArrayConversionError(errors.users_line(), use or _use(frame))
     if not is_there:  # which the trace says
         return
-    if step.kind == "operator" and step.names[0] in ("%", "%="):
-        raise errors.DetachedError.of_number("%", errors.users_line())
-    raise errors.DetachedError.of_number(_function_at(frame, step, how), errors.users_line())
+    raise _error_of_number(frame, step, how)
 
 
 def refuse_logical(frame: FrameType) -> None:
@@ -130,18 +128,22 @@ def _is_storing(step: places.Step) -> bool:
     return step.kind == "store" or (step.kind == "call" and not _STORING.isdisjoint((*step.names[-1:], *step.mentions)))
 
 
-def _function_at(frame: FrameType, step: places.Step, how: str) -> str:
-    """Return what asks for a number, as users write it; empty where it is not known.
-
-    Raises:
-        ArrayConversionError: it is a function or type of NumPy's that makes an array or its element.
-    """
+def _error_of_number(frame: FrameType, step: places.Step, how: str) -> errors.DetachedError:
+    """Return the error of what asks for a number in the user's program, in words that fit it."""
+    line = errors.users_line()
+    if step.kind == "operator" and step.names[0] in ("%", "%="):
+        return errors.DetachedError.of_number("%", line)
     callee = places.called(frame, step) if step.kind == "call" else None
-    written = "".join(f"{name}." for name in step.names)[:-1] + "("
     if any(callee is each for each in _ARRAYS_OF) or (isinstance(callee, type) and issubclass(callee, np.inexact)):
-        raise errors.ArrayConversionError(errors.users_line(), _use(frame))
+        return errors.ArrayConversionError(line, _use(frame))
+    written = ".".join(step.names) + "("
     if errors.ArrayConversionError.remedies(written):
-        raise errors.ArrayConversionError(errors.users_line(), written)
+        return errors.ArrayConversionError(line, written)
+    return errors.DetachedError.of_number(_name_of(callee, step, how), line)
+
+
+def _name_of(callee: Any, step: places.Step, how: str) -> str:
+    """Return how users write what asks for a number; empty where it is not known."""
     if callee is float or callee is complex:
         return str(callee.__name__)
     if isinstance(callee, _BUILT_IN) and callee in _OF_MATH:
