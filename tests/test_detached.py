@@ -501,6 +501,27 @@ def test_errors_that_have_nothing_to_do_with_an_array_of_traced_numbers_stay_wha
     assert not hasattr(raised.value, "__notes__")
 
 
+def content_and_wrong(x):
+    try:
+        return float(x)
+    except TypeError:
+        return np.linalg.inv(np.zeros((2, 2)))
+
+
+def reworded(x):
+    try:
+        return np.array([x, x], float)
+    except Exception as error:
+        raise KeyError("mine") from error
+
+
+def test_what_is_raised_beside_or_on_top_of_an_error_by_the_users_own_doing_stays():
+    with pytest.raises(np.linalg.LinAlgError):
+        fg.grad(content_and_wrong)(1.0)
+    with pytest.raises(KeyError):
+        fg.grad(reworded)(1.0)
+
+
 # What Python only looks at, and what is asked for in words
 
 

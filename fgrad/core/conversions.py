@@ -26,7 +26,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -338,11 +338,28 @@ def check_array(rank: int) -> None:
 
 
 def unwrap(error: BaseException) -> None:
-    """Raise the error of fgrad's on top of which another library has put one of its own."""
-    ours = error.__cause__ or error.__context__
-    if isinstance(ours, errors.FgradError) and str(error).startswith(_OF_LIBRARIES):
-        error.__cause__ = error.__context__ = None  # or each of them would be the reason of the other
+    """Raise the error of fgrad's on top of which other libraries have put errors of their own."""
+    ours: BaseException | None = error
+    while ours is not None and not isinstance(ours, errors.FgradError):
+        ours = ours.__cause__ if _is_of_library(ours) else None
+    if ours is not None and ours is not error:
+        error.__cause__ = None  # or each of them would be the reason of the other
         raise ours.with_traceback(error.__traceback__) from None
+
+
+def _is_of_library(error: BaseException) -> bool:
+    """Return whether a library has raised an error: in Python, or in C in the words that are known of it."""
+    traceback = _innermost(error)
+    is_raised_there = traceback is not None and places.is_library(traceback.tb_frame.f_code.co_filename)
+    return is_raised_there or str(error).startswith(_OF_LIBRARIES)
+
+
+def _innermost(error: BaseException) -> TracebackType | None:
+    """Return where an error was raised."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return traceback
 
 
 _OF_LIBRARIES = (
@@ -354,12 +371,9 @@ _OF_LIBRARIES = (
 
 
 def _is_raised_by_user(error: BaseException) -> bool:
-    traceback = error.__traceback__
-    if traceback is None:
-        return False
-    while traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    if any(places.is_file_of(package, traceback.tb_frame.f_code.co_filename) for package in ("numpy", "scipy")):
+    """Return whether a `raise` of the user's has raised an error, and not NumPy or SciPy: in Python, or in C."""
+    traceback = _innermost(error)
+    if traceback is None or places.is_library(traceback.tb_frame.f_code.co_filename):
         return False
     return places.step_in(traceback.tb_frame.f_code, traceback.tb_lasti).kind == "raise"
 
