@@ -307,6 +307,11 @@ def array_in_an_object_of_another_library():
     return lambda x, b: x**2 - b * np.sum(spline.c[3]), lambda: spline.c.__setitem__(3, 5.0)
 
 
+def array_deep_in_an_object_of_another_library():
+    grid = scipy.interpolate.RegularGridInterpolator(([0.0, 1.0],), np.array([1.0, 3.0]))
+    return lambda x, b: x**2 - b * grid.grid[0][1], lambda: grid.grid[0].__setitem__(1, 5.0)
+
+
 @pytest.mark.parametrize(
     ("source", "what"),
     [
@@ -314,7 +319,8 @@ def array_in_an_object_of_another_library():
         (array_of_a_class, "Settings.weights"),
         (attribute_of_a_module, "settings.rate"),
         (array_that_a_method_of_an_object_names, "test_kept.FACTORS"),
-        (array_in_an_object_of_another_library, r"CubicSpline\._c"),
+        (array_in_an_object_of_another_library, r"\._?c"),
+        (array_deep_in_an_object_of_another_library, r"tuple\[0\]"),
     ],
 )
 @pytest.mark.parametrize("solver", ["brentq", "solve_ivp", "implicit_diff"])

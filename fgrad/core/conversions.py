@@ -272,6 +272,7 @@ _ADVICE = (
     ("can't convert type 'Tensor' to numerator/denominator", "Write np.mean(np.stack([x, y])) for statistics.mean."),
     ("conversion from Tensor to Decimal", f"{_LOOK}."),
     ("argument should be a string or a Rational", f"{_LOOK}."),
+    ("requires a real number, not fgrad", f'Write f"{{x:.3f}}" for "%.3f" % x; {_LOOK}.'),
     ("required argument is not a float", f"struct takes plain numbers: {_LOOK}."),
     ("bytes-like object is required, not 'Tensor'", f"A traced tensor has no memory of its own: {_LOOK}."),
     ("convert 'Tensor' object to bytes", f"A traced tensor has no memory of its own: {_LOOK}."),

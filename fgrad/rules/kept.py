@@ -138,7 +138,8 @@ class Kept:
             return self._copy_of_object(x)
         if isinstance(x, type):
             return self._note_class(x)
-        self._uncopied.add(x)
+        if not kind.__module__.startswith("fgrad."):
+            self._uncopied.add(x)
         return x
 
     def _copy_of_list(self, x: list[Any]) -> list[Any]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.snapshots import fingerprint
+from fgrad.core.snapshots import SMALL, fingerprint
 from fgrad.rules.names import ATTRIBUTES, names_in
 
 
@@ -29,11 +29,19 @@ class Uncopied:
         self._owners: dict[int, Any] = {}
         self._modules: dict[int, tuple[Mapping[str, Any], set[str]]] = {}
         self._mentioned: set[str] = set()
-        self._seen: dict[tuple[int, str], Any] = {}
+        self._seen: dict[tuple[int, Any], Any] = {}
 
     def add(self, owner: Any) -> None:
-        """Note a class, a module, or an object of a class that is not the user's."""
+        """Note a class, a module, or an object of a class that is not the user's, with what lies in it."""
         self._owners[id(owner)] = owner
+        if isinstance(owner, (type, types.ModuleType)):
+            return
+        waiting = [*_contents(owner).values()]
+        while waiting and len(self._owners) < _MOST:
+            each = waiting.pop()
+            if id(each) not in self._owners and not isinstance(each, _WITHOUT_CONTENTS) and (known := _contents(each)):
+                self._owners[id(each)] = each
+                waiting += known.values()
 
     def add_names(self, names: frozenset[str], module: Mapping[str, Any]) -> None:
         """Note names of a module, to which methods of a class refer."""
@@ -45,7 +53,7 @@ class Uncopied:
 
     def look(self) -> None:
         """Note what the attributes are now."""
-        self._seen = {place: _state(value) for place, _, value in self._attributes()}
+        self._seen = {place: _state(value) for place, value in self._attributes()}
 
     def check(self, name: str) -> None:
         """Compare the attributes with what they were after the last run.
@@ -56,26 +64,45 @@ class Uncopied:
         Raises:
             OverwrittenError: a RuntimeError; one of them is another.
         """
-        for place, attribute, value in self._attributes():
+        for place, value in self._attributes():
             if place in self._seen and self._seen[place] != _state(value):
-                raise errors.OverwrittenError.of_attribute(name, attribute, errors.users_line())
+                raise errors.OverwrittenError.of_attribute(name, self._written(*place), errors.users_line())
 
-    def _attributes(self) -> Iterator[tuple[tuple[int, str], str, Any]]:
-        """Yield by owner and name what messages call an attribute, and its value."""
+    def _attributes(self) -> Iterator[tuple[tuple[int, Any], Any]]:
+        """Yield by owner and name the attributes that are looked at."""
         for identity, owner in self._owners.items():
-            label = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", None) or type(owner).__qualname__
             known = _contents(owner)
             names = self._mentioned & known.keys() if isinstance(owner, types.ModuleType) else list(known)
-            yield from (((identity, name), f"{label}.{name}", known[name]) for name in names)
+            yield from (((identity, name), known[name]) for name in names)
         for identity, (module, chosen) in self._modules.items():
-            label = module.get("__name__", "")
-            yield from (((identity, name), f"{label}.{name}", module[name]) for name in chosen & module.keys())
+            yield from (((identity, name), module[name]) for name in chosen & module.keys())
+
+    def _written(self, identity: int, name: Any) -> str:
+        """Return what messages call an attribute, or an item of a container."""
+        if identity in self._modules:
+            return f"{self._modules[identity][0].get('__name__', '')}.{name}"
+        owner = self._owners[identity]
+        label = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", None) or type(owner).__qualname__
+        is_item = isinstance(owner, (dict, list, tuple))
+        return f"{label}[{name!r}]" if is_item else f"{label}.{name}"
 
 
-def _contents(owner: Any) -> Mapping[str, Any]:
-    """Return the attributes of a class, a module or an object, those in slots included."""
+_MOST = 200
+"""How many objects are looked at, whatever lies in them."""
+_WITHOUT_CONTENTS = (
+    *(int, float, complex, str, bytes, np.ndarray, np.generic, np.dtype, type),
+    *(types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType),
+)
+
+
+def _contents(owner: Any) -> Mapping[Any, Any]:
+    """Return the attributes of a class, a module or an object, those in slots included, or the items of a container."""
     if isinstance(owner, (type, types.ModuleType)):
         return vars(owner)
+    if isinstance(owner, dict):
+        return owner
+    if isinstance(owner, (list, tuple)):
+        return dict(enumerate(owner[:_MOST]))
     known = dict(getattr(owner, "__dict__", {}))
     for kind in type(owner).__mro__:
         slots = vars(kind).get("__slots__", ())
@@ -90,5 +117,5 @@ def _state(value: Any) -> Any:
     if isinstance(value, (float, complex)):
         return repr(value)  # of which those of two nan are equal
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
-        return value.shape, value.dtype, fingerprint(np.asarray(value))
+        return value.shape, value.dtype, value.tobytes() if value.nbytes <= SMALL else fingerprint(np.asarray(value))
     return None
