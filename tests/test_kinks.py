@@ -403,6 +403,53 @@ def test_what_does_not_move_has_no_slope_however_infinite(inner, at, expected):
             assert found == expected
 
 
+COMPANIONS = {
+    "maximum": lambda x: np.maximum(x, 1.0),
+    "where": lambda x: np.where(x > 1, x, 0.0),
+    "clip": lambda x: np.clip(x, 0.5, 2.0),
+    "index": lambda x: x[1:],
+    "max": np.max,
+    "joined": lambda x: np.concatenate([x, [0.0]]),
+    "diagonal": np.diag,
+    "rule": positive_part,
+}
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("companion", COMPANIONS.values(), ids=list(COMPANIONS))
+def test_masks_elsewhere_in_a_function_decide_nothing(companion, is_first):
+    """A zero wins where a mask has made it, and not since there is some mask before or behind."""
+
+    def beside(f):
+        return lambda x: np.sum(companion(x)) + f(x) if is_first else f(x) + np.sum(companion(x))
+
+    def unknown(x):
+        return np.sum(0.0 * np.sqrt(x))
+
+    def masked(x):
+        return np.sum(np.where(x > 0, np.sqrt(x), 0.0))
+
+    x, ones = np.array([0.0, 1.0, 4.0]), np.ones(3)
+    with np.errstate(all="ignore"):
+        alone = fg.grad(lambda x: np.sum(companion(x)))(x).numpy()
+        assert np.isnan(fg.grad(beside(unknown))(x)[0])
+        assert np.isnan(fg.jvp(beside(unknown), (x,), (ones,))[1])
+        assert np.isnan(fg.taylor(beside(unknown), 1)(x, ones)[1])
+        np.testing.assert_allclose(fg.grad(beside(masked))(x), alone + [0.0, 0.5, 0.25])
+        np.testing.assert_allclose(fg.jacfwd(beside(masked))(x), alone + [0.0, 0.5, 0.25])
+
+
+def test_a_value_that_is_used_beside_a_mask_is_used():
+    def f(x):
+        root = np.sqrt(x)
+        return np.sum(np.where(x > 0, root, 0.0)) + np.sum(0.0 * root)
+
+    x = np.array([0.0, 4.0])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(fg.grad(f)(x), [np.nan, 0.25])
+        np.testing.assert_array_equal(fg.jvp(f, (x,), (np.array([1.0, 0.0]),))[1], np.nan)
+
+
 def test_a_direction_of_zeros_moves_nothing():
     x = fg.constant([0.0, 4.0])
     with np.errstate(all="ignore"), fg.ForwardAccumulator(x, np.array([0.0, 1.0])) as accumulator:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from fgrad.core.masked import Masked, may_hold_zeros, unmasked
 from fgrad.core.operands import PLAIN
 from fgrad.core.payloads import INEXACT, explain_refusal, payload_of
 from fgrad.core.primitive import ZERO, Primitive
-from fgrad.core.reverse import Guarded
 from fgrad.core.sums import is_finite
 from fgrad.core.tensor import Tensor, apply, box, boxed, settle
 from fgrad.core.trace import Call, Trace, attention, is_seen, running, through_observers
@@ -20,47 +20,55 @@ _ARRAY = np.ndarray
 _PLAIN_TANGENTS = {_ARRAY, np.float64, np.float32, type(ZERO)}
 
 
-def _of_batch(tangents: Sequence[Any], ndim: int) -> tuple[Trace | None, Sequence[Any]]:
-    """Return the trace that holds tangents as batches of plain arrays, and these, to be broadcast with `ndim` axes."""
+def _bare(tangents: Sequence[Any], ndim: int) -> tuple[list[Any], Trace | None, bool, bool] | None:
+    """Return tangents as plain arrays, for rules of what is done element by element; None if they are of another kind.
+
+    Args:
+        tangents: plain ones, masked ones, and batches of plain ones.
+        ndim: the number of axes of the result, with which a batch is to be broadcast.
+
+    Returns:
+        The plain arrays; the trace of which they are a batch, or None; whether one of the tangents is masked; and
+        whether all are that move.
+    """
+    values: list[Any] = []
     batch: Trace | None = None
-    bare: list[Any] = []
+    has_masked, is_masked = False, True
     for tangent in tangents:
-        if type(tangent) is Tensor:
+        if (kind := type(tangent)) is Masked:
+            has_masked, tangent = True, tangent.derivative
+            kind = type(tangent)
+        elif tangent is not ZERO:
+            is_masked = False
+        if kind is Tensor:
             trace, tangent = tangent.tracing, tangent.payload
             if not trace.is_map or type(tangent) is not _ARRAY or not (batch is None or batch is trace):
-                return None, ()
+                return None
             batch = trace
             if new := ndim + 1 - tangent.ndim:  # axes along which the argument is repeated
                 tangent = tangent.reshape(len(tangent), *(1,) * new, *tangent.shape[1:])
-        elif type(tangent) not in _PLAIN_TANGENTS:
-            return None, ()
-        bare.append(tangent)
-    return batch, bare
+        elif kind not in _PLAIN_TANGENTS:
+            return None
+        values.append(tangent)
+    return values, batch, has_masked, is_masked
 
 
 class ForwardTrace(Trace):
-    """Carries with every value its tangent: the derivative along one direction of the inputs.
-
-    Args:
-        guarded: tangents of inputs may hold exact zeros that mean "does not move".
-
-    Attributes:
-        guarded: exact zeros of tangents win over infinite slopes; so it is after a mask, as in a pass back.
-    """
+    """Carries with every value its tangent, the derivative along a direction of the inputs: the mark of its tensor."""
 
     differentiates = True
 
-    def __init__(self, guarded: bool = False) -> None:
-        super().__init__()
-        self.guarded = guarded
-
     @override
     def known_of(self, tensor: Tensor) -> Sequence[Any]:
-        return tensor.payload, tensor.mark
+        return tensor.payload, unmasked(tensor.mark)
 
     def root(self, value: Any, tangent: Any) -> Tensor:
         """Return `value` as an input of this trace that moves along `tangent`."""
-        return box(value, self, tangent)
+        return box(value, self, mark_of(tangent))
+
+    def tangent_of(self, x: Any) -> Any:
+        """Return the tangent of a value: of a tensor of this trace an array or tensor, of all else ZERO."""
+        return unmasked(x.mark) if type(x) is Tensor and x.tracing is self else ZERO
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
@@ -84,28 +92,29 @@ class ForwardTrace(Trace):
             return boxed(ans)
         if is_plain and primitive.is_diagonal and (moved := self._scaled(primitive, tangents, ans, values)) is not None:
             return moved
+        is_masked = bool(primitive.masks) or _are_masked(tangents, primitive.parted is not None)
         tangent = self._tangent(primitive, tangents, ans, values, metadata)
-        if not self.guarded:
-            joins_constants = primitive.parted is not None and any(t is ZERO for t in tangents)
-            self.guarded = primitive.masks or primitive.fills or joins_constants
-        return tuple(map(self.moving, ans, tangent)) if type(ans) is tuple else self.moving(ans, tangent)
+        if type(ans) is tuple:
+            return tuple(self.moving(x, t, is_masked) for x, t in zip(ans, tangent, strict=False))
+        return self.moving(ans, tangent, is_masked)
 
     def _scaled(self, primitive: Primitive, tangents: Sequence[Any], ans: Any, values: Sequence[Any]) -> Tensor | None:
         """Return a result of plain arrays with its tangent, where that is plain, or a batch of plain ones; else None.
 
         A batch is taken out of its box for the time: what is done element by element takes it as it is.
         """
-        batch: Trace | None = None
-        if not _PLAIN_TANGENTS.issuperset(map(type, tangents)):
-            batch, tangents = _of_batch(tangents, ans.ndim)
-            if batch is None:
-                return None
         jvp: Any = primitive.jvp
-        tangent = settle(jvp(tangents, ans, *values))
-        if self.guarded and primitive.guards_tangents and tangent is not ZERO and not is_finite(tangent):
-            running.guarded += 1
-            tangent = settle(jvp([t if t is ZERO else Guarded(t) for t in tangents], ans, *values))
-        self.guarded = self.guarded or primitive.masks
+        if _PLAIN_TANGENTS.issuperset(map(type, tangents)):
+            batch, is_masked = None, False
+            tangent = settle(jvp(tangents, ans, *values))
+        else:
+            if (found := _bare(tangents, ans.ndim)) is None:
+                return None
+            bare, batch, has_masked, is_masked = found
+            tangent = settle(jvp(bare, ans, *values))
+            if has_masked and primitive.scales == "both" and tangent is not ZERO and not is_finite(tangent):
+                running.guarded += 1
+                tangent = settle(jvp(_masked_like(tangents, bare), ans, *values))
         if tangent is ZERO or ans.dtype.kind not in INEXACT:
             return boxed(ans)  # type: ignore[no-any-return]
         shape = ans.shape if batch is None else (len(tangent), *ans.shape)
@@ -113,7 +122,9 @@ class ForwardTrace(Trace):
             tangent = tangent.astype(ans.dtype)
         if tangent.shape != shape:
             tangent = np.broadcast_to(tangent, shape)
-        return box(ans, self, tangent if batch is None else box(tangent, batch, None))
+        if batch is not None:
+            tangent = box(tangent, batch, None)
+        return box(ans, self, Masked(tangent) if is_masked or primitive.masks else tangent)
 
     def _tangent(
         self,
@@ -124,41 +135,60 @@ class ForwardTrace(Trace):
         metadata: Mapping[str, Any],
     ) -> Any:
         """Return what the forward rule says."""
-        handed, jvp = tangents, primitive.jvp
+        bare, jvp = list(map(unmasked, tangents)), primitive.jvp
+        handed = tangents if primitive.scales == "both" else bare
         assert jvp is not None
-        if self.guarded and primitive.guards_tangents:
-            handed = [t if t is ZERO else Guarded(t) for t in tangents]
         if attention and is_seen():
             return through_observers(
-                "push", primitive, tangents, values, ans, go_on=lambda: jvp(handed, ans, *values, **metadata)
+                "push", primitive, bare, values, ans, go_on=lambda: jvp(handed, ans, *values, **metadata)
             )()
         try:
             return jvp(handed, ans, *values, **metadata) if metadata else jvp(handed, ans, *values)
         except Exception as error:
-            explain_refusal(primitive, (*values, *tangents), error)
+            explain_refusal(primitive, (*values, *bare), error)
             raise
 
-    def moving(self, value: Any, tangent: Any) -> Tensor:
+    def moving(self, value: Any, tangent: Any, is_masked: bool) -> Tensor:
         """Box a value with its tangent, in the form of the value."""
         if tangent is ZERO or value.dtype.kind not in INEXACT:
             return boxed(value)  # type: ignore[no-any-return]
-        tangent = payload_of(tangent)
+        tangent = payload_of(unmasked(tangent))
         if tangent.dtype is not (dtype := value.dtype):
             tangent = tangent.astype(dtype)
         if tangent.shape != (shape := value.shape):
             tangent = np.broadcast_to(tangent, shape)
-        return box(value, self, tangent)
+        return box(value, self, Masked(tangent) if is_masked else tangent)
 
     def direction(self, tangent: Any) -> Any:
         """Return what the rule of a call is handed as the tangent of an input."""
-        return tangent
+        return unmasked(tangent)
 
     def moved(self, value: Any, tangent: Any) -> Tensor:
-        """Box a result of a call with its tangent, from which the layer of this trace is taken."""
+        """Box a result of a call with its tangent, from which the layer of this trace is taken.
+
+        What the user's rule has masked is not known, so it may be all of it.
+        """
         own = type(tangent) is Tensor and tangent.tracing is self
-        return self.moving(value, settle(tangent.payload) if own else tangent)
+        return self.moving(value, settle(tangent.payload) if own else tangent, True)
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
-        self.guarded = True  # what the user's rule has masked is not known
         return call.followed(self, leaves)
+
+
+def mark_of(tangent: Any) -> Any:
+    """Return the mark of an input that moves along a tangent; exact zeros in it mean "does not move"."""
+    return Masked(tangent) if type(tangent) is not Masked and may_hold_zeros(tangent) else tangent
+
+
+def _are_masked(tangents: Sequence[Any], joins: bool = False) -> bool:
+    """Return whether the tangent of a result is masked: all are that move, or it `joins` them with zeros."""
+    constant = [t is ZERO for t in tangents]
+    if joins and any(constant):
+        return True
+    return all(is_zero or type(t) is Masked for t, is_zero in zip(tangents, constant, strict=True))
+
+
+def _masked_like(tangents: Sequence[Any], bare: Sequence[Any]) -> list[Any]:
+    """Return tangents masked where others are."""
+    return [Masked(own) if type(t) is Masked else own for t, own in zip(tangents, bare, strict=True)]

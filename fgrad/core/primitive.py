@@ -13,7 +13,7 @@ import inspect
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import numpy as np
 
@@ -158,11 +158,11 @@ class Primitive:
         broadcasts: arguments are broadcast against each other, so cotangents are summed back.
         contracted: as `vjps`, for arguments that were repeated: the pullback returns the cotangent in the form of its
             argument, so that products are added up as they are made; None of an argument: there is no such way.
-        scales: the pullback is `ct * slope` or `ct / slope`, element by element, or a sum of such products, where the
-            slope may be infinite; after a mask the cotangent comes as `Guarded`, and its exact zeros win.
-        guards_tangents: the forward rule multiplies likewise, and takes tangents as `Guarded`.
-        masks: the pullback puts exact zeros in place of what the operation did not use.
-        fills: the tangent has exact zeros where the result holds what does not move.
+        scales: rules that are `ct * slope` or `ct / slope`, element by element, or a sum of such products, where the
+            slope may be infinite. They take masked derivatives as `Masked`, whose exact zeros win. "pullback": the
+            reverse rules; "both": the forward rule, too.
+        masks: rules that make masked derivatives. "tangent": the forward rule, which puts exact zeros where the result
+            holds what does not move; "both": the reverse rules, too, in place of what the operation did not use.
         answer: what is called in place of `apply` where the ufunc, or the operator, is called on tensors.
         looks_at_values: what it does depends on values, or is done by what wants plain arrays: a lazy array would be
             computed for it.
@@ -196,10 +196,8 @@ class Primitive:
     parted: Rule | None = None
     broadcasts: bool = False
     contracted: Rules | None = None
-    scales: bool = False
-    guards_tangents: bool = False
-    masks: bool = False
-    fills: bool = False
+    scales: Literal["", "pullback", "both"] = ""
+    masks: Literal["", "tangent", "both"] = ""
     answer: Callable[..., Any] | None = None
     looks_at_values: bool = False
     samples: tuple[Any, ...] = ()

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
-from types import FunctionType
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,18 +17,18 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.gathering import Gathered, finished
+from fgrad.core.masked import pulled_by_masked
 from fgrad.core.operands import PLAIN
-from fgrad.core.payloads import INEXACT, as_payload, explain_refusal, is_at_hand, payload_of
+from fgrad.core.payloads import INEXACT, explain_refusal, payload_of
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive, ReverseRule, may_save
 from fgrad.core.snapshots import LARGE, Checked, Copies, Locks, is_large, snapshot
-from fgrad.core.sums import FEW_PRODUCTS, is_finite, summed
-from fgrad.core.tensor import ABOVE, Tensor, apply, box, boxed, own_handle
+from fgrad.core.sums import FEW_PRODUCTS, summed
+from fgrad.core.tensor import Tensor, apply, box, boxed, own_handle
 from fgrad.core.trace import NOTHING, Call, Trace, attention, is_seen, recorded, running
 
 Pullback = Callable[[Any], Any]
 _ARRAY = np.ndarray
 _NUMBER = np.float64
-_PLAIN = {_ARRAY, np.float64}
 _REALS = {np.float64, np.float32, float, int}
 """Numbers of which Python's operators make what NumPy's functions make; beside complex ones of Python's they do not."""
 Form = tuple[tuple[int, ...], "np.dtype[Any]"]
@@ -405,7 +404,7 @@ def _cut() -> Cut:
 
 
 _PART = Primitive("part", lambda outputs, place: outputs[place], kind="part")
-_CALL = Primitive("call", lambda *args: args, masks=True, kind="part")
+_CALL = Primitive("call", lambda *args: args, masks="both", kind="part")
 _ITEM = _PART.own(ReverseRule(operator.getitem, ["place"], [0]))
 """The cotangent of one of several arrays that were joined."""
 _OF_PARENT = _PART.own(ReverseRule(lambda cts, key: cts.get(key, ZERO), ["key"], [0]))
@@ -445,7 +444,7 @@ def pull_back(
     cotangents: dict[int, Any],
     keep: Collection[int] = (),
     stop: Collection[int] = (),
-    guarded: bool = False,
+    masked: Iterable[int] = (),
 ) -> dict[int, Any]:
     """Carry cotangents from results to inputs, through a record that is used up on the way.
 
@@ -456,14 +455,14 @@ def pull_back(
         cotangents: by key, where the pass begins; changed in place.
         keep: keys of results whose cotangents are wanted although they are passed on.
         stop: keys through which nothing is passed on.
-        guarded: the first cotangents may hold exact zeros that mean "not used".
+        masked: keys of first cotangents whose exact zeros mean "not used".
 
     Returns:
         `cotangents`, which now holds those of the inputs and of `keep`; ZERO is connected, but zero.
     """
     around = running.place
     try:
-        kept = _passed_back(record, cotangents, keep, stop, guarded)
+        kept = _passed_back(record, cotangents, keep, stop, set(masked))
     finally:
         running.place = around  # a record may have told for each edge where it belongs
     for key, cotangent in cotangents.items():
@@ -474,9 +473,12 @@ def pull_back(
 
 
 def _passed_back(
-    record: list[Entry], cotangents: dict[int, Any], keep: Collection[int], stop: Collection[int], guarded: bool
+    record: list[Entry], cotangents: dict[int, Any], keep: Collection[int], stop: Collection[int], masked: set[int]
 ) -> dict[int, Any]:
-    """Carry cotangents through all of a record, and return those of `keep`."""
+    """Carry cotangents through all of a record, and return those of `keep`.
+
+    A cotangent is masked if all that has come in for it is, or comes from a rule that masks.
+    """
     kept = {}
     sums: set[int] = set()  # keys whose cotangents were made here, of which no pullback has seen any
     while record:
@@ -497,10 +499,10 @@ def _passed_back(
                 cotangent = cotangent.finished()
             if kind not in _SEVERAL:
                 cotangent = payload_of(cotangent)
-        guarded = guarded or rule.primitive.masks
+        is_masked = key in masked
         try:
-            if guarded and rule.primitive.scales:
-                passed = _pulled_by(rule, saved, cotangent)
+            if is_masked and rule.primitive.scales:
+                passed = pulled_by_masked(rule, saved, cotangent)
             elif rule.count == 1:
                 passed = rule.function(cotangent, saved)
             else:
@@ -510,12 +512,19 @@ def _passed_back(
         except Exception as error:
             explain_refusal(rule.primitive, (cotangent, *_held(saved)), error)
             raise
+        if is_masked and first:
+            masked.discard(key)
+        is_masked = is_masked or rule.primitive.masks == "both"
         prior = cotangents.get(parent)
         if prior is None or prior is ZERO:
             cotangents[parent] = passed
+            if is_masked:
+                masked.add(parent)
         elif passed is not ZERO:
             cotangents[parent] = _added(prior, passed, parent in sums)
             sums.add(parent)
+            if not is_masked:
+                masked.discard(parent)
     return kept
 
 
@@ -542,105 +551,6 @@ def _added(prior: Any, passed: Any, is_own: bool) -> Any:
     except Exception as error:
         explain_refusal(UFUNCS[np.add], (prior, passed), error)
         raise
-
-
-_PURE = {FunctionType, Checked}
-"""Pullbacks that may be called twice, which nobody sees."""
-
-
-def _pulled_by(rule: ReverseRule, saved: Any, cotangent: Any) -> Any:
-    """Return what a rule that scales passes on, where exact zeros of the cotangent win over infinities."""
-    is_pure = rule is not rule.primitive.closure or type(saved) in _PURE
-    if is_pure and (type(cotangent) in _PLAIN or _known(cotangent)):
-        passed = rule.function(cotangent, saved) if rule.count == 1 else rule.pull(cotangent, saved)
-        if _is_known_to_be_finite(passed):  # as it mostly is
-            return passed
-        running.guarded += 1
-    return rule.pull(Guarded(cotangent), saved)
-
-
-def _is_known_to_be_finite(x: Any) -> bool:
-    if type(x) in _PLAIN:
-        return is_finite(x)
-    known = _known(x)
-    return bool(known) and all(map(is_finite, known))
-
-
-def _known(x: Any) -> Sequence[Any]:
-    """Return the plain arrays and numbers that make up a cotangent, with all that traces have of it; empty: unknown."""
-    if type(x) is not Tensor:
-        return (x,) if type(x) in _PLAIN else ()
-    found: list[Any] = []
-    for part in x.tracing.known_of(x):
-        known = _known(part)
-        if not known:
-            return ()
-        found += known
-    return found
-
-
-class Guarded:
-    """A cotangent or tangent whose exact zeros win over infinity and NaN when it is multiplied.
-
-    Zeros that a mask has put there mean "not used", so `where(x > 0, sqrt(x), 0)` has the derivative 0
-    at 0, although `sqrt` has none. It is handed to the rules of primitives that are said to scale.
-
-    NumPy's functions that move elements, such as `np.swapaxes`, keep it what it is.
-    """
-
-    __slots__ = ("cotangent",)
-    __array_ufunc__ = None  # so that operators of arrays leave it to those below
-
-    def __init__(self, cotangent: Any) -> None:
-        self.cotangent = cotangent
-
-    def __mul__(self, slope: Any) -> Any:
-        return ABOVE.scale(self.cotangent, slope)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, divisor: Any) -> Any:
-        if not hasattr(divisor, "dtype"):
-            dtype = complex if type(divisor) is complex else self.cotangent.dtype
-            divisor = as_payload(np.asarray(divisor, dtype))  # of two integers among objects the quotient is a fraction
-        return self * (1 / divisor)
-
-    def __matmul__(self, other: Any) -> Any:
-        return ABOVE.contract(UFUNCS[np.matmul], (self, other))
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return ABOVE.contract(UFUNCS[np.matmul], (other, self))
-
-    def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
-        result = function(*(x.cotangent if type(x) is Guarded else x for x in args), **keywords)
-        return Guarded(result) if hasattr(result, "dtype") else result
-
-    def __getitem__(self, key: Any) -> Guarded:
-        return Guarded(self.cotangent[key])
-
-    def reshape(self, shape: Any) -> Guarded:
-        return Guarded(self.cotangent.reshape(shape))
-
-    @property
-    def size(self) -> int:
-        """Refuse what arrays of the package sparse ask for before they multiply; then they leave `@` to those above."""
-        raise NotImplementedError
-
-    shape = property(lambda self: self.cotangent.shape)
-    dtype = property(lambda self: self.cotangent.dtype)
-    ndim = property(lambda self: self.cotangent.ndim)
-    T = property(lambda self: Guarded(self.cotangent.T))
-
-
-def may_hold_zeros(derivative: Any) -> bool:
-    """Return whether a first tangent or cotangent may hold exact zeros, which mean "not used"."""
-    while type(derivative) is Tensor:
-        if derivative.tracing.is_program:
-            return True
-        derivative = derivative.unbox()
-    if type(derivative) is _ARRAY:  # of which this takes a tenth of the time
-        return bool(np.count_nonzero(derivative) != derivative.size)
-    return derivative is not ZERO and not (is_at_hand(derivative) and np.all(derivative))
 
 
 def conform(cotangent: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:

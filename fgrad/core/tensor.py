@@ -197,10 +197,7 @@ class Above:
         text_of, html_of: how a tensor shows itself: `text_of(tensor, suffix)`.
         find_ufunc: enters the rule of a ufunc of another library, and returns whether there is one.
         reasons: says why a gradient is None: `reasons(tape, target, sources)` is a text, perhaps empty.
-        scale: the product of a cotangent with a slope in which exact zeros of the cotangent win over infinities.
         attribute_of: what else a tensor answers for: `attribute_of(tensor, name)`; None is nothing.
-        contract: what is linear in each argument, with one that is `Guarded`, whose exact zeros win over infinities:
-            `contract(primitive, args)`.
     """
 
     call_ufunc: Callable[..., Any]
@@ -208,9 +205,7 @@ class Above:
     html_of: Callable[..., str]
     find_ufunc: Callable[[np.ufunc], bool]
     reasons: Callable[..., str]
-    scale: Callable[..., Any]
     attribute_of: Callable[..., Any]
-    contract: Callable[..., Any]
 
 
 ABOVE = Above(
@@ -219,9 +214,7 @@ ABOVE = Above(
     html_of=lambda x: f"<pre>{x._shown()}</pre>",
     find_ufunc=lambda ufunc: False,
     reasons=lambda tape, target, sources: "",
-    scale=lambda cotangent, slope: cotangent * slope,
     attribute_of=lambda x, name: None,
-    contract=lambda primitive, args: NotImplemented,
 )
 
 

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from fgrad.core.masked import unmasked
 from fgrad.core.payloads import Objects
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, box, own_handle, settle
@@ -363,7 +364,7 @@ def _hide(root: Tensor, value: Tensor, made: list[Any]) -> None:
 def _arrays(tensor: Any) -> list[Any]:
     """Return the arrays in all layers of a tensor, values and tangents alike, that are no views."""
     if type(tensor) is Tensor:
-        return [*_arrays(tensor.payload), *_arrays(tensor.mark)]
+        return [*_arrays(tensor.payload), *_arrays(unmasked(tensor.mark))]
     return [tensor] if type(tensor) is np.ndarray and _is_owner(tensor) else []
 
 

@@ -19,8 +19,9 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.gathering import finished
+from fgrad.core.masked import Masked
 from fgrad.core.primitive import Primitive
-from fgrad.core.reverse import Cut, Guarded, Parts
+from fgrad.core.reverse import Cut, Parts
 from fgrad.core.trace import Observer, observed_by, running
 from fgrad.debugging.reports import counted, shown
 from fgrad.ops.tracing import example_of
@@ -239,8 +240,8 @@ def _parts(value: Any) -> list[Any]:
     """Return the arrays in what a rule was handed or gave."""
     if isinstance(value, Parts):
         return list(value.parts.values())
-    if isinstance(value, Guarded):
-        return _parts(value.cotangent)
+    if isinstance(value, Masked):
+        return _parts(value.derivative)
     if isinstance(value, dict):
         return [part for each in value.values() for part in _parts(each)]
     if isinstance(value, (tuple, list)):

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.masked import PRODUCTS, Masked
 from fgrad.core.payloads import as_payload, is_at_hand
-from fgrad.core.primitive import ZERO, Primitive, Rule, Rules
-from fgrad.core.reverse import Guarded
+from fgrad.core.primitive import UFUNCS, ZERO, Primitive, Rule, Rules
 from fgrad.core.sums import is_finite
-from fgrad.core.tensor import ABOVE, apply
+from fgrad.core.tensor import apply
 from fgrad.core.trace import NOTHING, is_seen
 from fgrad.ops.families import ForEach, Sample, register
 from fgrad.ops.patterns import without
@@ -39,7 +39,7 @@ def multilinear(
     """Declare an operation that is linear in each array; its tangent is a sum over them.
 
     Exact zeros of tangents, and after a mask those of cotangents, win over infinities: its rules may be handed
-    `Guarded` arrays, and so may its batching rule, and pass them on to operators and to `contract`.
+    `Masked` arrays, and so may its batching rule, and pass them on to operators and to `contract`.
     """
 
     def forward(tangents: Sequence[Any], ans: Any, *args: Any, **metadata: Any) -> Any:
@@ -51,8 +51,7 @@ def multilinear(
         rules,
         forward,
         broadcasts=broadcasts,
-        scales=True,
-        guards_tangents=True,
+        scales="both",
         samples=samples,
         linear="each",
         pattern=pattern,
@@ -80,16 +79,16 @@ def _sum_over_tangents(
 
 
 def contract(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any] = NOTHING) -> Any:
-    """Return the result of an operation that is linear in each argument, of which one may be `Guarded`."""
+    """Return the result of an operation that is linear in each argument, of which one may be `Masked`."""
     for guard, arg in enumerate(args):
-        if type(arg) is Guarded:
+        if type(arg) is Masked:
             plain = [*args]
-            plain[guard] = arg.cotangent
+            plain[guard] = arg.derivative
             return _guarded_by(guard, primitive, plain, metadata)
     return apply(primitive, args, metadata)
 
 
-ABOVE.contract = contract
+PRODUCTS[np.matmul] = lambda a, b: contract(UFUNCS[np.matmul], (a, b))
 
 
 def _guarded_by(guard: int, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
@@ -102,7 +101,7 @@ def _guarded_by(guard: int, primitive: Primitive, args: Sequence[Any], metadata:
 def _guarded_twin(primitive: Primitive) -> Primitive:
     """Return the operation in which exact zeros of one argument, at the place `guard`, win over infinities of others.
 
-    Its rules are those of the operation itself, which are handed the argument as `Guarded`; in the derivative by that
+    Its rules are those of the operation itself, which are handed the argument as `Masked`; in the derivative by that
     argument it is the cotangent, or the tangent, that is.
     """
 
@@ -110,16 +109,16 @@ def _guarded_twin(primitive: Primitive) -> Primitive:
         return _without_unused(primitive, args, metadata, guard)
 
     def rule(argnum: int, ans: Any, *args: Any, guard: int, **metadata: Any) -> Callable[[Any], Any]:
-        guarded = [Guarded(x) if place == guard != argnum else x for place, x in enumerate(args)]
+        guarded = [Masked(x) if place == guard != argnum else x for place, x in enumerate(args)]
         pullback = primitive.vjps[argnum](ans, *guarded, **metadata)  # type: ignore[index, misc]
-        return lambda ct: pullback(Guarded(ct) if argnum == guard else ct)
+        return lambda ct: pullback(Masked(ct) if argnum == guard else ct)
 
     def forward(tangents: Sequence[Any], ans: Any, *args: Any, guard: int, **metadata: Any) -> Any:
         return _sum_over_tangents(primitive, tangents, args, metadata, guard)
 
     def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
         guard = metadata["guard"]
-        guarded = [Guarded(x) if place == guard else x for place, x in enumerate(values)]
+        guarded = [Masked(x) if place == guard else x for place, x in enumerate(values)]
         others = {name: value for name, value in metadata.items() if name != "guard"}
         return primitive.batch(guarded, mapped, size, others)  # type: ignore[misc]
 
@@ -130,7 +129,7 @@ def _guarded_twin(primitive: Primitive) -> Primitive:
         forward,
         batch,
         broadcasts=primitive.broadcasts,
-        masks=True,
+        masks="both",
         samples=tuple(replace(each, metadata={**each.metadata, "guard": 0}) for each in primitive.samples[:2]),
         kind="guard",
         linear="each",

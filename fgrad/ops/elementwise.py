@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.masked import Masked
 from fgrad.core.operands import PLAIN, as_array
 from fgrad.core.payloads import INEXACT, as_payload, is_at_hand
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
-from fgrad.core.reverse import Guarded, conform
+from fgrad.core.reverse import conform
 from fgrad.core.sums import is_finite, summed_product
 from fgrad.core.tensor import Tensor, apply, boxed, own_handle, settle
 from fgrad.core.trace import is_seen
@@ -156,7 +157,7 @@ def _of_result(ct: Any, ans: Any) -> Any:
     That comes first, as in `ct * ans / y`: `ans / y` leaves the range of numbers where neither `ans` nor the derivative
     does, such as in the second derivative of a density whose scale is 1e160.
     """
-    return ct * ans if type(ct) is not Guarded else Guarded(ct * ans)
+    return ct * ans if type(ct) is not Masked else Masked(ct * ans)
 
 
 def _falling_power(ans: Any, x: Any, y: Any) -> Any:
@@ -219,9 +220,9 @@ def _two_results(ufunc: np.ufunc, place: int, *rules: Any) -> None:
 # fmt: off
 # Arithmetic
 elementwise(np.add,          identity,
-                             identity, scales=False)
+                             identity, scales="")
 elementwise(np.subtract,     identity,
-                             _negate, scales=False).contracted = (None, _negated_sum)
+                             _negate, scales="").contracted = (None, _negated_sum)
 elementwise(np.multiply,     lambda ct, y: ct * y,
                              lambda ct, x: ct * x).contracted = (
                              _contracting_second, _contracting_first)
@@ -229,8 +230,8 @@ elementwise(np.true_divide,  lambda ct, y: ct / y,
                              lambda ct, ans, y: -(_of_result(ct, ans) / y), domain=(0.4, 2)).contracted = (
                              None,
                              lambda ans, x, y: lambda ct: _quotient_contracted(ct, ans, y))
-elementwise(np.negative,     _negate, scales=False)
-elementwise(np.positive,     identity, scales=False)
+elementwise(np.negative,     _negate, scales="")
+elementwise(np.positive,     identity, scales="")
 elementwise(np.square,       lambda ct, x: ct * (2 * x))
 elementwise(np.reciprocal,   lambda ct, ans: -(_of_result(ct, ans) * ans), domain=(0.5, 2))
 elementwise(np.sqrt,         lambda ct, ans: ct / (2 * ans), domain=(0.2, 2))
@@ -259,18 +260,18 @@ elementwise(np.tanh,         lambda ct, ans: ct * (1 - ans * ans), domain=(-1, 1
 elementwise(np.arcsinh,      lambda ct, x: ct / _root_of_sum(x), domain=(-0.9, 0.9))
 elementwise(np.arccosh,      lambda ct, x: ct / (np.sqrt(x - 1) * np.sqrt(x + 1)), domain=(1.2, 3))
 elementwise(np.arctanh,      lambda ct, x: ct / (1 - x * x), domain=(-0.9, 0.9))
-elementwise(np.deg2rad,      lambda ct: ct * (pi / 180), scales=False, complex=False)
-elementwise(np.radians,      lambda ct: ct * (pi / 180), scales=False, complex=False)
-elementwise(np.rad2deg,      lambda ct: ct * (180 / pi), scales=False, complex=False)
-elementwise(np.degrees,      lambda ct: ct * (180 / pi), scales=False, complex=False)
+elementwise(np.deg2rad,      lambda ct: ct * (pi / 180), scales="", complex=False)
+elementwise(np.radians,      lambda ct: ct * (pi / 180), scales="", complex=False)
+elementwise(np.rad2deg,      lambda ct: ct * (180 / pi), scales="", complex=False)
+elementwise(np.degrees,      lambda ct: ct * (180 / pi), scales="", complex=False)
 
 # Two arguments
 elementwise(np.maximum,      lambda ct, x, y: _halved(ct, x > y, x == y),
                              lambda ct, x, y: _halved(ct, y > x, x == y),
-                             scales=False, masks=True)
+                             scales="", masks="both")
 elementwise(np.minimum,      lambda ct, x, y: _halved(ct, x < y, x == y),
                              lambda ct, x, y: _halved(ct, y < x, x == y),
-                             scales=False, masks=True)
+                             scales="", masks="both")
 elementwise(np.power,        lambda ans, x, y: _falling_power(ans, x, y) if type(y) in (int, float) and y < 0
                              else lambda ct: ct * power_slope(x, y),
                              lambda ct, ans, x, y: ct * exponent_slope(ans, x, y),
@@ -286,25 +287,25 @@ elementwise(np.logaddexp2,   lambda ct, ans, x: ct * _share_2(x, ans),
                              lambda ct, ans, y: ct * _share_2(y, ans), complex=False)
 elementwise(np.remainder,    identity,
                              lambda ct, ans, x, y: ct * -_multiples(ans, x, y), complex=False,
-                             scales=False, shapes=(((3,), ()), ((2, 3), (3,))))
+                             scales="", shapes=(((3,), ()), ((2, 3), (3,))))
 elementwise(np.fmod,         identity,
                              lambda ct, ans, x, y: ct * -_multiples(ans, x, y), complex=False,
-                             scales=False, shapes=(((3,), ()), ((2, 3), (3,))))
+                             scales="", shapes=(((3,), ()), ((2, 3), (3,))))
 elementwise(np.fmax,         lambda ct, x, y: _halved(ct, (x > y) | np.isnan(y), x == y),
                              lambda ct, x, y: _halved(ct, (y > x) | np.isnan(x), x == y),
-                             scales=False, masks=True)
+                             scales="", masks="both")
 elementwise(np.fmin,         lambda ct, x, y: _halved(ct, (x < y) | np.isnan(y), x == y),
                              lambda ct, x, y: _halved(ct, (y < x) | np.isnan(x), x == y),
-                             scales=False, masks=True)
+                             scales="", masks="both")
 elementwise(np.copysign,     lambda ct, x, y: ct * np.where(np.signbit(y), -np.sign(x), np.sign(x)),
                              None, complex=False)
 elementwise(np.heaviside,    None,
                              lambda ct, x: np.where(np.equal(x, 0), ct, 0),
-                             scales=False, masks=True, complex=False)
+                             scales="", masks="both", complex=False)
 elementwise(np.nextafter,    identity,
-                             None, scales=False, complex=False)
+                             None, scales="", complex=False)
 elementwise(np.ldexp,        lambda ct, i: np.ldexp(ct, i),
-                             None, names="x i", scales=False, shapes=()).samples = tuple(
+                             None, names="x i", scales="", shapes=()).samples = tuple(
     sample(shape, constants=(np.array([1, -2, 3]),), complex=False) for shape in ((), (3,), (2, 1), (0, 3)))
 
 # Two results, of which the one at the given place has a derivative
@@ -317,16 +318,16 @@ _two_results(np.frexp, 0,    lambda ans, x: lambda ct: np.ldexp(ct, -np.frexp(x)
 _ufunc: Any
 for _ufunc in (np.floor, np.ceil, np.trunc, np.rint, np.spacing, np.isfinite, np.isinf, np.isnan,
                np.logical_not, np.signbit):
-    elementwise(_ufunc, None, scales=False, complex=False, shapes=(((),), ((2, 3),)))
+    elementwise(_ufunc, None, scales="", complex=False, shapes=(((),), ((2, 3),)))
 for _ufunc in (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
                np.floor_divide, np.logical_and, np.logical_or, np.logical_xor):
-    elementwise(_ufunc, None, None, scales=False, complex=False, shapes=(((3,), ()), ((2, 1), (3,))))
+    elementwise(_ufunc, None, None, scales="", complex=False, shapes=(((3,), ()), ((2, 1), (3,))))
 
 # Of integers, or dates, alone
 for _ufunc in (np.invert, np.bitwise_count, np.isnat):
-    elementwise(_ufunc, None, scales=False, complex=False, shapes=())
+    elementwise(_ufunc, None, scales="", complex=False, shapes=())
 for _ufunc in (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift, np.gcd, np.lcm):
-    elementwise(_ufunc, None, None, scales=False, complex=False, shapes=())
+    elementwise(_ufunc, None, None, scales="", complex=False, shapes=())
 # fmt: on
 
 # What reports call them
@@ -350,10 +351,10 @@ def _imaginary_part(ans: Any, x: Any) -> Any:
     return (lambda ct: ct * -1j) if x.dtype.kind == "c" else None
 
 
-elementwise(np.conjugate, lambda ct: np.conjugate(ct), scales=False)
+elementwise(np.conjugate, lambda ct: np.conjugate(ct), scales="")
 
-_real = elementwise(np.real, identity, jvp=lambda tangents, ans, x: np.real(tangents[0]), scales=False)
-_imag = elementwise(np.imag, _imaginary_part, jvp=lambda tangents, ans, x: np.imag(tangents[0]), scales=False)
+_real = elementwise(np.real, identity, jvp=lambda tangents, ans, x: np.real(tangents[0]), scales="")
+_imag = elementwise(np.imag, _imaginary_part, jvp=lambda tangents, ans, x: np.imag(tangents[0]), scales="")
 
 
 @answers(np.real)
@@ -497,8 +498,8 @@ _where = elementwise(
     lambda ct, condition: np.where(condition, ct, 0),
     lambda ct, condition: np.where(condition, 0, ct),
     names="condition x y",
-    scales=False,
-    masks=True,
+    scales="",
+    masks="both",
     shapes=(((), (), ()), ((3,), (3,), (3,)), ((3,), (2, 3), ()), ((2, 1), (3,), (2, 3)), ((0,), (0,), ())),
 )
 

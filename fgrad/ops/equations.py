@@ -62,7 +62,7 @@ _solve = register(
         ),
         _solve_tangent,
         broadcasts=True,
-        scales=True,
+        scales="pullback",
         samples=(
             sample((3, 3), (3, 1)),
             sample((2, 3, 3), (3, 2)),
@@ -114,7 +114,7 @@ _solve_both = register(
         lambda tangents, ans, joined, columns: np.linalg.solve(
             joined[..., :columns], tangents[0][..., columns:] - tangents[0][..., :columns] @ ans
         ),
-        scales=True,
+        scales="pullback",
         samples=(sample((3, 4), columns=3), sample((2, 2, 5), columns=2)),
     )
 )
@@ -209,7 +209,7 @@ _pinv = register(
         _truncated_inverse,
         (_pinv_rule,),
         _pinv_tangent,
-        scales=True,
+        scales="pullback",
         samples=(
             sample((3, 3), cutoff=1e-15, hermitian=False),
             sample((4, 2), cutoff=1e-15, hermitian=False),

@@ -146,7 +146,7 @@ _cholesky = register(
         np.linalg.cholesky,
         (lambda ans, a: where_used(lambda ct: _cholesky_back(ans, ct), a),),
         _cholesky_tangent,
-        scales=True,
+        scales="pullback",
         samples=(sample((1, 1), domain=(0.5, 2)), sample((2, 1, 1), domain=(0.5, 2))),
     )
 )

@@ -20,11 +20,12 @@ import functools
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.masked import PRODUCTS
 from fgrad.core.operands import PLAIN
 from fgrad.core.primitive import (
     FUNCTIONS,
@@ -40,7 +41,7 @@ from fgrad.core.primitive import (
 )
 from fgrad.core.reverse import conform
 from fgrad.core.sums import is_finite, summed_product
-from fgrad.core.tensor import ABOVE, apply
+from fgrad.core.tensor import apply
 from fgrad.core.trace import is_seen
 from fgrad.ops.batching import Batch, elementwise_batch, joining_batch
 from fgrad.ops.lazy import LOOKING_AT_VALUES
@@ -223,8 +224,8 @@ def elementwise(
     jvp: Rule | None = None,
     domain: Domain | tuple[Domain, ...] = (-2.0, 2.0),
     complex: bool = True,
-    scales: bool = True,
-    masks: bool = False,
+    scales: Literal["", "pullback", "both"] | None = None,
+    masks: Literal["", "tangent", "both"] = "",
     shapes: Sequence[tuple[tuple[int, ...], ...]] | None = None,
     leading: tuple[Any, ...] = (),
 ) -> Primitive:
@@ -233,19 +234,22 @@ def elementwise(
     Args:
         implementation: a ufunc, which then reaches the primitive, or any function that broadcasts.
         rules: a reverse rule for each argument. The Jacobian is diagonal and thus its own transpose,
-            so the same formula takes a tangent forward. A rule that scales is `ct * slope` or `ct / slope`.
+            so the same formula takes a tangent forward.
         name: by default the implementation's.
         names: of the arguments, by which rules say what they save.
         jvp: the forward rule where the formula differs (functions of complex numbers without a
             complex derivative).
         domain: where samples may lie; a tuple of intervals is one for each array.
         complex: whether samples may be complex.
-        scales, masks: see `Primitive`.
+        scales, masks: see `Primitive`. By default the rules scale, `ct * slope` or `ct / slope`, and the forward rule
+            does if it is made of them.
         shapes: the shapes of samples; by default those of one or two arguments that broadcast.
         leading: arguments of the samples that stand before the arrays and are not differentiated.
     """
     rules = tuple(reverse_rule(rule, names.split()) for rule in rules)
     forward = _elementwise_tangent(rules)
+    if scales is None:
+        scales = "both" if jvp is None else "pullback"
     if scales:
         forward = _quiet(forward)
     if shapes is None:
@@ -257,7 +261,6 @@ def elementwise(
         jvp=jvp or forward,
         broadcasts=len(rules) > 1,
         scales=scales,
-        guards_tangents=scales and jvp is None,
         masks=masks,
         is_diagonal=jvp is None,
         is_elementwise=True,
@@ -367,8 +370,8 @@ _scale = elementwise(
     name="scale",
     names="cotangent slope",
     jvp=_scale_tangent,
-    scales=False,
-    masks=True,
+    scales="",
+    masks="both",
 )
 _scale.kind, _scale.linear = "guard", "each"
 
@@ -380,4 +383,4 @@ def scale(cotangent: Any, slope: Any) -> Any:
     return apply(_scale, (cotangent, slope))
 
 
-ABOVE.scale = scale
+PRODUCTS[np.multiply] = scale

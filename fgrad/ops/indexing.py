@@ -173,7 +173,7 @@ _index: Primitive = register(
         lambda x, *arrays, template: x[_joined(template, arrays) if arrays else template],
         _First(_index_rule),
         lambda tangents, ans, x, *arrays, template: apply(_index, (tangents[0], *arrays), {"template": template}),
-        masks=True,
+        masks="both",
         samples=_samples(lambda shape, key: (shape,)),
         pattern=moved,
     )
@@ -243,7 +243,7 @@ _scatter: Primitive = register(
         lambda tangents, ans, values, *arrays, template, shape: apply(
             _scatter, (tangents[0], *arrays), {"template": template, "shape": shape}
         ),
-        fills=True,
+        masks="tangent",
         samples=tuple(
             sample(np.empty(shape)[key].shape, constants=tuple(_parted(key)[1]), template=_parted(key)[0], shape=shape)
             for shape, key in _KEYS
@@ -358,8 +358,7 @@ _replace: Primitive = register(
         _replaced,
         _First(_replaced_rule, _value_rule),
         _replaced_tangent,
-        masks=True,
-        fills=True,
+        masks="both",
         gathers=True,
         samples=(
             *_samples(lambda shape, key: (shape, np.empty(shape)[key].shape)),

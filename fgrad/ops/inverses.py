@@ -121,7 +121,7 @@ _cofactors = register(
         ForEach(_cofactors_rule),
         _cofactors_tangent,
         broadcasts=True,
-        scales=True,
+        scales="pullback",
         samples=(sample((3, 3)), sample((2, 2, 2), (2, 2, 2)), sample((1, 1)), sample((3, 3), (3, 3), (3, 3))),
     )
 )
@@ -147,7 +147,7 @@ _det = register(
         np.linalg.det,
         (_det_rule,),
         lambda tangents, ans, a: np.sum(cofactors(a) * tangents[0], axis=(-2, -1)),
-        scales=True,
+        scales="pullback",
         samples=(sample((3, 3)), sample((2, 2, 2)), sample((1, 1)), sample((0, 0))),
     )
 )
@@ -186,7 +186,7 @@ _slogdet = register(
         lambda a: tuple(np.linalg.slogdet(a)),
         (_slogdet_rule,),
         _slogdet_tangent,
-        scales=True,
+        scales="pullback",
         samples=(sample((3, 3)), sample((2, 2, 2)), sample((1, 1))),
     )
 )
@@ -226,7 +226,7 @@ _inv = register(
         _inverse,
         (_inverse_rule,),
         lambda tangents, ans, a, strict: -ans @ tangents[0] @ ans,
-        scales=True,
+        scales="pullback",
         samples=(
             sample((3, 3), strict=True),
             sample((2, 2, 2), strict=False),

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 import fgrad.ops.elementwise  # noqa: F401  # its squares are given an answer here
+from fgrad.core.masked import Masked
 from fgrad.core.payloads import total
 from fgrad.core.primitive import BOXES, UFUNCS, ZERO, Primitive
-from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import Tensor, apply, own_handle, settle
 from fgrad.core.trace import NOTHING
 from fgrad.ops.batching import elementwise_batch
@@ -43,7 +43,7 @@ def product_into(ct: Any, fresh: Any) -> Any:
 
 def along(ct: Any, x: Any, r: Any) -> Any:
     """Return ct * x / r, where r is the length of x or of what x is a part of; 0 where r is 0."""
-    return ct * apply(_along, (1.0, x, r)) if type(ct) is Guarded else apply(_along, (ct, x, r))
+    return ct * apply(_along, (1.0, x, r)) if type(ct) is Masked else apply(_along, (ct, x, r))
 
 
 _along = elementwise(
@@ -54,7 +54,7 @@ _along = elementwise(
     name="along",
     names="cotangent x r",
     domain=((-2, 2), (-2, 2), (0.5, 2)),
-    scales=False,
+    scales="",
 )
 _along.kind = "guard"
 
@@ -108,7 +108,8 @@ elementwise(
     lambda ct, ans, x: _along_number(ct, x, ans),
     jvp=lambda tangents, ans, x: np.real(_along_number(tangents[0], x, ans)),
     name="abs",
-).guards_tangents = True
+    scales="both",
+)
 _knows(
     np.absolute,
     elementwise(
@@ -134,7 +135,7 @@ def _unit_tangent(tangents: Any, ans: Any, x: Any) -> Any:
     return (t - ans * ans * np.conjugate(t)) / (2 * np.absolute(x))
 
 
-elementwise(np.sign, _unit_slope, jvp=_unit_tangent, scales=False)
+elementwise(np.sign, _unit_slope, jvp=_unit_tangent, scales="")
 
 
 # Of pairs
@@ -190,8 +191,7 @@ def _of_vectors(name: str, value: Any, rule: Any, jvp: Any) -> Primitive:
         (rule, None),
         jvp,
         broadcasts=True,
-        scales=True,
-        guards_tangents=True,
+        scales="both",
         samples=samples,
         pattern=along_axis,
     )

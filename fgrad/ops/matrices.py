@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.masked import Masked
 from fgrad.core.operands import as_array
 from fgrad.core.primitive import ZERO, Primitive
-from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import apply
 from fgrad.errors.places import depth_of_user
 from fgrad.ops.batching import aligned
@@ -297,10 +297,10 @@ def where_used(pullback: Callable[[Any], Any], a: Any) -> Callable[[Any], Any]:
     """
 
     def pull(ct: Any) -> Any:
-        if type(ct) is not Guarded:
+        if type(ct) is not Masked:
             return pullback(ct)
-        is_used = np.any(ct.cotangent != 0, axis=(-2, -1), keepdims=True)
-        pulled = pullback(ct.cotangent)
+        is_used = np.any(ct.derivative != 0, axis=(-2, -1), keepdims=True)
+        pulled = pullback(ct.derivative)
         # Where all is finite it is 0 anyhow, and the mask would cut its derivative by the cotangent.
         is_finite = _are_finite(pulled) & _are_finite(a)
         return np.where(is_used | is_finite, pulled, np.zeros((), pulled.dtype))
@@ -314,9 +314,9 @@ def _are_finite(matrices: Any) -> Any:
 
 def cotangent_of(cts: Any, place: int) -> Any:
     """Return the cotangent of one of several results, or None where none has come in."""
-    if type(cts) is Guarded:
-        part = cotangent_of(cts.cotangent, place)
-        return None if part is None else Guarded(part)
+    if type(cts) is Masked:
+        part = cotangent_of(cts.derivative, place)
+        return None if part is None else Masked(part)
     return cts[place] if place in getattr(cts, "parts", range(len(cts))) else None
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.masked import Masked
 from fgrad.core.operands import as_array
 from fgrad.core.primitive import ZERO, Primitive
-from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned
 from fgrad.ops.elementwise import astype
@@ -119,8 +119,8 @@ def _by_parts(a: Any, b: Any) -> Any:
 
 @np.errstate(all="ignore")
 def _of_vectors(a: Any, b: Any) -> Any:
-    """Return cross products, of which one argument may be `Guarded`: then each product of numbers is told so."""
-    return _by_parts(a, b) if Guarded in (type(a), type(b)) else apply(_cross, (a, b))
+    """Return cross products, of which one argument may be `Masked`: then each product of numbers is told so."""
+    return _by_parts(a, b) if Masked in (type(a), type(b)) else apply(_cross, (a, b))
 
 
 def _cross_tangent(tangents: Any, ans: Any, a: Any, b: Any) -> Any:
@@ -138,8 +138,7 @@ _cross: Primitive = register(
         _cross_tangent,
         lambda values, mapped, size, metadata: apply(_cross, aligned(values, mapped)),
         broadcasts=True,
-        scales=True,
-        guards_tangents=True,
+        scales="both",
         samples=(
             sample((3,), (3,)),
             sample((2, 3), (3,)),

@@ -304,7 +304,7 @@ _diagonal_matrix = linear(
     batch=trailing_batch,
     pattern=moved,
 )
-_diagonal_matrix.fills = True
+_diagonal_matrix.masks = "tangent"
 
 
 def _back_on_diagonal(shape: tuple[int, int], offset: int) -> Callable[[Any], Any]:

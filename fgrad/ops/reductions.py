@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.masked import Masked
 from fgrad.core.operands import as_array
 from fgrad.core.payloads import is_at_hand, reduced_by, total
 from fgrad.core.primitive import BOXES, METHODS, UFUNC_FORMS, Primitive
-from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import Tensor, apply, settle
 from fgrad.ops.batching import index_of_extremum_batch, reduction_batch
 from fgrad.ops.elementwise import astype, share, share_in
@@ -146,7 +146,7 @@ def _extremum(name: str, ufunc: np.ufunc) -> Primitive:
             lambda x, axis=None, keepdims=False: reduced(ufunc, x, axis, keepdims),
             (_extremum_rule,),
             _extremum_tangent,
-            masks=True,
+            masks="both",
             samples=_REAL_SAMPLES,
         )
     )
@@ -186,7 +186,7 @@ _prod = _reducing(
         lambda x, axis=None, keepdims=False: reduced_by(np.multiply, x, axis=axis, keepdims=keepdims),
         (_prod_rule,),
         _prod_tangent,
-        scales=True,
+        scales="pullback",
         samples=(*_SAMPLES, sample((0, 3), axis=1)),
     )
 )
@@ -449,8 +449,8 @@ def _variance_value(x: Any, number: Any, axis: Axis = None, keepdims: bool = Fal
 def _along_deviation(ct: Any, x: Any, ans: Any, number: float, axis: Axis) -> Any:
     """Return the derivative of the variance times a cotangent or tangent; axes are kept."""
     deviation = conjugated(x - _mean_of(x, axis, keepdims=True))
-    if type(ct) is Guarded:
-        return product_into(Guarded(_doubled(ct.cotangent, number)), deviation)
+    if type(ct) is Masked:
+        return product_into(Masked(_doubled(ct.derivative, number)), deviation)
     return product_into(_doubled(ct, number), deviation)
 
 
@@ -476,7 +476,7 @@ def _of_deviations(name: str, value: Callable[..., Any], product: Callable[..., 
         return np.real(total(moved, axis=axis, keepdims=keepdims))
 
     samples = tuple(sample(*each.shapes, number=2, **each.metadata) for each in _SAMPLES[1:])
-    return _reducing(Primitive(name, value, (rule,), forward, scales=True, guards_tangents=True, samples=samples))
+    return _reducing(Primitive(name, value, (rule,), forward, scales="both", samples=samples))
 
 
 _variance = _of_deviations("variance", _variance_value, _along_deviation)

@@ -220,7 +220,7 @@ _interp = register(
         ),
         _interp_tangent,
         broadcasts=True,
-        masks=True,
+        masks="both",
         samples=tuple(sample((k,), (4,), constants=(_POINTS,), complex=False) for k in (5, 1, 0)),
         pattern=as_einsum("x,p,q->x"),
     )
@@ -461,7 +461,7 @@ def _family(name: str, value: Any, slope: Callable[..., Any], complex: bool) -> 
         value,
         (lambda ans, x, n: lambda ct: ct * slope(x, n),),
         lambda tangents, ans, x, n: scale(tangents[0], slope(x, n)),
-        scales=True,
+        scales="pullback",
         samples=(
             *(sample((2, 3), domain=(-6.0, 6.0), complex=complex, n=n) for n in (0, 1, 4)),
             sample((), n=0, complex=complex),

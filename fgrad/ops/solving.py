@@ -113,7 +113,7 @@ _solve = register(
         (_matrix_rule, _side_rule, None, None),
         _solve_tangent,
         broadcasts=True,
-        scales=True,
+        scales="pullback",
         samples=(
             sample((3, 3), (3, 2), domain=(0.5, 2), method="lower", of_transpose=False),
             sample((2, 2, 2), (2, 1), domain=(0.5, 2), method="upper", of_transpose=False),

@@ -172,5 +172,5 @@ def _by_tangents(call: Call, values: Sequence[Any], places: Sequence[int]) -> li
 def _parted(result: Any, forward: ForwardTrace, inner: PatternTrace) -> tuple[Any, Any]:
     """Return a result and the pattern of its tangent."""
     if type(result) is Tensor and result.tracing is forward:
-        return result.payload, inner.pattern_of(result.mark)
+        return result.payload, inner.pattern_of(forward.tangent_of(result))
     return result, inner.pattern_of(np.zeros(np.shape(result)))

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.masked import Masked
 from fgrad.core.primitive import ZERO, Primitive
-from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import apply
 from fgrad.core.trace import running
 from fgrad.ops.batching import elementwise_batch
@@ -102,7 +102,8 @@ class Pathwise:
 
     def __post_init__(self) -> None:
         self.primitive = Primitive(f"draw_{self.name}", _drawn, ForEach(self._reverse), self._forward)
-        self.primitive.broadcasts = self.primitive.scales = self.primitive.looks_at_values = True
+        self.primitive.broadcasts = self.primitive.looks_at_values = True
+        self.primitive.scales = "pullback"
         self.primitive.batch = elementwise_batch(self.primitive)
         self.primitive.samples = tuple(
             Sample(shapes, {"draw": self._in_double}, self.domain, complex=False)
@@ -126,7 +127,7 @@ class Pathwise:
         for t, velocity in zip(tangents, self.velocities, strict=True):
             if t is not ZERO:
                 with np.errstate(all="ignore"):
-                    part = Guarded(t) * _fitting(velocity(ans, *parameters), ans.dtype)
+                    part = Masked(t) * _fitting(velocity(ans, *parameters), ans.dtype)
                 total = part if total is ZERO else total + part
         return total
 

@@ -15,10 +15,10 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
-from fgrad.core.forward import ForwardTrace
+from fgrad.core.forward import ForwardTrace, mark_of
+from fgrad.core.masked import unmasked
 from fgrad.core.payloads import INEXACT
 from fgrad.core.primitive import BOXES, Primitive
-from fgrad.core.reverse import may_hold_zeros
 from fgrad.core.tensor import boxed, settle
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, leaves_and_nones, tree_map
@@ -116,7 +116,7 @@ class ForwardAccumulator:
                 "Use a second ForwardAccumulator for a second derivative."
             )
         if self._trace is None or self._watch is None:
-            self._trace = _HeldTrace(any(may_hold_zeros(tangent) for _, tangent in self._tangents.values()))
+            self._trace = _HeldTrace()
             self._trace.holder = weakref.ref(self)
             self._watch = VariableWatch(self._trace, all_trainable=False)
             weakref.finalize(self, _release, self._trace, self._watch, self._tangents).atexit = False
@@ -124,9 +124,9 @@ class ForwardAccumulator:
         chosen: dict[Variable, Any] = self._watch.chosen
         for primal, tangent in self._tangents.values():
             if isinstance(primal, Variable):
-                chosen[primal] = tangent
+                chosen[primal] = mark_of(tangent)
             elif watched_layer_of(self._trace, primal) is None:
-                put_layer(primal, self._trace, tangent)
+                put_layer(primal, self._trace, mark_of(tangent))
         self._watch.__enter__()
         return self
 
@@ -178,7 +178,7 @@ class ForwardAccumulator:
             tangent = None if layer is None else layer.mark
         if tangent is None:
             self._check_views()
-        return gradient_at_edge(None, plain_value(x), unconnected) if tangent is None else boxed(tangent)
+        return gradient_at_edge(None, plain_value(x), unconnected) if tangent is None else boxed(unmasked(tangent))
 
     def _check_views(self) -> None:
         """Raise if a primal is a view that is not followed any more."""

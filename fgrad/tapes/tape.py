@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.masked import may_hold_zeros
 from fgrad.core.operands import is_of_objects
 from fgrad.core.payloads import INEXACT
 from fgrad.core.primitive import BOXES, ZERO
-from fgrad.core.reverse import Entry, ReverseTrace, may_hold_zeros, pull_back
+from fgrad.core.reverse import Entry, ReverseTrace, pull_back
 from fgrad.core.tensor import Tensor, box, boxed, renewed, settle
 from fgrad.core.trace import Trace, is_seen, running, stood_in, tell_of_copy
 from fgrad.core.tree import flatten, leaves_and_nones, paths, tree_map, unflatten
@@ -568,7 +569,7 @@ def _pulled(
     cotangents: dict[int, Any],
     sources: Any,
     unconnected: str,
-    guarded: bool,
+    weighed: bool,
     stop: Any = (),
 ) -> Any:
     """Run a pass over a record, which it uses up, and return the gradients of the sources."""
@@ -576,9 +577,9 @@ def _pulled(
     keys = [key_of(tape, leaf) for leaf in leaves]
     keep = {key for key in keys if key is not None}
     stop_keys = {key for key in (key_of(tape, x) for x in stop) if key is not None}
-    guarded = guarded and any(map(may_hold_zeros, cotangents.values()))
+    masked = [key for key, ct in cotangents.items() if may_hold_zeros(ct)] if weighed else []
     tape._outline, tape._targets = outline_if_cut(_trace(tape), record), set(cotangents)
-    cotangents = one_call(pull_back, record, cotangents, keep, stop_keys, guarded)
+    cotangents = one_call(pull_back, record, cotangents, keep, stop_keys, masked)
     _check_written(tape, leaves, keys, cotangents)
     if tape._outline is not None:
         known = [(i, key) for i, key in enumerate(keys) if key is not None and key not in cotangents]

@@ -10,7 +10,6 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.forward import ForwardTrace
 from fgrad.core.payloads import as_payload
-from fgrad.core.reverse import may_hold_zeros
 from fgrad.core.tensor import Tensor, as_now, boxed, settle
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.transforms.calls import Transformed, name_of
@@ -75,13 +74,15 @@ def _pushed(
     check_result(function, result, outputs)
     if not any([_is_of(leaf, trace) for leaf in outputs]):  # noqa: C419  # a generator takes twice the time
         check_detached(function, trace)
-    moved = [untraced(boxed(leaf.mark if _is_of(leaf, trace) else np.zeros_like(leaf))) for leaf in outputs]
+    moved = [
+        untraced(boxed(trace.tangent_of(leaf) if _is_of(leaf, trace) else np.zeros_like(leaf))) for leaf in outputs
+    ]
     return outputs, moved, treedef, aux
 
 
 def pushforward(function: Any, inputs: Sequence[Any], directions: Sequence[Any]) -> Any:
     """Return the tangent of the result of a function of floating-point arrays along a direction of each of them."""
-    trace = ForwardTrace(guarded=any(map(may_hold_zeros, directions)))
+    trace = ForwardTrace()
     _, moved, treedef, _ = _pushed(function, trace, lambda: (map(trace.root, inputs, directions), {}))
     return unflatten(treedef, moved)
 
@@ -93,10 +94,7 @@ def _is_of(leaf: Any, trace: ForwardTrace) -> bool:
 def _moving(function: Any, trace: ForwardTrace, path: Callable[[], str], leaf: Any, tangent: Any) -> Any:
     """Return a primal as an input of the trace, after a look at its tangent; `path` says how messages call it."""
     found = input_along("jvp", function, lambda what: f"{what}{path()}", leaf, tangent)
-    if found is None:
-        return leaf
-    trace.guarded = trace.guarded or may_hold_zeros(found[1])
-    return trace.root(*found)
+    return leaf if found is None else trace.root(*found)
 
 
 def input_along(transform: str, function: Any, name: Callable[[str], str], leaf: Any, tangent: Any) -> Any:

@@ -13,9 +13,9 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.masked import Masked
 from fgrad.core.payloads import INEXACT
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
-from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, settle
 from fgrad.core.trace import Call, Trace
 from fgrad.core.tree import flatten, paths, unflatten
@@ -143,7 +143,7 @@ def _in_place_of(primitive: Primitive, values: Sequence[Any], place: int, metada
     if primitive is UFUNCS[np.multiply]:
         return scale(x, values[1 - place])
     is_guarded = len(values) > 1 and primitive.kind != "guard"
-    args = [(Guarded(x) if is_guarded else x) if own == place else y for own, y in enumerate(values)]
+    args = [(Masked(x) if is_guarded else x) if own == place else y for own, y in enumerate(values)]
     return contract(primitive, args, metadata)
 
 
@@ -177,7 +177,7 @@ def _expanded(
     function: Callable[..., Any], values: Sequence[Any], firsts: Sequence[Any], order: int
 ) -> list[tuple[Any, Any, Any]]:
     """Return of each result the value and the coefficients of first and second order; above `order` they are ZERO."""
-    trace = SeriesTrace(order, guarded=True)  # most of the derivatives by one input are zeros that mean "does not move"
+    trace = SeriesTrace(order)
     with trace:
         results = function(*(x if t is ZERO else trace.root(x, t) for x, t in zip(values, firsts, strict=True)))
     expanded = []

@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.masked import may_hold_zeros
 from fgrad.core.operands import PLAIN, collected
 from fgrad.core.overrides import refuse_labelled
 from fgrad.core.payloads import FOREIGN, INEXACT, as_payload, exact_numbers, known_shape
 from fgrad.core.primitive import ZERO
-from fgrad.core.reverse import ReverseTrace, may_hold_zeros, pull_back
+from fgrad.core.reverse import ReverseTrace, pull_back
 from fgrad.core.tensor import Tensor, boxed, own_handle, settle
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, paths, unflatten
@@ -341,9 +342,9 @@ class Linearization:
             cotangent = make_seed(seed, value, what)
             prior = cotangents.get(key)
             cotangents[key] = cotangent if prior is None or prior is ZERO else prior + cotangent
-        guarded = seeds is not None and any(map(may_hold_zeros, cotangents.values()))
+        masked = [] if seeds is None else [key for key, ct in cotangents.items() if may_hold_zeros(ct)]
         self._used = not again
-        return pull_back(self.record.copy() if again else self.record, cotangents, guarded=guarded)
+        return pull_back(self.record.copy() if again else self.record, cotangents, masked=masked)
 
     def plain_result(self) -> str | None:
         """Describe the result if it holds no tensor at all, so that nothing in it can be traced."""

@@ -23,9 +23,9 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.forward import ForwardTrace
+from fgrad.core.masked import Masked, may_hold_zeros
 from fgrad.core.payloads import INEXACT, payload_of
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
-from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import Tensor, apply, apply_call, as_now, box, boxed, own_handle, settle
 from fgrad.core.trace import Call, Trace, is_seen, tell_of_copy, through_observers, unobserved
 from fgrad.ops.contractions import contract
@@ -42,12 +42,13 @@ class Series:
         value: the first coefficient, which is the array.
         find: computes another one; it may ask for those below. None: all are zero.
         order: the number of the last coefficient that there is.
+        is_masked: exact zeros of coefficients mean "does not move", and win over infinities.
     """
 
-    __slots__ = ("_find", "_known", "order")
+    __slots__ = ("_find", "_known", "order", "is_masked")
 
-    def __init__(self, value: Any, find: Find | None, order: int) -> None:
-        self._known, self._find, self.order = [value], find, order
+    def __init__(self, value: Any, find: Find | None, order: int, is_masked: bool = False) -> None:
+        self._known, self._find, self.order, self.is_masked = [value], find, order, is_masked
 
     @property
     def is_constant(self) -> bool:
@@ -135,10 +136,8 @@ class SeriesTrace(Trace):
 
     Args:
         order: the number of the last coefficient.
-        guarded: coefficients of inputs may hold exact zeros that mean "does not move".
 
     Attributes:
-        guarded: exact zeros of coefficients win over infinities; so it is after a mask.
         rules: what the rules have made that run now.
     """
 
@@ -146,15 +145,19 @@ class SeriesTrace(Trace):
     wants_python = True
     takes_calls = True
 
-    def __init__(self, order: int, guarded: bool = False) -> None:
+    def __init__(self, order: int) -> None:
         super().__init__()
-        self.order, self.guarded = order, guarded
+        self.order = order
         self.rules = _Rules()
 
     def root(self, value: Any, *coefficients: Any) -> Tensor:
-        """Return an input of this trace: an array and its coefficients from the first on, after which all are zero."""
-        count = len(coefficients)
-        return box(value, self, Series(value, lambda k: coefficients[k - 1] if k <= count else ZERO, self.order))
+        """Return an input of this trace: an array and its coefficients from the first on, after which all are zero.
+
+        Exact zeros in them mean "does not move".
+        """
+        count, is_masked = len(coefficients), any(map(may_hold_zeros, coefficients))
+        find = lambda k: coefficients[k - 1] if k <= count else ZERO  # noqa: E731
+        return box(value, self, Series(value, find, self.order, is_masked))
 
     def follows(self, x: Any) -> bool:
         """Return whether something is a tensor of this trace."""
@@ -236,14 +239,11 @@ class SeriesTrace(Trace):
         several = type(ans) is tuple
         results = [operation.followed(x, place) for place, x in enumerate(ans if several else (ans,))]
         operation.ans = tuple(results) if several else results[0]
-        if not self.guarded:
-            joins_constants = primitive.parted is not None and any(each.is_constant for each in operation.series)
-            self.guarded = primitive.masks or primitive.fills or joins_constants
         return operation.ans
 
-    def made_of(self, value: Any, find: Find | None, order: int) -> Tensor:
+    def made_of(self, value: Any, find: Find | None, order: int, is_masked: bool = False) -> Tensor:
         """Return a tensor with a new series; a constant one if there is no way to find others than the value."""
-        series = Series(value, find, order)
+        series = Series(value, find, order, is_masked)
         if self.rules.shared is not None:
             self.rules.made.append(series)
             self.rules.passing.append(series)
@@ -263,22 +263,23 @@ class SeriesTrace(Trace):
             return coefficient if coefficient is ZERO else coefficient * (k + 1)
 
         first = series[1]
-        return self.made_of(np.zeros_like(series[0]) if first is ZERO else first, find, series.order - 1)
+        return self.made_of(
+            np.zeros_like(series[0]) if first is ZERO else first, find, series.order - 1, series.is_masked
+        )
 
     def moved(self, value: Any, tangent: Any) -> Any:
-        """Return a value whose series has the derivative `tangent`."""
+        """Return a value whose series has the derivative `tangent`; what the user's rule has masked is not known."""
         value = value.payload if self.follows(value) else settle(value)
         if value.dtype.kind not in INEXACT:
             return boxed(value)
         order = min(tangent.mark.order + 1, self.order) if self.follows(tangent) else self.order
-        return self.made_of(value, lambda k: _coefficient(self, tangent, k), order)
+        return self.made_of(value, lambda k: _coefficient(self, tangent, k), order, True)
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
         key = id(getattr(call, "function", call)), tuple(map(self._identity, leaves))
         if key in self.rules.calls:  # the rule asks for the results that it is the rule of
             return self.rules.calls[key].results(call)
-        self.guarded = True  # what the user's rule has masked is not known
         if self.rules.shared is not None:
             return self._of_call(key, call, leaves)
         with self.rules.begun():
@@ -292,15 +293,17 @@ class SeriesTrace(Trace):
         if not own.order:  # the rule of the last derivative of all
             del self.rules.calls[key]
             return own.results(call)
-        above = ForwardTrace(guarded=True)
+        above = ForwardTrace()
         above.stands_for = self
         try:
             with above:
-                moving = [above.root(x, self.direction(x.mark)) if self.follows(x) else x for x in leaves]
+                moving = [above.root(x, Masked(self.direction(x.mark))) if self.follows(x) else x for x in leaves]
                 results = above.process_call(call, moving)
         finally:
             del self.rules.calls[key]
-        parts = [(x.payload, x.mark) if type(x) is Tensor and x.tracing is above else (x, ZERO) for x in results]
+        parts = [
+            (x.payload, above.tangent_of(x)) if type(x) is Tensor and x.tracing is above else (x, ZERO) for x in results
+        ]
         return own.with_slopes([value for value, _ in parts], [slope for _, slope in parts])
 
 
@@ -336,7 +339,7 @@ class _Called:
     def _result(self, place: int, value: Any) -> Any:
         if value.dtype.kind not in INEXACT:
             return boxed(value)
-        return self._trace.made_of(value, lambda k: _coefficient(self._trace, self._slopes[place], k), self.order)
+        return self._trace.made_of(value, lambda k: _coefficient(self._trace, self._slopes[place], k), self.order, True)
 
     def with_slopes(self, values: Sequence[Any], slopes: Sequence[Any]) -> list[Any]:
         """Return the results, now that the rule has given their derivatives; and their values, if it did not ask."""
@@ -381,7 +384,7 @@ class Operation:
         self.series = [x.mark if trace.follows(x) else Series(x, None, trace.order) for x in args]
         self.values = [each[0] for each in self.series]
         self.ans: Any = None
-        self._is_guarded = trace.guarded and primitive.kind != "guard"
+        self._is_guard = primitive.kind == "guard"
         self._find = self._form()
         self._found: list[Sequence[Any]] = []
         self._slopes: list[Any] | None = None
@@ -401,9 +404,12 @@ class Operation:
         """Return the result at a place as a tensor."""
         if value.dtype.kind not in INEXACT:
             return boxed(value)
-        moving = [each.order for each in self.series if not each.is_constant]
+        moving = [each for each in self.series if not each.is_constant]
         if moving:
-            return self.trace.made_of(value, lambda k: self.coefficients(k)[place], min(moving))
+            joins_constants = self.primitive.parted is not None and len(moving) < len(self.series)
+            is_masked = bool(self.primitive.masks) or joins_constants or all(each.is_masked for each in moving)
+            order = min(each.order for each in moving)
+            return self.trace.made_of(value, lambda k: self.coefficients(k)[place], order, is_masked)
         return self.trace.made_of(value, None, self.trace.order)
 
     def coefficients(self, k: int) -> Sequence[Any]:
@@ -434,8 +440,9 @@ class Operation:
         trace, jvp = self.trace, self.primitive.jvp
         args = [self._argument(x) for x in self.args]
         tangents = [ZERO if each.is_constant else trace.direction(each) for each in self.series]
-        if self._is_guarded and self.primitive.guards_tangents:
-            tangents = [t if t is ZERO else Guarded(t) for t in tangents]
+        if self.primitive.scales == "both" and not self._is_guard:
+            pairs = zip(tangents, self.series, strict=True)
+            tangents = [Masked(t) if t is not ZERO and each.is_masked else t for t, each in pairs]
         return jvp(tangents, self.ans, *args, **self.metadata)  # type: ignore[misc]
 
     def _argument(self, arg: Any) -> Any:
@@ -454,16 +461,17 @@ class Operation:
         """Return the operation, linear in each argument, of some coefficients; of one exact zeros may win."""
         if guard is None:
             return apply(self.primitive, coefficients, self.metadata)
-        guarded = [Guarded(x) if place == guard else x for place, x in enumerate(coefficients)]
+        guarded = [Masked(x) if place == guard else x for place, x in enumerate(coefficients)]
         if self.primitive is UFUNCS[np.multiply]:
             return guarded[0] * guarded[1]
         return contract(self.primitive, guarded, self.metadata)
 
     def guard(self, numbers: Sequence[int]) -> int | None:
         """Return the place of a coefficient whose exact zeros win over infinities of the others."""
-        if not self._is_guarded:
+        if self._is_guard:
             return None
-        return next((place for place, number in enumerate(numbers) if number), None)
+        pairs = enumerate(zip(numbers, self.series, strict=True))
+        return next((place for place, (number, each) in pairs if number and each.is_masked), None)
 
 
 def _by_rule(operation: Operation, k: int) -> Sequence[Any]:
@@ -523,16 +531,15 @@ def _splits(total: int, series: Sequence[Series]) -> Iterator[tuple[int, ...]]:
 def _quotient(operation: Operation, k: int) -> Sequence[Any]:
     """Return the coefficient of y = a / b, by a_k = b_0 y_k + b_1 y_(k-1) + ... + b_k y_0."""
     above, below = operation.series
-    own, guarded = operation.ans.mark, operation.guard((1,)) is not None
-    rest = above[k]
+    own, rest = operation.ans.mark, above[k]
     for number in range(1, k + 1):
         factor, other = below[number], own[k - number]
         if factor is not ZERO and other is not ZERO:
-            part = Guarded(factor) * other if guarded else factor * other
+            part = Masked(factor) * other if below.is_masked else factor * other
             rest = -part if rest is ZERO else rest - part
     if rest is ZERO:
         return (ZERO,)
-    return ((Guarded(rest) if guarded else rest) / below[0],)
+    return ((Masked(rest) if own.is_masked else rest) / below[0],)
 
 
 def _by_blocks(operation: Operation, k: int) -> Sequence[Any]:

@@ -17,7 +17,6 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import ZERO
-from fgrad.core.reverse import may_hold_zeros
 from fgrad.core.tensor import boxed
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
 from fgrad.transforms.calls import decorator
@@ -178,7 +177,6 @@ def _expanded(transform: str, function: Any, x: Any, curve: list[Any], order: in
     for leaf, pairs in zip(leaves, coefficients, strict=True):
         is_number = pairs[0] is not None
         inputs.append(trace.root(pairs[0][0], *(pair[1] for pair in pairs)) if is_number else leaf)
-        trace.guarded = trace.guarded or (is_number and any(may_hold_zeros(pair[1]) for pair in pairs))
     result, outputs, out_treedef, _ = run(trace, function, lambda: ((unflatten(treedef, inputs),), {}))
     check_result(function, result, outputs)
     if not any(map(trace.follows, outputs)):

@@ -58,7 +58,7 @@ def _from_standard_library(function: Callable[[float], float], slope: Callable[[
         implementation,
         (lambda ans, x: lambda ct: ct * slope(x),),
         lambda tangents, ans, x: tangents[0] * slope(x),
-        scales=True,
+        scales="pullback",
     )
     primitive.batch = elementwise_batch(primitive)
     return primitive

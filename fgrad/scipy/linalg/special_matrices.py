@@ -71,7 +71,7 @@ _diagonals = linear(
     batch=trailing_batch,
     pattern=moved,
 )
-_diagonals.fills = True
+_diagonals.masks = "tangent"
 
 
 def _by_diagonals(values: Any, columns: int) -> Any:

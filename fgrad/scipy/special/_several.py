@@ -182,7 +182,7 @@ def in_halves(ufunc: np.ufunc, slope: Callable[..., Any], constants: str = "", *
         with np.errstate(all="ignore"):
             return _forward(t, slope(ans, *arrays_of(args)), ans)
 
-    return elementwise(ufunc, *refusals, rule, jvp=forward, scales=False, **facts)
+    return elementwise(ufunc, *refusals, rule, jvp=forward, scales="", **facts)
 
 
 def power_series(x: Any, coefficients: Sequence[Any]) -> Any:

@@ -176,7 +176,7 @@ _derivatives = register(
         ),
         lambda tangents, ans, v, z, kind, n: scale(tangents[1], scaled_derivative(kind, v, z, n + 1)),
         broadcasts=True,
-        scales=True,
+        scales="pullback",
         samples=(
             *(sample((2, 3), domain=(0.5, 90.0), leading=(1.5,), complex=False, kind=kind, n=1) for kind in _KINDS),
             sample((), domain=(0.5, 9.0), leading=(0.7,), kind="kve", n=1),

@@ -40,7 +40,7 @@ declare(special.powm1,  lambda ans, x, y: lambda ct: ct * power_slope(x, y),
                         lambda ans, x, y: lambda ct: ct * exponent_slope(x**y, x, y),
                         domain=(0.3, 2))
 declare(special.cosm1,  lambda ans, x: lambda ct: ct * -np.sin(x))
-declare(special.round,  None, name="special_round", scales=False)
+declare(special.round,  None, name="special_round", scales="")
 
 declare(special.sindg,  lambda ans, x: lambda ct: ct * (special.cosdg(x) * (pi / 180)))
 declare(special.cosdg,  lambda ans, x: lambda ct: ct * (special.sindg(x) * (-pi / 180)))
@@ -48,7 +48,7 @@ declare(special.tandg,  lambda ans, x: lambda ct: ct * (pi / 180 / special.cosdg
 declare(special.cotdg,  lambda ans, x: lambda ct: ct * (-pi / 180 / special.sindg(x) ** 2), domain=(20, 70))
 declare(special.radian, lambda ans, d, m, s: lambda ct: ct * (pi / 180),
                         lambda ans, d, m, s: lambda ct: ct * (pi / 10800),
-                        lambda ans, d, m, s: lambda ct: ct * (pi / 648000), scales=False)
+                        lambda ans, d, m, s: lambda ct: ct * (pi / 648000), scales="")
 
 declare(special.agm,    lambda ans, a, b: lambda ct: ct * _mean_slope(a, b),
                         lambda ans, a, b: lambda ct: ct * _mean_slope(b, a), domain=(0.3, 3))

@@ -88,7 +88,7 @@ _integrals_of = register(
         ForEach(lambda place, ans, *args, powers: lambda ct: ct * _integral_slope(place, args, powers)),
         _integral_tangent,
         broadcasts=True,
-        scales=True,
+        scales="pullback",
         samples=tuple(
             sample(*shapes, domain=(0.3, 2.0), powers=(0.5, 1.5, 1.5))
             for shapes in (((), (), ()), ((2, 3), (3,), (2, 1)), ((0,), (), (0,)))

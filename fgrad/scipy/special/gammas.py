@@ -42,7 +42,7 @@ def is_pole(x: Any) -> Any:
 declare(special.gamma,        lambda ans, x: lambda ct: ct * (ans * special.psi(x)), domain=(0.3, 3), complex=True)
 declare(special.gammaln,      lambda ans, x: lambda ct: ct * special.psi(x), domain=(0.3, 3))
 declare(special.loggamma,     lambda ans, x: lambda ct: ct * special.psi(x), domain=(0.3, 3), complex=True)
-declare(special.gammasgn,     None, scales=False)
+declare(special.gammasgn,     None, scales="")
 declare(special.rgamma,       lambda ans, x: lambda ct: ct * rgamma_slope(x), complex=True)
 declare(special.poch,         lambda ans, z, m: lambda ct: ct * _pochhammer_slope(ans, z, m),
                               lambda ans, z, m: lambda ct: ct * (ans * special.psi(z + m)), domain=(0.3, 3))

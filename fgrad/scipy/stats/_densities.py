@@ -304,8 +304,7 @@ _far = Primitive(
     ForEach(lambda argnum, ans, *args, of, orders: lambda ct: ct * _derivative(argnum, args, of, orders)),
     np.errstate(all="ignore")(_far_tangent),
     broadcasts=True,
-    scales=True,
-    guards_tangents=True,
+    scales="both",
     is_elementwise=True,
     samples=tuple(_far_samples()),
 )

@@ -33,8 +33,8 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.masked import Masked
 from fgrad.core.primitive import ZERO, Primitive
-from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import apply, settle
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import ForEach, Sample, register
@@ -219,7 +219,7 @@ class Law:
             for place, t in enumerate(tangents):
                 if t is not ZERO:
                     with np.errstate(all="ignore"):
-                        part = Guarded(t) * slope(place, ans.dtype, ans, *args, **metadata)
+                        part = Masked(t) * slope(place, ans.dtype, ans, *args, **metadata)
                     total = part if total is ZERO else total + part
             return total
 
@@ -227,7 +227,7 @@ class Law:
         samples = tuple(replace(sample, metadata=first) for sample in self.samples)
         samples += tuple(replace(self.samples[1], metadata=each) for each in others)
         primitive = Primitive(f"{self.name}_{name}", implementation, ForEach(reverse), forward, samples=samples)
-        primitive.broadcasts = primitive.scales = True
+        primitive.broadcasts, primitive.scales = True, "pullback"
         primitive.batch = elementwise_batch(primitive)
         return register(primitive)
 

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse.linalg
 
 from fgrad import errors
+from fgrad.core.masked import unmasked
 from fgrad.core.primitive import BOXES, Primitive
-from fgrad.core.reverse import Guarded
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
 from fgrad.ops.lapack import in_stacks
@@ -102,7 +102,7 @@ def _repeated() -> errors.NoDerivativeError:
 def _rule(ans: Any, data: Any, pattern: Pattern, options: Options) -> Callable[[Any], Any]:
     def pullback(cts: Any) -> Any:
         v = ans[1]
-        ct_w, ct_v = (_unguarded(cotangent_of(cts, place)) for place in (0, 1))
+        ct_w, ct_v = (unmasked(cotangent_of(cts, place)) for place in (0, 1))
         left = np.zeros_like(v) if ct_w is None else conjugated(v) * ct_w[..., None, :]
         if ct_v is not None and not is_always_zero(ct_v):
             _check_phase(v, ct_v)
@@ -110,10 +110,6 @@ def _rule(ans: Any, data: Any, pattern: Pattern, options: Options) -> Callable[[
         return 0.5 * (sampled(left, v, pattern) + conjugated(sampled(left, v, pattern.T)))
 
     return pullback
-
-
-def _unguarded(ct: Any) -> Any:
-    return ct.cotangent if type(ct) is Guarded else ct
 
 
 def _of_each(function: Any, data: Any, ans: Any, b: Any, pattern: Pattern, of_transpose: bool) -> Any:
