@@ -190,9 +190,9 @@ def defvjp(operation: Operation, *rules: Rule | None) -> None:
         (Tensor(3.), Tensor(2.))
     """
     primitive = _checked(operation)
-    primitive.vjps = primitive.owned(rules)
+    _define(primitive, "vjps", primitive.owned(rules))
     if type(primitive.jvp) is _NoRules:
-        primitive.jvp = _ByTransposing(primitive)
+        _define(primitive, "jvp", _ByTransposing(primitive))
 
 
 def defjvp(operation: Operation, *rules: Rule | None) -> None:
@@ -222,7 +222,7 @@ def defjvp(operation: Operation, *rules: Rule | None) -> None:
                 total = part if total is ZERO else total + part
         return total
 
-    _checked(operation).jvp = forward
+    _define(_checked(operation), "jvp", forward)
 
 
 def defbatch(operation: Operation, rule: Rule) -> None:
@@ -244,7 +244,7 @@ def defbatch(operation: Operation, rule: Rule) -> None:
         >>> fg.vmap(lambda x: norm(x, axis=0))(np.array([[3.0, 4.0], [6.0, 8.0]]))
         Tensor([ 5., 10.])
     """
-    _checked(operation).batch = rule
+    _define(_checked(operation), "batch", rule)
 
 
 def deflowering(operation: Operation, rule: Rule | None) -> None:
@@ -301,7 +301,12 @@ def defpattern(operation: Operation, subscripts: str) -> None:
             "subscripts must be letters for the last axes of each argument, separated by commas, an arrow, and those "
             f"of the result, such as 'ij,j->i', and they are {subscripts!r}."
         )
-    primitive.pattern = as_einsum(subscripts)
+    _define(primitive, "pattern", as_einsum(subscripts))
+
+
+def _define(primitive: Primitive, name: str, rule: Any) -> None:
+    """Define something of a user's operation, again where a cell of a notebook runs again."""
+    object.__setattr__(primitive, name, rule)
 
 
 def _checked(operation: Any) -> Primitive:

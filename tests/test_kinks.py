@@ -431,12 +431,12 @@ def test_masks_elsewhere_in_a_function_decide_nothing(companion, is_first):
 
     x, ones = np.array([0.0, 1.0, 4.0]), np.ones(3)
     with np.errstate(all="ignore"):
-        alone = fg.grad(lambda x: np.sum(companion(x)))(x).numpy()
+        expected = fg.grad(lambda x: np.sum(companion(x)))(x) + np.array([0.0, 0.5, 0.25])
         assert np.isnan(fg.grad(beside(unknown))(x)[0])
         assert np.isnan(fg.jvp(beside(unknown), (x,), (ones,))[1])
         assert np.isnan(fg.taylor(beside(unknown), 1)(x, ones)[1])
-        np.testing.assert_allclose(fg.grad(beside(masked))(x), alone + [0.0, 0.5, 0.25])
-        np.testing.assert_allclose(fg.jacfwd(beside(masked))(x), alone + [0.0, 0.5, 0.25])
+        np.testing.assert_allclose(fg.grad(beside(masked))(x), expected)
+        np.testing.assert_allclose(fg.jacfwd(beside(masked))(x), expected)
 
 
 def test_a_value_that_is_used_beside_a_mask_is_used():

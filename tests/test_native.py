@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.special as scipys
-from helpers import naming
+from helpers import defined_as, naming
 from primitive_names import DRAWS, SAMPLED
 
 import fgrad as fg
@@ -405,9 +405,9 @@ def test_softmax_and_its_kin_of_infinities():
 
 def test_an_implementation_that_asks_for_values_is_left_to_numpy(monkeypatch):
     monkeypatch.setattr("fgrad.native.composites.COMPOSITES", {*COMPOSITES, "interp"})
-    monkeypatch.setattr(PRIMITIVES["interp"], "implementation", lambda x, fp, xp: np.interp(x.tolist(), xp, fp))
     points = np.array([0.0, 1.0, 2.0])
-    (found,), (wanted,), refused = results(lambda x: np.interp(x, points, points**2), np.array([0.5, 1.5]))
+    with defined_as(PRIMITIVES["interp"], implementation=lambda x, fp, xp: np.interp(x.tolist(), xp, fp)):
+        (found,), (wanted,), refused = results(lambda x: np.interp(x, points, points**2), np.array([0.5, 1.5]))
     assert len(refused) == 1
     check(found, wanted, 1e-15)
 

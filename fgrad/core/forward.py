@@ -90,7 +90,8 @@ class ForwardTrace(Trace):
             ans = primitive.implementation(*values, **metadata) if metadata else primitive.compute(*values)
         if primitive.jvp is None:
             return boxed(ans)
-        if is_plain and primitive.is_diagonal and (moved := self._scaled(primitive, tangents, ans, values)) is not None:
+        is_scaled = is_plain and primitive.is_elementwise and not metadata and type(ans) is not tuple
+        if is_scaled and (moved := self._scaled(primitive, tangents, ans, values)) is not None:
             return moved
         is_masked = bool(primitive.masks) or _are_masked(tangents, primitive.parted is not None)
         tangent = self._tangent(primitive, tangents, ans, values, metadata)

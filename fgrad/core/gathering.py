@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from fgrad.core.primitive import Primitive
+
+GATHERING: set[Primitive] = set()
+"""Operations whose pullbacks take a cotangent while it is put together."""
+
 
 class Part(Protocol):
     """The cotangent of a part of an array."""

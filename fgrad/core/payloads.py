@@ -214,6 +214,10 @@ def known_shape(x: Any) -> None:
         )
 
 
+LOOKING_AT_VALUES: set[str] = set()
+"""By their names, operations that depend on values, or are done by what wants plain arrays: for them a lazy array would
+be computed."""
+
 ON_BLOCKS: list[Callable[..., Any]] = []
 """How libraries run elementwise functions that are not theirs: `each(function, args, metadata)`, or NotImplemented."""
 
@@ -227,7 +231,7 @@ def computed_by(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str
     foreign = [x for x in args if FOREIGN[type(x)]]
     for x in foreign:
         known_shape(x)
-    if primitive.looks_at_values and any(map(is_lazy, foreign)):
+    if primitive.name in LOOKING_AT_VALUES and any(map(is_lazy, foreign)):
         raise refused(primitive, args, "it looks at values, for which they would have to be computed")
     try:
         result = _computed(primitive, args, metadata)

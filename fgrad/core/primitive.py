@@ -134,11 +134,16 @@ METHODS: dict[str, Callable[..., Any]] = {}
 BOXES: set[type] = set()
 """The types of tensors and variables."""
 UFUNC_FORMS: dict[tuple[np.ufunc, str], Callable[..., Any]] = {}
+ANSWERS: dict[np.ufunc, Callable[..., Any]] = {}
+"""What is called in place of `apply` where a ufunc, or its operator, is called on tensors."""
 
 
 @dataclass(eq=False, slots=True, repr=False)
 class Primitive:
     """An operation with rules of its own. Arrays are its positional arguments, metadata its keywords.
+
+    What a primitive says of an operation is said once: an attribute that has a value gets no other one. What few
+    operations have to say stands in tables of those who ask, such as `VIEWS`.
 
     Attributes:
         name: as errors, graphs and tests show it.
@@ -156,34 +161,19 @@ class Primitive:
             an argument that is constant has the tangent ZERO.
         batch: the batching rule.
         broadcasts: arguments are broadcast against each other, so cotangents are summed back.
-        contracted: as `vjps`, for arguments that were repeated: the pullback returns the cotangent in the form of its
-            argument, so that products are added up as they are made; None of an argument: there is no such way.
         scales: rules that are `ct * slope` or `ct / slope`, element by element, or a sum of such products, where the
             slope may be infinite. They take masked derivatives as `Masked`, whose exact zeros win. "pullback": the
             reverse rules; "both": the forward rule, too.
         masks: rules that make masked derivatives. "tangent": the forward rule, which puts exact zeros where the result
             holds what does not move; "both": the reverse rules, too, in place of what the operation did not use.
-        answer: what is called in place of `apply` where the ufunc, or the operator, is called on tensors.
-        looks_at_values: what it does depends on values, or is done by what wants plain arrays: a lazy array would be
-            computed for it.
         samples: calls for the generic tests (see `fgrad.testing`).
         kind: what reports say of it: "comparison", "rounding", "position" or "conversion" of what has the derivative
             0, "choice" of one of the arguments, "product"; "guard" and "part" are no operations of the user's.
-        selects: an argument that is a mask decides on the shape of the result, or of another argument.
-        distance: how far arguments are from a point at which the slope or the value jumps:
-            `distance(metadata, *args)`, of plain arrays.
-        view: `view(x, lead, **metadata)` is the same of an array with `lead` more axes in front, as a view of its
-            memory; given for operations whose results are views.
-        gathers: pullbacks take a cotangent as it is while it is put together, a `Gathered`.
         linear: "together" if it is linear in its arrays, taken together; "each" if it is so in each of them.
-        of_blocks: it is an analytic function of the square matrices in its first array, also where they are made of
-            blocks; other arrays are parameters of it.
-        is_diagonal: the reverse rules are the forward rule as well, since each element of the result depends on one of
-            each argument; they take a batch of tangents, along a first axis, as they take one.
-        is_elementwise: each element of the result depends on one of each argument, which are broadcast.
+        is_elementwise: each element of the result depends on one of each argument, which are broadcast; rules take a
+            batch of cotangents or tangents, along a first axis, as they take one.
         pattern: which elements of a result depend on which of an argument, as `fgrad.ops.patterns` says it; None: all
             on all. A batching rule by family enters that of the family.
-        is_ufunc: the implementation is a ufunc, which answers tensors by itself.
         closure: the `ReverseRule` of edges whose pullback is a closure, which is what they save.
         compute: the implementation; of a ufunc that is an operator, this, which takes a tenth of the time for numbers.
     """
@@ -195,33 +185,33 @@ class Primitive:
     batch: Rule | None = None
     parted: Rule | None = None
     broadcasts: bool = False
-    contracted: Rules | None = None
     scales: Literal["", "pullback", "both"] = ""
     masks: Literal["", "tangent", "both"] = ""
-    answer: Callable[..., Any] | None = None
-    looks_at_values: bool = False
     samples: tuple[Any, ...] = ()
     kind: str = ""
-    selects: bool = False
-    distance: Callable[..., float] | None = None
-    view: Callable[..., Any] | None = None
-    gathers: bool = False
     linear: str = ""
-    of_blocks: bool = False
-    is_diagonal: bool = False
     is_elementwise: bool = False
     pattern: Rule | None = None
-    is_ufunc: bool = field(init=False)
     compute: Callable[..., Any] = field(init=False)
     closure: ReverseRule = field(init=False)
 
     def __post_init__(self) -> None:
-        self.is_ufunc = isinstance(self.implementation, np.ufunc)
-        self.is_elementwise |= isinstance(self.implementation, np.ufunc) and self.implementation.signature is None
+        if not self.is_elementwise and self.is_ufunc and self.implementation.signature is None:  # type: ignore[attr-defined]
+            self.is_elementwise = True
         self.compute = _OPERATORS.get(self.implementation, self.implementation)
         self.closure = self.own(ReverseRule(_called, ["pullback"]))
-        if isinstance(self.vjps, tuple):
-            self.vjps = self.owned(self.vjps)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if getattr(self, name, None):
+            raise AttributeError(f"{name} of the primitive {self.name!r} is defined already")
+        if name == "vjps" and isinstance(value, tuple):
+            value = self.owned(value)
+        object.__setattr__(self, name, value)
+
+    @property
+    def is_ufunc(self) -> bool:
+        """Whether the implementation is a ufunc, which answers tensors by itself."""
+        return isinstance(self.implementation, np.ufunc)
 
     def owned(self, rules: Sequence[Rule | None]) -> tuple[Rule | None, ...]:
         """Return reverse rules, of which those that name what they save belong to this primitive."""

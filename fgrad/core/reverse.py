@@ -16,13 +16,13 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
-from fgrad.core.gathering import Gathered, finished
+from fgrad.core.gathering import GATHERING, Gathered, finished
 from fgrad.core.masked import pulled_by_masked
 from fgrad.core.operands import PLAIN
 from fgrad.core.payloads import INEXACT, explain_refusal, payload_of
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive, ReverseRule, may_save
 from fgrad.core.snapshots import LARGE, Checked, Copies, Locks, is_large, snapshot
-from fgrad.core.sums import FEW_PRODUCTS, summed
+from fgrad.core.sums import FEW_PRODUCTS, SUMMED, summed
 from fgrad.core.tensor import Tensor, apply, box, boxed, own_handle
 from fgrad.core.trace import NOTHING, Call, Trace, attention, is_seen, recorded, running
 
@@ -387,7 +387,7 @@ def _rule_and_form(primitive: Primitive, argnum: int, ans: Any, value: Any) -> t
     if type(ans) is not tuple and ans.dtype is value.dtype:
         if not primitive.broadcasts:
             return primitive.vjps[argnum], None
-        rule = None if primitive.contracted is None else primitive.contracted[argnum]
+        rule = SUMMED[primitive][argnum] if primitive in SUMMED else None
         if rule is not None and (not value.shape or ans.size > FEW_PRODUCTS):
             return rule, None
     return primitive.vjps[argnum], (value.shape, value.dtype)
@@ -495,7 +495,7 @@ def _passed_back(
             if cotangent is ZERO:
                 cotangents.setdefault(parent, ZERO)
                 continue
-            if kind is Gathered and not rule.primitive.gathers:
+            if kind is Gathered and rule.primitive not in GATHERING:
                 cotangent = cotangent.finished()
             if kind not in _SEVERAL:
                 cotangent = payload_of(cotangent)

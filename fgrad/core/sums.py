@@ -2,6 +2,7 @@
 
 summed(x, axes, keepdims)       the sum over axes
 summed_product(x, y, shape)     the sum of products over what was repeated of a shape, without an array of the products
+SUMMED[primitive]               reverse rules of arguments that were repeated
 is_finite(x)                    whether there is no infinity and no NaN
 """
 
@@ -16,6 +17,11 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.payloads import Objects, is_at_hand, total
+from fgrad.core.primitive import Primitive, Rules
+
+SUMMED: dict[Primitive, Rules] = {}
+"""As `Primitive.vjps`, for arguments that were repeated: the pullback returns the cotangent in the form of its
+argument, so that products are added up as they are made. None of an argument: there is no such way."""
 
 _ARRAY = np.ndarray
 _MANY = 1 << 14

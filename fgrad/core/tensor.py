@@ -15,7 +15,6 @@ import functools
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -35,7 +34,7 @@ from fgrad.core.operands import (
 )
 from fgrad.core.overrides import answered, as_arguments, overridden, reflected_by, refused
 from fgrad.core.payloads import FOREIGN, OBJECT, OVERRIDES, computed_by, in_memory, own_payload
-from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS, UFUNCS, Primitive
+from fgrad.core.primitive import ANSWERS, BOXES, FUNCTIONS, METHODS, UFUNCS, Primitive
 from fgrad.core.trace import (
     NOTHING,
     UNTRACED,
@@ -188,34 +187,8 @@ def boxed(value: Any) -> Any:
     return box(value, UNTRACED, None)
 
 
-@dataclass
-class Above:
-    """What the rooms above this one have put in: answers where the core knows none.
-
-    Attributes:
-        call_ufunc: runs the less common forms of a ufunc: `call_ufunc(ufunc, method, inputs, keywords)`.
-        text_of, html_of: how a tensor shows itself: `text_of(tensor, suffix)`.
-        find_ufunc: enters the rule of a ufunc of another library, and returns whether there is one.
-        reasons: says why a gradient is None: `reasons(tape, target, sources)` is a text, perhaps empty.
-        attribute_of: what else a tensor answers for: `attribute_of(tensor, name)`; None is nothing.
-    """
-
-    call_ufunc: Callable[..., Any]
-    text_of: Callable[..., str]
-    html_of: Callable[..., str]
-    find_ufunc: Callable[[np.ufunc], bool]
-    reasons: Callable[..., str]
-    attribute_of: Callable[..., Any]
-
-
-ABOVE = Above(
-    call_ufunc=lambda ufunc, method, inputs, keywords: NotImplemented,
-    text_of=lambda x, suffix: f"{type(x).__name__}({x._shown()}{suffix})",
-    html_of=lambda x: f"<pre>{x._shown()}</pre>",
-    find_ufunc=lambda ufunc: False,
-    reasons=lambda tape, target, sources: "",
-    attribute_of=lambda x, name: None,
-)
+ATTRIBUTES: list[Callable[[Any, str], Any]] = []
+"""What else tensors answer for: `find(tensor, name)` returns an attribute that arrays do not have, or None."""
 
 
 def _binary(ufunc: np.ufunc, twin: str) -> tuple[Callable[[Any, Any], Tensor], Callable[[Any, Any], Tensor]]:
@@ -278,8 +251,8 @@ def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
 
 def _unary(ufunc: np.ufunc) -> Callable[[Any], Tensor]:
     def operator(self: Any) -> Any:
-        primitive = UFUNCS[ufunc]
-        return primitive.answer(self) if primitive.answer else apply(primitive, (self,))
+        answer = ANSWERS.get(ufunc)
+        return answer(self) if answer else apply(UFUNCS[ufunc], (self,))
 
     return operator
 
@@ -353,15 +326,15 @@ class TensorLike:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
         if method == "__call__" and not keywords and (primitive := UFUNCS.get(ufunc)):
-            if primitive.answer:
-                return primitive.answer(*inputs)
+            if answer := ANSWERS.get(ufunc):
+                return answer(*inputs)
             if len(inputs) == 1 and type(self) is Tensor and self.tracing.level and not (attention and is_seen()):
                 return self.tracing.process(primitive, inputs, NOTHING)
             return apply(primitive, inputs)
         for x in inputs:
             if OVERRIDES[type(x)]:
                 return overridden(x, ufunc, method, [settle(x) for x in inputs], keywords)
-        return ABOVE.call_ufunc(ufunc, method, inputs, keywords)
+        return METHODS["called_by_ufunc"](ufunc, method, inputs, keywords)
 
     def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         for kind in types:
@@ -448,8 +421,9 @@ class TensorLike:
         if name in UFUNCS_OF_OBJECTS and not self.shape:
             return functools.partial(getattr(np, name), self)
         if name.startswith("_") or not hasattr(np.ndarray, name):
-            if (found := ABOVE.attribute_of(self, name)) is not None:
-                return found
+            for find in ATTRIBUTES:
+                if (found := find(self, name)) is not None:
+                    return found
             raise hints.missing_attribute(self, name)
         member, value = getattr(np.ndarray, name), settle(self)
         if name in METHODS:
@@ -521,10 +495,10 @@ class TensorLike:
         return value
 
     def _repr(self, suffix: str) -> str:
-        return ABOVE.text_of(self, suffix)
+        return METHODS["__repr__"](self, suffix)  # type: ignore[no-any-return]
 
     def _repr_html_(self) -> str:
-        return ABOVE.html_of(self)
+        return METHODS["_repr_html_"](self)  # type: ignore[no-any-return]
 
     # Operators
 

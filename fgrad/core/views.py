@@ -20,7 +20,7 @@ import math
 import sys
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,10 @@ Path = tuple[Step, ...]
 
 View = tuple[Tensor, Path]
 """What a view remembers: the tensor that it sees, and the steps from there."""
+
+VIEWS: dict[Primitive, Callable[..., Any]] = {}
+"""By operations whose results are views: `view(x, lead, **metadata)` is the same of an array with `lead` more axes in
+front, as a view of its memory."""
 
 
 class Family:
@@ -152,10 +156,9 @@ def view(primitive: Primitive, x: Any, metadata: Mapping[str, Any]) -> Any:
 
 def later(primitive: Primitive, x: Tensor, metadata: Mapping[str, Any]) -> Tensor | None:
     """Return a view that looks when it is asked for: it may be written to alone. None where its shape is `()`."""
-    assert primitive.view is not None
     array = layout(x)
     lead = array.ndim - len(x.shape)
-    shape = primitive.view(array, lead, **metadata).shape[lead:]
+    shape = VIEWS[primitive](array, lead, **metadata).shape[lead:]
     return seen(box(None, OUTDATED, None), x, primitive, metadata, shape) if shape else None
 
 
@@ -265,8 +268,7 @@ def layout(x: Any) -> Any:
     array = _plain(root if hidden is None else hidden)
     lead = array.ndim - len(root.shape)
     for primitive, metadata, _ in path:
-        assert primitive.view is not None
-        array = primitive.view(array, lead, **metadata)
+        array = VIEWS[primitive](array, lead, **metadata)
     return array
 
 

@@ -26,6 +26,7 @@ from fgrad.core.tree import flatten, paths, tree_map, unflatten
 from fgrad.debugging.explain import explain
 from fgrad.debugging.notes import Note, noting, raising_nothing
 from fgrad.debugging.reports import Reason, bullets, html_of, shown
+from fgrad.ops.kinks import DISTANCES
 from fgrad.ops.tracing import example_of
 from fgrad.tapes.accumulator import ForwardAccumulator, tangent_of
 from fgrad.tapes.tape import GradientTape, gradient_of
@@ -449,7 +450,7 @@ class _Check:
 
     def _look_for_kink(self, primitive: Primitive, note: Note, metadata: Mapping[str, Any]) -> None:
         """Remember an operation that has another slope, or a jump, close to its arguments."""
-        measure = primitive.distance
+        measure = DISTANCES.get(primitive)
         if measure is None or not any(getattr(np.asarray(x), "dtype", None) in _REAL for x in note.args):
             return
         distance = measure(metadata, *map(np.asarray, note.args))

@@ -16,13 +16,14 @@ from typing import Any, overload
 
 from fgrad import errors
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import ABOVE, Tensor, box, renewed
+from fgrad.core.tensor import Tensor, box, renewed
 from fgrad.core.trace import UNTRACED, Trace
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.core.variable import Variable
 from fgrad.debugging.notes import noting, raising_nothing
 from fgrad.debugging.passes import Pass, Step, path_of
 from fgrad.debugging.reports import Reason, bullets, counted, html_of, shown
+from fgrad.optimizers.base import EXPLANATIONS
 from fgrad.tapes.tape import (
     Contents,
     GradientTape,
@@ -177,7 +178,7 @@ def _reasons(tape: GradientTape, target: Any, sources: Any) -> str:
     return bullets(dict.fromkeys(reason for source in sources for reason in explain(tape, target, source).reasons))
 
 
-ABOVE.reasons = _reasons
+EXPLANATIONS.append(_reasons)
 
 
 def _target_and_source(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, Any]:

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fgrad.core.tensor import ABOVE, Tensor, renewed
+from fgrad.core.primitive import METHODS
+from fgrad.core.tensor import Tensor, renewed
 from fgrad.core.trace import Trace
 from fgrad.core.variable import Variable, open_watches
 from fgrad.debugging.reports import escaped
@@ -159,7 +160,7 @@ def html_of(x: Any) -> str:
     return title + (_table(np.reshape(array, (len(array), -1)), "example ") if batch else _table(array))
 
 
-ABOVE.text_of, ABOVE.html_of = text_of, html_of
+METHODS["__repr__"], METHODS["_repr_html_"] = text_of, html_of
 
 
 def _table(array: npt.NDArray[Any], row: str = "") -> str:

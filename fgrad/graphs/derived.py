@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad.core.tensor import Tensor, settle
+from fgrad.core.views import VIEWS
 from fgrad.graphs.equations import Equation, Name, in_pythons_way
 from fgrad.graphs.graph import Block
 from fgrad.graphs.record import recorded
@@ -184,7 +185,7 @@ def _moved_again(parts: tuple[list[Equation], list[Equation]], later: set[Name],
     used = {x for equation in parts[1] for x in equation.inputs if type(x) is Name and x not in later}
     again: list[Equation] = []
     for equation in reversed(parts[0]):
-        if equation.primitive.view is None or used.isdisjoint(equation.outputs):
+        if equation.primitive not in VIEWS or used.isdisjoint(equation.outputs):
             continue
         sources = [x for x in equation.inputs if type(x) is Name]
         size = math.prod(equation.outputs[0].shape)

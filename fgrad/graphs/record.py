@@ -35,6 +35,7 @@ from fgrad.graphs.arguments import Arguments
 from fgrad.graphs.equations import OPERATORS, Equation, Name, in_pythons_way, is_short, of_integers, same_bits
 from fgrad.graphs.graph import Graph
 from fgrad.graphs.integers import check_holds
+from fgrad.ops.indexing import SELECTING
 from fgrad.ops.tracing import one_example
 from fgrad.rules.rule import Rule, Transparent
 from fgrad.transforms.calls import Transformed
@@ -108,7 +109,7 @@ class RecordTrace(Trace):
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        if primitive.selects and any(self.follows(arg) and arg.dtype == np.bool_ for arg in args[1:]):
+        if primitive in SELECTING and any(self.follows(arg) and arg.dtype == np.bool_ for arg in args[1:]):
             raise self._no_value("indexing with a mask")
         examples, is_plain, is_weak = [], not is_seen(), primitive.is_elementwise
         for arg in args:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from fgrad.core.views import VIEWS
 from fgrad.graphs.derived import chosen
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
@@ -127,7 +128,7 @@ def _steady(turns: Turns) -> list[Equation]:
     found: list[Equation] = []
     wanted: set[Name] = set()
     for equation in reversed(turns.body.equations):
-        is_wanted = equation.primitive.view is None or not wanted.isdisjoint(equation.outputs)
+        is_wanted = equation.primitive not in VIEWS or not wanted.isdisjoint(equation.outputs)
         if is_wanted and varies.isdisjoint(equation.outputs):
             found.append(equation)
             wanted |= _names(equation.inputs)
@@ -144,7 +145,7 @@ _TOTAL = {
 def _never_raises(equation: Equation) -> bool:
     """Return whether an equation has results for all elements of its inputs."""
     primitive = equation.primitive
-    only_moves = primitive.view is not None and len(equation.inputs) == 1
+    only_moves = primitive in VIEWS and len(equation.inputs) == 1
     return only_moves or primitive.is_elementwise or (primitive.name in _TOTAL and not equation.direct)
 
 

@@ -8,11 +8,11 @@ import sys
 import numpy as np
 
 from fgrad.core.primitive import UFUNC_FORMS, UFUNCS
-from fgrad.core.tensor import ABOVE
+from fgrad.ops.methods import OTHERS_UFUNCS
 
 
-def find_ufunc(ufunc: np.ufunc) -> bool:
-    """Return whether a ufunc has got its rule now."""
+def enter_ufunc(ufunc: np.ufunc) -> bool:
+    """Enter the rule of a ufunc of SciPy's, and return whether there is one."""
     special = sys.modules.get("scipy.special")
     if special is None or getattr(special, ufunc.__name__, None) is not ufunc:
         return False
@@ -20,4 +20,4 @@ def find_ufunc(ufunc: np.ufunc) -> bool:
     return ufunc in UFUNCS or (ufunc, "__call__") in UFUNC_FORMS
 
 
-ABOVE.find_ufunc = find_ufunc
+OTHERS_UFUNCS.append(enter_ufunc)

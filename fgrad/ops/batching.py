@@ -48,7 +48,8 @@ def all_mapped(values: Sequence[Any], mapped: Sequence[bool], size: int) -> list
 
 def elementwise_batch(primitive: Primitive) -> Batch:
     """Return the rule of operations that broadcast."""
-    primitive.pattern = primitive.pattern or patterns.elementwise
+    if primitive.pattern is None:
+        primitive.pattern = patterns.elementwise
 
     def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
         return apply(primitive, aligned(values, mapped) if len(values) > 1 else values, metadata)
@@ -58,7 +59,8 @@ def elementwise_batch(primitive: Primitive) -> Batch:
 
 def reduction_batch(primitive: Primitive) -> Batch:
     """Return the rule of operations on one array that reduce it over `axis`."""
-    primitive.pattern = primitive.pattern or patterns.along_axis
+    if primitive.pattern is None:
+        primitive.pattern = patterns.along_axis
 
     def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
         (x,) = values

@@ -11,7 +11,7 @@ import numpy as np
 
 from fgrad.core.operands import as_array
 from fgrad.core.tensor import apply
-from fgrad.core.views import seen
+from fgrad.core.views import VIEWS, seen
 from fgrad.ops.contractions import contract, multilinear
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import ForEach, answers, sample
@@ -142,7 +142,7 @@ def _view(x: Any, lead: int, subscripts: str, optimize: Any = False) -> Any:
     return np.einsum(f"...{inputs}->...{output}", x)
 
 
-primitive.view = _view
+VIEWS[primitive] = _view
 
 
 def _from_sublists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:

@@ -17,10 +17,10 @@ from fgrad.core.operands import PLAIN, as_array
 from fgrad.core.payloads import INEXACT, as_payload, is_at_hand
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.reverse import conform
-from fgrad.core.sums import is_finite, summed_product
+from fgrad.core.sums import SUMMED, is_finite, summed_product
 from fgrad.core.tensor import Tensor, apply, boxed, own_handle, settle
 from fgrad.core.trace import is_seen
-from fgrad.core.views import layout, view
+from fgrad.core.views import VIEWS, layout, view
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import (
     answers,
@@ -222,14 +222,11 @@ def _two_results(ufunc: np.ufunc, place: int, *rules: Any) -> None:
 elementwise(np.add,          identity,
                              identity, scales="")
 elementwise(np.subtract,     identity,
-                             _negate, scales="").contracted = (None, _negated_sum)
+                             _negate, scales="")
 elementwise(np.multiply,     lambda ct, y: ct * y,
-                             lambda ct, x: ct * x).contracted = (
-                             _contracting_second, _contracting_first)
+                             lambda ct, x: ct * x)
 elementwise(np.true_divide,  lambda ct, y: ct / y,
-                             lambda ct, ans, y: -(_of_result(ct, ans) / y), domain=(0.4, 2)).contracted = (
-                             None,
-                             lambda ans, x, y: lambda ct: _quotient_contracted(ct, ans, y))
+                             lambda ct, ans, y: -(_of_result(ct, ans) / y), domain=(0.4, 2))
 elementwise(np.negative,     _negate, scales="")
 elementwise(np.positive,     identity, scales="")
 elementwise(np.square,       lambda ct, x: ct * (2 * x))
@@ -308,6 +305,10 @@ elementwise(np.ldexp,        lambda ct, i: np.ldexp(ct, i),
                              None, names="x i", scales="", shapes=()).samples = tuple(
     sample(shape, constants=(np.array([1, -2, 3]),), complex=False) for shape in ((), (3,), (2, 1), (0, 3)))
 
+SUMMED[UFUNCS[np.subtract]] = (None, _negated_sum)
+SUMMED[UFUNCS[np.multiply]] = (_contracting_second, _contracting_first)
+SUMMED[UFUNCS[np.true_divide]] = (None, lambda ans, x, y: lambda ct: _quotient_contracted(ct, ans, y))
+
 # Two results, of which the one at the given place has a derivative
 _two_results(np.divmod, 1,   lambda ans, x, y: identity,
                              lambda ans, x, y: lambda ct: ct * -np.floor_divide(x, y))
@@ -384,8 +385,8 @@ for _ufunc in (
     UFUNCS[_ufunc].linear = "together"
 UFUNCS[np.multiply].linear, _real.linear, _imag.linear = "each", "together", "together"
 
-_real.view = lambda x, lead: np.real(x)
-_imag.view = lambda x, lead: np.imag(x)
+VIEWS[_real] = lambda x, lead: np.real(x)
+VIEWS[_imag] = lambda x, lead: np.imag(x)
 
 
 @answers(np.angle)

@@ -44,7 +44,6 @@ from fgrad.core.sums import is_finite, summed_product
 from fgrad.core.tensor import apply
 from fgrad.core.trace import is_seen
 from fgrad.ops.batching import Batch, elementwise_batch, joining_batch
-from fgrad.ops.lazy import LOOKING_AT_VALUES
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -103,7 +102,6 @@ def register(primitive: Primitive) -> Primitive:
             "Choose another name. In a notebook, a cell that registers one runs once."
         )
     PRIMITIVES[primitive.name] = primitive
-    primitive.looks_at_values |= primitive.name in LOOKING_AT_VALUES
     if primitive.is_ufunc:
         UFUNCS[primitive.implementation] = primitive  # type: ignore[index]
     return primitive
@@ -262,7 +260,6 @@ def elementwise(
         broadcasts=len(rules) > 1,
         scales=scales,
         masks=masks,
-        is_diagonal=jvp is None,
         is_elementwise=True,
         samples=tuple(sample(*each, domain=domain, complex=complex, leading=leading) for each in shapes),
     )
@@ -296,19 +293,25 @@ def linear(
     rule: Rule,
     *samples: Sample,
     name: str | None = None,
+    jvp: Rule | None = None,
     batch: Callable[[Primitive], Batch] | None = None,
     pattern: Rule | None = None,
 ) -> Primitive:
-    """Declare an operation that is linear in its only array; its tangent is the operation's."""
+    """Declare an operation that is linear in its only array; its tangent is the operation's, by default by itself."""
 
     def forward(tangents: Sequence[Any], ans: Any, x: Any, **metadata: Any) -> Any:
         return apply(primitive, tangents, metadata)
 
     primitive = Primitive(
-        name or implementation.__name__, implementation, (rule,), forward, samples=samples, pattern=pattern
+        name or implementation.__name__,
+        implementation,
+        (rule,),
+        jvp or forward,
+        samples=samples,
+        linear="together",
+        pattern=pattern,
     )
     primitive.batch = batch(primitive) if batch else None
-    primitive.linear = "together"
     return register(primitive)
 
 

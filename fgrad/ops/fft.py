@@ -31,7 +31,8 @@ from fgrad.ops.tracing import answers_traced
 
 def along_axis_batch(primitive: Primitive) -> Batch:
     """Return the rule of operations along one axis, which examples in front move by one place."""
-    primitive.pattern = primitive.pattern or along_axis
+    if primitive.pattern is None:
+        primitive.pattern = along_axis
 
     def batch(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
         axis = metadata["axis"]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.gathering import Gathered, finished
+from fgrad.core.gathering import GATHERING, Gathered, finished
 from fgrad.core.operands import as_array, is_of_objects
 from fgrad.core.payloads import is_at_hand
 from fgrad.core.primitive import BOXES, METHODS, UFUNCS, ZERO, Primitive, Rule
@@ -22,6 +22,7 @@ from fgrad.core.reverse import conform
 from fgrad.core.tensor import Tensor, apply, as_now, boxed, is_weak, own_handle, settle
 from fgrad.core.trace import attention, is_seen
 from fgrad.core.views import (
+    VIEWS,
     Path,
     along,
     apart,
@@ -256,8 +257,7 @@ _scatter: Primitive = register(
 def _through(x: Any, path: Path, lead: int) -> Any:
     """Return the view of `x` to which steps lead; the examples of batches lie along its first axes."""
     for primitive, metadata, _ in path:
-        assert primitive.view is not None
-        x = primitive.view(x, lead, **metadata)
+        x = VIEWS[primitive](x, lead, **metadata)
     return x
 
 
@@ -359,7 +359,6 @@ _replace: Primitive = register(
         _First(_replaced_rule, _value_rule),
         _replaced_tangent,
         masks="both",
-        gathers=True,
         samples=(
             *_samples(lambda shape, key: (shape, np.empty(shape)[key].shape)),
             *_samples(lambda shape, key: (shape, ())),
@@ -480,8 +479,10 @@ def _batched_replace(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     return apply(_replace, (x, value, *key.arrays), {"template": key.template, **through})
 
 
-_index.selects = _scatter.selects = True
-_index.view = lambda x, lead, template: x[(slice(None),) * lead + template]
+SELECTING = {_index, _scatter}
+"""Operations in which an argument that is a mask decides on the shape of the result, or of another argument."""
+GATHERING.add(_replace)
+VIEWS[_index] = lambda x, lead, template: x[(slice(None),) * lead + template]
 _index.batch, _scatter.batch, _replace.batch = _batched_index, _batched_scatter, _batched_replace
 
 

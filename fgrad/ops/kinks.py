@@ -58,6 +58,5 @@ _MEASURES: dict[Callable[..., float], tuple[str, ...]] = {
     _from_other_integer: ("astype",),
     _from_tie: ("max", "min"),
 }
-for _measure, _names in _MEASURES.items():
-    for _name in _names:
-        PRIMITIVES[_name].distance = _measure
+DISTANCES = {PRIMITIVES[name]: measure for measure, names in _MEASURES.items() for name in names}
+"""How far plain arrays are from a point at which the slope or the value jumps: `distance(metadata, *args)`."""

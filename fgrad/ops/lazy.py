@@ -4,7 +4,9 @@ They factorize, sort, search, write into an array, or iterate until something is
 run block by block instead, and those made of sums and products, of moving and joining, are planned as NumPy's own are.
 """
 
-LOOKING_AT_VALUES = {
+from fgrad.core.payloads import LOOKING_AT_VALUES
+
+LOOKING_AT_VALUES |= {
     "argpartitioned", "argsorted", "characteristic_polynomial", "central_difference", "cofactors", "convolve",
     "convolve_axes_guarded", "convolve_guarded", "det", "eig", "eigh", "interp", "isin", "lexsort", "matrix_rank",
     "modified_bessel", "partition_order", "pinv", "pinv_and_values", "polyval", "qr", "rank_places", "replace",
@@ -18,4 +20,3 @@ LOOKING_AT_VALUES = {
     "sparse_product_guarded", "sparse_solve", "spline_coefficients", "sqrtm", "sums_along_diagonals", "unitary_factor",
     "vonmises_distribution_inverse", "vonmises_distribution_slope", "vonmises_distribution_tail",
 }  # fmt: skip
-"""By the names of their primitives."""

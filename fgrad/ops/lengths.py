@@ -19,7 +19,7 @@ import numpy as np
 import fgrad.ops.elementwise  # noqa: F401  # its squares are given an answer here
 from fgrad.core.masked import Masked
 from fgrad.core.payloads import total
-from fgrad.core.primitive import BOXES, UFUNCS, ZERO, Primitive
+from fgrad.core.primitive import ANSWERS, BOXES, UFUNCS, ZERO, Primitive
 from fgrad.core.tensor import Tensor, apply, own_handle, settle
 from fgrad.core.trace import NOTHING
 from fgrad.ops.batching import elementwise_batch
@@ -83,7 +83,7 @@ def _as_now(x: Any) -> Any:
 def _knows(ufunc: np.ufunc, square: Primitive) -> None:
     """Let the results of a ufunc know their squares."""
     primitive = UFUNCS[ufunc]
-    primitive.answer = lambda *args: of_square(apply(primitive, args), square, args)
+    ANSWERS[ufunc] = lambda *args: of_square(apply(primitive, args), square, args)
 
 
 def _squared(x: Any) -> Any:
@@ -91,7 +91,7 @@ def _squared(x: Any) -> Any:
     return apply(UFUNCS[np.square], (x,)) if square is None else square()
 
 
-UFUNCS[np.square].answer = _squared
+ANSWERS[np.square] = _squared
 
 
 # Of numbers. The functions of complex numbers have no complex derivative: the rules follow from

@@ -322,7 +322,8 @@ def cotangent_of(cts: Any, place: int) -> Any:
 
 def stacked_batch(primitive: Primitive) -> Callable[..., Any]:
     """Return the rule of operations on stacks of matrices: examples are one more axis of the stack."""
-    primitive.pattern = primitive.pattern or of_matrices
+    if primitive.pattern is None:
+        primitive.pattern = of_matrices
 
     def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
         return apply(primitive, aligned(values, mapped, 2), metadata)

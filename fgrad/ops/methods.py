@@ -17,7 +17,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.operands import as_array
 from fgrad.core.primitive import BOXES, METHODS, UFUNC_FORMS, UFUNCS
-from fgrad.core.tensor import ABOVE, Tensor, apply, call_without_rule, numpys_name, settle
+from fgrad.core.tensor import Tensor, apply, call_without_rule, numpys_name, settle
 from fgrad.core.views import is_shared, layout
 from fgrad.ops.batching import reduction_batch
 from fgrad.ops.elementwise import astype
@@ -44,11 +44,16 @@ NEUTRAL = {np.subtract: 0, np.true_divide: 1, np.power: 1}
 """What may be on the right of an operation, although not on the left, and changes nothing."""
 
 
+OTHERS_UFUNCS: list[Callable[[np.ufunc], bool]] = []
+"""What enters the rule of another library's ufunc when it is called, and returns whether there is one."""
+
+
+@answers_member("called_by_ufunc")
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, Any]) -> Any:
     """Answer the less common forms of a ufunc: its methods, and `out`, `where`, `dtype` and `casting`."""
     answer = UFUNC_FORMS.get((ufunc, "__call__"))
     if ufunc not in UFUNCS and answer is None:
-        if ABOVE.find_ufunc(ufunc):
+        if any(enter(ufunc) for enter in OTHERS_UFUNCS):
             return call_ufunc(ufunc, method, inputs, keywords)
         function = ufunc if method == "__call__" else getattr(ufunc, method)
         suffix = "" if method == "__call__" else f".{method}"
@@ -71,9 +76,6 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, An
     results = result if isinstance(result, tuple) else (result,)
     targets = tuple(_write(ufunc, *pair, where) for pair in zip(out, results, strict=True))
     return targets if isinstance(result, tuple) else targets[0]
-
-
-ABOVE.call_ufunc = call_ufunc
 
 
 def _is_batched(where: Any) -> bool:

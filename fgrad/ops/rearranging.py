@@ -12,7 +12,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.operands import as_array
 from fgrad.core.tensor import apply
-from fgrad.core.views import view
+from fgrad.core.views import VIEWS, view
 from fgrad.ops.batching import trailing_batch
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers, linear, plain_axis, reduced_axis, sample
@@ -243,7 +243,7 @@ def _batched_windows(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
 
 
 _windows.batch = _batched_windows
-_windows.view = lambda x, lead, sizes, axes: np.lib.stride_tricks.sliding_window_view(
+VIEWS[_windows] = lambda x, lead, sizes, axes: np.lib.stride_tricks.sliding_window_view(
     x, sizes, tuple(axis % (x.ndim - lead) + lead for axis in axes)
 )
 
@@ -311,7 +311,7 @@ def _back_on_diagonal(shape: tuple[int, int], offset: int) -> Callable[[Any], An
     return lambda ct: apply(_diagonal_matrix, (ct,), {"shape": shape, "offset": offset})
 
 
-_diagonal.view = lambda x, lead, offset: np.diagonal(x, offset, -2, -1)
+VIEWS[_diagonal] = lambda x, lead, offset: np.diagonal(x, offset, -2, -1)
 
 
 @answers(np.diagonal)

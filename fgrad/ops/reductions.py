@@ -73,6 +73,7 @@ _sum = linear(
     sample((300, 2), axis=-1),
     sample((100, 3, 2), axis=2, keepdims=True),
     name="sum",
+    jvp=lambda tangents, ans, x, axis=None, keepdims=False: _summed(tangents[0], axis, keepdims),
     batch=reduction_batch,
 )
 
@@ -97,9 +98,6 @@ def _summed(t: Any, axis: Axis, keepdims: bool) -> Any:
         totals = t.reshape(-1, t.shape[-1]) @ np.ones(t.shape[-1], t.dtype)
         return totals.reshape((*t.shape[:-1], 1) if keepdims else t.shape[:-1])
     return apply(_sum, (t,), {"axis": axis, "keepdims": keepdims})
-
-
-_sum.jvp = lambda tangents, ans, x, axis=None, keepdims=False: _summed(tangents[0], axis, keepdims)
 
 
 def _extrema(ans: Any, x: Any, axis: Axis) -> tuple[Any, Any]:

@@ -18,7 +18,7 @@ from fgrad.core.primitive import BOXES, METHODS
 from fgrad.core.reverse import conform
 from fgrad.core.tensor import Tensor, apply, is_weak, settle
 from fgrad.core.trace import is_seen
-from fgrad.core.views import layout, origin, seen, view
+from fgrad.core.views import VIEWS, layout, origin, seen, view
 from fgrad.ops.batching import aligned
 from fgrad.ops.families import answers, jointly_linear, linear, plain_axis, sample
 from fgrad.ops.indexing import sliced, traced, values_of, written
@@ -108,7 +108,7 @@ def _reshaped_view(x: Any, lead: int, shape: tuple[int, ...], order: str = "C") 
     return np.reshape(x, (*x.shape[:lead], *shape))
 
 
-_reshape.view = _reshaped_view
+VIEWS[_reshape] = _reshaped_view
 
 
 @answers(np.ravel)
@@ -195,7 +195,7 @@ def _transposed(x: Any, lead: int, axes: tuple[int, ...] | None) -> Any:
     return np.transpose(x, (*range(lead), *(lead + axis for axis in order)))
 
 
-_transpose.view = _transposed
+VIEWS[_transpose] = _transposed
 
 
 def _permutation(function: Any) -> Callable[..., Any]:
@@ -246,7 +246,7 @@ def _broadcast_view(x: Any, lead: int, shape: tuple[int, ...]) -> Any:
     )
 
 
-_broadcast_to.view = _broadcast_view
+VIEWS[_broadcast_to] = _broadcast_view
 
 
 def _batched_broadcast_to(values: Any, mapped: Any, size: int, metadata: Any) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import ABOVE, Tensor
+from fgrad.core.tensor import Tensor
 from fgrad.core.trace import running
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.core.variable import Cell, Counter, Variable, recording
@@ -34,6 +34,9 @@ from fgrad.tapes.tape import GradientTape, gradient_of, warn_of_none
 
 Slots = dict[str, Any]
 """What an update rule remembers of one array, by name."""
+
+EXPLANATIONS: list[Callable[[GradientTape, Any, Sequence[Variable]], str]] = []
+"""What says why the gradients of a target with respect to variables are None: a text, perhaps empty."""
 
 
 class State(NamedTuple):
@@ -546,7 +549,8 @@ class Optimizer:
         pairs, tape, value = self._compute(loss, var_list, grad_loss)
         if all(gradient is None for gradient, _ in pairs):
             names = inputs.names_of(pairs) or "any trainable variable"
-            reasons = ABOVE.reasons(tape, value, [variable for _, variable in pairs])
+            variables = [variable for _, variable in pairs]
+            reasons = "".join(explanation(tape, value, variables) for explanation in EXPLANATIONS)
             raise errors.NoGradientsError(
                 f"No gradients provided for any variable: the loss does not depend on {names}.{reasons}\n"
                 "Compute the loss from trainable variables, w = fg.Variable(value), inside the function, with NumPy's "

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.masked import Masked
+from fgrad.core.payloads import LOOKING_AT_VALUES
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.core.trace import running
@@ -102,8 +103,8 @@ class Pathwise:
 
     def __post_init__(self) -> None:
         self.primitive = Primitive(f"draw_{self.name}", _drawn, ForEach(self._reverse), self._forward)
-        self.primitive.broadcasts = self.primitive.looks_at_values = True
-        self.primitive.scales = "pullback"
+        self.primitive.broadcasts, self.primitive.scales = True, "pullback"
+        LOOKING_AT_VALUES.add(self.primitive.name)
         self.primitive.batch = elementwise_batch(self.primitive)
         self.primitive.samples = tuple(
             Sample(shapes, {"draw": self._in_double}, self.domain, complex=False)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
+from fgrad.core.payloads import LOOKING_AT_VALUES
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
@@ -162,13 +163,13 @@ def _even_draw(size: tuple[int, ...]) -> Callable[[Any], Any]:
     return lambda alpha: np.broadcast_to(alpha / np.sum(alpha), (*size, *alpha.shape)).astype(np.float64)
 
 
+LOOKING_AT_VALUES.add("draw_dirichlet")
 _DIRICHLET = Primitive(
     "draw_dirichlet",
     _dirichlet,
     (_dirichlet_rule,),
     _dirichlet_tangent,
     _dirichlet_batch,
-    looks_at_values=True,
     samples=tuple(
         sample(shape, domain=(0.5, 2), complex=False, draw=_even_draw(size), dims=len(size))
         for shape, size in (((3,), ()), ((3,), (2,)), ((1,), (2, 2)), ((2, 3), (2,)))

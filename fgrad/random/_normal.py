@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.payloads import LOOKING_AT_VALUES
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
@@ -67,13 +68,13 @@ def _standing_for_a_draw(size: tuple[int, ...]) -> Callable[[Any], Any]:
     return lambda cov: np.broadcast_to(np.sum(cov, axis=0), (*size, cov.shape[0])).astype(np.float64)
 
 
+LOOKING_AT_VALUES.add("draw_multivariate_normal")
 _CENTERED = Primitive(
     "draw_multivariate_normal",
     _centered,
     (_rule,),
     _tangent,
     _batch,
-    looks_at_values=True,
     samples=tuple(
         sample(shape, complex=False, draw=_standing_for_a_draw(size))
         for shape, size in (((1, 1), ()), ((3, 3), ()), ((2, 2), (4,)), ((2, 3, 3), (2, 2)))

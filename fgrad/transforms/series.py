@@ -31,6 +31,10 @@ from fgrad.core.trace import Call, Trace, is_seen, tell_of_copy, through_observe
 from fgrad.ops.contractions import contract
 from fgrad.transforms.sameness import frozen, identity
 
+OF_BLOCKS: set[Primitive] = set()
+"""Analytic functions of the square matrices in their first array, also where these are made of blocks; other arrays are
+parameters."""
+
 Find = Callable[[int], Any]
 """Returns a coefficient above 0 by its number; ZERO is one that is known to be zero."""
 
@@ -396,7 +400,7 @@ class Operation:
             return _together if self.primitive.linear == "together" else _each
         if self.primitive is UFUNCS[np.true_divide]:
             return _quotient
-        if self.primitive.of_blocks and all(each.is_constant for each in self.series[1:]):
+        if self.primitive in OF_BLOCKS and all(each.is_constant for each in self.series[1:]):
             return _by_blocks
         return _by_rule
 

@@ -22,7 +22,7 @@ from fgrad.compat.deferred.state import GraphVariable, with_part
 from fgrad.compat.tensorflow.arrays import gather, gather_nd
 from fgrad.compat.tensorflow.initializers import GlorotUniform, Zeros
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import ABOVE, Tensor
+from fgrad.core.tensor import ATTRIBUTES, Tensor
 from fgrad.core.variable import Variable as NativeVariable
 from fgrad.core.variable import plain_value, recording
 
@@ -235,7 +235,7 @@ def _writer_of(x: Any, name: str) -> Any:
     return getattr(place, name) if part() is x else None
 
 
-ABOVE.attribute_of = _writer_of
+ATTRIBUTES.append(_writer_of)
 BOXES.add(Variable)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.views import VIEWS
 from fgrad.engines.jax.library import cast, is_known, jnp
 from fgrad.engines.jax.table import lowers, refuses
 from fgrad.ops.indexing import ARRAY
@@ -44,7 +45,7 @@ def replaced(x: Any, value: Any, *arrays: Any, template: Template, path: Any = (
     moves = [step for step in path if step[0].name not in _PARTS]
     places = np.arange(x.size).reshape(x.shape)
     for primitive, metadata, _ in moves:
-        places = primitive.view(places, lead, **metadata)
+        places = VIEWS[primitive](places, lead, **metadata)
     chosen = index(places, *arrays, template=template)
     flat = jnp.asarray(x).reshape(-1)
     values = jnp.broadcast_to(value, chosen.shape)
@@ -98,7 +99,7 @@ def writes_beyond(ans: Any, x: Any, value: Any, *arrays: Any, template: Template
     """Return where a key is out of the range of the view."""
     view = np.broadcast_to(0, x.shape)
     for primitive, metadata, _ in path:
-        view = primitive.view(view, lead, **metadata)
+        view = VIEWS[primitive](view, lead, **metadata)
     return _beyond(view.shape, arrays, template)
 
 

@@ -42,6 +42,7 @@ from fgrad.scipy.linalg._arguments import (
     scipys_error,
 )
 from fgrad.scipy.linalg.matrix_equations import sylvester_solution
+from fgrad.transforms.series import OF_BLOCKS
 
 # Twice the size
 
@@ -147,10 +148,10 @@ _expm = register(
         (lambda ans, a: lambda ct: _frechet(transposed(a), ct),),
         lambda tangents, ans, a: _frechet(a, tangents[0]),
         samples=(sample((3, 3)), sample((2, 2, 2)), sample((1, 1)), sample((0, 0))),
-        of_blocks=True,
     )
 )
 _expm.batch = stacked_batch(_expm)
+OF_BLOCKS.add(_expm)
 
 
 def _exp(a: Any) -> Any:
@@ -297,10 +298,10 @@ _logm = register(
         lambda tangents, ans, a, quiet: _log_along(a, tangents[0]),
         # Of two rows with a product of 2 between them the eigenvalues are in the right half of the plane.
         samples=(sample((1, 1), domain=(0.5, 2), quiet=True), sample((2, 1, 1), domain=(0.5, 2), quiet=True)),
-        of_blocks=True,
     )
 )
 _logm.batch = stacked_batch(_logm)
+OF_BLOCKS.add(_logm)
 
 
 @differentiates(scipy.linalg.logm)
@@ -379,10 +380,10 @@ _power = register(
             sample((1, 1), (1, 1), domain=(0.5, 2), complex=False),
             sample((2, 1, 1), (1, 1), domain=(0.5, 2), complex=False),
         ),
-        of_blocks=True,
     )
 )
 _power.batch = stacked_batch(_power)
+OF_BLOCKS.add(_power)
 
 
 @differentiates(scipy.linalg.fractional_matrix_power)

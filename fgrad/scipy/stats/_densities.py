@@ -43,6 +43,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.primitive import ZERO, Primitive, Rule
+from fgrad.core.sums import SUMMED
 from fgrad.core.tensor import apply, settle
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import ForEach, elementwise, register, sample, scaled_sum
@@ -240,7 +241,7 @@ def log_density(form: Form, place: tuple[float, float]) -> Primitive:
         complex=False,
         shapes=SHAPES[len(form.scores)],
     )
-    primitive.contracted = [_contracted(place, partial) for place, partial in enumerate(partials)]
+    SUMMED[primitive] = [_contracted(place, partial) for place, partial in enumerate(partials)]
     return primitive
 
 
