@@ -63,6 +63,7 @@ from fgrad.loops.scanning import map as map
 from fgrad.loops.scanning import scan as scan
 from fgrad.loops.turning import fori_loop as fori_loop
 from fgrad.loops.turning import while_loop as while_loop
+from fgrad.native import loading as _loading  # noqa: F401  # which makes native code
 from fgrad.native.compiled import Compiled as Compiled
 from fgrad.native.compiled import compile as compile
 from fgrad.native.reports import Inspection as Inspection
