@@ -54,6 +54,7 @@ from fgrad.interop import blocks as _blocks  # noqa: F401  # which lets arrays o
 from fgrad.interop import columns as _columns  # noqa: F401  # which lets columns of pandas in
 from fgrad.interop import interchange as interchange
 from fgrad.interop import matrices as _matrices  # noqa: F401  # which lets sparse matrices of SciPy in
+from fgrad.interop import twins as _twins  # noqa: F401  # which finds functions of SciPy's here, for errors
 from fgrad.interop import ufuncs as _ufuncs  # noqa: F401  # which lets SciPy's in
 from fgrad.interop.containers import register_dataclass as register_dataclass
 from fgrad.loops.choosing import cond as cond
@@ -62,6 +63,7 @@ from fgrad.loops.scanning import map as map
 from fgrad.loops.scanning import scan as scan
 from fgrad.loops.turning import fori_loop as fori_loop
 from fgrad.loops.turning import while_loop as while_loop
+from fgrad.native import loading as _loading  # noqa: F401  # which makes native code
 from fgrad.native.compiled import Compiled as Compiled
 from fgrad.native.compiled import compile as compile
 from fgrad.native.reports import Inspection as Inspection

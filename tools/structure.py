@@ -1,17 +1,20 @@
 """Report the structure of fgrad: what a reader has to hold in mind. `python tools/structure.py [folder]`.
 
-    rooms         what lies in the root of the package, and which way imports point between rooms
+    rooms         what lies in the root of the package, and which way imports point between rooms, by a statement or by
+                  `import_module`, when a module is loaded or when a function runs
     reach         how many files and lines of code one operation, and one gradient, run through
     bodies        the longest functions
     looks         tests of the kind of a trace outside of the traces, and places that look into frames
 
-It fails if an import points upwards or round, or if a function is longer than 40 lines of code. A line of code holds
-something that runs: no blank line, no comment, no docstring.
+It fails if an import points upwards or round, or cannot be read, or if a function is longer than 40 lines of code. A
+line of code holds something that runs: no blank line, no comment, no docstring.
 """
 
 from __future__ import annotations
 
 import ast
+import fnmatch
+import importlib.util
 import io
 import subprocess
 import sys
@@ -28,12 +31,17 @@ LAYERS = [
     "errors", "core", "ops", "transforms", "rules", "graphs", "native", "engines", "loops", "tapes", "progress",
     "clipping", "optimizers", "numpy", "scipy", "random", "extend", "saving", "distributed", "testing", "uncertainty",
     "patterns", "plot", "interop",
-    "debugging", "compat",
+    "debugging", "", "compat",
 ]  # fmt: skip
-"""Rooms, and modules in the root, from below: each imports from those before it alone."""
+"""Rooms, and modules in the root, from below: each imports from those before it alone. "" is the package itself."""
 
 ALLOWED_INSIDE = {"safetensors.numpy", "scipy.sparse.linalg"}
 """Optional libraries, which a function may import when it runs."""
+
+OF_OTHER_LIBRARIES = {
+    "fgrad.engines.jax.library", "fgrad.interop.borrowed", "fgrad.native.libraries", "fgrad.scipy._absent",
+}  # fmt: skip
+"""Modules that import by a name that cannot be read from the source: a module of another library."""
 
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -85,17 +93,71 @@ class Module:
         self.tree = ast.parse(self.source)
         self.lines = code_lines(self.source)
         self.room = room_of(self.name)
+        self.package = self.name if path.stem == "__init__" else self.name.rpartition(".")[0]
 
     def imports(self, known: set[str]) -> set[str]:
-        """Return the modules of the package that it imports."""
+        """Return the modules of the package that it imports, at the top, below `TYPE_CHECKING`, or inside of functions.
+
+        Python loads the packages around a module with it. These count where a name of their own is asked for, and not
+        where it is a child of theirs: so a package may import its children, at once or when somebody asks for them, as
+        long as no child needs what the package defines.
+        """
         found: set[str] = set()
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("fgrad"):
-                names = {f"{node.module}.{alias.name}" for alias in node.names}
-                found |= {name if name in known else node.module for name in names}
+            if isinstance(node, ast.ImportFrom):
+                module = self._resolved("." * node.level + (node.module or ""))
+                names = {f"{module}.{alias.name}" for alias in node.names}
+                found |= {name if name in known else module for name in names}
             elif isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names if alias.name.startswith("fgrad.")}
+                found |= {alias.name for alias in node.names}
+        for _, name in self._by_name():
+            found.update([] if name.startswith("*") else fnmatch.filter(known, name))
         return found & known
+
+    def unread(self) -> Iterator[str]:
+        """Yield imports of which the source does not say whose they are."""
+        for line, name in self._by_name():
+            if name.startswith("*") and self.name not in OF_OTHER_LIBRARIES:
+                yield f"{self.path.relative_to(ROOT)}:{line}"
+
+    def _by_name(self) -> Iterator[tuple[int, str]]:
+        """Yield the line and the name of each import by `import_module`, with * for what is known when it runs.
+
+        A private function that hands its first argument on to `import_module` imports what it is called with.
+        """
+        importers = {"import_module", "__import__"}
+        handed_on: set[ast.expr] = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.ImportFrom) and node.module == "importlib":
+                importers |= {alias.asname or alias.name for alias in node.names if alias.name == "import_module"}
+        for node in ast.walk(self.tree):
+            if isinstance(node, DEFINITIONS) and node.name.startswith("_"):
+                own = [each.arg for each in node.args.args if each.arg not in ("self", "cls")]
+                first = own[:1] if not node.args.defaults else []
+                names = [name for _, name, *_ in calls(node, importers)]
+                handed = {name for name in names if isinstance(name, ast.Name) and name.id in first}
+                importers |= {node.name} if handed else set()
+                handed_on |= handed
+        for line, name, *package in calls(self.tree, importers):
+            if name not in handed_on:
+                yield line, self._resolved(self._text(name), *map(self._text, package[:1]))
+
+    def _text(self, node: ast.expr) -> str:
+        """Return the text that an expression makes, with * for what is known when it runs."""
+        if isinstance(node, ast.Constant):
+            return str(node.value)
+        if isinstance(node, ast.JoinedStr):
+            return "".join(map(self._text, node.values))
+        if isinstance(node, ast.FormattedValue):
+            return self._text(node.value)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            return self._text(node.left) + self._text(node.right)
+        own = {"__name__": self.name, "__package__": self.package}
+        return own.get(node.id, "*") if isinstance(node, ast.Name) else "*"
+
+    def _resolved(self, name: str, package: str = "*") -> str:
+        """Return the whole name of a module; one that begins with dots counts from a package, or from the own one."""
+        return importlib.util.resolve_name(name, self.package if package == "*" else package)
 
     def bodies(self) -> Iterator[tuple[int, str]]:
         """Yield the size in lines of code of each function's body, and where it is."""
@@ -124,6 +186,15 @@ class Module:
                                 if name not in ALLOWED_INSIDE)  # fmt: skip
 
 
+def calls(tree: ast.AST, names: set[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield the line and the arguments of each call of one of some functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in names:
+            arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+            if arguments:
+                yield node.lineno, *arguments
+
+
 def upward(modules: list[Module], known: set[str]) -> list[str]:
     """Return the imports that point from a room to one above it."""
     ranks = {room: place for place, room in enumerate(LAYERS)}
@@ -131,7 +202,7 @@ def upward(modules: list[Module], known: set[str]) -> list[str]:
         f"{module.name} -> {other}"
         for module in modules
         for other in sorted(module.imports(known))
-        if module.room and module.room != room_of(other) and ranks.get(room_of(other), 99) > ranks.get(module.room, -1)
+        if module.room != room_of(other) and ranks.get(room_of(other), 99) > ranks.get(module.room, -1)
     ]
 
 
@@ -219,6 +290,8 @@ def main() -> int:
         sep="\n    " if round_about else "",
     )
     print(f"imports inside functions {len(inside):5}", *inside, sep="\n    " if inside else "")
+    unread = [each for module in modules for each in module.unread()]
+    show("imports not read", unread)
     for what in ("operation", "gradient"):
         files, lines = reach(what, modules)
         print(f"one {what:20} {len(files):5} files, {lines} lines of code that run: {' '.join(files)}")
@@ -233,7 +306,7 @@ def main() -> int:
     core = sum(len(module.lines) for module in modules if module.room == "core")
     print(f"lines of code            {sum(len(module.lines) for module in modules):5}, of which in core {core}")
     long = [where for size, where in bodies if size > LONGEST_BODY]
-    failures = len(up) + len(round_about) + len(inside) + len(long)
+    failures = len(up) + len(round_about) + len(inside) + len(unread) + len(long)
     print(f"{failures} beyond the limits" if failures else "within the limits")
     return failures
 

@@ -487,26 +487,19 @@ def _passed_back(
         cotangent = cotangents.pop(key, None) if first else cotangents.get(key)
         if keep and key in keep and cotangent is not None:
             kept[key] = cotangent = finished(cotangent)
-        if stop and key in stop:
+        if cotangent is None or (stop and key in stop):
             continue
         if (kind := type(cotangent)) is not _ARRAY and kind is not _NUMBER:  # which most of them are
-            if cotangent is None:
-                continue
             if cotangent is ZERO:
                 cotangents.setdefault(parent, ZERO)
                 continue
-            if kind is Gathered and rule.primitive not in GATHERING:
-                cotangent = cotangent.finished()
-            if kind not in _SEVERAL:
-                cotangent = payload_of(cotangent)
+            cotangent = _for_rule(cotangent, rule)
         is_masked = key in masked
         try:
             if is_masked and rule.primitive.scales:
                 passed = pulled_by_masked(rule, saved, cotangent)
-            elif rule.count == 1:
-                passed = rule.function(cotangent, saved)
             else:
-                passed = rule.pull(cotangent, saved)
+                passed = rule.function(cotangent, saved) if rule.count == 1 else rule.pull(cotangent, saved)
             if form is not None and passed is not ZERO:
                 passed = conform(passed, *form)
         except Exception as error:
@@ -518,7 +511,7 @@ def _passed_back(
         prior = cotangents.get(parent)
         if prior is None or prior is ZERO:
             cotangents[parent] = passed
-            if is_masked:
+            if is_masked and passed is not ZERO:
                 masked.add(parent)
         elif passed is not ZERO:
             cotangents[parent] = _added(prior, passed, parent in sums)
@@ -526,6 +519,13 @@ def _passed_back(
             if not is_masked:
                 masked.discard(parent)
     return kept
+
+
+def _for_rule(cotangent: Any, rule: ReverseRule) -> Any:
+    """Return a cotangent as it is handed to a rule."""
+    if type(cotangent) is Gathered and rule.primitive not in GATHERING:
+        cotangent = cotangent.finished()
+    return cotangent if type(cotangent) in _SEVERAL else payload_of(cotangent)
 
 
 def _held(saved: Any) -> list[Any]:

@@ -6,9 +6,8 @@ Every class derives from `FgradError` and from the built-in exception that fits,
 
 from __future__ import annotations
 
-import importlib
-import operator
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -298,10 +297,10 @@ class ScipyCallError(DetachedError):
     """
 
     def __init__(self, called: str, line: str) -> None:
-        ours = f"fgrad.{called}"
         remedy = next((text for pattern, text in _SCIPY_REMEDIES if re.search(pattern, called)), "")
-        if not remedy and _exists(ours):
-            remedy = f"Write {ours}, which has the same arguments and is differentiated (import {_module_of(ours)})."
+        if not remedy and any(has(called) for has in HAS_TWIN):
+            area = ".".join(called.split(".")[:2])
+            remedy = f"Write fgrad.{called}, which has the same arguments and is differentiated (import fgrad.{area})."
         remedy = remedy or _NOT_IN_SCIPY
         super().__init__(
             f"{called} takes plain arrays, and was called with, or got from a function of yours, a traced tensor; "
@@ -324,17 +323,8 @@ _SCIPY_REMEDIES = (
 """What to write instead of functions and classes, by their names, where that is not the same name of `fgrad.scipy`."""
 
 
-def _module_of(name: str) -> str:
-    return ".".join(name.split(".")[:3])
-
-
-def _exists(name: str) -> bool:
-    """Return whether there is such a name in `fgrad.scipy`, which is imported only to answer this."""
-    try:
-        found = importlib.import_module(_module_of(name))
-        return operator.attrgetter(".".join(name.split(".")[3:]))(found) is not None
-    except (ImportError, AttributeError):
-        return False
+HAS_TWIN: list[Callable[[str], bool]] = []
+"""Say whether a function or class of another library has one of the same name here; put in from above."""
 
 
 class ExportError(FgradError, TypeError, BufferError):

@@ -9,8 +9,6 @@ The derivatives of a program are programs (`fgrad.graphs.derived`), which are re
 from __future__ import annotations
 
 import contextlib
-import functools
-import importlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +17,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from fgrad.core.locks import STEADY, Lock, apart
+from fgrad.core.locks import Lock
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, apply_call, settle
 from fgrad.core.trace import Trace
@@ -27,7 +25,7 @@ from fgrad.graphs.derived import Directions, chosen, computed, mapped, outputs_o
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import check_holds
-from fgrad.native.options import DEFAULT, Options
+from fgrad.native.options import DEFAULT, NATIVE, Options
 from fgrad.ops.tracing import one_example
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import Leaves, Rule, Variables, is_of
@@ -220,23 +218,8 @@ def _array(x: Any, name: Name) -> Any:
 
 
 def _compiled(block: Block, options: Options) -> Any:
-    """Return what runs a program; the compiler is loaded when there is something to compile."""
-    if options.engine is not None:
-        return options.engine.executable(block, options)
-    if options.shared:
-        return _module("fgrad.native.sharing").shared(block, options)
-    return _module("fgrad.native.executable").Executable(block, options)
-
-
-@functools.cache
-def _module(name: str) -> Any:
-    """Import a module, which a signal handler may ask for, too, while it is being imported."""
-
-    def imported() -> Any:
-        with STEADY:
-            return importlib.import_module(name)
-
-    return apart(imported)
+    """Return what runs a program."""
+    return NATIVE[0](block, options) if options.engine is None else options.engine.executable(block, options)
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -52,3 +53,6 @@ class Engine(Protocol):
 
 ENGINES: dict[str, Engine] = {}
 """Those that there are besides native code, by the name of the backend."""
+
+NATIVE: list[Callable[[Block, Options], Any]] = []
+"""Makes native code of a program. It is put in from above: native code runs programs itself, as turns of a loop."""

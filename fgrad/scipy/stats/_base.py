@@ -12,7 +12,6 @@ is_everywhere(x)    whether a condition is known to hold for all elements; also 
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
@@ -133,6 +132,7 @@ class Distribution:
         self.scipys = scipys
         self.name = name
         self.signature = signature
+        self.__module__ = "fgrad.scipy.stats"  # where `pickle` finds it by its name
 
     @property
     def full_name(self) -> str:
@@ -162,8 +162,8 @@ class Distribution:
     def __repr__(self) -> str:
         return f"fgrad.{self.full_name}"
 
-    def __reduce__(self) -> Any:
-        return _by_name, (self.name,)
+    def __reduce__(self) -> str:
+        return self.name
 
     def __getattr__(self, name: str) -> Any:
         """Return what SciPy's distribution has and this one does not differentiate."""
@@ -236,7 +236,3 @@ class Frozen:
             return getattr(self.dist.scipys(*args, **kwds), name)(*first, **keywords)
 
         return lambda *first, **keywords: self.dist.refusing(of_scipys, name)(self.args, self.kwds, first, keywords)
-
-
-def _by_name(name: str) -> Any:
-    return getattr(importlib.import_module("fgrad.scipy.stats"), name)
