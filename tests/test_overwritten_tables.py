@@ -6,7 +6,7 @@ indices). All of these are overwritten, and before a pullback the point itself, 
 same call without the overwriting, to the last bit, since the operations are the same. An error that names the
 overwriting would be as good, and is raised nowhere: all arrays of the tables are small.
 
-Every call is made, those of complex rows in real and in complex numbers: the whole takes half a minute. Calls that
+Every call is made, those of complex rows in real and in complex numbers: the whole takes forty seconds. Calls that
 write one point into another are differentiated by what is written to, since NumPy cannot write a tensor into an array.
 """
 
