@@ -1280,3 +1280,44 @@ def test_odeint_that_has_failed():
         fg.grad(lambda x: odeint(explodes, x, [0.0, 2.0], mxstep=50)[-1, 0])(1.0)
     with pytest.warns(scipy.integrate.ODEintWarning):
         odeint(explodes, 1.0, [0.0, 2.0], mxstep=50)
+
+
+# What is overwritten between the solution and the pass back
+
+
+@every_way
+def test_the_first_state_and_the_tolerances_may_be_overwritten_before_the_pass_back(way):
+    """They count again: the state in the first step, the tolerances where the adjoint equation is differentiated."""
+
+    def slopes(overwritten):
+        data = {"y0": np.array([1.1, -0.4]), "t_eval": np.array([0.3, 0.7, 1.3]), "atol": np.array([1e-7, 1e-6])}
+
+        def last(a):
+            return np.sum(solve_ivp(lambda t, y: [y[1], -a * np.sin(y[0])], (0.0, 1.4), rtol=1e-6, **data, **way).y)
+
+        pullbacks = [fg.vjp(function, 0.7)[1] for function in (last, fg.grad(last))]
+        for name in overwritten:
+            data[name][:] = [9.0, 8.0, 7.0][: len(data[name])]
+        return [pullback(1.0)[0].item() for pullback in pullbacks]
+
+    expected = slopes(())
+    for name in ("y0", "t_eval", "atol"):
+        assert slopes((name,)) == expected
+
+
+def test_what_odeint_is_given_may_be_overwritten_before_the_pass_back():
+    def slopes(overwritten):
+        data = {"y0": np.array([1.0, 0.0]), "t": np.array([0.0, 0.5, 1.0])}
+        tolerances = {"rtol": np.array([1e-6, 1e-5]), "atol": np.array([1e-6, 1e-5])}
+
+        def last(w):
+            return np.sum(odeint(oscillator, **data, args=(w,), **tolerances)[-1])
+
+        pullbacks = [fg.vjp(function, 0.7)[1] for function in (last, fg.grad(last))]
+        for name in overwritten:
+            {**data, **tolerances}[name][:] = 3.0
+        return [pullback(1.0)[0].item() for pullback in pullbacks]
+
+    expected = slopes(())
+    for name in ("y0", "t", "rtol", "atol"):
+        assert slopes((name,)) == expected

@@ -284,6 +284,28 @@ def test_preconditioners_are_transposed_and_callbacks_are_for_the_system_itself(
     assert products
 
 
+PRECONDITIONERS = {
+    "dense": lambda data: data * np.eye(3),
+    "SciPy's": lambda data: scipy.sparse.diags_array(data, format="csr"),
+    "ours": lambda data: S.diags_array(data),
+}
+
+
+@pytest.mark.parametrize("kind", PRECONDITIONERS)
+def test_a_preconditioner_may_be_overwritten_before_the_pass_back(kind):
+    """With one of NaN nothing would converge."""
+
+    def slope(overwritten):
+        preconditioner = PRECONDITIONERS[kind](1 / np.diag(DENSE))
+        _, pullback = fg.vjp(lambda b: L.gmres(array(), b, rtol=1e-13, M=preconditioner)[0], X)
+        if overwritten:
+            written = preconditioner if kind == "dense" else preconditioner.data
+            written[...] = np.nan
+        return pullback(np.ones(3))[0].tolist()
+
+    assert slope(True) == slope(False)
+
+
 def test_starts_that_differ_in_a_batch_are_not_used():
     found = fg.vmap(lambda b, x0: L.gmres(array(), b, x0, rtol=1e-13)[0])(np.stack([X, -X]), np.ones((2, 3)))
     np.testing.assert_allclose(found, np.linalg.solve(DENSE, np.stack([X, -X]).T).T, rtol=1e-9)

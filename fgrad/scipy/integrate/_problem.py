@@ -16,7 +16,7 @@ from fgrad.scipy.integrate._along import Track
 from fgrad.scipy.integrate._forms import array_of, complex_form, real_form, slope_of
 from fgrad.scipy.integrate._records import Record, recording
 from fgrad.scipy.integrate._stages import BY_STAGES
-from fgrad.scipy.integrate._users import UsersFunctions
+from fgrad.scipy.integrate._users import UsersFunctions, as_now
 from fgrad.scipy.integrate.adjoint import states_at, track_of
 from fgrad.transforms.calls import name_of
 
@@ -53,6 +53,7 @@ class Problem:
     compile: bool = False
 
     def __post_init__(self) -> None:
+        self.options = as_now(self.options)
         jacobian = [self.options["jac"]] if callable(self.options.get("jac")) else []
         self.leaves: list[Any] = []
         self.found: list[tuple[Any, Record]] = []

@@ -39,8 +39,9 @@ class Record:
         self.interpolants: list[Any] = []
 
     def begin(self, solver: Solver) -> None:
-        """Note where a solver starts."""
-        self.times, self.states = [solver.t], [np.array(solver.y)]
+        """Note where a solver starts, and let its first interpolant refer to that, not to the user's array."""
+        solver.y = np.array(solver.y)
+        self.times, self.states = [solver.t], [solver.y]
         self.slopes, self.orders, self.interpolants = [], [], []
 
     def add(self, solver: Solver, dense: bool, order: int) -> None:

@@ -4,6 +4,7 @@
     users.inputs()                    what is traced among `args`, and what the functions close over besides
     users.call(0, inputs, t, y)       the first function, with other arrays for those inputs
     users.run(solve, leaves)          `solve(plain functions, plain leaves)`, for each example of a batch
+    as_now(options)                   options of SciPy's, which the user may overwrite afterwards
 
 SciPy calls native code where the user wants that. What differentiates calls Python: mostly at many points at once.
 
@@ -50,6 +51,15 @@ class _Used(Exception):  # noqa: N818  # a discovery, and not an error
     def __init__(self, users: UsersFunctions, point: tuple[Any, ...]) -> None:
         super().__init__("a traced value is used")
         self.users, self.point = users, point
+
+
+def as_now(options: dict[str, Any]) -> dict[str, Any]:
+    """Return SciPy's options as they are now: arrays of tolerances count again when derivatives are differentiated.
+
+    Functions among them stay themselves; they are among the `UsersFunctions`.
+    """
+    kept = Kept()
+    return {name: value if callable(value) else kept.now(value) for name, value in options.items()}
 
 
 class UsersFunctions:

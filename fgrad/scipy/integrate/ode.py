@@ -18,7 +18,7 @@ from fgrad.rules.closures import followers
 from fgrad.scipy.integrate._along import Track
 from fgrad.scipy.integrate._forms import array_of, as_result, floating, slope_of
 from fgrad.scipy.integrate._records import Record, recording
-from fgrad.scipy.integrate._users import UsersFunctions, for_each_example, values_of
+from fgrad.scipy.integrate._users import UsersFunctions, as_now, for_each_example, values_of
 from fgrad.scipy.integrate.adjoint import System, Trajectory, track_of
 from fgrad.scipy.integrate.ivp import check_derivative, solve_ivp
 from fgrad.transforms.calls import name_of
@@ -115,7 +115,7 @@ class _Call:
         options: dict[str, Any],
         compile: bool,
     ) -> None:
-        self._function, self._options, self._args = function, options, args
+        self._function, self._options, self._args = function, as_now(options), args
         self._further = [] if jacobian is None else [jacobian]
         self._leaves = [array_of(y0), array_of(t)]
         self._has_tensors = any(type(leaf) in BOXES for leaf in flatten((y0, t, args))[0])

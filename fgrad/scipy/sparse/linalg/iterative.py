@@ -16,6 +16,7 @@ import scipy.sparse.linalg
 
 from fgrad import errors
 from fgrad.core.primitive import BOXES
+from fgrad.core.snapshots import LARGE
 from fgrad.ops.elementwise import astype
 from fgrad.ops.tracing import example_of
 from fgrad.rules.closures import followers
@@ -175,7 +176,14 @@ def _precision_of_minres(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _constant(option: Any) -> Any:
-    """Return an option without its traces; None of one that differs from example to example."""
+    """Return an option as it is now, without its traces; None of one that differs from example to example.
+
+    A preconditioner is used again in the pass back. One that is large stays the user's: whatever is written into it,
+    what is solved for is the same.
+    """
+    is_sparse: bool = scipy.sparse.issparse(option)
+    if is_sparse or isinstance(option, np.ndarray):
+        return option if option.size * option.dtype.itemsize > LARGE else option.copy()
     if isinstance(option, SparseArray):
         data = _constant(option.data)
         return None if data is None else option.pattern.with_elements(data)
