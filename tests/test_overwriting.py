@@ -1155,3 +1155,56 @@ def test_sums_of_cotangents_do_not_depend_on_who_refers_to_what():
     finally:
         sys.setprofile(None)
     np.testing.assert_array_equal(found, expected)
+
+
+# The argument itself
+
+OF_ARGUMENTS = {
+    "grad": lambda f, x: fg.grad(f)(x),
+    "value_and_grad": lambda f, x: fg.value_and_grad(f)(x)[1],
+    "gradients_function": lambda f, x: fg.gradients_function(f)(x)[0],
+    "jacrev": lambda f, x: fg.jacrev(f)(x),
+    "jacfwd": lambda f, x: fg.jacfwd(f)(x),
+    "hessian": lambda f, x: fg.hessian(f)(x),
+    "hvp": lambda f, x: fg.hvp(f)(x, np.ones_like(x)),
+    "jvp of grad": lambda f, x: fg.jvp(fg.grad(f), (x,), (np.ones_like(x),))[1],
+    "taylor of grad": lambda f, x: fg.taylor(fg.grad(f), 1)(x)[1],
+    "laplacian of grad": lambda f, x: fg.laplacian(fg.grad(f))(x),
+    "elementwise_grad": lambda f, x: fg.elementwise_grad(f)(x),
+    "vmap of grad": lambda f, x: fg.vmap(fg.grad(f))(x[None])[0],
+    "pytree": lambda f, x: fg.grad(lambda tree: f(tree["x"][0]))({"x": [x]})["x"][0],
+}
+
+
+@pytest.mark.parametrize("derivative", OF_ARGUMENTS.values(), ids=list(OF_ARGUMENTS))
+def test_the_argument_may_be_overwritten_while_a_transform_runs(derivative):
+    x = np.array([1.0, 2.0])
+
+    def cubes(t):
+        return np.sum(t**3)
+
+    def overwriting(t):
+        total = cubes(t)
+        x[:] = 9.0
+        return total
+
+    expected = derivative(cubes, x.copy())
+    np.testing.assert_array_equal(derivative(overwriting, x), expected)
+    assert x.tolist() == [9.0, 9.0]
+
+
+@pytest.mark.parametrize("derivative", [fg.grad, fg.jacrev, fg.elementwise_grad, lambda f: fg.vmap(fg.grad(f))])
+def test_a_longer_argument_is_read_only_while_a_transform_runs(derivative):
+    """A copy of it would take more time than a simple function."""
+    x = np.ones((1, 10_000))
+
+    def overwriting(t):
+        total = np.sum(t**3)
+        x[:] = 9.0
+        return total
+
+    with pytest.raises(errors.OverwrittenError, match=r"overwriting used a plain array of shape .*written to"):
+        derivative(overwriting)(x)
+    x[:] = 2.0
+    np.testing.assert_array_equal(derivative(lambda t: np.sum(t**3))(x), np.full((1, 10_000), 12.0))
+    assert x.flags.writeable

@@ -21,7 +21,7 @@ from fgrad.core.masked import pulled_by_masked
 from fgrad.core.operands import PLAIN
 from fgrad.core.payloads import INEXACT, explain_refusal, payload_of
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive, ReverseRule, may_save
-from fgrad.core.snapshots import LARGE, Checked, Copies, Locks, is_large, snapshot
+from fgrad.core.snapshots import LARGE, Checked, Copies, is_large, snapshot
 from fgrad.core.sums import FEW_PRODUCTS, SUMMED, summed
 from fgrad.core.tensor import Tensor, apply, box, boxed, own_handle
 from fgrad.core.trace import NOTHING, Call, Trace, attention, is_seen, recorded, running
@@ -102,7 +102,6 @@ class ReverseTrace(Trace):
     Attributes:
         record: the edges, in order.
         exits: how and where values left the trace: their keys, and for each the key that was next.
-        locks: the large arrays that are read-only, if there are any.
     """
 
     differentiates = True
@@ -111,8 +110,7 @@ class ReverseTrace(Trace):
     def __init__(self, persistent: bool = False, ends_with_call: bool = False) -> None:
         super().__init__()
         self.persistent = persistent
-        self._may_lock = ends_with_call and self.call is not None
-        self.locks: Locks | None = None
+        self.may_lock = ends_with_call and self.call is not None
         self.record: list[Entry] = running.record()
         self.copies: Copies = {}
         self._keys = itertools.count()
@@ -123,8 +121,6 @@ class ReverseTrace(Trace):
             self.record = []  # tensors that outlive the error hold no graph
         self.copies.clear()
         super().__exit__(kind, error, traceback)
-        if error is not None and self.locks is not None:
-            self.locks.explain(error)
 
     def root(self, value: Any) -> Tensor:
         """Return `value` as an input of this trace."""
@@ -320,15 +316,6 @@ class ReverseTrace(Trace):
                 else:
                     kept[name] = as_now
         return kept, large
-
-    def lock(self, array: Any, name: str) -> bool:
-        """Make an array read-only that an operation uses, until the call ends; return whether that can be."""
-        if not self._may_lock:
-            return False
-        if self.locks is None:
-            self.locks = Locks()
-            self.call[3].append(self.locks.release)
-        return self.locks.hold(array, name)
 
     def _join(self, outputs: Sequence[Tensor], key: int) -> None:
         """Record that outputs are parts of a result, whose cotangent is a `Parts`."""

@@ -203,7 +203,7 @@ class Locks:
             OverwrittenError: a RuntimeError; `error` is NumPy's, and an array is locked here.
         """
         if self._uses and isinstance(error, ValueError) and "read-only" in str(error):
-            array, name, place, _ = next(iter(self._uses.values()))
+            array, name, place, _ = [*self._uses.values()][-1]
             raise errors.OverwrittenError(
                 name, array.shape, errors.line_at(place), "written to", errors.line_of(error), len(self._uses)
             ) from error

@@ -25,7 +25,9 @@ import numpy.typing as npt
 
 from fgrad import errors
 from fgrad.core import conversions
+from fgrad.core.payloads import FOREIGN
 from fgrad.core.primitive import Primitive
+from fgrad.core.snapshots import SMALL, Locks
 
 _levels = itertools.count(1)
 
@@ -163,6 +165,9 @@ class Trace:
         outdated: its tensors are to be renewed before anything is done with them.
         exits: where values left it, by how and the user's file and line.
         call: the transform that it belongs to, as `Running.call`; None for a tape.
+        may_lock: what it refers to is of no use when the call of a transform that runs has ended, so that large plain
+            arrays may be read-only until then.
+        locks: those that are, if there are any.
         holder: returns the tape or accumulator that it belongs to, or None.
         stands_for: the trace for which this one runs the rule of a call: what that follows must be among the inputs.
     """
@@ -182,6 +187,8 @@ class Trace:
         self.level = 0
         self.exits: dict[tuple[str, tuple[str, int]], Any] = {}
         self.call = running.call
+        self.may_lock = self.call is not None
+        self.locks: Locks | None = None
         self.holder: Callable[[], Any] = _nobody
 
     def __enter__(self) -> Trace:
@@ -195,6 +202,31 @@ class Trace:
             conversions.unwrap(error)
             conversions.refuse_objects(error)
             conversions.advise(error)
+            if self.locks is not None:
+                self.locks.explain(error)
+
+    def lock(self, array: Any, name: str) -> bool:
+        """Make a plain array read-only until the call ends, which `name` uses; return whether that can be."""
+        if not self.may_lock:
+            return False
+        if self.locks is None:
+            self.locks = Locks()
+            self.call[3].append(self.locks.release)
+        return self.locks.hold(array, name)
+
+    def held(self, x: Any, name: str) -> Any:
+        """Return an argument of the user's as this trace may refer to it: what is written to it later is not in it.
+
+        A plain array that is not small is read-only until the call ends, so that to write to it is an error.
+
+        Args:
+            x: the argument.
+            name: of the function that it is an argument of.
+        """
+        if type(x) is np.ndarray:
+            is_locked = x.nbytes > SMALL and self.lock(x, name)
+            return x if is_locked else x.copy("K")  # which lies in memory as the original does
+        return x.copy() if FOREIGN[type(x)] and not self.may_lock else x
 
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         """Unbox what this trace has boxed, run the primitive on what is inside, box the result."""

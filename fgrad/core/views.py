@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from fgrad.core.masked import unmasked
+from fgrad.core.masked import Masked, unmasked
 from fgrad.core.payloads import Objects
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, box, own_handle, settle
@@ -249,11 +249,13 @@ def in_memory_of_its_own(x: Any) -> Any:
 def _copy_views(tensor: Tensor) -> None:
     """Put copies in place of arrays that are views, in all layers: nobody can see the difference."""
     for name in ("payload", "mark"):
-        inner = getattr(tensor, name)
+        held = getattr(tensor, name)
+        inner = unmasked(held)
         if type(inner) is Tensor:
             _copy_views(inner)
         elif type(inner) is np.ndarray and not _is_owner(inner):
-            setattr(tensor, name, inner.copy(order="K"))
+            copy = inner.copy(order="K")
+            setattr(tensor, name, copy if held is inner else Masked(copy))
 
 
 def layout(x: Any) -> Any:
@@ -302,7 +304,7 @@ class Writing(threading.local):
         """Let the arrays of a value, in all its layers, be left as they are."""
         if type(x) is Tensor:
             self.keep(x.payload)
-            self.keep(x.mark)
+            self.keep(unmasked(x.mark))
         elif type(x) is np.ndarray:
             self.arrays = [each for each in self.arrays if each is not x]
 

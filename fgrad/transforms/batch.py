@@ -174,7 +174,10 @@ def _run_vmap(
     ]
     size = _common_size(function, values, axes, names)
     trace = BatchTrace(size)
-    traced = [value if axis is None else trace.root(value) for value, axis in zip(values, axes, strict=True)]
+    name = name_of(function)
+    traced = [
+        value if axis is None else trace.root(trace.held(value, name)) for value, axis in zip(values, axes, strict=True)
+    ]
     maps = running.maps
     try:
         running.maps = (*maps, trace) if of_users else maps

@@ -83,7 +83,8 @@ def _pushed(
 def pushforward(function: Any, inputs: Sequence[Any], directions: Sequence[Any]) -> Any:
     """Return the tangent of the result of a function of floating-point arrays along a direction of each of them."""
     trace = ForwardTrace()
-    _, moved, treedef, _ = _pushed(function, trace, lambda: (map(trace.root, inputs, directions), {}))
+    held = [trace.held(x, name_of(function)) for x in inputs]
+    _, moved, treedef, _ = _pushed(function, trace, lambda: (map(trace.root, held, directions), {}))
     return unflatten(treedef, moved)
 
 
@@ -94,7 +95,7 @@ def _is_of(leaf: Any, trace: ForwardTrace) -> bool:
 def _moving(function: Any, trace: ForwardTrace, path: Callable[[], str], leaf: Any, tangent: Any) -> Any:
     """Return a primal as an input of the trace, after a look at its tangent; `path` says how messages call it."""
     found = input_along("jvp", function, lambda what: f"{what}{path()}", leaf, tangent)
-    return leaf if found is None else trace.root(*found)
+    return leaf if found is None else trace.root(trace.held(found[0], name_of(function)), found[1])
 
 
 def input_along(transform: str, function: Any, name: Callable[[str], str], leaf: Any, tangent: Any) -> Any:

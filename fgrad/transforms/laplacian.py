@@ -224,7 +224,11 @@ def _run_laplacian(function: Any, args: tuple[Any, ...], keywords: dict[str, Any
     numbers = [x for x in values if x is not None]
     trace = LaplacianTrace(sum(x.size for x in numbers))
     rows = iter(unit_directions(numbers))
-    inputs = [leaf if x is None else trace.root(x, next(rows), ZERO) for leaf, x in zip(leaves, values, strict=True)]
+    name = name_of(function)
+    inputs = [
+        leaf if x is None else trace.root(trace.held(x, name), next(rows), ZERO)
+        for leaf, x in zip(leaves, values, strict=True)
+    ]
     result, outputs, out_treedef, _ = run(trace, function, lambda: ((unflatten(treedef, inputs),), {}))
     check_result(function, result, outputs)
     if not any(map(trace.follows, outputs)):

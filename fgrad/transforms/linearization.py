@@ -187,13 +187,18 @@ def match_seeds(seeds: Any, results: Any, what: str) -> list[Any]:
 class Input:
     """A container whose differentiable leaves are inputs of a trace.
 
+    Args:
+        trace: follows them.
+        tree: the container.
+        user: of whose argument it is, for messages; None: nothing runs with it.
+
     Attributes:
         tree: the container with tensors of the trace in place of those leaves.
         primals: the leaves as arrays or lower tensors, None for those that are no inputs.
         keys: of the leaves in the record, None for those that are no inputs.
     """
 
-    def __init__(self, trace: ReverseTrace, tree: Any, copies: bool = False) -> None:
+    def __init__(self, trace: ReverseTrace, tree: Any, user: str | None = None) -> None:
         self.leaves, self._treedef = flatten(tree)
         self.primals: list[Any] = []
         # The keys are kept apart from the tensors, which the user's function may assign to.
@@ -203,10 +208,8 @@ class Input:
             primal = differentiable(leaf)
             if type(primal) is Tensor:
                 primal = own_handle(primal)
-            elif copies and type(primal) is np.ndarray:
-                primal = primal.copy("K")  # which lies in memory as the original does
-            elif copies and FOREIGN[type(primal)]:
-                primal = primal.copy()
+            elif user is not None and primal is not None:
+                primal = trace.held(primal, user)
             tensor = leaf if primal is None else trace.root(primal)
             self.primals.append(primal)
             self.keys.append(None if primal is None else tensor.mark)
@@ -291,7 +294,7 @@ class Linearization:
             positional, named = list(args), dict(keywords)
             for place in places:
                 holder: Any = positional if isinstance(place, int) else named
-                given = self.inputs[place] = Input(trace, holder[place], outlives)
+                given = self.inputs[place] = Input(trace, holder[place], name_of(function))
                 holder[place] = given.tree
             if transform:
                 refuse_integers(transform, function, self.inputs)

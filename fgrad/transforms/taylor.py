@@ -19,7 +19,7 @@ from fgrad import errors
 from fgrad.core.primitive import ZERO
 from fgrad.core.tensor import boxed
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
-from fgrad.transforms.calls import decorator
+from fgrad.transforms.calls import decorator, name_of
 from fgrad.transforms.forward import input_along
 from fgrad.transforms.linearization import check_detached
 from fgrad.transforms.running import check_result, run, untraced
@@ -176,7 +176,8 @@ def _expanded(transform: str, function: Any, x: Any, curve: list[Any], order: in
     inputs = []
     for leaf, pairs in zip(leaves, coefficients, strict=True):
         is_number = pairs[0] is not None
-        inputs.append(trace.root(pairs[0][0], *(pair[1] for pair in pairs)) if is_number else leaf)
+        held = trace.held(pairs[0][0], name_of(function)) if is_number else leaf
+        inputs.append(trace.root(held, *(pair[1] for pair in pairs)) if is_number else leaf)
     result, outputs, out_treedef, _ = run(trace, function, lambda: ((unflatten(treedef, inputs),), {}))
     check_result(function, result, outputs)
     if not any(map(trace.follows, outputs)):
