@@ -12,6 +12,7 @@ from helpers import along, plain
 import fgrad as fg
 import fgrad.numpy as fnp
 from fgrad import errors
+from fgrad.core import trace, variable
 from fgrad.core.primitive import ZERO as ZERO_SLOPE
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
@@ -504,3 +505,20 @@ def test_threads_with_accumulators_of_their_own():
     for thread in threads:
         thread.join()
     assert found == {n: 2 * n * 3.0 + n * n for n in range(8)}
+
+
+def test_the_collector_sets_no_context_variable(monkeypatch):
+    """It may run within `ContextVar.set`, where the interpreter does not bear another one."""
+    changed = []
+
+    class Watches:
+        get = staticmethod(trace._watches.get)
+        set = staticmethod(changed.append)
+
+    accumulator = fg.ForwardAccumulator(fg.constant(2.0), 1.0)
+    accumulator.__enter__()
+    accumulator.cycle = accumulator
+    monkeypatch.setattr(trace, "_watches", Watches)
+    del accumulator
+    gc.collect()
+    assert variable.open_watches() == changed == []

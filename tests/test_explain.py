@@ -13,7 +13,7 @@ from helpers import plain
 import fgrad as fg
 from fgrad import errors
 from fgrad.debugging.explain import Explanation, Explanations
-from fgrad.tapes.tape import contents_of, record_of
+from fgrad.tapes.tape import recording_of
 
 HERE = r"^test_explain\.py:\d+: "
 
@@ -645,9 +645,9 @@ def test_nothing_is_used_up(persistent):
     with fg.GradientTape(persistent=persistent) as tape:
         tape.watch(x)
         y = x * x * x
-        before = len(record_of(tape))
+        before = len(recording_of(tape).edges())
         assert plain(fg.explain(tape, y, x).gradient) == 27.0
-        assert len(record_of(tape)) == before  # nor was the pass recorded
+        assert len(recording_of(tape).edges()) == before  # nor was the pass recorded
         z = y * x
     assert plain(fg.explain(tape, z, x).gradient) == 108.0
     assert plain(fg.explain(tape, z, x).gradient) == 108.0
@@ -691,7 +691,7 @@ def test_an_outline_holds_numbers_alone():
     tape.gradient(y, x)
     del kept
     assert alive() is None
-    assert contents_of(tape).outline.pairs
+    assert recording_of(tape).outline.pairs
 
 
 def test_threads_explain_apart():

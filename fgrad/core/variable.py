@@ -60,7 +60,9 @@ class VariableWatch:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        running.watches = tuple([each for each in running.watches if each() is not self])
+        others = [each for each in running.watches if (watch := each()) is not None and watch is not self]
+        if len(others) < len(running.watches):
+            running.watches = tuple(others)
 
     def choose(self, variable: Variable) -> None:
         """Watch a variable from now on."""

@@ -29,11 +29,10 @@ from fgrad.tapes.tape import (
     GradientTape,
     check_tensors,
     contents_of,
+    first_cotangents,
     key_of,
     paused,
     plain_value,
-    record_of,
-    seeded,
 )
 from fgrad.transforms.calls import Selection, name_of, place_name, select
 from fgrad.transforms.cuts import DEPARTURES, STOP, Exit, Outline, name_of_source
@@ -274,11 +273,11 @@ class _Question:
         key = key_of(self.tape, self.source)
         if key is None:
             return self._none([_not_watched(contents, self.source, self.name)])
-        cotangents = seeded(self.tape, self.targets, [None] * len(self.targets))
-        if contents.used:
+        cotangents = first_cotangents(self.tape, self.targets, [None] * len(self.targets))
+        if contents.recording.is_used:
             return self._of_used_tape(contents, key, set(cotangents))
-        record = record_of(self.tape)
-        outline = Outline(contents.trace, record)
+        record = contents.recording.edges()
+        outline = Outline(contents.recording.trace, record)
         if key in outline.ancestors(cotangents):
             return self._connected(Pass(record, outline, key, cotangents))
         reasons = self._why_none(contents, outline, key, set(cotangents))
@@ -290,10 +289,10 @@ class _Question:
 
     def _of_used_tape(self, contents: Contents, key: int, targets: set[int]) -> Explanation:
         """Explain what is still known when the record is used up."""
-        outline = contents.outline
+        outline = contents.recording.outline
         late = not targets or key > max(targets)
         if late or (outline is not None and key not in outline.ancestors(targets)):
-            outline = Outline(contents.trace, []) if outline is None else outline
+            outline = Outline(contents.recording.trace, []) if outline is None else outline
             return self._none(reason for reason, _ in self._why_none(contents, outline, key, targets))
         text = "The tape is used up, and its record is gone."
         hint = "Ask before tape.gradient, make the tape persistent=True, or use explain(function, *args)."
@@ -335,7 +334,7 @@ class _Question:
         )
 
     def _nothing_recorded(self, contents: Contents, outline: Outline, key: int, targets: set[int]) -> Reason:
-        if not targets and any(each.rank > contents.trace.rank for each in _traces_of(self.source)):
+        if not targets and any(each.rank > contents.recording.trace.rank for each in _traces_of(self.source)):
             return Reason(
                 "another tape",
                 f"The target was not recorded by this tape; {self.name} is watched by a tape that was started later, "
@@ -351,7 +350,7 @@ class _Question:
             )
         place = contents.watched.get(key)
         line = None if place is None else errors.line_at(place)
-        alone = len(outline.descendants(key)) == 1 and not contents.used
+        alone = len(outline.descendants(key)) == 1 and not contents.recording.is_used
         return Reason(
             "not recorded",
             f"The target was not recorded: it was computed before {self.name} was watched, outside of the tape's "
@@ -414,7 +413,7 @@ def _not_watched(contents: Contents, source: Any, name: str) -> Reason:
         )
     if not source.trainable:
         return Reason("not trainable", f"{_sentence(name)} is not trainable: call tape.watch(v), or make it trainable.")
-    if not contents.watch.all_trainable:
+    if not contents.recording.watch.all_trainable:
         text = f"The tape was made with watch_accessed_variables=False, and {name} was not watched: call tape.watch(v)."
         return Reason("never watched", text)
     return Reason(

@@ -119,7 +119,7 @@ class ForwardAccumulator:
             self._trace = _HeldTrace()
             self._trace.holder = weakref.ref(self)
             self._watch = VariableWatch(self._trace, all_trainable=False)
-            weakref.finalize(self, _release, self._trace, self._watch, self._tangents).atexit = False
+            weakref.finalize(self, _release, self._trace, self._tangents).atexit = False
         self._trace.__enter__()
         chosen: dict[Variable, Any] = self._watch.chosen
         for primal, tangent in self._tangents.values():
@@ -205,10 +205,13 @@ def tangent_of(accumulator: ForwardAccumulator, target: Any, unconnected: str) -
     return tree_map(lambda leaf: accumulator._tangent(leaf, unconnected), target)
 
 
-def _release(trace: Trace, watch: VariableWatch, tangents: dict[int, tuple[Any, Any]]) -> None:
-    """Let go of the tangents that the primals hold, when nobody can ask for them any more."""
+def _release(trace: Trace, tangents: dict[int, tuple[Any, Any]]) -> None:
+    """Let go of the tangents that the primals hold, when nobody can ask for them any more.
+
+    The watch goes with its accumulator. The collector may call this in the middle of `ContextVar.set`, so that it sets
+    none itself: the interpreter crashes (https://github.com/python/cpython/issues/148891).
+    """
     trace.level = 0
-    watch.__exit__()
     for primal, _ in tangents.values():
         layer = None if isinstance(primal, Variable) else layer_of(trace, primal)
         if layer is not None:

@@ -15,24 +15,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.masked import may_hold_zeros
 from fgrad.core.operands import is_of_objects
 from fgrad.core.payloads import INEXACT
-from fgrad.core.primitive import BOXES, ZERO
-from fgrad.core.reverse import Entry, ReverseTrace, pull_back
+from fgrad.core.primitive import BOXES
+from fgrad.core.reverse import ReverseTrace
 from fgrad.core.tensor import Tensor, box, boxed, renewed, settle
 from fgrad.core.trace import Trace, is_seen, running, stood_in, tell_of_copy
 from fgrad.core.tree import flatten, leaves_and_nones, paths, tree_map, unflatten
-from fgrad.core.variable import Variable, VariableWatch
+from fgrad.core.variable import Variable
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.calls import one_call
-from fgrad.transforms.cuts import Outline, name_of_source, outline_if_cut, warn_of_cuts
+from fgrad.transforms.cuts import name_of_source, warn_of_cuts
 from fgrad.transforms.jacobians import unit_directions
 from fgrad.transforms.linearization import (
+    Recording,
     UnconnectedGradients,
     check_unconnected,
     gradient_at_edge,
-    make_seed,
     match_seeds,
 )
 
@@ -66,13 +65,8 @@ class GradientTape:
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
         self._persistent = persistent
         self._watch_accessed = watch_accessed_variables
-        self._trace: ReverseTrace | None = None
-        self._watch: VariableWatch | None = None
-        self._record: list[Entry] = running.record()
-        self._used = False
-        self._outline: Outline | None = None
+        self._recording: Recording | None = None
         self._lost: list[tuple[str, int]] = []
-        self._targets: set[int] = set()
         self._watched: dict[int, tuple[str, int]] = {}
         self._handles: dict[int, tuple[weakref.ref[Tensor], int]] = {}  # by id, with the key that each was given
 
@@ -82,7 +76,7 @@ class GradientTape:
                 "Tape is still recording: this with block opens a tape that is open already.\n"
                 "Use a second GradientTape for a second derivative."
             )
-        if self._trace is None or self._used:
+        if self._recording is None or self._recording.is_used:
             self._start()
         try:
             self._resume()
@@ -98,46 +92,35 @@ class GradientTape:
             except BaseException:  # an interrupt, while this is done
                 self._pause()
                 raise
-            _trace(self).__exit__(*exception)
+            recording_of(self).trace.__exit__(*exception)
 
     def _start(self) -> None:
         """Begin with an empty record."""
         trace = ReverseTrace(self._persistent)
         trace.holder = weakref.ref(self)
-        # In an order in which an interrupt leaves a tape that starts again when it is entered.
-        self._watch = VariableWatch(trace, self._watch_accessed)
-        self._trace = trace
-        self._record, self._outline, self._watched, self._handles = running.record(), None, {}, {}
-        self._used = False
+        self._watched, self._handles = {}, {}
+        self._recording = Recording(trace, self._watch_accessed)
 
     def _resume(self) -> None:
-        trace = _trace(self)
-        trace.record, self._record = self._record, []
-        trace.__enter__()
-        _watch(self).__enter__()
+        recording_of(self).resume()
 
     def _pause(self) -> None:
-        trace = _trace(self)
-        trace.level = 0
-        if trace.record:  # else it is here already
-            self._record, trace.record = trace.record, []
-        trace.copies.clear()
-        _watch(self).__exit__()
+        recording_of(self).pause()
 
     def answers_for(self, trace: Trace) -> bool:
         """Return whether this tape can still give gradients of what a trace has recorded."""
-        return self._trace is trace and not self._used
+        return self._recording is not None and self._recording.trace is trace and not self._recording.is_used
 
     def _is_recording(self) -> bool:
-        return self._trace is not None and self._trace.level > 0
+        return self._recording is not None and self._recording.is_open
 
     def _check_usable(self) -> None:
-        if self._trace is None:
+        if self._recording is None:
             raise errors.TapeError(
                 "this GradientTape was never entered: nothing has been recorded.\n"
                 "Compute inside its block, `with tape:`."
             )
-        if self._used:
+        if self._recording.is_used:
             raise errors.TapeError(
                 "A non-persistent GradientTape can only be used to compute one set of gradients.\n"
                 "Create it with GradientTape(persistent=True) to ask more than once."
@@ -163,12 +146,12 @@ class GradientTape:
             if leaf.dtype.kind not in INEXACT:
                 warn_of_integers("watched tensor", leaf)
             elif isinstance(leaf, Variable):
-                _watch(self).choose(leaf)
+                recording_of(self).watch.choose(leaf)
             else:
                 self._watch_tensor(leaf)
 
     def _watch_tensor(self, tensor: Tensor) -> None:
-        trace = _trace(self)
+        trace = recording_of(self).trace
         if not self._is_recording() or key_of(self, tensor) is not None:
             return
         key = trace.root(None).mark
@@ -212,16 +195,6 @@ class GradientTape:
         if unconnected_gradients == UnconnectedGradients.NONE:
             warn_of_none(self)
         return gradients
-
-    def _taken_record(self) -> list[Entry]:
-        """Return a record that may be used up; a tape that is not persistent is used up by it."""
-        if self._persistent:
-            return record_of(self)
-        if self._is_recording():
-            self._pause()
-        self._used = True
-        record, self._record = self._record, []
-        return record
 
     def jacobian(self, target: Any, sources: Any, unconnected_gradients: str = UnconnectedGradients.NONE) -> Any:
         """Return the Jacobian of `target` with respect to each of `sources`.
@@ -307,10 +280,11 @@ class GradientTape:
 
     def _pulled_seeds(self, target: Any, seeds: Any, sources: Any, unconnected: str) -> Any:
         """Return what each of several seeds of the target is pulled back to, along a new first axis."""
-        record = self._taken_record()
+        if self._is_recording() and not self._persistent:
+            self._pause()
 
         def pull(seed: Any) -> Any:
-            return [_pulled(self, record.copy(), seeded(self, [target], [seed]), sources, unconnected, True)]
+            return [self._pulled([target], [seed], sources, unconnected, True)]
 
         return vmap(pull)(seeds)[0]
 
@@ -336,10 +310,10 @@ class GradientTape:
 
     @contextlib.contextmanager
     def _without_recording(self, place: tuple[str, int]) -> Iterator[None]:
-        if self._trace is None:
+        if self._recording is None:
             raise errors.TapeError("Trying to stop recording a tape which is not recording: it was never entered.")
         self._check_recording()
-        self._trace.exits.setdefault(("stop_recording()", place), {})
+        self._recording.trace.exits.setdefault(("stop_recording()", place), {})
         with paused(self):
             yield
 
@@ -360,19 +334,46 @@ class GradientTape:
 
     def watched_variables(self) -> tuple[Variable, ...]:
         """Return the variables that the tape has watched, in the order of their creation."""
-        return () if self._watch is None else self._watch.variables()
+        return () if self._recording is None else self._recording.watch.variables()
+
+    def _pulled(
+        self,
+        targets: Sequence[Any],
+        seeds: Sequence[Any],
+        sources: Any,
+        unconnected: str,
+        is_weighed: bool,
+        again: bool | None = None,
+        stop: Sequence[Any] = (),
+    ) -> Any:
+        """Run a pass over the record, and return the gradients of the sources."""
+        recording, again = recording_of(self), self._persistent if again is None else again
+        cotangents = first_cotangents(self, targets, seeds)
+        if self._is_recording() and not again:
+            self._pause()
+        leaves, treedef = flatten(sources)
+        keys = [key_of(self, leaf) for leaf in leaves]
+        keep = {key for key in keys if key is not None}
+        stop_keys = {key for key in (key_of(self, x) for x in stop) if key is not None}
+        cotangents = one_call(recording.pass_back, cotangents, is_weighed, again, keep, stop_keys)
+        _check_written(self, leaves, keys, cotangents)
+        if recording.outline is not None:
+            known = [(i, key) for i, key in enumerate(keys) if key is not None and key not in cotangents]
+            names = [name_of_source(*pair) for pair in zip(leaves, paths(sources), strict=True)] if known else []
+            self._lost = [(names[i], key) for i, key in known]
+        return unflatten(
+            treedef,
+            [
+                _at_edge(None if key is None else cotangents.get(key), leaf, unconnected)
+                for key, leaf in zip(keys, leaves, strict=True)
+            ],
+        )
 
 
-def _trace(tape: GradientTape) -> ReverseTrace:
-    trace = tape._trace
-    assert trace is not None  # the callers have checked that the tape was entered
-    return trace
-
-
-def _watch(tape: GradientTape) -> VariableWatch:
-    watch = tape._watch
-    assert watch is not None
-    return watch
+def recording_of(tape: GradientTape) -> Recording:
+    """Return what a tape that was entered records."""
+    assert tape._recording is not None
+    return tape._recording
 
 
 def layer_of(trace: Trace, x: Any) -> Tensor | None:
@@ -384,33 +385,20 @@ def layer_of(trace: Trace, x: Any) -> Tensor | None:
 
 
 class Contents(NamedTuple):
-    """What a tape knows, apart from its record.
+    """What a tape knows.
 
     Attributes:
-        trace: what it has recorded belongs to.
-        watch: which variables it has watched.
+        recording: what it has recorded.
         watched: where tensors were watched, by their keys.
-        used: the record has been used up.
-        outline: of the record that was used up, where a number had been taken out of the trace.
     """
 
-    trace: ReverseTrace
-    watch: VariableWatch
+    recording: Recording
     watched: dict[int, tuple[str, int]]
-    used: bool
-    outline: Outline | None
 
 
 def contents_of(tape: GradientTape) -> Contents | None:
     """Return what a tape knows, or None if it was never entered."""
-    if tape._trace is None or tape._watch is None:
-        return None
-    return Contents(tape._trace, tape._watch, tape._watched, tape._used, tape._outline)
-
-
-def record_of(tape: GradientTape) -> list[Entry]:
-    """Return a copy of the record that a tape holds now."""
-    return (_trace(tape).record if tape._is_recording() else tape._record).copy()
+    return None if tape._recording is None else Contents(tape._recording, tape._watched)
 
 
 @contextlib.contextmanager
@@ -424,18 +412,19 @@ def paused(tape: GradientTape) -> Iterator[None]:
     except GeneratorExit:  # an interrupt came when the block was left, and whoever has seen it may be elsewhere by now
         raise
     except BaseException:
-        if recording and not tape._used:
+        if recording and not recording_of(tape).is_used:
             tape._resume()
         raise
-    if recording and not tape._used:
+    if recording and not recording_of(tape).is_used:
         tape._resume()
 
 
 def key_of(tape: GradientTape, x: Any) -> int | None:
     """Return the key under which a tape knows a tensor or variable."""
+    recording = recording_of(tape)
     if isinstance(x, Variable):
-        return _watch(tape).chosen.get(x)
-    layer = watched_layer_of(_trace(tape), x)
+        return recording.watch.chosen.get(x)
+    layer = watched_layer_of(recording.trace, x)
     return None if layer is None else layer.mark
 
 
@@ -504,23 +493,15 @@ def _instead(what: str, leaf: Any) -> str:
     return ""
 
 
-def seeded(tape: GradientTape, targets: list[Any], seeds: list[Any]) -> dict[int, Any]:
+def first_cotangents(tape: GradientTape, targets: Sequence[Any], seeds: Sequence[Any]) -> dict[int, Any]:
     """Return the first cotangents of a pass, by key, for those targets that the tape knows."""
-    cotangents: dict[int, Any] = {}
-    for target, seed in zip(targets, seeds, strict=True):
-        if isinstance(target, Variable) and target.trainable and _watch(tape).all_trainable:
-            _watch(tape).choose(target)  # to ask for its gradient is to read it
-        key = key_of(tape, target)
-        layer = layer_of(_trace(tape), target)
-        cotangent = make_seed(seed, plain_value(target if layer is None else layer.payload), "output_gradients")
-        if key is None:
-            continue
-        if target.dtype.kind not in INEXACT:
-            cotangents.setdefault(key, ZERO)
-        else:
-            prior = cotangents.get(key)
-            cotangents[key] = cotangent if prior is None or prior is ZERO else prior + cotangent
-    return cotangents
+    recording, outputs = recording_of(tape), []
+    for target in targets:
+        if isinstance(target, Variable) and target.trainable and recording.watch.all_trainable:
+            recording.watch.choose(target)  # to ask for its gradient is to read it
+        layer = layer_of(recording.trace, target)
+        outputs.append((key_of(tape, target), plain_value(target if layer is None else layer.payload)))
+    return recording.first_cotangents(outputs, seeds, "output_gradients")
 
 
 def _check_written(
@@ -563,37 +544,6 @@ def plain_value(x: Any) -> Any:
     return x._shown() if isinstance(x, Variable) else settle(x)
 
 
-def _pulled(
-    tape: GradientTape,
-    record: list[Entry],
-    cotangents: dict[int, Any],
-    sources: Any,
-    unconnected: str,
-    weighed: bool,
-    stop: Any = (),
-) -> Any:
-    """Run a pass over a record, which it uses up, and return the gradients of the sources."""
-    leaves, treedef = flatten(sources)
-    keys = [key_of(tape, leaf) for leaf in leaves]
-    keep = {key for key in keys if key is not None}
-    stop_keys = {key for key in (key_of(tape, x) for x in stop) if key is not None}
-    masked = [key for key, ct in cotangents.items() if may_hold_zeros(ct)] if weighed else []
-    tape._outline, tape._targets = outline_if_cut(_trace(tape), record), set(cotangents)
-    cotangents = one_call(pull_back, record, cotangents, keep, stop_keys, masked)
-    _check_written(tape, leaves, keys, cotangents)
-    if tape._outline is not None:
-        known = [(i, key) for i, key in enumerate(keys) if key is not None and key not in cotangents]
-        names = [name_of_source(*pair) for pair in zip(leaves, paths(sources), strict=True)] if known else []
-        tape._lost = [(names[i], key) for i, key in known]
-    return unflatten(
-        treedef,
-        [
-            _at_edge(None if key is None else cotangents.get(key), leaf, unconnected)
-            for key, leaf in zip(keys, leaves, strict=True)
-        ],
-    )
-
-
 def gradient_of(
     tape: GradientTape, target: Any, sources: Any, output_gradients: Any = None, unconnected: str = "none"
 ) -> Any:
@@ -606,14 +556,14 @@ def gradient_of(
     check_tensors("target", target)
     check_tensors("sources", sources)
     seeds = match_seeds(output_gradients, target, "output_gradients")
-    cotangents = seeded(tape, flatten(target)[0], seeds)
-    return _pulled(tape, tape._taken_record(), cotangents, sources, unconnected, output_gradients is not None)
+    return tape._pulled(flatten(target)[0], seeds, sources, unconnected, output_gradients is not None)
 
 
 def warn_of_none(tape: GradientTape) -> None:
     """Warn of sources that the last gradient was None for, where a number had been taken out of the trace."""
-    if tape._outline is not None:
-        warn_of_cuts(tape._outline, tape._lost, tape._targets)
+    recording = recording_of(tape)
+    if recording.outline is not None:
+        warn_of_cuts(recording.outline, tape._lost, recording.targets)
 
 
 def _at_edge(cotangent: Any, source: Any, unconnected: str) -> Any:
@@ -624,7 +574,7 @@ def _at_edge(cotangent: Any, source: Any, unconnected: str) -> Any:
 
 def departures(tape: GradientTape) -> list[str]:
     """Return where values left the tape by `.item()`, `.numpy()` and the like: `how at file:line`."""
-    return [f"{how} at {errors.line_at(place)}" for how, place in _trace(tape).exits]
+    return [f"{how} at {errors.line_at(place)}" for how, place in recording_of(tape).trace.exits]
 
 
 def gradients(
@@ -685,10 +635,8 @@ def gradients_on(
 ) -> list[Any]:
     """Return what `gradients` does, over the record of one given tape, which is not used up."""
     seeds = match_seeds(grad_ys, ys, "grad_ys")
-    record = record_of(tape)
-    cotangents = seeded(tape, ys, seeds)
-    result = _pulled(tape, record, cotangents, xs, unconnected_gradients, grad_ys is not None, stop_gradients)
-    return result  # type: ignore[no-any-return]
+    found = tape._pulled(ys, seeds, xs, unconnected_gradients, grad_ys is not None, True, stop_gradients)
+    return found  # type: ignore[no-any-return]
 
 
 def _as_list(x: Any) -> list[Any]:
@@ -709,4 +657,4 @@ def _recorder(ys: list[Any]) -> GradientTape:
             "no open or persistent tape has recorded ys.\n"
             "Compute them inside `with fg.GradientTape(persistent=True) as tape:`, from tensors it watches."
         )
-    return max(found, key=lambda tape: _trace(tape).rank)
+    return max(found, key=lambda tape: recording_of(tape).trace.rank)

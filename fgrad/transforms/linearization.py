@@ -1,6 +1,7 @@
 """What all uses of reverse mode share: a function traced at a point, and what goes in and out there.
 
-    Linearization       a traced call, and the passes over it, once or again and again
+    Recording           what a reverse trace records, and the passes over it; a tape holds one
+    Linearization       the recording of a call
     differentiable      what of an argument can be traced
     make_seed           where a pass begins: ones, or the user's weights
     gradient_at_edge    what becomes of a cotangent that arrives
@@ -14,7 +15,7 @@ have it; JAX returns its conjugate).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,13 @@ from fgrad.core.operands import PLAIN, collected
 from fgrad.core.overrides import refuse_labelled
 from fgrad.core.payloads import FOREIGN, INEXACT, as_payload, exact_numbers, known_shape
 from fgrad.core.primitive import ZERO
-from fgrad.core.reverse import ReverseTrace, pull_back
+from fgrad.core.reverse import Entry, ReverseTrace, pull_back
 from fgrad.core.tensor import Tensor, boxed, own_handle, settle
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.transforms.calls import Place, name_of, place_name
-from fgrad.transforms.cuts import DEPARTURES
+from fgrad.transforms.cuts import DEPARTURES, Outline, outline_if_cut
 from fgrad.transforms.running import check_result, is_number, owned, owned_tree, run, untraced
 
 # Values and cotangents at the edge
@@ -181,7 +182,116 @@ def match_seeds(seeds: Any, results: Any, what: str) -> list[Any]:
     return seed_leaves
 
 
-# One traced call, and the passes over it
+# What is recorded, and the passes over it
+
+
+class Recording:
+    """What a reverse trace records of a block or a call, and the passes over it.
+
+    While the trace runs it has the record; afterwards it is here, so that it goes with whoever holds the recording,
+    whatever tensors are left.
+
+    Args:
+        trace: records.
+        all_trainable: whether every trainable variable that is read is watched.
+
+    Attributes:
+        trace: as above.
+        watch: the variables that were read.
+        record: the edges, until a pass has used them up.
+        is_used: a pass has used them up.
+        outline: of the record of the last pass, if a number had been taken out of the trace.
+        targets: the keys with which that pass began.
+    """
+
+    is_used = False
+    outline: Outline | None = None
+    targets: Collection[int] = ()
+
+    def __init__(self, trace: ReverseTrace, all_trainable: bool) -> None:
+        self.trace, self.watch = trace, VariableWatch(trace, all_trainable)
+        self.record: list[Entry] = trace.record
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the trace runs."""
+        return self.trace.level > 0
+
+    def resume(self) -> None:
+        """Go on with recording."""
+        self.trace.record, self.record = self.record, []
+        self.trace.__enter__()
+        self.watch.__enter__()
+
+    def pause(self) -> None:
+        """Stop recording; after an interrupt it may be called again."""
+        self.trace.level = 0
+        if self.trace.record:  # else it is here already
+            self.record, self.trace.record = self.trace.record, []
+        self.trace.copies.clear()
+        self.watch.__exit__()
+
+    def edges(self) -> list[Entry]:
+        """Return a copy of the record as it is now."""
+        return (self.trace.record if self.is_open else self.record).copy()
+
+    def first_cotangents(
+        self, outputs: Iterable[tuple[int | None, Any]], seeds: Sequence[Any], what: str
+    ) -> dict[int, Any]:
+        """Return the cotangents with which a pass begins, by key.
+
+        Args:
+            outputs: of each result its key, or None if it is not connected, and its value.
+            seeds: for each the user's weights, or None for ones.
+            what: messages call the weights.
+
+        Raises:
+            SeedError: the weights do not fit the results.
+        """
+        cotangents: dict[int, Any] = {}
+        for (key, value), seed in zip(outputs, seeds, strict=True):
+            cotangent = make_seed(seed, value, what)
+            if key is None:
+                continue
+            if value.dtype.kind not in INEXACT:
+                cotangents.setdefault(key, ZERO)
+            else:
+                prior = cotangents.get(key)
+                cotangents[key] = cotangent if prior is None or prior is ZERO else prior + cotangent
+        return cotangents
+
+    def pass_back(
+        self,
+        cotangents: dict[int, Any],
+        is_weighed: bool,
+        again: bool,
+        keep: Collection[int] = (),
+        stop: Collection[int] = (),
+    ) -> dict[int, Any]:
+        """Run a pass over the record; see `pull_back`.
+
+        Args:
+            cotangents: with which it begins; changed in place.
+            is_weighed: they are the user's weights, whose exact zeros mean "not used".
+            again: keep the record for another pass.
+            keep, stop: see `pull_back`.
+        """
+        record = self.edges() if again else self._taken()
+        self.outline = outline_if_cut(self.trace, record)
+        if self.outline is not None:
+            self.targets = set(cotangents)
+        if self.trace.locks is not None:
+            self.trace.locks.check()
+        masked = [key for key, ct in cotangents.items() if may_hold_zeros(ct)] if is_weighed else ()
+        return pull_back(record, cotangents, keep, stop, masked)
+
+    def _taken(self) -> list[Entry]:
+        """Return the record to be used up."""
+        if self.is_open:
+            self.pause()
+        self.is_used = True
+        record, self.record = self.record, []
+        return record
 
 
 class Input:
@@ -248,7 +358,7 @@ def _described(leaf: Any) -> str:
     return f"of type {dtype}" if getattr(leaf, "shape", ()) else f"{leaf!r}, of type {dtype}"
 
 
-class Linearization:
+class Linearization(Recording):
     """A function traced at a point: its result, and the passes that pull cotangents back.
 
     Args:
@@ -263,9 +373,7 @@ class Linearization:
     Attributes:
         result, aux: what it returned, free of the trace.
         inputs: the traced arguments, by place.
-        watch: the variables that were read.
-        outputs: of each leaf of the result its key and value, or None if it is not connected.
-        record: the edges, until a pass has used them up.
+        outputs: of each leaf of the result its key, or None if it is not connected, and its value.
 
     Raises:
         NoResultError: the function returned None.
@@ -285,9 +393,9 @@ class Linearization:
         outlives: bool = False,
     ) -> None:
         trace = ReverseTrace(ends_with_call=not outlives)
+        super().__init__(trace, variables)
         self.function = function
         self._places = places
-        self.watch = VariableWatch(trace, all_trainable=variables)
         self.inputs: dict[Place, Input] = {}
 
         def arguments() -> Any:
@@ -302,19 +410,19 @@ class Linearization:
 
         result, leaves, self.treedef, aux = run(trace, function, arguments, self.watch, has_aux)
         check_result(function, result, leaves)
-        self.outputs = [
-            (leaf.mark, leaf.payload) if type(leaf) is Tensor and leaf.tracing is trace else None for leaf in leaves
-        ]
-        if not any(self.outputs):
+        is_ours = [type(leaf) is Tensor and leaf.tracing is trace for leaf in leaves]
+        if not any(is_ours):
             check_detached(function, trace)
         self.record, trace.record = trace.record, []
-        self._trace, self._used = trace, False
         given = [] if outlives else [primal for each in self.inputs.values() for primal in each.primals]
         self._leaves = [
-            untraced(leaf) if output is None else boxed(output[1])
-            for leaf, output in zip(leaves, self.outputs, strict=True)
+            boxed(leaf.payload) if ours else untraced(leaf) for leaf, ours in zip(leaves, is_ours, strict=True)
         ]
         self._leaves = owned(self._leaves, given)
+        self.outputs: list[tuple[int | None, Any]] = [
+            (leaf.mark, leaf.payload) if ours else (None, as_payload(own) if type(own) is not Tensor else own)
+            for leaf, own, ours in zip(leaves, self._leaves, is_ours, strict=True)
+        ]
         self.result = unflatten(self.treedef, self._leaves)
         self.aux = owned_tree(aux, given) if has_aux else None
 
@@ -325,29 +433,14 @@ class Linearization:
             SeedError: the seeds do not fit the result.
             TapeError: an earlier pass, without `again`, has used up the record.
         """
-        if self._used:
+        if self.is_used:
             raise errors.TapeError(
                 f"what was recorded of {name_of(self.function)} can only be used to compute one set of gradients.\n"
                 "Make the function of dy with persistent=True to call it more than once."
             )
-        if self._trace.locks is not None:
-            self._trace.locks.check()
-        cotangents: dict[int, Any] = {}
         matched = [None] * len(self._leaves) if seeds is None else match_seeds(seeds, self.result, what)
-        for output, leaf, seed in zip(self.outputs, self._leaves, matched, strict=True):
-            if output is None:
-                make_seed(seed, as_payload(leaf) if type(leaf) is not Tensor else leaf, what)
-                continue
-            key, value = output
-            if value.dtype.kind not in INEXACT:
-                cotangents.setdefault(key, ZERO)
-                continue
-            cotangent = make_seed(seed, value, what)
-            prior = cotangents.get(key)
-            cotangents[key] = cotangent if prior is None or prior is ZERO else prior + cotangent
-        masked = [] if seeds is None else [key for key, ct in cotangents.items() if may_hold_zeros(ct)]
-        self._used = not again
-        return pull_back(self.record.copy() if again else self.record, cotangents, masked=masked)
+        cotangents = self.first_cotangents(self.outputs, matched, what)
+        return self.pass_back(cotangents, seeds is not None, again)
 
     def plain_result(self) -> str | None:
         """Describe the result if it holds no tensor at all, so that nothing in it can be traced."""

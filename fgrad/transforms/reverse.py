@@ -21,7 +21,7 @@ from fgrad.core.variable import Variable
 from fgrad.errors.places import depth_of_user
 from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, place_name, select
-from fgrad.transforms.cuts import name_of_source, outline_if_cut, warn_of_cuts
+from fgrad.transforms.cuts import name_of_source, warn_of_cuts
 from fgrad.transforms.linearization import Linearization, UnconnectedGradients
 from fgrad.transforms.running import is_number
 
@@ -65,15 +65,14 @@ def _run_value_and_gradients_function(
 
 def _pulled(function: Any, traced: Linearization, dy: Any, answer: str = "None") -> dict[int, Any]:
     """Pull `dy` back; warn of inputs that are not connected where a number was taken out of the trace."""
-    outline = outline_if_cut(traced.watch.trace, traced.record)
     cotangents = traced.pull(dy, "dy")
-    if outline is not None:
+    if traced.outline is not None:
         known = [(name_of_source(variable), key) for variable, key in traced.watch.chosen.items()]
         for place, given in traced.inputs.items():
             names = [f"the argument {place_name(function, place)}{path}" for path in paths(given.tree)]
             known += [(name, key) for name, key in zip(names, given.keys, strict=True) if key is not None]
         lost = [pair for pair in known if pair[1] not in cotangents]
-        warn_of_cuts(outline, lost, {output[0] for output in traced.outputs if output is not None}, answer)
+        warn_of_cuts(traced.outline, lost, traced.targets, answer)
     return cotangents
 
 
