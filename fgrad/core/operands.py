@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.layers import below
 from fgrad.core.payloads import FOREIGN, OBJECT, OVERRIDES, Objects, as_objects, holds_numbers
 from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS
 
@@ -114,9 +115,7 @@ def as_exact_operand(x: Any) -> Any:
 
 def is_exact(x: Any) -> bool:
     """Return whether an argument of an operation is, or holds below its traces, an array of objects."""
-    while type(x) in BOXES:
-        x = x.unbox()
-    return type(x) is Objects
+    return type(below(x)) is Objects
 
 
 def _as_floats(x: Any) -> Any:

@@ -29,6 +29,7 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.layers import below
 from fgrad.core.primitive import BOXES, Primitive
 
 OBJECT = np.dtype(object)
@@ -322,8 +323,7 @@ def _fit(ufunc: Any, args: Sequence[Any]) -> bool:
 
 def _library_in(x: Any) -> str:
     """Return what a message calls an array, or what is in a tensor; nothing if it is NumPy's."""
-    while type(x) in BOXES:
-        x = x.unbox()
+    x = below(x)
     return library_of(x) if FOREIGN[type(x)] else ""
 
 

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from fgrad import errors
 from fgrad.core import conversions
+from fgrad.core.layers import below, concrete
 from fgrad.core.operands import (
     OPERANDS,
     PARTNERS,
@@ -441,9 +442,7 @@ class TensorLike:
         value: Any = settle(self)
         if type(value) is Tensor and how in _NUMBERS and value.dtype.kind in "fc":
             conversions.check_number(sys._getframe(2), how, value)
-        while type(value) is Tensor:
-            value = value.tracing.concrete(value, how)
-        return value
+        return concrete(value, how)
 
     def numpy(self) -> Any:
         """Return the value as a NumPy array of its own (a NumPy scalar for shape `()`)."""
@@ -489,10 +488,7 @@ class TensorLike:
         return self._repr("")
 
     def _shown(self) -> Any:
-        value: Any = settle(self)
-        while type(value) is Tensor:
-            value = value.unbox()
-        return value
+        return below(settle(self))
 
     def _repr(self, suffix: str) -> str:
         return METHODS["__repr__"](self, suffix)  # type: ignore[no-any-return]

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from fgrad.core.layers import below
 from fgrad.core.masked import Masked, unmasked
 from fgrad.core.payloads import Objects
 from fgrad.core.primitive import Primitive
@@ -275,10 +276,7 @@ def layout(x: Any) -> Any:
 
 
 def _plain(x: Any) -> Any:
-    x = settle(x)
-    while type(x) is Tensor:
-        x = x.payload
-    return x
+    return below(settle(x))
 
 
 # Writing

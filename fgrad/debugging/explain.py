@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from fgrad import errors
+from fgrad.core.layers import layers
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, renewed
 from fgrad.core.trace import UNTRACED, Trace
@@ -395,11 +396,7 @@ def _of_integers(name: str, source: Any) -> Reason:
 
 def _traces_of(x: Any) -> list[Trace]:
     """Return the reverse traces that have boxed a tensor, running or not."""
-    traces, x = [], renewed(x)
-    while type(x) is Tensor:
-        traces.append(x.tracing)
-        x = x.payload
-    return [trace for trace in traces if trace.remembers]
+    return [layer.tracing for layer in layers(renewed(x)) if layer.tracing.remembers]
 
 
 def _not_watched(contents: Contents, source: Any, name: str) -> Reason:

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fgrad.core.layers import layers
 from fgrad.core.primitive import METHODS
-from fgrad.core.tensor import Tensor, renewed
+from fgrad.core.tensor import renewed
 from fgrad.core.trace import Trace
 from fgrad.core.variable import Variable, open_watches
 from fgrad.debugging.reports import escaped
@@ -43,12 +44,8 @@ def traced_by(x: Any) -> str:
 
 
 def _running(x: Any) -> Iterator[Trace]:
-    """Yield the traces that follow a tensor now, the innermost first."""
-    x = renewed(x)
-    while type(x) is Tensor:
-        if x.tracing.level:
-            yield x.tracing
-        x = x.payload
+    """Return the traces that follow a tensor now, the innermost first."""
+    return (layer.tracing for layer in layers(renewed(x)) if layer.tracing.level)
 
 
 def _names(traces: Iterable[Trace]) -> list[str]:

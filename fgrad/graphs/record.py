@@ -24,6 +24,7 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.layers import below
 from fgrad.core.operands import PLAIN
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, settle
@@ -362,9 +363,7 @@ class _Reads(VariableWatch):
         self._assigned.add(variable)
 
     def read(self, variable: Variable, value: Any) -> Any:
-        found = value
-        while type(found) is Tensor:
-            found = found.unbox()
+        found = below(value)
         if variable not in self.names:
             name, known = Name(value, variable.is_weak), self._known.get(variable)
             self.names[variable] = known if known is not None and known.form == name.form else name
@@ -404,10 +403,7 @@ class Assignments(_Reads):
 
     def _of_this_recording(self, value: Any) -> Any:
         """Return a value as this recording knows it, without what other traces keep for it."""
-        value = settle(value)
-        while type(value) is Tensor and value.tracing is not self.trace:
-            value = settle(value.payload)
-        return value
+        return below(settle(value), lambda trace: trace is self.trace)
 
     @override
     def read(self, variable: Variable, value: Any) -> Any:

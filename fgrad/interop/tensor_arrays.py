@@ -16,6 +16,7 @@ from pandas.core.arraylike import OpsMixin  # type: ignore[import-untyped]
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.layers import below, is_undecided
 from fgrad.core.operands import as_array
 from fgrad.core.overrides import refused
 from fgrad.core.tensor import Tensor, boxed, settle
@@ -52,12 +53,7 @@ def held(result: Any) -> Any:
 
 def _is_plain(tensor: Tensor) -> bool:
     """Return whether a tensor holds integers or truth values that are known."""
-    layers: Any = tensor
-    while type(layers) is Tensor:
-        if layers.tracing.is_map or layers.tracing.is_program:
-            return False
-        layers = layers.payload
-    return tensor.dtype.kind in "bui"
+    return tensor.dtype.kind in "bui" and type(below(tensor, is_undecided)) is not Tensor
 
 
 class TensorDtype(ExtensionDtype):  # type: ignore[misc]

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core import layers
+from fgrad.core.layers import below
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, settle
 
@@ -15,22 +17,12 @@ def is_undecided(x: Any) -> bool:
     """Return whether there is no value to ask for, because it differs between examples, or is that of a program."""
     if type(x) not in BOXES:
         return False
-    value = settle(x)
-    while type(value) is Tensor:
-        if value.tracing.is_map or value.tracing.is_program:
-            return True
-        value = value.payload
-    return False
+    return type(below(settle(x), layers.is_undecided)) is Tensor
 
 
 def is_of_program(x: Any) -> bool:
     """Return whether a value is one of a program that is being recorded, and not known for any example."""
-    value = settle(x)
-    while type(value) is Tensor:
-        if value.tracing.is_program:
-            return True
-        value = value.payload
-    return False
+    return type(below(settle(x), layers.is_program)) is Tensor
 
 
 def checked_truth(x: Any, what: str) -> Any:

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.layers import below, is_program
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply
 from fgrad.ops.families import register, sample
@@ -176,10 +177,9 @@ def _inverse_of_upper(r: Any) -> Any:
 
 def _is_singular(r: Any) -> bool:
     """Return whether a triangular factor has no inverse but one that rounding makes; in a program nobody knows."""
-    while type(r) is Tensor:
-        if r.tracing.is_program:
-            return False
-        r = r.unbox()
+    r = below(r, is_program)
+    if type(r) is Tensor:
+        return False
     sizes = np.abs(np.diagonal(r, axis1=-2, axis2=-1))
     limit = np.finfo(r.dtype).eps * np.max(sizes, axis=-1, initial=0.0)
     return bool(np.any(sizes <= limit[..., None]))

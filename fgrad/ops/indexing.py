@@ -15,6 +15,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.gathering import GATHERING, Gathered, finished
+from fgrad.core.layers import concrete
 from fgrad.core.operands import as_array, is_of_objects
 from fgrad.core.payloads import is_at_hand
 from fgrad.core.primitive import BOXES, METHODS, UFUNCS, ZERO, Primitive, Rule
@@ -495,10 +496,7 @@ def values_of(x: Any, what: str) -> Any:
     Raises:
         ConcretizationError: under `vmap` and while recording there is no value.
     """
-    value = settle(x)
-    while type(value) is Tensor:
-        value = value.tracing.concrete(value, what)
-    return np.asarray(value)
+    return np.asarray(concrete(settle(x), what))
 
 
 def traced(*values: Any) -> bool:

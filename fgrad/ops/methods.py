@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.layers import below, is_undecided
 from fgrad.core.operands import as_array
 from fgrad.core.primitive import BOXES, METHODS, UFUNC_FORMS, UFUNCS
 from fgrad.core.tensor import Tensor, apply, call_without_rule, numpys_name, settle
@@ -80,12 +81,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, An
 
 def _is_batched(where: Any) -> bool:
     """Return whether a mask is another one for each example, or in each run of a program."""
-    layers = settle(where)
-    while type(layers) is Tensor:
-        if layers.tracing.is_map or layers.tracing.is_program:
-            return True
-        layers = layers.payload
-    return False
+    return type(below(settle(where), is_undecided)) is Tensor
 
 
 def _where_chosen(ufunc: np.ufunc, inputs: Any, out: Any, where: Any) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from fgrad import errors
+from fgrad.core.layers import below
 from fgrad.core.operands import as_array, holds_tensors
 from fgrad.core.payloads import is_at_hand
 from fgrad.core.primitive import BOXES, METHODS
@@ -93,9 +94,7 @@ def _is_one_block(a: Tensor) -> bool:
     """Return whether a tensor that is no view holds an array without gaps, which is what most of them do."""
     if is_seen() or type(a.memory) is tuple:
         return False
-    array = a.payload
-    while type(array) is Tensor:
-        array = array.payload
+    array = below(a)
     return type(array) is np.ndarray and array.flags.c_contiguous
 
 

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.layers import below, is_program
 from fgrad.core.payloads import FOREIGN
 from fgrad.core.primitive import BOXES, FUNCTIONS
 from fgrad.core.tensor import Tensor, boxed, settle
@@ -112,30 +113,19 @@ def no_out(name: str, out: Any) -> None:
 
 def example_of(x: Any) -> Any:
     """Return the plain array in a tensor, for checks: under `vmap` the examples of the whole batch."""
-    value = settle(x)
-    while type(value) is Tensor:
-        value = value.unbox()
-    return value
+    return below(settle(x))
 
 
 def known_value(x: Any) -> Any:
     """Return the plain array in a tensor, under `vmap` of all examples; None where it stands for other values, too."""
-    value = settle(x)
-    while type(value) is Tensor:
-        if value.tracing.is_program:
-            return None
-        value = value.unbox()
-    return value
+    value = below(settle(x), is_program)
+    return None if type(value) is Tensor else value
 
 
 def is_always_zero(x: Any) -> bool:
     """Return whether a cotangent is exactly 0, and will stay so: one that is differentiated may be 0 only here."""
-    value = settle(x)
-    while type(value) is Tensor:
-        if value.tracing.differentiates or value.tracing.is_program:
-            return False
-        value = value.unbox()
-    return not np.any(value)
+    value = below(settle(x), lambda trace: trace.differentiates or trace.is_program)
+    return type(value) is not Tensor and not np.any(value)
 
 
 def one_example(leaf: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, Generic, ParamSpec, overload
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.layers import below, is_undecided
 from fgrad.core.tensor import Tensor, settle
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.ops.tracing import known_value
@@ -98,9 +99,7 @@ def _real(transform: str, function: Any, name: str, leaf: Any) -> Any:
 
 def _unfollowed(x: Any) -> Any:
     """Return an array without the layers of traces for derivatives: a pattern has none."""
-    while type(x) is Tensor and not (x.tracing.is_map or x.tracing.is_program):
-        x = settle(x.payload)
-    return x
+    return below(x, is_undecided)
 
 
 def _pattern(function: Any, leaves: Sequence[Any]) -> tuple[Any, bool]:

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.layers import layers
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tensor import settle
 from fgrad.core.tree import flatten
 from fgrad.ops.tracing import known_value, one_example
 
@@ -42,16 +43,9 @@ def is_involved(arguments: Iterable[Any]) -> bool:
     return bool(others) and any(type(leaf) in BOXES for leaf in flatten(others)[0])
 
 
-def _traces_of(x: Any) -> Iterator[Any]:
-    x = settle(x)
-    while type(x) is Tensor:
-        yield x.tracing
-        x = x.unbox()
-
-
 def is_of_program(parameters: Iterable[Any]) -> bool:
     """Return whether a parameter stands for all values of its shape."""
-    return any(trace.is_program for x in parameters for trace in _traces_of(x))
+    return any(layer.tracing.is_program for x in parameters for layer in layers(settle(x)))
 
 
 def check_has_value(method: str, parameters: Iterable[Any]) -> None:
@@ -76,7 +70,7 @@ def check_constant(method: str, parameters: dict[str, Any]) -> None:
         NoDerivativeError: a ValueError; the draw jumps, and its derivative would be dropped.
     """
     for name, x in parameters.items():
-        if type(x) in BOXES and x.dtype.kind in "fc" and any(trace.differentiates for trace in _traces_of(x)):
+        if type(x) in BOXES and x.dtype.kind in "fc" and any(each.tracing.differentiates for each in layers(settle(x))):
             raise errors.NoDerivativeError(
                 f"rng.{method} has no derivative in {name!r}, which is differentiated: its draws jump from one "
                 f"value to another.\n  at {errors.users_line()}\n"

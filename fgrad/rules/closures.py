@@ -21,6 +21,7 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.layers import layers
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, box, boxed, settle, settled
 from fgrad.core.trace import Call, Observer, Trace, observed_by, running, tell_of_copy
@@ -33,24 +34,21 @@ from fgrad.transforms.calls import name_of
 
 def followers(leaves: Sequence[Any]) -> list[Trace]:
     """Return the running traces that follow leaves, at any depth, each once."""
-    return list(dict.fromkeys(layer.tracing for leaf in leaves for layer in layers(settle(leaf))))
+    return list(dict.fromkeys(layer.tracing for leaf in leaves for layer in running_layers(settle(leaf))))
 
 
-def layers(x: Any) -> Iterator[Tensor]:
+def running_layers(x: Any) -> Iterator[Tensor]:
     """Yield the layers of a tensor whose traces are running, the outermost first."""
-    while type(x) is Tensor:
-        if x.tracing.level:
-            yield x
-        x = x.payload
+    return (layer for layer in layers(x) if layer.tracing.level) if type(x) is Tensor else iter(())
 
 
 def tangents_of_layers(leaves: Sequence[Any]) -> dict[int, Tensor]:
     """Return the layers of all tangents that running traces have of leaves, by their ids."""
     found: dict[int, Tensor] = {}
-    for layer in (each for leaf in leaves for each in layers(leaf)):
+    for layer in (each for leaf in leaves for each in running_layers(leaf)):
         for part in layer.tracing.known_of(layer):
             if part is not layer.payload:
-                found.update({**{id(each): each for each in layers(part)}, **tangents_of_layers([part])})
+                found.update({**{id(each): each for each in running_layers(part)}, **tangents_of_layers([part])})
     return found
 
 
@@ -72,7 +70,7 @@ def values_of(leaves: Sequence[Any]) -> list[Any]:
 
 
 def _value(x: Any) -> Any:
-    return _below([layer.tracing for layer in layers(x) if not layer.tracing.is_map], x)
+    return _below([layer.tracing for layer in running_layers(x) if not layer.tracing.is_map], x)
 
 
 class Closure:
@@ -272,7 +270,7 @@ class Uses(Observer, VariableWatch):
     @override
     def read(self, variable: Variable, value: Any) -> Any:
         self.know(value)  # it is no tensor from outside
-        if next(layers(value), None) is None:
+        if next(running_layers(value), None) is None:
             return value
         if variable.number > self._start:  # made in the block: of no interest outside
             return _value(value) if self._strips else value
@@ -300,7 +298,7 @@ class Uses(Observer, VariableWatch):
 
     def know(self, x: Any) -> None:
         """Note that a tensor is none from outside, nor are its layers."""
-        for layer in layers(x):
+        for layer in running_layers(x):
             if layer.tracing.level < self.trace.rank:
                 self._known[id(layer)] = layer
 

@@ -23,7 +23,7 @@ from fgrad import errors
 from fgrad.core.tensor import as_now, boxed, settle
 from fgrad.core.trace import stood_in
 from fgrad.core.tree import flatten, unflatten
-from fgrad.rules.closures import layers
+from fgrad.rules.closures import running_layers
 from fgrad.rules.rule import Leaves, Linear, Rule, Variables, call_rule, settled, zeros_of
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.reverse import vjp
@@ -196,7 +196,7 @@ def _to_write_to(leaves: Leaves, is_traced: bool) -> Leaves:
 
 
 def _are_traced(leaves: Leaves) -> bool:
-    return any(True for leaf in leaves for _ in layers(leaf))
+    return any(True for leaf in leaves for _ in running_layers(leaf))
 
 
 def _closed_over(function: Any) -> Leaves:
@@ -211,7 +211,7 @@ def _closed_over(function: Any) -> Leaves:
 def _show_batches(leaves: Leaves) -> None:
     """Let those who watch a rule see which batched values it will use, before it uses them."""
     for leaf in leaves:
-        if any(layer.tracing.is_map for layer in layers(leaf)):
+        if any(layer.tracing.is_map for layer in running_layers(leaf)):
             stood_in(leaf)
 
 
@@ -225,7 +225,7 @@ def _is_of_transposed(function: Any, leaves: Leaves) -> bool:
     The call is linear then, and the rule would call it again for its transpose, without an end. Its code has one, too.
     """
     traces = [trace for each, trace in _being_transposed.get() if each is function]
-    return bool(traces) and any(layer.tracing in traces for leaf in leaves for layer in layers(leaf))
+    return bool(traces) and any(layer.tracing in traces for leaf in leaves for layer in running_layers(leaf))
 
 
 def _transposed(pull: Linear, results: Leaves, arrays: Leaves) -> Linear:

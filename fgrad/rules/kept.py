@@ -33,7 +33,7 @@ from fgrad.core.tensor import Tensor, own_handle
 from fgrad.core.trace import Observer, Trace
 from fgrad.core.variable import Cell, Variable, VariableWatch
 from fgrad.errors.places import is_library
-from fgrad.rules.closures import Given, given_now, layers
+from fgrad.rules.closures import Given, given_now, running_layers
 from fgrad.rules.names import GLOBALS, names_in
 from fgrad.rules.uncopied import Uncopied
 from fgrad.transforms.calls import Transformed
@@ -113,7 +113,7 @@ class Kept:
 
     def _copy_of_tensor(self, x: Tensor) -> Tensor:
         """Return a handle into which the user does not write; where another value is put in its place, the same one."""
-        is_known = next(layers(x), None) is not None or any(each.is_replaced(x) for each in given_now())
+        is_known = next(running_layers(x), None) is not None or any(each.is_replaced(x) for each in given_now())
         return x if is_known else own_handle(x)
 
     def _later(self, fill: Callable[[], None]) -> None:

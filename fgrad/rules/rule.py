@@ -22,13 +22,14 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.layers import layers
 from fgrad.core.payloads import Objects
 from fgrad.core.reverse import Parts, conform
 from fgrad.core.snapshots import Checked, is_large, snapshot
 from fgrad.core.tensor import Tensor, apply_call, box, boxed, settle
 from fgrad.core.trace import Trace, observed_by, running, through_observers
 from fgrad.core.variable import Variable, VariableWatch, creation_number, open_watches
-from fgrad.rules.closures import Given, StandIns, Uses, copied, followers, given_now, layers, without
+from fgrad.rules.closures import Given, StandIns, Uses, copied, followers, given_now, running_layers, without
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.calls import closed_over, name_of
 from fgrad.transforms.forward import jvp
@@ -366,10 +367,8 @@ def _comes_from_outside(call: _Linearized, trace: Trace, marks: Leaves) -> bool:
     """Return whether the run has used a value of a trace that is none of the inputs."""
     known = {_identity(mark) for mark in [*marks, *call.reads.known]}
     for x in call.outside:
-        while type(x) is Tensor:
-            if x.tracing is trace and _identity(x.mark) not in known:
-                return True
-            x = x.payload
+        if any(layer.tracing is trace and _identity(layer.mark) not in known for layer in layers(x)):
+            return True
     return False
 
 
@@ -377,7 +376,7 @@ def _closes_over(rule: Rule, below: Trace | None, leaves: Leaves, outside: Leave
     """Return whether results depend on values of a trace that have come in beside the inputs, by running once more."""
 
     def own(x: Any) -> set[int]:
-        return {id(layer.mark) for layer in layers(x) if layer.tracing is below}
+        return {id(layer.mark) for layer in running_layers(x) if layer.tracing is below}
 
     if below is None or set().union(*map(own, outside)) <= set().union(*map(own, leaves)):
         return False

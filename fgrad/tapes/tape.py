@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.layers import below, layers
 from fgrad.core.operands import is_of_objects
 from fgrad.core.payloads import INEXACT
 from fgrad.core.primitive import BOXES
@@ -378,10 +379,7 @@ def recording_of(tape: GradientTape) -> Recording:
 
 def layer_of(trace: Trace, x: Any) -> Tensor | None:
     """Return the layer of a tensor that belongs to a trace."""
-    x = renewed(x)
-    while type(x) is Tensor and x.tracing is not trace:
-        x = x.payload
-    return x if type(x) is Tensor else None
+    return next((layer for layer in layers(renewed(x)) if layer.tracing is trace), None)
 
 
 class Contents(NamedTuple):
@@ -440,13 +438,10 @@ def put_layer(tensor: Tensor, trace: Trace, mark: Any) -> None:
     Layers of traces that nobody can ask any more are left out, so that they do not pile up in a tensor
     that is watched again and again.
     """
-    layers: list[tuple[Trace, Any]] = [(trace, mark)]
     value: Any = renewed(boxed(stood_in(tensor)) if is_seen() else tensor)
-    while type(value) is Tensor:
-        if _can_be_asked(value.tracing):
-            layers.append((value.tracing, value.mark))
-        value = value.payload
-    for tracing, kept in sorted(layers, key=lambda layer: layer[0].rank):
+    kept_layers = [(layer.tracing, layer.mark) for layer in layers(value) if _can_be_asked(layer.tracing)]
+    value = below(value)
+    for tracing, kept in sorted([(trace, mark), *kept_layers], key=lambda layer: layer[0].rank):
         value = box(value, tracing, kept)
     tell_of_copy(value)
     if not any(observer.watched(tensor, value) for observer in running.observers):
@@ -647,11 +642,10 @@ def _recorder(ys: list[Any]) -> GradientTape:
     """Return the tape that was started last of those that know one of the tensors."""
     found: list[GradientTape] = []
     for y in ys:
-        while type(y) is Tensor:
-            holder = y.tracing.holder()
-            if isinstance(holder, GradientTape) and holder.answers_for(y.tracing):
+        for trace in (layer.tracing for layer in layers(y)):
+            holder = trace.holder()
+            if isinstance(holder, GradientTape) and holder.answers_for(trace):
                 found.append(holder)
-            y = y.payload
     if not found:
         raise errors.TapeError(
             "no open or persistent tape has recorded ys.\n"

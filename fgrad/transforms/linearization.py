@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.layers import below
 from fgrad.core.masked import may_hold_zeros
 from fgrad.core.operands import PLAIN, collected
 from fgrad.core.overrides import refuse_labelled
@@ -118,9 +119,7 @@ def _ones(like: Any) -> Any:
     """
     if type(like) is np.float64:
         return _ONE.copy()
-    array = like
-    while type(array) is Tensor:
-        array = array.unbox()
+    array = below(like)
     if type(array) not in PLAIN:
         return np.ones_like(like)
     ones = np.ones(like.shape, like.dtype)

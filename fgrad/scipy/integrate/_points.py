@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from fgrad.core.layers import concrete
 from fgrad.core.tensor import Tensor, settle, settled
 from fgrad.transforms.batch import BatchTrace, vmap
 from fgrad.transforms.forward import jvp
@@ -69,10 +70,7 @@ class _PointsTrace(BatchTrace):
     def concrete(self, tensor: Tensor, how: str) -> Any:
         if how == "formatting":
             return super().concrete(tensor, how)
-        values = tensor.payload
-        while type(values) is Tensor:
-            values = values.tracing.concrete(values, how)
-        return _common(tensor.payload, values)
+        return _common(tensor.payload, concrete(tensor.payload, how))
 
     @override
     def plain_array(self, tensor: Tensor) -> Any:
