@@ -14,6 +14,7 @@ from fuzz import tensorflow_programs as programs
 from fuzz.__main__ import FAMILIES, main, run_case
 from fuzz.case import REFUSED, RIGHT, UNDECIDED, WRONG, UndecidedError, WrongError
 from fuzz.infinitesimals import Number, derivative
+from helpers import defined_as
 
 import fgrad as fg
 from fgrad.core.primitive import UFUNCS
@@ -46,15 +47,9 @@ def test_a_seed_says_the_whole_case(family):
 def another_rule(ufunc, rule, **others):
     """Give a ufunc of one argument another reverse rule, and no forward rule but the rule's."""
     primitive = UFUNCS[ufunc]
-    changes = {"vjps": (rule,), "jvp": lambda ts, ans, x: rule(ans, x)(ts[0]), "scales": False, **others}
-    before = {name: getattr(primitive, name) for name in changes}
-    for name, value in changes.items():
-        setattr(primitive, name, value)
-    try:
+    changes = {"vjps": (rule,), "jvp": lambda ts, ans, x: rule(ans, x)(ts[0]), "scales": "", **others}
+    with defined_as(primitive, **changes):
         yield
-    finally:
-        for name, value in before.items():
-            setattr(primitive, name, value)
 
 
 def told(family, seeds):

@@ -13,7 +13,7 @@ import scipy.integrate
 import scipy.optimize
 import scipy.stats
 import scipy_stats_table as table
-from helpers import naming
+from helpers import defined_as, naming
 from mpmath import mp
 
 import fgrad as fg
@@ -254,16 +254,15 @@ def test_many_integrals_are_computed_in_blocks():
     np.testing.assert_array_equal(whole, np.concatenate(parts))
 
 
-def test_no_integral_is_computed_for_a_constant_parameter(monkeypatch):
+def test_no_integral_is_computed_for_a_constant_parameter():
     def forbidden(*args, **metadata):
         raise AssertionError("computed an integral")
 
-    for name in ("implementation", "compute"):
-        monkeypatch.setattr(PRIMITIVES["gamma_distribution_slope"], name, forbidden)
-    gradients = fg.grad(lambda x, loc, scale: stats.gamma.cdf(x, 2.0, loc, scale), argnums=(0, 1, 2))(1.0, 0.0, 1.0)
-    np.testing.assert_allclose(list(map(float, gradients)), np.array([1, -1, -1]) / np.e)
-    with pytest.raises(AssertionError, match="computed an integral"):
-        fg.grad(stats.gamma.cdf, argnums=1)(1.0, 2.0)
+    with defined_as(PRIMITIVES["gamma_distribution_slope"], implementation=forbidden, compute=forbidden):
+        gradients = fg.grad(lambda x, loc, scale: stats.gamma.cdf(x, 2.0, loc, scale), argnums=(0, 1, 2))(1.0, 0.0, 1.0)
+        np.testing.assert_allclose(list(map(float, gradients)), np.array([1, -1, -1]) / np.e)
+        with pytest.raises(AssertionError, match="computed an integral"):
+            fg.grad(stats.gamma.cdf, argnums=1)(1.0, 2.0)
 
 
 # Edges: outside of the support, at its ends, parameters that are not allowed
@@ -1017,22 +1016,21 @@ def test_counts_that_are_no_outcome():
 # How they are called
 
 
-def test_scipy_answers_where_nothing_is_traced(monkeypatch):
+def test_scipy_answers_where_nothing_is_traced():
     def forbidden(*args, **keywords):
         raise AssertionError("used a formula")
 
-    for name in ("implementation", "compute"):
-        monkeypatch.setattr(stats.norm.density, name, forbidden)
-    x = np.array([0.3, 1.2], np.float32)
-    plain = stats.norm.logpdf(x, loc=1, scale=2)
-    assert type(plain) is np.ndarray
-    np.testing.assert_array_equal(plain, scipy.stats.norm.logpdf(x, loc=1, scale=2))
-    boxed = stats.norm.logpdf(Tensor(x), loc=1, scale=2)
-    assert type(boxed) is Tensor
-    assert boxed.dtype == plain.dtype
-    np.testing.assert_array_equal(boxed.numpy(), plain)
-    with pytest.raises(AssertionError, match="used a formula"):
-        fg.grad(stats.norm.logpdf)(1.0)
+    with defined_as(stats.norm.density, implementation=forbidden, compute=forbidden):
+        x = np.array([0.3, 1.2], np.float32)
+        plain = stats.norm.logpdf(x, loc=1, scale=2)
+        assert type(plain) is np.ndarray
+        np.testing.assert_array_equal(plain, scipy.stats.norm.logpdf(x, loc=1, scale=2))
+        boxed = stats.norm.logpdf(Tensor(x), loc=1, scale=2)
+        assert type(boxed) is Tensor
+        assert boxed.dtype == plain.dtype
+        np.testing.assert_array_equal(boxed.numpy(), plain)
+        with pytest.raises(AssertionError, match="used a formula"):
+            fg.grad(stats.norm.logpdf)(1.0)
 
 
 def test_parameters_by_name_and_by_position():

@@ -256,7 +256,12 @@ def _run_profile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any])
     profile = Profile(name_of(function), list(lines.values()), linearization.result)
     record = list(itertools.starmap(Edge, linearization.record))
     timed = [edge.pullback for edge in record if isinstance(edge.pullback, _Timed)]
-    outside = [*tree_leaves((args, keywords)), *(variable.value() for variable in linearization.watch.variables())]
+    held = [primal for given in linearization.inputs.values() for primal in given.primals]
+    outside = [
+        *tree_leaves((args, keywords)),
+        *held,
+        *(variable.value() for variable in linearization.watch.variables()),
+    ]
     _count(profiler, timed, lines, profile.elsewhere, outside)
     linearization.pull(None, "the seed")
     for each in timed:
