@@ -481,7 +481,7 @@ def _passed_back(
                 cotangents.setdefault(parent, ZERO)
                 continue
             cotangent = _for_rule(cotangent, rule)
-        is_masked = key in masked
+        is_masked: Any = masked and key in masked
         try:
             if is_masked and rule.primitive.scales:
                 passed = pulled_by_masked(rule, saved, cotangent)
@@ -494,16 +494,15 @@ def _passed_back(
             raise
         if is_masked and first:
             masked.discard(key)
-        is_masked = is_masked or rule.primitive.masks == "both"
         prior = cotangents.get(parent)
         if prior is None or prior is ZERO:
             cotangents[parent] = passed
-            if is_masked and passed is not ZERO:
+            if (is_masked or rule.primitive.masks == "both") and passed is not ZERO:
                 masked.add(parent)
         elif passed is not ZERO:
             cotangents[parent] = _added(prior, passed, parent in sums)
             sums.add(parent)
-            if not is_masked:
+            if not (is_masked or rule.primitive.masks == "both"):
                 masked.discard(parent)
     return kept
 

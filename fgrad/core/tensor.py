@@ -252,8 +252,7 @@ def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
 
 def _unary(ufunc: np.ufunc) -> Callable[[Any], Tensor]:
     def operator(self: Any) -> Any:
-        answer = ANSWERS.get(ufunc)
-        return answer(self) if answer else apply(UFUNCS[ufunc], (self,))
+        return ANSWERS[ufunc](self) if ufunc in ANSWERS else apply(UFUNCS[ufunc], (self,))
 
     return operator
 
@@ -327,8 +326,8 @@ class TensorLike:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
         if method == "__call__" and not keywords and (primitive := UFUNCS.get(ufunc)):
-            if answer := ANSWERS.get(ufunc):
-                return answer(*inputs)
+            if ufunc in ANSWERS:
+                return ANSWERS[ufunc](*inputs)
             if len(inputs) == 1 and type(self) is Tensor and self.tracing.level and not (attention and is_seen()):
                 return self.tracing.process(primitive, inputs, NOTHING)
             return apply(primitive, inputs)

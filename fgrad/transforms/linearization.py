@@ -293,13 +293,16 @@ class Recording:
         return record
 
 
+_NUMBERS = {np.float64, np.complex128, type(None)}
+
+
 class Input:
     """A container whose differentiable leaves are inputs of a trace.
 
     Args:
         trace: follows them.
         tree: the container.
-        user: of whose argument it is, for messages; None: nothing runs with it.
+        user: the function of which it is an argument; None: nothing runs with it.
 
     Attributes:
         tree: the container with tensors of the trace in place of those leaves.
@@ -307,7 +310,7 @@ class Input:
         keys: of the leaves in the record, None for those that are no inputs.
     """
 
-    def __init__(self, trace: ReverseTrace, tree: Any, user: str | None = None) -> None:
+    def __init__(self, trace: ReverseTrace, tree: Any, user: Any = None) -> None:
         self.leaves, self._treedef = flatten(tree)
         self.primals: list[Any] = []
         # The keys are kept apart from the tensors, which the user's function may assign to.
@@ -317,8 +320,8 @@ class Input:
             primal = differentiable(leaf)
             if type(primal) is Tensor:
                 primal = own_handle(primal)
-            elif user is not None and primal is not None:
-                primal = trace.held(primal, user)
+            elif user is not None and type(primal) not in _NUMBERS:
+                primal = trace.held(primal, name_of(user))
             tensor = leaf if primal is None else trace.root(primal)
             self.primals.append(primal)
             self.keys.append(None if primal is None else tensor.mark)
@@ -401,7 +404,7 @@ class Linearization(Recording):
             positional, named = list(args), dict(keywords)
             for place in places:
                 holder: Any = positional if isinstance(place, int) else named
-                given = self.inputs[place] = Input(trace, holder[place], name_of(function))
+                given = self.inputs[place] = Input(trace, holder[place], function)
                 holder[place] = given.tree
             if transform:
                 refuse_integers(transform, function, self.inputs)
@@ -409,19 +412,20 @@ class Linearization(Recording):
 
         result, leaves, self.treedef, aux = run(trace, function, arguments, self.watch, has_aux)
         check_result(function, result, leaves)
-        is_ours = [type(leaf) is Tensor and leaf.tracing is trace for leaf in leaves]
-        if not any(is_ours):
-            check_detached(function, trace)
         self.record, trace.record = trace.record, []
+        results: list[Any] = []
+        self.outputs: list[tuple[int | None, Any]] = []
+        for leaf in leaves:
+            if type(leaf) is Tensor and leaf.tracing is trace:
+                results.append(boxed(leaf.payload))
+                self.outputs.append((leaf.mark, leaf.payload))
+            else:
+                results.append(untraced(leaf))
+                self.outputs.append((None, as_payload(leaf) if type(leaf) is not Tensor else leaf))
+        if not any([key is not None for key, _ in self.outputs]):  # noqa: C419  # a generator takes twice the time
+            check_detached(function, trace)
         given = [] if outlives else [primal for each in self.inputs.values() for primal in each.primals]
-        self._leaves = [
-            boxed(leaf.payload) if ours else untraced(leaf) for leaf, ours in zip(leaves, is_ours, strict=True)
-        ]
-        self._leaves = owned(self._leaves, given)
-        self.outputs: list[tuple[int | None, Any]] = [
-            (leaf.mark, leaf.payload) if ours else (None, as_payload(own) if type(own) is not Tensor else own)
-            for leaf, own, ours in zip(leaves, self._leaves, is_ours, strict=True)
-        ]
+        self._leaves = owned(results, given)
         self.result = unflatten(self.treedef, self._leaves)
         self.aux = owned_tree(aux, given) if has_aux else None
 
