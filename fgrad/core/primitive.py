@@ -53,10 +53,12 @@ class ReverseRule:
     Attributes:
         pick: takes it out of `(ans, *args)`: one value itself, several as a tuple.
         primitive: the operation.
+        masks: whether it makes masked cotangents.
     """
 
-    __slots__ = ("function", "saved", "saves", "count", "pick", "primitive")
+    __slots__ = ("function", "saved", "saves", "count", "pick", "primitive", "masks")
     primitive: Primitive
+    masks: bool
 
     def __init__(self, function: Callable[..., Any], saved: Sequence[str] = (), saves: Sequence[int] = ()) -> None:
         self.function, self.saved, self.saves, self.count = function, saved, saves, len(saved)
@@ -200,12 +202,12 @@ class Primitive:
             self.is_elementwise = True
         self.compute = _OPERATORS.get(self.implementation, self.implementation)
         self.closure = self.own(ReverseRule(_called, ["pullback"]))
+        if isinstance(self.vjps, tuple):
+            object.__setattr__(self, "vjps", self.owned(self.vjps))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if getattr(self, name, None):
             raise AttributeError(f"{name} of the primitive {self.name!r} is defined already")
-        if name == "vjps" and isinstance(value, tuple):
-            value = self.owned(value)
         object.__setattr__(self, name, value)
 
     @property
@@ -223,7 +225,7 @@ class Primitive:
 
     def own(self, rule: ReverseRule) -> ReverseRule:
         """Let a rule know that it belongs to this primitive, and return it."""
-        rule.primitive = self
+        rule.primitive, rule.masks = self, self.masks == "both"
         return rule
 
     def __repr__(self) -> str:

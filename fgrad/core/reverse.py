@@ -497,12 +497,12 @@ def _passed_back(
         prior = cotangents.get(parent)
         if prior is None or prior is ZERO:
             cotangents[parent] = passed
-            if (is_masked or rule.primitive.masks == "both") and passed is not ZERO:
+            if (is_masked or rule.masks) and passed is not ZERO:
                 masked.add(parent)
         elif passed is not ZERO:
             cotangents[parent] = _added(prior, passed, parent in sums)
             sums.add(parent)
-            if not (is_masked or rule.primitive.masks == "both"):
+            if masked and not (is_masked or rule.masks):
                 masked.discard(parent)
     return kept
 

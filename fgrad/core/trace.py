@@ -26,7 +26,7 @@ import numpy.typing as npt
 from fgrad import errors
 from fgrad.core import conversions
 from fgrad.core.payloads import FOREIGN
-from fgrad.core.primitive import Primitive
+from fgrad.core.primitive import BOXES, Primitive
 from fgrad.core.snapshots import SMALL, Locks
 
 _levels = itertools.count(1)
@@ -227,6 +227,10 @@ class Trace:
             is_locked = x.nbytes > SMALL and self.lock(x, name)
             return x if is_locked else x.copy("K")  # which lies in memory as the original does
         return x.copy() if FOREIGN[type(x)] and not self.may_lock else x
+
+    def follows(self, x: Any) -> bool:
+        """Return whether something is a tensor of this trace."""
+        return type(x) in BOXES and x.tracing is self
 
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         """Unbox what this trace has boxed, run the primitive on what is inside, box the result."""

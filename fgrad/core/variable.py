@@ -60,8 +60,9 @@ class VariableWatch:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        others = [each for each in running.watches if (watch := each()) is not None and watch is not self]
-        if len(others) < len(running.watches):
+        watches = running.watches
+        others = [each for each in watches if (watch := each()) is not None and watch is not self]
+        if len(others) < len(watches):
             running.watches = tuple(others)
 
     def choose(self, variable: Variable) -> None:

@@ -217,10 +217,6 @@ class RecordTrace(Trace):
             )
         return self._written(Primitive(name, function), args, NOTHING, ans, direct=True)
 
-    def follows(self, value: Any) -> bool:
-        """Return whether a value is a tensor of this trace."""
-        return type(value) is Tensor and value.tracing is self
-
     def _written(
         self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any], ans: Any, direct: bool = False
     ) -> Any:

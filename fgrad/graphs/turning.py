@@ -23,7 +23,7 @@ from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
 from fgrad.graphs.tidying import varying
 from fgrad.graphs.turns import CALLED, UNLIMITED, Along, Turns, is_slight
-from fgrad.rules.rule import Rule, Transparent, Variables, is_of
+from fgrad.rules.rule import Rule, Transparent, Variables
 from fgrad.transforms.batch import vmap
 
 
@@ -465,7 +465,7 @@ class _TurnsRule(Rule):
 
     @override
     def followed(self, trace: Trace, leaves: Leaves) -> list[Any]:
-        ours = tuple(is_of(leaf, trace) for leaf in leaves)
+        ours = tuple(trace.follows(leaf) for leaf in leaves)
 
         def linearize(leaves: Leaves) -> Any:
             return linearized(self.turns, ours, trace.remembers, leaves)

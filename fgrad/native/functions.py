@@ -28,7 +28,7 @@ from fgrad.graphs.integers import check_holds
 from fgrad.native.options import DEFAULT, NATIVE, Options
 from fgrad.ops.tracing import one_example
 from fgrad.rules.closures import followers
-from fgrad.rules.rule import Leaves, Rule, Variables, is_of
+from fgrad.rules.rule import Leaves, Rule, Variables
 
 Places = tuple[bool, ...]
 
@@ -247,7 +247,7 @@ class _NativeRule(Rule):
 
     @override
     def followed(self, trace: Trace, leaves: Leaves) -> list[Any]:
-        ours = tuple(is_of(leaf, trace) for leaf in leaves)
+        ours = tuple(trace.follows(leaf) for leaf in leaves)
 
         def linearize(leaves: Leaves) -> Any:
             return self.found(leaves).linearize(ours, trace.remembers, leaves)

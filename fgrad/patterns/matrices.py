@@ -24,9 +24,9 @@ from fgrad.patterns.trace import PatternTrace, sparse_library
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, place_name, select
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.jacobians import along_all, as_selected, check_chunk_size
-from fgrad.transforms.linearization import check_detached, differentiable
+from fgrad.transforms.linearization import differentiable
 from fgrad.transforms.reverse import grad, vjp
-from fgrad.transforms.running import call_users, check_result, run
+from fgrad.transforms.running import call_users, check_detached, check_result, run
 
 P = ParamSpec("P")
 Options = dict[str, Any]

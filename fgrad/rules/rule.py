@@ -174,11 +174,6 @@ def _check_batches(rule: Rule, trace: Trace, leaves: Leaves) -> None:
         raise _UsesBatch(max(newer, key=lambda each: each.level))
 
 
-def is_of(x: Any, trace: Trace) -> bool:
-    """Return whether a trace has boxed a value."""
-    return type(x) is Tensor and x.tracing is trace
-
-
 def traces_of_variables() -> list[Trace]:
     """Return the running traces for derivatives that follow variables which are read in this thread."""
     watches = [watch for watch in open_watches() if watch.all_trainable or watch.chosen]
@@ -219,7 +214,7 @@ class _Reads(VariableWatch):
         if variable.number > self._start:
             self.has_made = True
             value = without([trace for trace in followers([value]) if self._ignores(trace)], value)
-        if not is_of(value, self.follower):
+        if not self.follower.follows(value):
             return value
         found = value.payload if self.strips else value
         if variable not in self.marks:
@@ -259,7 +254,7 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
         leaves = [snapshot(x, trace.copies) if type(x) is np.ndarray and not is_large(x) else x for x in leaves]
     if _is_persistent(trace):  # the pass is handed the tensors again: copies, into which the user does not write
         leaves = list(map(copied, leaves))
-    ours = [is_of(leaf, trace) for leaf in leaves]
+    ours = [trace.follows(leaf) for leaf in leaves]
     lower = [leaf.payload if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
     reads_variables = rule.check_variables is not None
     sees_run = reads_variables and _is_persistent(trace)
@@ -344,13 +339,13 @@ def _attached(call: _Linearized, trace: Any, inputs: Leaves, results: Leaves, la
         large: plain arrays among the inputs that must stay as they are.
     """
     rule = call.rule
-    ours = [is_of(x, trace) for x in inputs]
+    ours = [trace.follows(x) for x in inputs]
     lower = [settle(x.payload) if own else x for x, own in zip(inputs, ours, strict=True)]
     arrays = lower[: len(lower) - len(call.variables)]
     marks = [x.mark if own else None for x, own in zip(inputs, ours, strict=True)]
-    if any(is_of(x, trace) for x in results) and _comes_from_outside(call, trace, marks):
+    if any(trace.follows(x) for x in results) and _comes_from_outside(call, trace, marks):
         raise closed_over(rule.name)
-    results = [settle(x.payload) if is_of(x, trace) else x for x in results]
+    results = [settle(x.payload) if trace.follows(x) else x for x in results]
     reads_variables = rule.check_variables is not None
     with _Reads(trace, reads_variables, reads_variables):
         below = max((x.tracing for x in lower if type(x) is Tensor), key=lambda t: t.level, default=None)

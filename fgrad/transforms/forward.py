@@ -13,8 +13,8 @@ from fgrad.core.payloads import as_payload
 from fgrad.core.tensor import Tensor, as_now, boxed, settle
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.transforms.calls import Transformed, name_of
-from fgrad.transforms.linearization import check_detached, differentiable
-from fgrad.transforms.running import check_result, is_number, owned, owned_tree, run, untraced
+from fgrad.transforms.linearization import differentiable
+from fgrad.transforms.running import is_number, owned, owned_tree, run_connected, untraced
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
@@ -70,13 +70,9 @@ def _pushed(
     function: Any, trace: ForwardTrace, arguments: Callable[[], tuple[Any, Any]], has_aux: bool = False
 ) -> tuple[list[Any], list[Any], Any, Any]:
     """Run a function on inputs of a forward trace; return its results, their tangents, how they are nested, and aux."""
-    result, outputs, treedef, aux = run(trace, function, arguments, has_aux=has_aux)
-    check_result(function, result, outputs)
-    if not any([_is_of(leaf, trace) for leaf in outputs]):  # noqa: C419  # a generator takes twice the time
-        check_detached(function, trace)
-    moved = [
-        untraced(boxed(trace.tangent_of(leaf) if _is_of(leaf, trace) else np.zeros_like(leaf))) for leaf in outputs
-    ]
+    outputs, treedef, aux = run_connected(trace, function, arguments, has_aux=has_aux)
+    tangents = [trace.tangent_of(leaf) if trace.follows(leaf) else np.zeros_like(leaf) for leaf in outputs]
+    moved = [untraced(boxed(t)) for t in tangents]
     return outputs, moved, treedef, aux
 
 
@@ -86,10 +82,6 @@ def pushforward(function: Any, inputs: Sequence[Any], directions: Sequence[Any])
     held = [trace.held(x, name_of(function)) for x in inputs]
     _, moved, treedef, _ = _pushed(function, trace, lambda: (map(trace.root, held, directions), {}))
     return unflatten(treedef, moved)
-
-
-def _is_of(leaf: Any, trace: ForwardTrace) -> bool:
-    return type(leaf) is Tensor and leaf.tracing is trace
 
 
 def _moving(function: Any, trace: ForwardTrace, path: Callable[[], str], leaf: Any, tangent: Any) -> Any:

@@ -25,8 +25,7 @@ from fgrad.transforms.batch import BatchTrace
 from fgrad.transforms.calls import closed_over, decorator, name_of
 from fgrad.transforms.forward import input_along
 from fgrad.transforms.jacobians import unit_directions
-from fgrad.transforms.linearization import check_detached
-from fgrad.transforms.running import check_result, run, untraced
+from fgrad.transforms.running import run_connected, untraced
 from fgrad.transforms.series import SeriesTrace
 
 
@@ -52,10 +51,6 @@ class LaplacianTrace(Trace):
     def root(self, value: Any, rows: Any, total: Any) -> Tensor:
         """Return a tensor from a value, its derivatives along a first axis, and the sum of the second ones."""
         return box(value, self, (rows, total))
-
-    def follows(self, x: Any) -> bool:
-        """Return whether something is a tensor of this trace."""
-        return type(x) is Tensor and x.tracing is self
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
@@ -128,11 +123,11 @@ class LaplacianTrace(Trace):
 
     def _of_rows(self, batch: BatchTrace, value: Any, row: Any, half: Any) -> tuple[Any, Any, Any]:
         """Return a value, its derivatives, and twice the sum of its coefficients of second order."""
-        value = value.payload[0] if _is_mapped(value, batch) else value
+        value = value.payload[0] if batch.follows(value) else value
         if row is not ZERO:
-            row = row.payload if _is_mapped(row, batch) else np.broadcast_to(row, (self.size, *row.shape))
+            row = row.payload if batch.follows(row) else np.broadcast_to(row, (self.size, *row.shape))
         if half is not ZERO:
-            half = 2 * np.sum(half.payload, axis=0) if _is_mapped(half, batch) else half  # 0, the same for all inputs
+            half = 2 * np.sum(half.payload, axis=0) if batch.follows(half) else half  # 0, the same for all inputs
         return value, row, half
 
 
@@ -161,10 +156,6 @@ def _has_slopes(primitive: Primitive, x: Any, ans: Any) -> bool:
     if not primitive.is_elementwise or type(ans) is tuple:
         return False
     return bool(x.dtype.kind == "f" and x.dtype == ans.dtype and x.shape == ans.shape)
-
-
-def _is_mapped(x: Any, batch: BatchTrace) -> bool:
-    return type(x) is Tensor and x.tracing is batch
 
 
 def _sum(one: Any, other: Any) -> Any:
@@ -229,10 +220,7 @@ def _run_laplacian(function: Any, args: tuple[Any, ...], keywords: dict[str, Any
         leaf if x is None else trace.root(trace.held(x, name), next(rows), ZERO)
         for leaf, x in zip(leaves, values, strict=True)
     ]
-    result, outputs, out_treedef, _ = run(trace, function, lambda: ((unflatten(treedef, inputs),), {}))
-    check_result(function, result, outputs)
-    if not any(map(trace.follows, outputs)):
-        check_detached(function, trace)
+    outputs, out_treedef, _ = run_connected(trace, function, lambda: ((unflatten(treedef, inputs),), {}))
     return unflatten(out_treedef, [untraced(_total(trace, leaf)) for leaf in outputs])
 
 

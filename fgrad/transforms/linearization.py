@@ -29,12 +29,11 @@ from fgrad.core.payloads import FOREIGN, INEXACT, as_payload, exact_numbers, kno
 from fgrad.core.primitive import ZERO
 from fgrad.core.reverse import Entry, ReverseTrace, pull_back
 from fgrad.core.tensor import Tensor, boxed, own_handle, settle
-from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.transforms.calls import Place, name_of, place_name
-from fgrad.transforms.cuts import DEPARTURES, Outline, outline_if_cut
-from fgrad.transforms.running import check_result, is_number, owned, owned_tree, run, untraced
+from fgrad.transforms.cuts import Outline, outline_if_cut
+from fgrad.transforms.running import is_number, owned, owned_tree, run_connected, untraced
 
 # Values and cotangents at the edge
 
@@ -286,7 +285,7 @@ class Recording:
 
     def _taken(self) -> list[Entry]:
         """Return the record to be used up."""
-        if self.is_open:
+        if self.trace.level:
             self.pause()
         self.is_used = True
         record, self.record = self.record, []
@@ -410,8 +409,7 @@ class Linearization(Recording):
                 refuse_integers(transform, function, self.inputs)
             return positional, named
 
-        result, leaves, self.treedef, aux = run(trace, function, arguments, self.watch, has_aux)
-        check_result(function, result, leaves)
+        leaves, self.treedef, aux = run_connected(trace, function, arguments, self.watch, has_aux)
         self.record, trace.record = trace.record, []
         results: list[Any] = []
         self.outputs: list[tuple[int | None, Any]] = []
@@ -422,8 +420,6 @@ class Linearization(Recording):
             else:
                 results.append(untraced(leaf))
                 self.outputs.append((None, as_payload(leaf) if type(leaf) is not Tensor else leaf))
-        if not any([key is not None for key, _ in self.outputs]):  # noqa: C419  # a generator takes twice the time
-            check_detached(function, trace)
         given = [] if outlives else [primal for each in self.inputs.values() for primal in each.primals]
         self._leaves = owned(results, given)
         self.result = unflatten(self.treedef, self._leaves)
@@ -462,22 +458,6 @@ class Linearization(Recording):
         """Return the gradient of each variable that was read, in the order of their creation."""
         chosen = self.watch.chosen
         return [(gradient_at_edge(cotangents.get(chosen[v]), v), v) for v in self.watch.variables()]
-
-
-def check_detached(function: Any, trace: Trace) -> None:
-    """Raise if values left the trace on the way to a result that is not connected to it."""
-    # Asking for a truth value or an index is no departure: control flow is made of it.
-    departures = [(how, place) for how, place in trace.exits if how in _DEPARTURES]
-    if departures:
-        lines = "".join(f"\n  {how} at {errors.line_at(place)}" for how, place in departures[:5])
-        raise errors.DetachedError(
-            f"{name_of(function)} returned a value that is not connected to its arguments, "
-            f"because values left the trace:{lines}\n"
-            "Compute with the tensors themselves: NumPy's functions take them as they are."
-        )
-
-
-_DEPARTURES = {*DEPARTURES, "storing it in a variable"}
 
 
 def _as_dataclass(instance: Any) -> str:

@@ -1,6 +1,7 @@
 """How a function runs under a trace: the one way that every transform goes.
 
 run(trace, function, arguments)    the results, as leaves; with what watches variables, and aux
+run_connected(...)                 the same, with a result that can be differentiated
 untraced(leaf)                     a result free of traces that have ended
 check_result(function, ran)        raises if there is nothing to differentiate
 """
@@ -23,6 +24,7 @@ from fgrad.core.tree import flatten, unflatten
 from fgrad.core.variable import VariableWatch
 from fgrad.errors.places import is_library
 from fgrad.transforms.calls import name_of, place_name
+from fgrad.transforms.cuts import DEPARTURES
 
 _NOBODY = contextlib.nullcontext()
 
@@ -57,6 +59,48 @@ def run(
             return result, [untraced(leaf) for leaf in leaves], treedef, aux
     finally:
         trace.level = 0  # also where the block was not left to its end, since an interrupt came in between
+
+
+def run_connected(
+    trace: Trace,
+    function: Callable[..., Any],
+    arguments: Callable[[], tuple[Any, Any]],
+    watch: VariableWatch | contextlib.AbstractContextManager[Any] = _NOBODY,
+    has_aux: bool = False,
+) -> tuple[list[Any], Any, Any]:
+    """Run a function under a trace that takes derivatives of its result.
+
+    Args:
+        trace, function, arguments, watch, has_aux: as for `run`.
+
+    Returns:
+        The leaves of the result, how these are nested, and aux, or None.
+
+    Raises:
+        NoResultError, OutputError: there is no result, or one that cannot be differentiated.
+        DetachedError: values have left the trace, and the result is not connected to it.
+    """
+    result, leaves, treedef, aux = run(trace, function, arguments, watch, has_aux)
+    check_result(function, result, leaves)
+    if not any([type(leaf) is Tensor and leaf.tracing is trace for leaf in leaves]):  # noqa: C419  # takes half the time
+        check_detached(function, trace)
+    return leaves, treedef, aux
+
+
+def check_detached(function: Any, trace: Trace) -> None:
+    """Raise if values left the trace on the way to a result that is not connected to it."""
+    # Asking for a truth value or an index is no departure: control flow is made of it.
+    departures = [(how, place) for how, place in trace.exits if how in _DEPARTURES]
+    if departures:
+        lines = "".join(f"\n  {how} at {errors.line_at(place)}" for how, place in departures[:5])
+        raise errors.DetachedError(
+            f"{name_of(function)} returned a value that is not connected to its arguments, "
+            f"because values left the trace:{lines}\n"
+            "Compute with the tensors themselves: NumPy's functions take them as they are."
+        )
+
+
+_DEPARTURES = {*DEPARTURES, "storing it in a variable"}
 
 
 def call_users(function: Callable[..., Any], args: Any, keywords: Any) -> Any:

@@ -163,10 +163,6 @@ class SeriesTrace(Trace):
         find = lambda k: coefficients[k - 1] if k <= count else ZERO  # noqa: E731
         return box(value, self, Series(value, find, self.order, is_masked))
 
-    def follows(self, x: Any) -> bool:
-        """Return whether something is a tensor of this trace."""
-        return type(x) is Tensor and x.tracing is self
-
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         if self.rules.shared is not None:

@@ -21,8 +21,7 @@ from fgrad.core.tensor import boxed
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
 from fgrad.transforms.calls import decorator, name_of
 from fgrad.transforms.forward import input_along
-from fgrad.transforms.linearization import check_detached
-from fgrad.transforms.running import check_result, run, untraced
+from fgrad.transforms.running import run_connected, untraced
 from fgrad.transforms.series import SeriesTrace
 
 _ONES = object()
@@ -178,10 +177,7 @@ def _expanded(transform: str, function: Any, x: Any, curve: list[Any], order: in
         is_number = pairs[0] is not None
         held = trace.held(pairs[0][0], name_of(function)) if is_number else leaf
         inputs.append(trace.root(held, *(pair[1] for pair in pairs)) if is_number else leaf)
-    result, outputs, out_treedef, _ = run(trace, function, lambda: ((unflatten(treedef, inputs),), {}))
-    check_result(function, result, outputs)
-    if not any(map(trace.follows, outputs)):
-        check_detached(function, trace)
+    outputs, out_treedef, _ = run_connected(trace, function, lambda: ((unflatten(treedef, inputs),), {}))
     return unflatten(out_treedef, [untraced(boxed(_stacked(trace, leaf))) for leaf in outputs])
 
 
