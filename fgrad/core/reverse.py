@@ -265,19 +265,32 @@ class ReverseTrace(Trace):
     ) -> Any:
         """Return the result of joining arrays, with one pullback for all of them."""
         assert primitive.parted is not None
-        parts = next(self._keys)
         result = self.root(ans)
-        first = True
+        parents = []
         for place, (arg, value) in enumerate(zip(args, values, strict=True)):
             if type(arg) is Tensor and arg.tracing is self:
                 form = None if value.dtype is ans.dtype else (value.shape, value.dtype)
-                self.record.append((parts, first, arg.mark, _ITEM, place, form))
-                first = False
+                parents.append((arg.mark, place, form))
         pullback = primitive.parted(ans, *values, **metadata)
         if is_seen():
             pullback = recorded(primitive, primitive.name, pullback, values, ans)
-        self.record.append((result.mark, True, parts, primitive.closure, pullback, None))
+        self._enter_at_once(result.mark, parents, primitive, pullback)
         return result
+
+    def _enter_at_once(
+        self, key: int, parents: Sequence[tuple[int, int, Form | None]], primitive: Primitive, pullback: Pullback
+    ) -> None:
+        """Record edges from a result to several arguments, whose cotangents one call of a pullback gives.
+
+        Args:
+            key: of the result.
+            parents: for each argument its key, its place in the list that the pullback returns, and its form.
+            primitive, pullback: the operation.
+        """
+        together = next(self._keys)
+        for index, (parent, place, form) in enumerate(parents):
+            self.record.append((together, index == 0, parent, _ITEM, place, form))
+        self.record.append((key, True, together, primitive.closure, pullback, None))
 
     def _all_kept(self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any]) -> tuple[Sequence[Any], Any]:
         """Return the values of arguments as pullbacks may keep them, and large ones that have to be compared."""
@@ -328,7 +341,7 @@ class ReverseTrace(Trace):
         return call.followed(self, leaves)
 
     def attach(
-        self, name: str, parents: Sequence[Any], results: Sequence[Any], pull: Callable[[Any], dict[int, Any]]
+        self, name: str, parents: Sequence[int], results: Sequence[Any], pull: Callable[[Any], list[Any]]
     ) -> list[Tensor]:
         """Record a call as one step, and return its results as tensors of this trace.
 
@@ -336,15 +349,13 @@ class ReverseTrace(Trace):
             name: of the function.
             parents: keys of the values that the call depends on.
             results: arrays, or tensors of lower traces.
-            pull: from the cotangents of all results, a `Parts`, to those of the parents, by key.
+            pull: from the cotangents of all results, a `Parts`, to those of the parents.
         """
-        together, whole = next(self._keys), next(self._keys)
+        whole = next(self._keys)
         outputs = [self.root(result) for result in results]
-        for place, parent in enumerate(parents):
-            self.record.append((together, place == 0, parent, _OF_PARENT, parent, None))
         if is_seen():
             pull = recorded(_CALL, f"the rule of {name}", pull, (), None)
-        self.record.append((whole, True, together, _CALL.closure, pull, None))
+        self._enter_at_once(whole, [(parent, place, None) for place, parent in enumerate(parents)], _CALL, pull)
         self._join(outputs, whole)
         return outputs
 
@@ -393,9 +404,7 @@ def _cut() -> Cut:
 _PART = Primitive("part", lambda outputs, place: outputs[place], kind="part")
 _CALL = Primitive("call", lambda *args: args, masks="both", kind="part")
 _ITEM = _PART.own(ReverseRule(operator.getitem, ["place"], [0]))
-"""The cotangent of one of several arrays that were joined."""
-_OF_PARENT = _PART.own(ReverseRule(lambda cts, key: cts.get(key, ZERO), ["key"], [0]))
-"""The cotangent of one of the inputs of a call."""
+"""The cotangent of one of the arguments of which a pullback gives all at once."""
 _OUTPUT = _PART.own(ReverseRule(lambda ct, output: Parts(output[0], output[1], ct), ["output"], [0]))
 """The cotangents of all outputs, as far as that of one of them is known."""
 

@@ -24,6 +24,7 @@ from typing_extensions import override
 from fgrad import errors
 from fgrad.core.layers import layers
 from fgrad.core.payloads import Objects
+from fgrad.core.primitive import ZERO
 from fgrad.core.reverse import Parts, conform
 from fgrad.core.snapshots import Checked, is_large, snapshot
 from fgrad.core.tensor import Tensor, apply_call, box, boxed, settle
@@ -402,20 +403,19 @@ def _recorded(
     pullback = call.pull_seen if call.pull_seen is not None and trace is call.highest else call.pull
     function, variables, reads = call.rule.function, call.variables, call.reads
 
-    def pull(cotangents: Parts) -> dict[int, Any]:
+    def pull(cotangents: Parts) -> list[Any]:
         directions = [conjugate(cotangents[i]) for i in range(len(cotangents))]
-        total: dict[int, Any] = {}
         try:
             given = _derivative(pullback, directions, variables, reads)
         except errors.LeakedTensorError:  # of a batch around the call
             raise closed_over(name_of(function)) from None
-        for name, key, like, found in zip(names, keys, likes, given, strict=True):
-            if key is not None and like is not None and found is not None:
-                found = conjugate(_fitting(function, name, found, *like))
-                total[key] = total[key] + found if key in total else found
-        return total
+        return [
+            ZERO if found is None else conjugate(_fitting(function, name, found, *like))
+            for name, like, found in zip(names, likes, given, strict=True)
+            if like is not None
+        ]
 
-    parents = list(dict.fromkeys(key for key in keys if key is not None))
+    parents = [key for key in keys if key is not None]
     checked = Checked(pull, list(large), name_of(function)) if large else pull
     return trace.attach(name_of(function), parents, results, checked)  # type: ignore[no-any-return]
 
