@@ -259,3 +259,58 @@ def test_a_number_has_no_views(name):
     assert fg.jvp(function, (x,), (np.ones(10),))[1].item() == 10 * slope
     assert fg.trace(function)(x)(x).item() == wanted
     assert fg.trace(fg.grad(function))(x)(x).tolist() == [slope] * 10
+
+
+def _set_shapes(xp_array):
+    """Return what a program is that sets shapes of an array, of views, and of what views see."""
+
+    def program(x):
+        y = xp_array(x) * 2.0  # a root with views
+        row, column = y[1:], y[::2]
+        y.shape = (2, 3)
+        y[0, 1] = 7.0
+        row[0] += x[5]
+        part = y[:, :2]  # a view
+        flat = y.reshape(-1)
+        flat.shape = 3, -1
+        flat[2] *= x[:2]
+        y.shape = 6
+        y.shape = (1, 2, 3)
+        return y[0].T @ y[0], row * column.sum(), part, flat
+
+    return program
+
+
+def test_shapes_are_set_as_on_arrays():
+    x = np.arange(1.0, 7.0)
+    plain = _set_shapes(np.asarray)(x)
+
+    def total(x):
+        return sum(np.sum(np.sin(part)) for part in _set_shapes(fgrad.numpy.asarray)(x))
+
+    for part, expected in zip(
+        fg.value_and_gradients_function(_set_shapes(fgrad.numpy.asarray))(x)[0], plain, strict=True
+    ):
+        assert part.shape == expected.shape
+        np.testing.assert_array_equal(part, expected)
+    check_grads(total, (x,), order=2)
+    np.testing.assert_allclose(fg.compile(total)(x), total(x))
+    batch = np.stack([x, x[::-1] + 1])
+    np.testing.assert_allclose(fg.vmap(total)(batch), [total(each) for each in batch])
+    np.testing.assert_allclose(fg.vmap(fg.grad(total))(batch), [fg.grad(total)(each) for each in batch])
+    v = fg.constant(x)
+    v.shape = (3, -1)
+    assert v.shape == (3, 2)
+    v.shape = [6]
+    assert v.tolist() == x.tolist()
+
+
+def test_shapes_that_cannot_be_set():
+    x = fg.constant(np.arange(6.0).reshape(2, 3)).T
+    with pytest.raises(AttributeError, match=r"x.reshape\(\(6,\)\)"):
+        x.shape = 6
+    with pytest.raises(ValueError, match="cannot reshape"):
+        x.shape = (4, 2)
+    assert x.shape == (3, 2)
+    with pytest.raises(TypeError, match="variable 'w' keeps its shape"):
+        fg.Variable(np.ones(4), name="w").shape = (2, 2)

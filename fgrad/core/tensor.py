@@ -394,6 +394,10 @@ class TensorLike:
     def shape(self) -> tuple[int, ...]:
         return self.tracing.shape_of(self)
 
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        METHODS["reshaped_in_place"](self, shape)
+
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.unbox().dtype  # type: ignore[no-any-return]

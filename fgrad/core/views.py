@@ -189,6 +189,27 @@ def seen(
     return result
 
 
+def become_view(x: Tensor, look: Callable[[Tensor], Tensor]) -> None:
+    """Let a tensor itself become a view of what it was, as all its views are from then on.
+
+    Args:
+        x: the tensor.
+        look: makes the view.
+    """
+    x.tracing.renewed(x)
+    before = own_handle(x)
+    before.memory = x.memory
+    if type(x.memory) is Family:
+        for each in (reference() for reference in x.memory.views):
+            if each is not None:
+                each.memory = before, each.memory[1]
+    view_of_it = look(before)
+    x.replaced(view_of_it)
+    x.memory = view_of_it.memory
+    if type(x.memory) is tuple:
+        _family_of(x.memory[0]).views.append(weakref.ref(x))
+
+
 def _family_of(root: Tensor) -> Family:
     if root.memory is None:
         root.memory = Family()

@@ -19,9 +19,9 @@ from fgrad.core.primitive import BOXES, METHODS
 from fgrad.core.reverse import conform
 from fgrad.core.tensor import Tensor, apply, is_weak, settle
 from fgrad.core.trace import is_seen
-from fgrad.core.views import VIEWS, layout, origin, seen, view
+from fgrad.core.views import VIEWS, become_view, layout, origin, seen, view
 from fgrad.ops.batching import aligned
-from fgrad.ops.families import answers, jointly_linear, linear, plain_axis, sample
+from fgrad.ops.families import answers, answers_member, jointly_linear, linear, plain_axis, sample
 from fgrad.ops.indexing import sliced, traced, values_of, written
 from fgrad.ops.patterns import moved
 
@@ -108,6 +108,18 @@ def _reshaped_view(x: Any, lead: int, shape: tuple[int, ...], order: str = "C") 
 
 
 VIEWS[_reshape] = _reshaped_view
+
+
+@answers_member("reshaped_in_place")
+def _reshaped_in_place(x: Tensor, shape: Any) -> None:
+    """Do what `x.shape = shape` does with an array."""
+    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    array = layout(x)
+    if isinstance(array, np.ndarray) and array.size and not _stays_in_place(array, len(x.shape), shape):
+        raise AttributeError(
+            f"the elements cannot be seen in the shape {shape} where they are: x = x.reshape({shape})."
+        )
+    become_view(x, lambda before: reshape(before, shape))
 
 
 @answers(np.ravel)
