@@ -47,11 +47,6 @@ def arguments() -> dict[str, Any]:
     """Differentiate by one argument or several, with weights, containers and unconnected arguments."""
     x = np.array([1.0, 2.0, 3.0])
 
-    def with_an_integer() -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", fg.errors.NoGradientWarning)
-            return fg.gradients_function(lambda x, n: x * n)(2.0, 3)
-
     return {
         "two arguments": fg.gradients_function(lambda x, y: x**3 * y - x * y**2)(2.0, 3.0),
         "a vector result is summed": fg.gradients_function(np.square)(x)[0],
@@ -59,7 +54,7 @@ def arguments() -> dict[str, Any]:
         "one object as two arguments": fg.gradients_function(lambda a, b: 2 * a + 3 * b)(x[0], x[0]),
         "an unconnected argument": fg.gradients_function(lambda x, y: x * x)(3.0, 4.0),
         "an unconnected argument of grad": fg.grad(lambda x, y: x * x, argnums=(0, 1))(3.0, 4.0),
-        "an integer": with_an_integer(),
+        "an integer": quietly(lambda: fg.gradients_function(lambda x, n: x * n)(2.0, 3)),
         "an integer in grad": error_of(lambda: fg.grad(lambda x: x * x)(3)),
         "a vector result in grad": error_of(lambda: fg.grad(np.square)(x)),
         "no trainable variable": error_of(lambda: fg.implicit_gradients(lambda x: x * x)(3.0)),
@@ -123,7 +118,7 @@ def tapes() -> dict[str, Any]:
         "persistent, dz/dx": again.gradient(z, x),
         "persistent, dz/dy of an intermediate": again.gradient(z, y),
         "nested, second order": second,
-        "inner gradient outside of the block": outer.gradient(outside, x),
+        "inner gradient outside of the block": quietly(lambda: outer.gradient(outside, x)),
         "own gradient recorded": own.gradient(dy, x),
         "entered while open": error_of(enter_twice),
     }
@@ -202,7 +197,7 @@ def kinks() -> dict[str, Any]:
         "std of [1, 1, 1]": fg.grad(np.std)(np.ones(3)),
         "prod of [2, 0, 3]": fg.grad(np.prod)(np.array([2.0, 0.0, 3.0])),
         "sum of cumprod of [0, 2, 3]": fg.grad(lambda x: np.sum(np.cumprod(x)))(np.array([0.0, 2.0, 3.0])),
-        "floor at 1.5": fg.grad(np.floor)(1.5),
+        "floor at 1.5": quietly(lambda: fg.grad(np.floor)(1.5)),
     }
 
 
@@ -216,6 +211,13 @@ def assignment() -> dict[str, Any]:
         return np.sum(y)
 
     return {"x[0] = x[1] * x[2], summed": fg.grad(f)(before), "the array afterwards": before}
+
+
+def quietly(function: Callable[[], Any]) -> Any:
+    """Return what a function returns, without the warning that a gradient is None or zero."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fg.errors.NoGradientWarning)
+        return function()
 
 
 def error_of(function: Callable[[], Any]) -> str:

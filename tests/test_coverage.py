@@ -198,6 +198,7 @@ def test_single_precision(row):
                 np.testing.assert_allclose(ours, wide, rtol=1e-3, atol=atol)
 
 
+@pytest.mark.filterwarnings("ignore:every gradient of")
 @pytest.mark.parametrize("row", rows_of(*DERIVATIVES))
 def test_what_is_not_used_counts_for_nothing(row):
     """Weights of 0 give gradients of exactly 0, and one used element gives finite ones."""

@@ -279,6 +279,7 @@ def _follow(f, points):
         fg.jvp(total, points, tuple(map(np.ones_like, points)))
 
 
+@pytest.mark.filterwarnings("ignore:every gradient of")
 @pytest.mark.parametrize("calls", _smooth())
 def test_functions_of_numpy_are_let_pass(calls):
     followed = 0
@@ -297,6 +298,7 @@ def _kinks(finite):
     return [pytest.param(*row[1:3], id=row[0]) for row in KINKS if np.isfinite(row[3]).all() == finite]
 
 
+@pytest.mark.filterwarnings("ignore:every gradient of")
 @pytest.mark.parametrize(("f", "at"), _kinks(finite=True))
 def test_at_a_kink_with_a_finite_gradient_no_rule_is_blamed(f, at):
     """Though it may be a value that a mask hides afterwards."""

@@ -582,6 +582,7 @@ def test_to_look_is_no_loss(mode):
             mode(f)
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_numbers_that_nothing_follows_any_more():
     x, kept = fg.constant(3.0), []
     with fg.GradientTape() as tape:

@@ -13,6 +13,7 @@ import pytest
 from helpers import along, plain
 
 import fgrad as fg
+import fgrad.numpy
 from fgrad.errors import NoGradientWarning, NonScalarError
 
 
@@ -131,6 +132,7 @@ def test_an_integer_inside_a_container():
         fg.grad(lambda p: p["x"] ** p["n"])({"x": 3.0, "n": 2})
 
 
+@pytest.mark.filterwarnings("ignore:every gradient of")
 @pytest.mark.parametrize(
     "g",
     [lambda x: x.astype(int), lambda x: x > 0, lambda x: x.astype(int) * 1.0, np.floor, np.sign, np.round, np.rint],
@@ -1007,3 +1009,44 @@ def test_python_control_flow():
     # 3^5 = 243
     assert plain(fg.grad(g)(3.0)) == 5 * 3.0**4
     assert plain(along(g)(3.0)) == 5 * 3.0**4
+
+
+CONSTANT = {
+    "argmax": lambda x: np.argmax(x),
+    "integers": lambda x: np.sum(x.astype(int)),
+    "floor": lambda x: np.sum(np.floor(x) * 2.0),
+    "sign": lambda x: np.sum(np.sign(x) + np.round(x)),
+    "comparison": lambda x: np.count_nonzero(x > 1),
+    "truth values": lambda x: np.sum(np.where(x > 1, 2.0, 3.0)),
+    "fgrad.numpy": lambda x: np.sum(fgrad.numpy.array(x > 1, dtype=float)),
+}
+
+
+@pytest.mark.parametrize("function", CONSTANT.values(), ids=CONSTANT)
+def test_a_gradient_that_is_zero_for_every_input_comes_with_a_warning(function):
+    x = np.array([0.5, 1.5, 2.5])
+    v = fg.Variable(x)
+    calls = (
+        lambda: fg.grad(function)(x),
+        lambda: fg.value_and_grad(function)(x)[1],
+        lambda: fg.gradients_function(function)(x)[0],
+        lambda: fg.implicit_gradients(lambda: function(v.value()))()[0][0],
+        lambda: fg.grad(lambda y: fg.grad(function)(y)[0])(x),  # of the inner one
+    )
+    for call in calls:
+        with pytest.warns(NoGradientWarning, match="is zero: every path .* fgrad.explain tells more") as caught:
+            assert call().tolist() == [0.0, 0.0, 0.0]
+        assert [each.filename for each in caught] == [__file__]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_derivative_that_is_zero_comes_without_a_warning():
+    x = np.array([0.5, 1.5, 2.5])
+    assert fg.hessian(lambda x: np.sum(np.abs(x)))(x).tolist() == [[0.0] * 3] * 3
+    assert fg.grad(fg.grad(np.abs))(2.0) == 0
+    assert fg.grad(lambda x: fg.jvp(np.abs, (x,), (1.0,))[1])(2.0) == 0
+    assert fg.grad(lambda x: np.sum(np.maximum(x, 0.0)))(-x).tolist() == [0.0] * 3
+    assert fg.grad(lambda x: np.sum(np.where(x > 9.0, x, 0.0)))(x).tolist() == [0.0] * 3
+    assert fg.grad(lambda x: np.sum(fg.stop_gradient(x)))(x).tolist() == [0.0] * 3
+    assert fg.grad(lambda x: x if x > 0 else 0.0)(-1.0) == 0
+    assert fg.grad(lambda x, y: np.sum(np.floor(x)) + y, argnums=(0, 1))(x, 1.0)[1] == 1

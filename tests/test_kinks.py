@@ -200,6 +200,7 @@ def total_gradient(f, x):
     return fg.grad(lambda x: np.sum(f(x)))(x)
 
 
+@pytest.mark.filterwarnings("ignore:every gradient of")
 @pytest.mark.parametrize(("f", "at", "first", "second"), NAMED)
 def test_first_and_second_derivatives(f, at, first, second):
     """First ones in both modes; second ones by reverse and by forward over reverse mode."""

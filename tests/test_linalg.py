@@ -926,6 +926,7 @@ def test_factors_of_stacks_are_pulled_back_as_single_ones():
     )
 
 
+@pytest.mark.filterwarnings("ignore:every gradient of")
 def test_ranks_have_no_derivative_and_can_be_batched():
     stack = np.stack([np.eye(3), np.ones((3, 3)), np.zeros((3, 3))])
     np.testing.assert_array_equal(L.matrix_rank(Tensor(stack)), [3, 1, 0])

@@ -643,6 +643,7 @@ def test_a_persistent_tape_asked_in_several_threads():
     assert _together([run] * 8) == [[51.0] * 50] * 8
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_a_tape_opened_in_one_thread_does_not_see_the_others_variables():
     w = fg.Variable(2.0)
     results = []

@@ -601,6 +601,29 @@ mistake(
 )
 
 
+def wrong():
+    scores, labels = np.array([[2.0, 1.0], [0.5, 1.5]]), np.array([1, 1])
+    return fg.grad(lambda s: np.mean(np.argmax(s, axis=1) != labels))(scores)
+
+
+def right():
+    scores, labels = np.array([[2.0, 1.0], [0.5, 1.5]]), np.array([1, 1])
+    return fg.grad(lambda s: -np.mean(fgrad.scipy.special.log_softmax(s, axis=1)[np.arange(2), labels]))(scores).round(
+        3
+    )
+
+
+mistake(
+    "A loss that counts has the derivative zero",
+    wrong,
+    errors.NoGradientWarning,
+    what="is zero: every path to the result leads through an operation whose derivative is zero",
+    instead="fgrad.explain tells more",
+    mended=right,
+    expected=[[0.366, -0.366], [0.134, -0.134]],
+)
+
+
 AREA = "Values that leave the trace"
 
 
@@ -1693,7 +1716,7 @@ def wrong():
         thread = threading.Thread(target=lambda: squares.append(w**2))
         thread.start()
         thread.join()
-    return fg.explain(tape, squares[0], w)
+    return tape.gradient(squares[0], w)
 
 
 def right():
@@ -1710,9 +1733,9 @@ def right():
 mistake(
     "A variable is read in another thread",
     wrong,
-    None,
-    what="The variable 'w' was not read while the tape recorded in this thread",
-    instead="Read it inside of the block, in the thread that opened the tape",
+    errors.NoGradientWarning,
+    what="the variable 'w' was read in another thread, whose reads are not followed",
+    instead="Read it in this thread and hand the tensor on",
     mended=right,
     expected=6.0,
 )
@@ -1779,7 +1802,80 @@ mistake(
 )
 
 
+def wrong():
+    w, x = fg.Variable(3.0, name="w"), fg.constant(2.0)
+    with fg.GradientTape() as tape:
+        y = w * x**2
+    return tape.gradient(y, x)
+
+
+def right():
+    w, x = fg.Variable(3.0, name="w"), fg.constant(2.0)
+    with fg.GradientTape() as tape:
+        tape.watch(x)
+        y = w * x**2
+    return tape.gradient(y, x)
+
+
+mistake(
+    "A tape does not watch the source",
+    wrong,
+    errors.NoGradientWarning,
+    what="the gradient with respect to the source is None: the tape does not watch it",
+    instead="Call tape.watch(x) in the tape's block, before x is used",
+    mended=right,
+    expected=12.0,
+)
+
+
+def wrong():
+    w = fg.Variable(3.0, name="w")
+    y = w**2
+    with fg.GradientTape() as tape:
+        pass
+    return tape.gradient(y, w)
+
+
+def right():
+    w = fg.Variable(3.0, name="w")
+    with fg.GradientTape() as tape:
+        y = w**2
+    return tape.gradient(y, w)
+
+
+mistake(
+    "The target is computed before the block",
+    wrong,
+    errors.NoGradientWarning,
+    what="the target depends on nothing that the tape watches",
+    instead="Compute it in the tape's block",
+    mended=right,
+    expected=6.0,
+)
+
+
 AREA = "vmap"
+
+
+def wrong():
+    return fg.vmap(lambda x: x + np.random.uniform())(np.zeros(3))
+
+
+def right():
+    rng = fg.random.default_rng(0)
+    noisy = fg.vmap(lambda x: x + rng.uniform())(np.zeros(3))
+    return noisy[0] == noisy[1]
+
+
+mistake(
+    "Random numbers under vmap are the same for all examples",
+    wrong,
+    errors.SharedDrawsWarning,
+    what="they are the same for all examples",
+    instead="A generator of fgrad.random.default_rng draws for each example its own",
+    mended=right,
+    expected=False,
+)
 
 
 def wrong():

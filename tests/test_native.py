@@ -131,6 +131,7 @@ def test_values_of_every_primitive(name):
         check(x, y, TOLERANCES.get(y.dtype.name, 1e-12))
 
 
+@pytest.mark.filterwarnings("ignore:every gradient of")
 @pytest.mark.parametrize("name", [name for name in SAMPLED if PRIMITIVES[name].vjps is not None and name not in DRAWS])
 def test_gradients_of_every_primitive(name):
     group = recordable(name, np.float64)

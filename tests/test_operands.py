@@ -67,6 +67,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:every gradient of")
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_numbers_of_python(name, other):

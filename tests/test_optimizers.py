@@ -113,6 +113,7 @@ def test_compute_gradients():
     assert optimizer.compute_gradients(lambda: fg.constant(1.0)) == []
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_compute_gradients_with_a_list_of_variables():
     a, b = fg.Variable(2.0), fg.Variable(3.0)
     frozen = fg.Variable(5.0, trainable=False)
@@ -439,6 +440,7 @@ def test_the_state_is_a_container():
     assert plain(doubled.slots) == {"momentum": {"w": [0.0, 0.0]}}
 
 
+@pytest.mark.filterwarnings("ignore:every gradient of")
 @EVERY
 def test_the_derivative_by_every_hyper_parameter(kind):
     hypers = ("learning_rate", *kind.hyper_names)

@@ -206,6 +206,7 @@ def columns(pd):
     )
 
 
+@pytest.mark.filterwarnings("ignore:every gradient of")
 @on_both_sides
 def test_operators_with_a_column(name, side, columns):
     s, t, *_ = columns
@@ -217,6 +218,7 @@ def test_operators_with_a_column(name, side, columns):
     np.testing.assert_array_equal(series, f(X))
 
 
+@pytest.mark.filterwarnings("ignore:every gradient of")
 @on_both_sides
 def test_operators_with_a_frame(name, side, columns):
     frame = columns[3]
@@ -458,6 +460,7 @@ def labelled(xr):
     )
 
 
+@pytest.mark.filterwarnings("ignore:every gradient of")
 @on_both_sides
 def test_operators_with_labelled_arrays(name, side, labelled):
     a, b, _ = labelled

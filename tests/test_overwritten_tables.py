@@ -190,6 +190,7 @@ def assert_same(found: list[Any], expected: list[Any]) -> None:
 rows = pytest.mark.parametrize("row", [pytest.param(row, id=row.names[0]) for row in ROWS])
 
 
+@pytest.mark.filterwarnings("ignore:every gradient of")
 @rows
 def test_plain_data_may_be_overwritten_before_the_pass_back(row):
     for name, *case in cases_of(row):

@@ -433,6 +433,7 @@ def test_all_transforms_see_dataclasses():
     check_grads(lambda m: m(M), (at,), order=2)
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_dataclasses_of_tensors_variables_and_columns():
     w = fg.Variable([1.0, -2.0], name="w")
     with fg.GradientTape() as tape:

@@ -329,6 +329,7 @@ def test_what_is_refused(args, kind, text):
         quiet(*args)
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_what_is_refused_of_variables():
     w = fg.Variable(A, name="w")
     with pytest.raises(errors.NonScalarError, match=r"one number, and it has shape \(2,\)"):

@@ -109,6 +109,7 @@ def test_arrays_and_tensors_give_the_same_as_numbers(name):
     assert [graph(np.array(step)).item() for step in STEPS] == pytest.approx(values, rel=1e-15)
 
 
+@pytest.mark.filterwarnings("ignore:every gradient of")
 @pytest.mark.parametrize("step", [2.0, 7.0, 13.0, 18.0, 33.0])
 @pytest.mark.parametrize("name", ALL)
 def test_the_derivative_by_the_step(name, step):

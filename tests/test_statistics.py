@@ -133,6 +133,7 @@ def test_of_two_arrays(f, x, y):
     check_batch(f, x, y)
 
 
+@pytest.mark.filterwarnings("ignore:every gradient of")
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_of_quantiles(method):
     holes = C.copy()

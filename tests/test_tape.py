@@ -8,6 +8,8 @@ import pytest
 from helpers import along, plain
 
 import fgrad as fg
+import fgrad.compat.tensorflow as tf
+from fgrad.core.tree import leaves_and_nones
 from fgrad.errors import NoGradientWarning
 from fgrad.tapes.tape import gradients_on
 
@@ -38,6 +40,7 @@ def test_after_the_block(x):
     assert y.item() == 9.0
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_a_tensor_that_is_not_watched(x):
     with fg.GradientTape() as tape:
         y = x * x
@@ -88,6 +91,7 @@ def test_watch_on_a_tape_that_is_used_up(x):
         tape.watch(x)
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_watch_after_the_block_has_no_effect(x):
     tape, y = squared(x)
     other = fg.constant(5.0)
@@ -101,6 +105,7 @@ def test_watch_after_the_block_has_no_effect(x):
     assert tape.gradient(other * other, other) is None
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_operations_after_the_block_are_not_recorded(x):
     tape, y = squared(x, persistent=True)
     z = y * y
@@ -120,6 +125,7 @@ def test_a_gradient_inside_the_block_ends_the_recording(x):
     assert plain(z) == 27.0
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_a_persistent_tape_records_a_gradient_in_its_own_block(x):
     with fg.GradientTape(persistent=True) as tape:
         tape.watch(x)
@@ -135,6 +141,7 @@ def test_a_persistent_tape_records_a_gradient_in_its_own_block(x):
     assert tape.gradient(y, x).item() == 27.0
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_a_gradient_taken_outside_is_not_recorded(x):
     tape, y = squared(x, persistent=True)
     first = tape.gradient(y, x)
@@ -173,6 +180,7 @@ def test_re_entering_an_open_tape(x, persistent):
     assert tape.gradient(y, x).item() == 6.0
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 @pytest.mark.parametrize("persistent", [False, True])
 def test_entering_again_goes_on(x, persistent):
     tape, y = squared(x, persistent=persistent)
@@ -182,6 +190,7 @@ def test_entering_again_goes_on(x, persistent):
     assert plain(tape.gradient(z, [x, y, between])) == [27.0, 3.0, None]
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_entering_again_after_use_starts_afresh(x):
     w = fg.Variable(5.0)
     with fg.GradientTape() as tape:
@@ -269,6 +278,7 @@ def test_sources_keep_their_structure():
     assert plain(tape.gradient(y, [a, a])) == [15.0, 15.0]
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_unconnected_sources():
     x, y = fg.constant(3.0), fg.constant(np.float32([1, 2]))
     with fg.GradientTape(persistent=True) as tape:
@@ -312,6 +322,7 @@ def test_only_tensors_can_be_watched(x, wrong, name):
                 tape.watch([x, wrong])
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_an_integer_tensor():
     n = fg.constant(3)
     with fg.GradientTape(persistent=True) as tape:
@@ -476,6 +487,7 @@ def test_the_result_can_be_differentiated_by_output_gradients(x):
 # Variables
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_trainable_variables_are_watched():
     a, b, n = fg.Variable(2.0), fg.Variable(3.0, trainable=False), fg.Variable(4)
     with fg.GradientTape(persistent=True) as tape:
@@ -526,6 +538,7 @@ def test_each_read_keeps_its_value():
     assert tape.gradient(y, a).item() == 24.0
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_the_variable_as_target_and_its_value_as_source():
     a = fg.Variable(2.0)
     with fg.GradientTape(persistent=True) as tape:
@@ -556,6 +569,7 @@ def test_a_gradient_has_the_dtype_and_shape_of_its_source():
 # stop_recording and reset
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_stop_recording(x):
     with fg.GradientTape(persistent=True) as tape:
         tape.watch(x)
@@ -578,6 +592,7 @@ def test_variables_read_while_recording_is_stopped():
     assert tape.gradient(y, a).item() == 3.0
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_a_gradient_while_recording_is_stopped(x):
     with fg.GradientTape(persistent=True) as tape:
         tape.watch(x)
@@ -620,6 +635,7 @@ def test_an_exception_while_recording_is_stopped(x):
     assert tape.gradient(y, x).item() == 6.0
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_reset(x):
     a = fg.Variable(2.0)
     with fg.GradientTape(persistent=True) as tape:
@@ -692,6 +708,7 @@ def test_the_order_of_watching_does_not_matter(x):
     assert outer.gradient(first, x).item() == 18.0
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_an_inner_gradient_taken_after_the_outer_block(x):
     with fg.GradientTape() as outer:
         outer.watch(x)
@@ -703,6 +720,7 @@ def test_an_inner_gradient_taken_after_the_outer_block(x):
     assert outer.gradient(first, x) is None
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_only_one_of_two_tapes_watches(x):
     with fg.GradientTape() as outer:
         outer.watch(x)
@@ -781,6 +799,7 @@ def test_interleaved_tapes(x):
     assert second.gradient(z, x).item() == 108.0
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_interleaved_tapes_of_the_second_order(x):
     early, late = fg.GradientTape(persistent=True), fg.GradientTape()
     early.__enter__()
@@ -810,6 +829,7 @@ def test_interleaved_tapes_on_variables():
     assert second.gradient(c, w).item() == 2 * 9.0 * 3.0
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_one_tensor_in_the_hands_of_two_tapes_one_after_the_other(x):
     early, y = squared(x, persistent=True)
     late, z = squared(x, persistent=True)
@@ -1063,6 +1083,7 @@ def test_gradients_on_one_given_tape(x):
     assert inner.gradient(z, x).item() == 108.0  # it was not used up
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_a_variable_that_is_the_target_without_having_been_used():
     w, fixed = fg.Variable(3.0), fg.Variable(3.0, trainable=False)
     with fg.GradientTape(persistent=True) as tape:
@@ -1071,3 +1092,38 @@ def test_a_variable_that_is_the_target_without_having_been_used():
     assert tape.gradient(fixed, fixed) is None
     fg.optimizers.GradientDescent(0.5).minimize(lambda: w)
     assert w.numpy() == 2.5
+
+
+def test_sources_that_can_have_no_gradient_come_with_a_warning(x):
+    w, steps, other = fg.Variable(2.0, name="w"), fg.Variable(3, name="steps"), fg.constant(4.0)
+    with fg.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = x * w * other
+        z = other * 2.0
+    with pytest.warns(NoGradientWarning, match="the variable 'steps' is None: it has dtype int64.*3.0 for 3") as caught:
+        assert tape.gradient(y, [w, steps])[1] is None
+    assert [each.filename for each in caught] == [__file__]
+    with pytest.warns(
+        NoGradientWarning, match=r"the source\['c'\] is None: the tape does not watch it. Call tape.watch"
+    ):
+        assert tape.gradient(y, {"c": other, "x": x})["c"] is None
+    for target, source in ((z, x), (x**2, w), (fg.constant(1.0), {"w": w, "x": x})):
+        with pytest.warns(NoGradientWarning, match="every gradient is None: the target depends on nothing") as caught:
+            assert set(plain(leaves_and_nones(tape.gradient(target, source)))) == {None}
+        assert len(caught) == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_sources_of_which_the_target_is_independent_come_without_a_warning(x):
+    unread, fixed = fg.Variable(2.0), fg.Variable(2.0, trainable=False)
+    other = fg.constant(4.0)
+    with fg.GradientTape(persistent=True) as tape:
+        tape.watch([x, other])
+        y = x * fixed
+    assert tape.gradient(y, [unread, fixed, other]) == [None] * 3
+    assert plain(tape.gradient(fg.constant(1.0), [x, fg.constant(2.0)], unconnected_gradients=ZERO)) == [0.0, 0.0]
+    stranger = fg.constant(1.0)
+    with tf.GradientTape(persistent=True) as silent:
+        y = fg.Variable(2.0) * stranger
+    assert silent.gradient(y, stranger) is None
+    assert silent.gradient(stranger, fg.Variable(3)) is None

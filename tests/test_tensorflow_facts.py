@@ -1395,6 +1395,7 @@ def _():
 SECTION_OF = {row: section for section, rows in ROWS.items() for row in rows}
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 @pytest.mark.parametrize(
     ("observe", "expected"),
     [pytest.param(observe, expected, id=f"{SECTION_OF.get(row)}: {row}") for row, observe, expected in CASES],

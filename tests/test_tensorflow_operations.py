@@ -691,6 +691,7 @@ def lacks_rule(row):
 DIFFERENTIATED = [each for each in NAMED if any(x.dtype.kind in "fc" for x in each.values[0].arrays)]
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 @pytest.mark.parametrize("row", DIFFERENTIATED)
 def test_gradient_equals_finite_differences_or_is_none(row):
     if lacks_rule(row):
@@ -705,6 +706,7 @@ def test_gradient_equals_finite_differences_or_is_none(row):
         np.testing.assert_allclose(gradient.numpy(), differences(row, place), rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 @pytest.mark.parametrize("row", DIFFERENTIATED)
 def test_gradient_in_a_graph_equals_the_eager_one(row):
     weights = weights_for(row(*map(fg.Tensor, row.arrays)))
@@ -890,6 +892,7 @@ def test_extremes_of_nothing():
     assert tape.gradient(y, x).shape == (2, 0)
 
 
+@pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_casts():
     assert arrays.cast([1.7, -1.7], np.int32).tolist() == [1, -1]
     assert arrays.cast([0.0, 0.5], "bool").tolist() == [False, True]

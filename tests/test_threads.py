@@ -4,6 +4,7 @@ The interpreter switches threads as often as it can, so that what is swapped in 
 """
 
 import asyncio
+import contextvars
 import copy
 import pickle
 import sys
@@ -287,3 +288,54 @@ def test_debugging_belongs_to_its_asynchronous_task():
 
     assert asyncio.run(together())[2] == np.inf
     assert not attention
+
+
+def _losses(run):
+    """Return a loss that reads `a` here and `b` in another thread, which `run` makes use of."""
+    a, b = fg.Variable(2.0, name="a"), fg.Variable(3.0, name="b")
+    return (lambda: a * run(lambda: b * 2.0)), a, b
+
+
+def _differentiated(loss, a, b):
+    """Return the gradients that four ways of taking them find, by variable."""
+    pairs = fg.implicit_gradients(loss)()
+    pairs += fg.implicit_value_and_gradients(loss)()[1]
+    pairs += fg.optimizers.GradientDescent(0.1).compute_gradients(loss)
+    with fg.GradientTape() as tape:
+        y = loss()
+    pairs += zip(tape.gradient(y, [a, b]), [a, b], strict=True)
+    found = {"a": [], "b": []}
+    for gradient, variable in pairs:
+        found[variable.name].append(gradient if gradient is None else gradient.item())
+    return found
+
+
+def test_a_variable_that_another_thread_reads_comes_with_a_warning():
+    with ThreadPoolExecutor(1) as pool:
+        loss, a, b = _losses(lambda function: pool.submit(function).result())
+        with pytest.warns(fg.errors.NoGradientWarning, match="'b' was read in another thread") as caught:
+            assert _differentiated(loss, a, b) == {"a": [6.0] * 4, "b": [None]}
+        assert len(caught) == 4
+        assert {each.filename for each in caught} == {__file__}
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_variable_is_followed_in_a_thread_that_has_the_context():
+    with ThreadPoolExecutor(1) as pool:
+        loss, a, b = _losses(lambda function: pool.submit(contextvars.copy_context().run, function).result())
+        assert _differentiated(loss, a, b) == {"a": [6.0] * 4, "b": [4.0] * 4}
+        with fg.debug_nans(), pytest.raises(fg.errors.NonFiniteError):
+            pool.submit(contextvars.copy_context().run, fg.grad(np.sqrt), 0.0).result()
+
+
+@pytest.mark.filterwarnings("error")
+def test_variables_that_other_threads_read_for_themselves_come_without_a_warning():
+    w = fg.Variable(3.0)
+    with ThreadPoolExecutor(1) as pool:
+
+        def loss():
+            pool.submit(w.value).result()  # which is read here, too
+            pool.submit(fg.implicit_gradients(lambda: fg.Variable(2.0) * 2.0)).result()  # which is watched there
+            return w * w
+
+        assert fg.implicit_gradients(loss)()[0][0] == 6.0

@@ -303,6 +303,7 @@ TRUTHS = [
 ]  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:every gradient of")
 @pytest.mark.parametrize("function", TRUTHS)
 def test_truth_values_are_constants(function):
     x = np.array([0.5, np.inf, -np.inf, np.nan, -0.0])

@@ -295,3 +295,34 @@ def test_what_a_batch_returns_can_be_used():
         fg.vmap(lambda x: kept.append(x) or 1 / 0)(X)
     with pytest.raises(errors.LeakedTensorError):
         kept[-1] + 1
+
+
+def test_random_numbers_that_all_examples_share_come_with_a_warning():
+    draws = {
+        "normal": lambda x: x + np.random.normal(size=2),
+        "uniform": lambda x: x * np.random.uniform(size=2),
+        "permutation": lambda x: x[np.random.permutation(2)],
+        "a mask": lambda x: np.where(np.random.rand(2) > 0.5, x, 0.0),
+    }
+    for draw in draws.values():
+        for call in (
+            fg.vmap(draw),
+            fg.vmap(fg.grad(lambda x: np.sum(draw(x) ** 2))),
+            fg.grad(lambda x: np.sum(fg.vmap(draw)(x))),
+        ):
+            with pytest.warns(errors.SharedDrawsWarning, match="the same for all examples.*default_rng") as caught:
+                call(X)
+            assert [each.filename for each in caught] == [__file__]
+    with pytest.warns(errors.SharedDrawsWarning):
+        noisy = fg.vmap(draws["normal"])(X) - X
+    assert np.ptp(noisy, axis=0).max() < 1e-12
+
+
+@pytest.mark.filterwarnings("error")
+def test_random_numbers_of_each_example_come_without_a_warning():
+    rng = fg.random.default_rng(0)
+    np.random.seed(0)
+    noise = np.random.normal(size=3)
+    noisy = fg.vmap(lambda x, noise: x + noise + rng.normal())(X, noise)
+    assert np.ptp(noisy - X, axis=0).all()
+    fg.jacobian(lambda x: x * np.random.normal())(X[0])  # whose directions are no examples

@@ -191,6 +191,10 @@ class Trace:
         self.locks: Locks | None = None
         self.holder: Callable[[], Any] = _nobody
 
+    def is_newest(self) -> bool:
+        """Return whether no trace has been made since this one, in any thread."""
+        return next(_levels) == self.rank + 1
+
     def __enter__(self) -> Trace:
         self.level = self.rank
         return self

@@ -30,6 +30,11 @@ def creation_number() -> int:
     return next(_creation)
 
 
+_times = itertools.count()
+_last_unseen = (-1, 0, -1, "")
+"""The last read of a trainable variable that no watch has noticed: its time, its thread, the number and name."""
+
+
 class VariableWatch:
     """Makes the variables that are read inside its `with` block inputs of a trace.
 
@@ -51,6 +56,7 @@ class VariableWatch:
         raise NotImplementedError
 
     def __enter__(self) -> VariableWatch:
+        self._opened = next(_times)
         if not running.watches:  # nearly always
             running.watches = (weakref.ref(self),)
             return self
@@ -82,6 +88,16 @@ class VariableWatch:
 
     def assigns(self, variable: Variable) -> None:
         """A variable gets another value while this watch is open."""
+
+    def missed(self) -> str | None:
+        """Return the name of a variable that another thread alone has read since this watch was opened, or None.
+
+        A watch does not notice what other threads read. Of several variables it is the one that was read last.
+        """
+        time, thread, number, name = _last_unseen
+        if time < self._opened or thread == threading.get_ident() or not self.all_trainable:
+            return None
+        return None if any(variable.number == number for variable in self.chosen) else name
 
     def variables(self) -> tuple[Variable, ...]:
         """Return the watched variables in the order of their creation."""
@@ -157,9 +173,13 @@ class Variable(TensorLike):
 
     def unbox(self) -> Any:
         value: Any = self._value
-        for each in running.watches:
-            if (watch := each()) is not None:
-                value = watch.read(self, value)
+        if watches := running.watches:
+            for each in watches:
+                if (watch := each()) is not None:
+                    value = watch.read(self, value)
+        elif self.trainable:
+            global _last_unseen
+            _last_unseen = next(_times), threading.get_ident(), self.number, self.name
         return value
 
     def value(self) -> Tensor:
@@ -240,6 +260,13 @@ class Variable(TensorLike):
     @property
     def shape(self) -> tuple[int, ...]:
         return self._value.shape
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        raise TypeError(
+            f"variable {self.name!r} keeps its shape {self.shape}: compute with w.reshape(shape), or make another one, "
+            "fg.Variable(w.numpy().reshape(shape))."
+        )
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -1346,6 +1346,25 @@ class LoopWarning(UserWarning):
     """`vmap` runs an operation in a loop, because it has no batching rule; the result is right, but slow."""
 
 
+class SharedDrawsWarning(UserWarning):
+    """A function under `vmap` has drawn from `np.random`: it has run once, so all examples have the same numbers.
+
+    >>> import warnings, numpy as np, fgrad as fg
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     noisy = fg.vmap(lambda x: x + np.random.normal())(np.zeros(3))
+    >>> caught[0].category.__name__, bool(noisy[0] == noisy[1])
+    ('SharedDrawsWarning', True)
+
+    Draw for each example its own:
+
+    >>> rng = fg.random.default_rng(0)
+    >>> noisy = fg.vmap(lambda x: x + rng.normal())(np.zeros(3))
+    >>> bool(noisy[0] == noisy[1])
+    False
+    """
+
+
 class CloseValuesWarning(UserWarning):
     """Eigenvalues or singular values are so close that the derivative of a loss on their vectors has few right digits.
 

@@ -24,6 +24,7 @@ from fgrad.core.tensor import Tensor, box, boxed, renewed, settle
 from fgrad.core.trace import Trace, is_seen, running, stood_in, tell_of_copy
 from fgrad.core.tree import flatten, leaves_and_nones, paths, tree_map, unflatten
 from fgrad.core.variable import Variable
+from fgrad.errors.places import depth_of_user
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.calls import one_call
 from fgrad.transforms.cuts import name_of_source, warn_of_cuts
@@ -41,7 +42,9 @@ class GradientTape:
     """Records operations on watched tensors and variables, for gradients afterwards.
 
     Operations of other threads on a watched tensor are recorded too; variables are noticed only in
-    the thread that opened the tape.
+    the thread, or asynchronous task, that opened the tape, and in functions that run in a copy of its context
+    (`contextvars.copy_context().run(function)`, `asyncio.to_thread`). Where another thread alone has read a trainable
+    variable, a NoGradientWarning says so.
 
     Two tapes give a second derivative when the gradient of the one that started later is taken while
     the one that started earlier records. The other way round there is nothing to see: the later tape
@@ -63,11 +66,15 @@ class GradientTape:
         Tensor(6.)
     """
 
+    _explains_none = True
+    """Whether a gradient that is None for a reason that may have been overlooked comes with a warning."""
+
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
         self._persistent = persistent
         self._watch_accessed = watch_accessed_variables
         self._recording: Recording | None = None
-        self._lost: list[tuple[str, int]] = []
+        self._lost: list[_Lost] = []
+        self._refused: set[int] = set()
         self._watched: dict[int, tuple[str, int]] = {}
         self._handles: dict[int, tuple[weakref.ref[Tensor], int]] = {}  # by id, with the key that each was given
 
@@ -94,6 +101,8 @@ class GradientTape:
                 self._pause()
                 raise
             recording_of(self).trace.__exit__(*exception)
+            if self._explains_none:
+                recording_of(self).warn_of_other_threads()
 
     def _start(self) -> None:
         """Begin with an empty record."""
@@ -146,6 +155,7 @@ class GradientTape:
                 )
             if leaf.dtype.kind not in INEXACT:
                 warn_of_integers("watched tensor", leaf)
+                self._refused.add(id(leaf))
             elif isinstance(leaf, Variable):
                 recording_of(self).watch.choose(leaf)
             else:
@@ -177,7 +187,9 @@ class GradientTape:
             unconnected_gradients: what stands for "no path": `UnconnectedGradients.NONE` or `.ZERO`.
 
         Returns:
-            Gradients nested as `sources` are, each of the shape and dtype of its source.
+            Gradients nested as `sources` are, each of the shape and dtype of its source. None where no path leads
+            from the source to the target; with a NoGradientWarning, which is a UserWarning, where the source holds
+            integers or is not watched, or the target depends on nothing that is watched.
 
         Raises:
             TapeError: a RuntimeError; never entered, or used up.
@@ -358,10 +370,11 @@ class GradientTape:
         stop_keys = {key for key in (key_of(self, x) for x in stop) if key is not None}
         cotangents = one_call(recording.pass_back, cotangents, is_weighed, again, keep, stop_keys)
         _check_written(self, leaves, keys, cotangents)
-        if recording.outline is not None:
-            known = [(i, key) for i, key in enumerate(keys) if key is not None and key not in cotangents]
-            names = [name_of_source(*pair) for pair in zip(leaves, paths(sources), strict=True)] if known else []
-            self._lost = [(names[i], key) for i, key in known]
+        lost = [i for i, key in enumerate(keys) if key is None or key not in cotangents]
+        names = paths(sources) if lost else []
+        self._lost = [
+            _Lost(name_of_source(leaves[i], names[i]), keys[i], self._why_never(leaves[i], keys[i])) for i in lost
+        ]
         return unflatten(
             treedef,
             [
@@ -369,6 +382,33 @@ class GradientTape:
                 for key, leaf in zip(keys, leaves, strict=True)
             ],
         )
+
+    def _why_never(self, source: Any, key: int | None) -> str | None:
+        """Return why there is no gradient for a source, whatever the target is, or None; "" if `watch` has said it."""
+        if id(source) in self._refused:
+            return ""
+        if source.dtype.kind not in INEXACT:
+            return (
+                f"it has dtype {source.dtype}, and only floating-point and complex numbers have gradients. Write 3.0 "
+                "for 3, or x.astype(float)"
+            )
+        if key is None and not isinstance(source, Variable):
+            return "the tape does not watch it. Call tape.watch(x) in the tape's block, before x is used"
+        return None
+
+
+class _Lost(NamedTuple):
+    """A source whose gradient is None.
+
+    Attributes:
+        name: what messages call it.
+        key: under which the tape knows it.
+        reason: why the tape can have no gradient for it, whatever the target is; None: it can.
+    """
+
+    name: str
+    key: int | None
+    reason: str | None
 
 
 def recording_of(tape: GradientTape) -> Recording:
@@ -555,10 +595,20 @@ def gradient_of(
 
 
 def warn_of_none(tape: GradientTape) -> None:
-    """Warn of sources that the last gradient was None for, where a number had been taken out of the trace."""
-    recording = recording_of(tape)
+    """Warn of sources for which the last gradient was None for a reason other than the function's mathematics."""
+    recording, lost = recording_of(tape), tape._lost
     if recording.outline is not None:
-        warn_of_cuts(recording.outline, tape._lost, recording.targets)
+        known = [(each.name, each.key) for each in lost if each.key is not None]
+        warn_of_cuts(recording.outline, known, recording.targets)
+    elif tape._explains_none:
+        said = [f"the gradient with respect to {each.name} is None: {each.reason}" for each in lost if each.reason]
+        if lost and not recording.targets and recording.missed is None and all(each.reason is None for each in lost):
+            said = [
+                "every gradient is None: the target depends on nothing that the tape watches. Compute it in the tape's "
+                "block, from variables or from tensors that the tape watches"
+            ]
+        for each in said:
+            warnings.warn(each + "; fgrad.explain tells more", errors.NoGradientWarning, stacklevel=depth_of_user())
 
 
 def _at_edge(cotangent: Any, source: Any, unconnected: str) -> Any:

@@ -23,6 +23,7 @@ from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, own_handle,
 from fgrad.core.trace import Call, Trace, running
 from fgrad.core.tree import flatten, outline, paths, unflatten
 from fgrad.errors.places import depth_of_user
+from fgrad.transforms import draws
 from fgrad.transforms.calls import decorator, name_of, place_name
 from fgrad.transforms.running import check_numbers, owned, run
 
@@ -178,12 +179,8 @@ def _run_vmap(
     traced = [
         value if axis is None else trace.root(trace.held(value, name)) for value, axis in zip(values, axes, strict=True)
     ]
-    maps = running.maps
-    try:
-        running.maps = (*maps, trace) if of_users else maps
-        result, results, out_treedef, _ = run(trace, function, lambda: unflatten(treedef, traced))
-    finally:
-        running.maps = maps
+    run_all = _run_examples if of_users else run
+    result, results, out_treedef, _ = run_all(trace, function, lambda: unflatten(treedef, traced))
     if result is None:
         raise errors.NoResultError(
             f"{name_of(function)} returned None, and vmap has nothing to put together; did you forget to return a "
@@ -196,6 +193,25 @@ def _run_vmap(
         axes = _axes_of(unflatten(out_treedef, [0.0] * len(results)), out_axes, "out_axes")
     placed = [_placed(function, trace, leaf, axis) for leaf, axis in zip(results, axes, strict=True)]
     return unflatten(out_treedef, owned(placed, leaves))
+
+
+def _run_examples(trace: BatchTrace, function: Any, arguments: Callable[[], Any]) -> Any:
+    """Run a function on the user's examples; warn of random numbers that are the same for all of them."""
+    maps, before = running.maps, draws.position()
+    try:
+        running.maps = (*maps, trace)
+        ran = run(trace, function, arguments)
+    finally:
+        running.maps = maps
+    if draws.position() != before:
+        warnings.warn(
+            f"{name_of(function)} has drawn random numbers from np.random under vmap: they are the same for all "
+            "examples. A generator of fgrad.random.default_rng draws for each example its own; or draw them before, "
+            "with an axis for the examples, and pass them in",
+            errors.SharedDrawsWarning,
+            stacklevel=depth_of_user(),
+        )
+    return ran
 
 
 def on_all(function: Callable[[list[Any]], Any], examples: list[Any]) -> Any:
@@ -261,8 +277,9 @@ def vmap(
 def vmap(function: Any = None, in_axes: Any = 0, out_axes: Any = 0) -> Any:
     """Return a function that does for many examples at once what `function` does for one.
 
-    Random numbers that `function` draws from a generator of NumPy's are drawn once, and are the same for
-    all examples; one of `fgrad.random` draws for each example its own.
+    Random numbers that `function` draws from `np.random` or a generator of NumPy's are drawn once, and are the same
+    for all examples (with a SharedDrawsWarning, which is a UserWarning, for `np.random`); a generator of
+    `fgrad.random` draws for each example its own.
 
     Args:
         function: takes and returns numbers, arrays or containers of them. It cannot ask for values

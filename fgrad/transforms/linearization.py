@@ -15,6 +15,7 @@ have it; JAX returns its conjugate).
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -31,6 +32,7 @@ from fgrad.core.reverse import Entry, ReverseTrace, pull_back
 from fgrad.core.tensor import Tensor, boxed, own_handle, settle
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.core.variable import Variable, VariableWatch
+from fgrad.errors.places import depth_of_user
 from fgrad.transforms.calls import Place, name_of, place_name
 from fgrad.transforms.cuts import Outline, outline_if_cut
 from fgrad.transforms.running import is_number, owned, owned_tree, run_connected, untraced
@@ -200,11 +202,13 @@ class Recording:
         is_used: a pass has used them up.
         outline: of the record of the last pass, if a number had been taken out of the trace.
         targets: the keys with which that pass began.
+        missed: the name of a variable that another thread alone has read.
     """
 
     is_used = False
     outline: Outline | None = None
     targets: Collection[int] = ()
+    missed: str | None = None
 
     def __init__(self, trace: ReverseTrace, all_trainable: bool) -> None:
         self.trace, self.watch = trace, VariableWatch(trace, all_trainable)
@@ -228,6 +232,18 @@ class Recording:
             self.record, self.trace.record = self.trace.record, []
         self.trace.copies.clear()
         self.watch.__exit__()
+
+    def warn_of_other_threads(self) -> None:
+        """Warn of a trainable variable that was read in another thread alone, while its gradient was wanted here."""
+        self.missed = self.watch.missed()
+        if self.missed is not None:
+            warnings.warn(
+                f"the variable {self.missed!r} was read in another thread, whose reads are not followed: nothing is "
+                "differentiated with respect to it. Read it in this thread and hand the tensor on; or run the other "
+                "thread's function in this context, contextvars.copy_context().run(function)",
+                errors.NoGradientWarning,
+                stacklevel=depth_of_user(),
+            )
 
     def edges(self) -> list[Entry]:
         """Return a copy of the record as it is now."""
@@ -276,8 +292,7 @@ class Recording:
         """
         record = self.edges() if again else self._taken()
         self.outline = outline_if_cut(self.trace, record)
-        if self.outline is not None:
-            self.targets = set(cotangents)
+        self.targets = tuple(cotangents)
         if self.trace.locks is not None:
             self.trace.locks.check()
         masked = [key for key, ct in cotangents.items() if may_hold_zeros(ct)] if is_weighed else ()

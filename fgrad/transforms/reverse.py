@@ -15,6 +15,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.overrides import as_leaf
 from fgrad.core.payloads import OVERRIDES
+from fgrad.core.primitive import ZERO
 from fgrad.core.tensor import Tensor
 from fgrad.core.tree import paths, tree_map
 from fgrad.core.variable import Variable
@@ -73,7 +74,21 @@ def _pulled(function: Any, traced: Linearization, dy: Any, answer: str = "None")
             known += [(name, key) for name, key in zip(names, given.keys, strict=True) if key is not None]
         lost = [pair for pair in known if pair[1] not in cotangents]
         warn_of_cuts(traced.outline, lost, traced.targets, answer)
+    elif _are_zero(cotangents) and traced.trace.is_newest():
+        # What was differentiated inside may have a constant derivative, as that of np.abs: then it is no mistake.
+        warnings.warn(
+            f"every gradient of {name_of(function)} is zero: every path to the result leads through an operation whose "
+            "derivative is zero, such as np.floor, np.sign or np.argmax; fgrad.explain tells more",
+            errors.NoGradientWarning,
+            stacklevel=depth_of_user(),
+        )
     return cotangents
+
+
+def _are_zero(cotangents: dict[int, Any]) -> bool:
+    """Return whether all that a pass has brought to inputs is the derivative zero."""
+    first = next(iter(cotangents.values()), None)
+    return first is ZERO and all(each is ZERO for each in cotangents.values())
 
 
 def _warn_of_none(function: Any, traced: Linearization) -> None:
@@ -160,6 +175,7 @@ def _run_implicit_gradients(function: Any, args: tuple[Any, ...], keywords: dict
 
 def _run_implicit_value_and_gradients(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     traced = Linearization(function, args, keywords, (), variables=True)
+    traced.warn_of_other_threads()
     if not traced.watch.chosen:
         raise errors.NoVariablesError(
             f"No trainable variables were accessed while {name_of(function)} was being computed.\n"

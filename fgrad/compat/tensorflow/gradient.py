@@ -21,6 +21,8 @@ class GradientTape(fgrad.GradientTape):
     There, too, they are those of what was made in its block, by what it watches.
     """
 
+    _explains_none = False  # as in TensorFlow
+
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
         super().__init__(persistent, watch_accessed_variables)
         self._of_graph = symbolic.TapeOfGraph(watch_accessed_variables)
