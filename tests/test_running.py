@@ -214,6 +214,15 @@ def test_the_end_of_the_data_is_not_the_end_of_the_run():
 # Ctrl-C
 
 
+@pytest.fixture
+def ctrl_c():
+    """Interrupts raise KeyboardInterrupt, also in a job that a shell runs in the background, where they are ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_returns_what_was_done():
     w = fg.Variable(A, name="w")
     optimizer = Momentum(0.1, momentum=0.9)

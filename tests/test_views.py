@@ -281,6 +281,7 @@ def _set_shapes(xp_array):
     return program
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape on a NumPy array:DeprecationWarning")  # since NumPy 2.5
 def test_shapes_are_set_as_on_arrays():
     x = np.arange(1.0, 7.0)
     plain = _set_shapes(np.asarray)(x)

@@ -10,6 +10,7 @@ import fgrad.numpy as fnp
 from fgrad import errors
 from fgrad.core.primitive import PRIMITIVES, UFUNCS
 from fgrad.extend import defjvp, defvjp, register_primitive
+from fgrad.scipy import linalg
 from fgrad.transforms import batch
 
 X = np.arange(6.0).reshape(3, 2)
@@ -316,6 +317,25 @@ def test_random_numbers_that_all_examples_share_come_with_a_warning():
     with pytest.warns(errors.SharedDrawsWarning):
         noisy = fg.vmap(draws["normal"])(X) - X
     assert np.ptp(noisy, axis=0).max() < 1e-12
+
+
+@pytest.mark.filterwarnings("error")
+def test_draws_of_an_algorithm_come_without_a_warning():
+    """SciPy estimates norms of powers by random vectors, and integrates over boxes at random points."""
+    a = np.random.default_rng(1).normal(size=(3, 20, 20)) + 30 * np.eye(20)
+
+    def power(a):
+        return linalg.fractional_matrix_power(a, 0.3)
+
+    state = np.random.get_state()[1:3]
+    roots = fg.vmap(power)(a)
+    assert np.random.get_state()[2] != state[1]  # so this test shows something
+    np.testing.assert_allclose(roots[1], power(a[1]), rtol=1e-12)
+
+    with pytest.warns(errors.SharedDrawsWarning):
+        fg.vmap(lambda a: power(a) + np.random.uniform())(a)
+    with pytest.warns(errors.SharedDrawsWarning):
+        fg.vmap(lambda a: power(a * np.random.uniform()))(a)
 
 
 @pytest.mark.filterwarnings("error")

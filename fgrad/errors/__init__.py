@@ -1352,7 +1352,7 @@ class SharedDrawsWarning(UserWarning):
     >>> import warnings, numpy as np, fgrad as fg
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
-    ...     noisy = fg.vmap(lambda x: x + np.random.normal())(np.zeros(3))
+    ...     noisy = fg.vmap(lambda x: x + np.random.uniform())(np.zeros(3))
     >>> caught[0].category.__name__, bool(noisy[0] == noisy[1])
     ('SharedDrawsWarning', True)
 

@@ -35,11 +35,15 @@ class BatchTrace(Trace):
 
     Args:
         size: the number of examples.
+
+    Attributes:
+        drawn_until: the position of NumPy's global generator after the last draw that concerns no example.
     """
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = size
+        self.drawn_until: Any = None
 
     def root(self, value: Any) -> Tensor:
         """Return a tensor whose examples lie along the first axis of `value`."""
@@ -197,13 +201,13 @@ def _run_vmap(
 
 def _run_examples(trace: BatchTrace, function: Any, arguments: Callable[[], Any]) -> Any:
     """Run a function on the user's examples; warn of random numbers that are the same for all of them."""
-    maps, before = running.maps, draws.position()
+    maps, trace.drawn_until = running.maps, draws.position()
     try:
         running.maps = (*maps, trace)
         ran = run(trace, function, arguments)
     finally:
         running.maps = maps
-    if draws.position() != before:
+    if draws.position() != trace.drawn_until:
         warnings.warn(
             f"{name_of(function)} has drawn random numbers from np.random under vmap: they are the same for all "
             "examples. A generator of fgrad.random.default_rng draws for each example its own; or draw them before, "

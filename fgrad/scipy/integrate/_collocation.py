@@ -27,6 +27,7 @@ from fgrad.rules.implicit import Inverse
 from fgrad.scipy.integrate._forms import complex_form, real_form
 from fgrad.scipy.sparse.arrays import csc_array
 from fgrad.scipy.sparse.linalg.direct import splu
+from fgrad.transforms.draws import of_algorithm
 from fgrad.transforms.jacobians import jacobian
 
 Array = Any
@@ -178,6 +179,7 @@ class _Sparse:
         return _Sparse(self._system, self._matrix.with_data(values_of([self._matrix.data])[0]))
 
 
+@of_algorithm
 def _is_singular(matrix: Any) -> bool:
     """Return whether a sparse matrix is singular to rounding, in whatever units its rows and columns are."""
     for axis in (0, 1):

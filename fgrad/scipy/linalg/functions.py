@@ -42,6 +42,7 @@ from fgrad.scipy.linalg._arguments import (
     scipys_error,
 )
 from fgrad.scipy.linalg.matrix_equations import sylvester_solution
+from fgrad.transforms.draws import of_algorithm
 from fgrad.transforms.series import OF_BLOCKS
 
 # Twice the size
@@ -275,6 +276,7 @@ def _quietly(function: Callable[..., Any], *args: Any) -> Any:
         return function(*args)
 
 
+@of_algorithm
 def _logarithm(a: Any, quiet: bool) -> Any:
     if quiet:
         return in_stacks(lambda a: _quietly(scipy.linalg.logm, a), a)
@@ -335,6 +337,7 @@ def logm(A: Array, *given: Any, **named: Any) -> Any:  # noqa: N803  # SciPy's n
     return apply(_logm, (_square(scipy.linalg.logm, A),), {"quiet": False})
 
 
+@of_algorithm
 def _powered(a: Any, exponent: Any) -> Any:
     stack = np.broadcast_shapes(a.shape[:-2], exponent.shape[:-2])
     a, exponent = (np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (a, exponent))

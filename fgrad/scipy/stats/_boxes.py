@@ -23,6 +23,7 @@ from fgrad.rules.closures import followers
 from fgrad.rules.implicit import for_each_example
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
 from fgrad.scipy.stats._gammas import log_gamma_step
+from fgrad.transforms.draws import of_algorithm
 
 Given = tuple[Any, Any, tuple[Any, ...]]
 """Of sides at their limits: the density, by how much the shape of the rest grows, and the parameters of that."""
@@ -147,10 +148,12 @@ def _each_finite(limit: Any, function: Callable[[Any], Any], sign: Any = 1.0) ->
     return np.where(np.isfinite(limit), function(_where_finite(limit)), sign * limit)
 
 
+@of_algorithm
 def _normal_integral(lower: Any, upper: Any, shape: Any, **options: Any) -> Any:
     return stats.multivariate_normal.cdf(upper, None, shape, True, lower_limit=lower, **options)
 
 
+@of_algorithm
 def _t_integral(lower: Any, upper: Any, shape: Any, df: Any, **options: Any) -> Any:
     return stats.multivariate_t.cdf(upper, None, shape, df, True, lower_limit=lower, **options)
 
