@@ -15,6 +15,7 @@ import contextlib
 import json
 import os
 import stat
+import zlib
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -67,7 +68,8 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
     numpy_format = _safetensors().numpy
     arrays: dict[str, Any] = {}
     outline = json.dumps(_written(tree, "", arrays))
-    data = numpy_format.save(arrays, metadata={"fgrad": _FORMAT, "tree": outline})
+    metadata = {"fgrad": _FORMAT, "tree": outline, "crc32": _checksum(outline, arrays)}
+    data = numpy_format.save(arrays, metadata=metadata)
     _replace(os.path.realpath(path), data)
 
 
@@ -236,6 +238,16 @@ def _stored(value: Any, place: str, arrays: dict[str, Any]) -> list[Any]:
     return [name, dtype.str, list(array.shape)]
 
 
+def _checksum(outline: str, arrays: dict[str, Any]) -> str:
+    """Return a checksum of all that a file says: names, dtypes, shapes and bytes of its arrays, and the outline."""
+    total = zlib.crc32(outline.encode())
+    for name in sorted(arrays):
+        array = arrays[name].astype(arrays[name].dtype.newbyteorder("<"), copy=False)
+        total = zlib.crc32(f"{name} {array.dtype.str} {array.shape}".encode(), total)
+        total = zlib.crc32(array.reshape(-1).view(np.uint8), total)
+    return f"{total:08x}"
+
+
 def _place(place: str) -> str:
     return f"what is to be saved at {place.lstrip('.')!r}" if place else "what is to be saved"
 
@@ -295,6 +307,10 @@ def _contents(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
         raise errors.LoadError(
             f"{os.fspath(path)!r} is a safetensors file that fgrad.save of this version has not written; it says of "
             f"itself {metadata!r:.100}."
+        )
+    if metadata.get("crc32", "") not in ("", _checksum(metadata["tree"], arrays)):  # older files have none
+        raise errors.LoadError(
+            f"{os.fspath(path)!r} is damaged: its checksum is not that of its contents. Take another copy of the file."
         )
     return outline, arrays
 

@@ -190,7 +190,7 @@ def test_special_values(name, dtype):
 @pytest.mark.parametrize("name", sorted({*OPERATIONS} & {*PRIMITIVES} - {*ELEMENTWISE}))
 def test_special_values_of_fgrads_own(name, dtype):
     primitive = PRIMITIVES[name]
-    arrays = pairs_of(np.array(SPECIAL, dtype))
+    arrays = pairs_of(np.array(SPECIAL, dtype))[: len(primitive.vjps)]
     if "share" in name:  # of a total, which is no NaN where a part is none, and not below it
         arrays = tuple(x[~(arrays[0] > arrays[1])] for x in arrays)
     (found,), _, refused = results(lambda *given: apply(primitive, given), *arrays)

@@ -371,6 +371,31 @@ def test_a_file_that_was_cut(path):
         fg.load(path)
 
 
+def test_a_file_in_which_one_bit_has_changed(path):
+    """It does not load, or as what it was: the bit was one of the checksum's name, or of a space."""
+    tree = {"w": np.array([1.0, 2.0]), "z": np.array([1 + 2j]), "b": [1, 2.5, "text", None]}
+    fg.save(path, tree)
+    data = path.read_bytes()
+    loaded = 0
+    for place in range(len(data)):
+        changed = bytearray(data)
+        changed[place] ^= 1 << place * 5 % 8
+        path.write_bytes(changed)
+        try:
+            found = fg.load(path)
+        except errors.LoadError:
+            continue
+        loaded += 1
+        assert same(found, tree)
+    assert loaded < len(data) // 20
+
+
+def test_files_without_a_checksum(path):
+    outline = json.dumps({"kind": "dict", "class": "dict", "keys": ["w"], "children": [W]})
+    save_file({"w": np.ones(2)}, path, metadata={"fgrad": "1", "tree": outline})
+    assert fg.load(path)["w"].tolist() == [1.0, 1.0]
+
+
 W = ["array", "w", "<f8", [2]]
 
 

@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 from primitive_names import INTEGERS_ONLY
@@ -548,3 +549,29 @@ def test_arrays_without_elements(name):
     np.testing.assert_array_equal(result, expected)
     assert result.dtype == expected.dtype
     assert pullback(np.ones(result.shape))[0].shape == (0, 3)
+
+
+NEAR_THE_END = {
+    "tanh": (np.tanh, mp.tanh, [18.0, 40.0, -40.0, 300.0]),
+    "arctanh": (np.arctanh, mp.atanh, [1 - 1e-10, -1 + 1e-10, 1 - 2.0**-52]),
+    "arcsin": (np.arcsin, mp.asin, [1 - 1e-10, -1 + 2.0**-52]),
+    "arccos": (np.arccos, mp.acos, [1 - 1e-10, -1 + 2.0**-52]),
+    "arccosh": (np.arccosh, mp.acosh, [1 + 1e-10, 1e150]),
+    "arcsinh": (np.arcsinh, mp.asinh, [1e-10, 1e60]),
+    "arctan": (np.arctan, mp.atan, [1e-10, 1e60]),
+    "expm1": (np.expm1, mp.expm1, [-40.0, -300.0]),
+    "log1p": (np.log1p, mp.log1p, [-1 + 1e-10, -1 + 2.0**-52, 1e60]),
+}
+
+
+@pytest.mark.parametrize("name", NEAR_THE_END)
+def test_derivatives_keep_their_digits_near_the_end_of_a_range(name):
+    """A slope of 1e-35 is not 0: whoever takes its logarithm sees the difference."""
+    function, exact, places = NEAR_THE_END[name]
+    for x in places:
+        with mp.workdps(800):
+            wanted = [float(c * mp.factorial(k)) for k, c in enumerate(mp.taylor(exact, mp.mpf(x), 3))]
+        derivative = function
+        for order in (1, 2, 3):
+            derivative = fg.grad(derivative)
+            assert derivative(x).item() == pytest.approx(wanted[order], rel=1e-14, abs=1e-300)

@@ -308,6 +308,15 @@ def _expit(code: Code, kind: Scalar, a: str) -> str:
     return _reciprocal(code, kind, code.do(f"fadd {kind.type} {power}, {number(1.0, kind)}"))
 
 
+def _sech_square(code: Code, kind: Scalar, a: str) -> str:
+    """Return 1 / cosh(a)**2 as 4 p / (1 + p)**2 with p = exp(-2 |a|), which does not overflow."""
+    distance = code.call(f"llvm.fabs.{kind.suffix}", kind.type, a)
+    power = OPERATIONS["exp"](code, kind, code.do(f"fmul {kind.type} {distance}, {number(-2.0, kind)}"))
+    total = code.do(f"fadd {kind.type} {power}, {number(1.0, kind)}")
+    fourfold = code.do(f"fmul {kind.type} {power}, {number(4.0, kind)}")
+    return code.do(f"fdiv {kind.type} {fourfold}, {_square(code, kind, total)}")
+
+
 def _xlogy(function: str) -> Emit:
     """Return x * log(y), which is 0 where x is, unless y is NaN."""
 
@@ -404,6 +413,7 @@ OPERATIONS.update(
     logaddexp=_logaddexp,
     logaddexp2=_logaddexp2,
     expit=_expit,
+    sech_square=_sech_square,
     xlogy=_xlogy("log"),
     xlog1py=_xlogy("log1p"),
     deg2rad=_constant_times(np.pi / 180),
@@ -448,11 +458,10 @@ OPERATIONS.update(
 
 FLOATS_ONLY = {
     "divide", "fmod", "remainder", "floor_divide", "heaviside", "scale", "share", "share_of_2", "logaddexp",
-    "logaddexp2", "expit", "xlogy", "xlog1py", "deg2rad", "radians", "rad2deg", "degrees", "reciprocal", "sqrt",
-    "floor", "ceil", "trunc", "rint", "copysign", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos",
-    "tan",
-    "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh", "arctan2", "hypot", "cbrt",
-    "power", "erf", "erfc", "fabs",
+    "logaddexp2", "expit", "sech_square", "xlogy", "xlog1py", "deg2rad", "radians", "rad2deg", "degrees", "reciprocal",
+    "sqrt", "floor", "ceil", "trunc", "rint", "copysign", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p",
+    "sin", "cos", "tan", "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh",
+    "arctan2", "hypot", "cbrt", "power", "erf", "erfc", "fabs",
 }  # fmt: skip
 """What other numbers do not have, or what they do otherwise."""
 

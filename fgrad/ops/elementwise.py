@@ -102,6 +102,27 @@ def _share_2(x: Any, total: Any) -> Any:
     return apply(_share_of_2, (x, total))
 
 
+def _squared_sech(x: Any) -> Any:
+    """Return 1 / cosh(x)**2. That is 1 - tanh(x)**2, which far from 0 is rounded to 0."""
+    if not np.iscomplexobj(x):
+        return np.square(1 / np.cosh(x))
+    power = np.exp(np.where(np.less(np.real(x), 0), 2 * x, -2 * x))
+    return 4 * power / np.square(1 + power)
+
+
+_sech_square = elementwise(
+    np.errstate(over="ignore", under="ignore")(_squared_sech),  # an infinite cosh makes a 0
+    lambda ct, ans, x: ct * (-2 * ans * np.tanh(x)),
+    name="sech_square",
+    names="x",
+    domain=(-1, 1),
+)
+
+
+def _tanh_slope(x: Any) -> Any:
+    return _squared_sech(x) if type(x) is np.ndarray and not is_seen() else apply(_sech_square, (x,))
+
+
 NUMBERS = (int, float, complex)
 """Python's own, which adapt to the dtype of the array that they meet, as long as no function of NumPy got them."""
 
@@ -253,10 +274,10 @@ elementwise(np.arccos,       lambda ct, x: ct / -_root_of_difference(x), domain=
 elementwise(np.arctan,       lambda ct, x: ct / (1 + x * x), domain=(-0.9, 0.9))
 elementwise(np.sinh,         lambda ct, x: ct * np.cosh(x))
 elementwise(np.cosh,         lambda ct, x: ct * np.sinh(x))
-elementwise(np.tanh,         lambda ct, ans: ct * (1 - ans * ans), domain=(-1, 1))
+elementwise(np.tanh,         lambda ct, x: ct * _tanh_slope(x), domain=(-1, 1))
 elementwise(np.arcsinh,      lambda ct, x: ct / _root_of_sum(x), domain=(-0.9, 0.9))
 elementwise(np.arccosh,      lambda ct, x: ct / (np.sqrt(x - 1) * np.sqrt(x + 1)), domain=(1.2, 3))
-elementwise(np.arctanh,      lambda ct, x: ct / (1 - x * x), domain=(-0.9, 0.9))
+elementwise(np.arctanh,      lambda ct, x: ct / ((1 - x) * (1 + x)), domain=(-0.9, 0.9))
 elementwise(np.deg2rad,      lambda ct: ct * (pi / 180), scales="", complex=False)
 elementwise(np.radians,      lambda ct: ct * (pi / 180), scales="", complex=False)
 elementwise(np.rad2deg,      lambda ct: ct * (180 / pi), scales="", complex=False)

@@ -87,6 +87,7 @@ def has_no_power(ans: Any, x: Any, y: Any) -> Any:
 
 lowers("exp10")(lambda x: jnp.power(jnp.asarray(10, x.dtype), x))
 lowers("radian")(lambda d, m, s: (d + (m + s / 60) / 60) * (math.pi / 180))
+lowers("sech_square")(lambda x: jnp.square(1 / jnp.cosh(x)))
 lowers("cosm1")(lambda x: -2 * jnp.square(jnp.sin(x / 2)))
 lowers("exprel")(lambda x: jnp.where(x == 0, jnp.ones((), x.dtype), jnp.expm1(x) / jnp.where(x == 0, 1, x)))
 lowers("log_expit")(lambda x: -jax.nn.softplus(-x))
