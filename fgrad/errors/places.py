@@ -43,8 +43,15 @@ def users_place() -> tuple[str, int]:
     found = _at(frame.f_code).places
     place = found.get(frame.f_lasti)
     if place is None:  # to find the number of a line takes longer the longer the function is
-        place = found[frame.f_lasti] = frame.f_code.co_filename, frame.f_lineno
+        place = found[frame.f_lasti] = _place(frame, frame.f_lineno)
     return place
+
+
+def _place(frame: FrameType, number: int) -> tuple[str, int]:
+    """Return the file and a line of a frame, whose module is asked for its text where the file is in an archive."""
+    name = frame.f_code.co_filename
+    linecache.lazycache(name, frame.f_globals)
+    return name, number
 
 
 def depth_of_user() -> int:
@@ -67,7 +74,7 @@ def line_of(error: BaseException) -> str:
     place, traceback = users_place(), error.__traceback__
     while traceback is not None:
         if not is_library(traceback.tb_frame.f_code.co_filename):
-            place = traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
+            place = _place(traceback.tb_frame, traceback.tb_lineno)
         traceback = traceback.tb_next
     return line_at(place)
 

@@ -3,7 +3,7 @@
 To ask NumPy for the state of the generator copies it, which takes longer than a small function under `vmap`.
 
 position()      a number that changes with every draw from the global generator
-of_algorithm    decorates a function of SciPy whose algorithm draws, for an estimate of a norm, say; the user draws nothing
+of_algorithm    decorates a function of SciPy whose algorithm draws, such as one that estimates a norm
 """
 
 from __future__ import annotations
