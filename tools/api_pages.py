@@ -78,6 +78,9 @@ def exports(module: ModuleType) -> list[str]:
         return list(CONSTRUCTORS)  # which it finds when they are asked for
     if module.__name__ == "fgrad.compat.tensorflow1":
         return []  # all that the other namespace has
+    if module.__name__ == "fgrad":
+        submodules = (name for name in module.__all__ if isinstance(getattr(module, name), ModuleType))
+        return sorted(set(module.__all__) - set(submodules))
     source = Path(str(module.__file__)).read_text(encoding="utf-8")
     return [
         name

@@ -28,12 +28,14 @@ PACKAGE = ROOT / "fgrad"
 LONGEST_BODY = 40
 
 LAYERS = [
-    "errors", "core", "ops", "transforms", "rules", "graphs", "native", "engines", "loops", "tapes", "progress",
-    "clipping", "optimizers", "numpy", "scipy", "random", "extend", "saving", "distributed", "testing", "uncertainty",
-    "patterns", "plot", "interop",
-    "debugging", "", "compat",
+    "errors", "core", "ops", "transforms", "rules", "graphs", "native", "engines", "loops", "tapes", "debugging",
+    "progress", "clipping", "optimizers", "numpy", "scipy", "random", "extend", "saving", "distributed", "testing",
+    "uncertainty", "patterns", "plot", "interop", "", "compat",
 ]  # fmt: skip
 """Rooms, and modules in the root, from below: each imports from those before it alone. "" is the package itself."""
+
+FILLED = {"fgrad.core", "fgrad.graphs"}
+"""Packages that import, before anything of theirs is used, what registers with them; it may lie above."""
 
 ALLOWED_INSIDE = {"safetensors.numpy", "scipy.sparse.linalg"}
 """Optional libraries, which a function may import when it runs."""
@@ -201,6 +203,7 @@ def upward(modules: list[Module], known: set[str]) -> list[str]:
     return [
         f"{module.name} -> {other}"
         for module in modules
+        if module.name not in FILLED
         for other in sorted(module.imports(known))
         if module.room != room_of(other) and ranks.get(room_of(other), 99) > ranks.get(module.room, -1)
     ]

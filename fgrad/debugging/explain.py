@@ -24,7 +24,6 @@ from fgrad.core.variable import Variable
 from fgrad.debugging.notes import noting, raising_nothing
 from fgrad.debugging.passes import Pass, Step, path_of
 from fgrad.debugging.reports import Reason, bullets, counted, html_of, shown
-from fgrad.optimizers.base import EXPLANATIONS
 from fgrad.tapes.tape import (
     Contents,
     GradientTape,
@@ -173,12 +172,9 @@ def explain(tape: Any, /, *args: Any, argnums: Selection = None, **keywords: Any
         return _of_function(tape, args, keywords, argnums)
 
 
-def _reasons(tape: GradientTape, target: Any, sources: Any) -> str:
+def reasons_of_none(tape: GradientTape, target: Any, sources: Any) -> str:
     """Return why gradients are None, as items of a text; each reason once."""
     return bullets(dict.fromkeys(reason for source in sources for reason in explain(tape, target, source).reasons))
-
-
-EXPLANATIONS.append(_reasons)
 
 
 def _target_and_source(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, Any]:

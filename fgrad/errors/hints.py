@@ -138,7 +138,7 @@ def missing_name(module: str, name: str) -> AttributeError:
     """Return the error for a name that a module does not have, with what it is called here."""
     if name.startswith("__"):
         return AttributeError(f"module {module!r} has no attribute {name!r}")
-    names = [each for each in vars(sys.modules[module]) if not each.startswith("_")]
+    names = [each for each in dir(sys.modules[module]) if not each.startswith("_")]
     return errors.MissingNameError(f"module {module!r} has no attribute {name!r}.{_instead(module, name, names)}")
 
 
@@ -147,7 +147,7 @@ def _instead(module: str, name: str, names: Collection[str]) -> str:
         return f"\nInstead: {_OF_MODULES[name]}."
     if importlib.util.find_spec(f"{module}.{name}"):
         return f"\nIt is a module of its own: import {module}.{name}."
-    optimizers = vars(sys.modules["fgrad.optimizers"])
+    optimizers = vars(sys.modules["fgrad"].optimizers)
     trimmed = name.removesuffix("Optimizer")
     if isinstance(optimizers.get(trimmed), type):
         return f"\nInstead: fg.optimizers.{trimmed}."

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from fgrad.graphs.graph import Block
+if TYPE_CHECKING:
+    from fgrad.graphs.graph import Block
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from fgrad.core.tensor import Tensor
 from fgrad.core.trace import running
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.core.variable import Cell, Counter, Variable, recording
+from fgrad.debugging.explain import reasons_of_none
 from fgrad.errors.hints import missing_attribute, refuse_keywords
 from fgrad.errors.places import depth_of_user
 from fgrad.optimizers import inputs
@@ -34,9 +35,6 @@ from fgrad.tapes.tape import GradientTape, gradient_of, warn_of_none
 
 Slots = dict[str, Any]
 """What an update rule remembers of one array, by name."""
-
-EXPLANATIONS: list[Callable[[GradientTape, Any, Sequence[Variable]], str]] = []
-"""What says why the gradients of a target with respect to variables are None: a text, perhaps empty."""
 
 
 class State(NamedTuple):
@@ -550,7 +548,7 @@ class Optimizer:
         if all(gradient is None for gradient, _ in pairs):
             names = inputs.names_of(pairs) or "any trainable variable"
             variables = [variable for _, variable in pairs]
-            reasons = "".join(explanation(tape, value, variables) for explanation in EXPLANATIONS)
+            reasons = reasons_of_none(tape, value, variables)
             raise errors.NoGradientsError(
                 f"No gradients provided for any variable: the loss does not depend on {names}.{reasons}\n"
                 "Compute the loss from trainable variables, w = fg.Variable(value), inside the function, with NumPy's "
