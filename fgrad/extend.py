@@ -37,6 +37,12 @@ from fgrad.ops.patterns import as_einsum
 from fgrad.rules.rule import settled, zeros_of
 from fgrad.transforms.reverse import vjp
 
+__all__ = ["Operation", "defbatch", "defjvp", "deflowering", "defpattern", "defvjp", "register_primitive"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 class Operation:
     """A function that runs a primitive; it takes arrays by position and metadata by keyword.

@@ -23,6 +23,13 @@ from fgrad.optimizers.running import History
 from fgrad.patterns.plans import SparsePlan
 from fgrad.transforms.reverse import grad
 
+__all__ = ["function", "gradient_flow", "learning_curve", "pattern"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _WIDE = 100.0
 """From this ratio between the largest and the smallest value on, an axis is logarithmic."""
 

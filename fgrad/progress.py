@@ -19,6 +19,13 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+__all__ = ["Track", "track"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 T = TypeVar("T")
 
 _SECONDS_BETWEEN_LINES = 5.0

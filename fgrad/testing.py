@@ -25,6 +25,13 @@ from fgrad.transforms.batch import vmap
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.reverse import vjp
 
+__all__ = ["Call", "calls", "check_grads", "check_primitive"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _STEP = 1e-4
 _OTHER_STEPS = (0.7e-4, 0.85e-4, 1.15e-4, 1.3e-4)
 """Differences of these steps have the same limit and other rounding: how they scatter is their error."""

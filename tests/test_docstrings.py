@@ -11,6 +11,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import public_names
 import pytest
 from helpers import naming
 
@@ -119,6 +120,21 @@ def test_examples_of_what_is_made_by_functions_run():
             example = doctest.DocTestParser().get_doctest(text, {name: thing}, name, None, None)
             assert example.examples
             assert doctest.DocTestRunner(optionflags=options).run(example).failed == 0
+
+
+def test_the_public_names_and_signatures_are_those_that_were_decided_on():
+    """Where a change is meant: `python tests/public_names.py > tests/public_names.txt`, and a line in the changelog."""
+    decided = (ROOT / "tests" / "public_names.txt").read_text(encoding="utf-8").splitlines()
+    found = list(public_names.lines())
+    assert [line for line in found if line not in decided] == [], "new"
+    assert [line for line in decided if line not in found] == [], "gone"
+
+
+@pytest.mark.parametrize("module", OURS)
+def test_a_module_shows_its_public_names_alone(module):
+    shown = [name for name in dir(importlib.import_module(module)) if not name.startswith("_")]
+    assert sorted(shown) == sorted(importlib.import_module(module).__all__)
+    assert not {"annotations", "Any", "Callable", "np", "functools", "core", "ops"} & {*shown}
 
 
 def test_every_name_of_fgrad_is_under_a_topic_of_its_page():

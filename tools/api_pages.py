@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from pathlib import Path
 from types import ModuleType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 from mkdocs.structure.files import File, Files
@@ -68,34 +67,19 @@ TOPICS = {
 """The names of `fgrad` itself, by what they are for."""
 
 
-_INNER = {"Draw", "FromRun", "Slot"}
-"""What a module defines for itself, though without an underscore."""
-
-
 def exports(module: ModuleType) -> list[str]:
-    """Return the names that a module defines for users, or exports as `import x as x`."""
+    """Return the names of a module that have an entry on its page."""
     if module.__name__ == "fgrad.numpy":
         return list(CONSTRUCTORS)  # which it finds when they are asked for
-    if module.__name__ == "fgrad.compat.tensorflow1":
+    if module.__name__ == f"{_TENSORFLOW}1":
         return []  # all that the other namespace has
-    if module.__name__ == "fgrad":
-        submodules = (name for name in module.__all__ if isinstance(getattr(module, name), ModuleType))
-        return sorted(set(module.__all__) - set(submodules))
-    source = Path(str(module.__file__)).read_text(encoding="utf-8")
-    return [
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_")
-        and name not in _INNER
-        and not isinstance(value, (ModuleType, ParamSpec, TypeVar))
-        and (module.__name__ != "fgrad.errors" or isinstance(value, type))  # its functions are the library's
-        and not (isinstance(value, type) and value.__module__.startswith("scipy."))  # SciPy's pages have them
-        and (
-            getattr(value, "__module__", None) == module.__name__
-            or f" as {name}\n" in source
-            or f"\n{name} = fgrad.{name}\n" in source
-        )
-    ]
+    return [name for name in module.__all__ if not _has_other_page(getattr(module, name))]
+
+
+def _has_other_page(value: Any) -> bool:
+    """Return whether a value is a module, or documented by NumPy or SciPy."""
+    is_fgrads = str(getattr(value, "__module__", "fgrad")).startswith("fgrad")
+    return isinstance(value, (ModuleType, np.ufunc)) or not is_fgrads
 
 
 def page(name: str) -> str:

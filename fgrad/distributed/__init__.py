@@ -38,6 +38,13 @@ from fgrad.distributed.derivatives import value_and_grad as value_and_grad
 from fgrad.distributed.partitions import Partitions as Partitions
 from fgrad.distributed.running import run as run
 
+__all__ = ["Partitions", "hvp", "run", "value_and_grad"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
 
     def __getattr__(name):

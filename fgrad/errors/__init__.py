@@ -17,6 +17,28 @@ from fgrad.errors.places import line_of as line_of
 from fgrad.errors.places import users_line as users_line
 from fgrad.errors.places import users_place as users_place
 
+__all__ = [
+    "ArrayConversionError", "AxisError", "BasisWarning", "CloseValuesWarning", "ClosureError", "CompileWarning",
+    "ConcretizationError", "ConvergenceError", "CustomRuleError", "DetachedError", "DivergenceError", "DtypeError",
+    "ExportError", "FailedPreconditionError", "FetchError", "FgradError", "FrozenValueError", "GradientCheckError",
+    "GraphInputError", "InPlaceError", "IntegerInputError", "IntegerRangeError", "InvalidArgumentError",
+    "KeywordError", "LeakedTensorError", "LoadError", "LoopWarning", "MissingExtraError", "MissingNameError",
+    "MissingRuleError", "MovingStepWarning", "NoClosedFormError", "NoDerivativeError", "NoGradientWarning",
+    "NoGradientsError", "NoResultError", "NoVariablesError", "NonFiniteError", "NonFiniteGradientWarning",
+    "NonNumericInputError", "NonScalarError", "NotCallableError", "NotLoweredError", "ObjectArrayError",
+    "OutputError", "OverwrittenError", "ParameterError", "PartitionError", "PayloadError",
+    "RecordedAssignmentError", "ReplacedPrimitiveWarning", "RerunError", "SaveError", "ScipyCallError", "SeedError",
+    "SessionError", "ShapeError", "SharedDrawsWarning", "SingularEquationError", "SourceError", "SparsityError",
+    "StateError", "StateWarning", "StructureError", "SymbolicArrayError", "SymbolicTensorError", "TangentError",
+    "TapeError", "TapeStateError", "UnsupportedError", "UpdateError", "VariableScopeError", "WatchError",
+    "WeaklyActiveWarning", "ZeroTimesInfinityWarning",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _PLACED = re.compile(r"\bat \S+:\d+")
 """How a message that names a line does it."""
 

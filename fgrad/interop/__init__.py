@@ -9,3 +9,9 @@ import fgrad.core  # noqa: F401  # whose tables are filled before a module of th
 from fgrad.interop.jax_functions import from_jax as from_jax
 from fgrad.interop.lent import to_torch as to_torch
 from fgrad.interop.torch_functions import from_torch as from_torch
+
+__all__ = ["from_jax", "from_torch", "to_torch"]
+
+
+def __dir__() -> list[str]:
+    return __all__

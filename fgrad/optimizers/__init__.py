@@ -31,6 +31,17 @@ from fgrad.optimizers.rmsprop import RMSProp as RMSProp
 from fgrad.optimizers.running import History as History
 from fgrad.optimizers.running import run as run
 
+__all__ = [
+    "AMSGrad", "Adadelta", "Adagrad", "AdagradDA", "Adam", "AdamW", "Adamax", "ExponentialMovingAverage", "Ftrl",
+    "GradientDescent", "History", "Lamb", "Lion", "Momentum", "Nadam", "Optimizer", "ProximalAdagrad",
+    "ProximalGradientDescent", "RAdam", "RMSProp", "State", "run", "schedules",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
 
     def __getattr__(name):

@@ -19,6 +19,16 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import BOXES
 
+__all__ = [
+    "CosineDecay", "CosineDecayRestarts", "ExponentialDecay", "InverseTimeDecay", "LinearCosineDecay",
+    "NaturalExpDecay", "OneCycle", "PiecewiseConstantDecay", "PolynomialDecay", "ReduceOnPlateau", "Schedule",
+    "WarmupCosine",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 class Schedule:
     """The base of the schedules; a new one defines `value`.

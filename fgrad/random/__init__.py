@@ -16,6 +16,13 @@ from fgrad.errors import hints as _names
 from fgrad.random.generator import Generator as Generator
 from fgrad.random.generator import default_rng as default_rng
 
+__all__ = ["Generator", "default_rng"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
 
     def __getattr__(name):

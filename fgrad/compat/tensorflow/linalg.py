@@ -38,6 +38,20 @@ from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.tensor import boxed
 from fgrad.transforms.reverse import stop_gradient
 
+__all__ = [
+    "adjoint", "band_part", "cholesky", "cholesky_solve", "cross", "det", "diag", "diag_part", "eigh", "eigvalsh",
+    "einsum", "eye", "global_norm", "inv", "l2_normalize", "logdet", "lstsq", "matmul", "matrix_band_part",
+    "matrix_determinant", "matrix_diag", "matrix_diag_part", "matrix_inverse", "matrix_set_diag", "matrix_solve",
+    "matrix_solve_ls", "matrix_transpose", "matrix_triangular_solve", "matvec", "norm", "pinv", "qr",
+    "self_adjoint_eig", "self_adjoint_eigvals", "set_diag", "slogdet", "solve", "svd", "tensordot", "trace",
+    "transpose", "triangular_solve",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 # Products
 
 

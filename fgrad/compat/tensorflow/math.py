@@ -48,6 +48,26 @@ from fgrad.core.tensor import apply, boxed
 from fgrad.ops import reductions
 from fgrad.ops.indexing import ARRAY
 
+__all__ = [
+    "TopK", "abs", "accumulate_n", "acos", "acosh", "add", "add_n", "angle", "argmax", "argmin", "asin", "asinh",
+    "atan", "atan2", "atanh", "ceil", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm",
+    "clip_by_value", "complex", "conj", "cos", "cosh", "count_nonzero", "cumprod", "cumsum", "div", "divide",
+    "divide_no_nan", "einsum", "equal", "erf", "erfc", "exp", "expm1", "floor", "floordiv", "floormod",
+    "global_norm", "greater", "greater_equal", "imag", "is_finite", "is_inf", "is_nan", "l2_normalize", "less",
+    "less_equal", "log", "log1p", "log_sigmoid", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "matmul", "maximum", "minimum", "mod", "multiply", "multiply_no_nan", "negative", "not_equal", "pow", "real",
+    "reciprocal", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_logsumexp", "reduce_max",
+    "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance", "rint", "round",
+    "rsqrt", "scalar_mul", "scatter_nd", "segment_sum", "sigmoid", "sign", "sin", "sinh", "softplus", "sqrt",
+    "square", "squared_difference", "subtract", "tan", "tanh", "tensor_scatter_nd_add", "tensordot", "top_k",
+    "truediv", "unsorted_segment_sum", "xdivy", "xlog1py", "xlogy",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _LONG = np.dtype(np.int64)
 
 

@@ -45,6 +45,20 @@ from fgrad.core.tensor import boxed
 from fgrad.ops import shares
 from fgrad.transforms.reverse import stop_gradient
 
+__all__ = [
+    "avg_pool", "avg_pool2d", "batch_normalization", "bias_add", "conv2d", "dropout", "elu", "embedding_lookup",
+    "gelu", "in_top_k", "l2_loss", "l2_normalize", "leaky_relu", "log_sigmoid", "log_softmax", "max_pool",
+    "max_pool2d", "moments", "relu", "relu6", "selu", "sigmoid", "sigmoid_cross_entropy_with_logits", "silu",
+    "softmax", "softmax_cross_entropy_with_logits", "softmax_cross_entropy_with_logits_v2", "softplus", "softsign",
+    "sparse_softmax_cross_entropy_with_logits", "swish", "tanh", "top_k", "weighted_cross_entropy_with_logits",
+    "xw_plus_b", "zero_fraction",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 # Activations
 
 

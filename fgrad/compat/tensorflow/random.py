@@ -25,6 +25,17 @@ from fgrad.compat.tensorflow.arguments import convert, operands, plain, sizes, w
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.tensor import boxed
 
+__all__ = [
+    "Generator", "categorical", "multinomial", "normal", "random_normal", "random_shuffle", "random_uniform",
+    "set_random_seed", "set_seed", "shuffle", "stateless_normal", "stateless_truncated_normal", "stateless_uniform",
+    "truncated_normal", "uniform",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _FLOAT, _LONG = np.dtype(np.float32), np.dtype(np.int64)
 
 Sample = Callable[[np.random.Generator, tuple[int, ...], Any], Any]

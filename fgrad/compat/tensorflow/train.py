@@ -38,6 +38,20 @@ from fgrad.compat.tensorflow.variables import GraphKeys, Variable, trainable_var
 from fgrad.core.primitive import BOXES
 from fgrad.optimizers import schedules
 
+__all__ = [
+    "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "CheckpointState",
+    "ExponentialMovingAverage", "FtrlOptimizer", "GradientDescentOptimizer", "MomentumOptimizer", "Optimizer",
+    "ProximalAdagradOptimizer", "ProximalGradientDescentOptimizer", "RMSPropOptimizer", "Saver",
+    "checkpoint_exists", "cosine_decay", "cosine_decay_restarts", "create_global_step", "exponential_decay",
+    "get_checkpoint_state", "get_global_step", "get_or_create_global_step", "inverse_time_decay",
+    "latest_checkpoint", "linear_cosine_decay", "natural_exp_decay", "piecewise_constant",
+    "piecewise_constant_decay", "polynomial_decay", "update_checkpoint_state",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 class FromRun:
     """A hyper-parameter that is a graph tensor: a function that returns its value in the present run."""

@@ -24,5 +24,15 @@ from fgrad.scipy.integrate.samples import cumulative_trapezoid as cumulative_tra
 from fgrad.scipy.integrate.samples import simpson as simpson
 from fgrad.scipy.integrate.samples import trapezoid as trapezoid
 
+__all__ = [
+    "cumulative_simpson", "cumulative_trapezoid", "dblquad", "fixed_quad", "nquad", "odeint", "quad", "quad_vec",
+    "simpson", "solve_bvp", "solve_ivp", "tplquad", "trapezoid",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
     __getattr__ = _absent(__name__)

@@ -15,5 +15,15 @@ from fgrad.scipy.interpolate.grids import interpn as interpn
 from fgrad.scipy.interpolate.lines import interp1d as interp1d
 from fgrad.scipy.interpolate.pieces import PPoly as PPoly
 
+__all__ = [
+    "Akima1DInterpolator", "BSpline", "CubicHermiteSpline", "CubicSpline", "PPoly", "PchipInterpolator",
+    "RegularGridInterpolator", "interp1d", "interpn", "make_interp_spline", "pchip_interpolate",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
     __getattr__ = _absent(__name__)

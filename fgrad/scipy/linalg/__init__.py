@@ -79,5 +79,21 @@ from fgrad.scipy.linalg.spectra import schur as schur
 from fgrad.scipy.linalg.spectra import svd as svd
 from fgrad.scipy.linalg.spectra import svdvals as svdvals
 
+__all__ = [
+    "block_diag", "cho_factor", "cho_solve", "cholesky", "circulant", "companion", "convolution_matrix", "coshm",
+    "cosm", "det", "eig", "eigh", "eigvals", "eigvalsh", "expm", "expm_frechet", "fiedler", "fiedler_companion",
+    "fractional_matrix_power", "funm", "hankel", "inv", "khatri_rao", "leslie", "logm", "lstsq", "lu", "lu_factor",
+    "lu_solve", "matmul_toeplitz", "norm", "null_space", "orth", "orthogonal_procrustes", "pinv", "pinvh", "polar",
+    "qr", "schur", "sinhm", "sinm", "solve", "solve_banded", "solve_circulant", "solve_continuous_are",
+    "solve_continuous_lyapunov", "solve_discrete_are", "solve_discrete_lyapunov", "solve_lyapunov",
+    "solve_sylvester", "solve_toeplitz", "solve_triangular", "solveh_banded", "sqrtm", "svd", "svdvals", "tanhm",
+    "tanm", "toeplitz",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
     __getattr__ = _absent(__name__)

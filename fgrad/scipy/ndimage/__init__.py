@@ -28,5 +28,17 @@ from fgrad.scipy.ndimage.transforms import spline_filter as spline_filter
 from fgrad.scipy.ndimage.transforms import spline_filter1d as spline_filter1d
 from fgrad.scipy.ndimage.transforms import zoom as zoom
 
+__all__ = [
+    "affine_transform", "convolve", "convolve1d", "correlate", "correlate1d", "gaussian_filter",
+    "gaussian_filter1d", "gaussian_gradient_magnitude", "gaussian_laplace", "laplace", "map_coordinates",
+    "maximum_filter", "median_filter", "minimum_filter", "percentile_filter", "prewitt", "rotate", "shift", "sobel",
+    "spline_filter", "spline_filter1d", "uniform_filter", "uniform_filter1d", "zoom",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
     __getattr__ = _absent(__name__)

@@ -47,6 +47,18 @@ from fgrad.scipy.optimize.rosenbrock import rosen_der as rosen_der
 from fgrad.scipy.optimize.rosenbrock import rosen_hess as rosen_hess
 from fgrad.scipy.optimize.rosenbrock import rosen_hess_prod as rosen_hess_prod
 
+__all__ = [
+    "basinhopping", "bisect", "brenth", "brentq", "curve_fit", "differential_evolution", "dual_annealing",
+    "fixed_point", "fsolve", "isotonic_regression", "least_squares", "linear_sum_assignment", "linprog",
+    "lsq_linear", "minimize", "minimize_scalar", "newton", "nnls", "ridder", "root", "root_scalar", "rosen",
+    "rosen_der", "rosen_hess", "rosen_hess_prod", "shgo", "toms748",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _METHODS_OF_FMIN = {
     "bfgs": "BFGS",
     "cg": "CG",

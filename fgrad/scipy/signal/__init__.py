@@ -31,5 +31,17 @@ from fgrad.scipy.signal.transforms import hilbert as hilbert
 from fgrad.scipy.signal.transforms import hilbert2 as hilbert2
 from fgrad.scipy.signal.transforms import resample as resample
 
+__all__ = [
+    "coherence", "convolve", "convolve2d", "correlate", "correlate2d", "csd", "deconvolve", "detrend",
+    "fftconvolve", "filtfilt", "hilbert", "hilbert2", "istft", "lfilter", "lfilter_zi", "oaconvolve", "periodogram",
+    "resample", "resample_poly", "savgol_filter", "sosfilt", "sosfilt_zi", "sosfiltfilt", "spectrogram", "stft",
+    "upfirdn", "welch",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
     __getattr__ = _absent(__name__)

@@ -36,6 +36,15 @@ from fgrad.scipy.sparse.construction import tril as tril
 from fgrad.scipy.sparse.construction import triu as triu
 from fgrad.scipy.sparse.construction import vstack as vstack
 
+__all__ = [
+    "SparseArray", "block_array", "block_diag", "coo_array", "csc_array", "csr_array", "diags_array", "eye_array",
+    "hstack", "issparse", "kron", "tril", "triu", "vstack",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 def __getattr__(name: str) -> Any:
     """Return the module `linalg`, or say what there is in place of other names."""

@@ -25,6 +25,16 @@ from fgrad.scipy._absent import absent
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.spatial._pairs import lengths, over_length
 
+__all__ = [
+    "braycurtis", "canberra", "cdist", "chebyshev", "cityblock", "correlation", "cosine", "euclidean",
+    "jensenshannon", "mahalanobis", "minkowski", "pdist", "seuclidean", "sqeuclidean", "squareform",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 # The formulas: of arrays of points along the last axis, which broadcast
 
 

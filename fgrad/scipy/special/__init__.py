@@ -66,6 +66,16 @@ if hasattr(scipy.special, "sph_harm_y"):  # since SciPy 1.15
 _TAKE_TENSORS = ("sinc", "softplus")
 """Functions of SciPy that are no ufuncs, and take tensors, because NumPy's functions are all they call."""
 
+_UFUNCS = [name for name in dir(scipy.special) if isinstance(getattr(scipy.special, name), np.ufunc)]
+
+_OWN = {name for name, value in globals().items() if getattr(value, "__module__", "").startswith(f"{__name__}.")}
+
+__all__ = list(_OWN.union(_UFUNCS, (name for name in _TAKE_TENSORS if hasattr(scipy.special, name))))
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 def __getattr__(name: str) -> Any:
     """Return the function of SciPy that takes tensors by itself."""
@@ -74,8 +84,3 @@ def __getattr__(name: str) -> Any:
         return function
     reason = "scipy.special has it, but it takes no traced tensors" if function else "nor has scipy.special"
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}; {reason}")
-
-
-def __dir__() -> list[str]:
-    ufuncs = [name for name in dir(scipy.special) if isinstance(getattr(scipy.special, name), np.ufunc)]
-    return sorted({*globals(), *ufuncs, *(name for name in _TAKE_TENSORS if hasattr(scipy.special, name))})

@@ -92,5 +92,21 @@ from fgrad.scipy.stats._shaped import powernorm as powernorm
 from fgrad.scipy.stats._shaped import skewnorm as skewnorm
 from fgrad.scipy.stats._shaped import wald as wald
 
+__all__ = [
+    "arcsine", "bernoulli", "beta", "betaprime", "binom", "burr12", "cauchy", "chi", "chi2", "dirichlet", "expon",
+    "f", "fatiguelife", "fisk", "gamma", "genextreme", "genlogistic", "gennorm", "genpareto", "geom", "gibrat",
+    "gompertz", "gumbel_l", "gumbel_r", "halfcauchy", "halflogistic", "halfnorm", "hypsecant", "invgamma",
+    "invgauss", "invweibull", "invwishart", "johnsonsb", "johnsonsu", "laplace", "laplace_asymmetric", "levy",
+    "loggamma", "logistic", "loglaplace", "lognorm", "loguniform", "lomax", "maxwell", "moyal", "multinomial",
+    "multivariate_normal", "multivariate_t", "nakagami", "nbinom", "norm", "pareto", "poisson", "powerlaw",
+    "powernorm", "rayleigh", "rice", "skewnorm", "t", "truncnorm", "uniform", "vonmises", "wald", "weibull_max",
+    "weibull_min", "wishart",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
     __getattr__ = _absent(__name__)

@@ -17,6 +17,16 @@ from fgrad.compat.tensorflow.variables import Variable as Variable
 from fgrad.core.tree import tree_map
 from fgrad.transforms.calls import Selection, decorator, select
 
+__all__ = [
+    "GradientTape", "Variable", "custom_gradient", "executing_eagerly", "gradients_function", "implicit_gradients",
+    "implicit_value_and_gradients", "make_vjp", "value_and_gradients_function",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 __getattr__ = missing(__name__)
 
 implicit_gradients = fgrad.implicit_gradients

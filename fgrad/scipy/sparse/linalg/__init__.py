@@ -29,6 +29,12 @@ from fgrad.scipy.sparse.linalg.iterative import cg as cg
 from fgrad.scipy.sparse.linalg.iterative import gmres as gmres
 from fgrad.scipy.sparse.linalg.iterative import minres as minres
 
+__all__ = ["SuperLU", "bicgstab", "cg", "eigsh", "expm_multiply", "factorized", "gmres", "minres", "splu", "spsolve"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 def __getattr__(name: str) -> Any:
     """Say what there is in place of a name that is not here."""
