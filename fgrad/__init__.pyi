@@ -1,10 +1,14 @@
 """The public names of fgrad, and where they are defined; a name is imported when it is first asked for."""
 
 from . import errors as errors
+from . import loops as loops
 from . import optimizers as optimizers
 from . import plot as plot
 from . import progress as progress
 from . import random as random
+from . import sparse as sparse
+from . import tree as tree
+from . import uncertainty as uncertainty
 from .clipping import clip_by_global_norm as clip_by_global_norm
 from .clipping import clip_by_norm as clip_by_norm
 from .clipping import clip_by_value as clip_by_value

@@ -26,6 +26,12 @@ from fgrad.transforms.jacobians import hessian, jacfwd, jacobian, jacrev
 from fgrad.transforms.reverse import value_and_grad
 from fgrad.transforms.running import check_result
 
+__all__ = ["parameter_covariance", "propagate", "standard_errors"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 class _Flat:
     """A container of arrays as one vector.

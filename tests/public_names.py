@@ -21,7 +21,7 @@ BY_OTHERS = ("fgrad.numpy", "fgrad.scipy.special", "fgrad.compat.tensorflow")
 
 def lines() -> Iterator[str]:
     """Yield each name with its signature."""
-    for module_name in PAGES["PUBLIC"]:
+    for module_name in (*PAGES["PUBLIC"], *PAGES["GROUPS"]):
         if not module_name.startswith(BY_OTHERS):
             module = importlib.import_module(module_name)
             for name in dir(module):

@@ -41,10 +41,14 @@ PUBLIC = (
     "fgrad.scipy.special",
     "fgrad.scipy.stats",
     "fgrad.testing",
+    "fgrad.tree",
     _TENSORFLOW,
     *(f"{_TENSORFLOW}.{name}" for name in ("linalg", "math", "nn", "random", "train", "contrib.eager")),
     "fgrad.compat.tensorflow1",
 )
+
+GROUPS = ("fgrad.loops", "fgrad.sparse", "fgrad.uncertainty")
+"""Modules that group names of `fgrad` itself, on whose page these stand."""
 
 TOPICS = {
     "Gradients": "grad value_and_grad gradients_function value_and_gradients_function implicit_gradients "

@@ -1,0 +1,21 @@
+"""Derivatives that are mostly zeros: where they are not, and their Jacobians and Hessians by few products.
+
+    sparsity(f)(x)              which elements of the result depend on which of the argument, as a `SparsePlan`
+    sparse_jacobian(f)(x)       the Jacobian, as an array of `scipy.sparse`
+    sparse_hessian(f)(x)        the Hessian
+
+The names are those of `fgrad` itself.
+"""
+
+from __future__ import annotations
+
+from fgrad.patterns.matrices import sparse_hessian as sparse_hessian
+from fgrad.patterns.matrices import sparse_jacobian as sparse_jacobian
+from fgrad.patterns.matrices import sparsity as sparsity
+from fgrad.patterns.plans import SparsePlan as SparsePlan
+
+__all__ = ["SparsePlan", "sparse_hessian", "sparse_jacobian", "sparsity"]
+
+
+def __dir__() -> list[str]:
+    return __all__

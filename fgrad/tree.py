@@ -1,0 +1,195 @@
+"""Containers of arrays: nested tuples, lists, dicts, named tuples and registered classes.
+
+    map(f, tree, *rest)                     `f` of matching leaves, in a container like the first
+    leaves(tree), structure(tree)           what it holds, and how it is nested
+    flatten(tree), unflatten(treedef, leaves)
+    ravel(tree)                             one vector of all numbers, and a function that puts a vector back
+
+    >>> from fgrad import tree
+    >>> tree.map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
+    {'a': 11, 'b': (22, 33)}
+
+A leaf is whatever is not a container. None is a container without leaves. `fg.register_pytree_node` and
+`fg.register_dataclass` make containers of classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.operands import as_array
+from fgrad.core.tree import flatten as _flatten
+from fgrad.core.tree import paths, tree_leaves, tree_map
+from fgrad.core.tree import unflatten as _unflatten
+
+__all__ = ["flatten", "leaves", "map", "ravel", "structure", "unflatten"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+    """Apply a function to every leaf of a tree, with the matching leaves of further trees; `fg.tree_map` is the same.
+
+    Args:
+        f: a function of one leaf of each tree.
+        tree: nested containers.
+        rest: trees of the same structure.
+
+    Returns:
+        A tree of the structure of `tree` that holds what `f` returned.
+
+    Raises:
+        ValueError: the structures differ.
+
+    Example:
+        >>> map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
+        {'a': 11, 'b': (22, 33)}
+    """
+    return tree_map(f, tree, *rest)
+
+
+def leaves(tree: Any) -> list[Any]:
+    """Return the leaves of a tree as a list; `fg.tree_leaves` is the same.
+
+    Args:
+        tree: nested containers.
+
+    Returns:
+        The leaves, dicts in the order of their sorted keys.
+
+    Raises:
+        DtypeError: a TypeError; a leaf is an array of objects that are not numbers.
+
+    Example:
+        >>> leaves({"b": (2, 3), "a": 1})
+        [1, 2, 3]
+    """
+    return tree_leaves(tree)
+
+
+def flatten(tree: Any) -> tuple[list[Any], Any]:
+    """Return the leaves of a tree, and its structure.
+
+    Args:
+        tree: nested containers.
+
+    Returns:
+        The leaves, dicts in the order of their sorted keys; and an object that `unflatten` takes, which compares equal
+        to that of any tree that is nested alike.
+
+    Raises:
+        DtypeError: a TypeError; a leaf is an array of objects that are not numbers.
+
+    Example:
+        >>> flatten({"b": (2, 3), "a": 1})[0]
+        [1, 2, 3]
+    """
+    return _flatten(tree)
+
+
+def unflatten(treedef: Any, leaves: Iterable[Any]) -> Any:
+    """Return a tree of a structure with other leaves.
+
+    Args:
+        treedef: the structure, from `flatten` or `structure`.
+        leaves: as many as the structure has places, in order.
+
+    Returns:
+        The tree.
+
+    Raises:
+        ValueError: there are more or fewer leaves.
+
+    Example:
+        >>> unflatten(structure({"b": (2, 3), "a": 1}), "xyz")
+        {'b': ('y', 'z'), 'a': 'x'}
+    """
+    return _unflatten(treedef, leaves)
+
+
+def structure(tree: Any) -> Any:
+    """Return how a tree is nested.
+
+    Args:
+        tree: nested containers.
+
+    Returns:
+        An object that `unflatten` takes, and which compares equal to that of any tree that is nested alike.
+
+    Raises:
+        DtypeError: a TypeError; a leaf is an array of objects that are not numbers.
+
+    Example:
+        >>> structure({"a": 1, "b": (2, 3)}) == structure({"a": 10, "b": (20, 30)})
+        True
+    """
+    return _flatten(tree)[1]
+
+
+def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """Return all numbers of a tree as one vector, and the function that puts a vector back into the tree.
+
+    Both are differentiable, so a function of containers can be handed to a solver that takes vectors.
+
+    Args:
+        tree: nested containers of numbers and arrays.
+
+    Returns:
+        A vector of the floating-point or complex dtype that all leaves fit into; and a function of a vector of this
+        length, of any dtype, which returns a tree of the same structure and shapes. Its leaves have the dtypes that
+        they had, but for integers, which become floating-point numbers; real leaves take the real part.
+
+    Raises:
+        NonNumericInputError: a TypeError; a leaf is not a number or an array of numbers.
+        ShapeError: a ValueError, from the function; the vector has another shape.
+
+    Example:
+        >>> import numpy as np
+        >>> vector, unravel = ravel({"slope": np.ones(2), "offset": 3.0})
+        >>> vector
+        array([3., 1., 1.])
+        >>> unravel(vector * 2)
+        {'slope': array([2., 2.]), 'offset': np.float64(6.0)}
+    """
+    found, treedef = _flatten(tree)
+    arrays = [_numbers(leaf, path) for leaf, path in zip(found, paths(tree), strict=True)]
+    forms = [(x.shape, np.dtype(float) if x.dtype.kind in "biu" else x.dtype) for x in arrays]
+    dtype = np.result_type(*(dtype for _, dtype in forms)) if forms else np.dtype(float)
+    parts = [np.reshape(x, -1).astype(dtype) for x in arrays]
+    vector = np.concatenate(parts) if parts else np.zeros(0)
+
+    def unravel(vector: Any) -> Any:
+        vector = as_array(vector)
+        if vector.shape != (size,):
+            raise errors.ShapeError(
+                f"the tree has {size} numbers in all, and it was given an array of shape {vector.shape}.\n"
+                f"Pass a vector of shape ({size},)."
+            )
+        pieces = np.split(vector, ends)
+        return _unflatten(treedef, [_in_form(x, *form) for x, form in zip(pieces, forms, strict=False)])
+
+    size = int(vector.shape[0])
+    ends = np.cumsum([x.size for x in arrays])[:-1].tolist()
+    return vector, unravel
+
+
+def _numbers(leaf: Any, path: str) -> Any:
+    x = as_array(leaf)
+    if x.dtype.kind not in "biufc":
+        raise errors.NonNumericInputError(
+            f"ravel takes numbers and arrays of them, and tree{path} is {leaf!r:.80} of type {type(leaf).__name__}.\n"
+            "Leave it out of the tree, or make it a static field of a class (fg.register_dataclass)."
+        )
+    return x
+
+
+def _in_form(x: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Return a part of a vector in the shape and dtype of a leaf."""
+    x = np.real(x) if dtype.kind != "c" else x
+    return np.reshape(x if x.dtype == dtype else x.astype(dtype), shape)[()]
