@@ -376,3 +376,23 @@ def test_errors_inside_of_a_hessian_name_the_users_function():
 
     with pytest.raises(ValueError, match="Jacobian of energy by complex arguments"):
         fg.hessian(energy)(1.0 + 2.0j)
+
+
+def test_products_and_elementwise_derivatives_are_decorators_with_parentheses_too():
+    x, v = np.array([0.3, 0.9]), np.array([1.0, -2.0])
+
+    @fg.hvp()
+    def curvature(x):
+        return np.sum(np.sin(x) * x)
+
+    @fg.gauss_newton_vp()
+    def residuals(x):
+        return np.sin(x)
+
+    @fg.elementwise_grad(argnums="y")
+    def power(x, y):
+        return x**y
+
+    np.testing.assert_allclose(curvature(x, v), (2 * np.cos(x) - x * np.sin(x)) * v)
+    np.testing.assert_allclose(residuals(x, v), np.cos(x) ** 2 * v)
+    np.testing.assert_allclose(power(x, v), x**v * np.log(x))

@@ -105,6 +105,31 @@ mistake(
 
 
 def wrong():
+    def energy(mass, speed):
+        return mass * speed**2 / 2
+
+    return fg.check(energy)(2.0, 3.0)
+
+
+def right():
+    def energy(mass, speed):
+        return mass * speed**2 / 2
+
+    return fg.check(energy, 2.0, 3.0).ok
+
+
+mistake(
+    "check and explain are called as if they were transforms",
+    wrong,
+    errors.ParameterError,
+    what=("takes the arguments of energy together with it", "was given none for 'mass, speed'"),
+    instead="Write fg.check(energy, mass, speed), not fg.check(energy)(mass, speed)",
+    mended=right,
+    expected=True,
+)
+
+
+def wrong():
     return fg.grad(lambda width, height: width * height, argnums=2)(2.0, 3.0)
 
 

@@ -30,7 +30,7 @@ from fgrad.ops.kinks import DISTANCES
 from fgrad.ops.tracing import example_of
 from fgrad.tapes.accumulator import ForwardAccumulator, tangent_of
 from fgrad.tapes.tape import GradientTape, gradient_of
-from fgrad.transforms.calls import Selection, name_of, place_name, select
+from fgrad.transforms.calls import Selection, check_point, name_of, place_name, select
 from fgrad.transforms.cuts import STOP
 from fgrad.transforms.linearization import differentiable
 from fgrad.transforms.reverse import vjp
@@ -177,6 +177,7 @@ def check(
             f"check takes a function, not {function!r} of type {type(function).__name__}.\n"
             "Pass the function itself and then its arguments: check(f, x), not check(f(x))."
         )
+    check_point("check", function, args, keywords)
     with raising_nothing(), np.errstate(all="ignore"):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", errors.MovingStepWarning)

@@ -34,7 +34,7 @@ from fgrad.tapes.tape import (
     paused,
     plain_value,
 )
-from fgrad.transforms.calls import Selection, name_of, place_name, select
+from fgrad.transforms.calls import Selection, check_point, name_of, place_name, select
 from fgrad.transforms.cuts import DEPARTURES, STOP, Exit, Outline, name_of_source
 from fgrad.transforms.linearization import differentiable, gradient_at_edge
 from fgrad.transforms.running import check_result, is_number
@@ -140,7 +140,8 @@ def explain(tape: Any, /, *args: Any, argnums: Selection = None, **keywords: Any
 
     Raises:
         SourceError: a TypeError; a target or source is not a tensor.
-        ParameterError: a ValueError; `argnums` does not fit, or a tape was given other than two arguments.
+        ParameterError: a ValueError; `argnums` does not fit, a tape was given other than two arguments, or a function
+            without its arguments.
         NoResultError: a ValueError; the function returns None.
         NotCallableError: a TypeError; the first argument is neither a tape nor a function.
 
@@ -168,6 +169,7 @@ def explain(tape: Any, /, *args: Any, argnums: Selection = None, **keywords: Any
             f"explain takes a GradientTape or a function first, not {tape!r} of type {type(tape).__name__}.\n"
             "Write explain(tape, target, source), or explain(function, *args)."
         )
+    check_point("explain", tape, args, keywords)
     with raising_nothing():
         return _of_function(tape, args, keywords, argnums)
 

@@ -164,6 +164,32 @@ def _check_selection(name: str, option: str, selection: Any) -> None:
         )
 
 
+def check_point(tool: str, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    """Raise if a tool that takes a function together with its arguments was given the function alone.
+
+    Raises:
+        ParameterError: the function needs arguments, and there are none.
+    """
+    needed = [] if args or keywords else _needed(function)
+    if needed:
+        name, point = name_of(function), ", ".join(needed)
+        name = name if name.isidentifier() else "f"
+        raise errors.ParameterError(
+            f"{tool} takes the arguments of {name} together with it, and was given none for {point!r}.\n"
+            f"Write fg.{tool}({name}, {point}), not fg.{tool}({name})({point})."
+        )
+
+
+def _needed(function: Any) -> list[str]:
+    """Return the names of the positional parameters that have no default, as far as they are known."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [each.name for each in parameters if each.kind in kinds and each.default is each.empty]
+
+
 def name_of(function: Any) -> str:
     """Return what a message calls the user's function."""
     return getattr(function, "__name__", None) or repr(function)

@@ -21,7 +21,7 @@ from fgrad.core.trace import running
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.errors.places import depth_of_user
 from fgrad.transforms.batch import on_all
-from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, select
+from fgrad.transforms.calls import Selection, decorator, name_of, select
 from fgrad.transforms.forward import jvp, pushforward
 from fgrad.transforms.linearization import (
     Input,
@@ -443,7 +443,7 @@ def _run_hvp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> 
     return jvp(lambda x: gradient(x, *rest, **keywords), (x,), (v,))[1]
 
 
-def hvp(function: Callable[..., Any]) -> Callable[..., Any]:
+def hvp(function: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """Return a function that multiplies the matrix of second derivatives with a vector.
 
     The matrix is never made: it is the pushforward of the gradient, a few times the gradient's cost.
@@ -463,7 +463,7 @@ def hvp(function: Callable[..., Any]) -> Callable[..., Any]:
         >>> hvp(lambda x: x[0] ** 2 * x[1])(np.array([3.0, 5.0]), np.array([1.0, 10.0]))
         Tensor([70.,  6.])
     """
-    return Transformed(_run_hvp, function, {})
+    return decorator(_run_hvp, function)  # type: ignore[no-any-return]
 
 
 def _run_gauss_newton_vp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -480,7 +480,7 @@ def _run_gauss_newton_vp(function: Any, args: tuple[Any, ...], keywords: dict[st
     return pullbacks[0](along)[0]
 
 
-def gauss_newton_vp(residuals: Callable[..., Any]) -> Callable[..., Any]:
+def gauss_newton_vp(residuals: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """Return a function that multiplies J^T J with a vector, where J is the Jacobian of the residuals.
 
     J^T J is the Gauss-Newton approximation of the second derivatives of half the sum of squares
@@ -500,7 +500,7 @@ def gauss_newton_vp(residuals: Callable[..., Any]) -> Callable[..., Any]:
         >>> gauss_newton_vp(lambda x: x**2)(np.array([1.0, 2.0]), np.array([1.0, 1.0]))
         Tensor([ 4., 16.])
     """
-    return Transformed(_run_gauss_newton_vp, residuals, {})
+    return decorator(_run_gauss_newton_vp, residuals)  # type: ignore[no-any-return]
 
 
 def linearize(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
@@ -550,7 +550,7 @@ def _run_elementwise_grad(function: Any, args: tuple[Any, ...], keywords: dict[s
     return traced.gradients(traced.pull(None, "dy"), UnconnectedGradients.ZERO)[0]
 
 
-def elementwise_grad(function: Callable[..., Any], argnums: int | str = 0) -> Callable[..., Any]:
+def elementwise_grad(function: Callable[..., Any] | None = None, argnums: int | str = 0) -> Callable[..., Any]:
     """Return a function that computes the derivative of an elementwise function, element by element.
 
     Args:
@@ -569,4 +569,4 @@ def elementwise_grad(function: Callable[..., Any], argnums: int | str = 0) -> Ca
         >>> elementwise_grad(lambda x: x**3)(np.array([1.0, 2.0]))
         Tensor([ 3., 12.])
     """
-    return Transformed(_run_elementwise_grad, function, {"argnums": argnums})
+    return decorator(_run_elementwise_grad, function, argnums=argnums)  # type: ignore[no-any-return]
