@@ -2,7 +2,7 @@
 
 import importlib.util
 
-_OF_TORCH = ["fgrad/interop/lent.py", "fgrad/interop/torch_functions.py", "tests/test_interop_torch.py"]
+_OF_TORCH = ["fgrad/interop/torch_export.py", "fgrad/interop/torch_functions.py", "tests/test_interop_torch.py"]
 
 _OF_SPARSE = ["tests/test_payloads_sparse.py"]
 

@@ -28,12 +28,12 @@ from .engines.jax.functions import to_jax as to_jax
 from .graphs.graph import Graph as Graph
 from .graphs.record import trace as trace
 from .interop.containers import register_dataclass as register_dataclass
-from .loops.choosing import cond as cond
-from .loops.choosing import switch as switch
+from .loops.cond_switch import cond as cond
+from .loops.cond_switch import switch as switch
+from .loops.fori_while import fori_loop as fori_loop
+from .loops.fori_while import while_loop as while_loop
 from .loops.scanning import map as map
 from .loops.scanning import scan as scan
-from .loops.turning import fori_loop as fori_loop
-from .loops.turning import while_loop as while_loop
 from .native.compiled import Compiled as Compiled
 from .native.compiled import compile as compile
 from .native.reports import Inspection as Inspection

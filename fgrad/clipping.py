@@ -9,7 +9,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import boxed, settle
+from fgrad.core.tensor import boxed, strip_ended
 
 
 def _array(x: Any) -> Any:
@@ -34,7 +34,7 @@ def _array(x: Any) -> Any:
 
 
 def _tensor(x: Any) -> Any:
-    return boxed(settle(x))
+    return boxed(strip_ended(x))
 
 
 def in_shape(result: Any, t: Any, **limits: Any) -> Any:

@@ -24,7 +24,7 @@ import numpy as np
 import optree
 
 from fgrad import errors
-from fgrad.core.tensor import Tensor, boxed, settle
+from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.tree import NAMESPACE
 from fgrad.core.variable import Variable
 
@@ -205,7 +205,7 @@ def _checked_key(key: Any, place: str) -> Any:
 
 
 def _value(tensor: Tensor, place: str) -> Any:
-    value = settle(tensor)
+    value = strip_ended(tensor)
     if type(value) is Tensor:
         raise errors.SaveError(
             f"{_place(place)} is a tensor that a transform or tape follows, and a file would drop its derivative.\n"

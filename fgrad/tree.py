@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.tree import flatten as _flatten
 from fgrad.core.tree import paths, tree_leaves, tree_map
 from fgrad.core.tree import unflatten as _unflatten

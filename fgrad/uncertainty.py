@@ -19,7 +19,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, boxed, settle
+from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import hessian, jacfwd, jacobian, jacrev
@@ -81,7 +81,7 @@ class _Flat:
 
 
 def _real(name: str, leaf: Any) -> Any:
-    value = settle(leaf) if type(leaf) in BOXES else np.asarray(leaf)
+    value = strip_ended(leaf) if type(leaf) in BOXES else np.asarray(leaf)
     if value.dtype.kind != "f":
         raise errors.DtypeError(
             f"{name} must be real floating-point numbers, and its dtype is {value.dtype}.\n"
@@ -255,7 +255,7 @@ def _check_variances(variances: Any, out: _Flat) -> None:
 
 def _boxes(tree: Any) -> Any:
     leaves, treedef = flatten(tree)
-    return unflatten(treedef, [boxed(settle(leaf)[()]) for leaf in leaves])
+    return unflatten(treedef, [boxed(strip_ended(leaf)[()]) for leaf in leaves])
 
 
 # Errors of fitted parameters

@@ -28,7 +28,7 @@ def x():
 def layers(tensor):
     count = 0
     while type(tensor) is fg.Tensor:
-        tensor, count = tensor.payload, count + 1
+        tensor, count = tensor._payload, count + 1
     return count
 
 
@@ -470,7 +470,7 @@ def test_dropping_it_frees_what_it_held():
         with fg.ForwardAccumulator(x, np.ones(1000)) as accumulator:
             reference = weakref.ref(x.mark)
             z = np.sin(x)
-            inner.append(weakref.ref(z.payload))
+            inner.append(weakref.ref(z._payload))
             inner.append(weakref.ref(z.mark))
             y = np.sum(np.exp(z))
             del z

@@ -49,7 +49,7 @@ class CountingTrace(Trace):
         return box(value, self, None)
 
     def inside(self, x):
-        return x.payload if type(x) is Tensor and x.tracing is self else x
+        return x._payload if type(x) is Tensor and x._trace is self else x
 
     def process(self, primitive, args, metadata):
         self.counts[primitive.name] += 1

@@ -379,7 +379,7 @@ def test_the_record_keeps_what_the_rule_keeps():
             tape.watch(x)
             argument = x + 1.0
             result = f(argument)
-            kept = [weakref.ref(argument.payload), weakref.ref(result.payload)]
+            kept = [weakref.ref(argument._payload), weakref.ref(result._payload)]
             y = np.sum(result + 1.0)
             del argument, result
         assert [reference() for reference in kept] == [None, None]

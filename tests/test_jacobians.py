@@ -86,7 +86,7 @@ def test_the_mode_is_chosen_by_the_shapes():
     calls = []
 
     def three(x):
-        calls.append(type(x.tracing).__name__)
+        calls.append(type(x._trace).__name__)
         return np.stack([x[0], x[0] ** 2, x[0] ** 3])
 
     for size, mode, chunk_size, expected in [
@@ -132,7 +132,7 @@ def test_a_tall_jacobian_is_that_of_either_mode(f, chunk_size):
     x, calls = np.arange(12.0), []
 
     def counted(x):
-        calls.append(type(x.tracing).__name__)
+        calls.append(type(x._trace).__name__)
         return f(x)
 
     found = fg.jacobian(counted, chunk_size=chunk_size)(x)

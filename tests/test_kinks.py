@@ -13,7 +13,7 @@ import fgrad as fg
 import fgrad.numpy as fnp
 from fgrad import errors
 from fgrad.ops.reductions import logsumexp
-from fgrad.ops.shares import log_softmax, softmax
+from fgrad.ops.softmaxes import log_softmax, softmax
 
 INF, NAN = np.inf, np.nan
 THREE, LEVELS = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 6.0])

@@ -39,7 +39,7 @@ class Watcher:
     def __call__(self, tensor):
         value = tensor
         while type(value) is fg.Tensor:
-            value = value.payload
+            value = value._payload
         assert type(value) is np.ndarray
         self.references.append(weakref.ref(value))
         return tensor

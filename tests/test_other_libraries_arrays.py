@@ -14,7 +14,7 @@ import pytest
 import fgrad as fg
 import fgrad.numpy as fnp
 from fgrad import errors
-from fgrad.core.payloads import FOREIGN, OVERRIDES
+from fgrad.core.foreign import FOREIGN, OVERRIDES
 
 P = 2.1
 X = np.array([1.1, 5.2, 2.3])

@@ -19,7 +19,7 @@ import fgrad.extend
 import fgrad.scipy.signal
 from fgrad import errors
 from fgrad.core import snapshots
-from fgrad.core.operands import OPERANDS
+from fgrad.core.coerce import OPERANDS
 from fgrad.core.reverse import _added
 from fgrad.core.views import layout
 
@@ -577,9 +577,9 @@ def test_what_can_only_be_read_needs_no_fingerprint():
     view = seen_through[:]
     view.flags.writeable = False
     for array in (owner, owner[::2], np.frombuffer(bytes(8_000_000)).reshape(1000, 1000)):
-        assert snapshots.Checked(np.sin, [array], "sin").prints == [None]
+        assert snapshots.ChecksumGuard(np.sin, [array], "sin").prints == [None]
     for array in (view, seen_through):
-        assert snapshots.Checked(np.sin, [array], "sin").prints == [snapshots.fingerprint(array)]
+        assert snapshots.ChecksumGuard(np.sin, [array], "sin").prints == [snapshots.fingerprint(array)]
 
 
 @pytest.mark.parametrize("size", [3, 10_000])

@@ -141,7 +141,7 @@ class Run:
         """Return the gradient, and the value as it is afterwards, but for views of plain data, as in NumPy."""
         value, pullback = fg.vjp(self.of, self.point)
         weights, plain = weights_of(value), [x for x in self.data if type(x) is np.ndarray]
-        values = [x for x in tensors(value) if not any(np.shares_memory(x.payload, each) for each in plain)]
+        values = [x for x in tensors(value) if not any(np.shares_memory(x._payload, each) for each in plain)]
         if overwritten:
             self.overwrite()
             overwrite(self.point)

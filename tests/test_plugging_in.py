@@ -23,7 +23,7 @@ from test_optimizer_traces import EVERY, make
 import fgrad as fg
 import fgrad.numpy as fnp
 from fgrad import errors
-from fgrad.core.operands import OPERANDS
+from fgrad.core.coerce import OPERANDS
 from fgrad.optimizers import Adam, GradientDescent, Momentum, run, schedules
 from fgrad.testing import check_grads
 
@@ -464,7 +464,7 @@ def test_dataclasses_are_saved(tmp_path):
 def test_instances_are_made_without_calling_the_class():
     @fg.register_dataclass(static=["label"])
     @dataclasses.dataclass
-    class Checked:
+    class ChecksumGuard:
         side: float
         label: str = dataclasses.field(init=False)
         factor: dataclasses.InitVar[float] = 2.0
@@ -476,7 +476,7 @@ def test_instances_are_made_without_calling_the_class():
         def area(self):
             return self.side**2
 
-    at = Checked(3.0)
+    at = ChecksumGuard(3.0)
     assert fg.tree_leaves(at) == [6.0]
     gradient = fg.grad(lambda square: square.area)(at)
     assert (gradient.side.item(), gradient.label) == (12.0, "checked")

@@ -207,7 +207,7 @@ def test_a_pass_leaves_no_reference_to_intermediate_values(name):
 
             def function(*arrays, call=call, made=made):
                 inner = [x * 1.0 for x in arrays]
-                made.extend(weakref.ref(x.payload) for x in inner if isinstance(x.payload, np.ndarray))
+                made.extend(weakref.ref(x._payload) for x in inner if isinstance(x._payload, np.ndarray))
                 return call.function(*inner)
 
             result, found = gradients(function, call.arrays)
@@ -220,7 +220,8 @@ def test_a_pass_leaves_no_reference_to_intermediate_values(name):
 def _is_shared(array, result, found):
     leaves = fg.tree_leaves((result, found))
     return any(
-        array is leaf.payload or leaf.payload.base is array or np.shares_memory(array, leaf.payload) for leaf in leaves
+        array is leaf._payload or leaf._payload.base is array or np.shares_memory(array, leaf._payload)
+        for leaf in leaves
     )
 
 

@@ -588,7 +588,7 @@ class Same(np.ndarray):
         return np.sum(self) / self.size
 
 
-class Cut(Same):
+class ZeroPullback(Same):
     """An array whose views are copies: a fault in the meaning of programs, which they have to tell."""
 
     def __getitem__(self, key):
@@ -656,7 +656,7 @@ def test_programs_say_everything():
 def test_programs_tell_views_from_copies():
     programs = some_programs(500)
     assert share_told(Same, programs) == 0.0
-    assert share_told(Cut, programs) > 0.4
+    assert share_told(ZeroPullback, programs) > 0.4
     assert share_told(Rebound, programs) > 0.15
 
 

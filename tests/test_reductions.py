@@ -11,7 +11,7 @@ from fgrad.core.forward import ForwardTrace
 from fgrad.ops import rows, shaping
 from fgrad.ops.reductions import logsumexp
 from fgrad.ops.rows import reduced
-from fgrad.ops.shares import log_softmax, softmax
+from fgrad.ops.softmaxes import log_softmax, softmax
 from fgrad.testing import check_grads
 
 RNG = np.random.default_rng(7)

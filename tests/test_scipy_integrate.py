@@ -20,7 +20,7 @@ import fgrad as fg
 from fgrad import errors
 from fgrad.scipy import integrate
 from fgrad.scipy.integrate import dblquad, fixed_quad, nquad, quad, quad_vec, tplquad
-from fgrad.scipy.integrate._points import NotTogether, Points, in_groups, in_one_batch
+from fgrad.scipy.integrate._vectorized import NotTogether, Points, in_groups, in_one_batch
 from fgrad.testing import check_grads
 
 
@@ -577,7 +577,7 @@ def test_points_that_have_nothing_in_common():
 
 
 def test_more_points_than_fit_into_a_batch(monkeypatch):
-    monkeypatch.setattr("fgrad.scipy.integrate._points.AT_ONCE", 5)
+    monkeypatch.setattr("fgrad.scipy.integrate._vectorized.AT_ONCE", 5)
     times, states = np.linspace(0, 1, 12), np.ones((12, 1))
     points = Points(lambda t, y, a: a * t * y, [np.float64(2.0)], times, states)
     np.testing.assert_allclose(points.values()[:, 0], 2 * times)

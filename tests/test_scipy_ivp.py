@@ -14,9 +14,9 @@ import fgrad as fg
 import fgrad.numpy as fnp
 from fgrad import errors
 from fgrad.core.tensor import box
-from fgrad.scipy.integrate import _along, odeint, solve_ivp, steps
+from fgrad.scipy.integrate import _rk_adjoint, _variational, odeint, solve_ivp
 from fgrad.scipy.integrate._records import Record, recording
-from fgrad.scipy.integrate._stages import Tableau
+from fgrad.scipy.integrate._tableau import Tableau
 from fgrad.testing import check_grads
 
 BY_STEPS = [{"method": method, "derivative": "steps"} for method in ("RK23", "RK45", "DOP853", "Radau", "BDF")]
@@ -528,8 +528,8 @@ def test_large_systems_take_products_with_jacobians(way, monkeypatch):
         return [*pullback(np.arange(5.0)), fg.jvp(last, (weights, y0, 1.2), (weights[::-1], y0 * 2, 0.5))[1]]
 
     expected = products()
-    monkeypatch.setattr(steps, "LARGEST_MATRIX", 2)
-    monkeypatch.setattr(_along, "LARGEST_MATRIX", 2)
+    monkeypatch.setattr(_rk_adjoint, "LARGEST_MATRIX", 2)
+    monkeypatch.setattr(_variational, "LARGEST_MATRIX", 2)
     for found, wanted in zip(products(), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-8)
 
@@ -541,7 +541,7 @@ def test_steps_that_scipy_has_not_taken_are_taken_again(method):
     slope = partial(pendulum, length=1.3, friction=0.2)
     options = {"method": recording(method, record, False), "rtol": 1e-10, "atol": 1e-12}
     scipy.integrate.solve_ivp(slope, (0.0, 2.0), [0.3, 0.0], **options)
-    again = steps.Steps(pendulum, lambda t, y: np.stack(slope(t, y)), Tableau.of_method(method, False), False)
+    again = _rk_adjoint.Steps(pendulum, lambda t, y: np.stack(slope(t, y)), Tableau.of_method(method, False), False)
     states, slopes = again.solution([np.array([0.3, 0.0]), np.array(record.times)])
     np.testing.assert_allclose(states, record.states, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(slopes, record.slopes, rtol=1e-6, atol=1e-7)
@@ -1018,7 +1018,7 @@ def test_a_program_that_is_recorded_has_no_values_to_solve_with():
 def test_a_new_copy_at_each_call_cannot_be_followed():
     def last(x):
         def slope(t, y):
-            return -y * box(x.payload, x.tracing, x.mark)  # as no function of fgrad makes one
+            return -y * box(x._payload, x._trace, x.mark)  # as no function of fgrad makes one
 
         return solve_ivp(slope, (0, 1), [1.0]).y[0, -1]
 

@@ -6,8 +6,8 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import fgrad as fg
+from fgrad.graphs.loop import turns_of
 from fgrad.graphs.record import recorded
-from fgrad.graphs.turns import turns_of
 from fgrad.native import executable
 
 RNG = np.random.default_rng(0)

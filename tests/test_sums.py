@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fgrad.core.sums import is_finite, summed_product
+from fgrad.core.unbroadcast import is_finite, summed_product
 
 SIZES = (1, 300, 10_000, 10_001, 25_000)
 LAYOUTS = {

@@ -41,7 +41,7 @@ ALLOWED_INSIDE = {"safetensors.numpy", "scipy.sparse.linalg"}
 """Optional libraries, which a function may import when it runs."""
 
 OF_OTHER_LIBRARIES = {
-    "fgrad.engines.jax.library", "fgrad.interop.borrowed", "fgrad.native.libraries", "fgrad.scipy._absent",
+    "fgrad.engines.jax.library", "fgrad.interop.imported", "fgrad.native.libraries", "fgrad.scipy._absent",
 }  # fmt: skip
 """Modules that import by a name that cannot be read from the source: a module of another library."""
 

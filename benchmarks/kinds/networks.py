@@ -25,7 +25,7 @@ def sentence(rng: Random, words: int, width: int, heads: int) -> tuple[Any, ...]
     return query, key, value, output, rng.normal(size=(words, width)), rng.normal(size=(words, width))
 
 
-def attention(library: Library) -> Callable[..., Any]:
+def observed(library: Library) -> Callable[..., Any]:
     """Return loss and gradient of attention by its projections."""
     xp = library.numpy
 
@@ -195,7 +195,7 @@ def recurrent_back(from_units: Any, gates: Any, cells: Any, bent: Any, d_hidden:
 
 
 KINDS = [
-    Kind("attention", ((8, 16, 2), (64, 64, 4), (256, 128, 8)), sentence, attention, attention_by_hand),
+    Kind("attention", ((8, 16, 2), (64, 64, 4), (256, 128, 8)), sentence, observed, attention_by_hand),
     Kind("digits, float32", ((32, 32), (64, 128), (1797, 128)), digits, classifier, classifier_by_hand),
     Kind("LSTM", ((32,), (128,), (512,)), sequence, recurrent, recurrent_by_hand, compiled=1),
 ]

@@ -3,11 +3,11 @@
 # ruff: noqa: F401  # what is imported for the tables of this room that it fills
 
 import fgrad.debugging.showing
-import fgrad.interop.blocks
-import fgrad.interop.columns
+import fgrad.interop.dask_blocks
 import fgrad.interop.interchange
-import fgrad.interop.matrices
-import fgrad.interop.twins
+import fgrad.interop.pandas_columns
+import fgrad.interop.scipy_matrices
+import fgrad.interop.scipy_names
 import fgrad.interop.ufuncs
 import fgrad.ops
 from fgrad.core.heap import keep_freed_memory as _keep_freed_memory

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from fgrad.core.coerce import PLAIN
+from fgrad.core.foreign import INEXACT, explain_refusal, payload_of
 from fgrad.core.masked import Masked, may_hold_zeros, unmasked
-from fgrad.core.operands import PLAIN
-from fgrad.core.payloads import INEXACT, explain_refusal, payload_of
 from fgrad.core.primitive import ZERO, Primitive
-from fgrad.core.sums import is_finite
-from fgrad.core.tensor import Tensor, apply, box, boxed, settle
-from fgrad.core.trace import Call, Trace, attention, is_seen, running, through_observers
+from fgrad.core.tensor import Tensor, apply, box, boxed, strip_ended
+from fgrad.core.trace import Call, Trace, is_seen, observed, running, through_observers
+from fgrad.core.unbroadcast import is_finite
 
 _ARRAY = np.ndarray
 _PLAIN_TANGENTS = {_ARRAY, np.float64, np.float32, type(ZERO)}
@@ -41,7 +41,7 @@ def _bare(tangents: Sequence[Any], ndim: int) -> tuple[list[Any], Trace | None, 
         elif tangent is not ZERO:
             is_masked = False
         if kind is Tensor:
-            trace, tangent = tangent.tracing, tangent.payload
+            trace, tangent = tangent._trace, tangent._payload
             if not trace.is_map or type(tangent) is not _ARRAY or not (batch is None or batch is trace):
                 return None
             batch = trace
@@ -60,7 +60,7 @@ class ForwardTrace(Trace):
 
     @override
     def known_of(self, tensor: Tensor) -> Sequence[Any]:
-        return tensor.payload, unmasked(tensor.mark)
+        return tensor._payload, unmasked(tensor._mark)
 
     def root(self, value: Any, tangent: Any) -> Tensor:
         """Return `value` as an input of this trace that moves along `tangent`."""
@@ -68,17 +68,17 @@ class ForwardTrace(Trace):
 
     def tangent_of(self, x: Any) -> Any:
         """Return the tangent of a value: of a tensor of this trace an array or tensor, of all else ZERO."""
-        return unmasked(x.mark) if type(x) is Tensor and x.tracing is self else ZERO
+        return unmasked(x._mark) if type(x) is Tensor and x._trace is self else ZERO
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         values: list[Any] = []
         tangents: list[Any] = []
-        is_plain = not (attention and is_seen())
+        is_plain = not (observed and is_seen())
         for arg in args:
-            if type(arg) is Tensor and arg.tracing is self:
-                value = arg.payload
-                tangents.append(arg.mark)
+            if type(arg) is Tensor and arg._trace is self:
+                value = arg._payload
+                tangents.append(arg._mark)
             else:
                 value = arg
                 tangents.append(ZERO)
@@ -107,15 +107,15 @@ class ForwardTrace(Trace):
         jvp: Any = primitive.jvp
         if _PLAIN_TANGENTS.issuperset(map(type, tangents)):
             batch, is_masked = None, False
-            tangent = settle(jvp(tangents, ans, *values))
+            tangent = strip_ended(jvp(tangents, ans, *values))
         else:
             if (found := _bare(tangents, ans.ndim)) is None:
                 return None
             bare, batch, has_masked, is_masked = found
-            tangent = settle(jvp(bare, ans, *values))
+            tangent = strip_ended(jvp(bare, ans, *values))
             if has_masked and primitive.scales == "both" and tangent is not ZERO and not is_finite(tangent):
                 running.guarded += 1
-                tangent = settle(jvp(_masked_like(tangents, bare), ans, *values))
+                tangent = strip_ended(jvp(_masked_like(tangents, bare), ans, *values))
         if tangent is ZERO or ans.dtype.kind not in INEXACT:
             return boxed(ans)  # type: ignore[no-any-return]
         shape = ans.shape if batch is None else (len(tangent), *ans.shape)
@@ -139,7 +139,7 @@ class ForwardTrace(Trace):
         bare, jvp = list(map(unmasked, tangents)), primitive.jvp
         handed = tangents if primitive.scales == "both" else bare
         assert jvp is not None
-        if attention and is_seen():
+        if observed and is_seen():
             return through_observers(
                 "push", primitive, bare, values, ans, go_on=lambda: jvp(handed, ans, *values, **metadata)
             )()
@@ -169,8 +169,8 @@ class ForwardTrace(Trace):
 
         What the user's rule has masked is not known, so it may be all of it.
         """
-        own = type(tangent) is Tensor and tangent.tracing is self
-        return self.moving(value, settle(tangent.payload) if own else tangent, True)
+        own = type(tangent) is Tensor and tangent._trace is self
+        return self.moving(value, strip_ended(tangent._payload) if own else tangent, True)
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:

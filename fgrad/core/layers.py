@@ -4,7 +4,7 @@
     below(x, stop)     what lies in them all: a plain array or number; or the first box at whose trace to stop
     concrete(x, how)   the same where it leaves the traces, each of which is asked
 
-Of a value that is to be used, `settle` in `tensor.py` takes off the layers of traces that have ended.
+Of a value that is to be used, `strip_ended` in `tensor.py` takes off the layers of traces that have ended.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ def layers(x: Any) -> Iterator[Any]:
     """Yield a tensor, and those that lie in it one in the other, also of traces that have ended."""
     while type(x) in BOXES:
         yield x
-        x = getattr(x, "payload", None)  # of a variable there are no others
+        x = getattr(x, "_payload", None)  # of a variable there are no others
 
 
 def below(x: Any, stop: Callable[[Any], bool] | None = None) -> Any:
     """Return what lies below the layers of a tensor, or the first of these for whose trace `stop` says so."""
-    while type(x) in BOXES and not (stop is not None and stop(x.tracing)):
+    while type(x) in BOXES and not (stop is not None and stop(x._trace)):
         x = x.unbox()
     return x
 
@@ -32,7 +32,7 @@ def below(x: Any, stop: Callable[[Any], bool] | None = None) -> Any:
 def concrete(x: Any, how: str) -> Any:
     """Return the value itself, which Python asks for by `how`, such as `.item()`; each trace notes it, or refuses."""
     while type(x) in BOXES:
-        x = x.tracing.concrete(x, how)
+        x = x._trace.concrete(x, how)
     return x
 
 

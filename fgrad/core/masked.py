@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.foreign import as_payload, is_at_hand
 from fgrad.core.layers import below, is_program
-from fgrad.core.payloads import as_payload, is_at_hand
 from fgrad.core.primitive import ZERO, ReverseRule
-from fgrad.core.snapshots import Checked
-from fgrad.core.sums import is_finite
+from fgrad.core.snapshots import ChecksumGuard
 from fgrad.core.tensor import Tensor
 from fgrad.core.trace import running
+from fgrad.core.unbroadcast import is_finite
 
 _ARRAY = np.ndarray
 _PLAIN = {_ARRAY, np.float64}
@@ -101,7 +101,7 @@ def may_hold_zeros(derivative: Any) -> bool:
     return derivative is not ZERO and not (is_at_hand(derivative) and np.all(derivative))
 
 
-_PURE = {FunctionType, Checked}
+_PURE = {FunctionType, ChecksumGuard}
 """Pullbacks that may be called twice, which nobody sees."""
 
 
@@ -132,7 +132,7 @@ def _known(x: Any) -> Sequence[Any]:
     if type(x) is not Tensor:
         return (x,) if type(x) in _PLAIN else ()
     found: list[Any] = []
-    for part in x.tracing.known_of(x):
+    for part in x._trace.known_of(x):
         known = _known(part)
         if not known:
             return ()

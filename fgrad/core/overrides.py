@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.operands import PARTNERS, collected, holds_tensors
-from fgrad.core.payloads import OBJECT, OVERRIDES
+from fgrad.core.coerce import PARTNERS, collected, holds_tensors
+from fgrad.core.foreign import OBJECT, OVERRIDES
 from fgrad.core.primitive import BOXES, UFUNCS
 
 PLAIN_FORMS = {
@@ -144,7 +144,7 @@ def as_leaf(x: Any) -> Any:
 
 
 def _as_labelled_leaf(x: Any) -> Any:
-    held = next((each for each in _held_by(x) if type(each) in BOXES and each.tracing.level), None)
+    held = next((each for each in _held_by(x) if type(each) in BOXES and each._trace.level), None)
     if held is None:
         return x
     if not held.shape and hasattr(type(x), "to_numpy"):  # of one number, labels say nothing

@@ -16,15 +16,15 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
-from fgrad.core.gathering import GATHERING, Gathered, finished
+from fgrad.core.coerce import PLAIN
+from fgrad.core.foreign import INEXACT, explain_refusal, payload_of
+from fgrad.core.lazy_sum import GATHERING, Gathered, finished
 from fgrad.core.masked import pulled_by_masked
-from fgrad.core.operands import PLAIN
-from fgrad.core.payloads import INEXACT, explain_refusal, payload_of
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive, ReverseRule, may_save
-from fgrad.core.snapshots import LARGE, Checked, Copies, is_large, snapshot
-from fgrad.core.sums import FEW_PRODUCTS, SUMMED, summed
+from fgrad.core.snapshots import LARGE, ChecksumGuard, Copies, is_large, snapshot
 from fgrad.core.tensor import Tensor, apply, box, boxed, own_handle
-from fgrad.core.trace import NOTHING, Call, Trace, attention, is_seen, recorded, running
+from fgrad.core.trace import NOTHING, Call, Trace, is_seen, observed, recorded, running
+from fgrad.core.unbroadcast import FEW_PRODUCTS, SUMMED, summed
 
 Pullback = Callable[[Any], Any]
 _ARRAY = np.ndarray
@@ -61,7 +61,7 @@ class Edge(NamedTuple):
 
     @property
     def pullback(self) -> Pullback:
-        """From the cotangent of the result to that of the argument; a `Cut` where the derivative is zero."""
+        """From the cotangent of the result to that of the argument; a `ZeroPullback` where the derivative is zero."""
         if self.rule is self.primitive.closure:
             return self.saved  # type: ignore[no-any-return]
         return lambda ct: self.rule.pull(ct, self.saved)
@@ -74,7 +74,7 @@ class Edge(NamedTuple):
 Entry = tuple[int, bool, int, ReverseRule, Any, "Form | None"]
 
 
-class Cut:
+class ZeroPullback:
     """The pullback of an argument by which the derivative is zero; it knows the user's file and line."""
 
     __slots__ = ("place",)
@@ -128,13 +128,13 @@ class ReverseTrace(Trace):
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        if not (attention and is_seen()):
+        if not (observed and is_seen()):
             if len(args) == 1:
                 return self._process_one(primitive, args, metadata)
             if len(args) == 2 and not metadata:
                 return self.process_two(primitive, *args)
         values = [self._inside(arg) if type(arg) is Tensor else arg for arg in args]
-        if PLAIN.issuperset(map(type, values)) and not (attention and is_seen()):
+        if PLAIN.issuperset(map(type, values)) and not (observed and is_seen()):
             ans = primitive.implementation(*values, **metadata) if metadata else primitive.compute(*values)
         else:
             ans = apply(primitive, values, metadata)
@@ -145,7 +145,7 @@ class ReverseTrace(Trace):
 
     def _process_one(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         (x,) = args
-        a, rules = x.payload, primitive.vjps
+        a, rules = x._payload, primitive.vjps
         if type(a) in PLAIN:  # the same without keywords is faster
             ans = primitive.compute(a, **metadata) if metadata else primitive.compute(a)
         else:
@@ -159,18 +159,18 @@ class ReverseTrace(Trace):
         values = (ans, a) if not self.persistent else self._handles(result, args, (a,))
         rule, form = rules[0], None if ans.dtype is a.dtype else (a.shape, a.dtype)
         if type(rule) is ReverseRule and not metadata:
-            self.record.append((result.mark, True, x.mark, rule, rule.pick(values), form))
+            self.record.append((result._mark, True, x._mark, rule, rule.pick(values), form))
             return result
         pullback = None if rule is None else rule(*values, **metadata) if metadata else rule(*values)
-        self.record.append((result.mark, True, x.mark, primitive.closure, pullback or _cut(), form))
+        self.record.append((result._mark, True, x._mark, primitive.closure, pullback or _cut(), form))
         return result
 
     @override
     def process_two(self, primitive: Primitive, x: Any, y: Any) -> Any:
         kind_x, kind_y = type(x), type(y)
         follows_x = follows_y = False
-        a = x if kind_x is not Tensor else x.payload if (follows_x := x.tracing is self) else own_handle(x)
-        b = y if kind_y is not Tensor else y.payload if (follows_y := y.tracing is self) else own_handle(y)
+        a = x if kind_x is not Tensor else x._payload if (follows_x := x._trace is self) else own_handle(x)
+        b = y if kind_y is not Tensor else y._payload if (follows_y := y._trace is self) else own_handle(y)
         rules: Any = primitive.vjps
         if kind_y is _ARRAY and rules is not None and may_save(rules[0], 1):
             b = snapshot(y, self.copies) if y.nbytes <= LARGE else self._kept(y, primitive.name)
@@ -196,21 +196,21 @@ class ReverseTrace(Trace):
             if not (kind is _NUMBER is kind_a or (ans.dtype is a.dtype and (kind_y is float or ans.shape == a.shape))):
                 rule, form = _rule_and_form(primitive, 0, ans, a)
             if type(rule) is ReverseRule:
-                self.record.append((key, True, x.mark, rule, rule.pick(values), form))
+                self.record.append((key, True, x._mark, rule, rule.pick(values), form))
             else:
-                self.record.append((key, True, x.mark, primitive.closure, _pullback(rule, values), form))
+                self.record.append((key, True, x._mark, primitive.closure, _pullback(rule, values), form))
         if follows_y:
             rule, form = rules[1], None
             if not (kind is _NUMBER is type(b) or (ans.dtype is b.dtype and (kind_x is float or ans.shape == b.shape))):
                 rule, form = _rule_and_form(primitive, 1, ans, b)
             if type(rule) is ReverseRule:
-                self.record.append((key, not follows_x, y.mark, rule, rule.pick(values), form))
+                self.record.append((key, not follows_x, y._mark, rule, rule.pick(values), form))
             else:
-                self.record.append((key, not follows_x, y.mark, primitive.closure, _pullback(rule, values), form))
+                self.record.append((key, not follows_x, y._mark, primitive.closure, _pullback(rule, values), form))
         return result
 
     def _inside(self, tensor: Tensor) -> Any:
-        return tensor.payload if tensor.tracing is self else own_handle(tensor)
+        return tensor._payload if tensor._trace is self else own_handle(tensor)
 
     def _handles(self, result: Any, args: Sequence[Any], values: Sequence[Any]) -> Sequence[Any]:
         """Return what rules of a persistent trace are handed: its tensors, so that it records what they do."""
@@ -235,24 +235,24 @@ class ReverseTrace(Trace):
             metadata, others = self._kept_metadata(primitive, metadata)
             large = [*large, *others]
         handed = self._handles(result, args, kept) if self.persistent else (ans, *kept)
-        seen = attention and is_seen()
+        seen = observed and is_seen()
         argnum, first = 0, True
         for arg in args:
-            if type(arg) is Tensor and arg.tracing is self:
-                rule, value, form = primitive.vjps[argnum], arg.payload, None
+            if type(arg) is Tensor and arg._trace is self:
+                rule, value, form = primitive.vjps[argnum], arg._payload, None
                 if dtype is not value.dtype or (primitive.broadcasts and ans.shape != value.shape):
                     rule, form = _rule_and_form(primitive, argnum, ans, value)
                 if type(rule) is ReverseRule and not (large or seen or metadata):
-                    entry = (key, first, arg.mark, rule, rule.pick(handed), form)
+                    entry = (key, first, arg._mark, rule, rule.pick(handed), form)
                 else:
                     pullback = _pullback(rule, handed, metadata)
-                    if type(pullback) is Cut:
+                    if type(pullback) is ZeroPullback:
                         form = None
                     elif large:
-                        pullback = Checked(pullback, large, primitive.name)
+                        pullback = ChecksumGuard(pullback, large, primitive.name)
                     if seen:
                         pullback = recorded(primitive, primitive.name, pullback, handed[1:], handed[0])
-                    entry = (key, first, arg.mark, primitive.closure, pullback, form)
+                    entry = (key, first, arg._mark, primitive.closure, pullback, form)
                 self.record.append(entry)
                 first = False
             argnum += 1  # noqa: SIM113  # enumerate() takes 40 ns more
@@ -268,13 +268,13 @@ class ReverseTrace(Trace):
         result = self.root(ans)
         parents = []
         for place, (arg, value) in enumerate(zip(args, values, strict=True)):
-            if type(arg) is Tensor and arg.tracing is self:
+            if type(arg) is Tensor and arg._trace is self:
                 form = None if value.dtype is ans.dtype else (value.shape, value.dtype)
-                parents.append((arg.mark, place, form))
+                parents.append((arg._mark, place, form))
         pullback = primitive.parted(ans, *values, **metadata)
         if is_seen():
             pullback = recorded(primitive, primitive.name, pullback, values, ans)
-        self._enter_at_once(result.mark, parents, primitive, pullback)
+        self._enter_at_once(result._mark, parents, primitive, pullback)
         return result
 
     def _enter_at_once(
@@ -296,7 +296,7 @@ class ReverseTrace(Trace):
         """Return the values of arguments as pullbacks may keep them, and large ones that have to be compared."""
         kept, large, rules = [*values], [], primitive.vjps
         assert rules is not None
-        followed = [place for place, arg in enumerate(args) if type(arg) is Tensor and arg.tracing is self]
+        followed = [place for place, arg in enumerate(args) if type(arg) is Tensor and arg._trace is self]
         for place, array in enumerate(args):
             if type(array) is _ARRAY and any(may_save(rules[argnum], place) for argnum in followed):
                 if (as_now := self._kept(array, primitive.name)) is None:
@@ -332,9 +332,9 @@ class ReverseTrace(Trace):
 
     def _join(self, outputs: Sequence[Tensor], key: int) -> None:
         """Record that outputs are parts of a result, whose cotangent is a `Parts`."""
-        likes = [(output.payload.shape, output.payload.dtype) for output in outputs]
+        likes = [(output._payload.shape, output._payload.dtype) for output in outputs]
         for place, output in enumerate(outputs):
-            self.record.append((output.mark, True, key, _OUTPUT, (likes, place), None))
+            self.record.append((output._mark, True, key, _OUTPUT, (likes, place), None))
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
@@ -364,14 +364,14 @@ class ReverseTrace(Trace):
     ) -> Any:
         """Return what nothing flows back through."""
         for arg in args:
-            if type(arg) is Tensor and arg.tracing is self:
+            if type(arg) is Tensor and arg._trace is self:
                 self.concrete(arg, primitive.name)
         return boxed(ans)
 
     @override
     def concrete(self, tensor: Tensor, how: str) -> Any:
-        self.exits.setdefault((how, errors.users_place()), {}).setdefault(tensor.mark, next(self._keys))
-        return tensor.payload
+        self.exits.setdefault((how, errors.users_place()), {}).setdefault(tensor._mark, next(self._keys))
+        return tensor._payload
 
 
 def _own_handles(values: Sequence[Any]) -> list[Any]:
@@ -397,8 +397,8 @@ def _pullback(rule: Any, values: Sequence[Any], metadata: Mapping[str, Any] = NO
     return pullback or _cut()
 
 
-def _cut() -> Cut:
-    return Cut(errors.users_place())
+def _cut() -> ZeroPullback:
+    return ZeroPullback(errors.users_place())
 
 
 _PART = Primitive("part", lambda outputs, place: outputs[place], kind="part")

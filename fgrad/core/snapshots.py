@@ -222,7 +222,7 @@ class Locks:
         self._uses.clear()
 
 
-class Checked:
+class ChecksumGuard:
     """A pullback that refers to large arrays, and refuses to run if they have been overwritten.
 
     Of arrays that can only be read it takes no fingerprints, and refuses to run if they can be written to now.

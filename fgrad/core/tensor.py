@@ -3,7 +3,7 @@
     apply(primitive, args, metadata)    run an operation under the top trace of its arguments
     apply_call(call, leaves)            the same for a function with a derivative of its own
     Tensor                              a value, the trace that follows it, what the trace keeps for it
-    settle(x)                           take off the layers whose trace is not running
+    strip_ended(x)                           take off the layers whose trace is not running
 
 Python's operators, NumPy's ufuncs and NumPy's functions all arrive at `apply`, by way of the
 tables in `primitive.py`. What an operation means there is decided by traces alone (`trace.py`).
@@ -22,9 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fgrad import errors
-from fgrad.core import conversions
-from fgrad.core.layers import below, concrete
-from fgrad.core.operands import (
+from fgrad.core import concretize
+from fgrad.core.coerce import (
     OPERANDS,
     PARTNERS,
     as_exact_operand,
@@ -33,19 +32,20 @@ from fgrad.core.operands import (
     defers_to,
     is_exact,
 )
+from fgrad.core.foreign import FOREIGN, OBJECT, OVERRIDES, computed_by, in_memory, own_payload
+from fgrad.core.layers import below, concrete
 from fgrad.core.overrides import answered, as_arguments, overridden, reflected_by, refused
-from fgrad.core.payloads import FOREIGN, OBJECT, OVERRIDES, computed_by, in_memory, own_payload
 from fgrad.core.primitive import ANSWERS, BOXES, FUNCTIONS, METHODS, UFUNCS, Primitive
 from fgrad.core.trace import (
     NOTHING,
     UNTRACED,
     Call,
     Trace,
-    attention,
     is_seen,
+    notify_copy,
+    observed,
     running,
-    stood_in,
-    tell_of_copy,
+    substituted,
     through_observers,
 )
 from fgrad.core.tree import LEAVES, flatten, unflatten
@@ -74,7 +74,7 @@ def apply(
         metadata: its keywords.
         observed: whether the observers have seen it already.
     """
-    if attention and not observed and is_seen():
+    if observed and not observed and is_seen():
         run = through_observers("operation", primitive, metadata, go_on=partial(_apply_seen, primitive, metadata))
         return run(args)
     top_level = 0
@@ -84,10 +84,10 @@ def apply(
                 continue
             if kind not in BOXES:
                 return _apply_to_others(primitive, args, metadata)
-        if (level := arg.tracing.level) > top_level:
-            top, top_level = arg.tracing, level
+        if (level := arg._trace.level) > top_level:
+            top, top_level = arg._trace, level
         elif not level:
-            settled = [settle(arg) for arg in args]
+            settled = [strip_ended(arg) for arg in args]
             nothing_left = is_seen() and not any(type(x) in BOXES for x in settled)  # that has not been seen
             return boxed(apply(primitive, settled, metadata, nothing_left))
     if top_level:
@@ -102,15 +102,15 @@ def _apply_to_others(primitive: Primitive, args: Sequence[Any], metadata: Mappin
             ufunc = next((ufunc for ufunc, entry in UFUNCS.items() if entry is primitive), None)
             if ufunc is None:
                 return apply(primitive, as_arguments(primitive, args), metadata, True)
-            return overridden(x, ufunc, "__call__", [settle(x) for x in args], metadata)
+            return overridden(x, ufunc, "__call__", [strip_ended(x) for x in args], metadata)
         if type(x) not in BOXES and (compute := PARTNERS[type(x)]) is not None:
             return compute(primitive, args)
     as_ours = as_exact_operand if any(map(is_exact, args)) else as_operand
     args = [x if type(x) in BOXES else as_ours(x) for x in args]
     if not any(FOREIGN[type(x)] for x in args):
         return apply(primitive, args, metadata, True)
-    settled = [settle(x) for x in args]
-    traces = [x.tracing for x in settled if type(x) is Tensor]
+    settled = [strip_ended(x) for x in args]
+    traces = [x._trace for x in settled if type(x) is Tensor]
     if not traces:
         result = computed_by(primitive, settled, metadata)
         return boxed(result) if any(type(x) in BOXES for x in args) else result
@@ -131,30 +131,30 @@ def apply_call(call: Call, leaves: Sequence[Any]) -> list[Any]:
             return list(through_observers("call", call, go_on=lambda leaves: _apply_call(call, leaves))(leaves))
         return _apply_call(call, leaves)
     except BaseException:
-        running.heal(before)
+        running.unwind(before)
         raise
 
 
 def _apply_call(call: Call, leaves: Sequence[Any]) -> list[Any]:
-    leaves = [settle(leaf) for leaf in leaves]
-    traces = [leaf.tracing for leaf in leaves if type(leaf) is Tensor]
+    leaves = [strip_ended(leaf) for leaf in leaves]
+    traces = [leaf._trace for leaf in leaves if type(leaf) is Tensor]
     traces += call.traces()
     if not traces:
         return list(call.run(leaves))
     return max(traces, key=lambda trace: trace.level).process_call(call, leaves)
 
 
-def settle(x: Any) -> Any:
+def strip_ended(x: Any) -> Any:
     """Return what is in `x` below the layers that no running trace follows: an array or a Tensor."""
     while type(x) in BOXES:
-        if attention and is_seen():
-            x = stood_in(x)
+        if observed and is_seen():
+            x = substituted(x)
             if type(x) not in BOXES:
                 break
-        if x.tracing.level:
-            if not x.tracing.outdated:
+        if x._trace.level:
+            if not x._trace.outdated:
                 break
-            x = x.tracing.renewed(x)
+            x = x._trace.renewed(x)
         else:
             x = x.unbox()
     return x
@@ -162,18 +162,18 @@ def settle(x: Any) -> Any:
 
 def renewed(x: Any) -> Any:
     """Return what is to be used in place of a view whose root has been written to, and all else as it is."""
-    return x.tracing.renewed(x) if type(x) is Tensor else x
+    return x._trace.renewed(x) if type(x) is Tensor else x
 
 
 def is_weak(x: Any) -> bool:
     """Return whether something stands for a number of Python's."""
-    value = settle(x)
-    return type(value) is Tensor and value.tracing.is_weak(value)
+    value = strip_ended(x)
+    return type(value) is Tensor and value._trace.is_weak(value)
 
 
 def settled(leaf: Any) -> Any:
-    """Return what `settle` does, of an array of traced numbers as one tensor."""
-    return settle(collected(leaf))
+    """Return what `strip_ended` does, of an array of traced numbers as one tensor."""
+    return strip_ended(collected(leaf))
 
 
 def boxed(value: Any) -> Any:
@@ -201,21 +201,21 @@ def _binary(ufunc: np.ufunc, twin: str) -> tuple[Callable[[Any, Any], Tensor], C
         primitive = primitive or UFUNCS[ufunc]
         kind = type(other)
         # Where there is one trace to ask, it is asked at once: the commonest case, in half the time.
-        if type(self) is Tensor and (trace := self.tracing).level and not (attention and is_seen()):
+        if type(self) is Tensor and (trace := self._trace).level and not (observed and is_seen()):
             if kind is Tensor:
-                if other.tracing is trace:
+                if other._trace is trace:
                     return trace.process_two(primitive, self, other)
             elif kind in OPERANDS or (kind is _ARRAY and other.dtype is not OBJECT):
                 return trace.process_two(primitive, self, other)
         if kind not in OPERANDS and kind not in BOXES and defers_to(other):
-            return reflected_by(other, twin, ufunc, settle(self) if OVERRIDES[kind] else self)
+            return reflected_by(other, twin, ufunc, strip_ended(self) if OVERRIDES[kind] else self)
         return apply(primitive, (self, other))
 
     def reflected(self: Any, other: Any) -> Any:
         nonlocal primitive
         primitive = primitive or UFUNCS[ufunc]
-        if type(other) in OPERANDS and type(self) is Tensor and self.tracing.level and not (attention and is_seen()):
-            return self.tracing.process_two(primitive, other, self)
+        if type(other) in OPERANDS and type(self) is Tensor and self._trace.level and not (observed and is_seen()):
+            return self._trace.process_two(primitive, other, self)
         return apply(primitive, (other, self))
 
     return operator, reflected
@@ -227,7 +227,7 @@ def _comparison(ufunc: np.ufunc, twin: str) -> Callable[[Any, Any], Tensor]:
     def operator(self: Any, other: Any) -> Any:
         result = compare(self, other)
         if type(result) is Tensor and type(truth := result._shown()) is np.bool_ and not truth:
-            conversions.refuse_nan(sys._getframe(1), self._shown(), other._shown() if type(other) in BOXES else other)
+            concretize.refuse_nan(sys._getframe(1), self._shown(), other._shown() if type(other) in BOXES else other)
         return result
 
     return operator
@@ -237,7 +237,7 @@ def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
     """Make the operator that writes its result into the tensor; one of shape `()` is a number, which is not."""
 
     def operator(self: Any, other: Any) -> Any:
-        if not self.tracing.shape_of(self):
+        if not self._trace.shape_of(self):
             return apply(UFUNCS[ufunc], (self, other)) if type(other) in OPERANDS else NotImplemented
         if type(other) not in OPERANDS and type(other) not in BOXES:
             if OVERRIDES[type(other)]:
@@ -316,7 +316,7 @@ class TensorLike:
     __hash__ = None  # type: ignore[assignment]  # like an ndarray: == is elementwise
     __pandas_priority__ = 5000  # more than a DataFrame's: of the two, the tensor answers
 
-    tracing: Trace
+    _trace: Trace
 
     def unbox(self) -> Any:
         """Return what lies one layer below: an array or a Tensor."""
@@ -328,12 +328,12 @@ class TensorLike:
         if method == "__call__" and not keywords and (primitive := UFUNCS.get(ufunc)):
             if ufunc in ANSWERS:
                 return ANSWERS[ufunc](*inputs)
-            if len(inputs) == 1 and type(self) is Tensor and self.tracing.level and not (attention and is_seen()):
-                return self.tracing.process(primitive, inputs, NOTHING)
+            if len(inputs) == 1 and type(self) is Tensor and self._trace.level and not (observed and is_seen()):
+                return self._trace.process(primitive, inputs, NOTHING)
             return apply(primitive, inputs)
         for x in inputs:
             if OVERRIDES[type(x)]:
-                return overridden(x, ufunc, method, [settle(x) for x in inputs], keywords)
+                return overridden(x, ufunc, method, [strip_ended(x) for x in inputs], keywords)
         return METHODS["called_by_ufunc"](ufunc, method, inputs, keywords)
 
     def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -352,23 +352,23 @@ class TensorLike:
     @property
     def __array__(self) -> Callable[..., npt.NDArray[Any]]:
         """Make the plain array, or where NumPy collects traced numbers an array of objects."""
-        value = settle(self)
+        value = strip_ended(self)
         if type(value) is not Tensor:
             return self._plain_array
-        if conversions.is_left_to_operand(sys._getframe(1)):
+        if concretize.is_left_to_operand(sys._getframe(1)):
             return self._as_object
-        if not conversions.is_collected(value):
+        if not concretize.is_collected(value):
             return self._plain_array
-        conversions.collecting(value)
+        concretize.collecting(value)
         if self.shape:
             return self._object_array if self.size else self._plain_array
         raise AttributeError("__array__")  # so that NumPy takes the number itself as an object
 
     def _plain_array(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        value = settle(self)
+        value = strip_ended(self)
         if type(value) is Tensor and not value.size:  # without numbers, there is none to ask for
             return np.empty(value.shape, value.dtype if dtype is None else dtype)
-        array = _read_only(value.tracing.plain_array(value) if type(value) is Tensor else value)
+        array = _read_only(value._trace.plain_array(value) if type(value) is Tensor else value)
         return array.astype(array.dtype if dtype is None else dtype, copy=bool(copy))
 
     def _as_object(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
@@ -392,7 +392,7 @@ class TensorLike:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.tracing.shape_of(self)
+        return self._trace.shape_of(self)
 
     @shape.setter
     def shape(self, shape: Any) -> None:
@@ -429,7 +429,7 @@ class TensorLike:
                 if (found := find(self, name)) is not None:
                     return found
             raise hints.missing_attribute(self, name)
-        member, value = getattr(np.ndarray, name), settle(self)
+        member, value = getattr(np.ndarray, name), strip_ended(self)
         if name in METHODS:
             answer = functools.partial(METHODS[name], self)
             return answer if callable(member) else answer()
@@ -442,9 +442,9 @@ class TensorLike:
     # Leaving the trace: the value itself is asked for
 
     def _concrete(self, how: str) -> Any:
-        value: Any = settle(self)
+        value: Any = strip_ended(self)
         if type(value) is Tensor and how in _NUMBERS and value.dtype.kind in "fc":
-            conversions.check_number(sys._getframe(2), how, value)
+            concretize.check_number(sys._getframe(2), how, value)
         return concrete(value, how)
 
     def numpy(self) -> Any:
@@ -491,7 +491,7 @@ class TensorLike:
         return self._repr("")
 
     def _shown(self) -> Any:
-        return below(settle(self))
+        return below(strip_ended(self))
 
     def _repr(self, suffix: str) -> str:
         return METHODS["__repr__"](self, suffix)  # type: ignore[no-any-return]
@@ -589,19 +589,19 @@ class Tensor(TensorLike):
         (2,)
     """
 
-    __slots__ = ("payload", "tracing", "mark", "memory", "squared", "__weakref__")
+    __slots__ = ("_payload", "_trace", "_mark", "_alias", "_squared", "__weakref__")
 
-    payload: Any
+    _payload: Any
     """An array, or a tensor of a lower trace."""
-    mark: Any
-    memory: Any
+    _mark: Any
+    _alias: Any
     """What is known of views: of whom this is one, or who are views of this; None before the first (`views.py`)."""
-    squared: Callable[[], Any] | None
+    _squared: Callable[[], Any] | None
     """Of a length alone: computes its square, which has derivatives also where the length is 0 and has none."""
 
     def __init__(self, value: Any, dtype: npt.DTypeLike | None = None) -> None:
-        self.payload, self.tracing, self.mark = own_payload(value, dtype), UNTRACED, None
-        self.memory, self.squared = None, None
+        self._payload, self._trace, self._mark = own_payload(value, dtype), UNTRACED, None
+        self._alias, self._squared = None, None
 
     @property
     def value(self) -> Any:
@@ -610,22 +610,22 @@ class Tensor(TensorLike):
         Other libraries ask any object for an attribute of this name, such as astropy. So a traced tensor has none: its
         derivative would be lost without a word.
         """
-        payload = settle(self)
+        payload = strip_ended(self)
         if type(payload) is Tensor:
             raise AttributeError  # worded by `__getattr__`, which Python asks next
         return payload
 
     def unbox(self) -> Any:
-        return (self.tracing.renewed(self) if self.tracing.outdated else self).payload
+        return (self._trace.renewed(self) if self._trace.outdated else self)._payload
 
     @property
     def dtype(self) -> np.dtype[Any]:  # as that of both, which takes twice the time
-        return self.tracing.dtype_of(self) if self.tracing.outdated else self.payload.dtype
+        return self._trace.dtype_of(self) if self._trace.outdated else self._payload.dtype
 
     def become(self, other: Tensor) -> None:
         """Make this handle stand for another value; what was computed before is untouched."""
-        self.payload, self.mark, self.squared = other.payload, other.mark, None
-        self.tracing = other.tracing  # last: another thread may wait for the rest
+        self._payload, self._mark, self._squared = other._payload, other._mark, None
+        self._trace = other._trace  # last: another thread may wait for the rest
 
     def __setitem__(self, key: Any, value: Any) -> None:
         METHODS["__setitem__"](self, key, value)
@@ -633,7 +633,7 @@ class Tensor(TensorLike):
     def replaced(self, other: Tensor) -> None:
         """Make this handle stand for what a write has made of it, where no observer keeps that."""
         if not any(observer.assigned(self, other) for observer in running.observers):
-            self.become(other)
+            self._rebind(other)
 
     # In place, as NumPy does it
 
@@ -652,13 +652,13 @@ class Tensor(TensorLike):
     __irshift__ = _in_place(np.right_shift)
 
     def __copy__(self, memo: Any = None) -> Tensor:
-        x: Any = boxed(stood_in(self)) if is_seen() else self
-        return own_handle(x.tracing.renewed(x))
+        x: Any = boxed(substituted(self)) if is_seen() else self
+        return own_handle(x._trace.renewed(x))
 
     __deepcopy__ = __copy__
 
     def __reduce__(self) -> Any:
-        if type(settle(self)) is Tensor:
+        if type(strip_ended(self)) is Tensor:
             raise errors.ExportError("pickling", errors.users_line())
         return Tensor, (self.numpy(),)
 
@@ -672,19 +672,19 @@ new_tensor = functools.partial(object.__new__, Tensor)
 def box(value: Any, trace: Trace, mark: Any) -> Tensor:
     """Return a Tensor over `value`, which is not copied."""
     tensor = new_tensor()
-    tensor.payload = value  # one by one, which takes a third of the time
-    tensor.tracing = trace
-    tensor.mark = mark
-    tensor.memory = tensor.squared = None
+    tensor._payload = value  # one by one, which takes a third of the time
+    tensor._trace = trace
+    tensor._mark = mark
+    tensor._alias = tensor._squared = None
     return tensor
 
 
 def own_handle(x: Tensor) -> Tensor:
     """Return another handle on what a tensor stands for: what is written into one is not in the other."""
-    if x.payload is None:  # it is not at hand
-        x = x.tracing.renewed(x)
-    handle = box(x.payload, x.tracing, x.mark)
-    return tell_of_copy(handle) if attention and is_seen() else handle
+    if x._payload is None:  # it is not at hand
+        x = x._trace.renewed(x)
+    handle = box(x._payload, x._trace, x._mark)
+    return notify_copy(handle) if observed and is_seen() else handle
 
 
 def as_now(x: Any) -> Any:
@@ -708,7 +708,7 @@ def numpys_name(function: Any) -> str:
 def call_without_rule(function: Any, name: str, args: Any, keywords: dict[str, Any]) -> Any:
     """Run NumPy's own function on plain arrays where no running trace follows a tensor, else refuse."""
     leaves, treedef = flatten((tuple(args), keywords))
-    leaves = [settle(leaf) for leaf in leaves]
+    leaves = [strip_ended(leaf) for leaf in leaves]
     if any(type(leaf) is Tensor for leaf in leaves):
         raise errors.MissingRuleError(name, errors.users_line())
     args, keywords = unflatten(treedef, leaves)

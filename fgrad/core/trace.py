@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fgrad import errors
-from fgrad.core import conversions
-from fgrad.core.payloads import FOREIGN
+from fgrad.core import concretize
+from fgrad.core.foreign import FOREIGN
 from fgrad.core.primitive import BOXES, Primitive
 from fgrad.core.snapshots import SMALL, Locks
 
@@ -83,7 +83,7 @@ class Running(threading.local):
     """What runs in this thread.
 
     An interrupt may come at any place, also while a block is entered or left. So what runs is kept in tuples, and who
-    runs a function notes them before: `state()` first, and `heal(state)` where anything was raised. What a user's
+    runs a function notes them before: `state()` first, and `unwind(state)` where anything was raised. What a user's
     block has opened and was not left is gone with who holds it: here are weak references.
 
     Observers and watches belong to a context (`contextvars`): a thread or an asynchronous task has its own.
@@ -120,10 +120,10 @@ class Running(threading.local):
         _watches.set(watches)
 
     def state(self) -> State:
-        """Return what `heal` comes back to."""
+        """Return what `unwind` comes back to."""
         return self.call, _block.get(), _watches.get()
 
-    def heal(self, state: State) -> None:
+    def unwind(self, state: State) -> None:
         """Close what has been opened since `state`, and was not left."""
         self.call = state[0]
         _leave(state[1])
@@ -203,9 +203,9 @@ class Trace:
         self.level = 0
         self.outdated = bool(self.belongs_to)
         if error is not None:
-            conversions.unwrap(error)
-            conversions.refuse_objects(error)
-            conversions.advise(error)
+            concretize.unwrap(error)
+            concretize.refuse_objects(error)
+            concretize.advise(error)
             if self.locks is not None:
                 self.locks.explain(error)
 
@@ -234,7 +234,7 @@ class Trace:
 
     def follows(self, x: Any) -> bool:
         """Return whether something is a tensor of this trace."""
-        return type(x) in BOXES and x.tracing is self
+        return type(x) in BOXES and x._trace is self
 
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         """Unbox what this trace has boxed, run the primitive on what is inside, box the result."""
@@ -262,16 +262,16 @@ class Trace:
 
     def shape_of(self, tensor: Any) -> tuple[int, ...]:
         """Return the shape that a tensor of this trace shows."""
-        return tensor.payload.shape  # type: ignore[no-any-return]
+        return tensor._payload.shape  # type: ignore[no-any-return]
 
     def dtype_of(self, tensor: Any) -> np.dtype[Any]:
         """Return the dtype of a tensor of this trace, where that is outdated."""
-        return self.renewed(tensor).payload.dtype  # type: ignore[no-any-return]
+        return self.renewed(tensor)._payload.dtype  # type: ignore[no-any-return]
 
     def is_weak(self, tensor: Any) -> bool:
         """Return whether a tensor stands for a number of Python's, which takes the dtype of the array that it meets."""
-        inner = getattr(tensor.payload, "tracing", None)
-        return inner is not None and inner.is_weak(tensor.payload)
+        inner = getattr(tensor._payload, "_trace", None)
+        return inner is not None and inner.is_weak(tensor._payload)
 
     def known_of(self, tensor: Any) -> Sequence[Any]:
         """Return all that the trace has of a tensor, if that is arrays or tensors; empty if it is not known."""
@@ -280,13 +280,13 @@ class Trace:
     def concrete(self, tensor: Any, how: str) -> Any:
         """Return the value that Python asks for by `how`, such as `.item()`; note it in `exits`."""
         self.exits[how, errors.users_place()] = None
-        return tensor.payload
+        return tensor._payload
 
     def plain_array(self, tensor: Any) -> npt.NDArray[Any]:
         """Answer NumPy, which wants a plain array in place of a tensor of this trace."""
         if tensor.dtype.kind in "fc":  # truth values and integers carry no derivative that could be lost
-            conversions.check_array(self.rank)
-        return np.asarray(tensor.payload)
+            concretize.check_array(self.rank)
+        return np.asarray(tensor._payload)
 
 
 UNTRACED = Trace()
@@ -337,13 +337,13 @@ class Observer:
     """Whether operations are to be seen where native code would run instead."""
 
 
-attention: set[_Block] = set()
+observed: set[_Block] = set()
 """The blocks with observers that are open in any thread; to ask whether there are any takes 15 ns."""
 
 
 def is_seen() -> bool:
     """Return whether there are observers in this context."""
-    return bool(attention) and bool(_block.get().observers)
+    return bool(observed) and bool(_block.get().observers)
 
 
 @contextmanager
@@ -352,7 +352,7 @@ def observed_by(*observers: Observer) -> Iterator[None]:
     around = _block.get()
     block = _Block((*around.observers, *observers), around)
     try:
-        attention.add(block)
+        observed.add(block)
         _block.set(block)
         yield
     finally:
@@ -374,7 +374,7 @@ def unobserved() -> Iterator[None]:
 
 def _close(block: _Block) -> None:
     """Go back to what is around a block, unless the block has been healed away already."""
-    attention.discard(block)
+    observed.discard(block)
     within: _Block | None = _block.get()
     while within is not None and within is not block:
         within = within.around
@@ -386,7 +386,7 @@ def _leave(around: _Block) -> None:
     """Close all blocks inside of one."""
     block: _Block | None = _block.get()
     while block is not None and block is not around:
-        attention.discard(block)
+        observed.discard(block)
         block = block.around
     _block.set(around)
 
@@ -409,14 +409,14 @@ def recorded(primitive: Primitive, name: str, pullback: Any, args: Sequence[Any]
     return pullback
 
 
-def stood_in(x: Any) -> Any:
+def substituted(x: Any) -> Any:
     """Return what is to be used in place of a tensor or variable."""
     for observer in running.observers:
         x = observer.stand_in(x)
     return x
 
 
-def tell_of_copy(x: Any) -> Any:
+def notify_copy(x: Any) -> Any:
     """Return a tensor that was made of another one without an operation, after a word to the observers."""
     for observer in running.observers:
         observer.copied(x)

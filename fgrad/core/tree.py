@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import optree
 
-from fgrad.core.operands import collected
+from fgrad.core.coerce import collected
+from fgrad.core.foreign import OBJECT
 from fgrad.core.overrides import as_leaf
-from fgrad.core.payloads import OBJECT
 
 NAMESPACE = "fgrad"
 

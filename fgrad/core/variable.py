@@ -74,7 +74,7 @@ class VariableWatch:
     def choose(self, variable: Variable) -> None:
         """Watch a variable from now on."""
         if variable not in self.chosen:
-            self.chosen[variable] = self.trace.root(None).mark
+            self.chosen[variable] = self.trace.root(None)._mark
 
     def read(self, variable: Variable, value: Any) -> Any:
         """Return `value` as this watch's trace is to see it."""

@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from fgrad.core.foreign import Objects
 from fgrad.core.layers import below
 from fgrad.core.masked import Masked, unmasked
-from fgrad.core.payloads import Objects
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import Tensor, apply, box, own_handle, settle
-from fgrad.core.trace import Trace, attention, is_seen
+from fgrad.core.tensor import Tensor, apply, box, own_handle, strip_ended
+from fgrad.core.trace import Trace, is_seen, observed
 
 # Plain tuples, since a view is made by each slice, and named ones take five times as long to make.
 
@@ -90,23 +90,23 @@ class Outdated(Trace):
 
     @override
     def renewed(self, tensor: Any) -> Tensor:
-        if tensor.tracing is not self:
+        if tensor._trace is not self:
             return tensor  # type: ignore[no-any-return]
-        if type(tensor.memory) is Family:
+        if type(tensor._alias) is Family:
             return _uncovered(tensor)
-        root, path = tensor.memory
+        root, path = tensor._alias
         is_observed = is_seen()
         hidden = None if is_observed else hidden_value(root)
         value = along(root if hidden is None else hidden, path)
         if is_observed:
             return value  # type: ignore[no-any-return]  # what is in place of the root now will not be so for ever
-        tensor.become(value if hidden is None else part_of(root, value))
+        tensor._rebind(value if hidden is None else part_of(root, value))
         return tensor  # type: ignore[no-any-return]
 
     @override
     def shape_of(self, tensor: Any) -> tuple[int, ...]:
-        if type(tensor.memory) is tuple:
-            return tensor.memory[1][-1][2]  # type: ignore[no-any-return]
+        if type(tensor._alias) is tuple:
+            return tensor._alias[1][-1][2]  # type: ignore[no-any-return]
         hidden = hidden_value(tensor)  # None where another thread has just asked for the tensor
         return tensor.shape if hidden is None else hidden.shape
 
@@ -121,15 +121,15 @@ OUTDATED = Outdated()
 
 def hidden_value(x: Tensor) -> Tensor | None:
     """Return the value of a tensor that nobody has seen since it was written to; None for all else."""
-    return x.memory.hidden if x.tracing is OUTDATED and type(x.memory) is Family else None
+    return x._alias.hidden if x._trace is OUTDATED and type(x._alias) is Family else None
 
 
 def _uncovered(root: Tensor) -> Tensor:
     """Let a tensor whose value was hidden hold it; from then on others may, too."""
-    family: Family = root.memory
+    family: Family = root._alias
     hidden = family.hidden
     if hidden is not None:  # else another thread has just asked for the tensor
-        root.become(hidden)
+        root._rebind(hidden)
         family.hidden, family.owned = None, []
     return root
 
@@ -175,17 +175,17 @@ def seen(
     """
     if type(x) is not Tensor or type(result) is not Tensor:
         return result
-    shape = shape or result.tracing.shape_of(result)
+    shape = shape or result._trace.shape_of(result)
     if not shape:
         return result
-    if shape[0] == 1 and not x.tracing.shape_of(x):  # of a number NumPy makes a new array
+    if shape[0] == 1 and not x._trace.shape_of(x):  # of a number NumPy makes a new array
         return result
     root, path = origin(x)
     family = _family_of(root)
     if len(family.views) >= family.room:
         family.forget_dead()
     family.views.append(weakref.ref(result))
-    result.memory = root, (*path, (primitive, metadata, shape))
+    result._alias = root, (*path, (primitive, metadata, shape))
     return result
 
 
@@ -196,29 +196,29 @@ def become_view(x: Tensor, look: Callable[[Tensor], Tensor]) -> None:
         x: the tensor.
         look: makes the view.
     """
-    x.tracing.renewed(x)
+    x._trace.renewed(x)
     before = own_handle(x)
-    before.memory = x.memory
-    if type(x.memory) is Family:
-        for each in (reference() for reference in x.memory.views):
+    before._alias = x._alias
+    if type(x._alias) is Family:
+        for each in (reference() for reference in x._alias.views):
             if each is not None:
-                each.memory = before, each.memory[1]
+                each._alias = before, each._alias[1]
     view_of_it = look(before)
-    x.replaced(view_of_it)
-    x.memory = view_of_it.memory
-    if type(x.memory) is tuple:
-        _family_of(x.memory[0]).views.append(weakref.ref(x))
+    x._assign(view_of_it)
+    x._alias = view_of_it._alias
+    if type(x._alias) is tuple:
+        _family_of(x._alias[0]).views.append(weakref.ref(x))
 
 
 def _family_of(root: Tensor) -> Family:
-    if root.memory is None:
-        root.memory = Family()
-    return root.memory  # type: ignore[no-any-return]
+    if root._alias is None:
+        root._alias = Family()
+    return root._alias  # type: ignore[no-any-return]
 
 
 def origin(x: Tensor) -> View:
     """Return the tensor that is written to where `x` is, and the steps that lead from there to `x`."""
-    return x.memory if type(x.memory) is tuple else (x, ())
+    return x._alias if type(x._alias) is tuple else (x, ())
 
 
 def along(x: Any, path: Path) -> Any:
@@ -230,32 +230,32 @@ def along(x: Any, path: Path) -> Any:
 
 def outdate(root: Tensor) -> None:
     """Let the views of a tensor look again when they are asked for next; until then they hold nothing."""
-    for reference in () if root.memory is None else root.memory.views:
+    for reference in () if root._alias is None else root._alias.views:
         if (each := reference()) is not None:
-            each.tracing, each.payload, each.mark = OUTDATED, None, None
+            each._trace, each._payload, each._mark = OUTDATED, None, None
 
 
 def stand_for(root: Tensor, value: Tensor) -> None:
     """Let a tensor stand for another value, and its views look again."""
-    value = value.tracing.renewed(value)
+    value = value._trace.renewed(value)
     outdate(root)
-    if type(root.memory) is Family:
-        root.memory.hidden, root.memory.owned = None, []
-    root.replaced(value)
+    if type(root._alias) is Family:
+        root._alias.hidden, root._alias.owned = None, []
+    root._assign(value)
 
 
 def is_shared(x: Tensor) -> bool:
     """Return whether `x` is a view, or something else is a view of it."""
-    if type(x.memory) is tuple:
+    if type(x._alias) is tuple:
         return True
-    return x.memory is not None and any(each() is not None for each in x.memory.views)
+    return x._alias is not None and any(each() is not None for each in x._alias.views)
 
 
 def apart(x: Any, root: Tensor) -> Any:
     """Return `x`, or in place of a tensor that shares the memory of `root` a copy of it."""
     if type(x) is not Tensor or origin(x)[0] is not root:
         return x
-    copy = own_handle(x.tracing.renewed(x))
+    copy = own_handle(x._trace.renewed(x))
     _copy_views(copy)
     return copy
 
@@ -270,7 +270,7 @@ def in_memory_of_its_own(x: Any) -> Any:
 
 def _copy_views(tensor: Tensor) -> None:
     """Put copies in place of arrays that are views, in all layers: nobody can see the difference."""
-    for name in ("payload", "mark"):
+    for name in ("_payload", "_mark"):
         held = getattr(tensor, name)
         inner = unmasked(held)
         if type(inner) is Tensor:
@@ -297,7 +297,7 @@ def layout(x: Any) -> Any:
 
 
 def _plain(x: Any) -> Any:
-    return below(settle(x))
+    return below(strip_ended(x))
 
 
 # Writing
@@ -322,8 +322,8 @@ class Writing(threading.local):
     def keep(self, x: Any) -> None:
         """Let the arrays of a value, in all its layers, be left as they are."""
         if type(x) is Tensor:
-            self.keep(x.payload)
-            self.keep(unmasked(x.mark))
+            self.keep(x._payload)
+            self.keep(unmasked(x._mark))
         elif type(x) is np.ndarray:
             self.arrays = [each for each in self.arrays if each is not x]
 
@@ -353,8 +353,8 @@ def rewrite(root: Tensor, primitive: Primitive, args: Sequence[Any], metadata: M
     family = _family_of(root)
     if family.views:
         outdate(root)
-    if attention and is_seen():  # an observer may keep what it sees
-        root.replaced(apply(primitive, (root, *args), metadata))
+    if observed and is_seen():  # an observer may keep what it sees
+        root._assign(apply(primitive, (root, *args), metadata))
         return
     hidden = hidden_value(root)
     before = now_written.arrays, now_written.copies
@@ -369,25 +369,25 @@ def rewrite(root: Tensor, primitive: Primitive, args: Sequence[Any], metadata: M
     elif copies and result.shape:
         _hide(root, result, [*family.owned, *copies])
     else:
-        root.become(result)
+        root._rebind(result)
 
 
 def _hide(root: Tensor, value: Tensor, made: list[Any]) -> None:
     """Hide the value of a tensor that has been written to, if there are arrays in it that writes have made."""
-    family: Family = root.memory
+    family: Family = root._alias
     family.owned = [array for array in _arrays(value) if any(array is each for each in made)]
     if family.owned:
         family.hidden = value
-        root.tracing, root.payload, root.mark, root.squared = OUTDATED, None, None, None
+        root._trace, root._payload, root._mark, root._squared = OUTDATED, None, None, None
     else:
         family.hidden = None
-        root.become(value)
+        root._rebind(value)
 
 
 def _arrays(tensor: Any) -> list[Any]:
     """Return the arrays in all layers of a tensor, values and tangents alike, that are no views."""
     if type(tensor) is Tensor:
-        return [*_arrays(tensor.payload), *_arrays(unmasked(tensor.mark))]
+        return [*_arrays(tensor._payload), *_arrays(unmasked(tensor._mark))]
     return [tensor] if type(tensor) is np.ndarray and _is_owner(tensor) else []
 
 

@@ -27,7 +27,7 @@ from fgrad.debugging.explain import explain
 from fgrad.debugging.notes import Note, noting, raising_nothing
 from fgrad.debugging.reports import Reason, bullets, html_of, shown
 from fgrad.ops.kinks import DISTANCES
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.tapes.accumulator import ForwardAccumulator, tangent_of
 from fgrad.tapes.tape import GradientTape, gradient_of
 from fgrad.transforms.calls import Selection, check_point, name_of, place_name, select
@@ -278,7 +278,7 @@ class _Slope:
 
 def _floats(result: Any) -> list[Any]:
     """Return the results that have derivatives, tensors or not."""
-    return [leaf for leaf in flatten(result)[0] if np.asarray(example_of(leaf)).dtype.kind in "fc"]
+    return [leaf for leaf in flatten(result)[0] if np.asarray(raw_array(leaf)).dtype.kind in "fc"]
 
 
 def _epsilon(arrays: Sequence[Any]) -> float:
@@ -287,7 +287,7 @@ def _epsilon(arrays: Sequence[Any]) -> float:
 
 
 def _plain(leaves: Sequence[Any]) -> list[Any]:
-    return [np.asarray(example_of(leaf)) for leaf in leaves]
+    return [np.asarray(raw_array(leaf)) for leaf in leaves]
 
 
 def _inner(a: Sequence[Any], b: Sequence[Any]) -> float:

@@ -218,7 +218,7 @@ def _of_function(function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
         for _, source, leaf in sources:
             if type(leaf) is Tensor:
                 tape.watch(leaf)
-                source.become(leaf)
+                source._rebind(leaf)
         for holder, place, treedef, leaves in remade:
             holder[place] = unflatten(treedef, leaves)  # a class may compute when it is made: that is recorded
         result = function(*positional, **keywords)
@@ -394,7 +394,7 @@ def _of_integers(name: str, source: Any) -> Reason:
 
 def _traces_of(x: Any) -> list[Trace]:
     """Return the reverse traces that have boxed a tensor, running or not."""
-    return [layer.tracing for layer in layers(renewed(x)) if layer.tracing.remembers]
+    return [layer._trace for layer in layers(renewed(x)) if layer._trace.remembers]
 
 
 def _not_watched(contents: Contents, source: Any, name: str) -> Reason:

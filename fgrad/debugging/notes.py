@@ -18,13 +18,13 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
-from fgrad.core.gathering import finished
+from fgrad.core.lazy_sum import finished
 from fgrad.core.masked import Masked
 from fgrad.core.primitive import Primitive
-from fgrad.core.reverse import Cut, Parts
+from fgrad.core.reverse import Parts, ZeroPullback
 from fgrad.core.trace import Observer, observed_by, running
 from fgrad.debugging.reports import counted, shown
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 
 Place = tuple[str, int]
 
@@ -98,7 +98,7 @@ def _rule_of(note: Note) -> Iterator[None]:
 
 
 def _noted(primitive: Primitive, args: Sequence[Any], result: Any) -> Note:
-    return Note(primitive.name, primitive.kind, _place(), tuple(map(example_of, args)), _plain(result))
+    return Note(primitive.name, primitive.kind, _place(), tuple(map(raw_array, args)), _plain(result))
 
 
 def _place() -> Place:
@@ -107,7 +107,7 @@ def _place() -> Place:
 
 
 def _plain(result: Any) -> Any:
-    return tuple(map(example_of, result)) if type(result) is tuple else example_of(result)
+    return tuple(map(raw_array, result)) if type(result) is tuple else raw_array(result)
 
 
 class _Noting(Observer):
@@ -136,7 +136,7 @@ class _Noting(Observer):
 
     @override
     def rule(self, primitive: Primitive, name: str, pullback: Any, args: Sequence[Any], ans: Any) -> Any:
-        if type(pullback) is Cut:
+        if type(pullback) is ZeroPullback:
             return pullback
         return NotedPullback(pullback, _noted(primitive, args, ans)._replace(operation=name))
 
@@ -251,7 +251,7 @@ def _parts(value: Any) -> list[Any]:
 
 def arrays_in(value: Any) -> list[Any]:
     """Return the plain arrays in a cotangent, in whatever form a rule is handed it."""
-    return [example_of(part) for part in _parts(value)]
+    return [raw_array(part) for part in _parts(value)]
 
 
 def _worst(values: Sequence[Any]) -> str:

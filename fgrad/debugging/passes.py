@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.gathering import finished
-from fgrad.core.reverse import Cut, Edge, Entry, pull_back
+from fgrad.core.lazy_sum import finished
+from fgrad.core.reverse import Edge, Entry, ZeroPullback, pull_back
 from fgrad.debugging.notes import Note, NotedPullback, arrays_in
 from fgrad.debugging.reports import Reason, counted, shown
 from fgrad.tapes.tape import plain_value
@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
 
 def _step(edge: Edge) -> Step:
-    if isinstance(edge.pullback, Cut):
+    if isinstance(edge.pullback, ZeroPullback):
         return Step(edge.primitive.name, errors.line_at(edge.pullback.place))
     note = _note_of(edge)
     if note is None:
@@ -53,7 +53,7 @@ def _note_of(edge: Edge) -> Note | None:
 
 
 def _is_cut(edge: Edge) -> bool:
-    return isinstance(edge.pullback, Cut)
+    return isinstance(edge.pullback, ZeroPullback)
 
 
 def path_of(record: Sequence[Entry], start: int, ends: Collection[int], *last: Step) -> tuple[Step, ...]:

@@ -24,7 +24,7 @@ from typing_extensions import override
 from fgrad import errors
 from fgrad.core.primitive import BOXES, Primitive
 from fgrad.core.reverse import Edge
-from fgrad.core.snapshots import Checked
+from fgrad.core.snapshots import ChecksumGuard
 from fgrad.core.tensor import Tensor
 from fgrad.core.trace import Observer, observed_by
 from fgrad.core.tree import tree_leaves
@@ -223,8 +223,8 @@ def _kept_by(pullback: Any) -> list[Any]:
         if isinstance(thing, np.ndarray):
             found.append(_owner(thing))
         elif type(thing) is Tensor:
-            waiting.append(thing.payload)
-        elif isinstance(thing, Checked):
+            waiting.append(thing._payload)
+        elif isinstance(thing, ChecksumGuard):
             waiting.append(thing.pullback)
         elif isinstance(thing, (tuple, list)):
             waiting += thing

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 
 _FEW = 6
 
@@ -42,7 +42,7 @@ class Reason(NamedTuple):
 
 def shown(x: Any) -> str:
     """Return a number or a small array as it is, and a large one as its dtype, shape and range."""
-    array = np.asarray(example_of(x))
+    array = np.asarray(raw_array(x))
     if array.ndim == 0:
         return str(array[()])
     if array.size <= _FEW:
@@ -61,7 +61,7 @@ def shown(x: Any) -> str:
 
 def counted(x: Any) -> tuple[int, bool, bool]:
     """Return how many elements are not zero, and whether one is NaN or infinite."""
-    array = np.asarray(example_of(x))
+    array = np.asarray(raw_array(x))
     if array.dtype.kind not in "fc":
         return int(np.count_nonzero(array)), False, False
     return int(np.count_nonzero(array)), bool(np.isnan(array).any()), bool(np.isinf(array).any())

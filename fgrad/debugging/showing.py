@@ -45,7 +45,7 @@ def traced_by(x: Any) -> str:
 
 def _running(x: Any) -> Iterator[Trace]:
     """Return the traces that follow a tensor now, the innermost first."""
-    return (layer.tracing for layer in layers(renewed(x)) if layer.tracing.level)
+    return (layer._trace for layer in layers(renewed(x)) if layer._trace.level)
 
 
 def _names(traces: Iterable[Trace]) -> list[str]:

@@ -24,7 +24,7 @@ import optree
 
 from fgrad import errors
 from fgrad.core.reverse import ReverseTrace
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.core.tree import NAMESPACE, flatten, register_pytree_node, unflatten
 from fgrad.core.variable import Variable, VariableWatch, assign_all, creation_number
 from fgrad.transforms.calls import name_of
@@ -145,7 +145,7 @@ def _plain(leaf: Any) -> Any:
     Raises:
         ExportError: a trace follows it.
     """
-    value = settle(leaf)
+    value = strip_ended(leaf)
     if type(value) is Tensor:
         raise errors.ExportError("fgrad.distributed", errors.users_line())
     return value

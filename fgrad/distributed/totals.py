@@ -16,9 +16,9 @@ import distributed
 from distributed.comm.core import CommClosedError
 
 from fgrad import errors
+from fgrad.distributed.partials import FAN_IN, Failure, Share, added, aux_of, levels, share, share_of
 from fgrad.distributed.partitions import Partitions, as_partitions
 from fgrad.distributed.programs import Point, Program, Sent
-from fgrad.distributed.shares import FAN_IN, Failure, Share, added, aux_of, levels, share, share_of
 
 _LOST = (CancelledError, CommClosedError, TimeoutError)
 """What is raised when a worker is gone: what was sent to it is lost, or it was to be sent something just then."""

@@ -3,4 +3,4 @@
 # ruff: noqa: F401  # what is imported for the tables of this room that it fills
 
 import fgrad.engines.jax.engine
-import fgrad.graphs.turning
+import fgrad.graphs.loop_rules

@@ -10,7 +10,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.overrides import refuse_labelled
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, box, settle
+from fgrad.core.tensor import Tensor, box, strip_ended
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.graphs.equations import Name, in_pythons_way, kind_of
 from fgrad.transforms.calls import Place, name_of, place_name
@@ -80,7 +80,7 @@ class Arguments:
     def _fitting(self, name: Name, leaf: Any, label: tuple[Place, str]) -> Any:
         if type(leaf) in (int, float, complex) and np.result_type(name.dtype, leaf) == name.dtype:
             leaf = np.asarray(leaf, name.dtype)[()]
-        value = _array_of(settle(leaf))
+        value = _array_of(strip_ended(leaf))
         if name.is_weak and value is not None and kind_of(value) == kind_of(name):
             return in_pythons_way(value)
         if value is None:
@@ -136,7 +136,7 @@ def _array_of(leaf: Any) -> Any:
     refuse_labelled(leaf)
     value = differentiable(leaf)
     if value is None and (isinstance(leaf, (np.ndarray, np.generic)) or type(leaf) is Tensor):
-        value = settle(leaf)
+        value = strip_ended(leaf)
         return value if value.dtype.kind in "biu" else None
     return value
 

@@ -12,8 +12,8 @@ from fgrad.graphs.columns import LARGEST_COPY, Columns, Gathering, NotALoopError
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
 from fgrad.graphs.listing import Listing, places_in, template_of
+from fgrad.graphs.loop import Along, Turns, equation_of
 from fgrad.graphs.periods import Run
-from fgrad.graphs.turns import Along, Turns, equation_of
 from fgrad.ops.indexing import ARRAY
 
 _PYTHONS = {bool, int, float, complex}

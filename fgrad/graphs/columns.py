@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.listing import Listing, places_in, template_of
+from fgrad.graphs.loop import Along
 from fgrad.graphs.periods import LONGEST_CHAIN, Run
-from fgrad.graphs.turns import Along
 from fgrad.ops.indexing import ARRAY
 
 LARGEST_COPY = 1 << 20

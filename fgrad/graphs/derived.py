@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.core.views import VIEWS
 from fgrad.graphs.equations import Equation, Name, in_pythons_way
 from fgrad.graphs.graph import Block
@@ -50,7 +50,7 @@ def recorded_block(function: Callable[..., Any], leaves: Leaves) -> Block:
 
 def unboxed(result: Any) -> Any:
     """Return a result of a graph without a box, if it is a constant that nothing follows."""
-    value = settle(result)
+    value = strip_ended(result)
     return result if type(value) in (Name, Tensor) else value
 
 

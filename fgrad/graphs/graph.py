@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.tensor import Tensor, box, boxed, settle
-from fgrad.core.trace import running, tell_of_copy
+from fgrad.core.tensor import Tensor, box, boxed, strip_ended
+from fgrad.core.trace import notify_copy, running
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.core.variable import Variable
 from fgrad.graphs.arguments import Arguments
@@ -121,7 +121,7 @@ class Graph(Block):
             GraphInputError: a ValueError; an argument has another structure, shape or dtype.
         """
         bound = self._arguments.bind(args, keywords)
-        variables = {name: settle(variable) for name, variable in self.variables.items()}
+        variables = {name: strip_ended(variable) for name, variable in self.variables.items()}
         results = list(map(_fresh, self.computed({**bound, **variables})))
         return unflatten(self.treedef, owned(results, bound.values()))
 
@@ -143,7 +143,7 @@ class Graph(Block):
             "constants": [repr(name) for name in self.constants],
             "": list(map(str, self.equations)),
             "outputs": [
-                (f"{path} = " if path else "") + (repr(output) if type(output) is Name else shown(settle(output)))
+                (f"{path} = " if path else "") + (repr(output) if type(output) is Name else shown(strip_ended(output)))
                 for path, output in zip(self.paths, self.outputs, strict=True)
             ],
         }
@@ -205,17 +205,17 @@ EXPORT: list[Callable[[Graph, Sequence[str] | None], bytes]] = []
 def _output(trace: Any, leaf: Any) -> Any:
     """Return a result's name, or the constant that it is."""
     if trace.follows(leaf):
-        return leaf.mark
+        return leaf._mark
     return leaf if type(leaf) is Tensor or not is_number(leaf) else Tensor(leaf)
 
 
 def _fresh(value: Any) -> Any:
     """Return a result in a handle of its own, so that assignment to it changes no other."""
-    value = settle(value)
+    value = strip_ended(value)
     if type(value) is not Tensor and not is_number(value):
         return value
     tensor = boxed(value if type(value) is Tensor or hasattr(value, "dtype") else np.asarray(value)[()])
-    return tell_of_copy(box(tensor.payload, tensor.tracing, tensor.mark))
+    return notify_copy(box(tensor._payload, tensor._trace, tensor._mark))
 
 
 def _needed(equations: list[Equation], outputs: Iterable[Any]) -> tuple[tuple[Equation, ...], set[Name]]:

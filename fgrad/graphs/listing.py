@@ -12,7 +12,7 @@ import numpy as np
 
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
-from fgrad.transforms.sameness import frozen, identity
+from fgrad.transforms.metadata_keys import frozen, identity
 
 _PYTHONS = {bool, int, float, complex}
 _KEYED = {"index", "scatter", "replace"}

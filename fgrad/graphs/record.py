@@ -24,10 +24,10 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.coerce import PLAIN
 from fgrad.core.layers import below
-from fgrad.core.operands import PLAIN
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, settle
+from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, strip_ended
 from fgrad.core.trace import NOTHING, Call, Trace, is_seen, running
 from fgrad.core.tree import tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
@@ -37,7 +37,7 @@ from fgrad.graphs.equations import OPERATORS, Equation, Name, in_pythons_way, is
 from fgrad.graphs.graph import Graph
 from fgrad.graphs.integers import check_holds
 from fgrad.ops.indexing import SELECTING
-from fgrad.ops.tracing import one_example
+from fgrad.ops.tracing import first_example
 from fgrad.rules.rule import Rule, Transparent
 from fgrad.transforms.calls import Transformed
 from fgrad.transforms.running import call_users, run
@@ -114,9 +114,9 @@ class RecordTrace(Trace):
             raise self._no_value("indexing with a mask")
         examples, is_plain, is_weak = [], not is_seen(), primitive.is_elementwise
         for arg in args:
-            if (kind := type(arg)) is Tensor and arg.tracing is self:
-                is_number = arg.mark.is_weak and primitive.is_elementwise
-                arg = in_pythons_way(arg.payload) if is_number else arg.payload
+            if (kind := type(arg)) is Tensor and arg._trace is self:
+                is_number = arg._mark.is_weak and primitive.is_elementwise
+                arg = in_pythons_way(arg._payload) if is_number else arg._payload
                 kind = type(arg)
             else:
                 if now_written.arrays:  # it becomes a constant, which is what it was before it is written to
@@ -163,19 +163,19 @@ class RecordTrace(Trace):
         for equation in self.equations[self._computed :]:
             self._real.update(equation.run(self._real))
         self._computed = len(self.equations)
-        return self._real[arg.mark]
+        return self._real[arg._mark]
 
     def _example(self, arg: Any) -> Any:
         if type(arg) is not Tensor:
             return arg
-        return arg.payload if arg.tracing is self else self._lifted(arg, False)
+        return arg._payload if arg._trace is self else self._lifted(arg, False)
 
     def _lifted(self, arg: Tensor, may_be_weak: bool) -> Any:
         """Return an example of a tensor that comes from elsewhere and will be an input."""
         if not self._lifts:
             return arg
-        example = one_example(arg)
-        return in_pythons_way(example) if may_be_weak and arg.tracing.is_weak(arg) else example
+        example = first_example(arg)
+        return in_pythons_way(example) if may_be_weak and arg._trace.is_weak(arg) else example
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
@@ -210,7 +210,7 @@ class RecordTrace(Trace):
             ans = function(*examples)
         else:
             ans = tuple(forms())
-        if any(self.follows(settle(each)) for each in (ans if type(ans) is tuple else (ans,))):
+        if any(self.follows(strip_ended(each)) for each in (ans if type(ans) is tuple else (ans,))):
             raise errors.ClosureError(
                 f"{name} is recorded as one call and uses a recorded value, or a variable, that is not one of its "
                 "arguments.\nPass it as an argument."
@@ -222,14 +222,14 @@ class RecordTrace(Trace):
     ) -> Any:
         """Write the equation, and return its results in boxes."""
         follows = self.follows
-        inputs = tuple([arg.mark if follows(arg) else self._constant(arg) for arg in args])
+        inputs = tuple([arg._mark if follows(arg) else self._constant(arg) for arg in args])
         outputs = tuple(map(self.root, ans)) if type(ans) is tuple else (self.root(ans),)
         for output in outputs:
-            if type(output.payload) is Tensor and type(settle(output.payload)) is Tensor:
+            if type(output._payload) is Tensor and type(strip_ended(output._payload)) is Tensor:
                 self.meets_others = True
         if self._notes_places:
             self.place = running.place or errors.users_place()
-        names = tuple([output.mark for output in outputs])
+        names = tuple([output._mark for output in outputs])
         kept = dict(metadata) if metadata else NOTHING
         self.equations.append(Equation(names, primitive, inputs, kept, self._is_quiet(), direct, self.place))
         return outputs if type(ans) is tuple else outputs[0]
@@ -245,7 +245,7 @@ class RecordTrace(Trace):
         """Return a constant, which will not change when the user's array does: in short, or by its name."""
         if type(value) in _PYTHONS:
             return value
-        value = settle(value)
+        value = strip_ended(value)
         value = np.array(value) if isinstance(value, (list, tuple)) else value
         if not isinstance(value, np.ndarray) and type(value) is not Tensor:
             return value
@@ -254,14 +254,14 @@ class RecordTrace(Trace):
         # An array that is met again is stored once, unless it was written to in the meantime.
         original, name = self._known.get(id(value), (None, None))
         if name is None or original is not value or not _unchanged(self.constants[name], value):
-            name = Name(value, self._lifts and type(value) is Tensor and value.tracing.is_weak(value))
+            name = Name(value, self._lifts and type(value) is Tensor and value._trace.is_weak(value))
             self.constants[name] = copy.copy(value)
             self._known[id(value)] = value, name
         return name
 
     @override
     def is_weak(self, tensor: Any) -> bool:
-        return tensor.mark.is_weak  # type: ignore[no-any-return]
+        return tensor._mark.is_weak  # type: ignore[no-any-return]
 
     @override
     def concrete(self, tensor: Tensor, how: str) -> Any:
@@ -335,7 +335,7 @@ def _noting_places(trace: RecordTrace) -> Iterator[None]:
 
 def _unchanged(kept: Any, value: Any) -> bool:
     if type(value) is Tensor:
-        return kept.payload is value.payload and kept.tracing is value.tracing and kept.mark is value.mark
+        return kept._payload is value._payload and kept._trace is value._trace and kept._mark is value._mark
     return same_bits(kept, value)
 
 
@@ -376,7 +376,7 @@ class _Reads(VariableWatch):
     def __exit__(self, kind: Any = None, *exception: object) -> None:
         try:
             for variable in self.names if kind is None else ():
-                settle(variable)  # which raises if it has been assigned since it was read
+                strip_ended(variable)  # which raises if it has been assigned since it was read
         finally:
             super().__exit__(kind, *exception)
 
@@ -399,7 +399,7 @@ class Assignments(_Reads):
 
     def _of_this_recording(self, value: Any) -> Any:
         """Return a value as this recording knows it, without what other traces keep for it."""
-        return below(settle(value), lambda trace: trace is self.trace)
+        return below(strip_ended(value), lambda trace: trace is self.trace)
 
     @override
     def read(self, variable: Variable, value: Any) -> Any:

@@ -21,8 +21,8 @@ from fgrad.graphs.columns import LARGEST_COPY, Gathering, NotALoopError
 from fgrad.graphs.equations import Equation, Name, is_short
 from fgrad.graphs.graph import Block
 from fgrad.graphs.listing import Listing
+from fgrad.graphs.loop import Along, turns_of
 from fgrad.graphs.periods import FEWEST_SAVED, FEWEST_TURNS, Run, runs_of
-from fgrad.graphs.turns import Along, turns_of
 
 
 class Loop(NamedTuple):

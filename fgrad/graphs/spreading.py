@@ -15,7 +15,7 @@ import numpy as np
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
-from fgrad.graphs.turns import Turns, equation_of, turns_of
+from fgrad.graphs.loop import Turns, equation_of, turns_of
 
 _MOST = 128
 """Equations that take the place of a loop."""

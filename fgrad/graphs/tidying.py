@@ -13,7 +13,7 @@ from fgrad.core.views import VIEWS
 from fgrad.graphs.derived import chosen
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
-from fgrad.graphs.turns import Turns, equation_of, turns_of
+from fgrad.graphs.loop import Turns, equation_of, turns_of
 
 
 def tidied(block: Block) -> Block:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from fgrad.graphs.equations import Name, kind_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.listing import Listing
+from fgrad.graphs.loop import turns_of
 from fgrad.graphs.periods import FEWEST_SAVED, FEWEST_TURNS, obstacle_of, runs_of
 from fgrad.graphs.rolling import Rewriting
-from fgrad.graphs.turns import turns_of
 
 _FEW = 3
 """What differs in more than one of so many equations differs from turn to turn."""

@@ -7,7 +7,7 @@ to_torch(f)      a function of arrays, as one operation of PyTorch
 
 import fgrad.core  # noqa: F401  # whose tables are filled before a module of this room is loaded
 from fgrad.interop.jax_functions import from_jax as from_jax
-from fgrad.interop.lent import to_torch as to_torch
+from fgrad.interop.torch_export import to_torch as to_torch
 from fgrad.interop.torch_functions import from_torch as from_torch
 
 __all__ = ["from_jax", "from_torch", "to_torch"]

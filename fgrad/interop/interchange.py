@@ -16,7 +16,7 @@ import numpy as np
 
 import fgrad.numpy
 from fgrad import errors
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.ops.families import answers_member
 
 _EXAMPLE = np.empty(0)
@@ -38,7 +38,7 @@ def dlpack(x: Any, /, *, max_version: tuple[int, int] | None = None, copy: bool 
         ExportError: a BufferError; a trace follows the tensor.
         BufferError: the dtype has no form in DLPack, or a copy is needed and `copy` is False.
     """
-    value = settle(x)
+    value = strip_ended(x)
     if type(value) is Tensor:
         raise errors.ExportError("DLPack", errors.users_line())
     array = np.asarray(value)

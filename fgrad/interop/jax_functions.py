@@ -14,7 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
-from fgrad.interop.borrowed import Library, Numbers, Theirs, call, load
+from fgrad.interop.imported import Library, Numbers, Theirs, call, load
 from fgrad.rules.rule import Leaves
 from fgrad.transforms.calls import decorator
 

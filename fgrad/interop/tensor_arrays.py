@@ -16,10 +16,10 @@ from pandas.core.arraylike import OpsMixin  # type: ignore[import-untyped]
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.coerce import as_array
 from fgrad.core.layers import below, is_undecided
-from fgrad.core.operands import as_array
 from fgrad.core.overrides import refused
-from fgrad.core.tensor import Tensor, boxed, settle
+from fgrad.core.tensor import Tensor, boxed, strip_ended
 
 _SKIPPING: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "sum": (np.nansum, np.sum),
@@ -45,7 +45,7 @@ def held(result: Any) -> Any:
 
     What has another number of axes is no column, and is returned as it is.
     """
-    value = settle(result)
+    value = strip_ended(result)
     if np.ndim(value) != 1:
         return result
     return TensorArray(value) if type(value) is Tensor and not _is_plain(value) else np.asarray(value)

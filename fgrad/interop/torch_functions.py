@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.errors.places import depth_of_user
-from fgrad.interop.borrowed import Library, Numbers, Theirs, call, load
+from fgrad.interop.imported import Library, Numbers, Theirs, call, load
 from fgrad.rules.rule import Leaves
 from fgrad.transforms.calls import decorator
 

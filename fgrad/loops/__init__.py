@@ -5,12 +5,12 @@ equation, of which one turn is recorded, and each way of a choice is a loop of a
 `vmap` go different ways, all ways are computed, and for each example one is chosen.
 """
 
-from fgrad.loops.choosing import cond as cond
-from fgrad.loops.choosing import switch as switch
+from fgrad.loops.cond_switch import cond as cond
+from fgrad.loops.cond_switch import switch as switch
+from fgrad.loops.fori_while import fori_loop as fori_loop
+from fgrad.loops.fori_while import while_loop as while_loop
 from fgrad.loops.scanning import map as map
 from fgrad.loops.scanning import scan as scan
-from fgrad.loops.turning import fori_loop as fori_loop
-from fgrad.loops.turning import while_loop as while_loop
 
 __all__ = ["cond", "fori_loop", "map", "scan", "switch", "while_loop"]
 

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.core.variable import open_watches
-from fgrad.graphs import turning  # noqa: F401  # which says what transforms make of loops
+from fgrad.graphs import loop_rules  # noqa: F401  # which says what transforms make of loops
 from fgrad.graphs.derived import unboxed
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block, Graph
+from fgrad.graphs.loop import Along, Turns
 from fgrad.graphs.record import new_recording, recorded
-from fgrad.graphs.turns import Along, Turns
-from fgrad.loops.forms import WEAK, kind_of, strong
+from fgrad.loops.avals import WEAK, kind_of, strong
 from fgrad.loops.values import is_of_program
 from fgrad.native.freezing import check_repeats
-from fgrad.ops.tracing import one_example
+from fgrad.ops.tracing import first_example
 from fgrad.rules.randomness import RandomStates
 
 Leaves = Sequence[Any]
@@ -64,7 +64,7 @@ def as_loop(
         options: more of the loop.
     """
     carry = list(carry)
-    elements = [(x if isinstance(x, range) else one_example(x))[along.start] for x in arrays]
+    elements = [(x if isinstance(x, range) else first_example(x))[along.start] for x in arrays]
     while True:
         kinds: list[Any] = []
         graph = recorded_turn(function, turn(carry), carry, elements, kinds)
@@ -136,7 +136,7 @@ def example_in_turn(leaf: Any) -> Any:
     if type(leaf) in _TYPES:
         return leaf
     kind = kind_of(leaf)
-    example = one_example(leaf)
+    example = first_example(leaf)
     return example.item() if kind is not None and kind[1] is WEAK else example
 
 
@@ -166,7 +166,7 @@ def _run(
         len(carry),
         [along] * len(arrays),
         [along] * (len(outputs) - len(carry)),
-        [example_in_turn(settle(x)) for x in (*shared, *carry, *elements)],
+        [example_in_turn(strip_ended(x)) for x in (*shared, *carry, *elements)],
         **options,
     )
     found = turns(*shared, *carry, *map(_array, arrays))
@@ -175,15 +175,15 @@ def _run(
 
 def lifted(graph: Graph) -> tuple[list[Any], list[Name], dict[Name, Any], list[Any]]:
     """Return what a program takes from elsewhere, the names of that, its other constants, and its results."""
-    taken = {name: value for name, value in graph.constants.items() if type(settle(value)) is Tensor}
+    taken = {name: value for name, value in graph.constants.items() if type(strip_ended(value)) is Tensor}
     outputs = list(map(unboxed, graph.outputs))
-    for place, x in enumerate(map(settle, outputs)):
+    for place, x in enumerate(map(strip_ended, outputs)):
         if type(x) is Tensor:
-            outputs[place] = Name(x, x.tracing.is_weak(x))
+            outputs[place] = Name(x, x._trace.is_weak(x))
             taken[outputs[place]] = x
     constants = {name: value for name, value in graph.constants.items() if name not in taken}
     shared = [*taken.values(), *graph.variables.values()]
-    return list(map(settle, shared)), [*taken, *graph.variables], constants, outputs
+    return list(map(strip_ended, shared)), [*taken, *graph.variables], constants, outputs
 
 
 def _array(x: Any) -> Any:

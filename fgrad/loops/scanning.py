@@ -14,12 +14,12 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, own_handle, settle
+from fgrad.core.tensor import Tensor, own_handle, strip_ended
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
-from fgrad.graphs.turns import Along
-from fgrad.loops.forms import WEAK, Form, own, strong
+from fgrad.graphs.loop import Along
+from fgrad.loops.avals import WEAK, Form, own, strong
+from fgrad.loops.fori_while import check_function, checked_count
 from fgrad.loops.recorded import as_loop, is_recorded
-from fgrad.loops.turning import check_function, checked_count
 from fgrad.ops.shaping import stack
 from fgrad.rules.checkpoint import checkpoint as checkpointed
 from fgrad.rules.closures import bound_now
@@ -78,8 +78,8 @@ class _Scan:
         if type(leaf) is np.ndarray:
             is_shared = leaf.base is not None or self._is_carry(leaf)
             return leaf.copy() if is_shared else leaf
-        if type(leaf) in BOXES and (type(leaf) is not Tensor or leaf.memory is not None or self._is_carry(leaf)):
-            value = settle(leaf)
+        if type(leaf) in BOXES and (type(leaf) is not Tensor or leaf._alias is not None or self._is_carry(leaf)):
+            value = strip_ended(leaf)
             return own_handle(value) if type(value) is Tensor else np.array(value)
         return leaf
 

@@ -10,19 +10,19 @@ from fgrad import errors
 from fgrad.core import layers
 from fgrad.core.layers import below
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tensor import Tensor, strip_ended
 
 
 def is_undecided(x: Any) -> bool:
     """Return whether there is no value to ask for, because it differs between examples, or is that of a program."""
     if type(x) not in BOXES:
         return False
-    return type(below(settle(x), layers.is_undecided)) is Tensor
+    return type(below(strip_ended(x), layers.is_undecided)) is Tensor
 
 
 def is_of_program(x: Any) -> bool:
     """Return whether a value is one of a program that is being recorded, and not known for any example."""
-    return type(below(settle(x), layers.is_program)) is Tensor
+    return type(below(strip_ended(x), layers.is_program)) is Tensor
 
 
 def checked_truth(x: Any, what: str) -> Any:

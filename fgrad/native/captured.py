@@ -282,7 +282,7 @@ def _as_before(tensor: Tensor) -> Check:
 
     def holds() -> bool:
         now = own_handle(tensor)  # what was written to is not at hand in the tensor itself
-        return now.payload is before.payload and now.tracing is before.tracing and now.mark is before.mark
+        return now._payload is before._payload and now._trace is before._trace and now._mark is before._mark
 
     return holds
 

@@ -16,11 +16,11 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.foreign import refuse_payloads
 from fgrad.core.locks import Lock
 from fgrad.core.overrides import refuse_labelled
-from fgrad.core.payloads import refuse_payloads
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, box, boxed, settle
+from fgrad.core.tensor import Tensor, box, boxed, strip_ended
 from fgrad.core.trace import UNTRACED, is_seen, observed_by, running, unobserved
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.core.variable import assign_all, recording
@@ -36,7 +36,7 @@ from fgrad.native.functions import Function
 from fgrad.native.options import ENGINES, Engine, Options
 from fgrad.native.reports import Inspection, changes_between
 from fgrad.native.static import OfInstances, Static
-from fgrad.ops.tracing import one_example
+from fgrad.ops.tracing import first_example
 from fgrad.rules.closures import Replaced, followers, given_now
 from fgrad.transforms.calls import Transformed, name_of, select
 from fgrad.transforms.running import call_users, is_number, untraced
@@ -118,7 +118,7 @@ def form_of(x: Any) -> Any:
     if kind is np.ndarray or kind is np.float64:
         return x.shape, x.dtype
     if kind is Tensor:
-        return None if x.tracing.level or x.tracing.outdated else (x.payload.shape, x.payload.dtype)
+        return None if x._trace.level or x._trace.outdated else (x._payload.shape, x._payload.dtype)
     return kind if kind is float else None
 
 
@@ -219,7 +219,7 @@ class Programs:
         leaves, treedef = flatten((args, keywords))
         examples = [engine.example(x) if engine.owns(x) else x for x in leaves]
         program, form = self.for_form(function, Form(function, self.static, *unflatten(treedef, examples)))
-        inputs = [settle(x) for x, own in zip(leaves, form.is_input, strict=True) if own]
+        inputs = [strip_ended(x) for x, own in zip(leaves, form.is_input, strict=True) if own]
         if program.closes_over_traced:
             self.forget(form)
             raise _no_program(function)
@@ -412,7 +412,7 @@ class Program:
         for equation in self.graph.equations:
             refuse_payloads("compile", equation.inputs, _IN_MEMORY)
         meets_others = self.graph.meets_other_traces or bool(replaced.tensors)
-        self.closes_over_traced = meets_others or any(type(settle(x)) is Tensor for x in constants)
+        self.closes_over_traced = meets_others or any(type(strip_ended(x)) is Tensor for x in constants)
         self._variables = list(self.graph.variables.values())
         self._trainable = [each.trainable for each in self._variables]
         self._captured = Captured(function, [x for x in outline.leaves if x is not _INPUT])
@@ -420,7 +420,7 @@ class Program:
             return
         self.seconds = time.perf_counter() - start
         is_number = [type(x) is Name or hasattr(x, "dtype") for x in self.graph.outputs]
-        numbers = [settle(x) for x, own in zip(self.graph.outputs, is_number, strict=True) if own]
+        numbers = [strip_ended(x) for x, own in zip(self.graph.outputs, is_number, strict=True) if own]
         self.function = Function(_block(self.graph, numbers), self.name, options)
         # What runs at once is compiled while the function is recorded once more. Not where variables are read: then
         # other threads would have more time to assign to one while it is recorded, which is refused.
@@ -449,7 +449,7 @@ class Program:
 
     def reads_traced(self) -> bool:
         """Return whether a trace follows a variable that the program reads."""
-        return bool(self._variables) and bool(followers(list(map(settle, self._variables))))
+        return bool(self._variables) and bool(followers(list(map(strip_ended, self._variables))))
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Run the program for leaves that nothing follows, while nothing else runs."""
@@ -460,7 +460,7 @@ class Program:
     def on_values(self, leaves: Sequence[Any]) -> Any:
         """Return what `__call__` does, with plain arrays and numbers of NumPy's, for leaves that nothing follows."""
         if not self.is_plain:
-            return tree_map(settle, self(leaves))
+            return tree_map(strip_ended, self(leaves))
         return self._nested([each if each.shape else each[()] for each in self.function.run(leaves)])
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
@@ -475,13 +475,13 @@ class Program:
     def with_arrays(self, leaves: Sequence[Any]) -> Any:
         """Run the program for arrays of an engine, and return such arrays; what is assigned becomes NumPy's."""
         with self._assigning if self.assigned else contextlib.nullcontext():
-            found = self.function.call([*leaves, *map(settle, self._variables)])
+            found = self.function.call([*leaves, *map(strip_ended, self._variables)])
             assign_all(self.assigned, [np.array(x) for x in found[len(found) - len(self.assigned) :]])
         rest = iter(found)
         return self._nested([next(rest) if own else x for x, own in zip(self._template, self._is_number, strict=True)])
 
     def _found(self, leaves: Sequence[Any]) -> list[Any]:
-        return self.function([*leaves, *map(settle, self._variables)])
+        return self.function([*leaves, *map(strip_ended, self._variables)])
 
     def _result(self, found: Sequence[Any]) -> Any:
         rest = iter(found)
@@ -496,7 +496,7 @@ class Program:
         inspection: Any = importlib.import_module("fgrad.native.inspection")  # which takes time, and few ask for it
         return inspection.inspected(  # type: ignore[no-any-return]
             function,
-            function.arrays([*map(settle, leaves), *map(settle, self._variables)]) if measure else None,
+            function.arrays([*map(strip_ended, leaves), *map(strip_ended, self._variables)]) if measure else None,
             name=self.name,
             inputs=[text for text, own in described if own],
             frozen=[text for text, own in described if not own],
@@ -526,7 +526,7 @@ def _block(graph: Graph, outputs: Sequence[Any]) -> Block:
 
 
 def _example(leaf: Any) -> Any:
-    return leaf if type(leaf) in (int, float, complex) else one_example(leaf)
+    return leaf if type(leaf) in (int, float, complex) else first_example(leaf)
 
 
 def _tensor(value: Any) -> Any:

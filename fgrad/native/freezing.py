@@ -11,14 +11,14 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
-from fgrad.core.payloads import FOREIGN, is_lazy
+from fgrad.core.foreign import FOREIGN, is_lazy
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import Tensor, box, settle
+from fgrad.core.tensor import Tensor, box, strip_ended
 from fgrad.core.variable import Variable
 from fgrad.graphs.equations import Equation, Name, same_bits
 from fgrad.graphs.graph import Block, Graph
+from fgrad.graphs.loop import Turns, loop_of, turns_of
 from fgrad.graphs.record import REMEDY, RecordTrace, held, recorded
-from fgrad.graphs.turns import Turns, loop_of, turns_of
 
 
 def check_repeats(
@@ -103,8 +103,8 @@ class _Repeat(RecordTrace):
         if len(args) != len(equation.inputs) or not _same_loops(loop_of(primitive), turns_of(equation)):
             return False
         for arg, name in zip(args, equation.inputs, strict=True):
-            if type(arg) is Tensor and arg.tracing is self:
-                if arg.mark is not name:
+            if type(arg) is Tensor and arg._trace is self:
+                if arg._mark is not name:
                     return False
             elif not self._is_constant(arg, name):
                 return False
@@ -136,7 +136,9 @@ class _Repeat(RecordTrace):
         if type(value) is np.ndarray:  # which most are: a name for it, to compare, takes longer
             return box(value, self, name) if (value.shape, value.dtype, False) == name.form else None
         own = self.root(value)
-        return box(own.payload, self, name) if type(own.payload) is not Tensor and own.mark.form == name.form else None
+        return (
+            box(own._payload, self, name) if type(own._payload) is not Tensor and own._mark.form == name.form else None
+        )
 
 
 class _Same:
@@ -173,7 +175,7 @@ def _alike(one: Any, other: Any) -> bool:
     """Return whether two constants, or entries of metadata, mean the same."""
     if one is other:
         return True
-    one, other = settle(one), settle(other)
+    one, other = strip_ended(one), strip_ended(other)
     if type(one) is not type(other):
         return False
     if isinstance(one, (np.ndarray, np.generic)):

@@ -19,14 +19,14 @@ from typing_extensions import override
 
 from fgrad.core.locks import Lock
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, apply_call, settle
+from fgrad.core.tensor import Tensor, apply_call, strip_ended
 from fgrad.core.trace import Trace
 from fgrad.graphs.derived import Directions, chosen, computed, mapped, outputs_of
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import check_holds
 from fgrad.native.options import DEFAULT, NATIVE, Options
-from fgrad.ops.tracing import one_example
+from fgrad.ops.tracing import first_example
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import Leaves, Rule, Variables
 
@@ -57,7 +57,7 @@ class Function:
 
     def __call__(self, leaves: Leaves) -> list[Any]:
         """Return the results."""
-        leaves = [settle(leaf) if type(leaf) in BOXES else leaf for leaf in leaves]
+        leaves = [strip_ended(leaf) if type(leaf) in BOXES else leaf for leaf in leaves]
         if Tensor not in map(type, leaves):
             return self.run(leaves)
         traces = followers(leaves)
@@ -132,7 +132,7 @@ class Function:
 
         Without a pass back in sight, there is no pullback.
         """
-        examples = list(map(one_example, leaves))
+        examples = list(map(first_example, leaves))
         ours = self._moving_ones(ours, examples)
         if not any(ours):
             return self(leaves), lambda cotangents, variables: [None] * len(ours), self._unmoved
@@ -158,7 +158,7 @@ class Function:
 
     def connected(self, ours: Places, leaves: Leaves) -> Places:
         """Return which of the leaves that are `ours` lead to a result that has a derivative."""
-        examples = list(map(one_example, leaves))
+        examples = list(map(first_example, leaves))
         ours = self._moving_ones(ours, examples)
         return self._in_parts(ours, examples).connected if any(ours) else ours
 
@@ -198,7 +198,7 @@ class Function:
 
         def make() -> Function:
             axes = tuple(0 if own else None for own in ours)
-            return self._like(mapped(self.block, axes, list(map(one_example, leaves))))
+            return self._like(mapped(self.block, axes, list(map(first_example, leaves))))
 
         return self._once(("map", ours, size), make)  # type: ignore[no-any-return]
 
@@ -211,7 +211,7 @@ def _array(x: Any, name: Name) -> Any:
     """Return a number, or what is like an array, as an array of the form that the program knows."""
     if type(x) is float or type(x) is np.float64:
         return np.array(x, name.dtype)
-    x = settle(x)
+    x = strip_ended(x)
     if type(x) is np.ndarray:
         return x
     return np.ascontiguousarray(x, name.dtype).reshape(name.shape)
@@ -253,7 +253,7 @@ class _NativeRule(Rule):
             return self.found(leaves).linearize(ours, trace.remembers, leaves)
 
         if trace.remembers:  # it is to see nothing of leaves that are not connected, for their gradients to be None
-            inside = [leaf.payload if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
+            inside = [leaf._payload if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
             connected = self.found(inside).connected(ours, inside)
             leaves = [leaf if own else x for leaf, x, own in zip(leaves, inside, connected, strict=True)]
         return Rule.followed(replace(self, linearize=linearize), trace, leaves)
@@ -263,7 +263,7 @@ class _NativeRule(Rule):
         places = tuple(ours)
 
         def found(leaves: Leaves) -> Function:
-            one = [_first(one_example(leaf)) if own else leaf for leaf, own in zip(leaves, places, strict=True)]
+            one = [_first(first_example(leaf)) if own else leaf for leaf, own in zip(leaves, places, strict=True)]
             return self.found(one).mapped(places, leaves)
 
         return _rule(self.name, found)

@@ -16,8 +16,8 @@ import numpy as np
 from fgrad import errors
 from fgrad.graphs.equations import Equation
 from fgrad.graphs.graph import Block
+from fgrad.graphs.loop import UNLIMITED, Turns
 from fgrad.graphs.rolling import Loop, loops_of, places_of
-from fgrad.graphs.turns import UNLIMITED, Turns
 from fgrad.graphs.unrolled import unrolled
 from fgrad.native.executable import Executable
 from fgrad.native.functions import Function

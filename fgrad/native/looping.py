@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import settle
+from fgrad.core.tensor import strip_ended
 from fgrad.graphs.equations import Equation
 from fgrad.graphs.graph import Block
-from fgrad.graphs.turns import Along, Turns, turns_of
+from fgrad.graphs.loop import Along, Turns, turns_of
 from fgrad.native.calls import LOOPS, Calls, Functions, Used, definition, places, room_for, size_of
 from fgrad.native.functions import Function
 from fgrad.native.lowering import CALLS, Program, any_failure, lowered
@@ -78,7 +78,7 @@ def _has_rows_of(node: Moved, source: Node) -> bool:
 
 
 def _results(program: Program, block: Block) -> list[Node]:
-    return [program.node(program.argument(settle(x))) for x in block.outputs]
+    return [program.node(program.argument(strip_ended(x))) for x in block.outputs]
 
 
 class PythonLoop:

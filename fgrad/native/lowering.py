@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import settle
+from fgrad.core.tensor import strip_ended
 from fgrad.graphs.equations import Equation, Name, in_pythons_way, kind_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import COMPARISONS, always, compared_in, promoted
@@ -233,7 +233,7 @@ class Program(Nodes):
             self.names[name] = self.array(value)
         for each in block.equations:
             self.lower(each)
-        results = [self.node(self.argument(settle(x))) for x in block.outputs]
+        results = [self.node(self.argument(strip_ended(x))) for x in block.outputs]
         return [self.cast(x, name.dtype) for x, name in zip(results, equation.outputs, strict=True)]
 
     def _by_rule(self, name: str, equation: Equation, arguments: list[Any]) -> Sequence[Node] | None:
@@ -298,7 +298,7 @@ def _stand_in(function: Callable[..., Any], equation: Equation) -> Block:
     examples = [_example(x) for x in equation.inputs if _is_array(x)]
     with np.errstate(all="ignore"):
         block = recorded(flat, tuple(examples), {}, integers=True)[0]
-    found, wanted = ([kind_of(settle(x)) for x in each] for each in (block.outputs, equation.outputs))
+    found, wanted = ([kind_of(strip_ended(x)) for x in each] for each in (block.outputs, equation.outputs))
     if found != wanted:
         raise errors.StructureError(
             f"the lowering of {equation.primitive.name} gives {', '.join(found)}, and the operation "

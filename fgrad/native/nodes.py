@@ -162,7 +162,7 @@ class Reshaped(Node):
 class Gathered(Node):
     """`source[i, j, ..., rest]`, where i, j, ... are arrays of integers of one shape, which comes first.
 
-    The integers are in range: who lowers says so by a `Checked` array.
+    The integers are in range: who lowers says so by a `ChecksumGuard` array.
     """
 
     __slots__ = ()

@@ -15,7 +15,7 @@ import numpy as np
 
 from fgrad.core.locks import Lock
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tensor import Tensor, strip_ended
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ def _token(value: Any) -> Hashable:
     """Return what tells values apart for which programs differ: 0.0 is not -0.0, True is not 1, and nan is nan."""
     kind = type(value)
     if kind is Tensor:
-        value = settle(value)
+        value = strip_ended(value)
         if type(value) is Tensor:
             return object()  # followed by a transform: there is no value to compare
     if kind in BOXES and kind is not Tensor:

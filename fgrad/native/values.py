@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.tensor import Tensor, boxed, settle, settled
+from fgrad.core.tensor import Tensor, boxed, settled, strip_ended
 from fgrad.core.trace import observed_by, running, unobserved
 from fgrad.core.tree import flatten, tree_map
 from fgrad.native.compiled import Compiled, Form, Program, Programs, form_of
@@ -58,7 +58,7 @@ class OnValues:
 
     def __call__(self, *args: Any) -> Any:
         if not any(each.wants_python for each in running.observers):
-            leaves = [*map(settle, self._tensors), *args] if self._tensors else args
+            leaves = [*map(strip_ended, self._tensors), *args] if self._tensors else args
             program = self._programs.known.get(tuple([form_of(x) for x in leaves]))
             if program is not None and program.is_plain:
                 return program.on_values(leaves)
@@ -96,7 +96,7 @@ class OnValues:
         """Return what runs the program for arguments, and the arrays around the first ones; None for any way round."""
         if any(each.wants_python for each in running.observers):
             return None
-        before = list(map(settle, self._tensors))
+        before = list(map(strip_ended, self._tensors))
         program = self._programs.known.get(tuple([form_of(x) for x in (*before, *own, *rest)]))
         if program is None or not program.is_plain:
             return None
@@ -127,7 +127,7 @@ class OnValues:
 
     def _form(self, args: tuple[Any, ...]) -> Form:
         static = () if self._tensors else self._programs.static
-        return Form(self._function_of_form(), static, (*map(settle, self._tensors), *args), {})
+        return Form(self._function_of_form(), static, (*map(strip_ended, self._tensors), *args), {})
 
     def _function_of_form(self) -> Function:
         return self._explicit if self._tensors else self.function

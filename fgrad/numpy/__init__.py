@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as _numpy
 
-from fgrad.core.payloads import OVERRIDES
+from fgrad.core.foreign import OVERRIDES
 from fgrad.core.primitive import BOXES, FUNCTIONS, UFUNCS
 from fgrad.core.tensor import apply
 from fgrad.core.tree import flatten

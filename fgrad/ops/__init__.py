@@ -27,8 +27,8 @@ from fgrad.ops import (
     sampling,
     selecting,
     shaping,
-    shares,
     singular,
+    softmaxes,
     sorting,
     statistics,
 )
@@ -60,8 +60,8 @@ __all__ = [
     "sampling",
     "selecting",
     "shaping",
-    "shares",
     "singular",
+    "softmaxes",
     "sorting",
     "statistics",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.tensor import boxed
 from fgrad.ops.families import answers
 from fgrad.ops.matrices import as_matrices, conjugated

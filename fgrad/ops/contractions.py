@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.foreign import as_payload, is_at_hand
 from fgrad.core.masked import PRODUCTS, Masked
-from fgrad.core.payloads import as_payload, is_at_hand
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive, Rule, Rules
-from fgrad.core.sums import is_finite
 from fgrad.core.tensor import apply
 from fgrad.core.trace import NOTHING, is_seen
+from fgrad.core.unbroadcast import is_finite
 from fgrad.ops.families import ForEach, Sample, register
 from fgrad.ops.patterns import without
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.operands import as_array, holds_tensors
+from fgrad.core.coerce import as_array, holds_tensors
+from fgrad.core.foreign import FOREIGN, own_payload
 from fgrad.core.overrides import as_arguments
-from fgrad.core.payloads import FOREIGN, own_payload
 from fgrad.core.primitive import BOXES, FUNCTIONS
 from fgrad.core.tensor import Tensor, boxed
 from fgrad.ops.elementwise import astype

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.operands import as_array
-from fgrad.core.payloads import accumulated_by
+from fgrad.core.coerce import as_array
+from fgrad.core.foreign import accumulated_by
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped, reduction_batch

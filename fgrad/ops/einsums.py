@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.tensor import apply
 from fgrad.core.views import VIEWS, seen
 from fgrad.ops.contractions import contract, multilinear

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.coerce import PLAIN, as_array
+from fgrad.core.foreign import INEXACT, as_payload, is_at_hand
 from fgrad.core.masked import Masked
-from fgrad.core.operands import PLAIN, as_array
-from fgrad.core.payloads import INEXACT, as_payload, is_at_hand
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
 from fgrad.core.reverse import conform
-from fgrad.core.sums import SUMMED, is_finite, summed_product
-from fgrad.core.tensor import Tensor, apply, boxed, own_handle, settle
+from fgrad.core.tensor import Tensor, apply, boxed, own_handle, strip_ended
 from fgrad.core.trace import is_seen
+from fgrad.core.unbroadcast import SUMMED, is_finite, summed_product
 from fgrad.core.views import VIEWS, layout, view
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import (
@@ -44,7 +44,7 @@ def _negate(ct: Any) -> Any:
 
 def _halved(ct: Any, chosen: Any, tie: Any) -> Any:
     """Give the cotangent to what was chosen, half of it at a tie, and exact zeros to the rest."""
-    chosen, tie = settle(chosen), settle(tie)
+    chosen, tie = strip_ended(chosen), strip_ended(tie)
     if type(tie) is not Tensor and is_at_hand(tie) and not np.count_nonzero(tie):
         return np.where(chosen, ct, 0)
     return np.where(chosen, ct, np.where(tie, ct / 2, 0))
@@ -624,7 +624,7 @@ if hasattr(np, "astype"):
 @answers(np.copy)
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     """Return a tensor of its own with the same value, which lies in memory as NumPy's copy would."""
-    value = boxed(settle(a))
+    value = boxed(strip_ended(a))
     array = layout(value)
     if not isinstance(array, np.ndarray):
         return own_handle(value)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.primitive import BOXES, ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned, ndim_of
@@ -39,7 +39,7 @@ from fgrad.ops.matrices import (
 )
 from fgrad.ops.patterns import of_system
 from fgrad.ops.solving import by_factors
-from fgrad.ops.tracing import answers_traced, example_of
+from fgrad.ops.tracing import answers_traced, raw_array
 
 # Solving
 
@@ -127,7 +127,7 @@ def _is_factored(a: Any, b: Any) -> bool:
     LAPACK takes one at a time, where NumPy has loops for stacks. With factors each argument's rule solves for itself;
     to solve for both at once saves more than to factor once, where there are many right-hand sides.
     """
-    if a.dtype != b.dtype or a.dtype.char not in "fdFD" or not a.size or example_of(a).ndim > 2:
+    if a.dtype != b.dtype or a.dtype.char not in "fdFD" or not a.size or raw_array(a).ndim > 2:
         return False
     is_better_joined = type(a) in BOXES and type(b) in BOXES and b.shape[-1] * 3 > a.shape[-1] > _SMALL
     return not is_better_joined and lapack("getrf", a.dtype.char) is not None
@@ -173,7 +173,7 @@ def _check_rank(a: Any, pinv: Any) -> None:
     Raises:
         NoDerivativeError: a ValueError; it has.
     """
-    a, pinv = example_of(a), example_of(pinv)
+    a, pinv = raw_array(a), raw_array(pinv)
     lost = np.max(np.abs(a - a @ (pinv @ a)), initial=0)
     size, eps = np.max(np.abs(a), initial=0), np.finfo(a.dtype).eps
     rounding = 10 * max(a.shape[-2:]) * eps * size * np.max(np.abs(pinv), initial=0)
@@ -299,7 +299,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     x = pinv @ columns
     rank = np.sum(s > cutoff * np.max(s, axis=-1, keepdims=True, initial=0), axis=-1, dtype=np.intc)
     # Under vmap the residuals are there for all examples or for none: for matrices of full rank.
-    if rows > size and np.all(example_of(rank) == size):
+    if rows > size and np.all(raw_array(rank) == size):
         left = columns - a @ x
         residuals = np.sum(real(left * conjugated(left)), axis=0)
     else:

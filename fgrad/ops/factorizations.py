@@ -61,7 +61,7 @@ from fgrad.ops.matrices import (
     where_used,
 )
 from fgrad.ops.solving import by_triangle
-from fgrad.ops.tracing import answers_traced, example_of
+from fgrad.ops.tracing import answers_traced, raw_array
 
 # Cholesky and QR
 
@@ -112,7 +112,7 @@ def _product_with_inverse(factor: Any) -> Callable[[Any], Any]:
 
     LAPACK solves the equation of one matrix; for each matrix of a stack to call it takes longer than NumPy's `inv`.
     """
-    if example_of(factor).ndim == 2 and lapack("trtrs", factor.dtype.char):
+    if raw_array(factor).ndim == 2 and lapack("trtrs", factor.dtype.char):
         return lambda x: by_triangle(factor, x, "lower", of_transpose=True)
     inverse = transposed(_inverse_of_lower(factor))
     return lambda x: inverse @ x
@@ -327,7 +327,7 @@ def _refuse_defective(w: Any, v: Any) -> None:
     Raises:
         NoDerivativeError: a ValueError; at such a matrix the values split like roots of its change.
     """
-    values, vectors = example_of(w), example_of(v)
+    values, vectors = raw_array(w), raw_array(v)
     equal = np.any(inverse_gaps(values)[0] & ~np.eye(values.shape[-1], dtype=np.bool_), axis=(-2, -1))
     vectors = vectors[np.broadcast_to(equal, vectors.shape[:-2])]
     if vectors.size and np.min(np.linalg.svdvals(vectors)) < 100 * np.finfo(vectors.dtype).eps:

@@ -25,8 +25,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.coerce import PLAIN
 from fgrad.core.masked import PRODUCTS
-from fgrad.core.operands import PLAIN
 from fgrad.core.primitive import (
     FUNCTIONS,
     METHODS,
@@ -40,9 +40,9 @@ from fgrad.core.primitive import (
     reverse_rule,
 )
 from fgrad.core.reverse import conform
-from fgrad.core.sums import is_finite, summed_product
 from fgrad.core.tensor import apply
 from fgrad.core.trace import is_seen
+from fgrad.core.unbroadcast import is_finite, summed_product
 from fgrad.ops.batching import Batch, elementwise_batch, joining_batch
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped
 from fgrad.ops.families import register, sample
 from fgrad.ops.indexing import getitem, values_of
-from fgrad.ops.tracing import answers_traced, example_of
+from fgrad.ops.tracing import answers_traced, raw_array
 
 
 def _tallied(weights: Any, places: Any, length: int) -> Any:
@@ -94,7 +94,7 @@ def _even_edges(first: Any, last: Any, count: int, dtype: Any) -> Any:
 
 def _edges(a: Any, bins: Any, span: Any, weights: Any) -> Any:
     """Return the edges of a histogram in one dimension."""
-    plain_span = None if span is None else tuple(example_of(edge) for edge in span)
+    plain_span = None if span is None else tuple(raw_array(edge) for edge in span)
     if isinstance(bins, str):
         value = values_of(a, f"np.histogram with bins={bins!r}")
         count = len(np.histogram_bin_edges(value, bins, plain_span, weights)) - 1
@@ -103,12 +103,12 @@ def _edges(a: Any, bins: Any, span: Any, weights: Any) -> Any:
         np.histogram_bin_edges(np.zeros(0), count)  # NumPy's messages
     else:
         bins = as_array(bins)
-        if bins.ndim != 1 or np.any(np.diff(example_of(bins), axis=-1) < 0):
-            np.histogram_bin_edges(np.zeros(0), example_of(bins))  # NumPy's messages
+        if bins.ndim != 1 or np.any(np.diff(raw_array(bins), axis=-1) < 0):
+            np.histogram_bin_edges(np.zeros(0), raw_array(bins))  # NumPy's messages
         return bins
     if span is not None or a.size:
         # NumPy's checks of what is finite and in order
-        np.histogram_bin_edges(np.zeros(0) if plain_span else np.ravel(example_of(a)), 1, _overall(plain_span))
+        np.histogram_bin_edges(np.zeros(0) if plain_span else np.ravel(raw_array(a)), 1, _overall(plain_span))
     first, last = _span(a, span)
     given = (first, last) if span is None else span
     dtype = np.result_type(a.dtype, *(edge.dtype if hasattr(edge, "dtype") else edge for edge in given))

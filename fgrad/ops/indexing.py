@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.gathering import GATHERING, Gathered, finished
+from fgrad.core.coerce import as_array, is_of_objects
+from fgrad.core.foreign import is_at_hand
 from fgrad.core.layers import concrete
-from fgrad.core.operands import as_array, is_of_objects
-from fgrad.core.payloads import is_at_hand
+from fgrad.core.lazy_sum import GATHERING, Gathered, finished
 from fgrad.core.primitive import BOXES, METHODS, UFUNCS, ZERO, Primitive, Rule
 from fgrad.core.reverse import conform
-from fgrad.core.tensor import Tensor, apply, as_now, boxed, is_weak, own_handle, settle
-from fgrad.core.trace import attention, is_seen
+from fgrad.core.tensor import Tensor, apply, as_now, boxed, is_weak, own_handle, strip_ended
+from fgrad.core.trace import is_seen, observed
 from fgrad.core.views import (
     VIEWS,
     Path,
@@ -496,12 +496,12 @@ def values_of(x: Any, what: str) -> Any:
     Raises:
         ConcretizationError: under `vmap` and while recording there is no value.
     """
-    return np.asarray(concrete(settle(x), what))
+    return np.asarray(concrete(strip_ended(x), what))
 
 
 def traced(*values: Any) -> bool:
     """Return whether a running trace follows one of the values."""
-    return any(type(settle(x)) is Tensor for x in values)
+    return any(type(strip_ended(x)) is Tensor for x in values)
 
 
 def written(name: str, out: Any, result: Any) -> Any:
@@ -538,10 +538,10 @@ def getitem(x: Any, key: Any) -> Any:
     if not is_simple and _names_truth(template, arrays):
         axes, key = _with_axes_for_truth(key)
         return getitem(getitem(x, axes), key)
-    if type(x) is Tensor and x.tracing.outdated and not (attention and is_seen()):
+    if type(x) is Tensor and x._trace.outdated and not (observed and is_seen()):
         return _of_written(x, template, arrays)
     result = apply(_index, (x, *arrays), {"template": template})
-    if arrays or type(x) is not Tensor or type(result.payload) is np.float64:
+    if arrays or type(x) is not Tensor or type(result._payload) is np.float64:
         return result  # a copy, or a number
     return seen(result, x, _index, {"template": template})
 
@@ -688,8 +688,8 @@ def compute_in_place(x: Any, ufunc: np.ufunc, other: Any) -> None:
 @answers(np.copyto)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """Write into a tensor, as `dst[...] = src` does, and into none but a tensor."""
-    if type(dst) not in BOXES and type(settle(src)) is not Tensor:
-        np.copyto(dst, settle(src), casting, settle(where))  # type: ignore[arg-type]
+    if type(dst) not in BOXES and type(strip_ended(src)) is not Tensor:
+        np.copyto(dst, strip_ended(src), casting, strip_ended(where))  # type: ignore[arg-type]
         return
     if type(dst) not in BOXES:
         raise errors.InPlaceError("np.copyto (which np.full and np.full_like use)", errors.users_line())

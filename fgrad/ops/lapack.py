@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import apply, settle
+from fgrad.core.tensor import apply, strip_ended
 from fgrad.ops.matrices import stacked_batch
 
 
@@ -75,6 +75,6 @@ def fixed(name: str, implementation: Callable[..., Any]) -> Callable[..., Any]:
     primitive.batch = stacked_batch(primitive)
 
     def compute(*arrays: Any, **metadata: Any) -> Any:
-        return _for_all(settle, apply(primitive, arrays, metadata))
+        return _for_all(strip_ended, apply(primitive, arrays, metadata))
 
     return compute

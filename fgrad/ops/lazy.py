@@ -4,7 +4,7 @@ They factorize, sort, search, write into an array, or iterate until something is
 run block by block instead, and those made of sums and products, of moving and joining, are planned as NumPy's own are.
 """
 
-from fgrad.core.payloads import LOOKING_AT_VALUES
+from fgrad.core.foreign import LOOKING_AT_VALUES
 
 LOOKING_AT_VALUES |= {
     "argpartitioned", "argsorted", "characteristic_polynomial", "central_difference", "cofactors", "convolve",

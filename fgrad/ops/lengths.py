@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 import fgrad.ops.elementwise  # noqa: F401  # its squares are given an answer here
+from fgrad.core.foreign import total
 from fgrad.core.masked import Masked
-from fgrad.core.payloads import total
 from fgrad.core.primitive import ANSWERS, BOXES, UFUNCS, ZERO, Primitive
-from fgrad.core.tensor import Tensor, apply, own_handle, settle
+from fgrad.core.tensor import Tensor, apply, own_handle, strip_ended
 from fgrad.core.trace import NOTHING
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import elementwise, register, sample, scale
@@ -67,16 +67,16 @@ def of_square(length: Any, square: Primitive, args: Sequence[Any], metadata: Map
 
     Beside plain arrays and columns it does not: they may be overwritten before the square is taken.
     """
-    if type(length) is Tensor and length.tracing.level:
+    if type(length) is Tensor and length._trace.level:
         held = [_as_now(x) for x in args]
         if all(type(x) is Tensor or isinstance(x, (int, float, complex, np.generic)) for x in held):
-            length.squared = functools.partial(apply, square, held, metadata)
+            length._squared = functools.partial(apply, square, held, metadata)
     return length
 
 
 def _as_now(x: Any) -> Any:
     """Return what stays as it is, whatever the user writes into a tensor or assigns to a variable."""
-    x = settle(x) if type(x) in BOXES else x
+    x = strip_ended(x) if type(x) in BOXES else x
     return own_handle(x) if type(x) is Tensor else x
 
 
@@ -87,7 +87,7 @@ def _knows(ufunc: np.ufunc, square: Primitive) -> None:
 
 
 def _squared(x: Any) -> Any:
-    square = x.squared if type(x) is Tensor else None
+    square = x._squared if type(x) is Tensor else None
     return apply(UFUNCS[np.square], (x,)) if square is None else square()
 
 
@@ -219,6 +219,6 @@ def length(x: Any, axis: Any, keepdims: bool = False, count: Any = 1) -> Any:
     metadata = {"axis": tuple(a - x.ndim for a in axes)}
     shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes)
     result: Any = np.reshape(apply(_length, (x, count), metadata), shape)
-    if type(result) is Tensor and result.tracing.level and type(held := _as_now(x)) is Tensor:
-        result.squared = lambda: np.reshape(apply(_length_squared, (held, count), metadata), shape)
+    if type(result) is Tensor and result._trace.level and type(held := _as_now(x)) is Tensor:
+        result._squared = lambda: np.reshape(apply(_length_squared, (held, count), metadata), shape)
     return result

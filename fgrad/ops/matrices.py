@@ -25,15 +25,15 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.coerce import as_array
 from fgrad.core.masked import Masked
-from fgrad.core.operands import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.errors.places import depth_of_user
 from fgrad.ops.batching import aligned
 from fgrad.ops.families import identity, register, sample
 from fgrad.ops.patterns import of_matrices
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 
 
 def as_matrices(x: Any) -> Any:
@@ -132,8 +132,8 @@ def require_invariance(part: Any, cotangents: Sequence[Any], function: str, what
     Raises:
         NoDerivativeError: a ValueError; it is not 0.
     """
-    left = np.abs(example_of(part))
-    size = max(np.max(np.abs(example_of(ct)), initial=0) for ct in cotangents)
+    left = np.abs(raw_array(part))
+    size = max(np.max(np.abs(raw_array(ct)), initial=0) for ct in cotangents)
     if np.max(left, initial=0) > _tolerance(left) * size:
         raise errors.NoDerivativeError(
             f"the loss depends on {what}, which np.linalg.{function} chooses arbitrarily: there is no derivative.\n"
@@ -161,13 +161,13 @@ def refuse_unseen(turned: Any, equal: Any, vectors: Any, function: str) -> None:
     Warns:
         BasisWarning: it cannot be seen, and other terms of the loss hide that, or nothing speaks against it.
     """
-    turned, vectors = example_of(turned), example_of(vectors)
+    turned, vectors = raw_array(turned), raw_array(vectors)
     along_axis = np.count_nonzero(vectors, axis=-2) == 1
     weights = diagonal(turned)
     apart = np.abs(weights[..., None, :] - weights[..., :, None])
     beside = np.abs(turned) + np.abs(transposed(turned))
     limit = _tolerance(beside) * np.max(np.abs(turned), initial=0)
-    pairs = example_of(equal) & along_axis[..., None, :] & along_axis[..., :, None]
+    pairs = raw_array(equal) & along_axis[..., None, :] & along_axis[..., :, None]
     if np.any(pairs & (beside <= limit) & (apart > limit)):
         raise errors.NoDerivativeError(
             f"the vectors of a repeated value lie along axes in what np.linalg.{function} has chosen. There it cannot "
@@ -200,7 +200,7 @@ def refuse_mixture(is_repeated: Any, ct_values: Any, ct_vectors: Sequence[Any], 
     if ct_values is None:
         return
     used = np.abs(ct_values) + sum(np.sum(np.abs(ct), axis=-2) for ct in ct_vectors)
-    if np.any(example_of(is_repeated & (used != 0))):
+    if np.any(raw_array(is_repeated & (used != 0))):
         raise errors.NoDerivativeError(
             f"the loss joins vectors and values of np.linalg.{function} where values are repeated: its derivative "
             "depends on more than they tell.\nWrite a function of the matrix without its factors: in place of "
@@ -223,7 +223,7 @@ def warn_of_rounding(turned: Any, gaps: Any, values: Any, ct_values: Any, functi
     Warns:
         CloseValuesWarning: few digits of the derivative are right.
     """
-    turned, gaps, values = example_of(turned), np.abs(example_of(gaps)), example_of(values)
+    turned, gaps, values = raw_array(turned), np.abs(raw_array(gaps)), raw_array(values)
     precision, sizes = np.finfo(gaps.dtype).eps, np.abs(turned)
     steep = precision * np.max(np.abs(values), axis=-1, initial=0)[..., None, None] * gaps > _tolerance(gaps)
     if not steep.any():
@@ -231,7 +231,7 @@ def warn_of_rounding(turned: Any, gaps: Any, values: Any, ct_values: Any, functi
     noise = np.where(steep, precision * gaps * (sizes + transposed(sizes)), 0)
     whole = np.max(gaps * np.abs(skew(turned)), axis=(-2, -1), initial=0)
     if ct_values is not None:
-        whole = np.maximum(whole, np.max(np.abs(example_of(ct_values)), axis=-1, initial=0))
+        whole = np.maximum(whole, np.max(np.abs(raw_array(ct_values)), axis=-1, initial=0))
     if np.any(np.max(noise, axis=(-2, -1), initial=0) > _tolerance(gaps) * whole):
         _warn_of_close(function, "this loss")
 
@@ -258,7 +258,7 @@ def warn_of_close_tangent(inner: Any, gaps: Any, values: Any, function: str) -> 
     Warns:
         CloseValuesWarning: few digits of the tangent are right.
     """
-    sizes, gaps, values = np.abs(example_of(inner)), np.abs(example_of(gaps)), np.abs(example_of(values))
+    sizes, gaps, values = np.abs(raw_array(inner)), np.abs(raw_array(gaps)), np.abs(raw_array(values))
     off = gaps * (np.finfo(gaps.dtype).eps * np.max(values, axis=-1, initial=0)[..., None, None])
     if np.any(np.where(off > _tolerance(gaps), off * sizes, 0) > _tolerance(gaps) * np.max(sizes, initial=0)):
         _warn_of_close(function, "what depends")

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.coerce import as_array
 from fgrad.core.layers import below, is_undecided
-from fgrad.core.operands import as_array
 from fgrad.core.primitive import BOXES, METHODS, UFUNC_FORMS, UFUNCS
-from fgrad.core.tensor import Tensor, apply, call_without_rule, numpys_name, settle
+from fgrad.core.tensor import Tensor, apply, call_without_rule, numpys_name, strip_ended
 from fgrad.core.views import is_shared, layout
 from fgrad.ops.batching import reduction_batch
 from fgrad.ops.elementwise import astype
@@ -81,7 +81,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, An
 
 def _is_batched(where: Any) -> bool:
     """Return whether a mask is another one for each example, or in each run of a program."""
-    return type(below(settle(where), is_undecided)) is Tensor
+    return type(below(strip_ended(where), is_undecided)) is Tensor
 
 
 def _where_chosen(ufunc: np.ufunc, inputs: Any, out: Any, where: Any) -> Any:
@@ -312,7 +312,7 @@ def _at(name: str, ufunc: np.ufunc, a: Any, indices: Any, *second: Any) -> None:
     if type(a) not in BOXES:
         if traced(*second, indices):
             raise errors.InPlaceError(name, errors.users_line())
-        ufunc.at(a, settle(indices), *map(settle, second))
+        ufunc.at(a, strip_ended(indices), *map(strip_ended, second))
         return
     if ufunc in (np.add, np.subtract):
         (b,) = second
@@ -411,7 +411,7 @@ def resize(x: Any, *shape: Any, refcheck: bool = True) -> None:
     array = layout(x)
     of_one = array[(0,) * (array.ndim - x.ndim)] if array.size else array
     order: Any = "F" if of_one.flags.f_contiguous and not of_one.flags.c_contiguous else "C"
-    x.replaced(np.reshape(np.concatenate([np.ravel(x, order)[:count], missing]), sizes, order=order))
+    x._assign(np.reshape(np.concatenate([np.ravel(x, order)[:count], missing]), sizes, order=order))
 
 
 @answers_member("nbytes")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.tensor import apply
 from fgrad.ops.elementwise import power_derivative, stop_gradient_of
 from fgrad.ops.families import constant_in_pieces, elementwise, plain_axis, sample, scale

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers
 from fgrad.ops.indexing import scatter_add, setitem, values_of

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.reverse import conform
 from fgrad.core.tensor import apply

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.coerce import as_array
 from fgrad.core.masked import Masked
-from fgrad.core.operands import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned

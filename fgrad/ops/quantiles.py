@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import plain_axis, register, sample
 from fgrad.ops.sorting import along_last, ranked, stable_order
-from fgrad.ops.tracing import answers_traced, example_of
+from fgrad.ops.tracing import answers_traced, raw_array
 
 # Rows: the axes that are reduced, merged into the last one
 
@@ -250,7 +250,7 @@ def _checked_weights(weights: Any, a: Any, axes: tuple[int, ...] | None, method:
     if method != "inverted_cdf":
         raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
     weights = fitted_weights(weights, a, axes)
-    if np.any(example_of(weights) < 0):
+    if np.any(raw_array(weights) < 0):
         raise ValueError("Weights must be non-negative.")
     return np.broadcast_to(weights, a.shape)
 
@@ -261,7 +261,7 @@ def _checked_weights(weights: Any, a: Any, axes: tuple[int, ...] | None, method:
 def _check(function: Any, dtype: Any, q: Any, method: str, scale: float) -> None:
     """Let NumPy look at the dtype, at `q` and at the name of the method, and raise what it does."""
     one = np.zeros(1, dtype)
-    function(one, np.ravel(example_of(q)) if q.size else np.zeros(1), method=method)
+    function(one, np.ravel(raw_array(q)) if q.size else np.zeros(1), method=method)
     function(one, np.full((1,) * q.ndim, scale), method=method)
 
 

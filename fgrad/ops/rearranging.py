@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.tensor import apply
 from fgrad.core.views import VIEWS, view
 from fgrad.ops.batching import trailing_batch

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.coerce import as_array
+from fgrad.core.foreign import is_at_hand, reduced_by, total
 from fgrad.core.masked import Masked
-from fgrad.core.operands import as_array
-from fgrad.core.payloads import is_at_hand, reduced_by, total
 from fgrad.core.primitive import BOXES, METHODS, UFUNC_FORMS, Primitive
-from fgrad.core.tensor import Tensor, apply, settle
+from fgrad.core.tensor import Tensor, apply, strip_ended
 from fgrad.ops.batching import index_of_extremum_batch, reduction_batch
 from fgrad.ops.elementwise import astype, share, share_in
 from fgrad.ops.families import answers, checked_axis, constant_in_pieces, linear, reduced_axis, register, sample, scale
@@ -26,7 +26,7 @@ from fgrad.ops.lengths import along, divided, length, of_square, product_into, s
 from fgrad.ops.matrices import conjugated
 from fgrad.ops.rows import reduced
 from fgrad.ops.shaping import repeat, reshaped
-from fgrad.ops.tracing import answers_traced, example_of
+from fgrad.ops.tracing import answers_traced, raw_array
 
 Axis = Any
 """An axis, a tuple of them, or None for all."""
@@ -107,7 +107,7 @@ def _extrema(ans: Any, x: Any, axis: Axis) -> tuple[Any, Any]:
     each of these.
     """
     kept = reshaped(ans, _kept(x.shape, axis))
-    chosen, numbers = settle(np.equal(x, kept)), settle(np.equal(kept, kept))
+    chosen, numbers = strip_ended(np.equal(x, kept)), strip_ended(np.equal(kept, kept))
     if type(chosen) is not Tensor and is_at_hand(chosen) and np.count_nonzero(chosen) == np.count_nonzero(numbers):
         return chosen, None
     return chosen, np.maximum(total(chosen, axis=axis, dtype=x.dtype, keepdims=True), 1)
@@ -375,7 +375,7 @@ def _nan_extremum(primitive: Primitive, function: Any, without_nan: Callable[...
         result = apply(primitive, (a,), {"axis": reduced_axis(axis, a), "keepdims": bool(_given(keepdims))})
         if initial is not None:
             return combine(np.where(np.isnan(result), initial, result), initial)
-        if np.any(np.isnan(example_of(result))):
+        if np.any(np.isnan(raw_array(result))):
             warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=3)
         return result
 
@@ -527,7 +527,7 @@ def _spread_in(
     axis = checked_axis(axis, a)
     ddof = degrees(ddof, correction)
     number = _chosen(a, axis, keepdims, where)
-    if number <= ddof if where is True else np.any(example_of(number) <= ddof):
+    if number <= ddof if where is True else np.any(raw_array(number) <= ddof):
         warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=3)
     left = number - ddof
     return a, axis, builtins.max(left, 0) if where is True else np.maximum(left, 0)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.payloads import reduced_by
+from fgrad.core.foreign import reduced_by
 
 _LONGEST: dict[Any, int] = {np.add: 15, np.maximum: 32, np.minimum: 32}
 """Up to which length of rows columns are faster; from 16 on NumPy adds in another order."""

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import settle
+from fgrad.core.tensor import strip_ended
 from fgrad.core.tree import flatten, unflatten
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers, plain_axis, reduced_axis
@@ -183,7 +183,7 @@ def _in_place(function: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
             leaves, treedef = flatten((args, keywords))
             if traced(*leaves):
                 raise errors.InPlaceError(f"np.{function.__name__}", errors.users_line())
-            args, keywords = unflatten(treedef, [settle(leaf) for leaf in leaves])
+            args, keywords = unflatten(treedef, [strip_ended(leaf) for leaf in leaves])
             function(x, *args, **keywords)
 
         write.__name__ = function.__name__

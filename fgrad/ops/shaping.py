@@ -12,12 +12,12 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from fgrad import errors
+from fgrad.core.coerce import as_array, holds_tensors
+from fgrad.core.foreign import is_at_hand
 from fgrad.core.layers import below
-from fgrad.core.operands import as_array, holds_tensors
-from fgrad.core.payloads import is_at_hand
 from fgrad.core.primitive import BOXES, METHODS
 from fgrad.core.reverse import conform
-from fgrad.core.tensor import Tensor, apply, is_weak, settle
+from fgrad.core.tensor import Tensor, apply, is_weak, strip_ended
 from fgrad.core.trace import is_seen
 from fgrad.core.views import VIEWS, become_view, layout, origin, seen, view
 from fgrad.ops.batching import aligned
@@ -82,7 +82,7 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
         return result if is_apart else METHODS["astype"](result, result.dtype)
     if order == "F":  # the same in C order of what is turned round, so that it can be a view
         return transpose(reshape(transpose(a), shape[::-1]))
-    if a.tracing.outdated and _stays_in_place(layout(a), a.ndim, shape):
+    if a._trace.outdated and _stays_in_place(layout(a), a.ndim, shape):
         return view(_reshape, a, {"shape": shape, "order": order})
     result = apply(_reshape, (a,), {"shape": shape, "order": order})
     if _is_one_block(a) or _stays_in_place(layout(a), a.ndim, shape):
@@ -92,7 +92,7 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
 
 def _is_one_block(a: Tensor) -> bool:
     """Return whether a tensor that is no view holds an array without gaps, which is what most of them do."""
-    if is_seen() or type(a.memory) is tuple:
+    if is_seen() or type(a._alias) is tuple:
         return False
     array = below(a)
     return type(array) is np.ndarray and array.flags.c_contiguous
@@ -435,7 +435,7 @@ def _extending(function: Any, ndim: int) -> None:
     def extended(*arys: Any) -> Any:
         results = tuple(
             # SciPy hands what comes back to compiled code, which wants arrays.
-            extend(as_array(x)) if traced(x) else function(np.asarray(settle(x)))
+            extend(as_array(x)) if traced(x) else function(np.asarray(strip_ended(x)))
             for x in arys
         )
         return results[0] if len(results) == 1 else results

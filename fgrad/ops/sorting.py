@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.primitive import FUNCTIONS, METHODS, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped, reduction_batch
 from fgrad.ops.families import constant_in_pieces, reduced_axis, register, sample
 from fgrad.ops.indexing import values_of
 from fgrad.ops.patterns import moved
-from fgrad.ops.tracing import answers_traced, boxed_leaves, example_of
+from fgrad.ops.tracing import answers_traced, boxed_leaves, raw_array
 
 # Orders, which are integers
 
@@ -420,7 +420,7 @@ def _extremum_without_nan(function: Any, stand_in: float) -> None:
         a = as_array(a)
         if a.dtype.kind in "fc":
             missing = np.isnan(a)
-            if a.size and np.any(example_of(np.all(missing, axis=axis))):
+            if a.size and np.any(raw_array(np.all(missing, axis=axis))):
                 raise ValueError("All-NaN slice encountered")
             a = np.where(missing, stand_in, a)
         return FUNCTIONS[np.argmax if stand_in < 0 else np.argmin](a, axis, keepdims=keepdims)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.primitive import BOXES
 from fgrad.ops import reductions
 from fgrad.ops.families import answers, plain_axis, reduced_axis
@@ -19,7 +19,7 @@ from fgrad.ops.indexing import written
 from fgrad.ops.lengths import divided, length, squared
 from fgrad.ops.quantiles import fitted_weights
 from fgrad.ops.reductions import degrees
-from fgrad.ops.tracing import answers_traced, example_of, run
+from fgrad.ops.tracing import answers_traced, raw_array, run
 
 Axis = Any
 """An axis, a tuple of them, or None for all."""
@@ -95,7 +95,7 @@ def nanmean(
         return np.mean(a, dtype=dtype, **options)
     a = _checked_dtype(a, dtype)
     number = _numbers(a, axis, options.get("keepdims", False), options.get("where", True))
-    if np.any(example_of(number) == 0):
+    if np.any(raw_array(number) == 0):
         warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=3)
     with np.errstate(invalid="ignore", divide="ignore"):
         return divided(reductions.sum(_without_nan(a, 0), **options), number)
@@ -137,7 +137,7 @@ def _spread(a: Any, axis: Axis, dtype: Any, ddof: float, kept: bool, mask: Any, 
             mean = divided(total, _numbers(a, axis, True, mask))
         deviation = np.where(missing, 0, a - mean)
         number = _numbers(a, axis, kept, mask) - ddof
-    if np.any(example_of(number) <= 0):
+    if np.any(raw_array(number) <= 0):
         warnings.warn("Degrees of freedom <= 0 for slice.", RuntimeWarning, stacklevel=4)
     return deviation, number
 
@@ -229,7 +229,7 @@ def average(
         promoted = [a.dtype, weights.dtype, *([np.float64] if a.dtype.kind in "biu" else [])]
         dtype = np.result_type(*promoted)
         total = np.sum(weights, dtype=dtype, **options)
-        if np.any(example_of(total) == 0):
+        if np.any(raw_array(total) == 0):
             raise ZeroDivisionError("Weights sum to zero, can't be normalized")
         result = np.sum(as_array(a, dtype) * as_array(weights, dtype), **options) / total
     if not returned:
@@ -263,7 +263,7 @@ def cov(
     if weights is not None and ddof:
         lost = ddof if aweights is None else ddof * np.sum(weights * as_array(aweights)) / number
         number = number - lost
-    if np.any(example_of(number) <= 0):
+    if np.any(raw_array(number) <= 0):
         warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=3)
         number = np.where(number <= 0, 0.0, number)
     deviation = x - mean[:, None]
@@ -300,7 +300,7 @@ def _cov_weights(fweights: Any, aweights: Any, count: int) -> Any:
         if given is None:
             continue
         given = as_array(given, np.float64)
-        value = example_of(given)
+        value = raw_array(given)
         if name == "fweights" and not np.all(value == np.around(value)):
             raise TypeError("fweights must be integer")
         if given.ndim > 1:

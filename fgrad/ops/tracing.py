@@ -4,10 +4,10 @@ answers_traced(np.median)    the decorated function answers where a trace follow
                              elsewhere NumPy's own function does, with its speed, warnings and errors
 run(f, answer, ...)          the same choice for one call
 is_plainly_traced(arguments) whether that choice is clear without a closer look
-example_of(x)                the plain array, for checks and warnings alone
-known_value(x)               the same, or None where there is none
+raw_array(x)                the plain array, for checks and warnings alone
+concrete_value(x)               the same, or None where there is none
 is_always_zero(x)            whether it is 0, also where it is differentiated
-one_example(x)               of a batch, that of the first example
+first_example(x)               of a batch, that of the first example
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.foreign import FOREIGN
 from fgrad.core.layers import below, is_program
-from fgrad.core.payloads import FOREIGN
 from fgrad.core.primitive import BOXES, FUNCTIONS
-from fgrad.core.tensor import Tensor, boxed, settle
+from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.tree import flatten, unflatten
 from fgrad.ops.indexing import written
 
@@ -56,7 +56,7 @@ def run(function: Any, answer: Any, args: Any, keywords: dict[str, Any]) -> Any:
     if is_plainly_traced((*args, *keywords.values())):
         return answer(*args, **keywords)
     leaves, treedef = flatten((args, keywords))
-    settled = [settle(leaf) for leaf in leaves]
+    settled = [strip_ended(leaf) for leaf in leaves]
     if Tensor in map(type, settled):
         args, keywords = unflatten(treedef, settled)
         return answer(*args, **keywords)
@@ -71,7 +71,7 @@ def is_plainly_traced(arguments: Any) -> bool:
     """Return whether there are tensors, all followed by running traces, and otherwise numbers and the like alone."""
     found = False
     for argument in arguments:
-        if type(argument) is Tensor and argument.tracing.level:
+        if type(argument) is Tensor and argument._trace.level:
             found = True
         elif type(argument) not in _PLAIN:
             return False
@@ -111,26 +111,26 @@ def no_out(name: str, out: Any) -> None:
         raise errors.InPlaceError(f"np.{name}", errors.users_line())
 
 
-def example_of(x: Any) -> Any:
+def raw_array(x: Any) -> Any:
     """Return the plain array in a tensor, for checks: under `vmap` the examples of the whole batch."""
-    return below(settle(x))
+    return below(strip_ended(x))
 
 
-def known_value(x: Any) -> Any:
+def concrete_value(x: Any) -> Any:
     """Return the plain array in a tensor, under `vmap` of all examples; None where it stands for other values, too."""
-    value = below(settle(x), is_program)
+    value = below(strip_ended(x), is_program)
     return None if type(value) is Tensor else value
 
 
 def is_always_zero(x: Any) -> bool:
     """Return whether a cotangent is exactly 0, and will stay so: one that is differentiated may be 0 only here."""
-    value = below(settle(x), lambda trace: trace.differentiates or trace.is_program)
+    value = below(strip_ended(x), lambda trace: trace.differentiates or trace.is_program)
     return type(value) is not Tensor and not np.any(value)
 
 
-def one_example(leaf: Any) -> Any:
+def first_example(leaf: Any) -> Any:
     """Return a plain array in the form that a leaf shows: in a batch, the first of the examples."""
-    example, shape = example_of(leaf), np.shape(leaf)
+    example, shape = raw_array(leaf), np.shape(leaf)
     batches = len(np.shape(example)) - len(shape)  # whose axes come in front
     if not batches:
         return example

@@ -373,7 +373,7 @@ class Optimizer:
                 if isinstance(value, Variable):
                     value = value.value()  # which reads it
         except BaseException as error:
-            running.heal(before)
+            running.unwind(before)
             if isinstance(error, TypeError):
                 inputs.refuse_parameters("loss", loss, errors.NotCallableError)
             raise

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.payloads import in_memory
+from fgrad.core.foreign import in_memory
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, boxed, settle
+from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.tree import flatten, paths
 from fgrad.core.variable import Variable
 
@@ -27,13 +27,13 @@ def tensor(x: Any) -> Any:
 
 def array(x: Any) -> Any:
     """Return what is below the layers that no trace follows: an array, or a traced tensor."""
-    x = settle(x)
+    x = strip_ended(x)
     return x if hasattr(x, "dtype") else np.asarray(x)
 
 
 def plain(x: Any) -> Any:
     """Return the value alone: an array that no trace follows."""
-    x = settle(x)
+    x = strip_ended(x)
     return x.numpy() if type(x) is Tensor else np.asarray(in_memory(x))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.optimizers.inputs import refuse_parameters
 from fgrad.optimizers.schedules import Schedule
 
@@ -49,7 +49,7 @@ def evaluated(name: str, hyper: Hyper, updates: Any) -> Any:
         hyper = hyper()
     if type(hyper) in (float, int):
         return hyper
-    value = settle(hyper)
+    value = strip_ended(hyper)
     if type(value) is Tensor:
         return value
     array = np.asarray(value)

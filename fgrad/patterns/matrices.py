@@ -16,9 +16,9 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.layers import below, is_undecided
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.core.tree import flatten, paths, unflatten
-from fgrad.ops.tracing import known_value
+from fgrad.ops.tracing import concrete_value
 from fgrad.patterns.plans import SparsePlan, as_pattern, parts, plan_of
 from fgrad.patterns.trace import PatternTrace, sparse_library
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, place_name, select
@@ -281,7 +281,7 @@ class _Problem:
             found = np.stack([_side_by_side(function(apart(row)), ()) for row in rows])
         else:
             found = _side_by_side(along_all(function, apart(np.stack(rows)), self.chunk_size), (len(rows),))
-        return settle(found if found.dtype.kind in "fc" else found * 0.0)  # of integers all is 0
+        return strip_ended(found if found.dtype.kind in "fc" else found * 0.0)  # of integers all is 0
 
 
 _OTHER = np.zeros((0, 0))
@@ -305,7 +305,7 @@ def _computed(problem: _Problem, plan: SparsePlan) -> tuple[Any, float]:
     if type(found) is not Tensor:
         matrix = plan.matrix(elements)
         return matrix, plan.disagreement(matrix, found[-1], tolerance)
-    known = known_value(found)
+    known = concrete_value(found)
     # Where there are numbers; under a `vmap` those of all examples
     examples = () if known is None else known.reshape((-1, *known.shape[-2:]))
     far = [plan.disagreement(plan.matrix(plan.elements(each)), each[-1], tolerance) for each in examples]

@@ -16,8 +16,8 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.foreign import INEXACT
 from fgrad.core.forward import ForwardTrace
-from fgrad.core.payloads import INEXACT
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, apply_call, box, settled
 from fgrad.core.trace import Call, Trace
@@ -64,9 +64,9 @@ class PatternTrace(Trace):
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        ours = [type(arg) is Tensor and arg.tracing is self for arg in args]
-        values = [arg.payload if own else arg for arg, own in zip(args, ours, strict=True)]
-        patterns = {place: arg.mark for place, (arg, own) in enumerate(zip(args, ours, strict=True)) if own}
+        ours = [type(arg) is Tensor and arg._trace is self for arg in args]
+        values = [arg._payload if own else arg for arg, own in zip(args, ours, strict=True)]
+        patterns = {place: arg._mark for place, (arg, own) in enumerate(zip(args, ours, strict=True)) if own}
         ans = apply(primitive, values, metadata)
         step = Step(primitive, values, metadata, 0, ans, 0, frozenset(patterns))
         if type(ans) is tuple:
@@ -94,14 +94,14 @@ class PatternTrace(Trace):
 
         Where a derivative is made of such functions in its turn, all depends on all.
         """
-        ours = [type(leaf) is Tensor and leaf.tracing is self for leaf in leaves]
-        values = [leaf.payload if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
-        places = [place for place, own in enumerate(ours) if own and leaves[place].mark is not None]
+        ours = [type(leaf) is Tensor and leaf._trace is self for leaf in leaves]
+        values = [leaf._payload if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
+        places = [place for place, own in enumerate(ours) if own and leaves[place]._mark is not None]
         if self.depth or not places:
             found = [(x, ()) for x in apply_call(call, values)]
         else:
             found = _by_tangents(call, values, places)
-        pattern = _stacked([self._nothing(0), *(leaves[place].mark for place in places)])
+        pattern = _stacked([self._nothing(0), *(leaves[place]._mark for place in places)])
         return [self._called(settled(x), local, pattern) for x, local in found]
 
     def _called(self, value: Any, local: Any, pattern: Any) -> Tensor:
@@ -115,8 +115,8 @@ class PatternTrace(Trace):
 
     def pattern_of(self, leaf: Any) -> Any:
         """Return the pattern of a result, which has no element if it is not connected to an input."""
-        if type(leaf) is Tensor and leaf.tracing is self and leaf.mark is not None:
-            return leaf.mark
+        if type(leaf) is Tensor and leaf._trace is self and leaf._mark is not None:
+            return leaf._mark
         return self._nothing(np.size(leaf))
 
     def _matrix(self, links: Links) -> Any:
@@ -171,6 +171,6 @@ def _by_tangents(call: Call, values: Sequence[Any], places: Sequence[int]) -> li
 
 def _parted(result: Any, forward: ForwardTrace, inner: PatternTrace) -> tuple[Any, Any]:
     """Return a result and the pattern of its tangent."""
-    if type(result) is Tensor and result.tracing is forward:
-        return result.payload, inner.pattern_of(forward.tangent_of(result))
+    if type(result) is Tensor and result._trace is forward:
+        return result._payload, inner.pattern_of(forward.tangent_of(result))
     return result, inner.pattern_of(np.zeros(np.shape(result)))

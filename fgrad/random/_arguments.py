@@ -18,9 +18,9 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.layers import layers
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import settle
+from fgrad.core.tensor import strip_ended
 from fgrad.core.tree import flatten
-from fgrad.ops.tracing import known_value, one_example
+from fgrad.ops.tracing import concrete_value, first_example
 
 _PLAIN = {int, float, bool, str, type(None), type, np.ndarray, np.dtype}
 
@@ -45,7 +45,7 @@ def is_involved(arguments: Iterable[Any]) -> bool:
 
 def is_of_program(parameters: Iterable[Any]) -> bool:
     """Return whether a parameter stands for all values of its shape."""
-    return any(layer.tracing.is_program for x in parameters for layer in layers(settle(x)))
+    return any(layer._trace.is_program for x in parameters for layer in layers(strip_ended(x)))
 
 
 def check_has_value(method: str, parameters: Iterable[Any]) -> None:
@@ -70,7 +70,11 @@ def check_constant(method: str, parameters: dict[str, Any]) -> None:
         NoDerivativeError: a ValueError; the draw jumps, and its derivative would be dropped.
     """
     for name, x in parameters.items():
-        if type(x) in BOXES and x.dtype.kind in "fc" and any(each.tracing.differentiates for each in layers(settle(x))):
+        if (
+            type(x) in BOXES
+            and x.dtype.kind in "fc"
+            and any(each._trace.differentiates for each in layers(strip_ended(x)))
+        ):
             raise errors.NoDerivativeError(
                 f"rng.{method} has no derivative in {name!r}, which is differentiated: its draws jump from one "
                 f"value to another.\n  at {errors.users_line()}\n"
@@ -90,7 +94,7 @@ def shape_of(numpys: Callable[..., Any], parameters: Sequence[Any], size: Any) -
         return np.broadcast_shapes(*shapes)
     wanted = tuple(size) if np.iterable(size) else (size,)
     if not _fits(wanted, shapes):
-        numpys(_ASIDE, *map(one_example, parameters), size=size)  # which raises NumPy's error
+        numpys(_ASIDE, *map(first_example, parameters), size=size)  # which raises NumPy's error
     return wanted
 
 
@@ -106,7 +110,7 @@ def check_values(numpys: Callable[..., Any], parameters: Sequence[Any]) -> None:
 
     NumPy's bounds are from below, so that the smallest elements tell.
     """
-    arrays = [known_value(x) for x in parameters]
+    arrays = [concrete_value(x) for x in parameters]
     if all(array is not None and np.size(array) for array in arrays):
         numpys(_ASIDE, *(np.min(array) for array in arrays))
 

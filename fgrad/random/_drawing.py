@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.foreign import LOOKING_AT_VALUES
 from fgrad.core.masked import Masked
-from fgrad.core.payloads import LOOKING_AT_VALUES
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.core.trace import running

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from fgrad.core.payloads import LOOKING_AT_VALUES
+from fgrad.core.foreign import LOOKING_AT_VALUES
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample

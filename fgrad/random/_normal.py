@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.payloads import LOOKING_AT_VALUES
+from fgrad.core.foreign import LOOKING_AT_VALUES
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import apply
 from fgrad.core.trace import running
-from fgrad.ops.tracing import example_of, one_example
+from fgrad.ops.tracing import first_example, raw_array
 from fgrad.random._arguments import (
     check_constant,
     check_has_value,
@@ -249,7 +249,7 @@ def _multivariate_normal(
     check_has_value("multivariate_normal", (mean, cov))
     options = {"check_valid": check_valid, "tol": tol, "method": method}
     shape = () if size is None else tuple(size) if np.iterable(size) else (size,)
-    plain = [one_example(x) for x in (mean, cov)]
+    plain = [first_example(x) for x in (mean, cov)]
     _NUMPYS.multivariate_normal(np.random.default_rng(0), *plain, size=0, **options)  # for its checks and messages
     if method == "cholesky":
         noise = _noise(self, "standard_normal", (*shape, mean.shape[-1]))
@@ -262,7 +262,7 @@ def _dirichlet(self: Generator, alpha: Any, size: Any) -> Any:
     alpha = own(as_array(alpha))
     check_has_value("dirichlet", (alpha,))
     shape = () if size is None else tuple(size) if np.iterable(size) else (size,)
-    _NUMPYS.dirichlet(np.random.default_rng(0), one_example(alpha))  # for its checks and messages
+    _NUMPYS.dirichlet(np.random.default_rng(0), first_example(alpha))  # for its checks and messages
     law = importlib.import_module("fgrad.random._implicit")
     return law.dirichlet(alpha, functools.partial(self._plain.dirichlet, size=shape or None), len(shape))
 
@@ -272,7 +272,7 @@ def _dirichlet(self: Generator, alpha: Any, size: Any) -> Any:
 
 def _permutation(self: Generator, x: Any, axis: int) -> Any:
     if np.ndim(x) == 0:
-        count = int(example_of(x)) if type(x) in BOXES else x
+        count = int(raw_array(x)) if type(x) in BOXES else x
         return each(lambda: self._plain.permutation(count))
     x = as_array(x)
     length = x.shape[axis]
@@ -308,7 +308,7 @@ def _permuted(self: Generator, x: Any, axis: int | None, out: Any) -> Any:
 
 def _choice(self: Generator, a: Any, size: Any, replace: bool, p: Any, axis: int, shuffle: bool) -> Any:
     whole = np.ndim(a) == 0
-    count = int(example_of(a)) if whole else np.shape(a)[axis]
+    count = int(raw_array(a)) if whole else np.shape(a)[axis]
 
     def draw(*p: Any) -> Any:
         return self._plain.choice(count, size, replace, *p or (None,), 0, shuffle)

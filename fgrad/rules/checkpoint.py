@@ -11,13 +11,13 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.payloads import INEXACT, as_payload, is_at_hand
+from fgrad.core.foreign import INEXACT, as_payload, is_at_hand
 from fgrad.core.primitive import BOXES
-from fgrad.core.snapshots import Checked, is_large, snapshot
-from fgrad.core.tensor import Tensor, boxed, settle
+from fgrad.core.snapshots import ChecksumGuard, is_large, snapshot
+from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.trace import running
 from fgrad.core.tree import flatten, unflatten
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.rules.closures import Given, Uses, bound_now, copied, followers, give, given_now, globals_now, values_of
 from fgrad.rules.randomness import RandomStates
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule, settled, tangents_of, traces_of_variables
@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 def _run_checkpoint(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     leaves, treedef = flatten((args, keywords))
-    leaves = [boxed(settle(leaf)) if type(leaf) is Tensor else leaf for leaf in leaves]
+    leaves = [boxed(strip_ended(leaf)) if type(leaf) is Tensor else leaf for leaf in leaves]
     if not _is_for_a_pass(leaves):
         return function(*args, **keywords)
     segment = _Segment(function, leaves, treedef)
@@ -49,12 +49,12 @@ def _is_for_a_pass(leaves: Leaves) -> bool:
     """Return whether the highest trace, as far as it is known, keeps something for a backward pass."""
     if any(observer.wants_all for observer in running.observers):
         return False
-    traces = [leaf.tracing for leaf in leaves if _is_followed(leaf)] + traces_of_variables()
+    traces = [leaf._trace for leaf in leaves if _is_followed(leaf)] + traces_of_variables()
     return max(traces, key=lambda trace: trace.level).remembers if traces else True
 
 
 def _is_followed(leaf: Any) -> bool:
-    return type(leaf) is Tensor and leaf.tracing.level > 0
+    return type(leaf) is Tensor and leaf._trace.level > 0
 
 
 class _Segment:
@@ -104,7 +104,7 @@ class _Segment:
         large = [x for x in self._leaves if type(x) is np.ndarray and is_large(x)]
         self._leaves = [_as_it_is(x) if type(x) is np.ndarray and not is_large(x) else x for x in self._leaves]
         # Not of the method itself: the segment would refer to itself, and stay until the collector comes by.
-        self._unless_written = Checked(lambda inputs: inputs, large, name_of(self._function)) if large else None
+        self._unless_written = ChecksumGuard(lambda inputs: inputs, large, name_of(self._function)) if large else None
         self._digests = list(map(_digest, self._results or ()))
         self.random.keep_used()
 
@@ -112,7 +112,7 @@ class _Segment:
         """Return the arguments with tensors for tensors, so that the function can do with them what it does."""
         rest = iter(values)
         whole = [boxed(next(rest)) if place else x for x, place in zip(self._leaves, self._places, strict=True)]
-        return unflatten(self._treedef, [boxed(settle(x)) if type(x) is Tensor else x for x in whole])
+        return unflatten(self._treedef, [boxed(strip_ended(x)) if type(x) is Tensor else x for x in whole])
 
     def _results_among(self, returned: Leaves) -> list[Any]:
         """Return those leaves of what the function has returned that may depend on its inputs."""
@@ -204,7 +204,7 @@ _WEIGHTS = np.linspace(0.5, 1.5, 1 << 14)
 
 def _digest(result: Any) -> _Digest:
     """Return a shape, a dtype, and two sums by which a result is known again, up to rounding; by blocks, for memory."""
-    x = as_payload(example_of(result))
+    x = as_payload(raw_array(result))
     if not is_at_hand(x):
         return x.shape, x.dtype, 0.0, 0.0  # to compute it would cost more than the function itself
     weighed = total = 0.0

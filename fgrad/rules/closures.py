@@ -23,8 +23,8 @@ from typing_extensions import override
 from fgrad import errors
 from fgrad.core.layers import layers
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import Tensor, box, boxed, settle, settled
-from fgrad.core.trace import Call, Observer, Trace, observed_by, running, tell_of_copy
+from fgrad.core.tensor import Tensor, box, boxed, settled, strip_ended
+from fgrad.core.trace import Call, Observer, Trace, notify_copy, observed_by, running
 from fgrad.core.tree import flatten, tree_map
 from fgrad.core.variable import Variable, VariableWatch, creation_number
 from fgrad.rules.names import GLOBALS, names_in
@@ -34,43 +34,43 @@ from fgrad.transforms.calls import name_of
 
 def followers(leaves: Sequence[Any]) -> list[Trace]:
     """Return the running traces that follow leaves, at any depth, each once."""
-    return list(dict.fromkeys(layer.tracing for leaf in leaves for layer in running_layers(settle(leaf))))
+    return list(dict.fromkeys(layer._trace for leaf in leaves for layer in running_layers(strip_ended(leaf))))
 
 
 def running_layers(x: Any) -> Iterator[Tensor]:
     """Yield the layers of a tensor whose traces are running, the outermost first."""
-    return (layer for layer in layers(x) if layer.tracing.level) if type(x) is Tensor else iter(())
+    return (layer for layer in layers(x) if layer._trace.level) if type(x) is Tensor else iter(())
 
 
 def tangents_of_layers(leaves: Sequence[Any]) -> dict[int, Tensor]:
     """Return the layers of all tangents that running traces have of leaves, by their ids."""
     found: dict[int, Tensor] = {}
     for layer in (each for leaf in leaves for each in running_layers(leaf)):
-        for part in layer.tracing.known_of(layer):
-            if part is not layer.payload:
+        for part in layer._trace.known_of(layer):
+            if part is not layer._payload:
                 found.update({**{id(each): each for each in running_layers(part)}, **tangents_of_layers([part])})
     return found
 
 
 def without(traces: Sequence[Trace], x: Any) -> Any:
     """Return what is in a leaf below the layers of some traces, also where others lie between."""
-    return _below(traces, settle(x))
+    return _below(traces, strip_ended(x))
 
 
 def _below(traces: Sequence[Trace], x: Any) -> Any:
     if type(x) is not Tensor:
         return x
-    inner = _below(traces, x.payload)
-    return inner if not x.tracing.level or x.tracing in traces else box(inner, x.tracing, x.mark)
+    inner = _below(traces, x._payload)
+    return inner if not x._trace.level or x._trace in traces else box(inner, x._trace, x._mark)
 
 
 def values_of(leaves: Sequence[Any]) -> list[Any]:
     """Return leaves without the layers of traces; those of batches stay, since each example has a value of its own."""
-    return [_value(settle(leaf)) for leaf in leaves]
+    return [_value(strip_ended(leaf)) for leaf in leaves]
 
 
 def _value(x: Any) -> Any:
-    return _below([layer.tracing for layer in running_layers(x) if not layer.tracing.is_map], x)
+    return _below([layer._trace for layer in running_layers(x) if not layer._trace.is_map], x)
 
 
 class Closure:
@@ -145,10 +145,10 @@ class Closure:
 
 def copied(leaf: Any) -> Any:
     """Return a tensor like another one, in all its layers."""
-    leaf = settle(leaf)
+    leaf = strip_ended(leaf)
     if type(leaf) is not Tensor:
         return leaf
-    return tell_of_copy(box(copied(leaf.payload), leaf.tracing, leaf.mark))
+    return notify_copy(box(copied(leaf._payload), leaf._trace, leaf._mark))
 
 
 # What a function closes over, at one time
@@ -225,7 +225,7 @@ class Uses(Observer, VariableWatch):
 
     @override
     def call(self, call: Call, leaves: Sequence[Any], go_on: Any) -> Any:
-        seen = [self._seen(settle(leaf)) for leaf in leaves]
+        seen = [self._seen(strip_ended(leaf)) for leaf in leaves]
         with self._moving(seen):
             return [self._kept(each) for each in go_on(seen)]
 
@@ -287,7 +287,7 @@ class Uses(Observer, VariableWatch):
         return self._values.get(id(x), x)
 
     def _is_foreign(self, x: Any) -> bool:
-        is_older = type(x) is Tensor and 0 < x.tracing.level < self.trace.rank
+        is_older = type(x) is Tensor and 0 < x._trace.level < self.trace.rank
         return is_older and id(x) not in self._known and id(x) not in self._tangents
 
     def _kept(self, made: Any) -> Any:
@@ -299,7 +299,7 @@ class Uses(Observer, VariableWatch):
     def know(self, x: Any) -> None:
         """Note that a tensor is none from outside, nor are its layers."""
         for layer in running_layers(x):
-            if layer.tracing.level < self.trace.rank:
+            if layer._trace.level < self.trace.rank:
                 self._known[id(layer)] = layer
 
 

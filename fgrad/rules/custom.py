@@ -20,8 +20,8 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import as_now, boxed, settle
-from fgrad.core.trace import stood_in
+from fgrad.core.tensor import as_now, boxed, strip_ended
+from fgrad.core.trace import substituted
 from fgrad.core.tree import flatten, unflatten
 from fgrad.rules.closures import running_layers
 from fgrad.rules.rule import Leaves, Linear, Rule, Variables, call_rule, settled, zeros_of
@@ -56,7 +56,7 @@ class _Custom:
             structure[:] = [out_treedef]
             return results
 
-        places = [isinstance(x, (float, complex)) or hasattr(settle(x), "dtype") for x in leaves]
+        places = [isinstance(x, (float, complex)) or hasattr(strip_ended(x), "dtype") for x in leaves]
 
         def whole(arrays: Leaves) -> tuple[Any, ...]:
             rest = iter(arrays)
@@ -211,8 +211,8 @@ def _closed_over(function: Any) -> Leaves:
 def _show_batches(leaves: Leaves) -> None:
     """Let those who watch a rule see which batched values it will use, before it uses them."""
     for leaf in leaves:
-        if any(layer.tracing.is_map for layer in running_layers(leaf)):
-            stood_in(leaf)
+        if any(layer._trace.is_map for layer in running_layers(leaf)):
+            substituted(leaf)
 
 
 _being_transposed: ContextVar[tuple[tuple[Any, Any], ...]] = ContextVar("being_transposed", default=())
@@ -225,7 +225,7 @@ def _is_of_transposed(function: Any, leaves: Leaves) -> bool:
     The call is linear then, and the rule would call it again for its transpose, without an end. Its code has one, too.
     """
     traces = [trace for each, trace in _being_transposed.get() if each is function]
-    return bool(traces) and any(layer.tracing in traces for leaf in leaves for layer in running_layers(leaf))
+    return bool(traces) and any(layer._trace in traces for leaf in leaves for layer in running_layers(leaf))
 
 
 def _transposed(pull: Linear, results: Leaves, arrays: Leaves) -> Linear:
@@ -297,7 +297,7 @@ class custom_jvp(_Custom):  # noqa: N801
                 return moved(list(cotangents))[0]  # type: ignore[no-any-return]
 
             def pushed(tangents: Leaves) -> Leaves:
-                trace = tangents[0].tracing if tangents else None
+                trace = tangents[0]._trace if tangents else None
                 token = _being_transposed.set((*_being_transposed.get(), (self, trace)))
                 try:
                     return [settled(x) * 1.0 for x in push(tangents, ())]

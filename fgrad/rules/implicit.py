@@ -18,11 +18,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.conversions import values_alone
-from fgrad.core.tensor import Tensor, boxed, settle
+from fgrad.core.concretize import values_alone
+from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, tree_map, unflatten
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.rules.closures import Closure, Uses, followers, values_of
 from fgrad.rules.kept import Kept
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule, settled, tangents_of
@@ -112,14 +112,14 @@ def _rule(equation: Equation) -> Rule:
 
 def _one_by_one(solve: Callable[[Leaves], Any], leaves: Leaves) -> Any:
     """Return the solutions of all examples of a batch, each found for itself; None if there is no batch."""
-    leaves = [settle(leaf) for leaf in leaves]
-    traces: list[Any] = [leaf.tracing for leaf in leaves if type(leaf) is Tensor and leaf.tracing.is_map]
+    leaves = [strip_ended(leaf) for leaf in leaves]
+    traces: list[Any] = [leaf._trace for leaf in leaves if type(leaf) is Tensor and leaf._trace.is_map]
     if not traces:
         return None
     trace = max(traces, key=lambda trace: trace.level)
-    ours = [type(leaf) is Tensor and leaf.tracing is trace for leaf in leaves]
+    ours = [type(leaf) is Tensor and leaf._trace is trace for leaf in leaves]
     found = [
-        solve([leaf.payload[i] if own else leaf for leaf, own in zip(leaves, ours, strict=True)])
+        solve([leaf._payload[i] if own else leaf for leaf, own in zip(leaves, ours, strict=True)])
         for i in range(trace.size)
     ]
     return trace.root(np.stack(found))
@@ -131,12 +131,12 @@ def _check(equation: Equation, inverse: Inverse, x: Any, leaves: Leaves) -> None
         raise _singular(equation)
     x, *leaves = values_of([x, *leaves])
     left = equation.residuals(x, leaves)
-    step = example_of(inverse.of_values(x, leaves).times(left))
+    step = raw_array(inverse.of_values(x, leaves).times(left))
     largest = np.max(np.abs(step), initial=0)
-    if not largest <= equation.tolerance * max(1.0, np.max(np.abs(example_of(x)), initial=0)):
+    if not largest <= equation.tolerance * max(1.0, np.max(np.abs(raw_array(x)), initial=0)):
         raise errors.ConvergenceError(
             f"the solution that {name_of(equation.function)} is differentiated at is none: its residuals are up to "
-            f"{np.max(np.abs(example_of(left))):.3g}, and Newton's method would change it by {largest:.3g}.\n"
+            f"{np.max(np.abs(raw_array(left))):.3g}, and Newton's method would change it by {largest:.3g}.\n"
             "Let the solver go on (more iterations, a smaller tolerance), or start it elsewhere."
         )
 
@@ -152,7 +152,7 @@ class _Inverse:
 
     def is_singular(self) -> bool:
         if self._matrix is not None:
-            return _is_singular(example_of(self._matrix))
+            return _is_singular(raw_array(self._matrix))
         x, *leaves = values_of([self._x, *self._leaves])
         return _has_empty_row(lambda x: self._equation.residuals(x, leaves), x)
 
@@ -223,7 +223,7 @@ def _is_singular(matrix: Any) -> bool:
 def _has_empty_row(residuals: Callable[[Any], Any], x: Any) -> bool:
     """Return whether a residual depends on no unknown, such as one that is constant but for jumps."""
     direction = np.random.default_rng(0).standard_normal(x.shape).astype(x.dtype)
-    return not np.all(example_of(jvp(residuals, (x,), (direction,))[1]))
+    return not np.all(raw_array(jvp(residuals, (x,), (direction,))[1]))
 
 
 def _singular(equation: Equation) -> errors.SingularEquationError:
@@ -281,7 +281,7 @@ class _Solver:
             raise _UsesBatch(uses)
         if error is not None:
             raise error
-        vector, self.restore = raveled(tree_map(lambda x: settled(example_of(x)), found))
+        vector, self.restore = raveled(tree_map(lambda x: settled(raw_array(x)), found))
         return vector
 
     def first(self) -> Any:

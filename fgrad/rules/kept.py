@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fgrad.core.snapshots import LARGE, SMALL, Checked, are_same, is_large
+from fgrad.core.snapshots import LARGE, SMALL, ChecksumGuard, are_same, is_large
 from fgrad.core.tensor import Tensor, own_handle
 from fgrad.core.trace import Observer, Trace
 from fgrad.core.variable import Cell, Variable, VariableWatch
@@ -53,7 +53,7 @@ class Kept:
         self._unfilled: list[Callable[[], None]] = []
         self._large: list[Any] = []
         self._variables: dict[Variable, Any] = {}
-        self._unless_written: Checked | None = None
+        self._unless_written: ChecksumGuard | None = None
         self._uncopied = Uncopied()
 
     def now(self, x: Any) -> Any:
@@ -85,7 +85,7 @@ class Kept:
     @contextmanager
     def _given(self, name: str) -> Iterator[None]:
         if self._unless_written is None:
-            self._unless_written = Checked(lambda _: None, self._large, name)
+            self._unless_written = ChecksumGuard(lambda _: None, self._large, name)
         elif self._large:
             self._unless_written(None)
         if not self._variables:

@@ -22,12 +22,12 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.foreign import Objects
 from fgrad.core.layers import layers
-from fgrad.core.payloads import Objects
 from fgrad.core.primitive import ZERO
 from fgrad.core.reverse import Parts, conform
-from fgrad.core.snapshots import Checked, is_large, snapshot
-from fgrad.core.tensor import Tensor, apply_call, box, boxed, settle
+from fgrad.core.snapshots import ChecksumGuard, is_large, snapshot
+from fgrad.core.tensor import Tensor, apply_call, box, boxed, strip_ended
 from fgrad.core.trace import Trace, observed_by, running, through_observers
 from fgrad.core.variable import Variable, VariableWatch, creation_number, open_watches
 from fgrad.rules.closures import Given, StandIns, Uses, copied, followers, given_now, running_layers, without
@@ -217,10 +217,10 @@ class _Reads(VariableWatch):
             value = without([trace for trace in followers([value]) if self._ignores(trace)], value)
         if not self.follower.follows(value):
             return value
-        found = value.payload if self.strips else value
+        found = value._payload if self.strips else value
         if variable not in self.marks:
-            self.marks[variable], self.seen[variable] = value.mark, found
-            self.known.append(value.mark)
+            self.marks[variable], self.seen[variable] = value._mark, found
+            self.known.append(value._mark)
         return found
 
     def _ignores(self, trace: Trace) -> bool:
@@ -256,7 +256,7 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
     if _is_persistent(trace):  # the pass is handed the tensors again: copies, into which the user does not write
         leaves = list(map(copied, leaves))
     ours = [trace.follows(leaf) for leaf in leaves]
-    lower = [leaf.payload if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
+    lower = [leaf._payload if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
     reads_variables = rule.check_variables is not None
     sees_run = reads_variables and _is_persistent(trace)
     reads = _Reads(trace, reads_variables and not sees_run, reads_variables)
@@ -273,7 +273,7 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
         return apply_rule(rule, leaves, trace.rank) if _is_differentiated(leaves) else list(results)
     if rule.check_variables is not None and variables:
         rule.check_variables(variables)
-    if not sees_run and any(type(x) is Tensor and x.tracing.level >= trace.level for x in results):
+    if not sees_run and any(type(x) is Tensor and x._trace.level >= trace.level for x in results):
         raise closed_over(rule.name)
     read = [reads.seen[variable] for variable in variables]
     if not sees_run:
@@ -288,8 +288,8 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
 
 def _layer_of(trace: Trace, leaf: Any) -> Any:
     """Return a leaf as its trace knows it: a tape that has watched it in the function put a layer on top."""
-    while leaf.tracing is not trace:
-        leaf = leaf.payload
+    while leaf._trace is not trace:
+        leaf = leaf._payload
     return leaf
 
 
@@ -341,15 +341,15 @@ def _attached(call: _Linearized, trace: Any, inputs: Leaves, results: Leaves, la
     """
     rule = call.rule
     ours = [trace.follows(x) for x in inputs]
-    lower = [settle(x.payload) if own else x for x, own in zip(inputs, ours, strict=True)]
+    lower = [strip_ended(x._payload) if own else x for x, own in zip(inputs, ours, strict=True)]
     arrays = lower[: len(lower) - len(call.variables)]
-    marks = [x.mark if own else None for x, own in zip(inputs, ours, strict=True)]
+    marks = [x._mark if own else None for x, own in zip(inputs, ours, strict=True)]
     if any(trace.follows(x) for x in results) and _comes_from_outside(call, trace, marks):
         raise closed_over(rule.name)
-    results = [settle(x.payload) if trace.follows(x) else x for x in results]
+    results = [strip_ended(x._payload) if trace.follows(x) else x for x in results]
     reads_variables = rule.check_variables is not None
     with _Reads(trace, reads_variables, reads_variables):
-        below = max((x.tracing for x in lower if type(x) is Tensor), key=lambda t: t.level, default=None)
+        below = max((x._trace for x in lower if type(x) is Tensor), key=lambda t: t.level, default=None)
         if rule.recurs and below is not None and _takes_derivatives(below):
             results = _attached(call, below, lower, results, large)
         elif rule.recurs and _is_differentiated(lower):
@@ -363,7 +363,7 @@ def _comes_from_outside(call: _Linearized, trace: Trace, marks: Leaves) -> bool:
     """Return whether the run has used a value of a trace that is none of the inputs."""
     known = {_identity(mark) for mark in [*marks, *call.reads.known]}
     for x in call.outside:
-        if any(layer.tracing is trace and _identity(layer.mark) not in known for layer in layers(x)):
+        if any(layer._trace is trace and _identity(layer._mark) not in known for layer in layers(x)):
             return True
     return False
 
@@ -372,11 +372,11 @@ def _closes_over(rule: Rule, below: Trace | None, leaves: Leaves, outside: Leave
     """Return whether results depend on values of a trace that have come in beside the inputs, by running once more."""
 
     def own(x: Any) -> set[int]:
-        return {id(layer.mark) for layer in running_layers(x) if layer.tracing is below}
+        return {id(layer._mark) for layer in running_layers(x) if layer._trace is below}
 
     if below is None or set().union(*map(own, outside)) <= set().union(*map(own, leaves)):
         return False
-    traces = [below, *(leaf.tracing for leaf in leaves if type(leaf) is Tensor)]
+    traces = [below, *(leaf._trace for leaf in leaves if type(leaf) is Tensor)]
     return below in followers(rule.compute([without(traces, leaf) for leaf in leaves]))
 
 
@@ -416,7 +416,7 @@ def _recorded(
         ]
 
     parents = [key for key in keys if key is not None]
-    checked = Checked(pull, list(large), name_of(function)) if large else pull
+    checked = ChecksumGuard(pull, list(large), name_of(function)) if large else pull
     return trace.attach(name_of(function), parents, results, checked)  # type: ignore[no-any-return]
 
 
@@ -451,12 +451,12 @@ class _Examples(StandIns):
 
     @override
     def stand_in(self, x: Any) -> Any:
-        if type(x) is not Tensor or not x.tracing.is_map or any(each.is_replaced(x) for each in given_now()):
+        if type(x) is not Tensor or not x._trace.is_map or any(each.is_replaced(x) for each in given_now()):
             return x
-        if x.tracing is self.made:
-            return self.now.root(x.payload)
-        if 0 < self.made.level < x.tracing.level < self.now.level and not _is_put_in_place(x.tracing):
-            raise _UsesBatch(x.tracing)
+        if x._trace is self.made:
+            return self.now.root(x._payload)
+        if 0 < self.made.level < x._trace.level < self.now.level and not _is_put_in_place(x._trace):
+            raise _UsesBatch(x._trace)
         return x
 
 
@@ -472,7 +472,7 @@ def _for_all(trace: Any, function: Callable[..., Any], axes: Any) -> Callable[..
         return vmap(function, in_axes=axes)
 
     def of_one(example: Tensor, *args: Any) -> Any:
-        with observed_by(_Examples(trace, example.tracing)):
+        with observed_by(_Examples(trace, example._trace)):
             return function(*args)
 
     return lambda *args: vmap(of_one, in_axes=(0, *axes))(boxed(np.zeros(trace.size)), *args)
@@ -521,7 +521,7 @@ def tangents_of(function: Callable[..., Any], inputs: Leaves, tangents: Leaves) 
 
 def settled(leaf: Any) -> Any:
     """Return a leaf without dead layers, and a number as an array."""
-    leaf = settle(leaf)
+    leaf = strip_ended(leaf)
     return leaf if type(leaf) is Tensor or hasattr(leaf, "dtype") else np.asarray(leaf)[()]
 
 

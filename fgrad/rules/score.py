@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import stop_gradient_of
-from fgrad.ops.tracing import known_value
+from fgrad.ops.tracing import concrete_value
 
 
 def score_function(cost: Any, log_probability: Any, baseline: Any = 0.0) -> Any:
@@ -74,7 +74,7 @@ def _check_shape(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> 
 
 
 def _check_finite(log_probability: Any) -> None:
-    value = known_value(log_probability)
+    value = concrete_value(log_probability)
     if value is not None and not np.all(np.isfinite(value)):
         raise errors.ParameterError(
             "score_function: log_probability is not finite, so that what was drawn has probability 0 or none.\n"

@@ -15,11 +15,11 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.foreign import INEXACT
 from fgrad.core.forward import ForwardTrace, mark_of
 from fgrad.core.masked import unmasked
-from fgrad.core.payloads import INEXACT
 from fgrad.core.primitive import BOXES, Primitive
-from fgrad.core.tensor import boxed, settle
+from fgrad.core.tensor import boxed, strip_ended
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, leaves_and_nones, tree_map
 from fgrad.core.variable import Variable, VariableWatch
@@ -52,9 +52,9 @@ class _HeldTrace(ForwardTrace):
 
     def _connected(self, result: Any) -> Any:
         """Box a result that does not move, such as that of `floor`: it is connected, with tangent zero."""
-        if result.tracing is self or result.dtype.kind not in INEXACT:
+        if result._trace is self or result.dtype.kind not in INEXACT:
             return result
-        value = settle(result)
+        value = strip_ended(result)
         return self.root(value, np.zeros_like(value))
 
 
@@ -175,7 +175,7 @@ class ForwardAccumulator:
             tangent: Any = self._watch.chosen.get(x)
         else:
             layer = watched_layer_of(trace, x)
-            tangent = None if layer is None else layer.mark
+            tangent = None if layer is None else layer._mark
         if tangent is None:
             self._check_views()
         return gradient_at_edge(None, plain_value(x), unconnected) if tangent is None else boxed(unmasked(tangent))
@@ -215,7 +215,7 @@ def _release(trace: Trace, tangents: dict[int, tuple[Any, Any]]) -> None:
     for primal, _ in tangents.values():
         layer = None if isinstance(primal, Variable) else layer_of(trace, primal)
         if layer is not None:
-            layer.mark = None
+            layer._mark = None
 
 
 def _pairs(primals: Any, tangents: Any) -> list[tuple[Any, Any]]:
@@ -239,7 +239,7 @@ def _pairs(primals: Any, tangents: Any) -> list[tuple[Any, Any]]:
 def _fitting(primal: Any, tangent: Any) -> Any:
     """Return a tangent as an array or tensor, after a look at its shape and dtype."""
     has_dtype = hasattr(tangent, "dtype")
-    tangent = settle(tangent) if has_dtype else _array(tangent)
+    tangent = strip_ended(tangent) if has_dtype else _array(tangent)
     tangent = tangent.copy() if isinstance(tangent, np.ndarray) else tangent  # the user may write to it
     if tangent.shape != primal.shape:
         raise errors.TangentError(

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.coerce import is_of_objects
+from fgrad.core.foreign import INEXACT
 from fgrad.core.layers import below, layers
-from fgrad.core.operands import is_of_objects
-from fgrad.core.payloads import INEXACT
 from fgrad.core.primitive import BOXES
 from fgrad.core.reverse import ReverseTrace
-from fgrad.core.tensor import Tensor, box, boxed, renewed, settle
-from fgrad.core.trace import Trace, is_seen, running, stood_in, tell_of_copy
+from fgrad.core.tensor import Tensor, box, boxed, renewed, strip_ended
+from fgrad.core.trace import Trace, is_seen, notify_copy, running, substituted
 from fgrad.core.tree import flatten, leaves_and_nones, paths, tree_map, unflatten
 from fgrad.core.variable import Variable
 from fgrad.errors.places import depth_of_user
@@ -165,7 +165,7 @@ class GradientTape:
         trace = recording_of(self).trace
         if not self._is_recording() or key_of(self, tensor) is not None:
             return
-        key = trace.root(None).mark
+        key = trace.root(None)._mark
         self._watched[key] = errors.users_place()
         self._handles[id(tensor)] = weakref.ref(tensor), key
         put_layer(tensor, trace, key)
@@ -419,7 +419,7 @@ def recording_of(tape: GradientTape) -> Recording:
 
 def layer_of(trace: Trace, x: Any) -> Tensor | None:
     """Return the layer of a tensor that belongs to a trace."""
-    return next((layer for layer in layers(renewed(x)) if layer.tracing is trace), None)
+    return next((layer for layer in layers(renewed(x)) if layer._trace is trace), None)
 
 
 class Contents(NamedTuple):
@@ -463,13 +463,13 @@ def key_of(tape: GradientTape, x: Any) -> int | None:
     if isinstance(x, Variable):
         return recording.watch.chosen.get(x)
     layer = watched_layer_of(recording.trace, x)
-    return None if layer is None else layer.mark
+    return None if layer is None else layer._mark
 
 
 def watched_layer_of(trace: Trace, x: Any) -> Tensor | None:
     """Return the layer of a tensor, or of what stands for it just now, that belongs to a trace."""
     layer = layer_of(trace, x)
-    return layer_of(trace, stood_in(x)) if layer is None and is_seen() and type(x) is Tensor else layer
+    return layer_of(trace, substituted(x)) if layer is None and is_seen() and type(x) is Tensor else layer
 
 
 def put_layer(tensor: Tensor, trace: Trace, mark: Any) -> None:
@@ -478,14 +478,14 @@ def put_layer(tensor: Tensor, trace: Trace, mark: Any) -> None:
     Layers of traces that nobody can ask any more are left out, so that they do not pile up in a tensor
     that is watched again and again.
     """
-    value: Any = renewed(boxed(stood_in(tensor)) if is_seen() else tensor)
-    kept_layers = [(layer.tracing, layer.mark) for layer in layers(value) if _can_be_asked(layer.tracing)]
+    value: Any = renewed(boxed(substituted(tensor)) if is_seen() else tensor)
+    kept_layers = [(layer._trace, layer._mark) for layer in layers(value) if _can_be_asked(layer._trace)]
     value = below(value)
     for tracing, kept in sorted([(trace, mark), *kept_layers], key=lambda layer: layer[0].rank):
         value = box(value, tracing, kept)
-    tell_of_copy(value)
+    notify_copy(value)
     if not any(observer.watched(tensor, value) for observer in running.observers):
-        tensor.become(value)
+        tensor._rebind(value)
 
 
 def _can_be_asked(trace: Trace) -> bool:
@@ -535,7 +535,7 @@ def first_cotangents(tape: GradientTape, targets: Sequence[Any], seeds: Sequence
         if isinstance(target, Variable) and target.trainable and recording.watch.all_trainable:
             recording.watch.choose(target)  # to ask for its gradient is to read it
         layer = layer_of(recording.trace, target)
-        outputs.append((key_of(tape, target), plain_value(target if layer is None else layer.payload)))
+        outputs.append((key_of(tape, target), plain_value(target if layer is None else layer._payload)))
     return recording.first_cotangents(outputs, seeds, "output_gradients")
 
 
@@ -563,7 +563,7 @@ def _check_written(
 
 def is_view(x: Any) -> bool:
     """Return whether a tensor sees the memory of another one."""
-    return type(x) is Tensor and type(x.memory) is tuple
+    return type(x) is Tensor and type(x._alias) is tuple
 
 
 def lost_view(what: str, shape: tuple[int, ...]) -> errors.WatchError:
@@ -576,7 +576,7 @@ def lost_view(what: str, shape: tuple[int, ...]) -> errors.WatchError:
 
 def plain_value(x: Any) -> Any:
     """Return a value without reading it, where it is a variable."""
-    return x._shown() if isinstance(x, Variable) else settle(x)
+    return x._shown() if isinstance(x, Variable) else strip_ended(x)
 
 
 def gradient_of(
@@ -692,7 +692,7 @@ def _recorder(ys: list[Any]) -> GradientTape:
     """Return the tape that was started last of those that know one of the tensors."""
     found: list[GradientTape] = []
     for y in ys:
-        for trace in (layer.tracing for layer in layers(y)):
+        for trace in (layer._trace for layer in layers(y)):
             holder = trace.holder()
             if isinstance(holder, GradientTape) and holder.answers_for(trace):
                 found.append(holder)

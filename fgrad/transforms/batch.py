@@ -16,10 +16,10 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.foreign import as_payload
 from fgrad.core.overrides import refuse_labelled
-from fgrad.core.payloads import as_payload
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, own_handle, settle
+from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, own_handle, strip_ended
 from fgrad.core.trace import Call, Trace, running
 from fgrad.core.tree import flatten, outline, paths, unflatten
 from fgrad.errors.places import depth_of_user
@@ -56,8 +56,8 @@ class BatchTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         values, mapped = [], []
         for arg in args:
-            mapped.append(ours := type(arg) is Tensor and arg.tracing is self)
-            values.append(arg.payload if ours else arg)
+            mapped.append(ours := type(arg) is Tensor and arg._trace is self)
+            values.append(arg._payload if ours else arg)
         if primitive.batch is None:
             _warn_of_loop(primitive.name)
             ans = _looped(primitive, values, mapped, self.size, metadata)
@@ -67,17 +67,17 @@ class BatchTrace(Trace):
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
-        ours = [type(leaf) is Tensor and leaf.tracing is self for leaf in leaves]
-        values = [leaf.payload if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
+        ours = [type(leaf) is Tensor and leaf._trace is self for leaf in leaves]
+        values = [leaf._payload if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
         return [self.root(_array(x)) for x in apply_call(call.mapped(ours, self), values)]
 
     @override
     def shape_of(self, tensor: Any) -> tuple[int, ...]:
-        return (self.renewed(tensor) if self.outdated else tensor).payload.shape[1:]  # type: ignore[no-any-return]
+        return (self.renewed(tensor) if self.outdated else tensor)._payload.shape[1:]  # type: ignore[no-any-return]
 
     @override
     def known_of(self, tensor: Tensor) -> Sequence[Any]:
-        return (tensor.payload,)
+        return (tensor._payload,)
 
     @override
     def concrete(self, tensor: Tensor, how: str) -> Any:
@@ -132,7 +132,7 @@ def _axes_of(tree: Any, axes: Any, what: str) -> list[int | None]:
 
 
 def _array(leaf: Any) -> Any:
-    value = settle(leaf)
+    value = strip_ended(leaf)
     return own_handle(value) if type(value) is Tensor else as_payload(value)
 
 
@@ -254,7 +254,7 @@ def _common_size(function: Any, values: list[Any], axes: list[int | None], names
 
 def _placed(function: Any, trace: BatchTrace, leaf: Any, axis: int | None) -> Any:
     """Return a result with its examples along the axis that is wanted."""
-    mapped = type(leaf) is Tensor and leaf.tracing is trace
+    mapped = type(leaf) is Tensor and leaf._trace is trace
     if axis is None:
         if mapped:
             raise errors.AxisError(
@@ -262,7 +262,7 @@ def _placed(function: Any, trace: BatchTrace, leaf: Any, axis: int | None) -> An
                 "Give the axis along which they are to lie, such as 0."
             )
         return boxed(_array(leaf))
-    value = leaf.payload if mapped else np.broadcast_to(_array(leaf), (trace.size, *np.shape(leaf)))
+    value = leaf._payload if mapped else np.broadcast_to(_array(leaf), (trace.size, *np.shape(leaf)))
     ndim = len(value.shape)
     if not -ndim <= axis < ndim:
         raise errors.AxisError(

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core import conversions
+from fgrad.core import concretize
 from fgrad.core.trace import running
 from fgrad.errors.places import without_library
 
@@ -62,7 +62,7 @@ class Transformed:
             running.call = self, before, set() if before is None else before[2], releases
             return self._run(self._function, args, keywords, **self._options)
         except BaseException as error:
-            running.heal(state)
+            running.unwind(state)
             if isinstance(error, Exception) and (before is None or before[0] is None):  # what the user sees
                 error.__traceback__ = without_library(error.__traceback__, isinstance(error, errors.FgradError))
             raise
@@ -71,7 +71,7 @@ class Transformed:
             if releases:
                 release_all(releases)
             if before is None:
-                conversions.forget_objects()
+                concretize.forget_objects()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None or not hasattr(self._function, "__get__"):
@@ -113,7 +113,7 @@ def one_call(function: Callable[..., Any], *args: Any) -> Any:
         running.call = state[0] or (None, None, set(), releases)
         return function(*args)
     except BaseException:
-        running.heal(state)
+        running.unwind(state)
         raise
     finally:
         running.call = state[0]

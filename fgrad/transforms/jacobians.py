@@ -14,9 +14,9 @@ from typing import Any, ParamSpec, overload
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.payloads import as_payload
+from fgrad.core.foreign import as_payload
 from fgrad.core.reverse import ReverseTrace
-from fgrad.core.tensor import Tensor, as_now, boxed, settle
+from fgrad.core.tensor import Tensor, as_now, boxed, strip_ended
 from fgrad.core.trace import running
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.errors.places import depth_of_user
@@ -185,7 +185,7 @@ def _warn_of_lost_products(found: Any, probe: Callable[[], Any], mode: str, othe
         ZeroTimesInfinityWarning: there are such zeros.
     """
     rows, sums = flatten(found)[0], flatten(probe())[0]
-    for row, total in zip(map(settle, rows), map(settle, sums), strict=True):
+    for row, total in zip(map(strip_ended, rows), map(strip_ended, sums), strict=True):
         if type(row) is np.ndarray and np.any(np.isnan(total) & np.all(np.isfinite(row), axis=0)):
             warnings.warn(
                 f"the Jacobian by {mode} mode has zeros where a slope of 0 has met an infinite one. It cannot be told "
@@ -208,7 +208,7 @@ def _by_columns(found: Any, inputs: Sequence[Any], nested: Callable[[list[Any]],
     """
     jacobians: list[list[Any]] = [[] for _ in range(count)]
     outputs, out_treedef = flatten(found)
-    for columns in map(settle, outputs):
+    for columns in map(strip_ended, outputs):
         last = columns.transpose((*range(1, columns.ndim), 0))
         shapes = [(*columns.shape[1:], *x.shape) for x in inputs]
         blocks = [boxed(part.reshape(shape)) for part, shape in zip(_parts(last, inputs, -1), shapes, strict=True)]

@@ -13,10 +13,10 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.foreign import INEXACT
 from fgrad.core.masked import Masked
-from fgrad.core.payloads import INEXACT
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
-from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, settle
+from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, strip_ended
 from fgrad.core.trace import Call, Trace
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.ops.contractions import contract
@@ -54,7 +54,7 @@ class LaplacianTrace(Trace):
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        values = [x.payload if self.follows(x) else x for x in args]
+        values = [x._payload if self.follows(x) else x for x in args]
         ans = apply(primitive, values, metadata)
         if primitive.jvp is None:
             return boxed(ans)
@@ -66,7 +66,7 @@ class LaplacianTrace(Trace):
     ) -> Any:
         """Return the result of an operation with what is carried on, by what the operation is."""
         moving = [place for place, x in enumerate(args) if self.follows(x)]
-        if len(moving) == 1 and (own := args[moving[0]].mark):
+        if len(moving) == 1 and (own := args[moving[0]]._mark):
             if primitive.linear and not primitive.parted and type(ans) is not tuple and ans.dtype.kind in INEXACT:
                 return self._linear(ans, partial(_in_place_of, primitive, values, moving[0], metadata), *own)
             if _has_slopes(primitive, values[moving[0]], ans):
@@ -83,14 +83,14 @@ class LaplacianTrace(Trace):
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
         results = self._followed(lambda *leaves: apply_call(call, leaves), leaves, 2)
-        if any(self.follows(part) for x in results if self.follows(x) for part in (x.payload, *x.mark)):
+        if any(self.follows(part) for x in results if self.follows(x) for part in (x._payload, *x._mark)):
             raise closed_over(call.name)
         return results
 
     def _linear(self, ans: Any, function: Callable[[Any], Any], rows: Any, total: Any) -> Any:
         """Return the result of an operation that is linear in what moves; `function` computes it of that."""
         with (batch := BatchTrace(self.size)):
-            rows = _in_shape(function(batch.root(rows)), ans.shape).payload
+            rows = _in_shape(function(batch.root(rows)), ans.shape)._payload
         return self.root(ans, rows, total if total is ZERO else _in_shape(function(total), ans.shape))
 
     def _elementwise(
@@ -110,8 +110,8 @@ class LaplacianTrace(Trace):
 
     def _followed(self, function: Callable[..., Any], args: Sequence[Any], order: int) -> list[Any]:
         """Return the results of an operation or call, whose curvature is zero if the order is 1."""
-        marks = [x.mark if self.follows(x) else (ZERO, ZERO) for x in args]
-        values = [x.payload if self.follows(x) else x for x in args]
+        marks = [x._mark if self.follows(x) else (ZERO, ZERO) for x in args]
+        values = [x._payload if self.follows(x) else x for x in args]
         with (batch := BatchTrace(self.size)):
             rows = [row if row is ZERO else batch.root(row) for row, _ in marks]
             results = [self._of_rows(batch, *each) for each in _expanded(function, values, rows, order)]
@@ -123,11 +123,11 @@ class LaplacianTrace(Trace):
 
     def _of_rows(self, batch: BatchTrace, value: Any, row: Any, half: Any) -> tuple[Any, Any, Any]:
         """Return a value, its derivatives, and twice the sum of its coefficients of second order."""
-        value = value.payload[0] if batch.follows(value) else value
+        value = value._payload[0] if batch.follows(value) else value
         if row is not ZERO:
-            row = row.payload if batch.follows(row) else np.broadcast_to(row, (self.size, *row.shape))
+            row = row._payload if batch.follows(row) else np.broadcast_to(row, (self.size, *row.shape))
         if half is not ZERO:
-            half = 2 * np.sum(half.payload, axis=0) if batch.follows(half) else half  # 0, the same for all inputs
+            half = 2 * np.sum(half._payload, axis=0) if batch.follows(half) else half  # 0, the same for all inputs
         return value, row, half
 
 
@@ -174,9 +174,9 @@ def _expanded(
     expanded = []
     for x in results:
         if trace.follows(x):
-            expanded.append((x.mark[0], x.mark[1], x.mark[2] if order > 1 else ZERO))
+            expanded.append((x._mark[0], x._mark[1], x._mark[2] if order > 1 else ZERO))
         else:
-            expanded.append((settle(x), ZERO, ZERO))
+            expanded.append((strip_ended(x), ZERO, ZERO))
     return expanded
 
 
@@ -245,6 +245,6 @@ def _inputs(function: Any, tree: Any, leaves: list[Any]) -> list[Any]:
 
 def _total(trace: LaplacianTrace, leaf: Any) -> Any:
     """Return the sum of second derivatives of a result."""
-    if trace.follows(leaf) and leaf.mark[1] is not ZERO:
-        return boxed(leaf.mark[1])
-    return boxed(np.zeros_like(leaf.payload if trace.follows(leaf) else leaf))
+    if trace.follows(leaf) and leaf._mark[1] is not ZERO:
+        return boxed(leaf._mark[1])
+    return boxed(np.zeros_like(leaf._payload if trace.follows(leaf) else leaf))

@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.coerce import PLAIN, collected
+from fgrad.core.foreign import FOREIGN, INEXACT, as_payload, exact_numbers, known_shape
 from fgrad.core.layers import below
 from fgrad.core.masked import may_hold_zeros
-from fgrad.core.operands import PLAIN, collected
 from fgrad.core.overrides import refuse_labelled
-from fgrad.core.payloads import FOREIGN, INEXACT, as_payload, exact_numbers, known_shape
 from fgrad.core.primitive import ZERO
 from fgrad.core.reverse import Entry, ReverseTrace, pull_back
-from fgrad.core.tensor import Tensor, boxed, own_handle, settle
+from fgrad.core.tensor import Tensor, boxed, own_handle, strip_ended
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.errors.places import depth_of_user
@@ -46,7 +46,7 @@ def differentiable(leaf: Any) -> Any:
         return leaf if leaf.dtype.kind in "fc" else exact_numbers(leaf)
     if type(leaf) is np.float64:
         return leaf
-    value = settle(leaf)
+    value = strip_ended(leaf)
     if type(value) is Tensor:
         return value if value.dtype.kind in INEXACT else None
     if isinstance(value, (float, complex)) and not isinstance(value, np.generic):
@@ -135,7 +135,7 @@ def make_seed(seed: Any, value: Any, what: str) -> Any:
     """
     if seed is None:
         return _ones(value)
-    seed = settle(collected(seed))
+    seed = strip_ended(collected(seed))
     seed = own_handle(seed) if type(seed) is Tensor else as_payload(seed)
     if seed.dtype.kind == "c" and value.dtype.kind != "c":
         raise errors.SeedError(f"{what} is complex, and the result that it weighs is real ({value.dtype}).")
@@ -338,7 +338,7 @@ class Input:
                 primal = trace.held(primal, name_of(user))
             tensor = leaf if primal is None else trace.root(primal)
             self.primals.append(primal)
-            self.keys.append(None if primal is None else tensor.mark)
+            self.keys.append(None if primal is None else tensor._mark)
             traced.append(tensor)
         self.tree = unflatten(self._treedef, traced)
 
@@ -429,9 +429,9 @@ class Linearization(Recording):
         results: list[Any] = []
         self.outputs: list[tuple[int | None, Any]] = []
         for leaf in leaves:
-            if type(leaf) is Tensor and leaf.tracing is trace:
-                results.append(boxed(leaf.payload))
-                self.outputs.append((leaf.mark, leaf.payload))
+            if type(leaf) is Tensor and leaf._trace is trace:
+                results.append(boxed(leaf._payload))
+                self.outputs.append((leaf._mark, leaf._payload))
             else:
                 results.append(untraced(leaf))
                 self.outputs.append((None, as_payload(leaf) if type(leaf) is not Tensor else leaf))

@@ -13,8 +13,8 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.foreign import OVERRIDES
 from fgrad.core.overrides import as_leaf
-from fgrad.core.payloads import OVERRIDES
 from fgrad.core.primitive import ZERO
 from fgrad.core.tensor import Tensor
 from fgrad.core.tree import paths, tree_map
@@ -261,7 +261,7 @@ def _run_value_and_grad(
 
 
 def _check_scalar(function: Any, result: Any) -> None:
-    if type(result) is Tensor and type(result.payload) is np.float64:  # as most are
+    if type(result) is Tensor and type(result._payload) is np.float64:  # as most are
         return
     if getattr(result, "shape", None) == () and result.dtype.kind == "c":
         raise errors.NonScalarError(

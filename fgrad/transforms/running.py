@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.payloads import FOREIGN, OVERRIDES, is_exact_number
+from fgrad.core.foreign import FOREIGN, OVERRIDES, is_exact_number
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, box, boxed, own_handle, settle
+from fgrad.core.tensor import Tensor, box, boxed, own_handle, strip_ended
 from fgrad.core.trace import Trace, running
 from fgrad.core.tree import flatten, unflatten
 from fgrad.core.variable import VariableWatch
@@ -82,7 +82,7 @@ def run_connected(
     """
     result, leaves, treedef, aux = run(trace, function, arguments, watch, has_aux)
     check_result(function, result, leaves)
-    if not any([type(leaf) is Tensor and leaf.tracing is trace for leaf in leaves]):  # noqa: C419  # takes half the time
+    if not any([type(leaf) is Tensor and leaf._trace is trace for leaf in leaves]):  # noqa: C419  # takes half the time
         check_detached(function, trace)
     return leaves, treedef, aux
 
@@ -142,7 +142,7 @@ def untraced(leaf: Any) -> Any:
     """Return a result, if it is a tensor, free of traces that have ended, on a handle of its own."""
     if type(leaf) not in BOXES:
         return leaf
-    value = settle(leaf)
+    value = strip_ended(leaf)
     return own_handle(value) if type(value) is Tensor else boxed(value)
 
 
@@ -154,7 +154,7 @@ def owned(results: list[Any], given: Iterable[Any]) -> list[Any]:
         given: leaves of what the user has passed.
     """
     for each in results:
-        if type(each) is Tensor and type(each.payload) is np.ndarray:
+        if type(each) is Tensor and type(each._payload) is np.ndarray:
             break
     else:  # numbers alone; any() takes three times as long
         return results
@@ -163,9 +163,9 @@ def owned(results: list[Any], given: Iterable[Any]) -> list[Any]:
 
 
 def _apart_from(result: Any, arrays: list[Any]) -> Any:
-    if type(result) is not Tensor or type(result.payload) is not np.ndarray:
+    if type(result) is not Tensor or type(result._payload) is not np.ndarray:
         return result
-    return box(result.payload.copy(), result.tracing, result.mark) if _shares(result.payload, arrays) else result
+    return box(result._payload.copy(), result._trace, result._mark) if _shares(result._payload, arrays) else result
 
 
 def _shares(value: Any, arrays: list[Any]) -> bool:

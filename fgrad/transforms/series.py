@@ -22,14 +22,14 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core.foreign import INEXACT, payload_of
 from fgrad.core.forward import ForwardTrace
 from fgrad.core.masked import Masked, may_hold_zeros
-from fgrad.core.payloads import INEXACT, payload_of
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive
-from fgrad.core.tensor import Tensor, apply, apply_call, as_now, box, boxed, own_handle, settle
-from fgrad.core.trace import Call, Trace, is_seen, tell_of_copy, through_observers, unobserved
+from fgrad.core.tensor import Tensor, apply, apply_call, as_now, box, boxed, own_handle, strip_ended
+from fgrad.core.trace import Call, Trace, is_seen, notify_copy, through_observers, unobserved
 from fgrad.ops.contractions import contract
-from fgrad.transforms.sameness import frozen, identity
+from fgrad.transforms.metadata_keys import frozen, identity
 
 OF_BLOCKS: set[Primitive] = set()
 """Analytic functions of the square matrices in their first array, also where these are made of blocks; other arrays are
@@ -70,7 +70,7 @@ class Series:
                     self._go_up_to(number, find)
                 for coefficient in known[new:]:  # which are none that have come in from outside
                     if type(coefficient) is Tensor:
-                        tell_of_copy(coefficient)
+                        notify_copy(coefficient)
             else:
                 self._go_up_to(number, find)
         return known[number]
@@ -176,7 +176,7 @@ class SeriesTrace(Trace):
         """Let those who look see the coefficients of an operation, as what a forward rule makes of tangents."""
         results = ans if type(ans) is tuple else (ans,)
         for k in range(1, self.order + 1) if any(map(self.follows, results)) else ():
-            given, made = ([x.mark[k] if self.follows(x) else ZERO for x in each] for each in (args, results))
+            given, made = ([x._mark[k] if self.follows(x) else ZERO for x in each] for each in (args, results))
             through_observers("push", primitive, given, args, ans, go_on=lambda made=made: made)()
 
     def _finished(self, results: Any) -> Any:
@@ -209,7 +209,7 @@ class SeriesTrace(Trace):
             _go_on(self.rules.made, k)
         for result in results:
             if self.follows(result):
-                result.mark.finish()
+                result._mark.finish()
 
     def _in_rule(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         """Return the result of an operation of a rule, which may have been asked for before.
@@ -217,7 +217,7 @@ class SeriesTrace(Trace):
         Its coefficients are asked for later, when a rule of the user's may have written to what it was computed from.
         """
         shared: Any = self.rules.shared
-        args = [as_now(settle(x)) for x in args]
+        args = [as_now(strip_ended(x)) for x in args]
         key = primitive, tuple(map(self._identity, args)), frozen(metadata)
         if key not in shared:
             own = [x.copy() if type(x) is np.ndarray else x for x in args]
@@ -228,8 +228,8 @@ class SeriesTrace(Trace):
     def _identity(self, arg: Any) -> Any:
         """Return what is equal for arguments that are the same series, or equal constants."""
         if self.follows(arg):
-            return id(arg.mark)
-        return (id(arg.payload), id(arg.tracing), identity(arg.mark)) if type(arg) is Tensor else frozen(arg)
+            return id(arg._mark)
+        return (id(arg._payload), id(arg._trace), identity(arg._mark)) if type(arg) is Tensor else frozen(arg)
 
     def _result(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         operation = Operation(self, primitive, args, metadata)
@@ -269,10 +269,10 @@ class SeriesTrace(Trace):
 
     def moved(self, value: Any, tangent: Any) -> Any:
         """Return a value whose series has the derivative `tangent`; what the user's rule has masked is not known."""
-        value = value.payload if self.follows(value) else settle(value)
+        value = value._payload if self.follows(value) else strip_ended(value)
         if value.dtype.kind not in INEXACT:
             return boxed(value)
-        order = min(tangent.mark.order + 1, self.order) if self.follows(tangent) else self.order
+        order = min(tangent._mark.order + 1, self.order) if self.follows(tangent) else self.order
         return self.made_of(value, lambda k: _coefficient(self, tangent, k), order, True)
 
     @override
@@ -297,12 +297,12 @@ class SeriesTrace(Trace):
         above.stands_for = self
         try:
             with above:
-                moving = [above.root(x, Masked(self.direction(x.mark))) if self.follows(x) else x for x in leaves]
+                moving = [above.root(x, Masked(self.direction(x._mark))) if self.follows(x) else x for x in leaves]
                 results = above.process_call(call, moving)
         finally:
             del self.rules.calls[key]
         parts = [
-            (x.payload, above.tangent_of(x)) if type(x) is Tensor and x.tracing is above else (x, ZERO) for x in results
+            (x._payload, above.tangent_of(x)) if type(x) is Tensor and x._trace is above else (x, ZERO) for x in results
         ]
         return own.with_slopes([value for value, _ in parts], [slope for _, slope in parts])
 
@@ -324,8 +324,8 @@ class _Called:
 
     def __init__(self, trace: SeriesTrace, leaves: Sequence[Any]) -> None:
         self._trace = trace
-        self._values = [x.payload if trace.follows(x) else x for x in leaves]
-        self.order = min((x.mark.order for x in leaves if trace.follows(x)), default=trace.order)
+        self._values = [x._payload if trace.follows(x) else x for x in leaves]
+        self.order = min((x._mark.order for x in leaves if trace.follows(x)), default=trace.order)
         self._results: list[Any] | None = None
         self._slopes: Sequence[Any] = ()
 
@@ -333,7 +333,7 @@ class _Called:
         """Return the results of the call in the rule; their coefficients can be asked for once the rule has run."""
         values = apply_call(call, self._values)
         if self._results is None:
-            self._results = [self._result(place, settle(value)) for place, value in enumerate(values)]
+            self._results = [self._result(place, strip_ended(value)) for place, value in enumerate(values)]
         return list(map(own_handle, self._results))
 
     def _result(self, place: int, value: Any) -> Any:
@@ -354,7 +354,7 @@ class _Called:
 def _coefficient(trace: SeriesTrace, slope: Any, k: int) -> Any:
     """Return the coefficient of a series whose derivative is a tensor, or ZERO."""
     if trace.follows(slope):
-        return _integrated(slope.mark, k)
+        return _integrated(slope._mark, k)
     return slope if k == 1 else ZERO
 
 
@@ -381,7 +381,7 @@ class Operation:
         self, trace: SeriesTrace, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]
     ) -> None:
         self.trace, self.primitive, self.args, self.metadata = trace, primitive, args, metadata
-        self.series = [x.mark if trace.follows(x) else Series(x, None, trace.order) for x in args]
+        self.series = [x._mark if trace.follows(x) else Series(x, None, trace.order) for x in args]
         self.values = [each[0] for each in self.series]
         self.ans: Any = None
         self._is_guard = primitive.kind == "guard"
@@ -447,14 +447,14 @@ class Operation:
 
     def _argument(self, arg: Any) -> Any:
         """Return an argument for the rule; a tensor of another trace as a constant of this one, to be shared."""
-        arg = settle(arg)
+        arg = strip_ended(arg)
         if type(arg) is not Tensor or self.trace.follows(arg):
             return arg
         return self.trace.made_of(arg, None, self.trace.order)
 
     def _series_of(self, slope: Any) -> Any:
         if slope is ZERO or self.trace.follows(slope):
-            return slope if slope is ZERO else slope.mark
+            return slope if slope is ZERO else slope._mark
         return Series(payload_of(slope), None, self.trace.order)
 
     def product(self, coefficients: Sequence[Any], guard: int | None) -> Any:
@@ -531,7 +531,7 @@ def _splits(total: int, series: Sequence[Series]) -> Iterator[tuple[int, ...]]:
 def _quotient(operation: Operation, k: int) -> Sequence[Any]:
     """Return the coefficient of y = a / b, by a_k = b_0 y_k + b_1 y_(k-1) + ... + b_k y_0."""
     above, below = operation.series
-    own, rest = operation.ans.mark, above[k]
+    own, rest = operation.ans._mark, above[k]
     for number in range(1, k + 1):
         factor, other = below[number], own[k - number]
         if factor is not ZERO and other is not ZERO:

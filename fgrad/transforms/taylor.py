@@ -208,6 +208,6 @@ def _stacked(trace: SeriesTrace, leaf: Any) -> Any:
     if not trace.follows(leaf):
         value = np.asarray(leaf) if not hasattr(leaf, "dtype") else leaf
         return np.stack([value, *(np.zeros_like(value) for _ in range(trace.order))])
-    series = leaf.mark
+    series = leaf._mark
     coefficients = [series[k] for k in range(trace.order + 1)]
     return np.stack([np.zeros_like(series[0]) if c is ZERO else c for c in coefficients])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.operands import collected
+from fgrad.core.coerce import collected
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, boxed
 from fgrad.core.variable import Variable

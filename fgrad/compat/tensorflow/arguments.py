@@ -32,7 +32,7 @@ from fgrad.compat.deferred.convert import convert as convert
 from fgrad.compat.deferred.convert import operands as operands
 from fgrad.compat.deferred.graph import Call, GraphTensor, Symbol, holds_symbol, operation
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import settle
+from fgrad.core.tensor import strip_ended
 from fgrad.transforms.reverse import stop_gradient
 
 
@@ -94,7 +94,7 @@ def along(x: Any, places: Any, axis: int) -> Any:
 def plain(x: Any) -> Any:
     """Return the value of a tensor as an array: one of integers or truth values, or one that is not traced."""
     is_tensor = type(x) in BOXES
-    return np.asarray(stop_gradient(x) if is_tensor and x.dtype.kind not in "fc" else settle(x))
+    return np.asarray(stop_gradient(x) if is_tensor and x.dtype.kind not in "fc" else strip_ended(x))
 
 
 def check_within(indices: Any, size: int, name: str = "indices") -> None:

@@ -42,7 +42,7 @@ from fgrad.compat.tensorflow.math import tanh as tanh
 from fgrad.compat.tensorflow.math import top_k as top_k
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.tensor import boxed
-from fgrad.ops import shares
+from fgrad.ops import softmaxes
 from fgrad.transforms.reverse import stop_gradient
 
 __all__ = [
@@ -137,13 +137,13 @@ def softmax(logits: Any, axis: Any = None, dim: Any = None) -> Any:
         axis: along which they sum to 1.
         dim: the old name of `axis`.
     """
-    return shares.softmax(convert(logits), _last(chosen("axis", axis, "dim", dim)))
+    return softmaxes.softmax(convert(logits), _last(chosen("axis", axis, "dim", dim)))
 
 
 @operation()
 def log_softmax(logits: Any, axis: Any = None, dim: Any = None) -> Any:
     """Return the logarithm of `softmax`, without overflow; `dim` is the old name of `axis`."""
-    return shares.log_softmax(convert(logits), _last(chosen("axis", axis, "dim", dim)))
+    return softmaxes.log_softmax(convert(logits), _last(chosen("axis", axis, "dim", dim)))
 
 
 def _last(axis: Any) -> int:
@@ -479,7 +479,7 @@ def softmax_cross_entropy_with_logits_v2(
 @operation("SoftmaxCrossEntropyWithLogits")
 def _cross_entropy(labels: Any, logits: Any, axis: int) -> Any:
     logits, labels = operands(logits, labels)
-    return -np.sum(labels * shares.log_softmax(logits, axis), axis=axis)
+    return -np.sum(labels * softmaxes.log_softmax(logits, axis), axis=axis)
 
 
 def sparse_softmax_cross_entropy_with_logits(
@@ -509,7 +509,7 @@ def _sparse_cross_entropy(labels: Any, logits: Any) -> Any:
         raise errors.ShapeError(f"labels of shape {numbers.shape} do not fit logits of shape {logits.shape}.")
     check_within(numbers, logits.shape[-1], "labels")
     is_label = numbers[..., None] == np.arange(logits.shape[-1])
-    return -np.sum(np.where(is_label, shares.log_softmax(logits, -1), 0), axis=-1)
+    return -np.sum(np.where(is_label, softmaxes.log_softmax(logits, -1), 0), axis=-1)
 
 
 def sigmoid_cross_entropy_with_logits(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import settle
+from fgrad.core.tensor import strip_ended
 from fgrad.engines.jax.library import in_64_bits, jax
 from fgrad.engines.jax.programs import Run, check_known
 from fgrad.graphs.equations import Name
@@ -35,13 +35,13 @@ def exported(graph: Graph, platforms: Sequence[str] | None) -> bytes:
 
 def written(graph: Graph, platforms: Sequence[str] | None) -> Any:
     """Return the program of a graph as JAX's export."""
-    values = {name: np.asarray(settle(variable)) for name, variable in graph.variables.items()}
+    values = {name: np.asarray(strip_ended(variable)) for name, variable in graph.variables.items()}
     constants = {**graph.constants, **values}
     block = tidied(rolled(Block(graph.inputs, constants, graph.equations, graph.outputs)))
     check_known(block)
 
     def function(*leaves: Any) -> list[Any]:
-        return [jax.numpy.asarray(settle(x)) for x in Run().computed(block, leaves)]
+        return [jax.numpy.asarray(strip_ended(x)) for x in Run().computed(block, leaves)]
 
     function.__name__ = "main"
     with in_64_bits():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import settle
+from fgrad.core.tensor import strip_ended
 from fgrad.engines.jax import elements, indices, matrices, orders, sums  # noqa: F401  # which register rules
 from fgrad.engines.jax.integers import void_integers
 from fgrad.engines.jax.library import alike, cast, dtype_of, exactly, is_known, jnp, lax
@@ -24,8 +24,8 @@ from fgrad.graphs.derived import recorded_block
 from fgrad.graphs.equations import Equation, Name, in_pythons_way, kind_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import always
+from fgrad.graphs.loop import Along, Turns, turns_of
 from fgrad.graphs.record import CalledAgain
-from fgrad.graphs.turns import Along, Turns, turns_of
 from fgrad.native.users import USERS
 
 Leaves = Sequence[Any]
@@ -54,7 +54,7 @@ class Run:
         values.update((name, cast(x, name.dtype)) for name, x in pairs)
         with exactly():
             for equation in block.equations:
-                inputs = [values[x] if type(x) is Name else settle(x) for x in equation.inputs]
+                inputs = [values[x] if type(x) is Name else strip_ended(x) for x in equation.inputs]
                 values.update(zip(equation.outputs, self._results(equation, inputs), strict=True))
         return [values[each] if type(each) is Name else each for each in block.outputs]
 

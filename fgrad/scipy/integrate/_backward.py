@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.rules.closures import values_of
 from fgrad.rules.implicit import Equation, Inverse, solution
-from fgrad.scipy.integrate._points import Points, first_that_works
-from fgrad.scipy.integrate._stages import recurrence
-from fgrad.scipy.integrate._switches import warn_of_steps_along
-from fgrad.scipy.integrate._users import for_each_example
-from fgrad.scipy.integrate.steps import key_of, places_of
+from fgrad.scipy.integrate._callback import for_each_example
+from fgrad.scipy.integrate._discontinuities import warn_of_steps_along
+from fgrad.scipy.integrate._rk_adjoint import key_of, places_of
+from fgrad.scipy.integrate._tableau import recurrence
+from fgrad.scipy.integrate._vectorized import Points, first_that_works
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import jacobian
 from fgrad.transforms.reverse import vjp
@@ -212,7 +212,7 @@ class _Inverse:
         return vjp(self.times, np.zeros(b.shape))[1](b)[0]
 
     def is_singular(self) -> bool:
-        return not np.isfinite(example_of(self._ahead)).all()
+        return not np.isfinite(raw_array(self._ahead)).all()
 
     def of_values(self, x: Array, leaves: Leaves) -> _Inverse:
         return _Inverse(*values_of([self._matrices, self._by, self._ahead]))

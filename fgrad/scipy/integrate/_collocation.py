@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse.linalg
 
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.rules.closures import values_of
 from fgrad.rules.implicit import Inverse
 from fgrad.scipy.integrate._forms import complex_form, real_form
@@ -172,7 +172,7 @@ class _Sparse:
         return self._factors
 
     def is_singular(self) -> bool:
-        data = np.asarray(example_of(self._matrix.data))
+        data = np.asarray(raw_array(self._matrix.data))
         return any(_is_singular(self._matrix.pattern.with_elements(row)) for row in data.reshape(-1, data.shape[-1]))
 
     def of_values(self, x: Array, leaves: Leaves) -> _Sparse:

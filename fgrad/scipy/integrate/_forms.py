@@ -6,21 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.operands import collected
+from fgrad.core.coerce import collected
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, boxed, settle
+from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.ops.creation import array
 from fgrad.rules.closures import followers
-from fgrad.scipy.integrate._users import has_tensors, seen
+from fgrad.scipy.integrate._callback import has_tensors, seen
 
 
 def array_of(x: Any) -> Any:
     """Return what a user passes as an array: numbers, arrays, tensors, or lists of them."""
     x = collected(x)
     if type(x) in BOXES:
-        return seen(settle(x))
+        return seen(strip_ended(x))
     if has_tensors(x):
-        return settle(array(x))
+        return strip_ended(array(x))
     return x if isinstance(x, np.ndarray) else np.asarray(x)
 
 
@@ -55,5 +55,5 @@ def is_moving(x: Any) -> bool:
 
 def as_result(x: Any) -> Any:
     """Return an array of a result as a tensor."""
-    x = settle(x)
+    x = strip_ended(x)
     return x if type(x) is Tensor else boxed(np.asarray(x)[()])  # a number's, too

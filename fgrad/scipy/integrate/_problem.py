@@ -12,11 +12,11 @@ import scipy.integrate
 from fgrad import errors
 from fgrad.native.compiled import Compiled
 from fgrad.rules.closures import followers
-from fgrad.scipy.integrate._along import Track
+from fgrad.scipy.integrate._callback import UsersFunctions, as_now
 from fgrad.scipy.integrate._forms import array_of, complex_form, real_form, slope_of
 from fgrad.scipy.integrate._records import Record, recording
-from fgrad.scipy.integrate._stages import BY_STAGES
-from fgrad.scipy.integrate._users import UsersFunctions, as_now
+from fgrad.scipy.integrate._tableau import BY_STAGES
+from fgrad.scipy.integrate._variational import Track
 from fgrad.scipy.integrate.adjoint import states_at, track_of
 from fgrad.transforms.calls import name_of
 

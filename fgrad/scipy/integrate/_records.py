@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.integrate
 
-from fgrad.scipy.integrate._stages import BY_STAGES, Tableau
+from fgrad.scipy.integrate._tableau import BY_STAGES, Tableau
 
 Solver = Any
 

@@ -13,16 +13,16 @@ import numpy as np
 from scipy.integrate import BDF
 
 from fgrad import errors
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.rules.implicit import Equation, solution
 from fgrad.scipy.integrate._backward import Backward, Differences
+from fgrad.scipy.integrate._callback import for_each_example, values_of
 from fgrad.scipy.integrate._forms import array_of, as_result, floating, is_moving, real_form
 from fgrad.scipy.integrate._problem import Problem
 from fgrad.scipy.integrate._records import Record
-from fgrad.scipy.integrate._stages import Tableau
-from fgrad.scipy.integrate._users import for_each_example, values_of
+from fgrad.scipy.integrate._rk_adjoint import Interpolated, Steps
+from fgrad.scipy.integrate._tableau import Tableau
 from fgrad.scipy.integrate.adjoint import Solved, System, track_of
-from fgrad.scipy.integrate.steps import Interpolated, Steps
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.reverse import stop_gradient
 
@@ -38,7 +38,7 @@ class TracedResult:
     def __init__(self, problem: Problem, arrays: Sequence[Any]) -> None:
         self._problem, self._inputs = problem, problem.users.inputs()
         numbers, times, states, *further = arrays
-        self._found = [problem.found[number] for number in np.ravel(example_of(numbers))]
+        self._found = [problem.found[number] for number in np.ravel(raw_array(numbers))]
         start, first, last, *self._output_times = map(floating, problem.leaves)
         start, times_move = real_form(start), is_moving(first) or is_moving(last)
         moving = anchored(times, first, last) if times_move else times

@@ -7,7 +7,7 @@ A small change x of the solution of y' = f(t, y, p) obeys x' = f_y x + f_p dp: f
 transpose, the adjoint equation a' = -f_y^T a, which is solved backwards from one time of output to the one before
 (Pontryagin; Chen et al. 2018, https://arxiv.org/abs/1806.07366), together with the integral of f_p^T a. The
 solution y(t) in them is the interpolant of the solver: solved backwards, a stable equation would be unstable.
-`_along.py` solves them in batches; large systems, and those that cannot be batched, SciPy solves.
+`_variational.py` solves them in batches; large systems, and those that cannot be batched, SciPy solves.
 
 The next order follows. The change x is part of the solution (y, x) of the equation above and this one, which is
 a trajectory again. And what the adjoint equation computes is the transpose of that change, so its own
@@ -25,18 +25,18 @@ import numpy as np
 import scipy.integrate
 
 from fgrad import errors
-from fgrad.core.tensor import settle
+from fgrad.core.tensor import strip_ended
 from fgrad.native.values import on_values
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
 from fgrad.rules.vectors import raveled
-from fgrad.scipy.integrate._along import Along, Track
+from fgrad.scipy.integrate._callback import for_each_example, values_of
+from fgrad.scipy.integrate._discontinuities import warn_of_steps_along
 from fgrad.scipy.integrate._forms import is_moving, real_form
-from fgrad.scipy.integrate._points import Points, first_that_works, pulled, pushed
 from fgrad.scipy.integrate._records import Record, recording
-from fgrad.scipy.integrate._stages import EXPLICIT
-from fgrad.scipy.integrate._switches import warn_of_steps_along
-from fgrad.scipy.integrate._users import for_each_example, values_of
+from fgrad.scipy.integrate._tableau import EXPLICIT
+from fgrad.scipy.integrate._variational import Along, Track
+from fgrad.scipy.integrate._vectorized import Points, first_that_works, pulled, pushed
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import jacobian
 from fgrad.transforms.reverse import vjp
@@ -130,10 +130,10 @@ class System:
         start, times, *inputs = leaves
 
         def slope(t: Any, y: Any) -> Any:
-            return np.asarray(settle(self._field_of_values(np.float64(t), y, *inputs)))
+            return np.asarray(strip_ended(self._field_of_values(np.float64(t), y, *inputs)))
 
         def matrix(t: Any, y: Any) -> Any:
-            return np.asarray(settle(self._matrix_of_values(np.float64(t), y, *inputs)))
+            return np.asarray(strip_ended(self._matrix_of_values(np.float64(t), y, *inputs)))
 
         options = {} if issubclass(self.method, EXPLICIT) else {"jac": matrix}
         record = Record()
@@ -259,7 +259,7 @@ class Trajectory:
         """Return the change as part of the solution of a system of twice the size."""
         start, times, *inputs = leaves
         # The change is linear in these; if it is about 1, the absolute tolerance suits it.
-        size = float(max(np.max(np.abs(example_of(x)), initial=0.0) for x in (of_start, *of_inputs))) or 1.0
+        size = float(max(np.max(np.abs(raw_array(x)), initial=0.0) for x in (of_start, *of_inputs))) or 1.0
         both = [np.concatenate([start, of_start / size]), times, *inputs, *(x / size for x in of_inputs)]
         return Trajectory(self._system.doubled).states(both)[:, start.shape[0] :] * size
 
@@ -317,7 +317,7 @@ class Trajectory:
         integrals, restore = raveled([np.zeros_like(x) for x in moving if x is not None])
 
         def slope(t: Any, both: Any) -> Any:
-            return np.asarray(settle(system.adjoint(both, np.float64(t), track.at_one(t), *inputs)))
+            return np.asarray(strip_ended(system.adjoint(both, np.float64(t), track.at_one(t), *inputs)))
 
         back = np.concatenate([np.zeros(n), integrals])
         atol = system.atol

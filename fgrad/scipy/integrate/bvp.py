@@ -12,14 +12,14 @@ from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tree import flatten
 from fgrad.native.compiled import Compiled
-from fgrad.ops.tracing import boxed_leaves, example_of
+from fgrad.ops.tracing import boxed_leaves, raw_array
 from fgrad.rules.closures import followers
 from fgrad.rules.implicit import Equation, solution
 from fgrad.scipy._aside import aside, aside_of_batch
+from fgrad.scipy.integrate._callback import UsersFunctions
 from fgrad.scipy.integrate._collocation import System
 from fgrad.scipy.integrate._forms import array_of, as_result, floating, is_moving, real_form
 from fgrad.scipy.integrate._results import anchored, with_fields
-from fgrad.scipy.integrate._users import UsersFunctions
 from fgrad.scipy.interpolate.cubic import CubicHermiteSpline
 from fgrad.scipy.interpolate.pieces import PPoly
 from fgrad.transforms.calls import name_of
@@ -146,7 +146,7 @@ class _Problem:
         return [np.array(len(self._found) - 1), found.x, real_form(found.y.T), p]
 
     def _differentiated(self, numbers: Any, mesh: Any, values: Any, p: Any) -> Any:
-        found = [self._found[number] for number in np.ravel(example_of(numbers))]
+        found = [self._found[number] for number in np.ravel(raw_array(numbers))]
         ends = [floating(self._leaves[0][place]) for place in (0, -1)]
         mesh = anchored(mesh, *ends) if any(map(is_moving, ends)) else mesh
         system = self._system(found[0])

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.scipy._aside import Aside
 from fgrad.scipy.integrate.quadrature import TOLERANCE, quad
 
@@ -189,7 +189,7 @@ class _Nested:
 
 def _largest(estimate: Any) -> float:
     """Return the largest of the estimates for a batch, whoever follows them."""
-    return float(np.max(example_of(estimate.value if isinstance(estimate, Aside) else estimate)))
+    return float(np.max(raw_array(estimate.value if isinstance(estimate, Aside) else estimate)))
 
 
 def _evaluations(found: Any) -> int:

@@ -13,12 +13,12 @@ from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tree import flatten
 from fgrad.native.compiled import Compiled
-from fgrad.ops.tracing import boxed_leaves, example_of
+from fgrad.ops.tracing import boxed_leaves, raw_array
 from fgrad.rules.closures import followers
-from fgrad.scipy.integrate._along import Track
+from fgrad.scipy.integrate._callback import UsersFunctions, as_now, for_each_example, values_of
 from fgrad.scipy.integrate._forms import array_of, as_result, floating, slope_of
 from fgrad.scipy.integrate._records import Record, recording
-from fgrad.scipy.integrate._users import UsersFunctions, as_now, for_each_example, values_of
+from fgrad.scipy.integrate._variational import Track
 from fgrad.scipy.integrate.adjoint import System, Trajectory, track_of
 from fgrad.scipy.integrate.ivp import check_derivative, solve_ivp
 from fgrad.transforms.calls import name_of
@@ -135,7 +135,7 @@ class _Call:
             states = np.swapaxes(found.y, 0, 1)
             return (states, {"nfe": found.nfev, "message": found.message}) if full_output else states
         states = self._differentiated(arrays[0])
-        informations = [self._found[number][1] for number in np.ravel(example_of(arrays[0]))]
+        informations = [self._found[number][1] for number in np.ravel(raw_array(arrays[0]))]
         return (states, informations[0] if len(informations) == 1 else informations) if full_output else states
 
     def _is_traced(self) -> bool:

@@ -22,15 +22,17 @@ from scipy.special import roots_legendre
 
 from fgrad import errors
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import settle
+from fgrad.core.tensor import strip_ended
 from fgrad.core.tree import flatten
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
 from fgrad.rules.vectors import raveled
 from fgrad.scipy._aside import Aside, aside, is_constant_elsewhere
+from fgrad.scipy.integrate._callback import UsersFunctions, for_each_example, values_of
+from fgrad.scipy.integrate._discontinuities import Switches, is_looked_at
 from fgrad.scipy.integrate._forms import array_of, as_result, floating, is_moving
-from fgrad.scipy.integrate._points import (
+from fgrad.scipy.integrate._vectorized import (
     NotTogether,
     first_that_works,
     in_groups,
@@ -38,8 +40,6 @@ from fgrad.scipy.integrate._points import (
     pulled,
     pushed,
 )
-from fgrad.scipy.integrate._switches import Switches, is_looked_at
-from fgrad.scipy.integrate._users import UsersFunctions, for_each_example, values_of
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.reverse import stop_gradient
 
@@ -189,7 +189,7 @@ def fixed_quad(func: Callable[..., Any], a: Any, b: Any, args: Any = (), n: int 
     if not any(type(leaf) in BOXES for leaf in flatten((a, b, args))[0]):
         if np.isinf(a) or np.isinf(b):
             raise ValueError("Gaussian quadrature is only available for finite limits.")
-    elif np.isinf(example_of(settle(a))).any() or np.isinf(example_of(settle(b))).any():
+    elif np.isinf(raw_array(strip_ended(a))).any() or np.isinf(raw_array(strip_ended(b))).any():
         raise ValueError("Gaussian quadrature is only available for finite limits.")
     nodes, weights = roots_legendre(n)
     x = (b - a) * (np.real(nodes) + 1) / 2.0 + a
@@ -270,13 +270,13 @@ class _Call:
             self._visited,
         )
         for_each_example(integral.remember, values_of([value, *limits, *inputs]))
-        estimate, name = settle(estimate), self._scipys.__name__
+        estimate, name = strip_ended(estimate), self._scipys.__name__
         if is_constant_elsewhere([*limits, *inputs]):
             estimate = Aside(estimate, f"the estimate of the error of {name}")
         result = as_result(integral.value([*limits, *inputs])), estimate
         if not full_output:
             return result
-        found = [self._found[number][2:] for number in np.ravel(example_of(numbers))]
+        found = [self._found[number][2:] for number in np.ravel(raw_array(numbers))]
         further = [tuple(_reported(part, name) for part in parts) for parts in found]
         return (*result, *further[0]) if len(further) == 1 else (*result, further)
 
@@ -435,7 +435,7 @@ class _Integral:
         count = len(self.moving)
         limits, points, inputs, slopes = leaves[:2], leaves[2:count], leaves[count:], []
         for limit, moving, sign in zip(limits, self.moving[:2], (-1.0, 1.0), strict=True):
-            ends = moving and np.isfinite(example_of(limit)).any()
+            ends = moving and np.isfinite(raw_array(limit)).any()
             slopes.append(sign * self.integrand(limit, *inputs) if ends else None)
         for point, moving in zip(points, self.moving[2:], strict=True):
             slopes.append(self._at_break(point, limits, inputs) if moving else None)
@@ -497,7 +497,7 @@ class _Integral:
         inputs = [floating(x) if x.dtype.kind in "fc" else x for x in inputs]
 
         def integrand(x: Any) -> Any:
-            return np.asarray(settle(self.integrand(np.float64(x), *inputs)))[()]
+            return np.asarray(strip_ended(self.integrand(np.float64(x), *inputs)))[()]
 
         if first == last:
             return np.zeros_like(integrand(first))

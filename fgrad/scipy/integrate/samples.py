@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.integrate
 
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.integrate._forms import array_of
 
@@ -219,7 +219,7 @@ def _distances(y: Any, x: Any, dx: Any, axis: int, increasing: bool = False) -> 
     if x.shape[-1] != count:
         raise ValueError("If given, length of x along axis must be the same as y.")
     lengths = x[..., 1:] - x[..., :-1]
-    if increasing and np.any(example_of(lengths) <= 0):
+    if increasing and np.any(raw_array(lengths) <= 0):
         raise ValueError("Input x must be strictly increasing.")
     return lengths
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.interpolate
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.indexing import getitem, scatter_add
 from fgrad.ops.tracing import run

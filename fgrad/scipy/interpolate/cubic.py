@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import scipy.interpolate
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.indexing import getitem
-from fgrad.ops.tracing import example_of, run
+from fgrad.ops.tracing import raw_array, run
 from fgrad.scipy.interpolate.pieces import Extrapolate, PPoly, by_example, column, examples, interval, points_fit, wide
 from fgrad.scipy.linalg.banded import solve_banded
 
@@ -63,7 +63,7 @@ def _prepared(make: Callable[..., Any], x: Any, y: Any, axis: int, *others: Any)
         axis: that of the points.
         others: of the shape of the values.
     """
-    others_fit = all(each.shape == y.shape and np.isfinite(example_of(each)).all() for each in others)
+    others_fit = all(each.shape == y.shape and np.isfinite(raw_array(each)).all() for each in others)
     if not points_fit(x, y, axis) or not others_fit:
         by_example(make, x, y, *others)
     return wide(x), np.moveaxis(wide(y), axis % y.ndim, 0)
@@ -150,7 +150,7 @@ def _condition(condition: Any, shape: tuple[int, ...]) -> Any:
 
 def _closes(y: Any) -> bool:
     """Return whether values end where they begin."""
-    first, last = example_of(y[0]), example_of(y[-1])
+    first, last = raw_array(y[0]), raw_array(y[-1])
     return bool(np.allclose(first, last, rtol=1e-15, atol=1e-15))
 
 

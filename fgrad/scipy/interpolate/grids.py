@@ -9,11 +9,11 @@ import numpy as np
 import scipy.interpolate
 
 from fgrad import errors
-from fgrad.core.operands import as_array
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.coerce import as_array
+from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.ops.elementwise import astype
 from fgrad.ops.indexing import getitem
-from fgrad.ops.tracing import example_of, run
+from fgrad.ops.tracing import raw_array, run
 from fgrad.scipy.interpolate.bsplines import basis, make_interp_spline
 from fgrad.scipy.interpolate.cubic import PchipInterpolator, hermite_value, monotone_slopes
 from fgrad.scipy.interpolate.pieces import by_example, column, examples, interval
@@ -125,12 +125,12 @@ class RegularGridInterpolator:
         for each, place in zip(grid, points, strict=True):
             beyond = np.logical_or(beyond, np.logical_or(place < each[0], place > each[-1]))
         missing = np.any(np.isnan(flat), axis=-1)
-        if self.bounds_error and np.any(example_of(np.logical_or(beyond, missing))):
+        if self.bounds_error and np.any(raw_array(np.logical_or(beyond, missing))):
             self._refuse(grid, values, xi, "linear", None)
         found = self._inside(grid, values, points, method, nu)
         if not self.bounds_error and fill_value is not None:
             found = np.where(column(beyond, found.ndim), astype(as_array(fill_value), found.dtype), found)
-        if np.any(example_of(missing)):
+        if np.any(raw_array(missing)):
             found = np.where(column(missing, found.ndim), np.nan, found)
         return np.reshape(found, (*xi.shape[:-1], *values.shape[len(grid) :]))
 
@@ -168,7 +168,7 @@ def _check(points: Sequence[Any], values: Any, method: Any, fill_value: Any, mak
     if fits and fill_value is not None:
         fits = np.can_cast(as_array(fill_value).dtype, np.result_type(values.dtype, np.float16), "same_kind")
     if not fits or not _is_large_enough(points, method):
-        by_example(lambda values, *points: make(points, values, example_of(fill_value)), values, *points)
+        by_example(lambda values, *points: make(points, values, raw_array(fill_value)), values, *points)
 
 
 def _is_large_enough(points: Sequence[Any], method: str) -> bool:
@@ -190,7 +190,7 @@ def _ascending(points: Any, values: Any) -> tuple[Any, Any]:
     grid = []
     for axis, each in enumerate(points):
         each = astype(as_array(each), np.float64)
-        if type(settle(each)) is Tensor:  # which way it goes may differ between the examples of a batch
+        if type(strip_ended(each)) is Tensor:  # which way it goes may differ between the examples of a batch
             order = np.argsort(each)
             each, values = getitem(each, order), getitem(values, (slice(None),) * axis + (order,))
         elif each.shape[0] > 1 and each[0] > each[-1]:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.interpolate
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.indexing import getitem
-from fgrad.ops.tracing import example_of, run
+from fgrad.ops.tracing import raw_array, run
 from fgrad.scipy.interpolate.bsplines import make_interp_spline
 from fgrad.scipy.interpolate.pieces import at_axis, by_example, column, examples, interval
 
@@ -130,7 +130,7 @@ class interp1d:  # noqa: N801  # SciPy's name
 
     def _check_bounds(self, x: Any, points: Any, below: Any, above: Any) -> None:
         """Let SciPy raise its error for points beyond the data."""
-        if self.bounds_error and np.any(example_of(np.logical_or(below, above))):
+        if self.bounds_error and np.any(raw_array(np.logical_or(below, above))):
 
             def make(points: Any, below: Any, above: Any, first: Any, last: Any) -> None:
                 wrong = points[np.logical_or(below, above)]
@@ -162,7 +162,7 @@ def _sorted(x: Any, y: Any, axis: int, assume_sorted: bool) -> tuple[Any, Any]:
 
 def _spline(x: Any, y: Any, degree: int) -> tuple[Any, Any]:
     """Return the spline through points, and which data make all values NaN, or None if none do."""
-    if degree < 2 or not (np.isnan(example_of(x)).any() or np.isnan(example_of(y)).any()):
+    if degree < 2 or not (np.isnan(raw_array(x)).any() or np.isnan(raw_array(y)).any()):
         return make_interp_spline(x, y, degree, check_finite=False), None
     is_missing = np.logical_or(np.any(np.isnan(x)), np.any(np.isnan(y)))
     x = np.where(is_missing, np.arange(x.shape[0]), x)

@@ -18,10 +18,10 @@ import numpy as np
 import scipy.interpolate
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.indexing import getitem
-from fgrad.ops.tracing import example_of, run
+from fgrad.ops.tracing import raw_array, run
 
 Extrapolate = Any
 """True, False, "periodic", or None for the default."""
@@ -65,7 +65,7 @@ def at_axis(found: Any, ndim: int, axis: int) -> Any:
 
 def examples(x: Any) -> Any:
     """Return the plain arrays that an array stands for, one below the other."""
-    shown = np.asarray(example_of(x))
+    shown = np.asarray(raw_array(x))
     return np.reshape(shown, (prod(shown.shape[: shown.ndim - x.ndim]), *x.shape))
 
 
@@ -80,7 +80,7 @@ def points_fit(x: Any, y: Any, axis: int) -> bool:
     """Return whether there are at least two points, in increasing order and finite, and a value for each."""
     if x.ndim != 1 or x.dtype.kind == "c" or y.ndim == 0 or x.shape[0] < 2 or x.shape[0] != y.shape[axis % y.ndim]:
         return False
-    places, values = examples(x), example_of(y)
+    places, values = examples(x), raw_array(y)
     return bool(np.all(places[:, 1:] > places[:, :-1]) and np.isfinite(places).all() and np.isfinite(values).all())
 
 

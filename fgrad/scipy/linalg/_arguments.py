@@ -17,10 +17,10 @@ import numpy as np
 import scipy.linalg
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.ops.elementwise import astype
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 
 Array = Any
@@ -57,7 +57,7 @@ def check_finite_values(*arrays: Any) -> None:
         ValueError: there are some.
     """
     for x in arrays:
-        np.asarray_chkfinite(example_of(x))
+        np.asarray_chkfinite(raw_array(x))
 
 
 def numbers(*arrays: Any, check_finite: bool = True) -> list[Any]:

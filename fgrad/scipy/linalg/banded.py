@@ -19,7 +19,7 @@ from fgrad.ops.families import register, sample
 from fgrad.ops.lapack import in_stacks
 from fgrad.ops.matrices import conjugated, real, stacked_batch
 from fgrad.ops.patterns import of_system
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import Array, as_columns, numbers, rows_of, scipys_error
 
@@ -190,7 +190,7 @@ def solveh_banded(
     if not b.size:
         return b
     count = ab.shape[-2] - 1
-    examples = example_of(ab)
+    examples = raw_array(ab)
     in_stacks(lambda ab: scipy.linalg.cholesky_banded(ab, lower=lower, check_finite=False), examples)
     main = real(ab[..., :1, :] if lower else ab[..., count:, :]).astype(ab.dtype)
     others = conjugated(_transposed_bands(ab, count, 0) if lower else _transposed_bands(ab, 0, count))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.primitive import PRIMITIVES, ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
@@ -27,7 +27,7 @@ from fgrad.ops.matrices import (
     transposed,
 )
 from fgrad.ops.solving import by_cholesky, by_factors, by_triangle, conjugating
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import (
     Array,
@@ -72,7 +72,7 @@ def _whole(a: Any, structure: str, lower: bool) -> Any:
 
 def _without_zeros(values: Any) -> Any:
     """Return what is to be divided by."""
-    if np.any(example_of(values) == 0):
+    if np.any(raw_array(values) == 0):
         raise np.linalg.LinAlgError("A singular matrix detected.")
     return values
 
@@ -345,7 +345,7 @@ def lstsq(
     rank = np.sum(s > cutoff * np.max(s, axis=-1, keepdims=True, initial=0), axis=-1, dtype=np.intc)
     residuals = np.zeros(0, x.dtype)
     # Under vmap the residuals are there for all examples or for none: for matrices of full rank.
-    if rows > size and lapack_driver != "gelsy" and np.all(example_of(rank) == size):
+    if rows > size and lapack_driver != "gelsy" and np.all(raw_array(rank) == size):
         left = columns - a @ x
         residuals = np.sum(real(left * np.conjugate(left)), axis=-2)
         residuals = residuals[..., 0] if b.ndim == 1 else residuals

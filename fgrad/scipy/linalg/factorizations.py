@@ -34,7 +34,7 @@ from fgrad.ops.matrices import (
     stacked_batch,
     transposed,
 )
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import SCIPY, Array, as_columns, fits, is_square, numbers, scipys_error
 from fgrad.scipy.linalg.equations import triangular_solution
@@ -46,7 +46,7 @@ def _factor(a: Any, lower: bool) -> Any:
     try:
         return np.linalg.cholesky(a, upper=not lower)
     except np.linalg.LinAlgError:
-        in_stacks(lambda a: scipy.linalg.cholesky(a, lower=lower), example_of(a))  # SciPy's message says more
+        in_stacks(lambda a: scipy.linalg.cholesky(a, lower=lower), raw_array(a))  # SciPy's message says more
         raise
 
 
@@ -181,7 +181,7 @@ def _check_regular(lu: Any) -> None:
     Raises:
         NoDerivativeError: a ValueError; there is one.
     """
-    if np.any(np.diagonal(example_of(lu), 0, -2, -1) == 0):
+    if np.any(np.diagonal(raw_array(lu), 0, -2, -1) == 0):
         raise errors.NoDerivativeError(
             "scipy.linalg.lu and lu_factor have no derivative here: the first columns of the matrix, or its first "
             "rows, are not independent."

@@ -23,14 +23,14 @@ import numpy as np
 import scipy.linalg
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
 from fgrad.ops.lapack import fixed, in_stacks
 from fgrad.ops.matrices import stacked_batch, transposed
 from fgrad.ops.solving import by_factors
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import (
     SCIPY,
@@ -349,7 +349,7 @@ def _raised(a: Any, exponent: Any) -> Any:
 
 
 def _power_along(a: Any, exponent: Any, direction: Any) -> Any:
-    if np.all(example_of(exponent) % 1 == 0):
+    if np.all(raw_array(exponent) % 1 == 0):
         return _along(lambda x: _raised(x, exponent), a, direction)
     turn = _turns_of(a)
     moved = _along(lambda x: _raised(x, exponent), turn * a, turn * direction)

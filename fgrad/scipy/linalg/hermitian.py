@@ -23,13 +23,13 @@ import numpy as np
 import scipy.linalg
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import Tensor, apply
 from fgrad.core.tree import flatten
 from fgrad.ops.batching import aligned
 from fgrad.ops.matrices import adjoint, transposed
-from fgrad.ops.tracing import example_of, run
+from fgrad.ops.tracing import raw_array, run
 from fgrad.rules.closures import Closure, followers
 from fgrad.rules.kept import Kept
 from fgrad.scipy.linalg._arguments import (
@@ -252,7 +252,7 @@ def _traced(A: Any, func: Any, disp: bool) -> Any:  # noqa: N803
         scipys_error(lambda a: scipy.linalg.funm(a, func), a)
     check_finite_values(a)
     a = of_dtype(a, lapack_dtype(a))
-    closure = Closure(Kept().now(func), [(np.ravel(_decomposed(example_of(a))[0]),)])
+    closure = Closure(Kept().now(func), [(np.ravel(_decomposed(raw_array(a))[0]),)])
     return _function_of(_Function(closure, name_of(func)), a, [], closure.values)
 
 

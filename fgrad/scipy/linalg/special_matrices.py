@@ -17,7 +17,7 @@ import numpy as np
 import scipy.linalg
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import trailing_batch
@@ -25,7 +25,7 @@ from fgrad.ops.families import linear, register, sample
 from fgrad.ops.lapack import in_stacks
 from fgrad.ops.matrices import stacked_batch, transposed
 from fgrad.ops.patterns import added, moved, of_system
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import Array, as_columns, check_finite_values, of_dtype, rows_of, scipys_error
 
@@ -387,7 +387,7 @@ def solve_circulant(
     quotient = np.fft.fft(np.moveaxis(b, baxis, -1), axis=-1) / np.where(is_zero, 1, values)
     if singular != "raise":
         quotient = np.where(is_zero, np.zeros((), quotient.dtype), quotient)
-    elif np.any(example_of(is_zero)):
+    elif np.any(raw_array(is_zero)):
         raise np.linalg.LinAlgError("near singular circulant matrix.")
     x = np.fft.ifft(quotient, axis=-1)
     return np.moveaxis(np.real(x) if is_real else x, -1, outaxis)
@@ -423,7 +423,7 @@ def companion(a: Array) -> Any:
     """
     a = _vector(a)
     size = a.shape[-1] - 1
-    if size < 1 or np.any(example_of(a[..., 0]) == 0):
+    if size < 1 or np.any(raw_array(a[..., 0]) == 0):
         scipys_error(lambda a: scipy.linalg.companion(a * 0), a)
     places = np.eye(size, k=-1, dtype=int)
     places[0] = np.arange(2, size + 2)
@@ -452,7 +452,7 @@ def fiedler_companion(a: Array) -> Any:
     size = a.shape[-1] - 1
     if size < 1:
         return np.zeros(0, a.dtype)
-    if size > 1 and np.any(example_of(a[..., 0]) == 0):
+    if size > 1 and np.any(raw_array(a[..., 0]) == 0):
         raise ValueError("Leading coefficient is zero.")
     # SciPy makes the matrix for numbers that say which coefficient they are; 1 and 0 stay.
     numbered = scipy.linalg.fiedler_companion(np.array([1.0, *range(-2, -2 - size, -1)]))

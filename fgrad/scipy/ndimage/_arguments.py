@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 
 _MODES = {

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.ndimage
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.ndimage
 import scipy.special
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.padding import pad
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.ndimage._arguments import array_of, axes_of, image_of, one_each
 from fgrad.scipy.ndimage._splines import Spline, coefficients, gather
@@ -253,7 +253,7 @@ def _transformation(matrix: Any, offset: Any, ndim: int) -> tuple[Any, Any]:
         raise RuntimeError(f"no proper affine matrix provided: its shape is {matrix.shape}")
     if matrix.ndim == 2 and matrix.shape[1] == ndim + 1 and matrix.shape[0] in (ndim, ndim + 1):
         expected = [0] * ndim + [1]
-        if matrix.shape[0] == ndim + 1 and not np.all(example_of(matrix)[..., ndim, :] == expected):
+        if matrix.shape[0] == ndim + 1 and not np.all(raw_array(matrix)[..., ndim, :] == expected):
             raise ValueError(f"Expected homogeneous transformation matrix, but bottom row was not equal to {expected}")
         return matrix[:ndim, :ndim], matrix[:ndim, ndim]
     if matrix.shape[0] != ndim:

@@ -20,7 +20,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.errors.places import depth_of_user
-from fgrad.ops.tracing import one_example
+from fgrad.ops.tracing import first_example
 from fgrad.rules.vectors import raveled
 from fgrad.scipy.optimize._constraints import Constraint, Given, slopes_of, together, values_and_limits
 from fgrad.scipy.optimize._search import Function
@@ -190,7 +190,7 @@ def as_slsqp_counts(multipliers: Sequence[Any], parts: Sequence[tuple[Any, Any, 
     """Return multipliers as SLSQP does: of equations first, then of lower and upper limits; where active, positive."""
     equations, limits = [], []
     for each, (_, lower, upper) in zip(multipliers, parts, strict=True):
-        low, high = one_example(lower), one_example(upper)
+        low, high = first_example(lower), first_example(upper)
         equations.append(-each[low == high])
         limits.append(np.maximum(-each, 0)[(low != high) & (low > -np.inf)])
         limits.append(np.maximum(each, 0)[(low != high) & (high < np.inf)])

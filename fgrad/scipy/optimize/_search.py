@@ -12,11 +12,11 @@ from scipy.optimize import OptimizeResult
 
 from fgrad import errors
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import boxed, settle
+from fgrad.core.tensor import boxed, strip_ended
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.native.compiled import Compiled
 from fgrad.native.values import on_values
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.rules.closures import followers
 from fgrad.rules.implicit import TOLERANCE, solved
 from fgrad.rules.vectors import raveled
@@ -87,7 +87,7 @@ def unknowns_of(x: Any, at_least_vector: bool = True) -> Any:
 
 
 def _widened(leaf: Any) -> Any:
-    leaf = settle(leaf)
+    leaf = strip_ended(leaf)
     leaf = leaf if hasattr(leaf, "dtype") else np.asarray(leaf)
     return leaf.astype(np.complex128 if leaf.dtype.kind == "c" else np.float64)
 
@@ -115,7 +115,7 @@ def _spread(limit: Any, shape: tuple[int, ...]) -> Any:
 
 def is_bounded(limits: tuple[Any, Any]) -> bool:
     """Return whether bounds may hold a minimum back; traced ones may."""
-    return any(followers([limit]) or np.isfinite(example_of(limit)).any() for limit in limits)
+    return any(followers([limit]) or np.isfinite(raw_array(limit)).any() for limit in limits)
 
 
 def held_within(vector: Any, slope: Any, curvature: Any, limits: tuple[Any, Any]) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.rules.closures import followers, values_of
 from fgrad.rules.implicit import Equation, Inverse, for_each_example, solution
 from fgrad.rules.rule import Leaves

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from fgrad import errors
-from fgrad.ops.tracing import one_example
+from fgrad.ops.tracing import first_example
 from fgrad.rules.rule import settled
 from fgrad.scipy.optimize._constraints import Given
 from fgrad.scipy.optimize._search import SCIPYS, as_tuple
@@ -142,7 +142,7 @@ def _search(name: str, func: Any, bounds: Any, args: Any, constraints: Any, opti
 def _middle(bounds: Any) -> Any:
     """Return a point within bounds, at which the function can be looked at."""
     pairs = zip(bounds.lb, bounds.ub, strict=True) if isinstance(bounds, SCIPYS.Bounds) else bounds
-    return np.array([(one_example(settled(low)) + one_example(settled(high))) / 2 for low, high in pairs])
+    return np.array([(first_example(settled(low)) + first_example(settled(high))) / 2 for low, high in pairs])
 
 
 class _Everywhere(Minimization):

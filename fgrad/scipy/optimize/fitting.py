@@ -10,9 +10,9 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from fgrad import errors
-from fgrad.core.tensor import settle
+from fgrad.core.tensor import strip_ended
 from fgrad.core.tree import flatten
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import settled
 from fgrad.rules.vectors import raveled
@@ -400,15 +400,15 @@ def _within(lower: Any, upper: Any) -> Any:
 def _as_data(xdata: Any) -> Any:
     """Return arrays as they are, and lists of numbers or of arrays as arrays, as SciPy does."""
     if not isinstance(xdata, (list, tuple)):
-        return settle(xdata)
+        return strip_ended(xdata)
     leaves = [settled(leaf) for leaf in flatten(xdata)[0]]
     return np.stack(leaves) if followers(leaves) else np.asarray(xdata)
 
 
 def _without_nan(xdata: Any, ydata: Any, sigma: Any) -> tuple[Any, Any, Any]:
     xdata, ydata = _as_data(xdata), settled(ydata)
-    bad = np.isnan(example_of(xdata))
-    keep = ~(np.isnan(example_of(ydata)) | (bad if bad.ndim == 1 else bad.any(axis=tuple(range(bad.ndim - 1)))))
+    bad = np.isnan(raw_array(xdata))
+    keep = ~(np.isnan(raw_array(ydata)) | (bad if bad.ndim == 1 else bad.any(axis=tuple(range(bad.ndim - 1)))))
     if sigma is not None:
         sigma = settled(sigma)
         sigma = sigma[keep] if sigma.ndim == 1 else sigma[keep][:, keep]

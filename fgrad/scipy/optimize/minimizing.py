@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from fgrad import errors
-from fgrad.core.conversions import values_alone
+from fgrad.core.concretize import values_alone
 from fgrad.core.tensor import boxed
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, tree_map

@@ -10,7 +10,7 @@ from scipy.optimize import OptimizeResult
 from scipy.sparse import issparse
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.tensor import boxed
 from fgrad.core.tree import flatten
 from fgrad.rules.closures import followers

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 
 
 def rosen(x: Any) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.signal
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned
 from fgrad.ops.contractions import contract, multilinear

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.signal
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned
@@ -30,7 +30,7 @@ from fgrad.ops.families import register, sample
 from fgrad.ops.indexing import getitem
 from fgrad.ops.padding import pad
 from fgrad.ops.patterns import as_einsum
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.signal.convolutions import convolve, window
 
@@ -162,7 +162,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     dtype = np.result_type(*(each.dtype for each in (b, a, x, zi) if each is not None))
     fits = x.ndim and b.ndim == a.ndim == 1 and x.size and b.size and a.size and dtype.char in "fdgFDG"
     fits = fits and (zi is None or _state_fits(zi, x, axis, max(b.size, a.size) - 1))
-    if not fits or not -x.ndim <= axis < x.ndim or (a.size > 1 and np.any(example_of(a[0]) == 0)):
+    if not fits or not -x.ndim <= axis < x.ndim or (a.size > 1 and np.any(raw_array(a[0]) == 0)):
         numerator, _, signal, state = _zeros_like_each(b, a, x, zi)
         return scipy.signal.lfilter(numerator, _first_of(a), signal, axis, state)
     b, a, signal = (astype(each, dtype) for each in (b, a, np.moveaxis(x, axis, -1)))
@@ -174,7 +174,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
 
 def _first_of(a: Any) -> Any:
     """Return a plain array of coefficients, of the whole batch those of one example that has a 0 in front."""
-    examples = example_of(a)
+    examples = raw_array(a)
     if a.ndim != 1 or not a.size:
         return np.zeros(a.shape, a.dtype)
     examples = examples.reshape((-1, a.size))
@@ -200,7 +200,7 @@ def lfilter_zi(b: Any, a: Any) -> Any:
         Tensor([4.])
     """
     b, a = np.atleast_1d(as_array(b)), np.atleast_1d(as_array(a))
-    while a.ndim == 1 and a.shape[0] > 1 and np.all(example_of(a[0]) == 0):
+    while a.ndim == 1 and a.shape[0] > 1 and np.all(raw_array(a[0]) == 0):
         a = a[1:]
     if b.ndim != 1 or a.ndim != 1 or not b.size or not a.size or a.shape == b.shape == (1,):
         return scipy.signal.lfilter_zi(np.ones(b.shape), np.ones(a.shape))  # which raises SciPy's error
@@ -305,12 +305,12 @@ def filtfilt(
 
 
 def _sections_fit(sos: Any) -> bool:
-    return sos.ndim == 2 and sos.shape[1] == 6 and bool(np.all(example_of(sos)[..., 3] == 1))
+    return sos.ndim == 2 and sos.shape[1] == 6 and bool(np.all(raw_array(sos)[..., 3] == 1))
 
 
 def _refuse_sections(sos: Any, x: Any, *how: Any) -> Any:
     """Let SciPy say what is wrong."""
-    examples = example_of(sos)
+    examples = raw_array(sos)
     if sos.ndim == 2 and sos.shape[1] == 6:
         examples = examples.reshape((-1, *sos.shape))
         examples = examples[np.argmax(np.any(examples[..., 3] != 1, axis=-1))]
@@ -431,7 +431,7 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: 
     if not x.ndim or not _sections_fit(sos):
         return _refuse_sections(sos, x)
     # A coefficient of 0 at the end of every section's numerator, or denominator, makes the filter shorter.
-    coefficients = example_of(sos)
+    coefficients = raw_array(sos)
     ends = [np.all(coefficients[..., place] == 0, axis=tuple(range(coefficients.ndim - 2))) for place in (2, 5)]
     taps = 2 * sos.shape[0] + 1 - min(int(np.sum(end)) for end in ends)
 

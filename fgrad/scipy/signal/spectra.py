@@ -14,7 +14,7 @@ import numpy as np
 import scipy.signal
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.indexing import scatter_add
 from fgrad.scipy._plain import differentiates

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.fft
 import scipy.signal
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.scipy._plain import differentiates
 

@@ -15,12 +15,12 @@ import numpy as np
 import scipy.sparse
 
 from fgrad import errors
-from fgrad.core.operands import as_array, holds_tensors
+from fgrad.core.coerce import as_array, holds_tensors
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, boxed, settle
+from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.tree import register_pytree_node
 from fgrad.ops.elementwise import astype
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.scipy.sparse._patterns import FORMATS, Pattern, placed
 from fgrad.scipy.sparse._products import product, summed
 
@@ -294,7 +294,7 @@ class SparseArray:
         Raises:
             NotImplementedError: it is not; elements that are not stored would not stay 0.
         """
-        if not _is_number(n) or not example_of(n) > 0:
+        if not _is_number(n) or not raw_array(n) > 0:
             raise NotImplementedError("input is not a positive number, by which elements that are 0 stay 0")
         whole = self._without_duplicates()
         return whole.with_data(as_array(whole.data, dtype) ** n)
@@ -526,7 +526,7 @@ def _from_argument(arg1: Any, shape: Any, format: str) -> Any:
     if isinstance(arg1, tuple) and len(arg1) == 3 and format != "coo":
         data, indices, starts = _elements(arg1[0]), *map(_plain_indices, arg1[1:])
         return made(Pattern(FORMATS[format]((_stand_in(data), indices, starts), shape=shape)), data)
-    if not isinstance(arg1, tuple) and (holds_tensors(arg1) and type(settle(as_array(arg1))) is Tensor):
+    if not isinstance(arg1, tuple) and (holds_tensors(arg1) and type(strip_ended(as_array(arg1))) is Tensor):
         raise errors.StructureError(
             f"{format}_array was called with a traced dense array, which does not tell which elements stay 0.\n"
             f"  at {errors.users_line()}\nGive elements and their places, {format}_array((a[i, j], (i, j)), "
@@ -553,7 +553,7 @@ def _elements(data: Any) -> Any:
 
 
 def _plain_indices(indices: Any) -> Any:
-    return np.asarray(example_of(indices) if type(indices) in BOXES else indices)
+    return np.asarray(raw_array(indices) if type(indices) in BOXES else indices)
 
 
 def _stand_in(data: Any) -> Any:

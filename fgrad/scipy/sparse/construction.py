@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.scipy.sparse._patterns import placed
 from fgrad.scipy.sparse.arrays import as_sparse, coo_array, issparse, made, rearranged
 

@@ -18,9 +18,9 @@ import scipy.spatial.distance as scipys
 from scipy import special
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.ops.norms import absolute_power
-from fgrad.ops.tracing import one_example
+from fgrad.ops.tracing import first_example
 from fgrad.scipy._absent import absent
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.spatial._pairs import lengths, over_length
@@ -67,7 +67,7 @@ def _chebyshev(u: Any, v: Any, w: Any = None) -> Any:
 
 
 def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
-    if one_example(p) == np.inf:
+    if first_example(p) == np.inf:
         return _chebyshev(u, v, w)
     total = _weighted(absolute_power(u - v, p), w)
     none = np.equal(total, 0)
@@ -128,8 +128,8 @@ def _weight(w: Any) -> Any:
 
 def _checked(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """Let SciPy look at arguments, of which it says what is wrong; return what it makes of them, or of one example."""
-    plain = {name: None if value is None else one_example(as_array(value)) for name, value in keywords.items()}
-    return function(*(one_example(as_array(x)) for x in args), **plain)
+    plain = {name: None if value is None else first_example(as_array(value)) for name, value in keywords.items()}
+    return function(*(first_example(as_array(x)) for x in args), **plain)
 
 
 def _precision_of(scipys_result: Any) -> Callable[[Any], Any]:
@@ -577,7 +577,7 @@ def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:  # noqa: 
     """
     x = as_array(X)
     options: Any = (force, checks)
-    scipys.squareform(one_example(x), *options)
+    scipys.squareform(first_example(x), *options)
     if x.ndim == 2:
         return x[np.triu_indices(x.shape[0], 1)]
     size = int(np.ceil(np.sqrt(2 * x.size))) if x.size else 1

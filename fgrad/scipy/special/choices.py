@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.indexing import values_of
-from fgrad.ops.tracing import boxed_leaves, example_of
+from fgrad.ops.tracing import boxed_leaves, raw_array
 from fgrad.scipy._plain import differentiates
 
 _scipy: Any = special
@@ -45,7 +45,7 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     """
     if exact:
         return boxed_leaves(_scipy.factorial(values_of(n, "factorial(n, exact=True)"), exact=True, extend=extend))
-    scipys = _scipy.factorial(example_of(n), extend=extend)  # also for its checks and messages
+    scipys = _scipy.factorial(raw_array(n), extend=extend)  # also for its checks and messages
     result = special.gamma(n + 1)
     return astype(np.where(n < 0, 0, result) if extend == "zero" else result, scipys.dtype)
 
@@ -72,7 +72,7 @@ def factorial2(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     """
     if exact or extend != "complex":
         return boxed_leaves(_scipy.factorial2(values_of(n, "factorial2(n)"), exact=exact, extend=extend))
-    scipys = _scipy.factorial2(example_of(n), extend=extend)  # also for its checks and messages
+    scipys = _scipy.factorial2(raw_array(n), extend=extend)  # also for its checks and messages
     return astype(_multifactorial(n, 2), scipys.dtype)
 
 
@@ -100,12 +100,12 @@ def factorialk(n: Any, k: Any, exact: bool = False, extend: str = "zero") -> Any
     if exact or extend != "complex":
         plain = [values_of(x, "factorialk(n, k)")[()] for x in (n, k)]
         return boxed_leaves(_scipy.factorialk(*plain, exact=exact, extend=extend))
-    scipys = _scipy.factorialk(example_of(n), example_of(k), extend=extend)  # also for its checks and messages
+    scipys = _scipy.factorialk(raw_array(n), raw_array(k), extend=extend)  # also for its checks and messages
     return astype(_multifactorial(n, k), scipys.dtype)
 
 
 def _multifactorial(n: Any, k: Any) -> Any:
-    if np.all(np.real(example_of(k)) < 0):
+    if np.all(np.real(raw_array(k)) < 0):
         k = as_array(k) * (1 + 0j)
     return k ** ((n - 1) / k) * special.gamma(n / k + 1) * special.rgamma(1 / k + 1)
 

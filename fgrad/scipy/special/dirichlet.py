@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from fgrad import errors
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.tensor import Tensor
 from fgrad.ops.elementwise import astype
 from fgrad.scipy._plain import differentiates

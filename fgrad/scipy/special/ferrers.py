@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.scipy.special._several import along_last
 

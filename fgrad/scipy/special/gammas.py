@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import by_quadrature, declare
 from fgrad.scipy.special.densities import gamma_density
@@ -90,8 +90,8 @@ def multigammaln(a: Any, d: Any) -> Any:
         >>> fg.grad(lambda a: multigammaln(a, 1))(2.0)
         Tensor(0.42278434)
     """
-    a, d = as_array(a), example_of(d)
-    scipys = special.multigammaln(example_of(a), d)  # also for its checks and messages
+    a, d = as_array(a), raw_array(d)
+    scipys = special.multigammaln(raw_array(a), d)  # also for its checks and messages
     steps = np.reshape(np.arange(d, dtype=a.dtype) / 2, (-1, *(1,) * a.ndim))
     total = np.sum(special.gammaln(a - steps), axis=0) + float(d * (d - 1) / 4 * log(pi))
     return astype(total, scipys.dtype)

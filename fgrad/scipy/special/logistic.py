@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from fgrad.core.operands import as_array
-from fgrad.ops import shares
+from fgrad.core.coerce import as_array
+from fgrad.ops import softmaxes
 from fgrad.ops.elementwise import astype, stop_gradient_of
 from fgrad.ops.reductions import logsumexp as log_of_sum
 from fgrad.scipy._plain import differentiates
@@ -92,7 +92,7 @@ def softmax(x: Any, axis: Any = None) -> Any:
         >>> fg.grad(lambda x: softmax(x)[0])(np.array([0.0, 0.0]))
         Tensor([ 0.25, -0.25])
     """
-    return shares.softmax(as_array(x), axis)
+    return softmaxes.softmax(as_array(x), axis)
 
 
 @differentiates(special.log_softmax)
@@ -111,4 +111,4 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
         >>> fg.grad(lambda x: log_softmax(x)[0])(np.array([0.0, 1000.0]))
         Tensor([ 1., -1.])
     """
-    return shares.log_softmax(as_array(x), axis)
+    return softmaxes.log_softmax(as_array(x), axis)

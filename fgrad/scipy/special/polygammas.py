@@ -17,7 +17,7 @@ import numpy as np
 from numpy.polynomial import polynomial
 from scipy import special
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.core.tensor import apply
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import without_closed_form

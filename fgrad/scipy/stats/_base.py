@@ -19,12 +19,12 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from fgrad import errors
-from fgrad.core import sums
-from fgrad.core.operands import as_array
+from fgrad.core import unbroadcast
+from fgrad.core.coerce import as_array
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import elementwise_batch
-from fgrad.ops.tracing import is_plainly_traced, known_value, run
+from fgrad.ops.tracing import concrete_value, is_plainly_traced, run
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -92,13 +92,13 @@ _COUNT.batch = elementwise_batch(_COUNT)
 
 def is_everywhere(condition: Any) -> bool:
     """Return whether a condition is known to hold for all elements, so that no mask is needed."""
-    value = known_value(condition)
+    value = concrete_value(condition)
     return value is not None and bool(value.all() if type(value) is np.ndarray else value)
 
 
 def is_above(x: Any, limit: float) -> bool:
     """Return whether all elements are known to be larger than a limit."""
-    value = known_value(x)
+    value = concrete_value(x)
     return value is not None and bool((value > limit).all() if type(value) is np.ndarray else value > limit)
 
 
@@ -109,14 +109,14 @@ def is_positive(x: Any) -> bool:
 
 def is_finite(x: Any) -> bool:
     """Return whether all elements are known to be finite; those of an array also to have finite squares."""
-    value = known_value(x)
-    return value is not None and sums.is_finite(value)
+    value = concrete_value(x)
+    return value is not None and unbroadcast.is_finite(value)
 
 
 def is_moderate(x: Any) -> bool:
     """Return whether all elements are known to be finite, and none so large that its square is not finite."""
-    value = known_value(x)
-    return value is not None and sums.is_finite(value if type(value) is np.ndarray else value * value)
+    value = concrete_value(x)
+    return value is not None and unbroadcast.is_finite(value if type(value) is np.ndarray else value * value)
 
 
 class Distribution:

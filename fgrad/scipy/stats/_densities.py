@@ -43,8 +43,8 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.primitive import ZERO, Primitive, Rule
-from fgrad.core.sums import SUMMED
-from fgrad.core.tensor import apply, settle
+from fgrad.core.tensor import apply, strip_ended
+from fgrad.core.unbroadcast import SUMMED
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import ForEach, elementwise, register, sample, scaled_sum
 from fgrad.scipy.stats._integrals import NOTHING
@@ -260,7 +260,9 @@ def _far_value(distance: Any, scale: Any, *shapes: Any, of: str, orders: Orders)
     if not any(orders):
         return np.exp(logarithm)
     root = np.exp(logarithm / 2)
-    factors = {i: settle(form.factor(orders, i, y, *shapes)) for i in coefficients(form.degree(y, *shapes), *orders)}
+    factors = {
+        i: strip_ended(form.factor(orders, i, y, *shapes)) for i in coefficients(form.degree(y, *shapes), *orders)
+    }
     # With the root on either side, no product leaves the range of numbers before it is done.
     found = root * sum(_times(factor, y, i) for i, factor in factors.items() if i >= 0) * root
     for i, factor in factors.items():

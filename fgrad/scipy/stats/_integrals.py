@@ -35,7 +35,7 @@ import numpy as np
 
 from fgrad.core.masked import Masked
 from fgrad.core.primitive import ZERO, Primitive
-from fgrad.core.tensor import apply, settle
+from fgrad.core.tensor import apply, strip_ended
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import ForEach, Sample, register
 from fgrad.transforms.forward import jvp
@@ -199,7 +199,7 @@ class Law:
     def _sum(self, orders: tuple[int, ...], x: Any, *parameters: Any) -> Any:
         place = next(i for i, order in enumerate(orders) if order)
         coordinates, weights = self.stretch(place, x, *parameters)
-        terms = weights * settle(self._factor(orders, coordinates, parameters))
+        terms = weights * strip_ended(self._factor(orders, coordinates, parameters))
         total = np.sum(np.where(weights == 0, 0.0, terms), axis=-1)
         return np.where(np.isnan(sum(parameters, x)[:, 0]), np.nan, total)
 

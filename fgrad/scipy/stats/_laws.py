@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from fgrad.core.operands import as_array
+from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.ops.families import sample
 from fgrad.scipy.stats._base import is_moderate

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special, stats
 
 from fgrad import errors
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.scipy.special import multigammaln
 from fgrad.scipy.stats._base import Distribution, count_of, differentiated, in_double, real_array
 from fgrad.scipy.stats._boxes import NORMAL, STUDENT, refuse_derivative
@@ -56,7 +56,7 @@ class Multivariate(Distribution):
 
     def _checked(self, method: str, *args: Any) -> None:
         """Let SciPy check the values, and raise its errors; the examples of a batch it cannot check."""
-        examples = [_number(example_of(x)) for x in args]
+        examples = [_number(raw_array(x)) for x in args]
         if all(np.shape(example) == np.shape(x) for example, x in zip(examples, args, strict=True)):
             getattr(self.scipys, method)(*examples)
 
@@ -939,7 +939,7 @@ class InverseWishart(Wishart):
         """
         df, scale = self._df_and_scale(df, scale)
         excess = df - scale.shape[0] - 1
-        return np.squeeze(scale / excess) if np.all(example_of(excess) > 0) else None
+        return np.squeeze(scale / excess) if np.all(raw_array(excess) > 0) else None
 
     @differentiated
     def var(self, df: Any, scale: Any) -> Any:
@@ -963,7 +963,7 @@ class InverseWishart(Wishart):
         """
         df, scale = self._df_and_scale(df, scale)
         excess, diagonal = df - scale.shape[0], np.diagonal(scale)
-        if not np.all(example_of(excess) > 3):
+        if not np.all(raw_array(excess) > 3):
             return None
         squares = (excess + 1) * scale**2 + (excess - 1) * np.outer(diagonal, diagonal)
         return np.squeeze(squares / (excess * (excess - 1) ** 2 * (excess - 3)))

@@ -21,7 +21,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.tensor import apply
 from fgrad.ops.elementwise import stop_gradient_of
-from fgrad.ops.tracing import known_value
+from fgrad.ops.tracing import concrete_value
 from fgrad.scipy.stats._base import (
     Distribution,
     count_of,
@@ -534,7 +534,7 @@ class Continuous(Located):
         form = self.form
         if form.power is None and form.tail_power is None:
             return True
-        return not np.any(form.has_power(known_value(distance) / known_value(scale)))
+        return not np.any(form.has_power(concrete_value(distance) / concrete_value(scale)))
 
     def _is_far(self, logarithm: Any, y: Any) -> Any:
         """Return where derivatives of the density are not right as those of the exponential of its logarithm."""

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse.linalg
 
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.ops.matrices import conjugated
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import Array, lapack_dtype, numbers
 from fgrad.scipy.sparse.linalg._systems import as_matrix, on_plain, solution, system
@@ -149,7 +149,7 @@ class SuperLU:
     @property
     def nnz(self) -> int:
         """The number of elements in both factors."""
-        return int(self._factors.of(self._matrix.pattern.with_elements(example_of(self._matrix.data))).nnz)
+        return int(self._factors.of(self._matrix.pattern.with_elements(raw_array(self._matrix.data))).nnz)
 
     def __repr__(self) -> str:
         return f"<SuperLU of {self.shape[0]} x {self.shape[1]}, differentiated>"
@@ -193,8 +193,8 @@ def splu(
         options=options or {},
     )
     matrix = matrix.with_data(data)
-    if type(settle(data)) is not Tensor or example_of(data).shape == data.shape:
-        factors.of(matrix.pattern.with_elements(np.asarray(example_of(data), lapack_dtype(data))))
+    if type(strip_ended(data)) is not Tensor or raw_array(data).shape == data.shape:
+        factors.of(matrix.pattern.with_elements(np.asarray(raw_array(data), lapack_dtype(data))))
     return SuperLU(matrix, factors)
 
 

@@ -21,7 +21,7 @@ from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
 from fgrad.ops.lapack import in_stacks
 from fgrad.ops.matrices import conjugated, cotangent_of, real
-from fgrad.ops.tracing import example_of, is_always_zero
+from fgrad.ops.tracing import is_always_zero, raw_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import numbers
 from fgrad.scipy.sparse._patterns import Pattern, placed
@@ -86,7 +86,7 @@ _LARGEST = 1e11
 
 def _check_size(found: Any, right: Any, w: Any) -> None:
     """Refuse a solution that is as large as only those for equal eigenvalues are."""
-    found, right, w = map(example_of, (found, right, w))
+    found, right, w = map(raw_array, (found, right, w))
     sizes = [np.max(np.abs(x), initial=0) for x in (found, right, w)]
     if not sizes[0] * sizes[2] <= _LARGEST * sizes[1]:
         raise _repeated()
@@ -125,7 +125,7 @@ def _check_phase(v: Any, ct: Any) -> None:
     """Refuse a loss that depends on the phase of a vector, which ARPACK chooses."""
     if v.dtype.kind != "c":
         return
-    v, ct = example_of(v), example_of(ct)
+    v, ct = raw_array(v), raw_array(ct)
     turned = np.abs(np.sum(v * ct, axis=-2).imag)
     if np.max(turned, initial=0) > np.cbrt(np.finfo(v.dtype).eps) * np.max(np.abs(ct), initial=0):
         raise errors.NoDerivativeError(
@@ -197,6 +197,6 @@ def eigsh(A: Any, k: int = 6, M: Any = None, **options: Any) -> Any:  # noqa: N8
     (data,) = numbers(matrix.data, check_finite=False)
     given = {name: value for name, value in options.items() if name != "v0" or value is not None}
     if type(given.get("v0")) in BOXES:
-        given["v0"] = example_of(given["v0"])
+        given["v0"] = raw_array(given["v0"])
     w, v = apply(_entry, (data,), {"pattern": matrix.pattern, "options": {"k": k, **given}})
     return (w, v) if with_vectors else w

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse.linalg
 
 from fgrad import errors
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import Array
 from fgrad.scipy.sparse._products import product
@@ -28,7 +28,7 @@ _TERMS = 32
 
 def _norm(matrix: Any) -> float:
     """Return the largest sum of sizes of a column; of a batch, the largest of all."""
-    data = np.abs(example_of(matrix.data)).reshape(-1, matrix.nnz)
+    data = np.abs(raw_array(matrix.data)).reshape(-1, matrix.nnz)
     sums = [matrix.pattern.with_elements(row).sum(axis=0) for row in data]
     return float(np.max(sums, initial=0))
 
@@ -74,7 +74,7 @@ def expm_multiply(
     matrix, b = system(A, B, "expm_multiply")
     columns = b[:, None] if b.ndim == 1 else b
     mean = matrix.trace() / max(matrix.shape[0], 1)
-    moved = _norm(matrix) + float(np.max(np.abs(example_of(mean))))
+    moved = _norm(matrix) + float(np.max(np.abs(raw_array(mean))))
     steps = max(1, math.ceil(moved / _LONGEST_STEP))
     for _ in range(steps):
         term = columns

@@ -18,7 +18,7 @@ from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.snapshots import LARGE
 from fgrad.ops.elementwise import astype
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.rules.closures import followers
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.sparse.arrays import SparseArray
@@ -189,7 +189,7 @@ def _constant(option: Any) -> Any:
         return None if data is None else option.pattern.with_elements(data)
     if type(option) not in BOXES:
         return option
-    value = example_of(option)
+    value = raw_array(option)
     return value if value.shape == option.shape else None
 
 

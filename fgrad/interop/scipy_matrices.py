@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.operands import FIND_PARTNER
+from fgrad.core.coerce import FIND_PARTNER
 from fgrad.core.primitive import BOXES, UFUNCS, Primitive
 
 _OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {

@@ -17,7 +17,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, boxed, own_handle, settle
+from fgrad.core.tensor import Tensor, boxed, own_handle, strip_ended
 from fgrad.core.tree import flatten, outline, paths, unflatten
 from fgrad.transforms.calls import name_of
 
@@ -40,7 +40,7 @@ _OF_DTYPES = {kind[1]: kind for kind in _KINDS.values() if kind[1] is not WEAK}
 def kind_of(leaf: Any) -> Kind | None:
     """Return the shape and dtype of a leaf, or None if it is neither a number nor an array."""
     kind = type(leaf)
-    if kind in _PYTHONS or (kind is Tensor and leaf.tracing.is_weak(leaf)):
+    if kind in _PYTHONS or (kind is Tensor and leaf._trace.is_weak(leaf)):
         return (), WEAK
     if kind not in BOXES and not isinstance(leaf, (np.ndarray, np.generic)):
         return None
@@ -56,9 +56,9 @@ def _is_alike(leaf: Any, kind: Kind, trace: Any) -> bool:
         trace: one whose tensors have the shape and dtype of their values.
     """
     if type(leaf) is Tensor:
-        if leaf.tracing is not trace:
+        if leaf._trace is not trace:
             return False
-        leaf = leaf.payload
+        leaf = leaf._payload
     if type(leaf) is np.ndarray:
         return leaf.dtype is kind[1] and leaf.shape == kind[0]
     known = _KINDS.get(type(leaf))
@@ -109,7 +109,7 @@ class Form:
                 "leaves."
             )
         self.leaves = leaves
-        self._trace = next((x.tracing for x in leaves if type(x) is Tensor and _shows_its_value(x.tracing)), None)
+        self._trace = next((x._trace for x in leaves if type(x) is Tensor and _shows_its_value(x._trace)), None)
         if [kind_of(leaf) for leaf in leaves] == self.kinds:
             return tree
         self.leaves = [self._adapted(leaf, place, tree) for place, leaf in enumerate(leaves)]
@@ -190,7 +190,7 @@ def _own_leaf(leaf: Any) -> Any:
         return leaf.copy()
     if type(leaf) not in BOXES:
         return leaf
-    value = settle(leaf)
+    value = strip_ended(leaf)
     return own_handle(value) if type(value) is Tensor else boxed(np.array(value)[()])
 
 
@@ -228,10 +228,10 @@ def _is_same(x: Any, y: Any) -> bool:
         return True
     if type(x) is np.ndarray is type(y):
         return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
-    x, y = (settle(each) if type(each) in BOXES else None for each in (x, y))
+    x, y = (strip_ended(each) if type(each) in BOXES else None for each in (x, y))
     if type(x) is not Tensor or type(y) is not Tensor:
         return type(x) is np.ndarray and x is y
-    return x.payload is y.payload and x.tracing is y.tracing and x.mark is y.mark
+    return x._payload is y._payload and x._trace is y._trace and x._mark is y._mark
 
 
 def _check_alike(x: Any, y: Any, path: Callable[[], str], names: tuple[str, str]) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.operands import FIND_PARTNER
+from fgrad.core.coerce import FIND_PARTNER
 from fgrad.core.overrides import refused
 from fgrad.core.primitive import BOXES, UFUNCS, Primitive
-from fgrad.core.tensor import Tensor, apply, settle
+from fgrad.core.tensor import Tensor, apply, strip_ended
 
 _OF_INTEGERS = {np.floor_divide, np.remainder, np.divmod}
 """What pandas computes otherwise than NumPy where an integer is divided by 0."""
@@ -39,7 +39,7 @@ def _computed(primitive: Primitive, args: Sequence[Any]) -> Any:
         StructureError: a TypeError; there is no column that could hold it.
     """
     ufunc = next(ufunc for ufunc, entry in UFUNCS.items() if entry is primitive)
-    args = [settle(x) for x in args]
+    args = [strip_ended(x) for x in args]
     if not any(type(x) is Tensor for x in args):
         return ufunc(*args)
     x = next(x for x in args if _is_column(x))

@@ -13,13 +13,13 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.core.trace import Call, Observer, observed_by
 from fgrad.core.tree import flatten, unflatten
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block, Graph
-from fgrad.graphs.turns import Turns, is_slight
-from fgrad.loops.forms import WEAK, combined, kind_of, own, strong
+from fgrad.graphs.loop import Turns, is_slight
+from fgrad.loops.avals import WEAK, combined, kind_of, own, strong
 from fgrad.loops.recorded import Kind, example_in_turn, kind_in_turn, lifted, recorded_turn
 
 
@@ -99,7 +99,7 @@ def _recorded(function: Callable[..., Any], operands: Sequence[Any], kinds: Sequ
     found: list[Kind] = []
 
     def way(carry: Any, elements: Sequence[Any]) -> Any:
-        with observed_by(_Claimed(settle(elements[0]).tracing)):
+        with observed_by(_Claimed(strip_ended(elements[0])._trace)):
             leaves, treedef = flatten(function(*own(tuple(operands))))
         if kinds is not None:
             leaves = [strong(x, _dtype(kind)) for x, kind in zip(leaves, kinds, strict=True)]
@@ -132,7 +132,7 @@ class _Claimed(Observer):
         self._trace = trace
 
     def _is_claimed(self, args: Sequence[Any]) -> bool:
-        levels = [x.tracing.level for x in map(settle, args) if type(x) is Tensor]
+        levels = [x._trace.level for x in map(strip_ended, args) if type(x) is Tensor]
         return bool(levels) and max(levels) < self._trace.level
 
     @override
@@ -156,7 +156,7 @@ def _run(graph: Graph, condition: Any, carry: Sequence[Any]) -> list[Any]:
         len(carry),
         [],
         [],
-        [np.True_, *map(example_in_turn, [*shared, *map(settle, carry)])],
+        [np.True_, *map(example_in_turn, [*shared, *map(strip_ended, carry)])],
         condition=Block(inputs, {}, [], [flag]),
     )
-    return list(turns(settle(condition), *shared, *carry))
+    return list(turns(strip_ended(condition), *shared, *carry))

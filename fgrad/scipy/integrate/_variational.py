@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.scipy.integrate._points import NotTogether, Points
-from fgrad.scipy.integrate._stages import (
+from fgrad.scipy.integrate._tableau import (
     Tableau,
     recurrence,
     responses,
     reversed_recurrence,
     transposed,
 )
+from fgrad.scipy.integrate._vectorized import NotTogether, Points
 from fgrad.transforms.calls import name_of
 
 Array = Any

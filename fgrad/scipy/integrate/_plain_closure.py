@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tensor import Tensor, strip_ended
 
 Function = Callable[..., Any]
 
@@ -46,7 +46,7 @@ class Twin:
     def _copy(self, x: Any) -> Any:
         """Return what stands for an object: itself, unless a tensor is in it."""
         if type(x) in BOXES:
-            value = settle(x)
+            value = strip_ended(x)
             return x if type(value) is Tensor else _read_only(value)
         if id(x) not in self._copies:
             self._copies[id(x)] = x  # a function may be in its own cell

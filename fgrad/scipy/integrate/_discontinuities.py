@@ -23,14 +23,14 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, settle
+from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, strip_ended
 from fgrad.core.trace import Call, Trace, running
 from fgrad.errors.places import depth_of_user
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.rules.closures import followers
+from fgrad.scipy.integrate._callback import for_each_example, values_of
 from fgrad.scipy.integrate._forms import is_moving
-from fgrad.scipy.integrate._points import first_that_works, in_groups, in_one_batch
-from fgrad.scipy.integrate._users import for_each_example, values_of
+from fgrad.scipy.integrate._vectorized import first_that_works, in_groups, in_one_batch
 from fgrad.transforms.cuts import STOP
 
 Array = Any
@@ -89,7 +89,7 @@ class SwitchTrace(Trace):
         return box(value, self, None)
 
     def _inside(self, x: Any) -> Any:
-        return x.payload if type(x) is Tensor and x.tracing is self else x
+        return x._payload if type(x) is Tensor and x._trace is self else x
 
     def _result(self, value: Any) -> Any:
         return self.root(value) if value.dtype.kind in "fc" else boxed(value)
@@ -120,10 +120,10 @@ class SwitchTrace(Trace):
     @override
     def concrete(self, tensor: Any, how: str) -> Any:
         if how == "int()":
-            self.decide(np.floor(tensor.payload))
+            self.decide(np.floor(tensor._payload))
         elif how == "bool()":
-            self.decide(tensor.payload != 0)
-        return tensor.payload
+            self.decide(tensor._payload != 0)
+        return tensor._payload
 
 
 class _Path:
@@ -270,7 +270,7 @@ class Switches:
         near = path.rounding * _NEAR
         points = path.at(before - near, before, behind, behind + near)
         far_before, left, right, far_behind = (
-            np.asarray(settle(self.function(*(part[i] for part in points), *leaves))) for i in range(4)
+            np.asarray(strip_ended(self.function(*(part[i] for part in points), *leaves))) for i in range(4)
         )
         jump, size = _largest(right - left), max(_largest(left), _largest(right))
         around = max(_largest(left - far_before), _largest(far_behind - right))
@@ -292,9 +292,9 @@ def is_looked_at(leaves: Sequence[Any]) -> bool:
 
 def _rows(outcome: Any, count: int) -> Array:
     """Return an outcome for each of several points, of which a batch may hold them all."""
-    outcome = settle(outcome)
+    outcome = strip_ended(outcome)
     if type(outcome) is Tensor:
-        return example_of(outcome.payload)
+        return raw_array(outcome._payload)
     return [np.asarray(outcome)] * count
 
 

@@ -14,12 +14,12 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.tree import flatten, unflatten
-from fgrad.graphs.turns import UNLIMITED, Along
-from fgrad.loops.choosing import chosen
-from fgrad.loops.forms import Form, own
+from fgrad.graphs.loop import UNLIMITED, Along
+from fgrad.loops.avals import Form, own
+from fgrad.loops.cond_switch import chosen
 from fgrad.loops.recorded import as_loop, is_recorded
 from fgrad.loops.values import checked_integer, checked_truth, is_of_program, is_undecided
-from fgrad.ops.tracing import example_of
+from fgrad.ops.tracing import raw_array
 from fgrad.transforms.calls import name_of
 
 
@@ -90,7 +90,7 @@ class _Loop:
     def _any(self, running: Any, turn: int, carry: Any) -> bool:
         """Return whether an example needs another turn, as far as that can be known."""
         if not is_of_program(running):
-            return bool(np.any(example_of(running)))
+            return bool(np.any(raw_array(running)))
         if self._limit is None:
             self._body(turn, own(carry))  # what keeps a turn from standing for all of them may raise, and say so
             raise errors.ConcretizationError(self._what, errors.users_line())

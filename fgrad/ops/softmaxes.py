@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.payloads import total
+from fgrad.core.foreign import total
 from fgrad.core.primitive import Primitive, Rule
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import reduction_batch

@@ -22,7 +22,7 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad.core.layers import concrete
-from fgrad.core.tensor import Tensor, settle, settled
+from fgrad.core.tensor import Tensor, settled, strip_ended
 from fgrad.transforms.batch import BatchTrace, vmap
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.jacobians import jacobian
@@ -70,12 +70,12 @@ class _PointsTrace(BatchTrace):
     def concrete(self, tensor: Tensor, how: str) -> Any:
         if how == "formatting":
             return super().concrete(tensor, how)
-        return _common(tensor.payload, concrete(tensor.payload, how))
+        return _common(tensor._payload, concrete(tensor._payload, how))
 
     @override
     def plain_array(self, tensor: Tensor) -> Any:
-        values = tensor.payload
-        return _common(values, values.tracing.plain_array(values) if type(values) is Tensor else values)
+        values = tensor._payload
+        return _common(values, values._trace.plain_array(values) if type(values) is Tensor else values)
 
 
 def _common(values: Any, plain: Any) -> Any:
@@ -93,8 +93,8 @@ def in_one_batch(function: Function, arrays: Sequence[Any]) -> Any:
     trace = _PointsTrace(size)
     with trace:
         result = settled(function(*(trace.root(array) for array in arrays)))
-    if type(result) is Tensor and result.tracing is trace:
-        return result.payload
+    if type(result) is Tensor and result._trace is trace:
+        return result._payload
     row = _row(result)
     return np.broadcast_to(row, (size, *row.shape))
 
@@ -110,7 +110,7 @@ def pulled(function: Function, args: Sequence[Any], cotangent: Any) -> list[Any]
     found: list[Any] = [None] * len(args)
     if places:
         for place, each in zip(places, vjp(of_moving, *moving)[1](cotangent), strict=True):
-            found[place] = settle(each)
+            found[place] = strip_ended(each)
     return found
 
 
@@ -119,7 +119,7 @@ def pushed(function: Function, args: Sequence[Any], tangents: Sequence[Any]) -> 
     places, of_moving, moving = _floating(function, args)
     if not places:
         return np.zeros_like(function(*args))
-    return settle(jvp(of_moving, moving, [tangents[place] for place in places])[1])
+    return strip_ended(jvp(of_moving, moving, [tangents[place] for place in places])[1])
 
 
 def _floating(function: Function, args: Sequence[Any]) -> tuple[list[int], Function, list[Any]]:
@@ -153,7 +153,7 @@ def in_groups(work: Function, arrays: Sequence[Any], groups: Sequence[Any]) -> t
         group = queue.pop(0)
         whole = len(group) == count
         try:
-            results.append(settle(work(*(array if whole else array[group] for array in arrays))))
+            results.append(strip_ended(work(*(array if whole else array[group] for array in arrays))))
             done.append(group)
         except _Parted as parted:
             queue = [group[part] for part in parted.groups] + queue

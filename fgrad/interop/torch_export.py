@@ -18,7 +18,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.tensor import boxed
 from fgrad.core.tree import flatten, unflatten
-from fgrad.interop.borrowed import load
+from fgrad.interop.imported import load
 from fgrad.rules.rule import settled
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.calls import decorator, name_of

@@ -21,8 +21,8 @@ from fgrad.core.trace import Trace
 from fgrad.graphs.derived import Directions, Leaves, Places, chosen, computed, mapped, outputs_of, recorded_block
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
+from fgrad.graphs.loop import CALLED, UNLIMITED, Along, Turns, is_slight
 from fgrad.graphs.tidying import varying
-from fgrad.graphs.turns import CALLED, UNLIMITED, Along, Turns, is_slight
 from fgrad.rules.rule import Rule, Transparent, Variables
 from fgrad.transforms.batch import vmap
 

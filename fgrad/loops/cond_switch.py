@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.loops.forms import combined, own
+from fgrad.loops.avals import combined, own
+from fgrad.loops.branches import in_program
 from fgrad.loops.values import checked_integer, checked_truth, is_of_program, is_undecided
-from fgrad.loops.ways import in_program
 from fgrad.transforms.calls import name_of
 
 

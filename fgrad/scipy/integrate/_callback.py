@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.operands import collected
+from fgrad.core.coerce import collected
 from fgrad.core.primitive import BOXES
-from fgrad.core.tensor import Tensor, settle, settled
+from fgrad.core.tensor import Tensor, settled, strip_ended
 from fgrad.core.trace import observed_by
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.native.compiled import Compiled
@@ -34,7 +34,7 @@ from fgrad.ops.creation import array
 from fgrad.rules.closures import Closure, Touches, followers
 from fgrad.rules.closures import values_of as concrete_values_of
 from fgrad.rules.kept import Kept
-from fgrad.scipy.integrate._twins import Twin
+from fgrad.scipy.integrate._plain_closure import Twin
 from fgrad.transforms.calls import name_of
 
 Function = Callable[..., Any]
@@ -75,7 +75,7 @@ class UsersFunctions:
         self.functions = [each.function if isinstance(each, Compiled) else each for each in functions]
         self._on_values = [_on_values(each, compile and not place) for place, each in enumerate(functions)]
         self._leaves, self._treedef = flatten(args)
-        self._leaves = [seen(settle(leaf)) if type(leaf) in BOXES else leaf for leaf in self._leaves]
+        self._leaves = [seen(strip_ended(leaf)) if type(leaf) in BOXES else leaf for leaf in self._leaves]
         self._places = [type(leaf) is Tensor for leaf in self._leaves]
         self._points: list[tuple[Any, ...]] = []
         self._closure = Closure(self._all, [])
@@ -235,13 +235,13 @@ def has_tensors(tree: Any) -> bool:
 
 def is_followed(tree: Any) -> bool:
     """Return whether a running trace follows one of the leaves."""
-    return any(type(settle(leaf)) is Tensor for leaf in flatten(tree)[0])
+    return any(type(strip_ended(leaf)) is Tensor for leaf in flatten(tree)[0])
 
 
 def plain(tree: Any) -> Any:
     """Return containers with arrays in the place of tensors that nothing follows."""
     leaves, treedef = flatten(tree)
-    return unflatten(treedef, [settle(leaf) if type(leaf) in BOXES else leaf for leaf in leaves])
+    return unflatten(treedef, [strip_ended(leaf) if type(leaf) in BOXES else leaf for leaf in leaves])
 
 
 def values_of(leaves: Sequence[Any]) -> list[Any]:
@@ -263,14 +263,14 @@ def for_each_example(function: Callable[[Sequence[Any]], Sequence[Any]], leaves:
             the last entry along the first axis is repeated, until all are as long as the longest.
         leaves: values, and batches of them.
     """
-    leaves = [settle(leaf) for leaf in leaves]
-    traces = {leaf.tracing for leaf in leaves if type(leaf) is Tensor}
+    leaves = [strip_ended(leaf) for leaf in leaves]
+    traces = {leaf._trace for leaf in leaves if type(leaf) is Tensor}
     if not traces:
         return list(function(leaves))
     trace: Any = max(traces, key=lambda trace: trace.level)
-    ours = [type(leaf) is Tensor and leaf.tracing is trace for leaf in leaves]
+    ours = [type(leaf) is Tensor and leaf._trace is trace for leaf in leaves]
     found = [
-        for_each_example(function, [leaf.payload[i] if own else leaf for leaf, own in zip(leaves, ours, strict=True)])
+        for_each_example(function, [leaf._payload[i] if own else leaf for leaf, own in zip(leaves, ours, strict=True)])
         for i in range(trace.size)
     ]
     return [trace.root(np.stack(_as_long_as_the_longest(each))) for each in zip(*found, strict=True)]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core import payloads
+from fgrad.core import foreign
 
 
 def on_blocks(function: Callable[..., Any], args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
@@ -41,4 +41,4 @@ def _on_one_element(function: Callable[..., Any], args: Sequence[Any]) -> Any:
     return result if type(result) is tuple else np.asarray(result)
 
 
-payloads.ON_BLOCKS.append(on_blocks)
+foreign.ON_BLOCKS.append(on_blocks)

@@ -72,7 +72,7 @@ def check_number(frame: FrameType, how: str, tensor: Any) -> None:
         DetachedError: a TypeError; by its subclasses `ArrayConversionError` and `ScipyCallError` the message says what
             has asked for the number.
     """
-    trace = tensor.tracing
+    trace = tensor._trace
     if trace.rank <= _wanted.rank or tensor.size != 1:
         return
     if how == "bool()":
@@ -160,7 +160,7 @@ def is_collected(tensor: Any) -> bool:
     floating-point numbers asks each of them for its own, which raises. There is none of complex numbers: to NumPy the
     imaginary part of an object is 0.
     """
-    trace = tensor.tracing
+    trace = tensor._trace
     if trace.rank <= _wanted.rank or tensor.size > _MANY:
         return False
     # Truth values and integers carry no derivative: they are plain to NumPy, where there is a value.

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.payloads import Objects, is_at_hand, total
+from fgrad.core.foreign import Objects, is_at_hand, total
 from fgrad.core.primitive import Primitive, Rules
 
 SUMMED: dict[Primitive, Rules] = {}

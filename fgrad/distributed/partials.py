@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from fgrad.core.tensor import settle
+from fgrad.core.tensor import strip_ended
 from fgrad.core.tree import tree_map
 from fgrad.distributed.programs import Point, Sent, loaded
 from fgrad.errors.places import is_library, line_at, without_library
@@ -67,7 +67,7 @@ def share_of(compute: Callable[[], Any], number: int, kept: Callable[[Exception]
     """
     try:
         terms, aux = compute()
-        return Share([settle(term) for term in terms], tree_map(settle, aux))
+        return Share([strip_ended(term) for term in terms], tree_map(strip_ended, aux))
     except Exception as error:
         error.__traceback__ = without_library(error.__traceback__, is_ours=False)
         text = "".join(traceback.format_exception(error))

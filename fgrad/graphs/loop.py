@@ -4,7 +4,7 @@
     turns(*leaves)                     its results, for arrays and for tensors that transforms follow
     equation_of(turns, inputs)         one line of a graph that runs it
 
-Derivatives of loops are loops (`fgrad.graphs.turning`).
+Derivatives of loops are loops (`fgrad.graphs.loop_rules`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from fgrad.core.locks import Lock
 from fgrad.core.primitive import Primitive
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.graphs.derived import computed, outputs_of
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
@@ -79,7 +79,7 @@ class Turns:
 
     def __call__(self, *leaves: Any) -> tuple[Any, ...]:
         """Return the last carry, and the arrays that the loop makes."""
-        if self.examples is not None and any(type(settle(leaf)) is Tensor for leaf in leaves):
+        if self.examples is not None and any(type(strip_ended(leaf)) is Tensor for leaf in leaves):
             return tuple(CALLED[0](self, leaves))
         return tuple(self.run(leaves))
 

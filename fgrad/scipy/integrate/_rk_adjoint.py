@@ -7,7 +7,7 @@ SciPy chooses the steps. With them given, the solution is a composition of formu
 stages of a step, and this is its exact derivative: by the first state, by the times at which the steps begin and end,
 and by all that the right-hand side uses. What it takes is the state and the slopes of each step, which SciPy has
 computed, and the derivatives of the right-hand side at those points. All points are known, so these are computed in one
-batch (`_points.py`), and the chain rule along the steps is a recurrence of small matrices (`_stages.py`). Where the
+batch (`_vectorized.py`), and the chain rule along the steps is a recurrence of small matrices (`_tableau.py`). Where the
 points cannot go together, or the matrices would be large, each step is gone through by itself.
 
 The rules are code of traced functions, and `states` and `slopes` in them are such a solution again; so
@@ -22,11 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.tensor import Tensor, settle
+from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.native.values import on_values
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
-from fgrad.scipy.integrate._points import NotTogether, Points, first_that_works, pulled, pushed
-from fgrad.scipy.integrate._stages import (
+from fgrad.scipy.integrate._callback import for_each_example, values_of
+from fgrad.scipy.integrate._discontinuities import warn_of_steps_along
+from fgrad.scipy.integrate._tableau import (
     Tableau,
     combined,
     recurrence,
@@ -35,8 +36,7 @@ from fgrad.scipy.integrate._stages import (
     transitions,
     transposed,
 )
-from fgrad.scipy.integrate._switches import warn_of_steps_along
-from fgrad.scipy.integrate._users import for_each_example, values_of
+from fgrad.scipy.integrate._vectorized import NotTogether, Points, first_that_works, pulled, pushed
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import jacobian
 
@@ -142,7 +142,7 @@ class Steps:
         return [np.stack(states), np.stack(slopes)]
 
     def _slope(self, t: Any, y: Any, inputs: Leaves) -> Any:
-        return np.asarray(settle(self.field_of_values(t, y, *inputs)))
+        return np.asarray(strip_ended(self.field_of_values(t, y, *inputs)))
 
     def _stages(self, t: Any, h: Any, y: Any, inputs: Leaves) -> list[Any]:
         """Return the slopes of the stages of one step, of plain numbers."""
@@ -167,7 +167,7 @@ class Steps:
 
     def jacobians(self, points: Sequence[Any]) -> Any:
         """Return the Jacobians of the right-hand side at some points, one after the other; see `_Line._point`."""
-        return np.stack([settle(self.matrix(*at)) for at in points])
+        return np.stack([strip_ended(self.matrix(*at)) for at in points])
 
     def _matrix(self, t: Any, y: Any, *inputs: Any) -> Any:
         return jacobian(lambda y: self.field(t, y, *inputs), mode="forward")(y)
@@ -180,7 +180,7 @@ def key_of(leaves: Leaves) -> bytes:
 
 def is_zero(x: Any) -> bool:
     """Return whether an array is constant, and zero."""
-    return type(settle(x)) is not Tensor and not np.any(x)
+    return type(strip_ended(x)) is not Tensor and not np.any(x)
 
 
 class _Line:

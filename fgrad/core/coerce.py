@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.foreign import FOREIGN, OBJECT, OVERRIDES, Objects, as_objects, holds_numbers
 from fgrad.core.layers import below
-from fgrad.core.payloads import FOREIGN, OBJECT, OVERRIDES, Objects, as_objects, holds_numbers
 from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS
 
 OPERANDS: set[type] = {float, int}
