@@ -155,7 +155,9 @@ def pairs_of(values):
     return a.ravel().copy(), b.ravel().copy()
 
 
-EXTREMA = {"maximum", "minimum", "fmax", "fmin"}
+ORDERED = not np.signbit(np.maximum(0.0, -0.0))
+"""Whether the processor's extrema tell 0.0 from -0.0, as those of ARM do; others give the second of the two."""
+EXTREMA = {"fmax", "fmin", *(("maximum", "minimum") if ORDERED else ())}
 """Of 0.0 and -0.0 NumPy gives the one or the other, as the number of elements and the processor have it."""
 
 

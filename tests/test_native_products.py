@@ -120,6 +120,19 @@ def test_products_of_odd_shapes(shapes):
     is_native(lambda a, b: a @ b, normal(*left), normal(*right))
 
 
+@pytest.mark.parametrize("subscripts", ["ij,jk->ik", "ij->i", "ij,ij->ij", "ij->ji", "ij,jk,k->i", "i,->i"])
+@pytest.mark.parametrize("size", [1, 2, 40])
+def test_sums_of_products_keep_numpys_sign_of_zero(subscripts, size):
+    """A sum begins at 0.0, which makes 0.0 of -0.0, also where it has one product only; a view has no sum."""
+    shapes = {"ij": (size, 1), "jk": (1, size), "k": (size,), "i": (size,), "": ()}
+    terms = subscripts.split("->")[0].split(",")
+    first = -1.0 if len(terms) > 1 else -0.0
+    arrays = [np.full(shapes[term], 0.0 if place else first) for place, term in enumerate(terms)]
+    executable = is_native(lambda *given: np.einsum(subscripts, *given), *arrays)
+    wanted = np.einsum(subscripts, *arrays)
+    assert np.array_equal(np.signbit(executable.run(arrays)[0]), np.signbit(wanted))
+
+
 VECTORS = [
     lambda a, v, t, s: v @ a,
     lambda a, v, t, s: a.T @ v,

@@ -147,6 +147,18 @@ def test_a_path_is_that_of_arrays():
     fg.grad(lambda x: np.sum(np.einsum("ij,jk->ik", x, N, optimize=np.einsum_path("ij,jk->ik", x, N)[0])))(M)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16", "f2", "i4"])
+@pytest.mark.parametrize("shape", [(1,), (3,), (1, 2), (2, 2), (2, 1, 2)])
+def test_products_with_a_number_keep_numpys_sign_of_zero(shape, dtype):
+    """BLAS adds vectors and matrices to zeros, where -0.0 becomes 0.0; what is no vector or matrix is multiplied."""
+    x = np.full(shape, -1).astype(dtype)
+    for function in (lambda x: np.dot(x, 0), lambda x: np.dot(0, x), lambda x: np.inner(x, 0)):
+        wanted = function(x)
+        for found in (function(Tensor(x)), fg.vjp(function, x)[0], fg.vmap(function)(np.stack([x, x]))[0]):
+            assert found.dtype == wanted.dtype
+            np.testing.assert_array_equal(np.signbit(np.real(found)), np.signbit(np.real(wanted)))
+
+
 # What a mask leaves out
 
 LARGE = np.random.default_rng(7).uniform(0.3, 1.5, (4, 3, 3))

@@ -18,7 +18,7 @@ import numpy as np
 from fgrad.native import libraries
 from fgrad.native.lowering import Program
 from fgrad.native.memory import matrices_of, strides_of
-from fgrad.native.nodes import Called, Moved, Node, Place, Reduced, Term
+from fgrad.native.nodes import Called, Literal, Moved, Node, Place, Reduced, Term
 from fgrad.native.routines import Product
 
 _LEAST_FOR_BLAS = 1000
@@ -74,7 +74,10 @@ def contraction(
     kept = "".join(label for label in output if sizes[label] != 1)
     is_float = np.dtype(dtype).kind == "f"
     guard = guard if is_float else None
-    done = _contracted(program, long, kept, dtype, guard) if is_float else _looped(program, long, kept, dtype)
+    if is_float and len(sides) > 1:
+        done = _contracted(program, long, kept, dtype, guard)
+    else:
+        done = _looped(program, long, kept, dtype, is_view=len(sides) == 1 and set(sides[0].labels) <= set(output))
     if done is None:
         return None
     return program.reshaped(done, shape)
@@ -172,8 +175,10 @@ def _by_pairs(program: Program, sides: list[Side], output: str, dtype: Any, guar
 # By loops
 
 
-def _looped(program: Program, sides: list[Side], output: str, dtype: Any, guard: int | None = None) -> Node:
-    """Return the sum of products as loops over all labels."""
+def _looped(
+    program: Program, sides: list[Side], output: str, dtype: Any, guard: int | None = None, is_view: bool = False
+) -> Node:
+    """Return the sum of products as loops over all labels, or the elements of one operand in another order."""
     sizes = sizes_of(sides)
     order = _order(sides, output, sizes)
     spread = [_spread(program, side, order, sizes) for side in sides]
@@ -190,7 +195,11 @@ def _looped(program: Program, sides: list[Side], output: str, dtype: Any, guard:
     product = program.repeat(product, tuple(sizes[label] for label in order))
     gone = [axis for axis, label in enumerate(order) if label not in output]
     kind = "any" if np.dtype(dtype).kind == "b" else "sum"
-    done = program.add(Reduced(kind, product, gone, dtype)) if gone else product
+    done = product
+    if gone:
+        done = program.add(Reduced(kind, product, gone, dtype))
+    elif not is_view and np.dtype(dtype).kind == "f":  # a sum of one product begins at 0.0, which makes 0.0 of -0.0
+        done = program.pointwise("add", product, program.add(Literal(0, dtype)))
     left = [label for label in order if label in output]
     return program.permuted(done, [left.index(label) for label in output])
 

@@ -168,13 +168,13 @@ def _is_nan(code: Code, kind: Scalar, a: str) -> str:
     return code.do(f"fcmp uno {kind.type} {a}, {a}") if kind.is_float else "false"
 
 
-def _extremum(comparison: str, intrinsic: str) -> Emit:
-    """Return the larger or smaller one; NaN wins, and the first of equals."""
+def _extremum(comparison: str) -> Emit:
+    """Return the larger or smaller one; NaN wins, and of equals, as 0.0 and -0.0 are, the second, as processors do."""
 
     def emit(code: Code, kind: Scalar, a: str, b: str) -> str:
         if kind.family == "bool":
-            return code.do(f"{'or' if comparison == 'ge' else 'and'} i1 {a}, {b}")
-        wins = OPERATIONS["greater_equal" if comparison == "ge" else "less_equal"](code, kind, a, b)
+            return code.do(f"{'or' if comparison == 'greater' else 'and'} i1 {a}, {b}")
+        wins = OPERATIONS[comparison](code, kind, a, b)
         if kind.is_float:
             wins = code.do(f"or i1 {wins}, {_is_nan(code, kind, a)}")
         return select(code, kind, wins, a, b)
@@ -183,12 +183,12 @@ def _extremum(comparison: str, intrinsic: str) -> Emit:
 
 
 def _extremum_of_numbers(comparison: str) -> Emit:
-    """Return the larger or smaller one; NaN loses."""
+    """Return the larger or smaller one; NaN loses, and of equals the second wins."""
 
     def emit(code: Code, kind: Scalar, a: str, b: str) -> str:
         if not kind.is_float:
-            return OPERATIONS["maximum" if comparison == "ge" else "minimum"](code, kind, a, b)
-        wins = OPERATIONS["greater_equal" if comparison == "ge" else "less_equal"](code, kind, a, b)
+            return _extremum(comparison)(code, kind, a, b)
+        wins = OPERATIONS[comparison](code, kind, a, b)
         wins = code.do(f"or i1 {wins}, {_is_nan(code, kind, b)}")
         return select(code, kind, wins, a, b)
 
@@ -387,10 +387,10 @@ OPERATIONS.update(
     less_equal=_comparison("ole", "le"),
     greater=_comparison("ogt", "gt"),
     greater_equal=_comparison("oge", "ge"),
-    maximum=_extremum("ge", "maximum"),
-    minimum=_extremum("le", "minimum"),
-    fmax=_extremum_of_numbers("ge"),
-    fmin=_extremum_of_numbers("le"),
+    maximum=_extremum("greater"),
+    minimum=_extremum("less"),
+    fmax=_extremum_of_numbers("greater"),
+    fmin=_extremum_of_numbers("less"),
     negative=_negative,
     positive=lambda code, kind, a: a,
     abs=_absolute,

@@ -139,12 +139,19 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     """Return the dot product: over the last axis of `a` and the last but one of `b`."""
     a, b = as_array(a), as_array(b)
     if a.ndim == 0 or b.ndim == 0:
-        product = np.multiply(a, b)
+        product = _scaled(a, b)
     elif a.ndim <= 2 and b.ndim <= 2:
         product = np.matmul(a, b)
     else:
         product = tensordot(a, b, ((-1,), (-2 if b.ndim > 1 else -1,)))
     return written("np.dot", out, product)
+
+
+def _scaled(a: Any, b: Any) -> Any:
+    """Return an array times a number. BLAS adds vectors and matrices to zeros, which makes 0.0 of -0.0."""
+    product = np.multiply(a, b)
+    is_for_blas = product.dtype.char in "fdFD" and product.ndim <= 2 and product.size != 1
+    return product + 0 if is_for_blas else product
 
 
 def _flat(x: Any) -> Any:
@@ -164,7 +171,7 @@ def inner(a: Any, b: Any, /) -> Any:
     """Return the products summed over the last axes."""
     a, b = as_array(a), as_array(b)
     if a.ndim == 0 or b.ndim == 0:
-        return np.multiply(a, b)
+        return _scaled(a, b)
     if a.ndim == 1 and b.ndim == 1:
         return np.matmul(a, b)
     return tensordot(a, b, ((-1,), (-1,)))
