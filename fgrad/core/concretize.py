@@ -11,9 +11,9 @@ advise(error)                     adds to an error of Python's what to write ins
 To look at a number is free: comparisons, `bool`, `int`, `round`, formatting. So is asking in words: `.item()`,
 `.numpy()`, `.tolist()`. `float()`, `complex()` and whatever calls them raise, as does an array of a dtype of numbers.
 
-Frames and instructions word messages. They decide in four places alone, in which NumPy or SciPy would compute something
-else with objects than with floating-point numbers, and no other sign of it reaches a tensor: `refuse_logical`,
-`refuse_nan`, `refuse_strides` and `is_left_to_operand`. The first two refuse what they do not know.
+Frames and instructions word messages. They decide in five places alone, in which NumPy or SciPy would compute something
+else with objects than with numbers, and no other sign of it reaches a tensor: `refuse_logical`, `refuse_nan`,
+`refuse_reciprocal`, `refuse_strides` and `is_left_to_operand`. The first two refuse what they do not know.
 """
 
 from __future__ import annotations
@@ -207,6 +207,26 @@ def refuse_nan(frame: FrameType, *compared: Any) -> None:
         return
     built = errors.line_at(_wanted.collected)
     raise errors.ObjectArrayError("one of them is NaN, which is no larger and no smaller", errors.users_line(), built)
+
+
+def refuse_reciprocal(frame: FrameType, tensor: Any) -> None:
+    """Refuse `1 / x` of an integer where NumPy wants the reciprocal of an array of objects.
+
+    Of integers it would be an integer; of objects it is the quotient.
+
+    Args:
+        frame: what has asked for the quotient.
+        tensor: of shape `()`.
+
+    Raises:
+        ObjectArrayError: a TypeError; `np.reciprocal` asks.
+    """
+    if _wanted.collected is None or not _wanted.is_exact or tensor.dtype.kind not in "iu":
+        return
+    step = places.step_at(frame)
+    if step.kind == "call" and (step.names[-1:] == ("reciprocal",) or places.called(frame, step) is np.reciprocal):
+        built = errors.line_at(_wanted.collected)
+        raise errors.ObjectArrayError("of integers it would be an integer", errors.users_line(), built)
 
 
 def refuse_objects(error: BaseException) -> None:

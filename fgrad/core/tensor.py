@@ -221,6 +221,17 @@ def _binary(ufunc: np.ufunc, twin: str) -> tuple[Callable[[Any, Any], Tensor], C
     return operator, reflected
 
 
+def _quotient(divide: Callable[[Any, Any], Tensor]) -> Callable[[Any, Any], Tensor]:
+    """Make `other / self`, for which NumPy asks where it wants the reciprocal of an array of objects."""
+
+    def operator(self: Any, other: Any) -> Any:
+        if type(other) is int:
+            concretize.refuse_reciprocal(sys._getframe(1), self)
+        return divide(self, other)
+
+    return operator
+
+
 def _comparison(ufunc: np.ufunc, twin: str) -> Callable[[Any, Any], Tensor]:
     compare, _ = _binary(ufunc, twin)
 
@@ -505,6 +516,7 @@ class TensorLike:
     __sub__, __rsub__ = _binary(np.subtract, "__rsub__")
     __mul__, __rmul__ = _binary(np.multiply, "__rmul__")
     __truediv__, __rtruediv__ = _binary(np.true_divide, "__rtruediv__")
+    __rtruediv__ = _quotient(__rtruediv__)
     __floordiv__, __rfloordiv__ = _binary(np.floor_divide, "__rfloordiv__")
     __mod__, __rmod__ = _binary(np.remainder, "__rmod__")
     __divmod__, __rdivmod__ = _binary(np.divmod, "__rdivmod__")

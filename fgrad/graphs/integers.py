@@ -3,6 +3,7 @@
     compared_in(equation)            the dtype in which a comparison needs not give up
     narrow_dtype(equation)           the dtype of integers in which an operation takes integers of Python's
     always(equation)                 what a comparison answers whose integer no element can be
+    is_by_sign(equation)             whether a power of integers has a fraction, since its exponent is negative
     check_holds(value, name)         raises for an integer that no array holds
 
 An integer that is an argument is one of 64 bits in the program. Where it meets an array whose dtype does not hold it,
@@ -82,6 +83,13 @@ def always(equation: Equation) -> bool | None:
         return None
     zero = np.zeros((), dtype)
     return bool(compare(*(x if own else zero for x, own in zip(equation.inputs, beyond, strict=True))))
+
+
+def is_by_sign(equation: Equation) -> bool:
+    """Return whether it is a power of integers that is none because of the sign of an exponent that may change."""
+    if equation.primitive.name != "power" or not equation.outputs[0].is_weak or equation.outputs[0].dtype.kind != "f":
+        return False
+    return all(map(is_integer, equation.inputs)) and type(equation.inputs[1]) is Name
 
 
 def check_holds(value: Any, name: str) -> None:

@@ -28,7 +28,7 @@ from fgrad.errors.places import depth_of_user
 from fgrad.graphs.arguments import texts_of
 from fgrad.graphs.equations import Name, kind_of, shown
 from fgrad.graphs.graph import Block, Graph
-from fgrad.graphs.integers import LARGEST
+from fgrad.graphs.integers import LARGEST, is_by_sign
 from fgrad.graphs.record import held, new_recording, recorded
 from fgrad.native.captured import Captured
 from fgrad.native.freezing import check_repeats
@@ -142,6 +142,13 @@ def _run_compile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
             stacklevel=depth_of_user(),
         )
         return call_users(function, args, keywords)
+    try:
+        return program(form.inputs)
+    except errors.GraphInputError:
+        if int not in map(type, form.inputs):
+            raise
+    # A result has another form for these integers, such as a power with a negative exponent: they are asked for.
+    program, form = programs.for_form_with_integers_fixed(function, form)
     return program(form.inputs)
 
 
@@ -200,6 +207,11 @@ class Programs:
             form = form.with_integers_fixed()
         program = self.known.get(form.key)
         return self._added(function, form) if program is None or not program.is_current() else (program, form)
+
+    def for_form_with_integers_fixed(self, function: Any, form: Form) -> tuple[Program, Form]:
+        """Return the program in which the integers of a form are part of it, as they are from now on."""
+        self._with_integers_fixed.add(form.key)
+        return self.for_form(function, form)
 
     def known_for(self, form: Form) -> Program | None:
         """Return the program for arguments of a form, None if there is none, or none that still holds."""
@@ -409,8 +421,7 @@ class Program:
         with unobserved(), observed_by(*observers):
             self.graph, self.assigned = recorded(flat, examples, {}, integers=True, trace=trace)
         constants = (*self.graph.constants.values(), *self.graph.outputs)
-        for equation in self.graph.equations:
-            refuse_payloads("compile", equation.inputs, _IN_MEMORY)
+        _check_recorded(self.graph, form)
         meets_others = self.graph.meets_other_traces or bool(replaced.tensors)
         self.closes_over_traced = meets_others or any(type(strip_ended(x)) is Tensor for x in constants)
         self._variables = list(self.graph.variables.values())
@@ -516,6 +527,15 @@ def _nesting(treedef: Any) -> Callable[[list[Any]], Any]:
     if result.type is tuple and all(child.is_leaf() for child in result.children()):
         return lambda leaves: tuple(leaves[:count])
     return lambda leaves: unflatten(treedef, leaves)[0]
+
+
+def _check_recorded(graph: Graph, form: Form) -> None:
+    """Raise where a graph has other libraries' arrays as constants, or holds for these integers alone."""
+    has_integers = int in map(type, form.inputs)
+    for equation in graph.equations:
+        refuse_payloads("compile", equation.inputs, _IN_MEMORY)
+        if has_integers and is_by_sign(equation):
+            raise errors.ConcretizationError("use as an exponent", equation.line)
 
 
 _SIMPLE = {np.ndarray, np.float64, Tensor, float}
