@@ -1162,6 +1162,28 @@ def test_what_keeps_changing_is_named():
         changed_and_called()
 
 
+OF_MANY_AXES = {
+    "elements": lambda x: np.sin(x) * np.ones(1) + 1,
+    "gradient": fg.grad(lambda x: np.sum(np.sin(x) * x)),
+    "batch": fg.vmap(lambda x: x * 2),
+    "sum": lambda x: np.sum(x * x, axis=0),
+    "sum of some": lambda x: np.sum(x, axis=-1, where=x > 0),
+    "part": lambda x: np.expand_dims(x[0], 0) * 2,
+    "key": lambda x: x[[1, 0], ...],
+    "transpose": lambda x: x.T + 1,
+    "repeated": lambda x: np.broadcast_to(x[:1], x.shape) * x,
+    "product": lambda x: np.swapaxes(x, 0, -2) @ np.ones((x.shape[-1], 3)),
+    "gradient of a product": fg.grad(lambda x: np.sum((np.swapaxes(x, 0, -2) @ np.ones((x.shape[-1], 3))) ** 2)),
+}
+
+
+@pytest.mark.parametrize("name", OF_MANY_AXES)
+@pytest.mark.parametrize(("axes", "size"), [(33, 2), (40, 2), (40, 700), (50, 2)])
+def test_arrays_have_as_many_axes_as_numpys(name, axes, size):
+    x = np.linspace(-1.0, 1.0, 2 * size).reshape((2, *[1] * (axes - 2), size))
+    assert_same(fg.compile(OF_MANY_AXES[name])(x), fg.convert_to_tensor(OF_MANY_AXES[name](x)))
+
+
 # Integers of Python's, which have no bounds
 
 

@@ -390,3 +390,13 @@ def test_many_numbers_are_stacked_as_numpy_does_it():
     expected = np.stack([np.float32(3.0), *numbers])
     assert stacked.dtype == expected.dtype
     np.testing.assert_array_equal(stacked, expected)
+
+
+@pytest.mark.parametrize(
+    "move", [lambda x: np.swapaxes(x, 0, -2), lambda x: np.moveaxis(x, 3, -1), np.matrix_transpose]
+)
+def test_axes_are_moved_however_many_there_are(move):
+    x = np.arange(4.0).reshape((2, *[1] * 60, 2))
+    value, pullback = fg.vjp(move, x)
+    np.testing.assert_array_equal(value, move(x), strict=True)
+    np.testing.assert_array_equal(pullback(move(x))[0], x, strict=True)

@@ -31,6 +31,7 @@ from typing_extensions import override
 from fgrad import errors
 from fgrad.core.layers import below
 from fgrad.core.primitive import BOXES, Primitive
+from fgrad.core.shapes import broadcast_shapes
 
 OBJECT = np.dtype(object)
 """The dtype of arrays of traced numbers, as `np.array([x, y])` makes them, and of exact ones."""
@@ -311,7 +312,7 @@ def _fit(ufunc: Any, args: Sequence[Any]) -> bool:
     small = {size: place for place, size in enumerate(sorted({0, 1}.union(*shapes)))}
     try:
         if ufunc.signature is None:
-            np.broadcast_shapes(*shapes)
+            broadcast_shapes(*shapes)
         else:
             ufunc(*(np.ones([small[size] for size in shape]) for shape in shapes))
     except ValueError:

@@ -27,6 +27,7 @@ from fgrad import errors
 from fgrad.core.coerce import PLAIN
 from fgrad.core.layers import below
 from fgrad.core.primitive import Primitive
+from fgrad.core.shapes import broadcast_shapes, first_of
 from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, strip_ended
 from fgrad.core.trace import NOTHING, Call, Trace, is_seen, running
 from fgrad.core.tree import tree_map, unflatten
@@ -292,10 +293,10 @@ _LARGE = 1024
 
 def _of_one_element(primitive: Primitive, examples: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
     """Return the form of a result: the first element, repeated."""
-    shape = np.broadcast_shapes(*[each.shape for each in examples if hasattr(each, "shape")])
+    shape = broadcast_shapes(*[each.shape for each in examples if hasattr(each, "shape")])
     if 0 in shape or any(type(each) is Tensor for each in examples):
         return apply(primitive, examples, metadata)
-    ans = apply(primitive, [x.flat[0] if isinstance(x, np.ndarray) else x for x in examples], metadata)
+    ans = apply(primitive, [first_of(x) if isinstance(x, np.ndarray) else x for x in examples], metadata)
     return tuple(np.broadcast_to(x, shape) for x in ans) if type(ans) is tuple else np.broadcast_to(ans, shape)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.shapes import broadcast_shapes
 from fgrad.native.lowering import Program, lowers
 from fgrad.native.nodes import Called, Gathered, Given, Literal, Moved, Node, Scattered, Shape
 from fgrad.native.routines import ROUTINES
@@ -78,7 +79,7 @@ def places_of(program: Program, template: Sequence[Any], arrays: Sequence[Node],
     items = _items_of(template, len(shape))
     view, _ = view_of(tuple(slice(None) if each is ARRAY else each for each in template), shape)
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    own = np.broadcast_shapes(*[each.shape for each in arrays])
+    own = broadcast_shapes(*[each.shape for each in arrays])
     before = next(place for place, each in enumerate(items) if _is_advanced(each)) if _is_together(template) else 0
     offsets, total, axis = np.zeros((), _INTEGER), None, 0
     lengths: list[int] = []
@@ -142,7 +143,7 @@ def gathered(program: Program, x: Node, template: Any, arrays: Sequence[Any]) ->
     if all(each is ARRAY for each in template) and all(program.node(each).dtype.kind != "b" for each in arrays):
         if 0 in x.shape:
             return None
-        own = np.broadcast_shapes(*[program.node(each).shape for each in arrays])
+        own = broadcast_shapes(*[program.node(each).shape for each in arrays])
         indices = [
             program.repeat(in_range(program, program.node(each), size), own)
             for each, size in zip(arrays, x.shape, strict=False)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.shapes import broadcast_shapes, first_of
 from fgrad.core.tensor import strip_ended
 from fgrad.graphs.equations import Equation, Name, in_pythons_way, kind_of
 from fgrad.graphs.graph import Block
@@ -108,7 +109,7 @@ class Program(Nodes):
     def pointwise(self, operation: str, *arguments: Any, dtype: Any = None) -> Node:
         """Return an operation on arrays of one dtype, which are broadcast; `dtype` is that of the result."""
         nodes = [self.node(x) for x in arguments]
-        shape = np.broadcast_shapes(*[x.shape for x in nodes])
+        shape = broadcast_shapes(*[x.shape for x in nodes])
         spread = [self.spread(x, shape) for x in nodes]
         return self.add(Pointwise(operation, shape, nodes[-1].dtype if dtype is None else dtype, spread))
 
@@ -164,7 +165,7 @@ class Program(Nodes):
         """Return the node of an array that is known."""
         value = np.asarray(value)
         if value.size and is_native(value.dtype) and _is_one_number(value):
-            return self.repeat(self.add(Literal(value.flat[0], value.dtype)), value.shape)
+            return self.repeat(self.add(Literal(first_of(value), value.dtype)), value.shape)
         key = value.shape, value.dtype.str, value.tobytes() if value.size < 1024 else id(value)
         if key not in self._arrays:
             self._arrays[key] = given = Given(value.shape, value.dtype)

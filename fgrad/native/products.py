@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 from typing import Any
 
 from fgrad.native.contractions import Side, contraction, fails_unless_finite
@@ -15,7 +14,7 @@ from fgrad.native.shapes import sliced
 def _matmul(program: Program, out: Any, x: Node, y: Node, guard: int | None = None) -> Node | None:
     """Return a product; the axes of a stack have the labels of those of the other, counted from the last."""
     stacks = [max(len(each.shape) - 2, 0) for each in (x, y)]
-    letters = string.ascii_lowercase[: max(stacks)]
+    letters = "".join(chr(ord("a") + axis) for axis in range(max(stacks)))
     rows, columns = "X" * (len(x.shape) > 1), "Z" * (len(y.shape) > 1)
     left, right = (letters[len(letters) - count :] for count in stacks)
     sides = [

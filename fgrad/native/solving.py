@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.core.shapes import broadcast_shapes
 from fgrad.native import libraries
 from fgrad.native.lowering import Program, lowers
 from fgrad.native.memory import matrices_of
@@ -94,7 +95,7 @@ def _solved(
     program: Program, a: Node, b: Node, triangles: tuple[Triangle, ...], swaps: int = 0, pivots: Node | None = None
 ) -> Node:
     """Return the solutions of triangular equations, one after the other; stacks are broadcast."""
-    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    stack = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     size, columns = b.shape[-2:]
     (matrix, lies), (side, stands) = (matrices_of(program.repeat(each, (*stack, *each.shape[-2:]))) for each in (a, b))
     arguments, found = [matrix, side], None

@@ -18,6 +18,7 @@ from fgrad import errors
 from fgrad.core.coerce import as_array
 from fgrad.core.layers import below, is_undecided
 from fgrad.core.primitive import BOXES, METHODS, UFUNC_FORMS, UFUNCS
+from fgrad.core.shapes import broadcast_shapes
 from fgrad.core.tensor import Tensor, apply, call_without_rule, numpys_name, strip_ended
 from fgrad.core.views import is_shared, layout
 from fgrad.ops.batching import reduction_batch
@@ -87,7 +88,7 @@ def _is_batched(where: Any) -> bool:
 def _where_chosen(ufunc: np.ufunc, inputs: Any, out: Any, where: Any) -> Any:
     """Compute nothing but the elements that a mask chooses, and write these."""
     arrays = [as_array(x) for x in inputs]
-    shape = np.broadcast_shapes(np.shape(where), *(x.shape for x in arrays), *(x.shape for x in out))
+    shape = broadcast_shapes(np.shape(where), *(x.shape for x in arrays), *(x.shape for x in out))
     chosen = np.broadcast_to(values_of(where, "the mask of a ufunc"), shape)
     results = ufunc(*(np.broadcast_to(x, shape)[chosen] for x in arrays))
     results = results if isinstance(results, tuple) else (results,)

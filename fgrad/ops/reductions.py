@@ -17,6 +17,7 @@ from fgrad.core.coerce import as_array
 from fgrad.core.foreign import is_at_hand, reduced_by, total
 from fgrad.core.masked import Masked
 from fgrad.core.primitive import BOXES, METHODS, UFUNC_FORMS, Primitive
+from fgrad.core.shapes import broadcast_shapes
 from fgrad.core.tensor import Tensor, apply, strip_ended
 from fgrad.ops.batching import index_of_extremum_batch, reduction_batch
 from fgrad.ops.elementwise import astype, share, share_in
@@ -283,7 +284,7 @@ def masked(a: Any, where: Any, neutral: Any) -> Any:
     Raises:
         ValueError: NumPy's; the mask has more elements than the array.
     """
-    if np.broadcast_shapes(a.shape, np.shape(where)) != a.shape:
+    if broadcast_shapes(a.shape, np.shape(where)) != a.shape:
         np.add.reduce(np.zeros(a.shape), where=np.zeros(np.shape(where), np.bool_))
     return np.where(where, a, neutral)
 

@@ -17,6 +17,7 @@ from fgrad.core.foreign import is_at_hand
 from fgrad.core.layers import below
 from fgrad.core.primitive import BOXES, METHODS
 from fgrad.core.reverse import conform
+from fgrad.core.shapes import broadcast_shapes
 from fgrad.core.tensor import Tensor, apply, is_weak, strip_ended
 from fgrad.core.trace import is_seen
 from fgrad.core.views import VIEWS, become_view, layout, origin, seen, view
@@ -214,9 +215,9 @@ def _permutation(function: Any) -> Callable[..., Any]:
 
     def permute(a: Any, *args: Any, **keywords: Any) -> Any:
         a = as_array(a)
-        numbered = np.empty(tuple(range(2, 2 + a.ndim)), np.bool_)
-        axes = [size - 2 for size in function(numbered, *args, **keywords).shape]
-        return transpose(a, axes)
+        # Axes of size 1 are told apart by their strides, where different sizes would soon be an array without end.
+        numbered = np.ndarray((1,) * a.ndim, np.bool_, b"\0", 0, tuple(range(a.ndim)))
+        return transpose(a, function(numbered, *args, **keywords).strides)
 
     permute.__name__ = function.__name__
     return permute
@@ -283,7 +284,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     """Repeat an array along new axes and along axes of size 1."""
     array = as_array(array)
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    if np.broadcast_shapes(array.shape, shape) != shape:
+    if broadcast_shapes(array.shape, shape) != shape:
         raise ValueError(f"cannot broadcast shape {array.shape} to shape {shape}")
     return view(_broadcast_to, array, {"shape": shape})
 
