@@ -228,6 +228,38 @@ def test_operators_with_a_frame(name, side, columns):
     check(lambda x: np.sum(f(x) * 1.0 - frame), np.outer(X, X[:2]))
 
 
+def written_at(x, key):
+    new = x.copy()
+    new[key] = 7.0
+    return new
+
+
+KEYS_OF_COLUMNS = {
+    "mask": lambda x, s: x[s > 1.5],
+    "mask that may be missing": lambda x, s: x[(s > 1.5).astype("boolean")],
+    "mask along an axis": lambda x, s: np.stack([x, x])[:, s > 1.5],
+    "integers": lambda x, s: x[s.astype(int) - 1],
+    "labels": lambda x, s: x[s.reset_index().index[1:]],
+    "written": lambda x, s: written_at(x, s > 1.5),
+    "range": lambda x, s: x[range(2)],
+    "empty": lambda x, s: x[s[:0]],
+}
+
+
+@pytest.mark.parametrize("name", KEYS_OF_COLUMNS)
+def test_columns_as_keys(name, columns):
+    s = columns[0]
+    wanted = KEYS_OF_COLUMNS[name](X, s)
+
+    def function(x):
+        return KEYS_OF_COLUMNS[name](x, s)
+
+    batch = fg.vmap(function)(np.stack([X, X]))
+    for found in (fg.vjp(function, X)[0], fg.compile(function)(X), fg.trace(function)(X)(X), batch[0]):
+        np.testing.assert_array_equal(found, wanted, strict=True)
+    check(lambda x: np.sum(function(x) ** 2), X)
+
+
 PROGRAMS_OF_COLUMNS = {
     "two columns": (lambda p, s, t, u, d: np.sum((p * s - t) ** 2), ()),
     "with missing ones": (lambda p, s, t, u, d: np.sum((p * s - u) ** 2), ()),

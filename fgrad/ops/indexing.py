@@ -7,6 +7,7 @@ A key has two parts: its arrays, which are arguments of the primitive, and a tem
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.coerce import as_array, is_of_objects
-from fgrad.core.foreign import is_at_hand
+from fgrad.core.foreign import FOREIGN, is_at_hand
 from fgrad.core.layers import concrete
 from fgrad.core.lazy_sum import GATHERING, Gathered, finished
 from fgrad.core.primitive import BOXES, METHODS, UFUNCS, ZERO, Primitive, Rule
@@ -59,9 +60,26 @@ def _parted(key: Any) -> tuple[Any, list[Any]]:
         elif isinstance(item, (np.ndarray, list, tuple)):
             template.append(ARRAY)
             arrays.append(_index_array(item))
+        elif isinstance(item, slice):
+            template.append(_plain_slice(item))
+        elif _is_like_array(item):  # a column of another library, a range, ...
+            template.append(ARRAY)
+            arrays.append(_index_array(item))
         else:  # NumPy refuses what is no index
-            template.append(_plain_slice(item) if isinstance(item, slice) else item)
+            template.append(item)
     return tuple(template), arrays
+
+
+def _is_like_array(item: Any) -> bool:
+    """Return whether NumPy makes an array of integers or truth values of what is no array, if it is an index."""
+    if item is None or item is Ellipsis or isinstance(item, (bool, np.generic, str)) or FOREIGN[type(item)]:
+        return False
+    try:
+        operator.index(item)
+    except TypeError:
+        array = np.asarray(item)
+        return array.dtype.kind in "biu" or not array.size
+    return False
 
 
 _BOUNDS = {int, type(None)}
