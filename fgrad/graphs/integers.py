@@ -56,13 +56,19 @@ def holds(dtype: Any, value: int) -> bool:
 
 def narrow_dtype(equation: Equation) -> np.dtype[Any] | None:
     """Return the dtype in which an operation takes integers of Python's; None if it takes none, or cuts them off."""
-    primitive = equation.primitive
-    if not primitive.is_elementwise or primitive.name == "where" or not any(map(is_integer, equation.inputs)):
+    primitive, inputs = equation.primitive, equation.inputs
+    if primitive.name == "where":
+        inputs = () if _CUTS_OFF else inputs[1:]  # without the condition, which stays a truth value
+    if not primitive.is_elementwise or not any(map(is_integer, inputs)):
         return None
-    if equation.outputs[0].is_weak or all(map(is_integer, equation.inputs)):
+    if equation.outputs[0].is_weak or all(map(is_integer, inputs)):
         return None
-    dtype = np.result_type(*map(promoted, equation.inputs))
+    dtype = np.result_type(*map(promoted, inputs))
     return dtype if dtype.kind in "iu" else None
+
+
+_CUTS_OFF = np.lib.NumpyVersion(np.__version__) < "2.5.0"
+"""Whether `np.where` cuts off the bits of integers that its dtype does not hold; later ones raise, as others do."""
 
 
 def compared_in(equation: Equation) -> np.dtype[Any] | None:

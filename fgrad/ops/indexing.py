@@ -711,4 +711,4 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
         return
     if type(dst) not in BOXES:
         raise errors.InPlaceError("np.copyto (which np.full and np.full_like use)", errors.users_line())
-    dst[...] = src if where is True else np.where(where, src, dst)
+    dst[...] = src if where is True else np.where(where, to_write(src, dst.dtype), dst)

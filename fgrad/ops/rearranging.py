@@ -16,7 +16,7 @@ from fgrad.core.views import VIEWS, view
 from fgrad.ops.batching import trailing_batch
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers, linear, plain_axis, reduced_axis, sample
-from fgrad.ops.indexing import scatter_add, traced, values_of, written
+from fgrad.ops.indexing import scatter_add, to_write, traced, values_of, written
 from fgrad.ops.patterns import moved
 from fgrad.ops.shaping import concatenate, reshape, transpose
 
@@ -170,7 +170,8 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
 @answers(np.insert)
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """Return an array with values inserted before some of the slices along an axis."""
-    arr, values = as_array(arr), as_array(values)
+    arr = as_array(arr)
+    values = to_write(values, arr.dtype)
     if axis is None:
         arr, axis = np.ravel(arr), 0
     axis = axis_index(plain_axis(axis), arr.ndim)

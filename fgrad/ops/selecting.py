@@ -38,11 +38,12 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     for place, condition in enumerate(conditions):
         if condition.dtype.kind != "b":
             raise TypeError(f"invalid entry {place} in condlist: should be boolean ndarray")
-    result = default
-    for condition, choice in zip(reversed(conditions), reversed(list(choicelist)), strict=True):
+    # Python's numbers adapt to the dtype of the others, which may cut off their bits.
+    dtype = np.result_type(*map(promoted, [*choicelist, default]))
+    *choices, result = (astype(as_array(x), dtype, copy=False) for x in (*choicelist, default))
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         result = np.where(condition, choice, result)
-    # Python's numbers adapt to the dtype of the others.
-    return astype(as_array(result), np.result_type(*map(promoted, [*choicelist, default])))
+    return result
 
 
 @answers(np.choose)
@@ -82,7 +83,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     result: Any = np.zeros_like(x)
     for condition, function in zip(conditions, functions, strict=True):
         if not callable(function):
-            result = np.where(condition, astype(as_array(function), x.dtype), result)
+            result = np.where(condition, astype(to_write(function, x.dtype), x.dtype), result)
             continue
         try:
             chosen = getitem(x, condition)
