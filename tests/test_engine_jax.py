@@ -199,6 +199,33 @@ def test_whole_numbers_divided_by_zero():
         check(in_jax(lambda x, y, function=function: function(x, y))(x, y), function(x, y))
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i4", "u4", "i8", "u8"])
+@pytest.mark.parametrize("given", ["f8", "f4", "c16"])
+@pytest.mark.filterwarnings("ignore:.*discards the imaginary part")
+def test_floats_beyond_integers(given, dtype):
+    """NumPy's answer, whatever the processor has in place of an integer that there is not."""
+    ends = [0.0, -0.7, -1.0, 127.5, -128.5, 255.9, 300.0, -300.0, 2.0**31, 1e10, -(2.0**63), 1e20, np.nan, np.inf]
+    converted = in_jax(lambda x: x.astype(dtype))
+    in_turns = in_jax(lambda x: fg.map(lambda each: each.astype(dtype), x))
+    with np.errstate(all="ignore"):
+        for x in np.array(ends, given)[:, None]:
+            check(converted(x), x.astype(dtype))
+            check(in_turns(x), x.astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", [">f8", ">f4", ">c16", ">i4", ">u2"])
+def test_bytes_in_the_other_order(dtype):
+    x = np.array([1, 2, 3]).astype(dtype)
+    function = fg.compile(lambda y: (y, y * 2, np.sum(y * x), y[[0, 1]], (y.real * 1).astype(dtype)), backend="jax")
+    for found, wanted in zip(function(x), (x, x * 2, np.sum(x * x), x[:2], x), strict=True):
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found, wanted)
+    if x.dtype.kind == "f":
+        loss = in_jax(lambda y: np.sum(y * x * y))
+        np.testing.assert_array_equal(fg.grad(loss)(x), 2 * x * x)
+        np.testing.assert_array_equal(fg.vmap(loss)(np.stack([x, x]).astype(dtype)), [36, 36])
+
+
 def raised_by(function, *args):
     try:
         return function(*args)

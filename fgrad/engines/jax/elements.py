@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fgrad.engines.jax.library import cast, jax, jnp, scipys
+import numpy as np
+
+from fgrad.engines.jax.library import cast, dtype_of, jax, jnp, scipys
 from fgrad.engines.jax.table import lowers, refuses
 
 
@@ -21,6 +23,15 @@ def _share(x: Any, total: Any, power: Any) -> Any:
     limits = jnp.finfo(jnp.result_type(x, total))
     lowest, highest = (jnp.asarray(each, limits.dtype) for each in (limits.min, limits.max))
     return power(jnp.minimum(x, highest) - jnp.clip(total, lowest, highest))
+
+
+@refuses("astype")
+def _beyond_integers(ans: Any, x: Any, dtype: Any) -> Any:
+    """Return where no integer of the dtype stands for a number: JAX takes the next one, and NumPy the processor's."""
+    if dtype_of(ans).kind not in "iu" or dtype_of(x).kind not in "fc":
+        return np.False_
+    info, x = np.iinfo(dtype_of(ans)), cast(jnp.real(x), np.float64)
+    return ~((x > info.min - 1.0) & (x < info.max + 1.0))
 
 
 lowers("share")(lambda x, total: _share(x, total, jnp.exp))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.engines.jax.library import has_64_bits, in_64_bits, jax
+from fgrad.engines.jax.library import has_64_bits, in_64_bits, in_native_order, jax
 from fgrad.engines.jax.programs import Run, check_32_bits, check_known
 from fgrad.graphs.derived import computed
 from fgrad.graphs.equations import Name
@@ -52,10 +52,11 @@ class Executable:
         with in_64_bits():
             device = _device(self._device)
             with jax.default_device(device):
-                found, failed = self._jitted(*(jax.device_put(x, device) for x in arrays))
+                found, failed = self._jitted(*(jax.device_put(in_native_order(x), device) for x in arrays))
             if failed is not None and failed:
                 return None
-            return [np.array(x) for x in found]
+            names = [name for name in self.block.outputs if type(name) is Name]
+            return [np.array(x, name.dtype) for x, name in zip(found, names, strict=True)]
 
     def call(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the same as arrays of JAX's, for some that are.

@@ -50,4 +50,4 @@ def written(graph: Graph, platforms: Sequence[str] | None) -> Any:
 
 
 def _form(name: Name) -> Any:
-    return jax.ShapeDtypeStruct(name.shape, name.dtype)
+    return jax.ShapeDtypeStruct(name.shape, name.dtype.newbyteorder("="))

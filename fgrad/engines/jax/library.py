@@ -86,10 +86,15 @@ def dtype_of(x: Any) -> np.dtype[Any]:
 
 def cast(x: Any, dtype: Any) -> Any:
     """Return an array, or a number, in a dtype; arrays of NumPy's, whose values are known, stay NumPy's."""
-    dtype = np.dtype(dtype)
+    dtype = np.dtype(dtype).newbyteorder("=")
     if isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)):
         return np.asarray(x).astype(dtype, copy=False)
     return x if x.dtype == dtype else lax.convert_element_type(x, jax.dtypes.canonicalize_dtype(dtype))
+
+
+def in_native_order(x: Any) -> Any:
+    """Return an array, whose bytes are in the machine's order then, the only one that JAX has; all else as it is."""
+    return x if not is_known(x) or x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
 
 def is_known(x: Any) -> bool:

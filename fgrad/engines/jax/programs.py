@@ -18,7 +18,7 @@ from fgrad import errors
 from fgrad.core.tensor import strip_ended
 from fgrad.engines.jax import elements, indices, matrices, orders, sums  # noqa: F401  # which register rules
 from fgrad.engines.jax.integers import void_integers
-from fgrad.engines.jax.library import alike, cast, dtype_of, exactly, is_known, jnp, lax
+from fgrad.engines.jax.library import alike, cast, dtype_of, exactly, in_native_order, is_known, jnp, lax
 from fgrad.engines.jax.table import AS_GIVEN, MADE_OF_OTHERS, REFUSALS, is_lowered, rule_of
 from fgrad.graphs.derived import recorded_block
 from fgrad.graphs.equations import Equation, Name, in_pythons_way, kind_of
@@ -49,12 +49,12 @@ class Run:
 
     def computed(self, block: Block, leaves: Leaves) -> list[Any]:
         """Return the results of a program: arrays of JAX's, of NumPy's where they are known, and what is no number."""
-        values: dict[Name, Any] = dict(block.constants)
+        values: dict[Name, Any] = {name: in_native_order(x) for name, x in block.constants.items()}
         pairs = zip(block.inputs, leaves, strict=True)
         values.update((name, cast(x, name.dtype)) for name, x in pairs)
         with exactly():
             for equation in block.equations:
-                inputs = [values[x] if type(x) is Name else strip_ended(x) for x in equation.inputs]
+                inputs = [values[x] if type(x) is Name else in_native_order(strip_ended(x)) for x in equation.inputs]
                 values.update(zip(equation.outputs, self._results(equation, inputs), strict=True))
         return [values[each] if type(each) is Name else each for each in block.outputs]
 

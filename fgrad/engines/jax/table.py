@@ -66,7 +66,7 @@ RULES: dict[str, Rule] = {}
 """Rules that are more than a name."""
 
 REFUSALS: dict[str, Rule] = {}
-"""What NumPy raises for, as truth values."""
+"""Where NumPy raises, or has a result of its own, as truth values."""
 
 MADE_OF_OTHERS = {
     "derivative_of_power", "log_of_quotient", "absolute_power",
@@ -93,7 +93,7 @@ def lowers(*names: str) -> Callable[[Rule], Rule]:
 
 
 def refuses(*names: str) -> Callable[[Rule], Rule]:
-    """Register which results are none, because NumPy would have raised."""
+    """Register which results are none, because NumPy would have raised, or has others."""
 
     def register(check: Rule) -> Rule:
         REFUSALS.update(dict.fromkeys(names, check))
