@@ -421,3 +421,12 @@ def test_what_a_ufunc_raises_is_what_the_user_gets():
     with scipys.errstate(all="raise"), pytest.raises(scipys.SpecialFunctionError, match="singularity"):
         compiled(np.array([0.0, -1.0, 2.0]))
     np.testing.assert_array_equal(compiled(np.ones(3)), np.zeros(3))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_places_in_long_rows_are_left_to_numpy(axis):
+    """Their numbers would take more memory than the array has."""
+    x = np.sin(np.arange(20000.0)).reshape(2, 10000)
+    (found,), (wanted,), refused = results(lambda x: np.argmax(x, axis=axis), x)
+    np.testing.assert_array_equal(found, wanted)
+    assert bool(refused) == (axis != 0)

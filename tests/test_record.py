@@ -5,6 +5,7 @@ import importlib
 import math
 import re
 import sys
+import tracemalloc
 import types
 import warnings
 from collections import namedtuple
@@ -884,3 +885,18 @@ def test_arrays_are_compared_bit_by_bit(dtype, shape):
     assert not same_bits(other, np.broadcast_to(zeros[:1], shape))
     if zeros.dtype.kind in "fc":
         assert same_bits(zeros + np.nan, zeros + np.nan)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x.astype(float), lambda x: np.sum(x, dtype=float), lambda x: np.prod(x, dtype=complex), np.argmax,
+    np.count_nonzero, lambda x: np.round(x, 1), lambda x: np.linalg.norm(x.astype(np.float32), 1),
+])  # fmt: skip
+def test_recording_makes_no_arrays_of_what_is_known_from_one_element(function):
+    x = np.ones(2**20, np.int8)
+    tracemalloc.start()
+    try:
+        graph = trace(function)(x)
+        assert tracemalloc.get_traced_memory()[1] < x.nbytes / 4
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(graph(x), function(x), strict=True)

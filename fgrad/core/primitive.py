@@ -211,6 +211,11 @@ class Primitive:
         object.__setattr__(self, name, value)
 
     @property
+    def is_by_element(self) -> bool:
+        """Whether one element of each argument tells the form of the result."""
+        return self.is_elementwise or self.kind in ("conversion", "rounding")
+
+    @property
     def is_ufunc(self) -> bool:
         """Whether the implementation is a ufunc, which answers tensors by itself."""
         return isinstance(self.implementation, np.ufunc)

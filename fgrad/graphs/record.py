@@ -148,7 +148,7 @@ class RecordTrace(Trace):
             if is_plain:  # as most are; the same without keywords is faster
                 compute = primitive.implementation
                 return compute(*examples, **metadata) if metadata else compute(*examples)
-            if primitive.is_elementwise and any(type(each) is _ARRAY and each.size > _LARGE for each in examples):
+            if primitive.is_by_element and any(type(each) is _ARRAY and each.size > _LARGE for each in examples):
                 return _of_one_element(primitive, examples, metadata)
             return apply(primitive, examples, metadata)
         except Exception:

@@ -60,11 +60,15 @@ def _last(ndim: int, axis: int) -> list[int]:
     return [*(each for each in range(ndim) if each != axis), axis]
 
 
+_LONGEST_ROW = 4096
+
+
 def _chosen(kind: str) -> Callable[..., Any]:
     """Return how the place of an extremum is lowered: the first of equals, or the first NaN.
 
     The extremum itself comes first, and then the least place where it stands: two loops that take several numbers at
-    once, where one that remembers the place takes them one by one.
+    once, where one that remembers the place takes them one by one. The places are in memory; of long rows they would
+    take more than the numbers do, and NumPy is faster.
     """
 
     def rule(program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool = False, **others: Any) -> Any:
@@ -76,6 +80,8 @@ def _chosen(kind: str) -> Callable[..., Any]:
         if not x.shape:
             return program.zeros(out.shape, np.int64)
         (along,) = axes_of(x.shape, axis)
+        if x.shape[along] > _LONGEST_ROW:
+            return None
         best = program.reduced(kind, x, along, True, x.dtype)
         wanted = program.pointwise("equal", x, best, dtype=np.bool_)
         if x.dtype.kind == "f":
