@@ -291,6 +291,46 @@ def test_last_places_of_elementary_functions(name, dtype):
     assert max(errors_) <= 4
 
 
+def units_off(found, exactly, dtype):
+    """Return by how many units in the last place a number is off, of the smallest numbers in those of these."""
+    unit = np.spacing(np.abs(dtype(float(exactly))))
+    return float(abs(mpmath.mpf(float(found)) - exactly) / mpmath.mpf(float(unit)))
+
+
+def bits_at_random(dtype, count=400):
+    """Return numbers from the whole range, the smallest ones among them, and some near 0 and 1."""
+    rng, integers = np.random.default_rng(5), {np.float64: np.uint64, np.float32: np.uint32}[dtype]
+    bits = rng.integers(0, np.iinfo(integers).max, count, integers).view(dtype)
+    tiny = (rng.integers(1, 2**20, count // 4) * np.finfo(dtype).smallest_subnormal).astype(dtype)
+    near = rng.choice([-1.0, 1.0], (2, count)) * 10.0 ** rng.uniform(-9, 1, (2, count))
+    found = np.concatenate([bits, tiny, -tiny, near[0], 1 + near[1], rng.uniform(-2, 2, count)]).astype(dtype)
+    return found[np.isfinite(found)]
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant != 63, reason="there are no longer numbers to compute in")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", sorted(RANGES))
+def test_precise_functions_are_off_by_one_unit_in_the_last_place_at_most(name, dtype):
+    points = bits_at_random(dtype)
+    function = PRIMITIVES[name].implementation
+    points = points[np.isfinite(function(points)) & (abs(points) < (1e4 if "erf" in name else np.inf))]
+    found = fg.compile(function, precise=True)(points).numpy()
+    exact = EXACT.get(name) or getattr(mpmath, name)
+    with mpmath.workprec(1200 if name in ("sin", "cos", "tan") else 240):
+        wanted = [exact(mpmath.mpf(float(x))) for x in points]
+        assert max(units_off(y, exactly, dtype) for y, exactly in zip(found, wanted, strict=True)) <= 1
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant != 63, reason="there are no longer numbers to compute in")
+def test_precise_functions_of_both_precisions_in_one_program():
+    x = np.linspace(-3.0, 3.0, 101)
+
+    found = fg.compile(lambda x, y: (np.cbrt(x), np.cbrt(y), np.arctan2(y, y[::-1])), precise=True)(x, np.float32(x))
+    short = np.float32(x).astype(float)
+    for y, wanted in zip(found, (np.cbrt(x), np.cbrt(short), np.arctan2(short, short[::-1])), strict=True):
+        np.testing.assert_allclose(y, wanted, rtol=np.finfo(y.dtype).eps)
+
+
 # Keys
 
 

@@ -610,8 +610,9 @@ def compile(
         static: names or positions of arguments that are part of the program, arrays and floats too.
         threads: on how many cores large loops run; by default what FGRAD_NUM_THREADS or OMP_NUM_THREADS says, or all
             that there are. The result does not depend on it.
-        precise: elementary functions are the C library's, one number at a time, and correct to about one unit in the
-            last place; by default several at once, to four.
+        precise: elementary functions are the C library's, one number at a time, and correct to one unit in the last
+            place, where the processor has longer numbers for those that are not, as x86 has, and else to a few; by
+            default several at once, to four.
         backend: "native", or "jax": JAX compiles the program, and runs it on a CPU, GPU or TPU, in the dtypes that
             NumPy has. Given arrays of JAX's, which may be spread over devices, the function returns such.
         device: where JAX runs it for arrays of NumPy's: "cpu", "gpu", "tpu", or a device of `jax.devices()`; by default

@@ -19,6 +19,8 @@ from collections.abc import Callable, Mapping
 from queue import SimpleQueue
 from typing import Any
 
+import numpy as np
+
 from fgrad import errors
 from fgrad.core.locks import ALSO_STEADY, STEADY, apart
 from fgrad.native.widening import Widths
@@ -151,9 +153,9 @@ class Machine:
             used: the functions, with their results and arguments.
             precise: none of them is to compute several numbers at once.
         """
-        lines: list[str] = []
         vectors: list[str] = []
         groups: list[str] = []
+        used, lines = _with_longer_numbers(used) if precise else (used, [])
         for name, (result, *kinds) in used.items():
             group = ""
             plain = name.removesuffix("f") if result == "float" else name
@@ -257,6 +259,39 @@ def _free(passes: Any) -> None:
         dispose = next((vars(base)["_dispose"] for base in bases if "_dispose" in vars(base)), None)
         if dispose is not None:
             dispose(passes)
+
+
+_FAR = {"log10", "tan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "cbrt", "erf", "erfc"}
+"""Functions of which C libraries are off by more than one unit in the last place."""
+
+_LONGER = {"float": ("f", "double", "")}
+"""By a kind of number, how the names of its functions end, the next longer kind, and how their names end there."""
+
+if np.finfo(np.longdouble).nmant == 63:  # those of x86 processors, where the C library has them
+    _LONGER["double"] = "", "x86_fp80", "l"
+
+
+def _with_longer_numbers(used: Mapping[str, tuple[str, ...]]) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+    """Return the functions that libraries are to have, and the text of those that round what longer numbers give."""
+    needed: dict[str, tuple[str, ...]] = {}
+    texts: dict[str, str] = {}
+    for name, (kind, *kinds) in used.items():
+        end, longer, its_end = _LONGER.get(kind, ("", "", ""))
+        plain = name.removesuffix(end)
+        if not longer or plain not in _FAR:
+            needed[name] = kind, *kinds
+            continue
+        function = f"{plain}{its_end}"
+        needed[function] = (longer,) * (1 + len(kinds))
+        places = range(len(kinds))
+        made_long = "\n".join(f"  %long{place} = fpext {kind} %x{place} to {longer}" for place in places)
+        given = ", ".join(f"{longer} %long{place}" for place in places)
+        texts[name] = (
+            f"define internal {kind} @{name}({', '.join(f'{kind} %x{place}' for place in places)}) #1 {{\n{made_long}\n"
+            f"  %found = call {longer} @{function}({given})\n"
+            f"  %short = fptrunc {longer} %found to {kind}\n  ret {kind} %short\n}}"
+        )
+    return {name: kinds for name, kinds in needed.items() if name not in texts}, list(texts.values())
 
 
 _ACTS = {"malloc", "free", "pthread_create", "pthread_join"}
