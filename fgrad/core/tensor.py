@@ -634,7 +634,7 @@ class Tensor(TensorLike):
     def dtype(self) -> np.dtype[Any]:  # as that of both, which takes twice the time
         return self._trace.dtype_of(self) if self._trace.outdated else self._payload.dtype
 
-    def become(self, other: Tensor) -> None:
+    def _rebind(self, other: Tensor) -> None:
         """Make this handle stand for another value; what was computed before is untouched."""
         self._payload, self._mark, self._squared = other._payload, other._mark, None
         self._trace = other._trace  # last: another thread may wait for the rest
@@ -642,7 +642,7 @@ class Tensor(TensorLike):
     def __setitem__(self, key: Any, value: Any) -> None:
         METHODS["__setitem__"](self, key, value)
 
-    def replaced(self, other: Tensor) -> None:
+    def _assign(self, other: Tensor) -> None:
         """Make this handle stand for what a write has made of it, where no observer keeps that."""
         if not any(observer.assigned(self, other) for observer in running.observers):
             self._rebind(other)

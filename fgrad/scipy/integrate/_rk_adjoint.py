@@ -7,8 +7,8 @@ SciPy chooses the steps. With them given, the solution is a composition of formu
 stages of a step, and this is its exact derivative: by the first state, by the times at which the steps begin and end,
 and by all that the right-hand side uses. What it takes is the state and the slopes of each step, which SciPy has
 computed, and the derivatives of the right-hand side at those points. All points are known, so these are computed in one
-batch (`_vectorized.py`), and the chain rule along the steps is a recurrence of small matrices (`_tableau.py`). Where the
-points cannot go together, or the matrices would be large, each step is gone through by itself.
+batch (`_vectorized.py`), and the chain rule along the steps is a recurrence of small matrices (`_tableau.py`). Where
+the points cannot go together, or the matrices would be large, each step is gone through by itself.
 
 The rules are code of traced functions, and `states` and `slopes` in them are such a solution again; so
 the next order follows.
