@@ -149,7 +149,7 @@ class Variable(TensorLike):
     """
 
     __hash__ = object.__hash__  # type: ignore[assignment]  # by identity: a variable is a thing, not a value
-    tracing = UNTRACED
+    _trace = UNTRACED
     is_weak: ClassVar[bool] = False
     """Whether the value is a number of Python's, which takes the dtype of the array that it meets."""
 
