@@ -1,6 +1,19 @@
-"""What is not collected: tests and examples for a library that is not installed. `make peers-test` installs it."""
+"""Bytecode is kept; and what is not collected: tests and examples for a library that is not installed.
+
+`make peers-test` installs it.
+"""
 
 import importlib.util
+import os
+import sys
+from pathlib import Path
+
+# The workers and the Pythons that tests start would compile every module anew, which takes a second for each of them.
+# Where the environment asks for sources without bytecode beside them, it goes where `make clean` finds it.
+if sys.dont_write_bytecode:
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(Path(__file__).parent / "build" / "bytecode")
+    os.environ |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": sys.pycache_prefix}
 
 _OF_TORCH = ["fgrad/interop/torch_export.py", "fgrad/interop/torch_functions.py", "tests/test_interop_torch.py"]
 

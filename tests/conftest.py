@@ -22,6 +22,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def nothing_older_is_looked_at() -> None:
+    """Let the collector look no more at what earlier modules keep, such as JAX's programs: many tests call it."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_open() -> Iterator[None]:
     yield

@@ -13,7 +13,7 @@ changed meanwhile, so other threads may use the same tensors.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from types import CellType, FunctionType
 from typing import Any
 
@@ -93,7 +93,7 @@ class Closure:
         self._tensors: list[Tensor] = []
         self._variables: dict[Variable, Any] = {}
         self.values: list[Any] = []
-        with RandomStates(function).put_back():
+        with RandomStates(function).put_back() if points else nullcontext():
             for args in points:
                 self._add_what_is_used(args)
 
