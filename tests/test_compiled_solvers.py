@@ -140,10 +140,17 @@ def test_a_stiff_problem():
     close(fg.grad(lambda k: end(k, True))(k), fg.grad(lambda k: end(k, False))(k), 1e-7)
 
 
-@pytest.mark.parametrize("options", [{}, {"derivative": "adjoint"}, {"derivative": "adjoint", "method": "BDF"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rtol": 1e-6},
+        {"derivative": "adjoint", "rtol": 1e-6},
+        {"derivative": "adjoint", "method": "BDF", "rtol": 1e-7, "atol": 1e-9},  # whose errors add up to more
+    ],
+)
 def test_steps_that_are_gone_through_one_by_one_are_native(runs, options):
     def size(p, compile):
-        found = integrate.solve_ivp(reaction(p), (0.0, 2.0), reaction_start(), rtol=1e-6, compile=compile, **options)
+        found = integrate.solve_ivp(reaction(p), (0.0, 2.0), reaction_start(), compile=compile, **options)
         return np.sum(found.y[:, -1] ** 2)
 
     expected = fg.grad(lambda p: size(p, False))(P)
@@ -151,7 +158,9 @@ def test_steps_that_are_gone_through_one_by_one_are_native(runs, options):
     close(fg.grad(lambda p: size(p, True))(P), expected, 1e-8)  # by SciPy's steps, of the adjoint equation too
     assert runs["programs"] == 2  # the right-hand side, and its transposed derivative
     assert runs["runs"] > 50
-    close(fg.jvp(lambda p: size(p, True), (P,), (P,))[1], np.sum(expected * P), 1e-5 if options else 1e-8)
+    close(
+        fg.jvp(lambda p: size(p, True), (P,), (P,))[1], np.sum(expected * P), 1e-5 if "derivative" in options else 1e-8
+    )
 
 
 def test_implicit_steps_that_are_gone_through_one_by_one():

@@ -33,7 +33,7 @@ def test_the_fit(example, tmp_path, capsys):
 
 
 def test_its_gradient(example):
-    at, units, step = np.log(example.GUESS), np.eye(6), 2e-3
+    at, units, step = np.log(example.GUESS), np.eye(6), 5e-3
     differences = [
         (8 * (example.loss(at + step * u) - example.loss(at - step * u))
          - example.loss(at + 2 * step * u) + example.loss(at - 2 * step * u)) / (12 * step)
@@ -41,4 +41,6 @@ def test_its_gradient(example):
     ]  # fmt: skip
     for derivative in ("steps", "adjoint"):
         gradient = example.fg.grad(example.loss)(at, derivative)
-        np.testing.assert_allclose(gradient, [float(each) for each in differences], rtol=1e-4)
+        # The solver's tolerance of 1e-7 over the step leaves this of the largest slope.
+        rest = 2e-5 * np.max(np.abs(gradient))
+        np.testing.assert_allclose(gradient, [float(each) for each in differences], rtol=2e-5, atol=rest)

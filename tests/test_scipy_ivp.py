@@ -270,7 +270,9 @@ def test_a_stiff_equation(method, derivative, end, tolerance):
 
     def last(params):
         start = np.stack([2.0 + 0.0 * params[1], params[1]])
-        options = {"args": (params[0],), "derivative": derivative, "rtol": 1e-8, "atol": 1e-10}
+        # The errors of its steps add up to a hundred times the tolerance with BDF.
+        rtol = 1e-9 if method == "BDF" else 1e-8
+        options = {"args": (params[0],), "derivative": derivative, "rtol": rtol, "atol": 1e-2 * rtol}
         return solve_ivp(oscillator, (0.0, end), start, method, **options).y[0, -1]
 
     def exact(params):
@@ -587,9 +589,10 @@ def test_the_derivative_of_bdf_is_that_of_its_steps():
     scipy.integrate.solve_ivp(partial(damped, rate=0.7), method=recording(scipy.integrate.BDF, record, False), **loose)
     orders, times = np.array(record.orders)[:, 0], np.array(record.times)
     assert len(set(orders)) > 1
-    assert replayed(0.7, orders, times) == pytest.approx(record.states[-1][0], abs=1e-3)
+    # SciPy ends Newton's iteration at 3 % of the tolerance, in each step.
+    assert replayed(0.7, orders, times) == pytest.approx(record.states[-1][0], abs=3 * 0.03 * loose["rtol"])
     expected = (replayed(0.7 + 1e-5, orders, times) - replayed(0.7 - 1e-5, orders, times)) / 2e-5
-    assert float(fg.grad(last)(0.7)) == pytest.approx(expected, rel=3e-3)
+    assert float(fg.grad(last)(0.7)) == pytest.approx(expected, rel=3 * 0.03 * loose["rtol"])
     true = central(lambda rate: last(rate[0], **EXACTLY), [0.7])[0]
     assert abs(expected / true - 1) > 2e-2
 

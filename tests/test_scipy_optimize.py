@@ -640,9 +640,10 @@ def test_a_fit_is_differentiated_by_its_bounds(lower, upper):
     np.testing.assert_allclose(ours(lower, upper), scipys(lower, upper), rtol=1e-5)
     by_lower, by_upper = fg.jacobian(ours, argnums=(0, 1))(lower, upper)
     np.testing.assert_allclose([by_lower[1], by_upper[1]], [lower == 2.5, upper == 0.3], atol=1e-6)
-    expected = differences(lambda b: scipys(b, upper), lower, 1e-4)[0]
+    # SciPy's own slopes leave eight digits of a fit: a smaller step would divide their rounding.
+    expected = differences(lambda b: scipys(b, upper), lower, 1e-3)[0]
     np.testing.assert_allclose(by_lower, expected, rtol=1e-3, atol=1e-4)
-    expected = differences(lambda b: scipys(lower, b), upper, 1e-4)[0]
+    expected = differences(lambda b: scipys(lower, b), upper, 1e-3)[0]
     np.testing.assert_allclose(by_upper, expected, rtol=1e-3, atol=1e-4)
     batch = fg.vmap(lambda b: ours(lower, b))(np.array([upper, upper + 0.05]))
     np.testing.assert_allclose(batch, [ours(lower, upper), ours(lower, upper + 0.05)], rtol=1e-9)
@@ -664,9 +665,9 @@ def test_a_fit_with_a_loss(loss):
     ours, scipys = with_library(optimize), with_library(scipy.optimize)
     np.testing.assert_allclose(ours(0.4, 0.2), scipys(0.4, 0.2), rtol=1e-5)
     by_shift, by_scale = fg.jacobian(ours, argnums=(0, 1))(0.4, 0.2)
-    expected = differences(lambda shift: scipys(shift, 0.2), 0.4, 1e-4)[0]
+    expected = differences(lambda shift: scipys(shift, 0.2), 0.4, 1e-3)[0]  # of eight digits, too
     np.testing.assert_allclose(by_shift, expected, rtol=1e-3, atol=1e-4)
-    expected = differences(lambda scale: scipys(0.4, scale), 0.2, 1e-4)[0]
+    expected = differences(lambda scale: scipys(0.4, scale), 0.2, 1e-3)[0]
     np.testing.assert_allclose(by_scale, expected, rtol=1e-3, atol=1e-4)
 
 
@@ -981,17 +982,19 @@ PARTS = {
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
 def test_parts_of_a_result_are_differentiated_and_batched(part):
     """Against differences of SciPy's own, and example by example."""
-    expected = differences(lambda a: np.ravel(part(scipy.optimize, a)), 1.7, 1e-4)[0]
+    # Where SciPy itself takes differences, eight digits are left, and a smaller step would divide their rounding.
+    expected = differences(lambda a: np.ravel(part(scipy.optimize, a)), 1.7, 1e-3)[0]
     for derivative in (fg.jacrev, fg.jacfwd):
         np.testing.assert_allclose(
             np.ravel(derivative(lambda a: part(optimize, a))(1.7)), expected, rtol=2e-3, atol=2e-4
         )
     several = np.array([1.5, 1.7, 2.1])
     alone = [part(optimize, a) for a in several]
-    np.testing.assert_allclose(fg.vmap(lambda a: part(optimize, a))(several), np.stack(alone), rtol=1e-6, atol=1e-8)
+    # A fit ends where the sum of squares stays the same to the last digit, so that half of the digits are known.
+    np.testing.assert_allclose(fg.vmap(lambda a: part(optimize, a))(several), np.stack(alone), rtol=1e-6, atol=1e-6)
     slopes = fg.vmap(fg.jacfwd(lambda a: part(optimize, a)))(several)
     loop = np.stack([fg.jacfwd(lambda a: part(optimize, a))(a) for a in several])
-    np.testing.assert_allclose(slopes, loop, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(slopes, loop, rtol=1e-6, atol=1e-6)
 
 
 def test_the_hessian_at_the_minimum_is_differentiated():
