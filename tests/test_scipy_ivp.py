@@ -79,9 +79,7 @@ def test_values_under_a_trace_are_scipys(way, t_eval, backwards):
 
     for t, y in (fg.vjp(solved, 1.2)[0], fg.jvp(solved, (1.2,), (1.0,))[0]):
         np.testing.assert_allclose(t, expected.t * 1.2, rtol=1e-14)
-        np.testing.assert_allclose(
-            y, expected.y, rtol=1e-13, atol=1e-14
-        )  # the rounding of all steps, next to zeros too
+        np.testing.assert_allclose(y, expected.y, rtol=1e-13, atol=1e-14)  # the rounding of steps, at zeros too
 
 
 def test_interpolants_are_computed_once():

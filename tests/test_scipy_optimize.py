@@ -464,13 +464,13 @@ def test_bounds_decide_where_they_hold_the_minimum_back(loss, lower, upper, meth
     def scipys(lower: Any, upper: Any) -> Any:
         return fields(scipy.optimize.least_squares(fall, start, bounds=([-np.inf, lower], [np.inf, upper]), **options))
 
-    # SciPy stops short of the minimum by what the processor's rounding makes of it: its differences err by 1e-4.
+    # SciPy stops short of the minimum by 1e-8, as the processor's rounding has it: over the step that is the error.
     by_lower, by_upper = fg.jacobian(ours, argnums=(0, 1))(lower, upper)
     np.testing.assert_allclose([by_lower[1], by_upper[1]], [lower == 2.5, upper == 0.3], atol=1e-6)
-    expected = differences(lambda b: scipys(b, upper), lower, 1e-4)[0] if np.isfinite(lower) else 0
-    np.testing.assert_allclose(by_lower, np.broadcast_to(expected, 11), atol=3e-4)
-    expected = differences(lambda b: scipys(lower, b), upper, 1e-4)[0] if np.isfinite(upper) else 0
-    np.testing.assert_allclose(by_upper, np.broadcast_to(expected, 11), atol=3e-4)
+    expected = differences(lambda b: scipys(b, upper), lower, 1e-3)[0] if np.isfinite(lower) else 0
+    np.testing.assert_allclose(by_lower, np.broadcast_to(expected, 11), atol=1e-4)
+    expected = differences(lambda b: scipys(lower, b), upper, 1e-3)[0] if np.isfinite(upper) else 0
+    np.testing.assert_allclose(by_upper, np.broadcast_to(expected, 11), atol=1e-4)
 
 
 def test_second_derivatives_at_a_bound():
