@@ -501,7 +501,8 @@ def test_slopes_of_tails_without_digits(method, args, expected):
         bends = fg.hessian(of_units, argnums=tuple(range(len(point))))(*point)
         second = [float(mp.diff(exactly, tuple(map(mp.mpf, point)), tuple(2 * n for n in order))) for order in orders]
     assert value == functools.reduce(getattr, method.split("."), scipy.stats)(*args)
-    np.testing.assert_allclose(gradient, slopes, rtol=1e-12)
+    large = max(shapes, default=0) > 1e3  # then the exponents of a density are, of which as much is rounded
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-11 if large else 1e-12)
     size = max(map(abs, slopes))
     np.testing.assert_allclose([float(bends[i][i]) for i in range(len(point))], second, rtol=1e-9, atol=1e-12 * size)
 
