@@ -27,7 +27,7 @@ from test_interrupts import interrupted_at
 import fgrad as fg
 import fgrad.numpy as fnp
 from fgrad import errors
-from fgrad.core.trace import observed, running
+from fgrad.core.trace import observing, running
 from fgrad.core.tree import flatten
 from fgrad.core.variable import open_watches
 from fgrad.errors import (
@@ -918,7 +918,7 @@ def test_interrupts_assign_all_or_nothing():
         is_over = not interrupted_at(number, lambda: function(x))
         assert float(s) in (before, before + 1.0)
         assert u.numpy().tolist() == (float(s) * x).tolist()
-        assert (running.call, open_watches(), observed) == (None, [], set())
+        assert (running.call, open_watches(), observing) == (None, [], set())
         return is_over
 
     known = fg.compile(step)

@@ -13,7 +13,7 @@ from test_kinks import TABLE as KINKS
 
 import fgrad as fg
 from fgrad import errors
-from fgrad.core.trace import observed
+from fgrad.core.trace import observing
 from fgrad.core.tree import flatten
 from fgrad.extend import defjvp, defvjp, register_primitive
 
@@ -341,7 +341,7 @@ def test_blocks_nest():
         with fg.debug_nans(), pytest.raises(errors.NonFiniteError, match="log gave"):
             np.log(fg.constant(0.0))
         assert plain(np.log(fg.constant(0.0))) == -np.inf
-    assert not observed
+    assert not observing
 
 
 def test_an_exception_closes_it():
@@ -371,7 +371,7 @@ def test_a_rule_defined_inside_stays():
         with pytest.raises(errors.NonFiniteError, match="test_late gave"):
             late(fg.constant(0.0))
     assert plain(fg.grad(twice)(1.0)) == 2.0
-    assert not observed
+    assert not observing
 
 
 def test_special_functions_whose_rules_come_with_the_first_call():
@@ -408,7 +408,7 @@ def test_threads_do_not_see_each_other():
     for thread in threads:
         thread.join()
     assert raised == {1: 200, 3: 200}
-    assert not observed
+    assert not observing
 
 
 def test_values_and_gradients_are_the_same_inside():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fgrad as fg
-from fgrad.core.trace import observed, running
+from fgrad.core.trace import observing, running
 from fgrad.core.variable import open_watches
 
 w = fg.Variable(2.0, name="w")
@@ -110,7 +110,7 @@ def interrupted_at(number, program):
 def check_nothing_is_open():
     assert open_watches() == []
     assert running.observers == ()
-    assert not observed
+    assert not observing
     assert not (w * 1.0)._trace.level  # nothing records what is read
     w.assign(2.0)
     assert fg.grad(lambda x: x * x * w)(3.0).item() == 12.0

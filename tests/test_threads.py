@@ -17,7 +17,7 @@ import pytest
 import fgrad as fg
 import fgrad.scipy.integrate
 import fgrad.scipy.optimize
-from fgrad.core.trace import Observer, is_seen, observed, observed_by
+from fgrad.core.trace import Observer, is_seen, observed_by, observing
 
 THREADS = 4
 
@@ -238,7 +238,7 @@ def test_observers_belong_to_their_thread():
         fg.grad(np.sin)(0.0)
     assert seen == [(False, 1.0)]
     assert observer.count > 0
-    assert not observed
+    assert not observing
 
 
 def test_observers_and_tapes_belong_to_their_asynchronous_task():
@@ -266,7 +266,7 @@ def test_observers_and_tapes_belong_to_their_asynchronous_task():
         return await asyncio.gather(looks(other), computes(other))
 
     assert asyncio.run(both()) == [(0, True, 4.0), 3.0]
-    assert not observed
+    assert not observing
 
 
 def test_debugging_belongs_to_its_asynchronous_task():
@@ -287,7 +287,7 @@ def test_debugging_belongs_to_its_asynchronous_task():
         return await asyncio.gather(raises(0.0, 0.02), raises(0.005, 0.03), does_not())
 
     assert asyncio.run(together())[2] == np.inf
-    assert not observed
+    assert not observing
 
 
 def _losses(run):

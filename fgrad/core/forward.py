@@ -13,7 +13,7 @@ from fgrad.core.foreign import INEXACT, explain_refusal, payload_of
 from fgrad.core.masked import Masked, may_hold_zeros, unmasked
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import Tensor, apply, box, boxed, strip_ended
-from fgrad.core.trace import Call, Trace, is_seen, observed, running, through_observers
+from fgrad.core.trace import Call, Trace, is_seen, observing, running, through_observers
 from fgrad.core.unbroadcast import is_finite
 
 _ARRAY = np.ndarray
@@ -74,7 +74,7 @@ class ForwardTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         values: list[Any] = []
         tangents: list[Any] = []
-        is_plain = not (observed and is_seen())
+        is_plain = not (observing and is_seen())
         for arg in args:
             if type(arg) is Tensor and arg._trace is self:
                 value = arg._payload
@@ -139,7 +139,7 @@ class ForwardTrace(Trace):
         bare, jvp = list(map(unmasked, tangents)), primitive.jvp
         handed = tangents if primitive.scales == "both" else bare
         assert jvp is not None
-        if observed and is_seen():
+        if observing and is_seen():
             return through_observers(
                 "push", primitive, bare, values, ans, go_on=lambda: jvp(handed, ans, *values, **metadata)
             )()

@@ -23,7 +23,7 @@ from fgrad.core.masked import pulled_by_masked
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive, ReverseRule, may_save
 from fgrad.core.snapshots import LARGE, ChecksumGuard, Copies, is_large, snapshot
 from fgrad.core.tensor import Tensor, apply, box, boxed, own_handle
-from fgrad.core.trace import NOTHING, Call, Trace, is_seen, observed, recorded, running
+from fgrad.core.trace import NOTHING, Call, Trace, is_seen, observing, recorded, running
 from fgrad.core.unbroadcast import FEW_PRODUCTS, SUMMED, summed
 
 Pullback = Callable[[Any], Any]
@@ -128,13 +128,13 @@ class ReverseTrace(Trace):
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        if not (observed and is_seen()):
+        if not (observing and is_seen()):
             if len(args) == 1:
                 return self._process_one(primitive, args, metadata)
             if len(args) == 2 and not metadata:
                 return self.process_two(primitive, *args)
         values = [self._inside(arg) if type(arg) is Tensor else arg for arg in args]
-        if PLAIN.issuperset(map(type, values)) and not (observed and is_seen()):
+        if PLAIN.issuperset(map(type, values)) and not (observing and is_seen()):
             ans = primitive.implementation(*values, **metadata) if metadata else primitive.compute(*values)
         else:
             ans = apply(primitive, values, metadata)
@@ -235,7 +235,7 @@ class ReverseTrace(Trace):
             metadata, others = self._kept_metadata(primitive, metadata)
             large = [*large, *others]
         handed = self._handles(result, args, kept) if self.persistent else (ans, *kept)
-        seen = observed and is_seen()
+        seen = observing and is_seen()
         argnum, first = 0, True
         for arg in args:
             if type(arg) is Tensor and arg._trace is self:

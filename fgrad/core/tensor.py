@@ -43,7 +43,7 @@ from fgrad.core.trace import (
     Trace,
     is_seen,
     notify_copy,
-    observed,
+    observing,
     running,
     substituted,
     through_observers,
@@ -74,7 +74,7 @@ def apply(
         metadata: its keywords.
         observed: whether the observers have seen it already.
     """
-    if observed and not observed and is_seen():
+    if observing and not observed and is_seen():
         run = through_observers("operation", primitive, metadata, go_on=partial(_apply_seen, primitive, metadata))
         return run(args)
     top_level = 0
@@ -147,7 +147,7 @@ def _apply_call(call: Call, leaves: Sequence[Any]) -> list[Any]:
 def strip_ended(x: Any) -> Any:
     """Return what is in `x` below the layers that no running trace follows: an array or a Tensor."""
     while type(x) in BOXES:
-        if observed and is_seen():
+        if observing and is_seen():
             x = substituted(x)
             if type(x) not in BOXES:
                 break
@@ -201,7 +201,7 @@ def _binary(ufunc: np.ufunc, twin: str) -> tuple[Callable[[Any, Any], Tensor], C
         primitive = primitive or UFUNCS[ufunc]
         kind = type(other)
         # Where there is one trace to ask, it is asked at once: the commonest case, in half the time.
-        if type(self) is Tensor and (trace := self._trace).level and not (observed and is_seen()):
+        if type(self) is Tensor and (trace := self._trace).level and not (observing and is_seen()):
             if kind is Tensor:
                 if other._trace is trace:
                     return trace.process_two(primitive, self, other)
@@ -214,7 +214,7 @@ def _binary(ufunc: np.ufunc, twin: str) -> tuple[Callable[[Any, Any], Tensor], C
     def reflected(self: Any, other: Any) -> Any:
         nonlocal primitive
         primitive = primitive or UFUNCS[ufunc]
-        if type(other) in OPERANDS and type(self) is Tensor and self._trace.level and not (observed and is_seen()):
+        if type(other) in OPERANDS and type(self) is Tensor and self._trace.level and not (observing and is_seen()):
             return self._trace.process_two(primitive, other, self)
         return apply(primitive, (other, self))
 
@@ -339,7 +339,7 @@ class TensorLike:
         if method == "__call__" and not keywords and (primitive := UFUNCS.get(ufunc)):
             if ufunc in ANSWERS:
                 return ANSWERS[ufunc](*inputs)
-            if len(inputs) == 1 and type(self) is Tensor and self._trace.level and not (observed and is_seen()):
+            if len(inputs) == 1 and type(self) is Tensor and self._trace.level and not (observing and is_seen()):
                 return self._trace.process(primitive, inputs, NOTHING)
             return apply(primitive, inputs)
         for x in inputs:
@@ -696,7 +696,7 @@ def own_handle(x: Tensor) -> Tensor:
     if x._payload is None:  # it is not at hand
         x = x._trace.renewed(x)
     handle = box(x._payload, x._trace, x._mark)
-    return notify_copy(handle) if observed and is_seen() else handle
+    return notify_copy(handle) if observing and is_seen() else handle
 
 
 def as_now(x: Any) -> Any:

@@ -337,13 +337,13 @@ class Observer:
     """Whether operations are to be seen where native code would run instead."""
 
 
-observed: set[_Block] = set()
+observing: set[_Block] = set()
 """The blocks with observers that are open in any thread; to ask whether there are any takes 15 ns."""
 
 
 def is_seen() -> bool:
     """Return whether there are observers in this context."""
-    return bool(observed) and bool(_block.get().observers)
+    return bool(observing) and bool(_block.get().observers)
 
 
 @contextmanager
@@ -352,7 +352,7 @@ def observed_by(*observers: Observer) -> Iterator[None]:
     around = _block.get()
     block = _Block((*around.observers, *observers), around)
     try:
-        observed.add(block)
+        observing.add(block)
         _block.set(block)
         yield
     finally:
@@ -374,7 +374,7 @@ def unobserved() -> Iterator[None]:
 
 def _close(block: _Block) -> None:
     """Go back to what is around a block, unless the block has been healed away already."""
-    observed.discard(block)
+    observing.discard(block)
     within: _Block | None = _block.get()
     while within is not None and within is not block:
         within = within.around
@@ -386,7 +386,7 @@ def _leave(around: _Block) -> None:
     """Close all blocks inside of one."""
     block: _Block | None = _block.get()
     while block is not None and block is not around:
-        observed.discard(block)
+        observing.discard(block)
         block = block.around
     _block.set(around)
 

@@ -31,7 +31,7 @@ from fgrad.core.layers import below
 from fgrad.core.masked import Masked, unmasked
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, box, own_handle, strip_ended
-from fgrad.core.trace import Trace, is_seen, observed
+from fgrad.core.trace import Trace, is_seen, observing
 
 # Plain tuples, since a view is made by each slice, and named ones take five times as long to make.
 
@@ -353,7 +353,7 @@ def rewrite(root: Tensor, primitive: Primitive, args: Sequence[Any], metadata: M
     family = _family_of(root)
     if family.views:
         outdate(root)
-    if observed and is_seen():  # an observer may keep what it sees
+    if observing and is_seen():  # an observer may keep what it sees
         root._assign(apply(primitive, (root, *args), metadata))
         return
     hidden = hidden_value(root)

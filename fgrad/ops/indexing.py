@@ -22,7 +22,7 @@ from fgrad.core.lazy_sum import GATHERING, Gathered, finished
 from fgrad.core.primitive import BOXES, METHODS, UFUNCS, ZERO, Primitive, Rule
 from fgrad.core.reverse import conform
 from fgrad.core.tensor import Tensor, apply, as_now, boxed, is_weak, own_handle, strip_ended
-from fgrad.core.trace import is_seen, observed
+from fgrad.core.trace import is_seen, observing
 from fgrad.core.views import (
     VIEWS,
     Path,
@@ -556,7 +556,7 @@ def getitem(x: Any, key: Any) -> Any:
     if not is_simple and _names_truth(template, arrays):
         axes, key = _with_axes_for_truth(key)
         return getitem(getitem(x, axes), key)
-    if type(x) is Tensor and x._trace.outdated and not (observed and is_seen()):
+    if type(x) is Tensor and x._trace.outdated and not (observing and is_seen()):
         return _of_written(x, template, arrays)
     result = apply(_index, (x, *arrays), {"template": template})
     if arrays or type(x) is not Tensor or type(result._payload) is np.float64:
