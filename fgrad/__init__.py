@@ -23,8 +23,11 @@ What there is, each with its own help:
     fgrad.numpy, fgrad.plot, fgrad.progress, fgrad.extend, fgrad.testing              more
 """
 
+import functools as _functools
+
 import lazy_loader as _lazy_loader
 
+from fgrad._locks import imported as _imported
 from fgrad.errors import hints as _hints
 
 __version__ = "0.1.0"
@@ -35,5 +38,5 @@ _find, __dir__, __all__ = _lazy_loader.attach_stub(__name__, __file__)
 
 def __getattr__(name):
     if name in __all__:
-        return _find(name)
+        return _imported(_functools.partial(_find, name))
     raise _hints.missing_name(__name__, name)

@@ -249,3 +249,20 @@ def test_children_that_are_forked_while_another_thread_compiles(delay):
     """Also while it imports the compiler, which it does first."""
     pytest.importorskip("llvmlite")
     assert printed(FORKS_WHILE_OTHERS_COMPILE, delay) == f"{[0] * 8}\n"
+
+
+IMPORTS_WHILE_IMPORTING = """
+import sys, fgrad as fg
+class Loader:
+    def find_spec(self, name, path, target=None):
+        if name == "fgrad.plot":
+            found.append(fg.grad(lambda x: x * x)(3.0).item())  # which imports as well
+found = []
+sys.meta_path.insert(0, Loader())
+fg.plot
+print(found)
+"""
+
+
+def test_a_module_that_is_imported_may_ask_for_another_one():
+    assert printed(IMPORTS_WHILE_IMPORTING) == "[6.0]\n"

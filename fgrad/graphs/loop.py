@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fgrad.core.locks import Lock
+from fgrad._locks import Lock
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.graphs.derived import computed, outputs_of

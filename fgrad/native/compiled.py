@@ -16,8 +16,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 import numpy as np
 
 from fgrad import errors
+from fgrad._locks import Lock
 from fgrad.core.foreign import refuse_payloads
-from fgrad.core.locks import Lock
 from fgrad.core.overrides import refuse_labelled
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, boxed, strip_ended

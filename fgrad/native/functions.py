@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from fgrad.core.locks import Lock
+from fgrad._locks import Lock
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, apply_call, strip_ended
 from fgrad.core.trace import Trace

@@ -6,7 +6,7 @@ import functools
 import importlib
 from typing import Any
 
-from fgrad.core.locks import STEADY, apart
+from fgrad._locks import imported
 from fgrad.graphs.graph import Block
 from fgrad.native.options import NATIVE, Options
 
@@ -20,13 +20,7 @@ def _native(block: Block, options: Options) -> Any:
 
 @functools.cache
 def _module(name: str) -> Any:
-    """Import a module, which a signal handler may ask for, too, while it is being imported."""
-
-    def imported() -> Any:
-        with STEADY:
-            return importlib.import_module(name)
-
-    return apart(imported)
+    return imported(functools.partial(importlib.import_module, name))
 
 
 NATIVE.append(_native)

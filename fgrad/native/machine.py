@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.locks import ALSO_STEADY, STEADY, apart
+from fgrad._locks import ALSO_STEADY, STEADY, apart
 from fgrad.native.widening import Widths
 
 VECTOR_FUNCTIONS = {

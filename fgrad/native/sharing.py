@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.locks import Lock
+from fgrad._locks import Lock
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
 from fgrad.native.executable import Executable

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from fgrad.core.locks import Lock
+from fgrad._locks import Lock
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, strip_ended
 

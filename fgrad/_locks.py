@@ -3,6 +3,7 @@
 with Lock():             one thread at a time, which may enter again; in a forked child nobody is inside
 apart(function)          runs it in a thread of its own, and waits
 with STEADY:             a fork waits until it is done
+imported(function)       both, for a function that imports modules
 
 A fork copies locks as they are, but only the thread that forks: what another thread has locked would stay so for ever.
 A signal handler runs in the main thread, in the middle of what that does: a lock that must not be entered again, or a
@@ -96,3 +97,21 @@ def apart(function: Callable[[], T]) -> T:
     if error is not None:
         raise error
     return result  # type: ignore[no-any-return]
+
+
+_importers: set[int] = set()
+"""The threads in which `imported` is at work; a module that is imported may ask for another one."""
+
+
+def imported(load: Callable[[], T]) -> T:
+    """Return what a function returns that imports modules, of which a signal handler may ask for the same."""
+
+    def steadily() -> T:
+        with STEADY:
+            _importers.add(_thread.get_ident())
+            try:
+                return load()
+            finally:
+                _importers.discard(_thread.get_ident())
+
+    return load() if _thread.get_ident() in _importers else apart(steadily)
