@@ -468,10 +468,10 @@ def test_dropping_it_frees_what_it_held():
         x = fg.constant(np.ones(1000))
         inner = []
         with fg.ForwardAccumulator(x, np.ones(1000)) as accumulator:
-            reference = weakref.ref(x.mark)
+            reference = weakref.ref(x._mark)
             z = np.sin(x)
             inner.append(weakref.ref(z._payload))
-            inner.append(weakref.ref(z.mark))
+            inner.append(weakref.ref(z._mark))
             y = np.sum(np.exp(z))
             del z
         assert [each() for each in inner] == [None, None]  # it records nothing

@@ -404,7 +404,8 @@ def driven(x, c):
 
 
 def test_cotangents_of_columns_are_gathered_along_their_axis():
-    assert check(fg.grad(driven), normal(TURNS, TURNS), 0.7)[0] == BOTH
+    # The slope of the last turn is needed at once, so its argument comes with it out of the loop.
+    assert check(fg.grad(driven), normal(TURNS, TURNS), 0.7)[0] == [(TURNS - 1, 0), (TURNS - 1, 0)]
 
 
 def test_what_is_added_to_elsewhere_too_stays_in_the_loop():

@@ -1021,7 +1021,7 @@ def test_a_program_that_is_recorded_has_no_values_to_solve_with():
 def test_a_new_copy_at_each_call_cannot_be_followed():
     def last(x):
         def slope(t, y):
-            return -y * box(x._payload, x._trace, x.mark)  # as no function of fgrad makes one
+            return -y * box(x._payload, x._trace, x._mark)  # as no function of fgrad makes one
 
         return solve_ivp(slope, (0, 1), [1.0]).y[0, -1]
 
