@@ -11,7 +11,7 @@ Five ways to run each program, with what a call takes and what the first call ta
     compiled scan    fg.compile of fg.scan
     jitted loop      jax.jit of a loop of Python
 
-All results are compared before they are timed. What compiles takes turns in one process and one thread, and the
+All results are compared before they are timed. What compiles takes iterations in one process and one thread, and the
 fastest rounds count. What would compile for longer than `--patience` is left out, and the table says so: how long it
 would take is told from shorter loops, of which two very short ones are compiled first.
 """
@@ -44,7 +44,7 @@ CLOCK = time.perf_counter
 """Not the time of this process: what JAX's threads have done is added to that only some while later."""
 
 PROBES = (3, 6)
-"""Numbers of turns which are compiled first, to tell how long more of them would take."""
+"""Numbers of iterations which are compiled first, to tell how long more of them would take."""
 
 COMPILE_ROUNDS, COMPILE_SECONDS = 3, 2.0
 """The fastest of so many first calls counts, as long as they take no more together."""
@@ -119,7 +119,7 @@ def first_call(way: Way, program: Program, count: int) -> tuple[float, Callable[
 
 
 def predicted(known: dict[int, float], count: int) -> float:
-    """Return how long a number of turns would compile, by how the last two that are known differ.
+    """Return how long a number of iterations would compile, by how the last two that are known differ.
 
     Example:
         >>> predicted({10: 1.0, 20: 2.0}, 100)
@@ -132,7 +132,7 @@ def predicted(known: dict[int, float], count: int) -> float:
 
 
 class Compilations:
-    """What is known of how long one program compiles, by way and number of turns.
+    """What is known of how long one program compiles, by way and number of iterations.
 
     Args:
         program: the one.
@@ -148,13 +148,13 @@ class Compilations:
         if not way.library.compiles:
             return first_call(way, self._program, count)
         if name not in self._known:
-            self._known[name] = {turns: first_call(way, self._program, turns)[0] for turns in PROBES}
+            self._known[name] = {iterations: first_call(way, self._program, iterations)[0] for iterations in PROBES}
         known = self._known[name]
         expected = predicted(known, count)
         if expected > self._patience:
             longest = max(known)
             return (
-                f"{longest} turns compiled for {known[longest]:.1f} s, so {count} would take about {expected:.0f} s "
+                f"{longest} iterations compiled for {known[longest]:.1f} s, so {count} would take {expected:.0f} s "
                 f"(--patience {self._patience:g})"
             )
         seconds, candidate = first_call(way, self._program, count)
@@ -226,7 +226,7 @@ def run_table(choice: argparse.Namespace) -> dict[str, Row]:
         compilations = Compilations(program, choice.patience)
         for size in choice.lengths:
             count = program.lengths[SIZES.index(size)]
-            label = f"{program.name}, {count} turns"
+            label = f"{program.name}, {count} iterations"
             row = rows[label] = Row(left_out=dict(missing))
             row.seconds = in_turns(prepared(row, ways, compilations, program, count), choice.rounds)
             report_row(label, row, missing)
@@ -273,7 +273,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="NAME", default="", help="only programs whose name contains this")
     parser.add_argument("--lengths", type=some_lengths, default=list(SIZES), help="some of small,medium,large")
-    parser.add_argument("--rounds", type=int, default=10, help="how often each candidate takes its turn")
+    parser.add_argument("--rounds", type=int, default=10, help="how often each candidate takes its iteration")
     parser.add_argument("--patience", metavar="SECONDS", type=float, default=30.0, help="for what compiles")
     parser.add_argument("--leave-out", metavar="WAY", action="append", default=[], choices=WAYS, help=", ".join(WAYS))
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the raw figures, row by row")

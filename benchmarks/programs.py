@@ -5,9 +5,9 @@
     python benchmarks/programs.py --compare BEFORE.json AFTER.json
     python benchmarks/programs.py --compiling [--rounds N] [--only NAME]
 
-Every result is compared with the one by hand before it is timed. Candidates take turns, and ratios are those of the
-fastest rounds. Memory is the peak of one derivative, measured apart from the times. fgrad's compiled programs and other
-libraries are measured too where what they need is installed; what compiles is not asked for long loops in Python.
+Every result is compared with the one by hand before it is timed. Candidates take iterations, and ratios are those of
+the fastest rounds. Memory is the peak of one derivative, measured apart from the times. fgrad's compiled programs and
+other libraries are measured too where what they need is installed; what compiles is not asked for long loops in Python.
 
 There are two yardsticks. By hand, the algebra was done on paper, so a ratio to it says how many operations automatic
 differentiation needs, and at once what a library costs beside them. `written` is the derivative written out operation
@@ -76,9 +76,9 @@ def measure(candidates: dict[str, Callable[[], Any]], rounds: int, clock: Clock 
     """Return the seconds that one call takes, by candidate and round; slow ones have fewer rounds."""
     counts = {name: repeats(candidate, clock) for name, candidate in candidates.items()}
     seconds: Seconds = {name: [] for name in candidates}
-    for turn in range(rounds):
+    for iteration in range(rounds):
         for name, candidate in candidates.items():
-            if turn < 3 or sum(seconds[name]) * counts[name] < LONGEST:
+            if iteration < 3 or sum(seconds[name]) * counts[name] < LONGEST:
                 seconds[name].append(batch(candidate, counts[name], clock))
     return seconds
 
@@ -301,11 +301,11 @@ def serve() -> None:
 def run_against(other: Path, rounds: int, only: str) -> None:
     """Print fgrad's time here over its time in another checkout, row by row."""
     with Worker(other) as then, Worker(checkout_in_use()) as now:
-        report_turns({"now": now, "then": then}, rounds, only)
+        report_iterations({"now": now, "then": then}, rounds, only)
 
 
-def report_turns(workers: dict[str, Worker], rounds: int, only: str) -> None:
-    """Let two workers take turns, and print a line for each row: now over then, of the fastest and by median."""
+def report_iterations(workers: dict[str, Worker], rounds: int, only: str) -> None:
+    """Let two workers take iterations, and print a line for each row: now over then, of the fastest and by median."""
     changes = []
     print(f"{'':40}{'then':>12}{'now':>12}{'fastest':>10}{'median':>10}")
     for kind, size in rows(only):
@@ -326,7 +326,7 @@ def report_turns(workers: dict[str, Worker], rounds: int, only: str) -> None:
 def main() -> None:
     """Do what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=10, help="how often each candidate takes its turn")
+    parser.add_argument("--rounds", type=int, default=10, help="how often each candidate takes its iteration")
     parser.add_argument("--only", metavar="NAME", default="", help="only kinds whose name contains this")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the raw figures")
     parser.add_argument("--compare", nargs=2, metavar=("BEFORE", "AFTER"), type=Path, help="two such files")

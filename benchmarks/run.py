@@ -2,7 +2,7 @@
 
     python benchmarks/run.py [--rounds N]
 
-Candidates take turns, so that what else the machine does meets all of them. Two ratios are printed:
+Candidates take iterations, so that what else the machine does meets all of them. Two ratios are printed:
 of the fastest rounds, which shows the work, and of the median rounds, which shows the daily life.
 autograd, mygrad, jax and torch are measured too where they are installed. Matrix products run in one
 thread, so that a busy second core does not decide.
@@ -500,11 +500,11 @@ def report_imports(names: list[str], rounds: int) -> None:
     seconds: dict[str, list[float]] = {name: [] for name in names}
     with tempfile.TemporaryDirectory() as compiled:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": compiled, "PYTHONDONTWRITEBYTECODE": ""}
-        for turn in range(rounds + 1):
+        for iteration in range(rounds + 1):
             for name in names:
                 command = [sys.executable, "-c", IMPORT.format(name=name)]
                 output = subprocess.check_output(command, text=True, env=environment)
-                if turn:
+                if iteration:
                     seconds[name].append(float(output))
     print(f"\nimport, on top of numpy\n{'':34}{'fastest':>12}{'median':>12}")
     for name, each in seconds.items():
@@ -514,7 +514,7 @@ def report_imports(names: list[str], rounds: int) -> None:
 def main() -> None:
     """Measure everything."""
     parser = argparse.ArgumentParser(description="Measure fgrad's speed, as ratios to NumPy in one run.")
-    parser.add_argument("--rounds", type=int, default=40, help="how often each candidate takes its turn")
+    parser.add_argument("--rounds", type=int, default=40, help="how often each candidate takes its iteration")
     rounds = parser.parse_args().rounds
     print(f"fgrad on Python {platform.python_version()}, NumPy {np.__version__}, {os.cpu_count()} cores")
     peers = installed_peers()

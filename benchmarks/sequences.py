@@ -1,4 +1,4 @@
-"""Programs in which each turn depends on the one before, written once for loops of Python and loops of a library.
+"""Programs in which each iteration depends on the one before, written once for loops of Python and loops of a library.
 
     program = PROGRAMS["Kalman filter"]
     program.written(library, looping, 200)(*program.data(200))
@@ -18,7 +18,8 @@ from kinds import Library
 
 Args = tuple[Any, ...]
 Looping = Callable[..., tuple[Any, Any]]
-"""Called with a function, a carry, arrays to go along, and a number of turns; returns the carry and stacked outputs."""
+"""Called with a function, a carry, arrays to go along, and a number of iterations; returns the carry and stacked
+outputs."""
 
 
 def plain(xp: Any) -> Looping:
@@ -41,9 +42,10 @@ class Program:
 
     Attributes:
         name: what the table calls it.
-        lengths: the numbers of turns, from short to long.
-        data: makes the arguments for a number of turns.
-        written: with a library, a way to loop and a number of turns, returns the function of the arguments to time.
+        lengths: the numbers of iterations, from short to long.
+        data: makes the arguments for a number of iterations.
+        written: with a library, a way to loop and a number of iterations, returns the function of the arguments to
+        time.
         tolerance: how far results may be from each other, relative to the largest element.
     """
 
@@ -60,7 +62,7 @@ WIDTH = 14
 
 
 def sequence(count: int) -> Args:
-    """Return the weights of two layers, what goes in at each turn, and what is wanted of it."""
+    """Return the weights of two layers, what goes in at each iteration, and what is wanted of it."""
     rng = np.random.default_rng(0)
 
     def layer() -> Args:
@@ -71,7 +73,7 @@ def sequence(count: int) -> Args:
 
 
 def recurrent(library: Library, looping: Looping, count: int) -> Callable[..., Any]:
-    """Return the mean of squared errors over all turns, and its gradient by the weights."""
+    """Return the mean of squared errors over all iterations, and its gradient by the weights."""
     xp = library.numpy
 
     def sigmoid(z: Any) -> Any:
@@ -85,13 +87,13 @@ def recurrent(library: Library, looping: Looping, count: int) -> Callable[..., A
         return sigmoid(leave) * xp.tanh(cell), cell
 
     def loss(layers: Any, inputs: Any, wanted: Any) -> Any:
-        def turn(states: Any, below: Any) -> Any:
+        def iteration(states: Any, below: Any) -> Any:
             first = unit(states[0], below, layers[0])
             second = unit(states[1], first[0], layers[1])
             return (first, second), second[0]
 
         silence = (np.zeros(WIDTH), np.zeros(WIDTH))
-        _, answers = looping(turn, (silence, silence), inputs, count)
+        _, answers = looping(iteration, (silence, silence), inputs, count)
         return xp.mean((answers - wanted) ** 2)
 
     return library.value_and_grad(loss, 0)
@@ -120,17 +122,17 @@ def equation(library: Library, looping: Looping, count: int) -> Callable[..., An
     xp = library.numpy
 
     def loss(couplings: Any, start: Any) -> Any:
-        def turn(y: Any, _: Any) -> Any:
+        def iteration(y: Any, _: Any) -> Any:
             return runge_kutta(lambda y: xp.tanh(couplings @ y) - 0.5 * y, y, 0.01), None
 
-        end, _ = looping(turn, start, None, count)
+        end, _ = looping(iteration, start, None, count)
         return xp.sum(end**2)
 
     return library.value_and_grad(loss, (0, 1))
 
 
 def swing(count: int) -> Args:
-    """Return masses and lengths, angles and speeds at the start, and the angles that were seen at each turn.
+    """Return masses and lengths, angles and speeds at the start, and the angles that were seen at each iteration.
 
     The swing is a small one, which is regular: after a large one, rounding alone decides where the pendulum is.
     """
@@ -158,11 +160,11 @@ def pendulum(library: Library, looping: Looping, count: int) -> Callable[..., An
             )
             return xp.stack((speed, other, first, second))
 
-        def turn(state: Any, _: Any) -> Any:
+        def iteration(state: Any, _: Any) -> Any:
             state = runge_kutta(slope, state, 0.005)
             return state, state[:2]
 
-        _, angles = looping(turn, start, None, count)
+        _, angles = looping(iteration, start, None, count)
         return xp.mean((angles - seen) ** 2)
 
     return library.value_and_grad(loss, (0, 1))
@@ -172,7 +174,7 @@ def pendulum(library: Library, looping: Looping, count: int) -> Callable[..., An
 
 
 def track(count: int) -> Args:
-    """Return the logarithms of the noises' variances, how the 4 states move on, and 2 measurements for each turn."""
+    """Return the logarithms of the noises' variances, how the 4 states move on, and 2 measurements a step."""
     rng = np.random.default_rng(0)
     moves = np.eye(4)
     moves[:2, 2:] = 0.1 * np.eye(2)
@@ -189,7 +191,7 @@ def kalman(library: Library, looping: Looping, count: int) -> Callable[..., Any]
     def likelihood(log_process: Any, log_noise: Any, moves: Any, measured: Any) -> Any:
         process, noise = xp.diag(xp.exp(log_process)), xp.diag(xp.exp(log_noise))
 
-        def turn(carry: Any, each: Any) -> Any:
+        def iteration(carry: Any, each: Any) -> Any:
             mean, spread = carry
             mean, spread = moves @ mean, moves @ spread @ moves.T + process
             error = each - shows @ mean
@@ -199,7 +201,7 @@ def kalman(library: Library, looping: Looping, count: int) -> Callable[..., Any]
             term = -0.5 * (error @ xp.linalg.solve(surprise, error) + xp.linalg.slogdet(surprise)[1])
             return (mean + gain @ error, spread - gain @ cross), term
 
-        _, terms = looping(turn, (np.zeros(4), np.eye(4)), measured, count)
+        _, terms = looping(iteration, (np.zeros(4), np.eye(4)), measured, count)
         return xp.sum(terms) - count * np.log(2.0 * np.pi)
 
     return library.value_and_grad(likelihood, (0, 1, 2))
@@ -211,14 +213,14 @@ LEAPS = 10
 
 
 def chances(count: int) -> Args:
-    """Return the precision of 10 correlated numbers, where they begin, and each turn's momenta and chance."""
+    """Return the precision of 10 correlated numbers, where they begin, and each iteration's momenta and chance."""
     rng = np.random.default_rng(0)
     factor = np.eye(10) + 0.3 * np.tril(rng.normal(size=(10, 10)), -1)
     return factor @ factor.T, np.zeros(10), rng.normal(size=(count, 10)), rng.uniform(size=count)
 
 
 def monte_carlo(library: Library, looping: Looping, count: int) -> Callable[..., Any]:
-    """Return the samples of a normal distribution; each turn has an inner loop."""
+    """Return the samples of a normal distribution; each iteration has an inner loop."""
     xp = library.numpy
     step = 0.15
 
@@ -232,13 +234,13 @@ def monte_carlo(library: Library, looping: Looping, count: int) -> Callable[...,
         def energy(q: Any, p: Any) -> Any:
             return 0.5 * (q @ precision @ q + p @ p)
 
-        def turn(q: Any, drawn: Any) -> Any:
+        def iteration(q: Any, drawn: Any) -> Any:
             p, chance = drawn
             (new, end), _ = looping(leap, (q, p), None, LEAPS)
             q = xp.where(chance < xp.exp(energy(q, p) - energy(new, end)), new, q)
             return q, q
 
-        return looping(turn, start, (momenta, chances), count)[1]
+        return looping(iteration, start, (momenta, chances), count)[1]
 
     return samples
 
@@ -274,12 +276,12 @@ def training(library: Library, looping: Looping, count: int) -> Callable[..., An
         return xp.mean(logsumexp(scores, axis=1) - scores[np.arange(BATCH), labels])
 
     def train(weights: Any, pixels: Any, labels: Any, batches: Any) -> Any:
-        def turn(carry: Any, chosen: Any) -> Any:
+        def iteration(carry: Any, chosen: Any) -> Any:
             weights, state = carry
             value, gradients = library.value_and_grad(loss, 0)(weights, pixels[chosen], labels[chosen])
             return update(gradients, state, weights), value
 
-        (weights, _), losses = looping(turn, (weights, initial(weights)), batches, count)
+        (weights, _), losses = looping(iteration, (weights, initial(weights)), batches, count)
         return weights, losses
 
     return train

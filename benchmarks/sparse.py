@@ -4,7 +4,7 @@
 
 A Hessian with three diagonals, of the chained function of Rosenbrock, is to take at most 15 times its gradient. Bundle
 adjustment, the fit of cameras and points to pictures of them, is one step of Gauss and Newton by SciPy's
-`least_squares`. Plans are made before; what that takes is shown, too. Candidates take turns.
+`least_squares`. Plans are made before; what that takes is shown, too. Candidates take iterations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np
 import scipy.optimize
-from turns import fastest
+from iterations import fastest
 
 import fgrad as fg
 
@@ -121,7 +121,7 @@ def report_bundle_adjustment(rounds: int) -> None:
 def main() -> None:
     """Measure everything."""
     parser = argparse.ArgumentParser(description="Measure fgrad's sparse derivatives.")
-    parser.add_argument("--rounds", type=int, default=10, help="how often each candidate takes its turn")
+    parser.add_argument("--rounds", type=int, default=10, help="how often each candidate takes its iteration")
     rounds = parser.parse_args().rounds
     for n in (1_000, 100_000):
         report_hessian(n, rounds)

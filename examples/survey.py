@@ -29,9 +29,9 @@ class Survey:
 
     def __init__(self, seed: int = 0) -> None:
         rng = np.random.default_rng(seed)
-        turns = np.linspace(0, 2 * np.pi, CAMERAS, endpoint=False)
-        places = RADIUS * np.stack([np.cos(turns), np.sin(turns)], axis=1)
-        self.cameras = np.column_stack([places, turns + np.pi])  # each looks at the middle
+        iterations = np.linspace(0, 2 * np.pi, CAMERAS, endpoint=False)
+        places = RADIUS * np.stack([np.cos(iterations), np.sin(iterations)], axis=1)
+        self.cameras = np.column_stack([places, iterations + np.pi])  # each looks at the middle
         self.landmarks = rng.uniform(-0.5, 0.5, (LANDMARKS, 2)) * RADIUS
         pairs = [(camera, landmark) for landmark in range(LANDMARKS) for camera in range(CAMERAS)]
         kept = np.sort(rng.choice(len(pairs), 120, replace=False))

@@ -1226,7 +1226,7 @@ MEETING = {
     "inserted": lambda x, k: np.insert(x, 1, k),
     "remainder": lambda x, k: x % k,
     "shift": lambda x, k: (x << k, k >> x),
-    "turns": scanned_below,
+    "iterations": scanned_below,
     "written": put_into,
     "full_like": lambda x, k: np.full_like(x, k) + 0 * x,
     "isclose": lambda x, k: np.isclose(x, k),
@@ -1271,7 +1271,7 @@ PYTHONS = {
     "product beside an array": lambda a, b: (a * b) * np.ones(2),
     "power beside an array": lambda a, b: (a * a * a) * np.ones(2) + b,
     "compared": lambda a, b: (a * b) > np.ones(2) * 3,
-    "turns": lambda a, b: fg.fori_loop(0, 5, lambda i, c: c * a + b, 1),
+    "iterations": lambda a, b: fg.fori_loop(0, 5, lambda i, c: c * a + b, 1),
     "counted": lambda a, b: fg.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * a), (0, b))[1],
 }
 
@@ -1421,7 +1421,7 @@ def test_a_table_that_is_written_to_between_its_uses():
     assert_same(twice(X), (fg.Tensor(TABLE @ X), fg.Tensor((TABLE + 1) @ X)))
 
 
-def written_in_a_turn(c, x):
+def written_in_an_iteration(c, x):
     new = fnp.ones(8)
     new[2:] += x * c[2:]
     return new, new[1:3]
@@ -1467,11 +1467,11 @@ def scaled(x):
 WRITTEN = {
     "columns": columns,
     "views": views,
-    "turns": unrolled,
+    "iterations": unrolled,
     "out": with_out,
     "zeros": scaled,
-    "scan": lambda x: fg.scan(written_in_a_turn, x, x),
-    "map": lambda x: fg.map(lambda each: written_in_a_turn(x, each)[0], x),
+    "scan": lambda x: fg.scan(written_in_an_iteration, x, x),
+    "map": lambda x: fg.map(lambda each: written_in_an_iteration(x, each)[0], x),
 }
 
 
@@ -1600,8 +1600,8 @@ def test_threads_share_a_compiled_function():
     def work(number):
         try:
             start.wait()
-            for turn in range(20):
-                n = 1 + (turn * 3 + number) % 5
+            for iteration in range(20):
+                n = 1 + (iteration * 3 + number) % 5
                 assert_same(values(X[:n]), wanted[n][0])
                 assert_same(fg.hessian(plain)(X[:n]), wanted[n][1])
                 step(X[:n])
@@ -1726,9 +1726,9 @@ machine, texts = Machine.this(), []
 with_text = Machine.compiled
 Machine.compiled = lambda self, *given: texts.append(given) or with_text(self, *given)
 fg.compile(lambda x: np.sum(np.sin(x) * x))(np.ones(4))
-for turn in range(250):
+for iteration in range(250):
     with_text(machine, *texts[0])
-    if turn == 50:
+    if iteration == 50:
         before = memory()
 print(memory() - before)
 """
@@ -1746,11 +1746,11 @@ from fgrad.native.machine import Machine
 def memory():
     return int(open("/proc/self/statm").read().split()[1]) * 4096
 
-for turn in range(301):
-    sums = [f"  %s{k + 1} = fadd double %s{k}, 0x3FF{200 * turn + k:013X}" for k in range(200)]
+for iteration in range(301):
+    sums = [f"  %s{k + 1} = fadd double %s{k}, 0x3FF{200 * iteration + k:013X}" for k in range(200)]
     text = ["define double @f(double %s0) #0 {", *sums, "  ret double %s200", "}"]
     Machine.this().compiled("\\n".join(text))
-    if turn == 50:
+    if iteration == 50:
         before = memory()
 print(memory() - before)
 """

@@ -272,8 +272,11 @@ def test_vectorized_and_complex_right_hand_sides():
     options = {"vectorized": True, "method": "Radau", "rtol": 1e-8}
     found = [integrate.solve_ivp(field, (0.0, 1.0), [1.0, 0.0], compile=c, **options).y for c in (True, False)]
     close(*found, 1e-7)
-    turn = lambda w, c: np.real(integrate.solve_ivp(lambda t, y: 1j * w * y, (0, 1.0), [1.0 + 0j], compile=c).y[0, -1])  # noqa: E731
-    close(fg.grad(lambda w: turn(w, True))(2.0), fg.grad(lambda w: turn(w, False))(2.0))
+
+    def rotated(w, c):
+        return np.real(integrate.solve_ivp(lambda t, y: 1j * w * y, (0, 1.0), [1.0 + 0j], compile=c).y[0, -1])
+
+    close(fg.grad(lambda w: rotated(w, True))(2.0), fg.grad(lambda w: rotated(w, False))(2.0))
 
 
 def test_a_moving_step_is_warned_of():

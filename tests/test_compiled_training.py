@@ -54,11 +54,11 @@ def test_a_step_with_a_tape_and_an_optimizer(name):
 
 @pytest.mark.parametrize("compiles", [False, True])
 def test_steps_with_gradients_that_are_not_finite_are_skipped(compiles):
-    w, turns = fg.Variable([1.0, 2.0]), fg.Variable(0, trainable=False)
+    w, iterations = fg.Variable([1.0, 2.0]), fg.Variable(0, trainable=False)
     optimizer = fg.optimizers.Adam(0.1, skip_nonfinite=True)
 
     def step(x):
-        optimizer.minimize(lambda: np.sum(w**2 * x), turns)
+        optimizer.minimize(lambda: np.sum(w**2 * x), iterations)
 
     run = fg.compile(step) if compiles else step
     run(np.array([1.0, 1.0]))
@@ -66,9 +66,9 @@ def test_steps_with_gradients_that_are_not_finite_are_skipped(compiles):
     run(np.array([1.0, np.inf]))
     np.testing.assert_array_equal(w.numpy(), before[0])
     assert all(map(np.array_equal, optimizer.variables(), before[1]))
-    assert (optimizer.skipped, optimizer.iterations, turns.numpy()) == (1, 1, 1)
+    assert (optimizer.skipped, optimizer.iterations, iterations.numpy()) == (1, 1, 1)
     run(np.array([1.0, 1.0]))
-    assert (optimizer.skipped, optimizer.iterations, turns.numpy()) == (1, 2, 2)
+    assert (optimizer.skipped, optimizer.iterations, iterations.numpy()) == (1, 2, 2)
     assert np.all(w.numpy() < before[0])
 
 
@@ -77,9 +77,9 @@ def test_steps_eager_and_compiled_in_turns():
     optimizer = fg.optimizers.Adam(0.1)
     compiled = fg.compile(lambda: optimizer.minimize(lambda: np.sum(w**2)))
     twin, other = fg.Variable([1.0, 2.0]), fg.optimizers.Adam(0.1)
-    for turn in range(6):
+    for iteration in range(6):
         other.minimize(lambda: np.sum(twin**2))
-        if turn % 2:
+        if iteration % 2:
             compiled()
         else:
             optimizer.minimize(lambda: np.sum(w**2))

@@ -866,7 +866,7 @@ TRIPLES = draw(1, PLAIN + CLOSURES, 300, depth=3)
 def test_triples(outer):
     for names in TRIPLES:
         if names[0] == outer:
-            # Each draw goes to a few functions in turn, so that all of them come up equally often.
+            # Each draw goes to a few functions in iteration, so that all of them come up equally often.
             for name in random.Random("-".join(names)).sample(SMALL, 2):
                 with naming(name, *names):
                     check(name, names)

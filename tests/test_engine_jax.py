@@ -660,10 +660,10 @@ def test_export_says_what_is_missing():
             fg.trace(energy)(*PLACES).export()
 
 
-def test_void_turns_end_a_while_loop():
-    by_turn = fg.compile(backend="jax")(lambda i, t: fg.while_loop(lambda i: i < 100, lambda i: t[i], i))
+def test_void_iterations_end_a_while_loop():
+    by_iteration = fg.compile(backend="jax")(lambda i, t: fg.while_loop(lambda i: i < 100, lambda i: t[i], i))
     by_condition = fg.compile(backend="jax")(lambda i, t: fg.while_loop(lambda i: t[i] < 100, lambda i: i + 1, i))
-    for compiled, good, found in ((by_turn, [1, 2, 100], 100), (by_condition, [1, 2, 100], 2)):
+    for compiled, good, found in ((by_iteration, [1, 2, 100], 100), (by_condition, [1, 2, 100], 2)):
         assert compiled(np.int64(0), np.array(good)).item() == found
         with pytest.raises(IndexError):
             compiled(np.int64(0), np.array([1, 2, 10]))

@@ -415,8 +415,8 @@ def test_methods_can_be_inspected():
 # Loops
 
 
-def spring(x, turns=60):
-    for _ in range(turns):
+def spring(x, iterations=60):
+    for _ in range(iterations):
         y = np.sin(x) * 1.5
         x = x - 0.1 * y
     return np.sum(x)
@@ -433,7 +433,7 @@ def lines_in(text):
 def test_loops_of_pythons_are_listed_with_their_lines():
     report = fg.compile(spring).inspect(X)
     (loop,) = report.loops
-    assert loop.startswith("60 turns of 4 operations, for test_inspect.py:")
+    assert loop.startswith("60 iterations of 4 operations, for test_inspect.py:")
     assert lines_in(loop) == ["y = np.sin(x) * 1.5", "x = x - 0.1 * y"]
     assert report.unrolled == []
     assert f"loops      {loop}\nmemory" in str(report)
@@ -441,8 +441,8 @@ def test_loops_of_pythons_are_listed_with_their_lines():
 
 def test_loops_of_passes_back_are_listed_too():
     forward, back = fg.compile(fg.value_and_grad(spring)).inspect(X).loops
-    assert forward.startswith("60 turns of ")
-    assert back.startswith("59 turns of ")
+    assert forward.startswith("60 iterations of ")
+    assert back.startswith("59 iterations of ")
     assert lines_in(forward) == lines_in(back) == ["y = np.sin(x) * 1.5", "x = x - 0.1 * y"]
 
 
@@ -451,39 +451,39 @@ def test_loops_inside_of_loops_say_so():
         return fg.fori_loop(0, 5, lambda i, x: fg.fori_loop(0, 7, lambda j, y: np.sin(y), x) + 1.0, x)
 
     outer, inner = fg.compile(nested).inspect(X).loops
-    assert outer.startswith("5 turns of 2 operations, for ")
-    assert inner.startswith("in each turn, 7 turns of 1 operation, for ")
+    assert outer.startswith("5 iterations of 2 operations, for ")
+    assert inner.startswith("in each iteration, 7 iterations of 1 operation, for ")
 
 
-def test_turns_are_one_kernel_with_the_lines_in_order():
-    (turns,) = (stage for stage in fg.compile(spring).inspect(X).stages if stage.kind == "turns")
-    assert (turns.shape, turns.is_conditional) == ((60,), False)
-    assert turns.flops == 60 * 4 * 6
-    assert [line_of(line) for line in turns.lines] == ["y = np.sin(x) * 1.5", "x = x - 0.1 * y"]
+def test_iterations_are_one_kernel_with_the_lines_in_order():
+    (iterations,) = (stage for stage in fg.compile(spring).inspect(X).stages if stage.kind == "iterations")
+    assert (iterations.shape, iterations.is_conditional) == ((60,), False)
+    assert iterations.flops == 60 * 4 * 6
+    assert [line_of(line) for line in iterations.lines] == ["y = np.sin(x) * 1.5", "x = x - 0.1 * y"]
 
 
-def test_a_while_loop_has_the_amounts_of_a_turn():
+def test_a_while_loop_has_the_amounts_of_an_iteration():
     def doubled(x):
         return fg.while_loop(lambda x: x < 100.0, lambda x: 2.0 * x, x)
 
     report = fg.compile(doubled).inspect(1.0)
-    (turns,) = report.stages
-    assert (turns.shape, turns.is_conditional, turns.flops) == ((), True, 1)
-    assert report.loops[0].startswith("turns of 1 operation while a condition holds, for ")
-    assert "turns while a condition holds  1 a turn" in str(report)
+    (iterations,) = report.stages
+    assert (iterations.shape, iterations.is_conditional, iterations.flops) == ((), True, 1)
+    assert report.loops[0].startswith("iterations of 1 operation while a condition holds, for ")
+    assert "iterations while a condition holds  1 an iteration" in str(report)
     report = fg.compile(lambda x: fg.while_loop(lambda x: x < 100.0, lambda x: 2.0 * x, x, max_steps=9)).inspect(1.0)
     assert (report.stages[0].shape, report.stages[0].flops) == ((9,), 9)
-    assert report.loops[0].startswith("at most 9 turns of 1 operation while a condition holds, for ")
-    assert "turns <= 9" in str(report)
+    assert report.loops[0].startswith("at most 9 iterations of 1 operation while a condition holds, for ")
+    assert "iterations <= 9" in str(report)
 
 
-def test_turns_that_python_runs_have_a_reason():
+def test_iterations_that_python_runs_have_a_reason():
     report = fg.compile(lambda x: fg.fori_loop(0, 50, lambda i, x: np.sort(np.cos(x)), x)).inspect(X)
     (step,) = report.steps
     assert report.kernels == []
     assert (step.kind, step.shape) == ("Python", (50,))
     assert step.operations["cos"] == 1
-    assert step.reason == "in each turn, stable_order has no native code"
+    assert step.reason == "in each iteration, stable_order has no native code"
     assert "Python runs the loop" in step.advice
     assert "Python 50" in str(report)
 
@@ -535,12 +535,12 @@ def at_distances(x):
 
 
 REASONS = {
-    growing: r"arrays have another shape from turn to turn \(.*float64\[\d,6\], float64\[\d,6\], \.\.\.\)",
-    permuted: "indices do not go up or down evenly from turn to turn",
-    branching: "turns do not all have the same operations in the same order",
-    delayed: "a value is used more than 8 turns after the one that makes it",
-    with_new_rules: "a function with rules of its own is made anew in each turn; make it before the loop",
-    at_distances: "what a turn takes is not made the same number of turns before each time",
+    growing: r"arrays have another shape from iteration to iteration \(.*float64\[\d,6\], float64\[\d,6\], \.\.\.\)",
+    permuted: "indices do not go up or down evenly from iteration to iteration",
+    branching: "iterations do not all have the same operations in the same order",
+    delayed: "a value is used more than 8 iterations after the one that makes it",
+    with_new_rules: "a function with rules of its own is made anew in each iteration; make it before the loop",
+    at_distances: "what an iteration takes is not made the same number of iterations before each time",
 }
 
 
@@ -565,16 +565,18 @@ def test_arrays_that_are_too_large_to_put_together_are_a_reason():
         return x
 
     (text,) = fg.compile(scaled).inspect(tables[0], tables).unrolled
-    assert text.endswith(": each turn takes another array, too large together to be one array (7,200,000 elements)")
+    assert text.endswith(
+        ": each iteration takes another array, too large together to be one array (7,200,000 elements)"
+    )
 
 
-def test_a_turn_beside_a_loop_is_no_reason_to_worry():
-    def long_turn(x):
+def test_an_iteration_beside_a_loop_is_no_reason_to_worry():
+    def long_iteration(x):
         for _ in range(20):
             x = np.sin(np.cos(np.sin(np.cos(np.sin(np.cos(np.sin(np.cos(np.sin(np.cos(x + 1.0) + 2.0)))))))))
         return np.sum(x)
 
-    report = fg.compile(fg.grad(long_turn)).inspect(X)
+    report = fg.compile(fg.grad(long_iteration)).inspect(X)
     assert len(report.loops) == 2
     assert report.unrolled == []
 

@@ -89,7 +89,7 @@ def test_how_long_a_compilation_will_take():
 
 
 def fake_first_calls(monkeypatch):
-    """Let a turn compile in a second, and return a list of what has been compiled."""
+    """Let an iteration compile in a second, and return a list of what has been compiled."""
     compiled = []
 
     def first_call(way, program, count):
@@ -106,7 +106,7 @@ def test_what_would_compile_too_long_is_not_begun(monkeypatch):
     way = loops.Way(kinds.CompiledFgrad(), None)
     assert compilations.run("compiled loop", way, 50)[0] == 50.0
     reason = compilations.run("compiled loop", way, 100)
-    assert reason == "50 turns compiled for 50.0 s, so 100 would take about 100 s (--patience 60)"
+    assert reason == "50 iterations compiled for 50.0 s, so 100 would take 100 s (--patience 60)"
     assert compiled == [*loops.PROBES, 50]
     assert compilations.run("eager loop", eager(), 100)[0] == 100.0  # which compiles nothing
 
@@ -144,7 +144,7 @@ def test_the_table_and_its_figures(capsys, tmp_path, monkeypatch):
     arguments = ("--only", "rk4", "--lengths", "small,large", "--json", str(figures))
     run(monkeypatch, *arguments, *WITHOUT_PEERS, "--patience", "1000")
     rows, printed = json.loads(figures.read_text()), capsys.readouterr().out.splitlines()
-    assert list(rows) == ["RK4, 8 states, 2 turns", "RK4, 8 states, 4 turns"]
+    assert list(rows) == ["RK4, 8 states, 2 iterations", "RK4, 8 states, 4 iterations"]
     for label, row in rows.items():
         assert list(row["seconds"]) == [loops.COMPILED, loops.COMPILED_SCAN, loops.EAGER]
         assert row["left_out"] == dict.fromkeys((loops.JITTED_SCAN, loops.JITTED), "--leave-out says so")
@@ -160,7 +160,7 @@ def test_a_gap_has_its_reason(capsys, monkeypatch):
     for way in (loops.JITTED_SCAN, loops.JITTED):
         assert f"{way} is left out: --leave-out says so" in printed
     for way in (loops.COMPILED, loops.COMPILED_SCAN):
-        assert f"{way} is left out: 6 turns compiled for 6.0 s, so 100 would take about 100 s" in printed
+        assert f"{way} is left out: 6 iterations compiled for 6.0 s, so 100 would take 100 s" in printed
 
 
 def test_what_is_not_installed_is_said(monkeypatch):

@@ -106,11 +106,11 @@ def mapped_unrolled(x):
 
 
 def nested(x):
-    def turn(c, row):
+    def iteration(c, row):
         c = fg.cond(np.sum(c) > 0, lambda c: c * row, lambda c: np.cos(c) + row, c)
         return fg.fori_loop(0, 2, lambda i, c: c - 0.1 * c**3, c), fg.map(lambda each: each * x[0], c)
 
-    c, ys = fg.scan(turn, x, XS, reverse=True)
+    c, ys = fg.scan(iteration, x, XS, reverse=True)
     return c + ys[1]
 
 
@@ -261,7 +261,7 @@ def test_random_bodies(places, count, reverse, checkpoint, start):
         np.testing.assert_allclose(np.asarray(found), [fg.grad(plain)(each, xs).item() for each in starts], 1e-8, 1e-9)
 
 
-# Turns that do not look at what they are handed
+# Iterations that do not look at what they are handed
 
 
 IGNORING = {
@@ -292,7 +292,7 @@ BY_ONE_ARGUMENT = {
 
 @pytest.mark.parametrize("argnum", [0, 1])
 @pytest.mark.parametrize("name", IGNORING)
-def test_programs_of_turns_that_ignore_what_they_are_handed_have_the_derivatives_of_plain_loops(name, argnum):
+def test_programs_of_iterations_that_ignore_what_they_are_handed_have_the_derivatives_of_plain_loops(name, argnum):
     pytest.importorskip("llvmlite")
 
     def loss(x, xs):
@@ -319,11 +319,11 @@ def test_plain_arrays_stay_plain():
 def test_empty_loops_know_the_form_of_their_outputs():
     drawn = np.random.default_rng(0)
 
-    def turn(c, x):
+    def iteration(c, x):
         return c + np.sum(x), {"a": np.outer(x, x).astype(np.float32), "n": None, "i": 3, "r": drawn.normal()}
 
     start = drawn.bit_generator.state
-    carry, ys = fg.scan(turn, 0.0, np.zeros((0, 2)))
+    carry, ys = fg.scan(iteration, 0.0, np.zeros((0, 2)))
     assert drawn.bit_generator.state == start
     assert type(carry) is np.float64
     assert (ys["a"].shape, ys["a"].dtype, ys["n"], ys["i"].dtype) == ((0, 2, 2), np.float32, None, np.int64)
@@ -332,7 +332,7 @@ def test_empty_loops_know_the_form_of_their_outputs():
     assert fg.fori_loop(3, 1, lambda i, c: 1 / 0, 5.0) == 5.0
     assert fg.while_loop(lambda c: False, lambda c: 1 / 0, {"a": 5.0}) == {"a": 5.0}
     assert fg.while_loop(lambda c: True, lambda c: c + 1, 0, max_steps=0) == 0
-    assert fg.grad(lambda x: np.sum(fg.scan(turn, x, np.zeros((0, 2)))[0]))(2.0).item() == 1.0
+    assert fg.grad(lambda x: np.sum(fg.scan(iteration, x, np.zeros((0, 2)))[0]))(2.0).item() == 1.0
 
 
 def test_length_without_arrays():
@@ -421,7 +421,7 @@ def test_the_way_that_is_not_taken_has_the_derivative_0():
         assert fg.vmap(fg.grad(fg.grad(root)))(points).tolist() == [0.0, 0.0, -1 / 32 - 1 / 16]
         assert fg.trace(fg.grad(root))(4.0)(0.0).item() == 0.0
 
-    def quotient(x):  # what is done after three turns divides 1 by 0 in the fourth
+    def quotient(x):  # what is done after three iterations divides 1 by 0 in the fourth
         return fg.while_loop(lambda c: c[0] > 0, lambda c: (c[0] - 1.0, c[1] + x / c[0]), (x, 0.0))[1]
 
     assert fg.vmap(quotient)(np.array([3.0, 1.0])).tolist() == [5.5, 1.0]
@@ -453,10 +453,10 @@ def test_checkpoint_keeps_the_gradient_and_draws_the_same_numbers():
         rng = np.random.default_rng(0)
         factor = 2.0
 
-        def turn(c, x):
+        def iteration(c, x):
             return np.sin(c * w) + factor * rng.normal() * x, c
 
-        c, ys = fg.scan(turn, w, np.linspace(0.0, 1.0, 10), checkpoint=checkpoint)
+        c, ys = fg.scan(iteration, w, np.linspace(0.0, 1.0, 10), checkpoint=checkpoint)
         factor = 5.0
         return c + np.sum(ys)
 
@@ -471,14 +471,14 @@ def test_checkpoint_keeps_the_gradient_and_draws_the_same_numbers():
 def test_checkpoint_takes_memory_like_the_square_root():
     xs = np.linspace(-1.0, 1.0, 3_600)
 
-    def loss(w, turns, checkpoint):
-        turn = lambda c, x: (np.tanh(w * c + x), None)  # noqa: E731
-        return np.sum(fg.scan(turn, np.ones(50), xs[:turns], checkpoint=checkpoint)[0])
+    def loss(w, iterations, checkpoint):
+        iteration = lambda c, x: (np.tanh(w * c + x), None)  # noqa: E731
+        return np.sum(fg.scan(iteration, np.ones(50), xs[:iterations], checkpoint=checkpoint)[0])
 
-    def peak(turns, checkpoint):
+    def peak(iterations, checkpoint):
         gc.collect()
         tracemalloc.start()
-        gradient = fg.grad(loss)(np.full(50, 0.5), turns, checkpoint)
+        gradient = fg.grad(loss)(np.full(50, 0.5), iterations, checkpoint)
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found, gradient
@@ -488,7 +488,7 @@ def test_checkpoint_takes_memory_like_the_square_root():
     ends_kept, same = peak(3_600, True)
     quarter, _ = peak(900, True)
     assert same.tolist() == gradient.tolist()
-    assert ends_kept < 0.2 * all_kept  # 0.174: a turn that is recorded takes a kilobyte, with its arrays
+    assert ends_kept < 0.2 * all_kept  # 0.174: an iteration that is recorded takes a kilobyte, with its arrays
     assert ends_kept < 2.6 * quarter  # 2 is the square root, 4 were all of it
 
 
@@ -570,16 +570,16 @@ MISTAKES = {
     ),
     "no length": (
         lambda: fg.scan(lambda c, x: (c, None), 0.0, length=-1),
-        errors.ParameterError, "length must be a number of turns, 0 or more, and is -1",
+        errors.ParameterError, "length must be a number of iterations, 0 or more, and is -1",
     ),
     "no array for map": (lambda: fg.map(np.sin, []), errors.ParameterError, "map goes along arrays"),
     "segments": (
         lambda: fg.scan(lambda c, x: (c, None), 0.0, X3, checkpoint=1.5),
-        errors.ParameterError, "checkpoint must be a number of turns, 0 or more, and is 1.5",
+        errors.ParameterError, "checkpoint must be a number of iterations, 0 or more, and is 1.5",
     ),
     "max_steps": (
         lambda: fg.while_loop(lambda c: True, lambda c: c, 0.0, max_steps=-2),
-        errors.ParameterError, "max_steps must be a number of turns",
+        errors.ParameterError, "max_steps must be a number of iterations",
     ),
     "function of scan": (lambda: fg.scan(X3, 0.0, X3), errors.NotCallableError, "f of scan must be a function"),
     "function of cond": (

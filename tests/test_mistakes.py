@@ -2703,7 +2703,7 @@ SLIPS = {
     "a loop under vmap": (
         lambda: fg.vmap(lambda n: sum(range(n)))(np.array([1, 2])),
         errors.ConcretizationError,
-        "the number of turns of a loop must be the same",
+        "the number of iterations of a loop must be the same",
     ),
     "math under vmap": (lambda: fg.vmap(lambda x: math.sin(x))(X), errors.ConcretizationError, "np.sin.x. for math"),
     "max under vmap": (lambda: fg.vmap(lambda x: max(x, 0.0))(X), errors.ConcretizationError, "np.maximum"),
@@ -2778,7 +2778,11 @@ SLIPS = {
         r"leave it out .*; or x\.numpy\(\)",
     ),
     "an index of a list": (lambda: fg.grad(lambda x: [1.0, 2.0][x] * x)(1.0), TypeError, r"write int\(x\), which"),
-    "a number of turns": (lambda: fg.grad(lambda x: x * len(range(x)))(2.0), TypeError, "index must be an integer"),
+    "a number of iterations": (
+        lambda: fg.grad(lambda x: x * len(range(x)))(2.0),
+        TypeError,
+        "index must be an integer",
+    ),
     "a torch method": (lambda: fg.constant(3.0).detach(), errors.MissingNameError, r"Instead: fg\.stop_gradient\(x\)"),
     "a method that is a function": (lambda: fg.Variable(X).exp(), errors.MissingNameError, r"Instead: np\.exp\(x\)"),
     "jax's at": (lambda: fg.constant(X).at[0], errors.MissingNameError, r"y\[i\] = value"),

@@ -1,4 +1,4 @@
-"""Loops in compiled programs: against the same loop as it runs eagerly, in all that a turn may do."""
+"""Loops in compiled programs: against the same loop as it runs eagerly, in all that an iteration may do."""
 
 import threading
 import tracemalloc
@@ -45,8 +45,8 @@ def compare(function, *args, rtol=1e-11):
 # Carries, outputs and what is closed over
 
 
-def scanned(turn, xs=None, length=None):
-    return lambda *carry: fg.scan(turn, carry if len(carry) > 1 else carry[0], xs, length)
+def scanned(iteration, xs=None, length=None):
+    return lambda *carry: fg.scan(iteration, carry if len(carry) > 1 else carry[0], xs, length)
 
 
 def doubled_in_place(c, x):
@@ -86,7 +86,7 @@ TURNS = {
     "half precision": (scanned(lambda c, x: (c * 0.5, c), length=3), X.astype(np.float16)),
     "zeros below 0": (lambda a: fg.scan(lambda c, x: (c * -0.0, c + x), a, np.array([-0.0, 0.0])), -0.0 * X),
     "not finite": (lambda a: fg.scan(lambda c, x: (c / x, np.maximum(c, x)), a, np.array([1.0, 0.0, np.nan])), X),
-    "element of the turn": (lambda a: fg.fori_loop(1, 4, lambda i, c: c + a[i - 1] * a[-i], np.zeros(3)), XS),
+    "element of the iteration": (lambda a: fg.fori_loop(1, 4, lambda i, c: c + a[i - 1] * a[-i], np.zeros(3)), XS),
     "places": (lambda a: fg.scan(lambda c, i: (c[i] + a, a[i[0]]), a, np.array([[2, 0, 1], [1, 1, 1]])), X),
     "products": (scanned(lambda c, x: (np.tanh(M @ c) + x, np.einsum("ij,jk,k->i", M, M, x)), XS), X),
     "factors": (scanned(lambda c, x: (np.linalg.solve(M + 3 * EYE, c) + x, np.linalg.inv(EYE + 0.1 * c)), XS), X),
@@ -94,22 +94,22 @@ TURNS = {
     "transformed": (scanned(lambda c, x: (np.fft.fft(c + x).real, c), XS), X),
     "reduced": (scanned(lambda c, x: (c / np.sum(c * c), (np.mean(c), np.prod(x), np.argmax(x))), XS), X),
     "asks for an element": (lambda a: fg.scan(lambda c, x: (c + x if x > 0 else c * 2, c), a, X), X),
-    "asks for the turn": (lambda a: fg.fori_loop(0, 3, lambda i, c: c + 1 if i % 2 else c * 2, a), X),
-    "no turns": (lambda a: fg.scan(lambda c, x: (c + x, c), a, XS[:0]), X),
-    "one turn": (lambda a: fg.scan(lambda c, x: (c + x, c), a, XS[:1]), X),
+    "asks for the iteration": (lambda a: fg.fori_loop(0, 3, lambda i, c: c + 1 if i % 2 else c * 2, a), X),
+    "no iterations": (lambda a: fg.scan(lambda c, x: (c + x, c), a, XS[:0]), X),
+    "one iteration": (lambda a: fg.scan(lambda c, x: (c + x, c), a, XS[:1]), X),
 }  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::fgrad.errors.CompileWarning")
 @pytest.mark.parametrize("name", TURNS)
-def test_turns(name):
+def test_iterations(name):
     compare(*TURNS[name])
 
 
 NUMBERS = {
     "meets float32": (lambda a: fg.scan(lambda c, x: (c + x, c), 0.0, a), X32),
     "stays a number": (lambda a, w: fg.scan(lambda c, x: (c * w, c), w, length=3)[0] * a, X32, 2.5),
-    "the turn": (lambda a: fg.fori_loop(0, 3, lambda i, c: c * i / (i + 1) + i**2 + i**3 - i // 2, a), X32),
+    "the iteration": (lambda a: fg.fori_loop(0, 3, lambda i, c: c * i / (i + 1) + i**2 + i**3 - i // 2, a), X32),
     "square": (lambda a, w: a * w**2, X32, 3.0),
     "explicit square": (lambda a, w: a * np.square(w), X32, 3.0),
     "integer becomes a float": (lambda a: fg.fori_loop(0, 3, lambda i, c: c * 0.5, a), 3),
@@ -168,8 +168,8 @@ def test_segments_take_memory_like_the_square_root():
 
     def measured(count, checkpoint):
         def loss(w):
-            turn = lambda c, x: (np.tanh(w * c + x), None)  # noqa: E731
-            return np.sum(fg.scan(turn, np.ones(50), xs[:count], checkpoint=checkpoint)[0])
+            iteration = lambda c, x: (np.tanh(w * c + x), None)  # noqa: E731
+            return np.sum(fg.scan(iteration, np.ones(50), xs[:count], checkpoint=checkpoint)[0])
 
         compiled, point = fg.compile(fg.grad(loss)), np.full(50, 0.5)
         compiled(point)
@@ -185,7 +185,7 @@ def test_segments_take_memory_like_the_square_root():
     assert same.tolist() == gradient.tolist()
     assert ends < 0.05 * kept
     assert ends < 2.2 * quarter
-    assert peak < 10_000  # the arena is there before; no turn takes anything besides
+    assert peak < 10_000  # the arena is there before; no iteration takes anything besides
 
 
 # Derivatives, in both orders
@@ -202,7 +202,7 @@ def with_product(b):
 LOOPS = {
     "swapped": lambda a, b: fg.scan(lambda c, x: ((c[1] * b, c[0]), c[0] * x), (a, b), XS)[1],
     "closed over": lambda a, b: fg.scan(lambda c, x: (np.tanh(c * b + x), b), a, np.sin(XS * a))[1],
-    "element of the turn": lambda a, b: fg.fori_loop(0, 3, lambda i, c: c * a[i] + b[2 - i] * b, a),
+    "element of the iteration": lambda a, b: fg.fori_loop(0, 3, lambda i, c: c * a[i] + b[2 - i] * b, a),
     "integer carry": lambda a, b: fg.scan(lambda c, x: ((c[0] + 1, c[1] * b + c[0]), c[1]), (0, a), XS)[1],
     "solved": lambda a, b: fg.scan(lambda c, x: (np.linalg.solve(M * a + 3 * EYE, c * b) + x, c), a, XS)[1],
     "three loops": lambda a, b: fg.scan(
@@ -229,7 +229,7 @@ LOOPS = {
     "while with products": lambda a, b: fg.while_loop(
         lambda c: np.sum(c * c) < 50, lambda c: M @ c + b * b + 1.5 * c, a, max_steps=9
     ),
-    "while without turns": lambda a, b: fg.while_loop(
+    "while without iterations": lambda a, b: fg.while_loop(
         lambda c: np.sum(c[0]) > 99, lambda c: (c[0] + M @ c[1], XS[0]), (a, a * b), max_steps=9
     )[1],
 }
@@ -286,13 +286,13 @@ def stacked(*places):
     return np.stack([EYE * each for each in places])
 
 
-def test_a_failure_in_any_turn_raises():
+def test_a_failure_in_any_iteration_raises():
     def solved(a, m):
         return fg.scan(lambda c, m: (np.linalg.solve(m, c), c), a, m)
 
     def nested(a, m):
-        turn = lambda c, m: (fg.fori_loop(0, 2, lambda i, d: np.linalg.cholesky(m) @ d, c), np.sort(c))  # noqa: E731
-        return fg.scan(turn, a, m)
+        iteration = lambda c, m: (fg.fori_loop(0, 2, lambda i, d: np.linalg.cholesky(m) @ d, c), np.sort(c))  # noqa: E731
+        return fg.scan(iteration, a, m)
 
     singular = [(X, stacked(*each)) for each in ((1, 1, 0), (1, 0, 1), (0, 1, 1))]
     for function in (solved, fg.grad(lambda a, m: np.sum(solved(a, m)[1])), nested):
@@ -335,10 +335,10 @@ CHOICES = {
     ),
     "one": lambda a, m: fg.switch(a[0].astype(int), [lambda: m @ a]),
     "of many": fg.vmap(lambda a, m: fg.cond(a > 0, lambda: np.linalg.cholesky(m + 9 * EYE), lambda: m @ m), (0, None)),
-    "each turn": lambda a, m: fg.scan(
+    "each iteration": lambda a, m: fg.scan(
         lambda c, x: (fg.cond(x > 0, lambda c: np.linalg.solve(m, c), np.sort, c), c), a, a
     ),
-    "each turn of a plain loop": lambda a, m: [
+    "each iteration of a plain loop": lambda a, m: [
         fg.cond(a[i % 3] > 0, lambda c: m @ np.sin(c), np.sort, a * i) for i in range(40)
     ],
 }
@@ -365,10 +365,10 @@ def test_one_way_of_a_choice_runs():
     chosen = fg.compile(lambda x, y: fg.cond(x > 0, lambda: np.sort(y), lambda: y[::-1] @ M))
     report = chosen.inspect(1.0, X)
     ways = [stage for stage in report.stages if stage.shape == (1,)]
-    assert [stage.kind for stage in ways] == ["Python", "turns"]
-    assert ways[1].operations == {"multiply": 1, "sum": 1}  # the same in all turns, and yet not done before
+    assert [stage.kind for stage in ways] == ["Python", "iterations"]
+    assert ways[1].operations == {"multiply": 1, "sum": 1}  # the same in all iterations, and yet not done before
     assert all(loop.startswith("one way of a choice, ") for loop in report.loops)
-    assert "turns if chosen" in str(report)
+    assert "iterations if chosen" in str(report)
 
 
 def test_a_slight_choice_is_a_selection():
@@ -400,7 +400,7 @@ def test_a_bound_that_is_computed():
         fg.compile(fg.grad(lambda a, n: np.sum(summed_up(a, n))))(X, counts[0])
 
 
-def test_what_a_while_loop_without_turns_does_not_compute_does_not_raise():
+def test_what_a_while_loop_without_iterations_does_not_compute_does_not_raise():
     matrix = fg.Variable(EYE)
 
     def grown(a, limit):
@@ -415,7 +415,7 @@ def test_what_a_while_loop_without_turns_does_not_compute_does_not_raise():
 # State
 
 
-def test_turns_may_assign_to_variables():
+def test_iterations_may_assign_to_variables():
     v = fg.Variable(np.ones(3))
 
     def decayed(c, x):
@@ -427,13 +427,13 @@ def test_turns_may_assign_to_variables():
         v.assign(c)
         return c + x, None
 
-    for turn in (decayed, stored):
-        inside = lambda c, x, turn=turn: (fg.fori_loop(0, 2, lambda i, d: turn(d, x)[0], c), c)  # noqa: E731
-        for each in (turn, inside):
+    for iteration in (decayed, stored):
+        inside = lambda c, x, iteration=iteration: (fg.fori_loop(0, 2, lambda i, d: iteration(d, x)[0], c), c)  # noqa: E731
+        for each in (iteration, inside):
             function = lambda a, each=each: fg.scan(each, a, XS)  # noqa: E731
             compiled = fg.compile(function)
             for run in range(2):
-                with naming(turn, run):
+                with naming(iteration, run):
                     v.assign(np.ones(3))
                     wanted, after = function(X), v.numpy()
                     v.assign(np.ones(3))
@@ -452,14 +452,14 @@ def test_random_draws():
         fg.compile(lambda a: fg.scan(lambda c, x: (c + rng.normal(), None), a, length=3)[0])(X)
 
 
-@pytest.mark.parametrize("what", ["turn", "condition", "max_steps", "reverse", "length"])
+@pytest.mark.parametrize("what", ["iteration", "condition", "max_steps", "reverse", "length"])
 def test_loops_that_change_from_call_to_call_are_noticed(what):
     calls = []
 
     def changing(a):
         calls.append(None)
         n = len(calls)
-        if what == "turn":
+        if what == "iteration":
             return fg.scan(lambda c, x: (c + n, c), a, None, 4)[1]
         if what == "condition":
             return fg.while_loop(lambda c: np.sum(c) < n, lambda c: c + 1, a)
@@ -491,7 +491,7 @@ def test_threads_call_one_loop():
 # Reports and errors
 
 
-def test_a_void_turn_ends_a_loop_with_a_condition():
+def test_a_void_iteration_ends_a_loop_with_a_condition():
     def followed(place, table):
         return fg.while_loop(lambda i: i < 100, lambda i: table[i], place)
 
@@ -502,12 +502,12 @@ def test_a_void_turn_ends_a_loop_with_a_condition():
         compiled(np.int64(0), table)
 
 
-def test_inspect_counts_turns():
+def test_inspect_counts_iterations():
     limited = fg.compile(lambda a: fg.fori_loop(0, 5, lambda i, c: np.sin(c), a)).inspect(X)
-    assert [(each.kind, each.shape, each.flops) for each in limited.stages] == [("turns", (5,), 15)]
+    assert [(each.kind, each.shape, each.flops) for each in limited.stages] == [("iterations", (5,), 15)]
     free = fg.compile(lambda a: fg.while_loop(lambda c: np.sum(c) < 9, lambda c: 2 * c, a)).inspect(X)
-    assert [(each.kind, each.shape, each.flops) for each in free.stages] == [("turns", (), 3)]
-    assert "turns while a condition holds" in str(free)
+    assert [(each.kind, each.shape, each.flops) for each in free.stages] == [("iterations", (), 3)]
+    assert "iterations while a condition holds" in str(free)
 
 
 def other_dtype(c, x):
@@ -589,11 +589,11 @@ def test_loops_of_pythons_are_found_and_change_no_bit(name, transform, monkeypat
     }[transform]()
     compiled = fg.compile(changed)
     found = flatten(compiled(*args))[0]
-    assert "turns" in [stage.kind for stage in compiled.inspect(*args).stages]
+    assert "iterations" in [stage.kind for stage in compiled.inspect(*args).stages]
     monkeypatch.setattr("fgrad.native.executable.rolled", lambda block: block)
     unrolled = fg.compile(changed)
     plain = flatten(unrolled(*args))[0]
-    assert "turns" not in [stage.kind for stage in unrolled.inspect(*args).stages]
+    assert "iterations" not in [stage.kind for stage in unrolled.inspect(*args).stages]
     # An array that waits for the pass back lies row by row. By how an array lies, the libraries for products sum in one
     # order or another, and NumPy's sine is that of vectors or of single numbers, as the processor has it.
     rtol = 0.0 if transform == "value" else 1e-13

@@ -323,7 +323,7 @@ def test_loops_over_parts_are_wide_whatever_their_length_is():
         np.testing.assert_array_equal(one, three)
 
 
-def test_what_is_the_same_in_all_turns_is_computed_before_them():
+def test_what_is_the_same_in_all_iterations_is_computed_before_them():
     def f(x, y):
         return x[:, None] * 2.0 + y
 

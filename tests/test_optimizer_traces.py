@@ -602,15 +602,15 @@ def test_dtypes_are_kept(kind, dtype):
 @EVERY
 def test_a_complex_parameter_turns_with_the_complex_plane(kind):
     # A real path is the path of complex numbers on the real axis, and turning the axis turns the path.
-    turn = np.exp(0.7j)
-    real, flat, turned = fg.Variable(START), fg.Variable(np.array(START) + 0j), fg.Variable(np.array(START) * turn)
+    iteration = np.exp(0.7j)
+    real, flat, turned = fg.Variable(START), fg.Variable(np.array(START) + 0j), fg.Variable(np.array(START) * iteration)
     one, two, three = make(kind, 0.1), make(kind, 0.1), make(kind, 0.1)
     for _ in range(4):
         one.minimize(lambda: loss_of(real))
         for optimizer, z in ((two, flat), (three, turned)):
             optimizer.minimize(lambda: np.real(0.5 * np.conj(z) @ (H @ z)))
     np.testing.assert_allclose(flat.numpy(), real.numpy(), rtol=1e-14)
-    np.testing.assert_allclose(turned.numpy(), turn * real.numpy(), rtol=1e-13)
+    np.testing.assert_allclose(turned.numpy(), iteration * real.numpy(), rtol=1e-13)
 
 
 @EVERY

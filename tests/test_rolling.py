@@ -38,7 +38,8 @@ def is_same(a, b):
 
 
 def check(function, *args):
-    """Return the loops of a program by depth, as (turns, depth), and how many equations are left outside of them."""
+    """Return the loops of a program by depth, as (iterations, depth), and how many equations are left outside of
+    them."""
     block = block_of(function, *args)
     found = rolled(block)
     values = others(block)
@@ -48,7 +49,7 @@ def check(function, *args):
     assert all(np.array_equal(values[name], kept[name]) for name in kept)
     loops = loops_of(found)
     outside = len(found.equations) - sum(loop.depth == 0 for loop in loops)
-    return [(loop.turns, loop.depth) for loop in loops], outside
+    return [(loop.iterations, loop.depth) for loop in loops], outside
 
 
 def normal(*shape):
@@ -68,13 +69,13 @@ def total(function):
 # Programs
 
 
-def runge_kutta(w, y, turns=TURNS):
-    h = 5.0 / turns
+def runge_kutta(w, y, iterations=TURNS):
+    h = 5.0 / iterations
 
     def slope(y):
         return np.tanh(w @ y) - 0.5 * y
 
-    for _ in range(turns):
+    for _ in range(iterations):
         a = slope(y)
         b = slope(y + h / 2 * a)
         c = slope(y + h / 2 * b)
@@ -262,9 +263,9 @@ def three_before(x, y):
     return h[-1]
 
 
-def stacked_layers(x, turns=30, layers=12):
+def stacked_layers(x, iterations=30, layers=12):
     hs = [x] * layers
-    for _ in range(turns):
+    for _ in range(iterations):
         z = x
         for i in range(layers):
             z = hs[i] = np.sin(z + hs[i]) * 0.5
@@ -349,7 +350,7 @@ def test_a_long_program_is_as_short_as_a_short_one():
     w, y = normal(3, 3), normal(3, 1)
     short, long = (rolled(block_of(total(lambda w, y, n=n: runge_kutta(w, y, n)), w, y)) for n in (10, 200))
     assert len(short.equations) == len(long.equations)
-    assert [loop.turns for loop in loops_of(long)] == [200, 199]
+    assert [loop.iterations for loop in loops_of(long)] == [200, 199]
 
 
 def test_constants_of_loops_inside_are_constants_of_the_program():
@@ -404,7 +405,7 @@ def driven(x, c):
 
 
 def test_cotangents_of_columns_are_gathered_along_their_axis():
-    # The slope of the last turn is needed at once, so its argument comes with it out of the loop.
+    # The slope of the last iteration is needed at once, so its argument comes with it out of the loop.
     assert check(fg.grad(driven), normal(TURNS, TURNS), 0.7)[0] == [(TURNS - 1, 0), (TURNS - 1, 0)]
 
 
@@ -422,11 +423,11 @@ def added(x, t, total):
 
 
 def sums(x, kind):
-    """Add to another row in each turn, and look at the sum elsewhere, too."""
+    """Add to another row in each iteration, and look at the sum elsewhere, too."""
     total, before, seen = np.zeros((TURNS + 1, 3)) * x, np.ones((TURNS + 1, 3)) * x, []
     for t in range(TURNS):
         x = np.sin(x) * 1.5 + 0.2
-        if kind == "the sum of each turn":
+        if kind == "the sum of each iteration":
             x = x + 0.1 * np.mean(total, 0)
         if kind == "another start":
             total = indexing.setitem(total if t else before, t, total[t] + x)
@@ -440,7 +441,7 @@ def sums(x, kind):
             total = added(x * 2.0, t + 1, total)
         seen.append(total)
     found = {"the start": before, "another start": before}
-    return total, found[kind] if kind in found else seen[10] if "turn" in kind or "between" in kind else x, x
+    return total, found[kind] if kind in found else seen[10] if "iteration" in kind or "between" in kind else x, x
 
 
 @pytest.mark.parametrize(
@@ -450,9 +451,9 @@ def sums(x, kind):
         ("in place", True),
         ("the start", True),
         ("another start", False),
-        ("the sum of a turn", False),
+        ("the sum of an iteration", False),
         ("what is between two additions", False),
-        ("the sum of each turn", False),
+        ("the sum of each iteration", False),
     ],
 )
 def test_sums_are_made_behind_the_loop_if_nothing_looks_at_them_before(kind, gathered):
@@ -466,35 +467,35 @@ def test_sums_are_made_behind_the_loop_if_nothing_looks_at_them_before(kind, gat
 # Programs that are nearly loops, or none
 
 
-@pytest.mark.parametrize("turn", [0, 1, 2, 17, TURNS - 2, TURNS - 1])
-def test_one_turn_is_another(turn):
+@pytest.mark.parametrize("iteration", [0, 1, 2, 17, TURNS - 2, TURNS - 1])
+def test_one_iteration_is_another(iteration):
     def f(x):
         for t in range(TURNS):
             x = np.sin(x) * 1.5 + 0.2 - x * 0.3
-            x = np.cos(x) if t == turn else np.tanh(x)
+            x = np.cos(x) if t == iteration else np.tanh(x)
             x = x - 0.1 * np.sin(x)
         return x
 
     loops, _ = check(f, normal(3))
-    assert sum(turns for turns, _ in loops) >= TURNS - 4
+    assert sum(iterations for iterations, _ in loops) >= TURNS - 4
     check(total(f), normal(3))
 
 
-@pytest.mark.parametrize("turn", [0, 3, 20, TURNS - 1])
-def test_one_turn_looks_elsewhere(turn):
+@pytest.mark.parametrize("iteration", [0, 3, 20, TURNS - 1])
+def test_one_iteration_looks_elsewhere(iteration):
     def f(x, y, xs):
         kept = x
         for t in range(TURNS):
-            z = y if t == turn else x
+            z = y if t == iteration else x
             kept = x if t == 5 else kept
-            x = np.sin(z) * 1.5 + xs[t if t != turn else 0] - kept * 0.3
+            x = np.sin(z) * 1.5 + xs[t if t != iteration else 0] - kept * 0.3
         return x
 
     check(f, normal(3), normal(3), normal(TURNS, 3))
     check(total(f), normal(3), normal(3), normal(TURNS, 3))
 
 
-def test_a_value_of_some_turn_is_used_at_the_end():
+def test_a_value_of_some_iteration_is_used_at_the_end():
     def f(x):
         seen = []
         for _ in range(TURNS):
@@ -546,8 +547,8 @@ def test_programs_without_loops_stay_as_they_are():
 
 
 def test_short_loops_stay_as_they_are():
-    def f(x, turns):
-        for _ in range(turns):
+    def f(x, iterations):
+        for _ in range(iterations):
             for _ in range(20):
                 x = np.sin(np.cos(np.tanh(x)))
             x = x * 2.0
@@ -564,7 +565,7 @@ def test_large_arrays_are_not_put_together_for_a_loop(monkeypatch):
     check(fg.value_and_grad(function), *args)
 
 
-def test_calls_are_of_a_turn_if_they_are_the_same():
+def test_calls_are_of_an_iteration_if_they_are_the_same():
     @fg.checkpoint
     def step(x):
         return np.sin(x) * 1.5 + 0.1
@@ -582,7 +583,7 @@ def test_calls_are_of_a_turn_if_they_are_the_same():
 def test_loops_say_where_they_are():
     block = block_of(runge_kutta, normal(3, 3), normal(3, 1))
     (loop,) = loops_of(rolled(block))
-    assert (loop.turns, loop.equations, loop.depth) == (TURNS, 29, 0)
+    assert (loop.iterations, loop.equations, loop.depth) == (TURNS, 29, 0)
     assert loop.places == sorted({each.place for each in block.equations[:29]})
     assert not loop.is_conditional
     assert loops_of(block) == []
@@ -591,18 +592,18 @@ def test_loops_say_where_they_are():
 # Any loop
 
 STEPS = [
-    "sin", "add", "multiply", "matmul", "turn", "mean", "number", "before", "append", "read", "mirrored", "window",
+    "sin", "add", "multiply", "matmul", "iteration", "mean", "number", "before", "append", "read", "mirrored", "window",
     "inner", "column", "kept", "literal", "fill",
 ]  # fmt: skip
 
 
-def any_loop(steps, turns, carried):
-    """Return a function with a loop whose body is a list of steps, each on two values that the turn has so far."""
+def any_loop(steps, iterations, carried):
+    """Return a function with a loop whose body is a list of steps, each on two values that the iteration has so far."""
 
     def f(w, xs, *carry):
         appended, history = [], [list(carry)] * 2
-        kept, rows = carry[0], fg.numpy.zeros((turns, 3))
-        for t in range(turns):
+        kept, rows = carry[0], fg.numpy.zeros((iterations, 3))
+        for t in range(iterations):
             pool = list(carry)
             for name, i, j in steps:
                 a, b = pool[i % len(pool)], pool[j % len(pool)]
@@ -613,7 +614,7 @@ def any_loop(steps, turns, carried):
                 elif name == "fill":
                     rows[t] = a
                 else:
-                    pool.append(np.tanh(stepped(name, a, b, t, turns, w, xs, history, i, kept)))
+                    pool.append(np.tanh(stepped(name, a, b, t, iterations, w, xs, history, i, kept)))
             carry = pool[-carried:]
             history = [history[-1], list(carry)]
         return (*carry, *([np.stack(appended)] if appended else []), rows, kept)
@@ -621,7 +622,7 @@ def any_loop(steps, turns, carried):
     return f
 
 
-def stepped(name, a, b, t, turns, w, xs, history, i, kept):
+def stepped(name, a, b, t, iterations, w, xs, history, i, kept):
     if name == "inner":
         for _ in range(6):
             a = np.sin(a) + b * 0.1
@@ -631,12 +632,12 @@ def stepped(name, a, b, t, turns, w, xs, history, i, kept):
         "add": lambda: a + b,
         "multiply": lambda: a * b,
         "matmul": lambda: w @ a,
-        "turn": lambda: np.concatenate([a[1:], b[:1]]),
+        "iteration": lambda: np.concatenate([a[1:], b[:1]]),
         "mean": lambda: a * np.mean(b),
         "number": lambda: a * (0.1 * t + 0.2),
         "before": lambda: a + history[-2][i % len(history[-2])],
         "read": lambda: a + xs[t + i % 3],
-        "mirrored": lambda: a * xs[turns - 1 - t],
+        "mirrored": lambda: a * xs[iterations - 1 - t],
         "window": lambda: a + np.sum(xs[t : t + 2], 0),
         "column": lambda: a * xs[:, 1][t],
         "literal": lambda: a + np.array([1.0, t, 0.5]),
@@ -652,10 +653,10 @@ def stepped(name, a, b, t, turns, w, xs, history, i, kept):
     st.booleans(),
     st.sampled_from([0, 10_000]),
 )
-def test_any_loop_computes_what_its_turns_compute(steps, turns, carried, is_back, few):
+def test_any_loop_computes_what_its_iterations_compute(steps, iterations, carried, is_back, few):
     rng = np.random.default_rng(0)
-    args = [rng.normal(size=shape) for shape in [(3, 3), (turns + 3, 3), *[(3,)] * carried]]
-    f = any_loop(steps, turns, carried)
+    args = [rng.normal(size=shape) for shape in [(3, 3), (iterations + 3, 3), *[(3,)] * carried]]
+    f = any_loop(steps, iterations, carried)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(periods, "FEWEST_SAVED", 6)  # so that there are loops in nearly all of them
         patch.setattr(rolling, "FEWEST_SAVED", 6)

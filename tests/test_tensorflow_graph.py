@@ -390,37 +390,43 @@ def test_results_of_branches():
 # Loops
 
 
-def powers(x, w, turns, count=None):
-    """Return the number of turns and `(x * w) ** turns`, in a loop that counts its turns in a variable."""
+def powers(x, w, iterations, count=None):
+    """Return the number of iterations and `(x * w) ** iterations`, in a loop that counts its iterations in a
+    variable."""
 
     def body(i, y):
         with tf.control_dependencies([] if count is None else [count.assign_add(1.0)]):
             return i + 1, y * x * w
 
-    return tf.while_loop(lambda i, y: i < turns, body, (0, 1.0))
+    return tf.while_loop(lambda i, y: i < iterations, body, (0, 1.0))
 
 
-def test_derivatives_pass_through_the_turns_that_were_taken():
-    x, turns = tf.placeholder(tf.float32, []), tf.placeholder(tf.int32, [])
+def test_derivatives_pass_through_the_iterations_that_were_taken():
+    x, iterations = tf.placeholder(tf.float32, []), tf.placeholder(tf.int32, [])
     w, (count,) = tf.Variable(2.0), counts("count")
-    i, y = powers(x, w, turns, count)
+    i, y = powers(x, w, iterations, count)
     assert (i.dtype, i.shape, y.dtype, y.shape) == (np.int32, (), np.float32, ())
     first = tf.gradients(y, [x, w])
     second = tf.gradients(first[0], [x, w])
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        assert plain(session.run([i, y, first, second], {x: 3.0, turns: 4})) == [4, 1296, [1728, 2592], [1728, 3456]]
-        assert plain(session.run([i, y, first, second], {x: 3.0, turns: 0})) == [0, 1, [0, 0], [0, 0]]
+        assert plain(session.run([i, y, first, second], {x: 3.0, iterations: 4})) == [
+            4,
+            1296,
+            [1728, 2592],
+            [1728, 3456],
+        ]
+        assert plain(session.run([i, y, first, second], {x: 3.0, iterations: 0})) == [0, 1, [0, 0], [0, 0]]
         assert plain(session.run(count)) == 4
 
 
-def test_a_limit_of_turns():
+def test_a_limit_of_iterations():
     limit = tf.placeholder(tf.int32, [])
     doubled = [tf.while_loop(lambda i: i < 100, lambda i: 2 * i, [1], maximum_iterations=each) for each in (3, limit)]
     assert plain(run(doubled, {limit: 0})) == [8, 1]
 
 
-def test_what_was_made_before_a_loop_is_computed_once_and_in_a_body_in_every_turn():
+def test_what_was_made_before_a_loop_is_computed_once_and_in_a_body_in_every_iteration():
     before, inside, never = counts("before", "inside", "never")
     step = before.assign_add(1.0)
 
@@ -445,7 +451,7 @@ def test_loops_within_loops_and_branches():
     branch = tf.while_loop(
         lambda i, a: i < n, lambda i, a: (i + 1, tf.cond(tf.equal(i % 2, 0), lambda: a * x, lambda: a + x)), (0, 1.0)
     )[1]
-    (count,) = counts("turns")
+    (count,) = counts("iterations")
     chosen = tf.cond(pred, lambda: powers(x, 1.0, n, count)[1], lambda: x)
     found = [each for y in (nested, branch, chosen) for each in (y, tf.gradients(y, x)[0])]
     with tf.Session() as session:
@@ -457,7 +463,7 @@ def test_loops_within_loops_and_branches():
 
 
 def test_derivatives_inside_of_a_body():
-    """They are those of one turn: what it begins with is given. Those of the whole loop see them."""
+    """They are those of one iteration: what it begins with is given. Those of the whole loop see them."""
     x = tf.placeholder(tf.float32, [])
     w = tf.Variable(5.0)
 
@@ -543,8 +549,8 @@ def test_derivatives_that_a_loop_holds_back():
         ("loop_vars is empty", ValueError, lambda: tf.while_loop(lambda: True, list, [])),
         ("is inside of a loop, and has no value for", TypeError, lambda: leaked() + 1),
         ("is inside of a loop, and has no value for", TypeError, lambda: leaked(lambda x: tf.Variable(x).initializer)),
-        ("is inside of a loop, where it has another value in every turn", TypeError, lambda: run(leaked())),
-        ("is inside of a loop, where it has another value in every turn", TypeError, lambda: run([], {leaked(): 1})),
+        ("where it has another value in every iteration", TypeError, lambda: run(leaked())),
+        ("where it has another value in every iteration", TypeError, lambda: run([], {leaked(): 1})),
     ],
 )  # fmt: skip
 def test_mistakes_with_loops(match, error, program):

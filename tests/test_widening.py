@@ -115,7 +115,7 @@ def test_what_is_made_wide():
     ["  %t7 = mul i64 %v0, 3", ADDRESS.replace("%v0", "%t7"), "  %t2 = load double, ptr %t1"],
     [ADDRESS, "  %t2 = load double, ptr %t1", "  %t3 = icmp slt i64 %v0, 4"],
 ])  # fmt: skip
-def test_elements_that_are_no_neighbours_and_numbers_of_turns_are_made_wide(lines):
+def test_elements_that_are_no_neighbours_and_numbers_of_iterations_are_made_wide(lines):
     assert is_wide(wide(lines))
 
 
@@ -132,7 +132,7 @@ def is_wide(written):
     return any("<" in line for line in written[0])
 
 
-def test_sums_in_order_are_taken_turn_by_turn():
+def test_sums_in_order_are_taken_iteration_by_iteration():
     lines = [ADDRESS, "  %t2 = load double, ptr %t1", "  %t3 = fadd double %t0, %t2"]
     carried = [("%t0", "double", "0.0", "%t3")]
     assert not is_wide(wide(lines, carried=carried))

@@ -81,7 +81,7 @@ class Library:
         raise NotImplementedError
 
     def scan(self, step: Callable[..., Any], carry: Any, xs: Any, count: int) -> tuple[Any, Any]:
-        """Return the carry after all turns along arrays, and the outputs of all turns."""
+        """Return the carry after all iterations along arrays, and the outputs of all iterations."""
         raise NotImplementedError
 
     def adam(self, rate: float) -> tuple[Callable[[Any], Any], Callable[..., tuple[Any, Any]]]:

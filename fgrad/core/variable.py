@@ -112,8 +112,8 @@ def open_watches() -> list[VariableWatch]:
 def recording() -> VariableWatch | None:
     """Return what takes assignments down in this thread, None if they are carried out.
 
-    It is the innermost recording: that of a loop's turn has to know that the turn assigns, and that around it must not
-    be handed what is known within the turn alone.
+    It is the innermost recording: that of a loop's iteration has to know that the iteration assigns, and that around it
+    must not be handed what is known within the iteration alone.
     """
     return next((watch for watch in reversed(open_watches()) if watch.records), None) if running.watches else None
 

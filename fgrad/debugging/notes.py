@@ -210,7 +210,7 @@ def debug_nans() -> contextlib.AbstractContextManager[None]:
 
     It looks at the result of each operation on tensors, traced or not, and at what each reverse or forward
     rule makes of its cotangent or tangent; the error of a backward pass names the line of the forward
-    operation. A NaN raises wherever it turns up. An infinity raises where it is made out of finite numbers,
+    operation. A NaN raises wherever it iterations up. An infinity raises where it is made out of finite numbers,
     so that a mask of `-np.inf` may be used.
 
     What is traced inside the block is looked at, in its backward pass as long as the block is open. Values

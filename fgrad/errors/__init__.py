@@ -1305,14 +1305,14 @@ _VALUE_REMEDIES = {
     "formatting": 'Leave the format out: print(x), f"{x}" and "%s" % x show what there is.',
     "np.asarray or np.array": "np.asarray(x) is left out, np.array([x, y]) becomes np.stack([x, y]), and a[i] with a "
     "plain array `a` becomes fg.constant(a)[i]; for result[i] = x create `result` with fgrad.numpy.zeros;\n" + _CHOOSE,
-    "use as an index": "a[i] with a list becomes fg.constant(a)[i]; the number of turns of a loop must be the same for "
-    "all.",
-    "the condition of while_loop": "Turns that assign to variables or draw random numbers are recorded one by "
+    "use as an index": "a[i] with a list becomes fg.constant(a)[i]; the number of iterations of a loop must be the "
+    "same for all.",
+    "the condition of while_loop": "Iterations that assign to variables or draw random numbers are recorded one by "
     "one. Say how many there are at most: fg.while_loop(cond, body, init, max_steps=100). Or make what changes a part "
     "of the value, and return it.",
-    "a pass back through a loop, for the number of turns,": "Say how many turns there are at most: "
+    "a pass back through a loop, for the number of iterations,": "Say how many iterations there are at most: "
     "fg.while_loop(cond, body, init, max_steps=100).",
-    "a bound of fori_loop": "Pass the bounds as plain integers; where they must be computed, say how many turns "
+    "a bound of fori_loop": "Pass the bounds as plain integers; where they must be computed, say how many iterations "
     "there are at most:\nfg.while_loop(lambda c: c[0] < upper, lambda c: (c[0] + 1, body(*c)), (lower, init), "
     "max_steps=100).",
     "an adaptive solver": "Call the solver outside, with values; what it is handed may be compiled, or a vmap.",

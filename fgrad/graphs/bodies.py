@@ -1,4 +1,4 @@
-"""A loop in place of a run of equations: what a turn computes, what it is handed, and what it leaves."""
+"""A loop in place of a run of equations: what an iteration computes, what it is handed, and what it leaves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fgrad.graphs.columns import LARGEST_COPY, Columns, Gathering, NotALoopError
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
 from fgrad.graphs.listing import Listing, places_in, template_of
-from fgrad.graphs.loop import Along, Turns, equation_of
+from fgrad.graphs.loop import Along, Iterations, equation_of
 from fgrad.graphs.periods import Run
 from fgrad.ops.indexing import ARRAY
 
@@ -20,10 +20,10 @@ _PYTHONS = {bool, int, float, complex}
 _LEADING = {"index": 1, "scatter": 1, "replace": 2}
 """How many inputs come before the arrays of a key."""
 _NOTHING = int(np.iinfo(np.int64).min)
-"""The number of what no turn looks at."""
+"""The number of what no iteration looks at."""
 
 Carried = tuple[int, tuple[int, ...]]
-"""An output of the period, and what is in its place for the turns -1, -2, ...: the last of these is carried."""
+"""An output of the period, and what is in its place for the iterations -1, -2, ...: the last of these is carried."""
 
 
 class Program(Protocol):
@@ -52,8 +52,8 @@ class Rolled(NamedTuple):
 
     Attributes:
         equation: the line that runs it.
-        single: the names of outputs of the period, of one turn each: `(slot, turn)`.
-        arrays: the names of outputs of the period, of all turns.
+        single: the names of outputs of the period, of one iteration each: `(slot, iteration)`.
+        arrays: the names of outputs of the period, of all iterations.
         gatherings: sums that are still to be made.
     """
 
@@ -69,7 +69,7 @@ class Body:
     Args:
         program: what is around it.
         run: where it stands.
-        needed: which outputs of the period others need, and of which turns.
+        needed: which outputs of the period others need, and of which iterations.
 
     Raises:
         NotALoopError: the run cannot be a loop.
@@ -98,14 +98,14 @@ class Body:
         nexts = [self._next(*carried) for carried in self._carried]
         rest = [*self._carried.values(), *(name for *_, name in self._read.values())]
         body = inside(Block([*self._shared.values(), *rest], {}, equations, [*nexts, *(self._local[k] for k in made)]))
-        for name, value in body.constants.items():  # of loops inside; here they are the same in all turns
+        for name, value in body.constants.items():  # of loops inside; here they are the same in all iterations
             self._shared[self._program.named(value)] = name
         body = Block([*self._shared.values(), *rest], {}, body.equations, body.outputs)
         reads = [along for _, along, _ in self._read.values()]
-        turns = Turns(body, self._run.count, len(self._shared), len(nexts), reads, [Along()] * len(made))
+        iterations = Iterations(body, self._run.count, len(self._shared), len(nexts), reads, [Along()] * len(made))
         arrays = [array for array, *_ in self._read.values()]
         inputs = [*self._shared, *map(self._start, self._carried), *arrays]
-        equation = equation_of(turns, inputs, self._program.listing.equations[self._run.start].place)
+        equation = equation_of(iterations, inputs, self._program.listing.equations[self._run.start].place)
         found = zip(self._carried, equation.outputs, strict=False)
         single = {(slot, self._run.count - len(before)): name for (slot, before), name in found}
         return Rolled(equation, single, dict(zip(made, equation.outputs[len(nexts) :], strict=True)), self._gatherings)
@@ -113,7 +113,7 @@ class Body:
     # Equations
 
     def _equation(self, i: int) -> Iterable[Equation]:
-        """Return what a turn computes for an equation: nothing, if the loop goes along an array of its results."""
+        """Return what an iteration computes for an equation: nothing, if its results are elements of an array."""
         columns, equation = self._columns, self._program.listing.equations[i]
         element, metadata = self._element_found(i), equation.metadata
         if element is not None:
@@ -144,7 +144,7 @@ class Body:
         kinds = [self._weakness(number) for number in outside]
         if not equation.primitive.is_elementwise and int in kinds:
             # It takes a number of Python's as it is, and what a name stands for in NumPy's way.
-            raise NotALoopError(f"{equation.primitive.name} takes another number of Python's in each turn")
+            raise NotALoopError(f"{equation.primitive.name} takes another number of Python's in each iteration")
         if slot >= 0:
             return self._carry(slot, tuple(outside[::-1]))
         return self._element(*self._program.column(outside), kinds[0] is not None)
@@ -179,17 +179,17 @@ class Body:
         return [*inputs[:lead], *arrays], {**metadata, "template": tuple(template)}
 
     def _of_slice(self, item: slice, k: int, metadata: Mapping[str, Any], places: Any, shape: tuple[int, ...]) -> Any:
-        """Return the indices of a slice that moves, a row for each turn, if they can stand in its place in a key."""
+        """Return the indices of a slice that moves, a row for each iteration, if a key may have them in its place."""
         template = template_of(metadata)
         alone = all(type(each) is slice for each in template[:k]) and not any(
             each is ARRAY or places_in(each) == 1 for each in template
         )
         if not alone:
-            raise NotALoopError("a slice that is another one in each turn stands beside other indices")
+            raise NotALoopError("a slice that is another one in each iteration stands beside other indices")
         return indices_of(item, places, shape[k])
 
     def _rows(self, array: Any, way: Way) -> tuple[Any, Along]:
-        """Return an array along whose first axis there is what turns find on their way through another one."""
+        """Return an array along whose first axis there is what iterations find on their way through another one."""
         if way.places.ndim == 1:
             return self._first_axis(array, way.axis), way.along
         key = (array if type(array) is Name else id(array), way.axis, way.places.tobytes())
@@ -197,14 +197,14 @@ class Body:
             like = np.take(np.broadcast_to(np.zeros((), array.dtype), array.shape), way.places, way.axis)
             if like.size > LARGEST_COPY:
                 size = f"{like.size:,} elements"
-                raise NotALoopError(f"each turn takes another slice, too large together to be one array ({size})")
+                raise NotALoopError(f"each iteration takes another slice, too large together to be one array ({size})")
             inputs = (array, self._program.constant(way.places))
             found = self._program.written("index", inputs, like, template=(*way.before, ARRAY))
             self._windows[key] = self._first_axis(found, way.axis)
         return self._windows[key], Along()
 
     def _element_found(self, i: int) -> tuple[Any, Way] | None:
-        """Return the array, the same for all turns, and the way through it, if an equation finds an element there."""
+        """Return the array that all iterations share, and the way through it, if an equation is an element of it."""
         columns, equation = self._columns, self._program.listing.equations[i]
         if equation.primitive is not PRIMITIVES["index"]:
             return None
@@ -235,7 +235,7 @@ class Body:
         return self._shared[each]
 
     def _carry(self, slot: int, before: tuple[int, ...]) -> Name:
-        """Return the name of what a turn some time before has made, or something from outside in the first turns."""
+        """Return the name of what an earlier iteration has made; in the first ones, of something from outside."""
         if (slot, before) not in self._carried:
             if len(before) > 1:
                 self._carry(slot, before[:-1])
@@ -243,7 +243,7 @@ class Body:
         return self._carried[slot, before]
 
     def _element(self, array: Any, along: Along, is_weak: bool = False) -> Name:
-        """Return the name of the turn's element of an array."""
+        """Return the name of the iteration's element of an array."""
         return self._read_of((array if type(array) is Name else id(array), along, is_weak), array, along, is_weak)
 
     def _read_of(self, key: Any, array: Any, along: Along | None = None, is_weak: bool = False) -> Name:
@@ -256,13 +256,13 @@ class Body:
     # What the body leaves
 
     def _made(self) -> list[int]:
-        """Return the outputs of which all turns' are kept; what is needed of the last turn alone is carried."""
+        """Return the outputs that are kept of all iterations; what is needed of the last one alone is carried."""
         count = self._run.count
         carried = {(slot, count - len(before)) for slot, before in self._carried}
         gathered = {each.slot for each in self._gatherings}
         made = [part.slot for each in self._gatherings for part in each.parts]
-        for slot, turns in self._needed.items():
-            left = {turn for turn in turns if (slot, turn) not in carried}
+        for slot, iterations in self._needed.items():
+            left = {iteration for iteration in iterations if (slot, iteration) not in carried}
             if slot in gathered or not left or slot in made:
                 continue
             if left == {count - 1}:
@@ -275,7 +275,7 @@ class Body:
         return self._carried[slot, before[:-1]] if len(before) > 1 else self._local[slot]
 
     def _start(self, carried: Carried) -> Any:
-        """Return what is carried into the first turn."""
+        """Return what is carried into the first iteration."""
         slot, before = carried
         if before[-1] != _NOTHING:
             return self._program.resolved(before[-1])

@@ -1,7 +1,7 @@
-"""The inputs of a loop's equations, each followed over all turns.
+"""The inputs of a loop's equations, each followed over all iterations.
 
-Columns(listing, run)        where each input of the period comes from, in each turn
-gatherings_of(columns, ...)  sums to which each turn adds at another place, which can wait until the loop has ended
+Columns(listing, run)        where each input of the period comes from, in each iteration
+gatherings_of(columns, ...)  sums to which each iteration adds at another place, which can wait until the loop has ended
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ class NotALoopError(Exception):
 
 
 class Columns:
-    """The inputs of the equations of a run: a row for each turn, a column for each input of the period.
+    """The inputs of the equations of a run: a row for each iteration, a column for each input of the period.
 
     The outputs of the period are counted, too: they are its *slots*.
 
     Attributes:
         sources: the numbers of the values.
         places: the integers in templates, in the same way.
-        steps: how much these go up from turn to turn.
-        slots: the output of the period that an input is, -1 where all turns have it from outside.
-        lags: how many turns before that was made.
-        is_same: the value is the same in all turns.
+        steps: how much these go up from iteration to iteration.
+        slots: the output of the period that an input is, -1 where all iterations have it from outside.
+        lags: how many iterations before that was made.
+        is_same: the value is the same in all iterations.
         first: the number of the first value that the run makes.
         size: how many outputs the period has.
 
     Raises:
-        NotALoopError: the inputs do not follow one rule in all turns, or are carried for too long.
+        NotALoopError: the inputs do not follow one rule in all iterations, or are carried for too long.
     """
 
     def __init__(self, listing: Listing, run: Run) -> None:
@@ -68,10 +68,10 @@ class Columns:
         follows = np.where(is_inside & (expected >= first), self.sources == expected, self.sources < first)
         goes_on = self.places == self.places[0] + self.steps * np.arange(count)[:, None]
         if not follows.all() or not goes_on.all() or self.lags.max(initial=0) > LONGEST_CHAIN:
-            raise NotALoopError("inputs of an operation follow no rule from turn to turn")
+            raise NotALoopError("inputs of an operation follow no rule from iteration to iteration")
 
     def equations(self) -> Iterator[tuple[int, Equation]]:
-        """Return the equations of the first turn, with their places in the program."""
+        """Return the equations of the first iteration, with their places in the program."""
         for i in range(self.run.start, self.run.start + self.run.period):
             yield i, self.listing.equations[i]
 
@@ -86,18 +86,18 @@ class Columns:
         return range(int(first[i]) - self.first, int(first[i + 1]) - self.first)
 
     def name(self, slot: int) -> Name:
-        """Return the name of an output in the first turn."""
+        """Return the name of an output in the first iteration."""
         return self.listing.names[self.first + slot]
 
     def maker(self, slot: int) -> int:
-        """Return the equation that makes an output in the first turn."""
+        """Return the equation that makes an output in the first iteration."""
         return int(self.listing.maker[self.first + slot])
 
     def moving(self, i: int) -> dict[int, NDArray[np.int64]]:
-        """Return the items of an equation's template that are others in other turns, by their position.
+        """Return the items of an equation's template that are others in other iterations, by their position.
 
-        Of an item that is an integer there is a column with what it is in all turns, of a slice one for the start and
-        one for the stop.
+        Of an item that is an integer there is a column with what it is in all iterations, of a slice one for the start
+        and one for the stop.
         """
         start = self._first_place[self.run.start]
         column, end = int(self._first_place[i] - start), int(self._first_place[i + 1] - start)
@@ -131,19 +131,19 @@ class Columns:
 
 
 def indices_of(item: slice, places: Any, size: int) -> Any:
-    """Return, for each turn, the indices of what a slice finds that begins and ends elsewhere in each."""
+    """Return, for each iteration, the indices of what a slice finds that begins and ends elsewhere in each."""
     found = [range(*slice(start, stop, item.step).indices(size)) for start, stop in places.tolist()]
     if len({len(each) for each in found}) != 1:
-        raise NotALoopError("a slice is cut short by the end of its array in some turns")
+        raise NotALoopError("a slice is cut short by the end of its array in some iterations")
     return np.array(found, np.int64).reshape(len(found), -1)
 
 
 class Way(NamedTuple):
-    """A key of which one item is another in each turn.
+    """A key of which one item is another in each iteration.
 
     Attributes:
         axis: which item that is; before it there are whole axes.
-        places: the integer of each turn; or, where it is a slice, the indices of each turn as a row.
+        places: the integer of each iteration; or, where it is a slice, the indices of each iteration as a row.
         before, after: the other items.
     """
 
@@ -154,7 +154,7 @@ class Way(NamedTuple):
 
     @property
     def along(self) -> Along:
-        """Where turns are along the axis."""
+        """Where iterations are along the axis."""
         return Along(int(self.places[0]), int(self.places[1] - self.places[0]))
 
     @property
@@ -170,7 +170,7 @@ class Way(NamedTuple):
 
     @property
     def all_places(self) -> tuple[Any, ...]:
-        """Return the key with a slice of all turns' integers."""
+        """Return the key with a slice of all iterations' integers."""
         start, step = self.along
         end = start + step * len(self.places)
         return (*self.before, slice(start, end if end >= 0 else None, step), *self.after)
@@ -197,12 +197,12 @@ class Part(NamedTuple):
 
 
 class Gathering(NamedTuple):
-    """A sum that is carried through the turns for nothing but to be added to, at another place each time.
+    """A sum that is carried through the iterations for nothing but to be added to, at another place each time.
 
     Attributes:
         slot: the output of the period that is the sum.
-        start: the number of what is there before the first turn.
-        parts: what is added, in an order in which each element gets what the turns add to it in theirs.
+        start: the number of what is there before the first iteration.
+        parts: what is added, in an order in which each element gets what the iterations add to it in theirs.
     """
 
     slot: int
@@ -224,7 +224,7 @@ def gatherings_of(columns: Columns, needed: dict[int, set[int]]) -> list[Gatheri
 
     Args:
         columns: the loop.
-        needed: which outputs of the period others need, and of which turns.
+        needed: which outputs of the period others need, and of which iterations.
     """
     uses: dict[int, list[Use]] = {}
     for i, _ in columns.equations():
@@ -237,7 +237,7 @@ def gatherings_of(columns: Columns, needed: dict[int, set[int]]) -> list[Gatheri
 
 
 class _Sums(NamedTuple):
-    """The chains of additions from one turn to the next."""
+    """The chains of additions from one iteration to the next."""
 
     columns: Columns
     needed: dict[int, set[int]]
@@ -299,7 +299,7 @@ class _Sums(NamedTuple):
         return others[0] if len(others) == 1 else None
 
     def _only(self, column: int, primitive: str) -> int | None:
-        """Return the equation of that name whose result is an input of the same turn, and nothing else."""
+        """Return the equation of that name whose result is an input of the same iteration, and nothing else."""
         columns, slot = self.columns, int(self.columns.slots[column])
         if slot < 0 or columns.lags[column] or slot in self.needed or len(self.uses[slot]) != 1:
             return None

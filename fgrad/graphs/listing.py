@@ -16,7 +16,7 @@ from fgrad.transforms.metadata_keys import frozen, identity
 
 _PYTHONS = {bool, int, float, complex}
 _KEYED = {"index", "scatter", "replace"}
-"""The primitives in whose templates integers may go up or down from turn to turn."""
+"""The primitives in whose templates integers may go up or down from iteration to iteration."""
 _LARGEST_COMPARED = 1 << 16
 """Bytes up to which constants are compared with each other."""
 
@@ -75,7 +75,7 @@ class Listing:
                 kind = (name.shape, name.dtype, name.is_weak)
                 forms[number] = known[kind] if kind in known else self._form(*kind)
                 made.append(forms[number])
-            # What equations have in common that may be the same one in other turns.
+            # What equations have in common that may be the same one in other iterations.
             key = (_operation(equation, places), equation.quiet, *map(of, found), None, *made)
             kinds.append(known[key] if key in known else self._form(*key))
             first_source.append(len(sources))
@@ -118,7 +118,7 @@ class Listing:
             array = np.asarray(value)
             if array.dtype.kind in "biufc":
                 return self._form(array.shape, array.dtype, type(value) in _PYTHONS)
-        return self._form(type(value), frozen(value))  # which has to be the same in all turns
+        return self._form(type(value), frozen(value))  # which has to be the same in all iterations
 
 
 def _operation(equation: Equation, places: list[int]) -> Any:

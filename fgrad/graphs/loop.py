@@ -1,8 +1,8 @@
-"""Loops in programs: what one turn computes, and how turns follow each other.
+"""Loops in programs: what one iteration computes, and how iterations follow each other.
 
-    turns = Turns(body, count, ...)    the loop
-    turns(*leaves)                     its results, for arrays and for tensors that transforms follow
-    equation_of(turns, inputs)         one line of a graph that runs it
+    iterations = Iterations(body, count, ...)    the loop
+    iterations(*leaves)                     its results, for arrays and for tensors that transforms follow
+    equation_of(iterations, inputs)         one line of a graph that runs it
 
 Derivatives of loops are loops (`fgrad.graphs.loop_rules`).
 """
@@ -27,40 +27,41 @@ from fgrad.ops.shaping import stack
 
 
 class Along(NamedTuple):
-    """Turn k is at `start + step * k` along the first axis of an array."""
+    """Iteration k is at `start + step * k` along the first axis of an array."""
 
     start: int = 0
     step: int = 1
 
     def backwards(self, count: int) -> Along:
-        """Return where the turns are when the last of `count` comes first."""
+        """Return where the iterations are when the last of `count` comes first."""
         return Along(self.start + self.step * (count - 1), -self.step)
 
 
-Runner = Callable[["Turns", Sequence[Any]], Sequence[Any]]
+Runner = Callable[["Iterations", Sequence[Any]], Sequence[Any]]
 
 
 @dataclass(eq=False)
-class Turns:
+class Iterations:
     """A loop that runs a block again and again.
 
-    The block takes what is the same in all turns, then what the turn before has left (the carry), then an element of
-    each array that the loop goes along. It returns the next carry, and an output for each array that the loop makes.
+    The block takes what is the same in all iterations, then what the iteration before has left (the carry), then an
+    element of each array that the loop goes along. It returns the next carry, and an output for each array that the
+    loop makes.
 
     The loop takes the same, with whole arrays in place of elements, and returns the last carry and the whole arrays.
 
     Attributes:
-        body: what a turn computes.
-        count: the number of turns, at least 1; of a loop with a condition, the most.
-        shared, carried: how many inputs of the block are the same in all turns, and how many are the carry.
-        reads: where each turn reads, for each array that the loop goes along.
-        writes: where each turn writes, for each array that it makes, whose first axis has `count` elements: from the
-            first to the last, or from the last to the first.
-        examples: what the first turn may take, for derivatives to be recorded; without them, and where it reads but a
-            part of arrays, derivatives are taken of each turn for itself.
-        recomputes: a pass back runs each turn again, and keeps nothing of it but the carry before.
-        condition: takes what turns share and the carry, and says whether there is another turn; such a loop goes along
-            no arrays, and makes none.
+        body: what an iteration computes.
+        count: the number of iterations, at least 1; of a loop with a condition, the most.
+        shared, carried: how many inputs of the block are the same in all iterations, and how many are the carry.
+        reads: where each iteration reads, for each array that the loop goes along.
+        writes: where each iteration writes, for each array that it makes, whose first axis has `count` elements: from
+            the first to the last, or from the last to the first.
+        examples: what the first iteration may take, for derivatives to be recorded; without them, and where it reads
+            but a part of arrays, derivatives are taken of each iteration for itself.
+        recomputes: a pass back runs each iteration again, and keeps nothing of it but the carry before.
+        condition: takes what iterations share and the carry, and says whether there is another iteration; such a loop
+            goes along no arrays, and makes none.
     """
 
     body: Block
@@ -83,28 +84,28 @@ class Turns:
             return tuple(CALLED[0](self, leaves))
         return tuple(self.run(leaves))
 
-    def run(self, leaves: Sequence[Any], turn: Callable[[Sequence[Any]], list[Any]] | None = None) -> list[Any]:
+    def run(self, leaves: Sequence[Any], iteration: Callable[[Sequence[Any]], list[Any]] | None = None) -> list[Any]:
         """Run the loop in Python, as operations that traces see.
 
         Args:
             leaves: what goes in.
-            turn: what computes the body, in place of that.
+            iteration: what computes the body, in place of that.
         """
-        turn = turn or functools.partial(computed, self.body)
+        iteration = iteration or functools.partial(computed, self.body)
         shared, carry, arrays = self.parted(leaves)
         rows: list[list[Any]] = []
         for k in range(self.count):
             if self.condition is not None and not computed(self.condition, [*shared, *carry])[0]:
                 break
             elements = [x[along.start + along.step * k] for x, along in zip(arrays, self.reads, strict=True)]
-            found = turn([*shared, *carry, *elements])
+            found = iteration([*shared, *carry, *elements])
             carry, outputs = found[: self.carried], found[self.carried :]
             rows.append(outputs)
         columns = zip(zip(*rows, strict=True), self.writes, strict=True)
         return [*carry, *(stack(list(column[:: along.step])) for column, along in columns)]
 
     def parted(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """Return what belongs to what turns share, to the carry, and to arrays or elements."""
+        """Return what belongs to what iterations share, to the carry, and to arrays or elements."""
         values, middle = list(values), self.shared + self.carried
         return values[: self.shared], values[self.shared : middle], values[middle:]
 
@@ -115,7 +116,7 @@ class Turns:
         return [*map(_form, self.body.outputs[: self.carried], found), *made]
 
     def goes_along_all(self) -> bool:
-        """Return whether each turn has a place of its own along all arrays, and no place is left over."""
+        """Return whether each iteration has a place of its own along all arrays, and no place is left over."""
         return all(along in (Along(), Along().backwards(self.count)) for along in self.reads)
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
@@ -137,7 +138,7 @@ CALLED: list[Runner] = []
 
 
 UNLIMITED = 1 << 62
-"""More turns than there ever are."""
+"""More iterations than there ever are."""
 
 
 def is_slight(equations: Sequence[Equation]) -> bool:
@@ -150,24 +151,24 @@ _SLIGHT = 64
 """Elements."""
 
 
-def equation_of(turns: Turns, inputs: Sequence[Any], place: tuple[str, int] | None = None) -> Equation:
+def equation_of(iterations: Iterations, inputs: Sequence[Any], place: tuple[str, int] | None = None) -> Equation:
     """Return the line of a graph that runs a loop.
 
     Args:
-        turns: the loop.
+        iterations: the loop.
         inputs: names, and constants that are short enough to stand in the line.
         place: the user's line that it is for.
     """
-    outputs = tuple(Name(np.asarray(x), type(x) in (bool, int, float)) for x in turns.forms())
-    return Equation(outputs, Primitive("loop", turns), tuple(inputs), {}, quiet=True, direct=True, place=place)
+    outputs = tuple(Name(np.asarray(x), type(x) in (bool, int, float)) for x in iterations.forms())
+    return Equation(outputs, Primitive("loop", iterations), tuple(inputs), {}, quiet=True, direct=True, place=place)
 
 
-def turns_of(equation: Equation) -> Turns | None:
+def iterations_of(equation: Equation) -> Iterations | None:
     """Return the loop that an equation runs, or None."""
     return loop_of(equation.primitive) if equation.direct else None
 
 
-def loop_of(primitive: Primitive) -> Turns | None:
+def loop_of(primitive: Primitive) -> Iterations | None:
     """Return the loop that an operation is, or None."""
     loop = primitive.implementation
-    return loop if isinstance(loop, Turns) else None
+    return loop if isinstance(loop, Iterations) else None

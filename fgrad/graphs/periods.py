@@ -1,12 +1,12 @@
-"""Where a program repeats itself: runs of equations that are the turns of a loop.
+"""Where a program repeats itself: runs of equations that are the iterations of a loop.
 
     runs_of(listing)             the runs that are worth a loop, in order
     obstacle_of(listing, ...)    what is in the way of one, in words
 
 A run of n turns with the period p: equation i + p is what equation i is. Each input of an equation is either made
-outside of the run in all turns, or the same number of equations before in all turns; but in the first turns what would
-have been made before the run comes from outside. So each input is one of these: the same in all turns, something from
-outside for each turn, made in the same turn, or left by a turn before.
+outside of the run in all iterations, or the same number of equations before in all iterations; but in the first
+iterations what would have been made before the run comes from outside. So each input is one of these: the same in all
+iterations, something from outside for each iteration, made in the same iteration, or left by an iteration before.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Numbers = NDArray[np.int64]
 
 FEWEST_TURNS = 4
 FEWEST_SAVED = 100
-"""A run becomes a loop if it has that many turns, and if the loop saves that many equations."""
+"""A run becomes a loop if it has that many iterations, and if the loop saves that many equations."""
 
 LONGEST_CHAIN = 8
-"""Turns that a value may be carried along."""
+"""Iterations that a value may be carried along."""
 
 _MOSTLY = 0.9
 """The share of equations that are what they were a period before, for the period to be one."""
@@ -39,7 +39,7 @@ _STARTS = 64
 
 @dataclass(frozen=True)
 class Run:
-    """The turns of a loop: from an equation on, `count` times `period` equations."""
+    """The iterations of a loop: from an equation on, `count` times `period` equations."""
 
     start: int
     period: int
@@ -57,7 +57,7 @@ class Run:
 
     @property
     def is_worthwhile(self) -> bool:
-        """Whether a loop is better than its turns one after the other."""
+        """Whether a loop is better than its iterations one after the other."""
         return self.count >= FEWEST_TURNS and self.saved >= FEWEST_SAVED
 
 
@@ -88,14 +88,14 @@ def obstacle_of(listing: Listing, start: int, end: int) -> str:
     shares = {period: float(np.mean(kinds[period:] == kinds[:-period])) for period in _candidates(kinds)}
     period = max(shares, key=lambda each: (shares[each], -each), default=0)
     if not period or shares[period] < _MOSTLY:
-        return "turns do not all have the same operations in the same order"
+        return "iterations do not all have the same operations in the same order"
     stretch = _Stretch(listing, period, start, end)
     often = len(kinds) // period // 4
     if len(stretch.bends) > often:
-        return "indices do not go up or down evenly from turn to turn"
+        return "indices do not go up or down evenly from iteration to iteration"
     if stretch.far > often:
-        return f"a value is used more than {LONGEST_CHAIN} turns after the one that makes it"
-    return "what a turn takes is not made the same number of turns before each time"
+        return f"a value is used more than {LONGEST_CHAIN} iterations after the one that makes it"
+    return "what an iteration takes is not made the same number of iterations before each time"
 
 
 def _with_sources(listing: Listing) -> Numbers:
@@ -154,7 +154,7 @@ def _pieces(free: NDArray[np.bool_], start: int, end: int) -> list[tuple[int, in
 
 
 class _Stretch:
-    """Equations that are alike at a distance, from `start` to `end`, of which some may be the turns of a loop.
+    """Equations that are alike at a distance, from `start` to `end`, of which some may be the iterations of a loop.
 
     Attributes:
         user: the equations, in order, that have another source than one period before, other than by the distance.
@@ -166,30 +166,32 @@ class _Stretch:
         self.listing, self.period, self.start, self.end = listing, period, start, end
         owner = np.repeat(np.arange(start, end), np.diff(listing.first_source[start : end + 1]))
         flat = listing.sources[listing.first_source[start] : listing.first_source[end]]
-        one_turn = listing.first_source[start + period] - listing.first_source[start]
+        one_iteration = listing.first_source[start + period] - listing.first_source[start]
         made = np.where(flat >= 0, listing.maker[np.maximum(flat, 0)], -1)
         distance = np.where(flat >= 0, listing.first_value[owner] - flat, 0)
-        differs = (distance[one_turn:] != distance[:-one_turn]) | ((flat[one_turn:] < 0) != (flat[:-one_turn] < 0))
+        differs = (distance[one_iteration:] != distance[:-one_iteration]) | (
+            (flat[one_iteration:] < 0) != (flat[:-one_iteration] < 0)
+        )
         where = np.flatnonzero(differs)
-        self.user, self.before, self.now = owner[where + one_turn], made[where], made[where + one_turn]
+        self.user, self.before, self.now = owner[where + one_iteration], made[where], made[where + one_iteration]
         far = np.flatnonzero((made >= start) & (owner - made > LONGEST_CHAIN * period))
         self._far, self._far_made = owner[far], made[far]
         self.bends = self._bends()
 
     @property
     def far(self) -> int:
-        """How many inputs were made too many turns before."""
+        """How many inputs were made too many iterations before."""
         return len(self._far)
 
     def _bends(self) -> Numbers:
         listing, start, end, period = self.listing, self.start, self.end, self.period
         flat = listing.places[listing.first_place[start] : listing.first_place[end]]
-        one_turn = listing.first_place[start + period] - listing.first_place[start]
-        if not one_turn:
+        one_iteration = listing.first_place[start + period] - listing.first_place[start]
+        if not one_iteration:
             return np.empty(0, int)
         owner = np.repeat(np.arange(start, end), np.diff(listing.first_place[start : end + 1]))
-        steps = flat[one_turn:] - flat[:-one_turn]
-        return owner[np.flatnonzero(steps[one_turn:] != steps[:-one_turn]) + 2 * one_turn]  # type: ignore[no-any-return]
+        steps = flat[one_iteration:] - flat[:-one_iteration]
+        return owner[np.flatnonzero(steps[one_iteration:] != steps[:-one_iteration]) + 2 * one_iteration]  # type: ignore[no-any-return]
 
     def runs(self) -> list[Run]:
         """Return runs in the stretch, that do not overlap."""
@@ -229,7 +231,9 @@ class _Stretch:
         while first < last:
             before, now = self.before[first : min(first + length, last)], self.now[first : min(first + length, last)]
             is_outside = (before < start) & (now < start)
-            is_first = (before < start) & (now >= start) & (now < start + self.period)  # what the first turn has left
+            is_first = (
+                (before < start) & (now >= start) & (now < start + self.period)
+            )  # what the first iteration has left
             wrong = np.flatnonzero(~(is_outside | is_first))
             if wrong.size:
                 return int(first + wrong[0])
@@ -238,7 +242,7 @@ class _Stretch:
         return None
 
     def _turned(self, run: Run, end: int) -> Run:
-        """Return the run that begins where the fewest values go from turn to turn, if it has as many turns."""
+        """Return the run that begins where the fewest values are carried, if it has as many iterations."""
         slack = end - run.end
         crossing = self._crossing(run)[: slack + 1]
         for shift in np.argsort(crossing, kind="stable"):
@@ -248,7 +252,7 @@ class _Stretch:
         return run
 
     def _crossing(self, run: Run) -> Numbers:
-        """Return how many values go over to the next turn, for turns that begin at each equation of the period."""
+        """Return how many values are carried to the next iteration, if it begins at each equation of the period."""
         listing, period = self.listing, run.period
         first = run.end - period
         flat = listing.sources[listing.first_source[first] : listing.first_source[run.end]]

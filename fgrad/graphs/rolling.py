@@ -1,11 +1,11 @@
 """Loops that Python unrolled are found again: a recorded `for` is one equation.
 
-    rolled(block)                the same program, with a loop in place of the equations of its turns
+    rolled(block)                the same program, with a loop in place of the equations of its iterations
     loops_of(block)              which loops there are in it, to tell the user
 
 What a program with loops computes is what it computed before, bit by bit, with two exceptions. Where cotangents of
-elements are gathered, -0.0 may be 0.0. And an array that waits for another loop among those of all turns lies there row
-by row: one that was transposed before may be summed in another order.
+elements are gathered, -0.0 may be 0.0. And an array that waits for another loop among those of all iterations lies
+there row by row: one that was transposed before may be summed in another order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fgrad.graphs.columns import LARGEST_COPY, Gathering, NotALoopError
 from fgrad.graphs.equations import Equation, Name, is_short
 from fgrad.graphs.graph import Block
 from fgrad.graphs.listing import Listing
-from fgrad.graphs.loop import Along, turns_of
+from fgrad.graphs.loop import Along, iterations_of
 from fgrad.graphs.periods import FEWEST_SAVED, FEWEST_TURNS, Run, runs_of
 
 
@@ -29,15 +29,15 @@ class Loop(NamedTuple):
     """A loop of a program, for reports.
 
     Attributes:
-        places: the user's files and lines that a turn is for, in order.
-        turns: how often it runs.
-        equations: how many equations a turn has; loops inside count as one.
+        places: the user's files and lines that an iteration is for, in order.
+        iterations: how often it runs.
+        equations: how many equations an iteration has; loops inside count as one.
         depth: 0 for a loop of the program itself, 1 for one inside of such a loop, and so on.
-        is_conditional: a condition ends it; `turns` are the most.
+        is_conditional: a condition ends it; `iterations` are the most.
     """
 
     places: list[tuple[str, int]]
-    turns: int
+    iterations: int
     equations: int
     depth: int
     is_conditional: bool
@@ -63,17 +63,24 @@ def loops_of(block: Block) -> list[Loop]:
 
 def _loops(block: Block, depth: int) -> Iterator[Loop]:
     for equation in block.equations:
-        turns = turns_of(equation)
-        if turns is not None and turns.body.equations:
-            has_condition = turns.condition is not None
-            yield Loop(places_of(turns.body), turns.count, len(turns.body.equations), depth, has_condition)
-            yield from _loops(turns.body, depth + 1)
+        iterations = iterations_of(equation)
+        if iterations is not None and iterations.body.equations:
+            has_condition = iterations.condition is not None
+            yield Loop(
+                places_of(iterations.body), iterations.count, len(iterations.body.equations), depth, has_condition
+            )
+            yield from _loops(iterations.body, depth + 1)
 
 
 def places_of(block: Block) -> list[tuple[str, int]]:
     """Return the user's files and lines that a program is for, with those of its loops, in order."""
     found = {equation.place for equation in block.equations}
-    found.update(place for turns in map(turns_of, block.equations) if turns for place in places_of(turns.body))
+    found.update(
+        place
+        for iterations in map(iterations_of, block.equations)
+        if iterations
+        for place in places_of(iterations.body)
+    )
     return sorted(place for place in found if place)
 
 
@@ -108,7 +115,7 @@ class Rewriting:
         self._needed = self._needs()
 
     def _needs(self) -> list[dict[int, set[int]]]:
-        """Return, for each run, which outputs of its period others need, and of which turns."""
+        """Return, for each run, which outputs of its period others need, and of which iterations."""
         listing = self.listing
         run_of = np.full(len(listing.equations), -1)
         for number, run in enumerate(self._runs):
@@ -122,12 +129,12 @@ class Rewriting:
         needed: list[dict[int, set[int]]] = [{} for _ in self._runs]
         for number in used:
             if made_in[number] >= 0:
-                slot, turn = self._slot(number, made_in[number])
-                needed[made_in[number]].setdefault(slot, set()).add(turn)
+                slot, iteration = self._slot(number, made_in[number])
+                needed[made_in[number]].setdefault(slot, set()).add(iteration)
         return needed
 
     def _slot(self, number: int, loop: int) -> tuple[int, int]:
-        """Return which output of the period a value is, and of which turn."""
+        """Return which output of the period a value is, and of which iteration."""
         first, run = self._starts[loop], self._runs[loop]
         size = (int(self.listing.first_value[run.end]) - first) // run.count
         return (number - first) % size, (number - first) // size
@@ -155,13 +162,13 @@ class Rewriting:
         first, end = self._starts[number], int(self.listing.first_value[run.end])
         size = (end - first) // run.count
         self._in_loop[first:end] = number
-        self._known.update({first + turn * size + slot: name for (slot, turn), name in loop.single.items()})
+        self._known.update({first + iteration * size + slot: name for (slot, iteration), name in loop.single.items()})
         self._arrays.update({first + slot: name for slot, name in loop.arrays.items()})
         for each in loop.gatherings:
             self._known[end - size + each.slot] = self._gathered(each, loop.arrays)
 
     def _gathered(self, gathering: Gathering, arrays: Mapping[int, Name]) -> Any:
-        """Write the additions of all turns to a sum, and return its name."""
+        """Write the additions of all iterations to a sum, and return its name."""
         total, equations = self.resolved(gathering.start), self.listing.equations
         for part in gathering.parts:
             rows, axis, add = arrays[part.slot], part.way.axis, equations[part.add]
@@ -195,7 +202,7 @@ class Rewriting:
         return number in self._known or self._in_loop[number] >= 0
 
     def _is_stack(self, equation: Equation, sources: list[int]) -> bool:
-        """Return whether an equation puts together what turns of a loop have left, along the first axis."""
+        """Return whether an equation puts together what iterations of a loop have left, along the first axis."""
         if equation.primitive is not PRIMITIVES["stack"] or len(sources) < FEWEST_TURNS:
             return False
         alike = all(getattr(each, "dtype", None) == equation.outputs[0].dtype for each in equation.inputs)
@@ -232,9 +239,9 @@ class Rewriting:
             return None
         loop = int(self._in_loop[number])
         if loop >= 0:
-            slot, turn = self._slot(number, loop)
+            slot, iteration = self._slot(number, loop)
             array = self._arrays.get(self._starts[loop] + slot)
-            return None if array is None else (array, turn)
+            return None if array is None else (array, iteration)
         equation = self.listing.equations[self.listing.maker[number]]
         if equation.primitive is not PRIMITIVES["index"] or equation.outputs[0].is_weak:
             return None
@@ -291,7 +298,7 @@ class Rewriting:
         count = sum(len(part.sources) for part in parts)
         if limited and count * form.size > LARGEST_COPY:
             size = f"{count * form.size:,} elements"
-            raise NotALoopError(f"each turn takes another array, too large together to be one array ({size})")
+            raise NotALoopError(f"each iteration takes another array, too large together to be one array ({size})")
         pieces = [self._piece(part, form) for part in parts]
         if len(pieces) == 1:
             return pieces[0]

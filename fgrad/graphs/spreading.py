@@ -1,7 +1,7 @@
-"""Short loops inside of loops, turn after turn without a loop: `spread(block)`.
+"""Short loops inside of loops, iteration after iteration without a loop: `spread(block)`.
 
-What the end of one turn and the beginning of the next compute alike, such as the force in a leapfrog step, is then
-computed once, and the turns around need not begin and end a loop each time.
+What the end of one iteration and the beginning of the next compute alike, such as the force in a leapfrog step, is then
+computed once, and the iterations around need not begin and end a loop each time.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ import numpy as np
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
-from fgrad.graphs.loop import Turns, equation_of, turns_of
+from fgrad.graphs.loop import Iterations, equation_of, iterations_of
 
 _MOST = 128
 """Equations that take the place of a loop."""
 
 
-def spread(block: Block, is_turn: bool = False) -> Block:
+def spread(block: Block, is_iteration: bool = False) -> Block:
     """Return a program that computes the same, bit by bit.
 
     Args:
         block: the program.
-        is_turn: it is what a loop runs.
+        is_iteration: it is what a loop runs.
     """
-    if not any(map(turns_of, block.equations)):
+    if not any(map(iterations_of, block.equations)):
         return block
     written = _Written(block)
     for equation in block.equations:
-        turns = turns_of(equation)
-        if turns is None:
+        iterations = iterations_of(equation)
+        if iterations is None:
             written.copy(equation)
             continue
-        turns = replace(turns, body=spread(turns.body, True))
-        if is_turn and _is_short(turns, equation.inputs):
-            written.constants.update(turns.body.constants)
-            written.spread(turns, equation)
+        iterations = replace(iterations, body=spread(iterations.body, True))
+        if is_iteration and _is_short(iterations, equation.inputs):
+            written.constants.update(iterations.body.constants)
+            written.spread(iterations, equation)
         else:
-            written.copy(replace(equation_of(turns, equation.inputs, equation.place), outputs=equation.outputs))
+            written.copy(replace(equation_of(iterations, equation.inputs, equation.place), outputs=equation.outputs))
     return Block(block.inputs, written.constants, written.equations, written.named(block.outputs))
 
 
-def _is_short(turns: Turns, inputs: Sequence[Any]) -> bool:
+def _is_short(iterations: Iterations, inputs: Sequence[Any]) -> bool:
     """Return whether a loop has few equations in all, and each value goes in as what the body takes."""
-    body, own = turns.body, slice(turns.shared, turns.shared + turns.carried)
-    if turns.condition is not None or turns.count * len(body.equations) > _MOST:
+    body, own = iterations.body, slice(iterations.shared, iterations.shared + iterations.carried)
+    if iterations.condition is not None or iterations.count * len(body.equations) > _MOST:
         return False
     if any(name.is_weak for name in body.inputs[own.stop :]):
         return False
@@ -83,29 +83,34 @@ class _Written:
         """Write an equation as it is."""
         self.equations.append(replace(equation, inputs=tuple(self.named(equation.inputs))))
 
-    def spread(self, turns: Turns, loop: Equation) -> None:
-        """Write the equations of all turns of a loop."""
-        shared, carry, arrays = turns.parted(self.named(loop.inputs))
+    def spread(self, iterations: Iterations, loop: Equation) -> None:
+        """Write the equations of all iterations of a loop."""
+        shared, carry, arrays = iterations.parted(self.named(loop.inputs))
         rows = []
-        for k in range(turns.count):
+        for k in range(iterations.count):
             elements = [
                 self._made("index", [x], name, loop.place, template=(along.start + along.step * k,))
                 for x, along, name in zip(
-                    arrays, turns.reads, turns.body.inputs[turns.shared + turns.carried :], strict=True
+                    arrays,
+                    iterations.reads,
+                    iterations.body.inputs[iterations.shared + iterations.carried :],
+                    strict=True,
                 )
             ]
-            found = self._turn(turns.body, [*shared, *carry, *elements])
-            carry = found[: turns.carried]
-            rows.append(found[turns.carried :])
-        columns = [column[:: along.step] for column, along in zip(zip(*rows, strict=True), turns.writes, strict=True)]
-        made = loop.outputs[turns.carried :]
+            found = self._iteration(iterations.body, [*shared, *carry, *elements])
+            carry = found[: iterations.carried]
+            rows.append(found[iterations.carried :])
+        columns = [
+            column[:: along.step] for column, along in zip(zip(*rows, strict=True), iterations.writes, strict=True)
+        ]
+        made = loop.outputs[iterations.carried :]
         joined = [
             self._made("stack", column, name, loop.place, axis=0) for column, name in zip(columns, made, strict=True)
         ]
         self._names.update(zip(loop.outputs, [*carry, *joined], strict=True))
 
-    def _turn(self, body: Block, given: Sequence[Any]) -> list[Any]:
-        """Write the equations of one turn, and return its results."""
+    def _iteration(self, body: Block, given: Sequence[Any]) -> list[Any]:
+        """Write the equations of one iteration, and return its results."""
         outside = self._names
         self._names = dict(zip(body.inputs, given, strict=True))
         for equation in body.equations:

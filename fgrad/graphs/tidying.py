@@ -1,6 +1,6 @@
-"""Loops in programs without what need not run in each turn: `tidied(block)`.
+"""Loops in programs without what need not run in each iteration: `tidied(block)`.
 
-What nobody reads is not computed, and what is the same in all turns is computed before them.
+What nobody reads is not computed, and what is the same in all iterations is computed before them.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from fgrad.core.views import VIEWS
 from fgrad.graphs.derived import chosen
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
-from fgrad.graphs.loop import Turns, equation_of, turns_of
+from fgrad.graphs.loop import Iterations, equation_of, iterations_of
 
 
 def tidied(block: Block) -> Block:
     """Return a program that computes the same."""
-    if not any(map(turns_of, block.equations)):
+    if not any(map(iterations_of, block.equations)):
         return block
     used = _names(block.outputs)
     equations: list[Equation] = []
     constants = dict(block.constants)
     for equation in reversed(block.equations):
-        turns = turns_of(equation)
+        iterations = iterations_of(equation)
         found = [equation]
-        if turns is not None:
-            loop = _Loop(replace(turns, body=tidied(turns.body)), list(equation.inputs), equation.outputs)
-            constants.update(loop.turns.body.constants)
+        if iterations is not None:
+            loop = _Loop(replace(iterations, body=tidied(iterations.body)), list(equation.inputs), equation.outputs)
+            constants.update(loop.iterations.body.constants)
             loop, before = _hoisted(_pruned(loop, used))
             loop = _pruned(loop, used)
-            found = [*before, replace(equation_of(loop.turns, loop.inputs, equation.place), outputs=loop.outputs)]
+            found = [*before, replace(equation_of(loop.iterations, loop.inputs, equation.place), outputs=loop.outputs)]
         equations += reversed(found)
         used.update(x for each in found for x in _names(each.inputs))
     return Block(block.inputs, constants, equations[::-1], block.outputs)
@@ -42,46 +42,46 @@ def _names(values: Iterable[Any]) -> set[Name]:
 
 
 class _Loop(NamedTuple):
-    turns: Turns
+    iterations: Iterations
     inputs: list[Any]
     outputs: tuple[Name, ...]
 
 
 def _pruned(loop: _Loop, used: set[Name]) -> _Loop:
     """Return a loop that makes nothing but what is used, and takes nothing but what it needs for that."""
-    turns, kept = loop.turns, [name in used for name in loop.outputs]
+    iterations, kept = loop.iterations, [name in used for name in loop.outputs]
     while True:
-        needed = _needed(turns, kept)
-        slots = needed[turns.shared : turns.shared + turns.carried]
-        if slots == kept[: turns.carried]:
+        needed = _needed(iterations, kept)
+        slots = needed[iterations.shared : iterations.shared + iterations.carried]
+        if slots == kept[: iterations.carried]:
             break
-        kept[: turns.carried] = slots
-    shared, carried, elements = turns.parted(needed)
-    body, condition = turns.body, turns.condition
+        kept[: iterations.carried] = slots
+    shared, carried, elements = iterations.parted(needed)
+    body, condition = iterations.body, iterations.condition
     if condition is not None:
         inputs = chosen(condition.inputs, [*shared, *carried])
         condition = Block(inputs, condition.constants, condition.equations, condition.outputs)
     left = replace(
-        turns,
+        iterations,
         body=Block(chosen(body.inputs, needed), body.constants, body.equations, chosen(body.outputs, kept)),
         shared=sum(shared),
         carried=sum(carried),
-        reads=chosen(turns.reads, elements),
-        writes=chosen(turns.writes, kept[turns.carried :]),
+        reads=chosen(iterations.reads, elements),
+        writes=chosen(iterations.writes, kept[iterations.carried :]),
         examples=None,
         condition=condition,
     )
     return _Loop(left, chosen(loop.inputs, needed), tuple(chosen(loop.outputs, kept)))
 
 
-def _needed(turns: Turns, kept: Sequence[bool]) -> list[bool]:
-    """Return which inputs of a turn are needed for some of its results, and for the condition."""
-    body, condition = turns.body, turns.condition
+def _needed(iterations: Iterations, kept: Sequence[bool]) -> list[bool]:
+    """Return which inputs of an iteration are needed for some of its results, and for the condition."""
+    body, condition = iterations.body, iterations.condition
     part = Block(body.inputs, body.constants, body.equations, chosen(body.outputs, kept))
     used = _names(part.outputs).union(*(_names(each.inputs) for each in part.equations))
     needed = [name in used for name in body.inputs]
-    for slot in range(turns.carried):
-        needed[turns.shared + slot] |= kept[slot]
+    for slot in range(iterations.carried):
+        needed[iterations.shared + slot] |= kept[slot]
     if condition is not None:
         asked = _names(condition.outputs).union(*(_names(each.inputs) for each in condition.equations))
         for place, name in enumerate(condition.inputs):
@@ -90,44 +90,44 @@ def _needed(turns: Turns, kept: Sequence[bool]) -> list[bool]:
 
 
 def _hoisted(loop: _Loop) -> tuple[_Loop, list[Equation]]:
-    """Return a loop without what is the same in all its turns, and that as equations before it."""
-    turns, body = loop.turns, loop.turns.body
-    steady = _steady(turns)
+    """Return a loop without what is the same in all its iterations, and that as equations before it."""
+    iterations, body = loop.iterations, loop.iterations.body
+    steady = _steady(iterations)
     rest = [equation for equation in body.equations if equation not in steady]
     read = _names(body.outputs).union(*(_names(each.inputs) for each in rest))
     crossing = [name for equation in steady for name in equation.outputs if name in read]
-    outside: dict[Any, Any] = dict(zip(body.inputs, loop.inputs[: turns.shared], strict=False))
+    outside: dict[Any, Any] = dict(zip(body.inputs, loop.inputs[: iterations.shared], strict=False))
     outside.update({name: Name(name, name.is_weak) for equation in steady for name in equation.outputs})
 
     def with_crossing(values: Sequence[Any], more: Iterable[Any]) -> list[Any]:
-        return [*values[: turns.shared], *more, *values[turns.shared :]]
+        return [*values[: iterations.shared], *more, *values[iterations.shared :]]
 
-    condition = turns.condition
+    condition = iterations.condition
     if condition is not None:
         inputs = with_crossing(condition.inputs, map(Name, crossing))
         condition = Block(inputs, condition.constants, condition.equations, condition.outputs)
     left = replace(
-        turns,
+        iterations,
         body=Block(with_crossing(body.inputs, crossing), body.constants, rest, body.outputs),
-        shared=turns.shared + len(crossing),
+        shared=iterations.shared + len(crossing),
         condition=condition,
     )
     inputs = with_crossing(loop.inputs, [outside[name] for name in crossing])
     return _Loop(left, inputs, loop.outputs), [_renamed(each, outside) for each in steady]
 
 
-def _steady(turns: Turns) -> list[Equation]:
-    """Return what is the same in all turns, but for what only moves elements, unless something of it needs that.
+def _steady(iterations: Iterations) -> list[Equation]:
+    """Return what is the same in all iterations, but for what only moves elements, unless something of it needs that.
 
-    Where there may be no turn, what may raise stays in the turns, and so does all that needs it.
+    Where there may be no iteration, what may raise stays in the iterations, and so does all that needs it.
     """
-    if turns.condition is not None and turns.count == 1:
+    if iterations.condition is not None and iterations.count == 1:
         return []
-    stay = [each for each in turns.body.equations if turns.condition is not None and not _never_raises(each)]
-    varies = varying(turns.body, turns.shared, {name for equation in stay for name in equation.outputs})
+    stay = [each for each in iterations.body.equations if iterations.condition is not None and not _never_raises(each)]
+    varies = varying(iterations.body, iterations.shared, {name for equation in stay for name in equation.outputs})
     found: list[Equation] = []
     wanted: set[Name] = set()
-    for equation in reversed(turns.body.equations):
+    for equation in reversed(iterations.body.equations):
         is_wanted = equation.primitive not in VIEWS or not wanted.isdisjoint(equation.outputs)
         if is_wanted and varies.isdisjoint(equation.outputs):
             found.append(equation)
@@ -155,7 +155,7 @@ def _renamed(equation: Equation, names: Mapping[Any, Any]) -> Equation:
 
 
 def varying(block: Block, shared: int, others: Iterable[Name] = ()) -> set[Name]:
-    """Return the names of what differs from turn to turn; the first inputs are the same in all, and others are not."""
+    """Return the names of what differs between iterations; the first inputs are the same in all, others are not."""
     found = {*block.inputs[shared:], *others}
     for equation in block.equations:
         if not found.isdisjoint(_names(equation.inputs)):

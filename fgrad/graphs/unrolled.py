@@ -12,12 +12,12 @@ from typing import NamedTuple
 from fgrad.graphs.equations import Name, kind_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.listing import Listing
-from fgrad.graphs.loop import turns_of
+from fgrad.graphs.loop import iterations_of
 from fgrad.graphs.periods import FEWEST_SAVED, FEWEST_TURNS, obstacle_of, runs_of
 from fgrad.graphs.rolling import Rewriting
 
 _FEW = 3
-"""What differs in more than one of so many equations differs from turn to turn."""
+"""What differs in more than one of so many equations differs from iteration to iteration."""
 _RARELY = 1 / 40
 """Operations that are fewer among those of a stretch are not looked at."""
 
@@ -53,17 +53,17 @@ def unrolled(block: Block) -> list[Unrolled]:
 
 def _with_loops(block: Block) -> Iterable[Block]:
     yield block
-    for turns in filter(None, map(turns_of, block.equations)):
-        yield from _with_loops(turns.body)
+    for iterations in filter(None, map(iterations_of, block.equations)):
+        yield from _with_loops(iterations.body)
 
 
 def _repeated(block: Block) -> dict[Location, tuple[int, str]]:
     """Return how many equations of a line are in no loop, and why, where they are many."""
     places: dict[Location, list[int]] = {}
     for i, equation in enumerate(block.equations):
-        if equation.place and not turns_of(equation):
+        if equation.place and not iterations_of(equation):
             places.setdefault(equation.place, []).append(i)
-    # A loop may leave a turn before it or behind it.
+    # A loop may leave an iteration before it or behind it.
     in_turns = Counter(each.place for inner in _with_loops(block) if inner is not block for each in inner.equations)
     places = {place: found for place, found in places.items() if len(found) >= FEWEST_SAVED + 2 * in_turns[place]}
     if not places:
@@ -74,7 +74,7 @@ def _repeated(block: Block) -> dict[Location, tuple[int, str]]:
 
 
 def _refused(block: Block, listing: Listing) -> dict[int, str]:
-    """Return why equations are no loop although their turns are alike, by their places in the program."""
+    """Return why equations are no loop although their iterations are alike, by their places in the program."""
     writing = Rewriting(block, listing, runs_of(listing))
     writing.block()
     return {i: reason for run, reason in writing.refused for i in range(run.start, run.end)}
@@ -90,7 +90,7 @@ def _reason(listing: Listing, places: Sequence[int], refused: dict[int, str]) ->
 
 
 def _change(listing: Listing, start: int, end: int) -> str:
-    """Return how an operation changes from turn to turn, empty if none does."""
+    """Return how an operation changes from iteration to iteration, empty if none does."""
     operations: dict[str, list[int]] = {}
     for i in range(start, end):
         operations.setdefault(listing.equations[i].primitive.name, []).append(i)
@@ -104,8 +104,8 @@ def _change(listing: Listing, start: int, end: int) -> str:
         rows = [[kind_of(each) for each in (*one.outputs, *one.inputs) if type(each) is Name] for one in equations]
         if 2 * len(set(map(tuple, rows))) > kinds:
             forms = max(map(dict.fromkeys, zip(*rows, strict=False)), key=len)
-            return f"arrays have another shape from turn to turn ({', '.join(list(forms)[:3])}, ...)"
+            return f"arrays have another shape from iteration to iteration ({', '.join(list(forms)[:3])}, ...)"
         if equations[0].direct:
-            return "a function with rules of its own is made anew in each turn; make it before the loop"
-        return f"{name} is called with other options from turn to turn"
+            return "a function with rules of its own is made anew in each iteration; make it before the loop"
+        return f"{name} is called with other options from iteration to iteration"
     return ""

@@ -1,8 +1,8 @@
 """Loops and branches as functions, with the meaning that JAX's `lax` gives to their names.
 
 They run as Python's own loops and branches do, so every transform sees what they do. In a recording a loop is one
-equation, of which one turn is recorded, and each way of a choice is a loop of at most one turn. Where examples of a
-`vmap` go different ways, all ways are computed, and for each example one is chosen.
+equation, of which one iteration is recorded, and each way of a choice is a loop of at most one iteration. Where
+examples of a `vmap` go different ways, all ways are computed, and for each example one is chosen.
 """
 
 from fgrad.loops.cond_switch import cond as cond

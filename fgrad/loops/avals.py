@@ -1,4 +1,4 @@
-"""What stays the same from turn to turn: how a tree is nested, and the shape and dtype of each of its leaves.
+"""What stays the same from iteration to iteration: how a tree is nested, and the shape and dtype of each of its leaves.
 
     Form("the carry", "step", init).fitted(tree)    the tree again, or an error that names the leaf that has changed
     own(tree)                                       the same values; what is written into them is not in the tree
@@ -66,12 +66,12 @@ def _is_alike(leaf: Any, kind: Kind, trace: Any) -> bool:
 
 
 class Form:
-    """How a tree is nested, and what its leaves are, in all turns of a loop.
+    """How a tree is nested, and what its leaves are, in all iterations of a loop.
 
     Args:
         what: a message calls the tree by, such as "the carry"; the last word names it in the path of a leaf.
         function: the user's, which returns the tree.
-        tree: as it is before the first turn.
+        tree: as it is before the first iteration.
 
     Raises:
         StructureError: a TypeError; a leaf is neither a number nor an array.
@@ -105,8 +105,8 @@ class Form:
         if treedef != self.treedef:
             raise errors.StructureError(
                 f"{self._what} that {name_of(self._function)} returns is nested as {outline(tree)}, and before it was "
-                f"nested as {self._outline}.\nReturn the same containers in each turn; None is a container without "
-                "leaves."
+                f"nested as {self._outline}.\nReturn the same containers in each iteration; None is a container "
+                "without leaves."
             )
         self.leaves = leaves
         self._trace = next((x._trace for x in leaves if type(x) is Tensor and _shows_its_value(x._trace)), None)
@@ -131,7 +131,7 @@ class Form:
         if kind[0] != before[0]:
             raise errors.ShapeError(
                 f"{self._path(place, tree)} had shape {before[0]}, and {name_of(self._function)} returns shape "
-                f"{kind[0]} for it.\n{self._what[0].upper()}{self._what[1:]} keeps its shapes in all turns"
+                f"{kind[0]} for it.\n{self._what[0].upper()}{self._what[1:]} keeps its shapes in all iterations"
                 + (f": begin with the later one, such as np.zeros({kind[0]})." if self._what == "the carry" else ".")
             )
         if before[1] is WEAK:

@@ -18,9 +18,9 @@ from fgrad.core.trace import Call, Observer, observed_by
 from fgrad.core.tree import flatten, unflatten
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block, Graph
-from fgrad.graphs.loop import Turns, is_slight
+from fgrad.graphs.loop import Iterations, is_slight
 from fgrad.loops.avals import WEAK, combined, kind_of, own, strong
-from fgrad.loops.recorded import Kind, example_in_turn, kind_in_turn, lifted, recorded_turn
+from fgrad.loops.recorded import Kind, example_in_turn, kind_in_turn, lifted, recorded_iteration
 
 
 class _Way(NamedTuple):
@@ -106,7 +106,7 @@ def _recorded(function: Callable[..., Any], operands: Sequence[Any], kinds: Sequ
         results[:] = [unflatten(treedef, map(_form, leaves))]
         return leaves, []
 
-    graph = recorded_turn(function, way, [], [np.True_], found)
+    graph = recorded_iteration(function, way, [], [np.True_], found)
     if graph is None or any(dtype is None for dtype, _ in found):
         return None
     return _Way(graph, results[0], found)
@@ -149,7 +149,7 @@ def _run(graph: Graph, condition: Any, carry: Sequence[Any]) -> list[Any]:
     shared, names, constants, outputs = lifted(graph)
     (flag,) = graph.inputs
     inputs = [flag, *names, *map(Name, carry)]
-    turns = Turns(
+    iterations = Iterations(
         Block(inputs, constants, graph.equations, outputs),
         1,
         1 + len(shared),
@@ -159,4 +159,4 @@ def _run(graph: Graph, condition: Any, carry: Sequence[Any]) -> list[Any]:
         [np.True_, *map(example_in_turn, [*shared, *map(strip_ended, carry)])],
         condition=Block(inputs, {}, [], [flag]),
     )
-    return list(turns(strip_ended(condition), *shared, *carry))
+    return list(iterations(strip_ended(condition), *shared, *carry))

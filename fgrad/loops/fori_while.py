@@ -1,6 +1,6 @@
-"""Loops whose turns depend on each other, without outputs of each turn.
+"""Loops whose iterations depend on each other, without outputs of each iteration.
 
-fori_loop(lower, upper, body, init)              a number of turns
+fori_loop(lower, upper, body, init)              a number of iterations
 while_loop(cond, body, init, max_steps=None)     as long as a condition holds
 """
 
@@ -28,10 +28,10 @@ class _Loop:
 
     Args:
         what: asks for a value where there is none, as a message calls it.
-        goes_on: a function of the number of turns so far and the carry.
+        goes_on: a function of the number of iterations so far and the carry.
         body: one of the same, which returns the next carry.
         function: the user's, as messages call it.
-        limit: the most turns, or None.
+        limit: the most iterations, or None.
     """
 
     def __init__(
@@ -46,87 +46,89 @@ class _Loop:
         self._function = function
 
     def run(self, init: Any) -> Any:
-        """Return the carry after the last turn."""
+        """Return the carry after the last iteration."""
         carry = own(init)
         leaves, nested = flatten(carry)
         if is_recorded(leaves) and (found := self._as_program(leaves, nested)) is not None:
             return unflatten(nested, found[0])
         form = Form("the carry", self._function, carry)
         running: Any = True  # or, as soon as they differ, which examples are
-        turn = 0
-        while self._limit is None or turn < self._limit:
-            holds = self._goes_on(turn, carry)
+        iteration = 0
+        while self._limit is None or iteration < self._limit:
+            holds = self._goes_on(iteration, carry)
             if running is not True or is_undecided(holds):
                 running = holds if running is True else np.logical_and(running, holds)
-                if not self._any(running, turn, carry):
+                if not self._any(running, iteration, carry):
                     break
-                carry = self._turned(form, running, turn, carry)
+                carry = self._turned(form, running, iteration, carry)
             elif holds:
-                carry = form.fitted(self._body(turn, carry))
+                carry = form.fitted(self._body(iteration, carry))
             else:
                 break
-            turn += 1
+            iteration += 1
         return carry
 
     def _as_program(self, leaves: Sequence[Any], nested: Any) -> Any:
-        """Return the results of a recorded loop, the carry first; None if turns are recorded for themselves."""
+        """Return the results of a recorded loop, the carry first; None if iterations are recorded for themselves."""
 
         def prepared(leaves: Sequence[Any]) -> Any:
             form = Form("the carry", self._function, unflatten(nested, leaves))
 
-            def turn(leaves: Sequence[Any], elements: Sequence[Any]) -> Any:
+            def iteration(leaves: Sequence[Any], elements: Sequence[Any]) -> Any:
                 carry = own(unflatten(nested, leaves))
                 holds = self._goes_on(0, carry)
                 after = form.fitted(self._body(0, carry))
                 return flatten(after)[0], [np.not_equal(holds, 0)]
 
-            return turn
+            return iteration
 
         count = UNLIMITED if self._limit is None else self._limit
         if not count:
             return None
         return as_loop(self._function, prepared, leaves, (), Along(), count, has_condition=True)
 
-    def _any(self, running: Any, turn: int, carry: Any) -> bool:
-        """Return whether an example needs another turn, as far as that can be known."""
+    def _any(self, running: Any, iteration: int, carry: Any) -> bool:
+        """Return whether an example needs another iteration, as far as that can be known."""
         if not is_of_program(running):
             return bool(np.any(raw_array(running)))
         if self._limit is None:
-            self._body(turn, own(carry))  # what keeps a turn from standing for all of them may raise, and say so
+            self._body(
+                iteration, own(carry)
+            )  # what keeps an iteration from standing for all of them may raise, and say so
             raise errors.ConcretizationError(self._what, errors.users_line())
         return True
 
-    def _turned(self, form: Form, running: Any, turn: int, carry: Any) -> Any:
-        """Return the carry after another turn, and as it was where an example is done."""
+    def _turned(self, form: Form, running: Any, iteration: int, carry: Any) -> Any:
+        """Return the carry after another iteration, and as it was where an example is done."""
         with np.errstate(all="ignore"):  # of examples that are done
-            after = form.fitted(self._body(turn, own(carry)))
-        return chosen(running, after, carry, (name_of(self._function), "the turn before"))
+            after = form.fitted(self._body(iteration, own(carry)))
+        return chosen(running, after, carry, (name_of(self._function), "the iteration before"))
 
 
 def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any) -> Any:
-    """Return what `body` makes of a value in a number of turns.
+    """Return what `body` makes of a value in a number of iterations.
 
     The same as `for i in range(lower, upper): init = body(i, init)`, with a value that keeps its containers, shapes and
-    dtypes. In a recording, as `fg.compile` makes it, one turn is recorded, whatever their number.
+    dtypes. In a recording, as `fg.compile` makes it, one iteration is recorded, whatever their number.
 
     Args:
-        lower: the first number of a turn, an integer.
-        upper: the number that ends the loop; where it is not above `lower`, there are no turns. Under `vmap` the bounds
-            may differ from example to example. In a recording plain integers are part of it; where a bound is computed
-            there, the loop is one of `while_loop`, and a pass back raises.
-        body: a function of the number of the turn and the value, which returns the next value.
-        init: the value before the first turn: numbers, arrays or containers of them. Numbers of Python's take the dtype
-            of what they become in the first turn.
+        lower: the first number of an iteration, an integer.
+        upper: the number that ends the loop; where it is not above `lower`, there are no iterations. Under `vmap` the
+            bounds may differ from example to example. In a recording plain integers are part of it; where a bound is
+            computed there, the loop is one of `while_loop`, and a pass back raises.
+        body: a function of the number of the iteration and the value, which returns the next value.
+        init: the value before the first iteration: numbers, arrays or containers of them. Numbers of Python's take the
+            dtype of what they become in the first iteration.
 
     Returns:
-        The value after the last turn.
+        The value after the last iteration.
 
     Raises:
         StructureError: a TypeError; `body` returns other containers, or something that is no number.
         ShapeError: a ValueError; it returns another shape.
         DtypeError: a TypeError; it returns another dtype, or a bound is no integer.
-        ConcretizationError: a TypeError; a recording computes a bound, and there is a pass back, or a turn that cannot
-            stand for all, as in `while_loop`.
+        ConcretizationError: a TypeError; a recording computes a bound, and there is a pass back, or an iteration that
+            cannot stand for all, as in `while_loop`.
         NotCallableError: a TypeError; `body` is not a function.
 
     Example:
@@ -145,18 +147,22 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
     if not is_undecided(lower) and not is_undecided(upper):
         return _repeated(range(operator.index(lower), operator.index(upper)), body, init)
     loop = _Loop(
-        _BOUND, lambda turn, carry: lower + turn < upper, lambda turn, carry: body(lower + turn, carry), body, None
+        _BOUND,
+        lambda iteration, carry: lower + iteration < upper,
+        lambda iteration, carry: body(lower + iteration, carry),
+        body,
+        None,
     )
     return loop.run(init)
 
 
 def _counted(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any) -> Any:
-    """Return the carry after turns that the program counts while it runs."""
+    """Return the carry after iterations that the program counts while it runs."""
 
-    def goes_on(turn: int, carry: Any) -> Any:
+    def goes_on(iteration: int, carry: Any) -> Any:
         return carry[0] < upper
 
-    def counting(turn: int, carry: Any) -> Any:
+    def counting(iteration: int, carry: Any) -> Any:
         return carry[0] + 1, body(*carry)
 
     return _Loop(_BOUND, goes_on, counting, body, None).run((lower, init))[1]
@@ -173,16 +179,16 @@ def _repeated(numbers: range, body: Callable[[Any, Any], Any], init: Any) -> Any
 
 
 def _as_program(numbers: range, body: Callable[[Any, Any], Any], init: Any) -> Any:
-    """Return the carry as a result of a recorded loop; None if turns are recorded for themselves."""
+    """Return the carry as a result of a recorded loop; None if iterations are recorded for themselves."""
     leaves, nested = flatten(init)
 
     def prepared(leaves: Sequence[Any]) -> Any:
         form = Form("the carry", body, unflatten(nested, leaves))
 
-        def turn(leaves: Sequence[Any], elements: Sequence[Any]) -> Any:
+        def iteration(leaves: Sequence[Any], elements: Sequence[Any]) -> Any:
             return flatten(form.fitted(body(elements[0], own(unflatten(nested, leaves)))))[0], []
 
-        return turn
+        return iteration
 
     found = as_loop(body, prepared, leaves, [numbers], Along(), len(numbers))
     return None if found is None else unflatten(nested, found[0])
@@ -192,35 +198,35 @@ _BOUND = "a bound of fori_loop"
 
 
 def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any, max_steps: int | None = None) -> Any:
-    """Return what `body` makes of a value in as many turns as a condition holds before.
+    """Return what `body` makes of a value in as many iterations as a condition holds before.
 
     The same as `while cond(init): init = body(init)`, with a value that keeps its containers, shapes and dtypes. It is
-    differentiated through the turns that it took, in either mode. Under `vmap` it goes on until all examples are done,
-    and keeps the value of those that are.
+    differentiated through the iterations that it took, in either mode. Under `vmap` it goes on until all examples are
+    done, and keeps the value of those that are.
 
-    In a recording, as `fg.compile` makes it, one turn is recorded, and the condition is asked when the program runs.
-    A pass back needs to know how many turns there are at most: without `max_steps` it raises there, and with it the
-    program has room for so many turns; those behind the end compute nothing.
+    In a recording, as `fg.compile` makes it, one iteration is recorded, and the condition is asked when the program
+    runs. A pass back needs to know how many iterations there are at most: without `max_steps` it raises there, and with
+    it the program has room for so many iterations; those behind the end compute nothing.
 
     Args:
         cond: a function of the value, which returns a truth value.
         body: a function of the value, which returns the next value.
-        init: the value before the first turn: numbers, arrays or containers of them. Numbers of Python's take the dtype
-            of what they become in the first turn.
-        max_steps: the most turns; after them the loop ends, also where the condition still holds. Passes back of
+        init: the value before the first iteration: numbers, arrays or containers of them. Numbers of Python's take the
+            dtype of what they become in the first iteration.
+        max_steps: the most iterations; after them the loop ends, also where the condition still holds. Passes back of
             programs need it.
 
     Returns:
-        The value after the last turn.
+        The value after the last iteration.
 
     Raises:
         StructureError: a TypeError; `body` returns other containers, or something that is no number; or `cond` returns
             no truth value.
         ShapeError: a ValueError; `body` returns another shape; or `cond` returns an array of several truth values.
         DtypeError: a TypeError; `body` returns another dtype.
-        ParameterError: a ValueError; `max_steps` is no number of turns.
-        ConcretizationError: a TypeError; in a recording, `max_steps` is not given, and there is a pass back, or a turn
-            that cannot stand for all: it assigns to variables, draws random numbers, or asks for a value.
+        ParameterError: a ValueError; `max_steps` is no number of iterations.
+        ConcretizationError: a TypeError; in a recording, `max_steps` is not given, and there is a pass back, or an
+            iteration that cannot stand for all: it assigns to variables, draws random numbers, or asks for a value.
         NotCallableError: a TypeError; `cond` or `body` is not a function.
 
     Example:
@@ -237,8 +243,8 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     limit = None if max_steps is None else checked_count("max_steps", max_steps)
     loop = _Loop(
         _CONDITION,
-        lambda turn, carry: checked_truth(cond(carry), _CONDITION),
-        lambda turn, carry: body(carry),
+        lambda iteration, carry: checked_truth(cond(carry), _CONDITION),
+        lambda iteration, carry: body(carry),
         body,
         limit,
     )
@@ -261,11 +267,11 @@ def check_function(name: str, parameter: str, function: Any) -> None:
 
 
 def checked_count(name: str, count: Any) -> int:
-    """Return a number of turns.
+    """Return a number of iterations.
 
     Raises:
         ParameterError: a ValueError; it is none.
     """
     if isinstance(count, bool) or not hasattr(type(count), "__index__") or operator.index(count) < 0:
-        raise errors.ParameterError(f"{name} must be a number of turns, 0 or more, and is {count!r:.100}.")
+        raise errors.ParameterError(f"{name} must be a number of iterations, 0 or more, and is {count!r:.100}.")
     return operator.index(count)

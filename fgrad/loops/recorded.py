@@ -1,6 +1,6 @@
-"""Loops in a recording: one turn is recorded, and the loop is one line of the program.
+"""Loops in a recording: one iteration is recorded, and the loop is one line of the program.
 
-as_loop(turn, carry, arrays, ...)    the results, or None where turns have to be recorded one by one
+as_loop(iteration, carry, arrays, ...)    the results, or None where iterations have to be recorded one by one
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fgrad.graphs import loop_rules  # noqa: F401  # which says what transforms 
 from fgrad.graphs.derived import unboxed
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block, Graph
-from fgrad.graphs.loop import Along, Turns
+from fgrad.graphs.loop import Along, Iterations
 from fgrad.graphs.record import new_recording, recorded
 from fgrad.loops.avals import WEAK, kind_of, strong
 from fgrad.loops.values import is_of_program
@@ -26,7 +26,7 @@ from fgrad.ops.tracing import first_example
 from fgrad.rules.randomness import RandomStates
 
 Leaves = Sequence[Any]
-Turn = Callable[[Leaves, Leaves], tuple[Leaves, Leaves]]
+Iteration = Callable[[Leaves, Leaves], tuple[Leaves, Leaves]]
 Kind = tuple[Any, Any]
 """The dtype of a leaf, or WEAK, and the type of Python's that its elements have."""
 
@@ -38,7 +38,7 @@ def is_recorded(leaves: Leaves) -> bool:
 
 def as_loop(
     function: Any,
-    turn: Callable[[Leaves], Turn],
+    iteration: Callable[[Leaves], Iteration],
     carry: Leaves,
     arrays: Leaves,
     along: Along,
@@ -46,20 +46,20 @@ def as_loop(
     has_condition: bool = False,
     **options: Any,
 ) -> tuple[list[Any], list[Any]] | None:
-    """Return the last carry and the outputs of all turns, as results of one line of a program.
+    """Return the last carry and the outputs of all iterations, as results of one line of a program.
 
-    None is returned where turns have to be recorded one by one: they assign to variables, ask for values that are
-    known without the program, draw random numbers, or hand on a number of Python's of another type in each turn.
+    None is returned where iterations have to be recorded one by one: they assign to variables, ask for values that are
+    known without the program, draw random numbers, or hand on a number of Python's of another type in each iteration.
 
     Args:
         function: the user's.
-        turn: of the leaves of the carry before the first turn. It returns a function of the leaves of the carry and of
-            an element of each array, which returns those of the next carry and of an output; of a loop with a condition
-            the output is whether it holds.
-        carry: leaves before the first turn.
+        iteration: of the leaves of the carry before the first iteration. It returns a function of the leaves of the
+            carry and of an element of each array, which returns those of the next carry and of an output; of a loop
+            with a condition the output is whether it holds.
+        carry: leaves before the first iteration.
         arrays: along which the loop goes.
-        along: where the first turn is, and which way they go; that of integers of Python's is a range.
-        count: the number of turns.
+        along: where the first iteration is, and which way they go; that of integers of Python's is a range.
+        count: the number of iterations.
         has_condition: whether the loop ends as soon as a condition does not hold.
         options: more of the loop.
     """
@@ -67,7 +67,7 @@ def as_loop(
     elements = [(x if isinstance(x, range) else first_example(x))[along.start] for x in arrays]
     while True:
         kinds: list[Any] = []
-        graph = recorded_turn(function, turn(carry), carry, elements, kinds)
+        graph = recorded_iteration(function, iteration(carry), carry, elements, kinds)
         if graph is None:
             return None
         settled = [_like_after(x, kind) for x, kind in zip(carry, kinds, strict=True)]
@@ -91,9 +91,9 @@ def kind_in_turn(leaf: Any) -> Kind:
 
 
 def _like_after(x: Any, after: Kind) -> Any:
-    """Return a leaf of the carry in the dtype that it has after a turn, if it is a number of Python's before.
+    """Return a leaf of the carry in the dtype that it has after an iteration, if it is a number of Python's before.
 
-    None is returned where what it is after the turn does not hold what it is before.
+    None is returned where what it is after the iteration does not hold what it is before.
     """
     (own, kind), (dtype, later) = kind_in_turn(x), after
     if own is not WEAK or (dtype is WEAK and kind is later):
@@ -106,12 +106,14 @@ def _like_after(x: Any, after: Kind) -> Any:
     return later(x) if type(x) in _TYPES else x - later(0)
 
 
-def recorded_turn(function: Any, turn: Turn, carry: Leaves, elements: Leaves, kinds: list[Any]) -> Graph | None:
-    """Return the program of one turn, or None if it cannot stand for all of them; note what the next carry is."""
+def recorded_iteration(
+    function: Any, iteration: Iteration, carry: Leaves, elements: Leaves, kinds: list[Any]
+) -> Graph | None:
+    """Return the program of one iteration, or None if it cannot stand for all of them; note what the next carry is."""
     count = len(carry)
 
     def flat(*leaves: Any) -> tuple[list[Any], list[Any]]:
-        following, outputs = turn(leaves[:count], leaves[count:])
+        following, outputs = iteration(leaves[:count], leaves[count:])
         kinds[:] = map(kind_in_turn, following)
         return list(following), list(outputs)
 
@@ -130,7 +132,7 @@ def recorded_turn(function: Any, turn: Turn, carry: Leaves, elements: Leaves, ki
 
 
 def example_in_turn(leaf: Any) -> Any:
-    """Return a number or array like a leaf, by which a turn is recorded."""
+    """Return a number or array like a leaf, by which an iteration is recorded."""
     if type(leaf) is bool:
         return np.bool_(leaf)
     if type(leaf) in _TYPES:
@@ -151,7 +153,7 @@ def _run(
     is_weak: Sequence[bool],
     options: dict[str, Any],
 ) -> tuple[list[Any], list[Any]]:
-    """Return the results of a loop; what turns take from elsewhere goes into it besides."""
+    """Return the results of a loop; what iterations take from elsewhere goes into it besides."""
     shared, names, constants, outputs = lifted(graph)
     for place, x in enumerate(outputs):
         if type(x) is not Name and place < len(carry) and is_weak[place]:
@@ -159,7 +161,7 @@ def _run(
     names += graph.inputs
     if has_condition:
         options["condition"] = Block(names, constants, graph.equations, [outputs.pop()])
-    turns = Turns(
+    iterations = Iterations(
         Block(names, constants, graph.equations, outputs),
         count,
         len(shared),
@@ -169,7 +171,7 @@ def _run(
         [example_in_turn(strip_ended(x)) for x in (*shared, *carry, *elements)],
         **options,
     )
-    found = turns(*shared, *carry, *map(_array, arrays))
+    found = iterations(*shared, *carry, *map(_array, arrays))
     return list(found[: len(carry)]), list(found[len(carry) :])
 
 

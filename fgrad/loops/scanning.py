@@ -1,7 +1,7 @@
-"""Loops along arrays, which collect an output of each turn.
+"""Loops along arrays, which collect an output of each iteration.
 
-scan(f, init, xs)    each turn depends on the one before
-map(f, xs)           each turn for itself
+scan(f, init, xs)    each iteration depends on the one before
+map(f, xs)           each iteration for itself
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class _Scan:
 
     Args:
         function: the user's.
-        init: the carry before the first turn.
-        treedef: how what a turn takes along is nested.
+        init: the carry before the first iteration.
+        treedef: how what an iteration takes along is nested.
     """
 
     def __init__(self, function: Callable[..., Any], init: Any, treedef: Any) -> None:
@@ -42,17 +42,17 @@ class _Scan:
         self._outputs: Form | None = None
         self._is_silent = False  # the output is None
 
-    def turns(self, carry: Any, xs: Sequence[Any], places: range) -> tuple[Any, list[list[Any]]]:
-        """Return the carry after some turns, and the leaves of the output of each; none where it is None."""
+    def iterations(self, carry: Any, xs: Sequence[Any], places: range) -> tuple[Any, list[list[Any]]]:
+        """Return the carry after some iterations, and the leaves of the output of each; none where it is None."""
         rows = []
         for x in _elements(xs, self._treedef, places):
-            carry, y = self.turn(carry, x)
+            carry, y = self.iteration(carry, x)
             if y is not None or not self._is_silent:
                 rows.append(self.row(y))
         return carry, rows
 
-    def turn(self, carry: Any, x: Any) -> tuple[Any, Any]:
-        """Return the next carry, and the output of one turn."""
+    def iteration(self, carry: Any, x: Any) -> tuple[Any, Any]:
+        """Return the next carry, and the output of one iteration."""
         result = self._function(carry, x)
         carry, y = result if type(result) is tuple and len(result) == 2 else self._parted(result)
         return self._carries.fitted(carry), y
@@ -66,7 +66,7 @@ class _Scan:
         return result[0], result[1]
 
     def row(self, y: Any) -> list[Any]:
-        """Return the leaves of an output, which stay as they are when the next turn writes into the carry."""
+        """Return the leaves of an output, which stay as they are when the next iteration writes into the carry."""
         if self._outputs is None:
             self._outputs = Form("the output", self._function, y)
             self._is_silent = y is None
@@ -87,7 +87,7 @@ class _Scan:
         return any([leaf is each for each in self._carries.leaves])  # noqa: C419  # half the time
 
     def stacked(self, rows: Sequence[list[Any]]) -> list[Any]:
-        """Return the leaves of the outputs, each with those of all turns along its first axis."""
+        """Return the leaves of the outputs, each with those of all iterations along its first axis."""
         outputs = self._outputs
         facts = () if outputs is None else zip(outputs.kinds, outputs.began_weak, strict=True)
         columns = zip(zip(*rows, strict=True), facts, strict=True)
@@ -97,17 +97,17 @@ class _Scan:
         """Return leaves in the containers in which the function returns its output."""
         return None if self._outputs is None else unflatten(self._outputs.treedef, outputs)
 
-    def without_turns(self, carry: Any, xs: Sequence[Any]) -> tuple[Any, Any]:
-        """Return the carry, and outputs without elements, whose form is found by a turn that does not count."""
+    def without_iterations(self, carry: Any, xs: Sequence[Any]) -> tuple[Any, Any]:
+        """Return the carry, and outputs without elements, whose form is found by an iteration that does not count."""
         examples = [np.zeros(x.shape[1:], x.dtype)[None] for x in xs]
         with np.errstate(all="ignore"), RandomStates(self._function).put_back():
-            self.turns(own(carry), examples, range(1))
+            self.iterations(own(carry), examples, range(1))
         facts = () if self._outputs is None else zip(self._outputs.kinds, self._outputs.leaves, strict=True)
         empty = [np.zeros((0, *shape), _dtype(dtype, [leaf])) for (shape, dtype), leaf in facts]
         return self._carries.fitted(carry), self.nested(empty)
 
     def in_segments(self, carry: Any, xs: Sequence[Any], places: range, size: int) -> tuple[Any, Any]:
-        """Return the carry after all turns, and the outputs; of each segment of turns only the ends are kept."""
+        """Return the carry after all iterations, and the outputs; of each segment only the ends are kept."""
         function = self._function
         self._function = bound_now(function)  # as it is now, when a segment runs again
         generators = generators_of(function)
@@ -123,13 +123,13 @@ class _Scan:
         return carry, self.nested(joined)
 
     def _segment(self, places: range) -> Callable[..., Any]:
-        """Return a function of the carry and the arrays that does some turns, and is run again in the pass back.
+        """Return a function of the carry and the arrays that does some iterations, and is run again in the pass back.
 
         It is handed the generators that the user's function draws from, so that it is seen to.
         """
 
         def segment(carry: Any, xs: Sequence[Any], generators: Sequence[Any]) -> Any:
-            carry, rows = self.turns(own(carry), xs, places)
+            carry, rows = self.iterations(own(carry), xs, places)
             return carry, self.stacked(rows[:: places.step])
 
         segment.__name__ = name_of(self._function)
@@ -137,7 +137,7 @@ class _Scan:
 
 
 def _elements(xs: Sequence[Any], treedef: Any, places: range) -> Iterator[Any]:
-    """Return what turns take along: the elements at some places, in containers."""
+    """Return what iterations take along: the elements at some places, in containers."""
     if treedef == _NUMBER:
         (x,) = xs
         if type(x) is np.ndarray and len(x) == len(places):
@@ -150,7 +150,7 @@ _NUMBER = flatten(0.0)[1]
 
 
 def _stacked(column: list[Any], dtype: Any, is_weak: bool) -> Any:
-    """Return the leaves of all turns along a new first axis; Python's numbers get the dtype of the others."""
+    """Return the leaves of all iterations along a new first axis; Python's numbers get the dtype of the others."""
     if is_weak and dtype is not WEAK:
         dtype = np.result_type(dtype, *[kind(0) for kind in {int, float, complex} & {type(x) for x in column}])
     if not any(type(leaf) in BOXES for leaf in column):
@@ -178,7 +178,7 @@ def scan(
     reverse: bool = False,
     checkpoint: bool | int = False,
 ) -> tuple[Any, Any]:
-    """Return what a function makes of a carry along arrays, and what it gives out in each turn.
+    """Return what a function makes of a carry along arrays, and what it gives out in each iteration.
 
     The same as this loop, with a carry and outputs that keep their containers, shapes and dtypes:
 
@@ -188,30 +188,32 @@ def scan(
             ys.append(y)
         return init, np.stack(ys)
 
-    In a recording, as `fg.compile` makes it, one turn is recorded, whatever their number, and so is one of a pass back.
-    Turns that assign to variables or draw random numbers are recorded one by one.
+    In a recording, as `fg.compile` makes it, one iteration is recorded, whatever their number, and so is one of a pass
+    back. Iterations that assign to variables or draw random numbers are recorded one by one.
 
     Args:
         f: a function of the carry and an element of `xs`, which returns the next carry and an output; None is an output
             without numbers. Without turns it runs once on zeros, to see what its outputs would be.
-        init: the carry before the first turn: numbers, arrays or containers of them. Numbers of Python's take the dtype
-            of what they become in the first turn.
+        init: the carry before the first iteration: numbers, arrays or containers of them. Numbers of Python's take the
+            dtype of what they become in the first iteration.
         xs: an array, or a container of arrays, whose first axes have one size; `f` is handed their elements in the same
             container. None hands it None.
-        length: the number of turns, which is needed without `xs`.
+        length: the number of iterations, which is needed without `xs`.
         reverse: go from the last element to the first; outputs stand where their elements do.
-        checkpoint: True keeps what a pass back needs at about the square root of the number of turns, and runs what is
-            between again, as `fg.checkpoint` does; a number is that of the turns between.
+        checkpoint: True keeps what a pass back needs at about the square root of the number of iterations, and runs
+            what is between again, as `fg.checkpoint` does; a number is that of the iterations between.
 
     Returns:
-        The carry after the last turn, and a container of the outputs of all turns, stacked along a first axis.
+        The carry after the last iteration, and a container of the outputs of all iterations, stacked along a first
+        axis.
 
     Raises:
         StructureError: a TypeError; `f` returns other containers than before, or something that is no number.
         ShapeError: a ValueError; it returns another shape; or arrays in `xs` have no first axis, or of other sizes.
         DtypeError: a TypeError; it returns another dtype.
         OutputError: a TypeError; it returns no pair.
-        ParameterError: a ValueError; `length` does not fit `xs`, or is needed; or `checkpoint` is no number of turns.
+        ParameterError: a ValueError; `length` does not fit `xs`, or is needed; or `checkpoint` is no number of
+        iterations.
         NotCallableError: a TypeError; `f` is not a function.
 
     Example:
@@ -232,7 +234,7 @@ def scan(
     arrays = [_read_only(x) for x in leaves]
     places = range(count)[:: -1 if reverse else 1]
     if not count:
-        return loop.without_turns(carry, arrays)
+        return loop.without_iterations(carry, arrays)
     size = min(_segment_size(checkpoint, count), count)
     if is_recorded([*flatten(carry)[0], *arrays]):
         program = _Program(f, treedef, reverse)
@@ -241,7 +243,7 @@ def scan(
             return found
     if size:
         return loop.in_segments(carry, arrays, places, size)
-    carry, rows = loop.turns(carry, arrays, places)
+    carry, rows = loop.iterations(carry, arrays, places)
     return carry, loop.nested(loop.stacked(rows[:: places.step]))
 
 
@@ -250,7 +252,7 @@ class _Program:
 
     Args:
         function: the user's.
-        treedef: how what a turn takes along is nested.
+        treedef: how what an iteration takes along is nested.
         reverse: whether the last element comes first.
     """
 
@@ -260,7 +262,7 @@ class _Program:
     def run(
         self, carry: Any, xs: Sequence[Any], count: int, function: Any = None, recomputes: bool = False
     ) -> tuple[Any, Any] | None:
-        """Return the last carry and the outputs; None where turns have to be recorded one by one."""
+        """Return the last carry and the outputs; None where iterations have to be recorded one by one."""
         function = function or self._function
         leaves, nested = flatten(carry)
         loops = []
@@ -269,18 +271,18 @@ class _Program:
             loop = _Scan(function, unflatten(nested, carry), self._treedef)
             loops.append(loop)
 
-            def turn(carry: Sequence[Any], elements: Sequence[Any]) -> Any:
-                after, y = loop.turn(own(unflatten(nested, carry)), unflatten(self._treedef, elements))
+            def iteration(carry: Sequence[Any], elements: Sequence[Any]) -> Any:
+                after, y = loop.iteration(own(unflatten(nested, carry)), unflatten(self._treedef, elements))
                 return flatten(after)[0], loop.row(y)
 
-            return turn
+            return iteration
 
         along = Along(count - 1, -1) if self._reverse else Along()
         found = as_loop(function, prepared, leaves, xs, along, count, recomputes=recomputes)
         return None if found is None else (unflatten(nested, found[0]), loops[-1].nested(found[1]))
 
     def in_segments(self, carry: Any, xs: Sequence[Any], count: int, size: int) -> tuple[Any, Any] | None:
-        """Return the same, where of each segment of turns only the ends are kept."""
+        """Return the same, where of each segment of iterations only the ends are kept."""
         function = self._function
 
         def segment(carry: Any, xs: Any) -> tuple[Any, Any]:
@@ -317,7 +319,7 @@ def _read_only(x: Any) -> Any:
 
 
 def _count(xs: Any, leaves: list[Any], length: Any) -> int:
-    """Return the number of turns along arrays.
+    """Return the number of iterations along arrays.
 
     Raises:
         ShapeError, ParameterError: ValueErrors; there is none, or there are several.
@@ -327,14 +329,14 @@ def _count(xs: Any, leaves: list[Any], length: Any) -> int:
         if not getattr(leaf, "shape", ()):
             raise errors.ShapeError(
                 f"{name} is {leaf!r:.100}, which has no axis to go along.\nPass an array, such as np.array([1.0, 2.0]) "
-                "in place of the list [1.0, 2.0]; what is the same in all turns is closed over."
+                "in place of the list [1.0, 2.0]; what is the same in all iterations is closed over."
             )
     sizes = [leaf.shape[0] for leaf in leaves]
     if len(set(sizes)) > 1:
         listed = ", ".join(f"{size} of {name}" for size, name in zip(sizes, names, strict=True))
         raise errors.ShapeError(f"the first axes of what a loop goes along have different sizes: {listed}.")
     if length is None and not sizes:
-        raise errors.ParameterError("scan needs xs to go along, or length, the number of turns.")
+        raise errors.ParameterError("scan needs xs to go along, or length, the number of iterations.")
     count = int(sizes[0]) if length is None else checked_count("length", length)
     if sizes and count != sizes[0]:
         raise errors.ParameterError(f"length is {count}, and {names[0]} has {sizes[0]} elements along its first axis.")
@@ -342,7 +344,7 @@ def _count(xs: Any, leaves: list[Any], length: Any) -> int:
 
 
 def _segment_size(checkpoint: Any, count: int) -> int:
-    """Return how many turns lie between carries that are kept; 0 is all of them, without being run again."""
+    """Return how many iterations lie between carries that are kept; 0 is all of them, without being run again."""
     if isinstance(checkpoint, (bool, np.bool_)):
         return math.isqrt(count - 1) + 1 if checkpoint else 0
     return checked_count("checkpoint", checkpoint)
@@ -377,8 +379,8 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     if not flatten(xs)[0]:
         raise errors.ParameterError(f"map goes along arrays, and there is none in xs, {xs!r:.100}.")
 
-    def turn(_: None, x: Any) -> tuple[None, Any]:
+    def iteration(_: None, x: Any) -> tuple[None, Any]:
         return None, f(x)
 
-    turn.__name__ = name_of(f)
-    return scan(turn, None, xs)[1]
+    iteration.__name__ = name_of(f)
+    return scan(iteration, None, xs)[1]

@@ -42,7 +42,7 @@ class Functions:
         known: the names of those that there are, by their text; equal ones are written once.
         texts: what is written of them.
         narrow: of these, what has loops that are left for the compiler to make wide.
-        has_turns: there are loops over programs, of which what stands in a turn runs again and again.
+        has_iterations: there are loops over programs, of which what stands in an iteration runs again and again.
         used: the functions of libraries that they call.
     """
 
@@ -51,7 +51,7 @@ class Functions:
         self.known: dict[str, str] = {}
         self.texts: list[str] = []
         self.narrow: list[str] = []
-        self.has_turns = False
+        self.has_iterations = False
         self.used: dict[str, tuple[str, ...]] = {}
 
     def add(self, name: str, text: str, used: Used, is_wide: bool = True) -> str:
@@ -111,7 +111,7 @@ class Calls:
     def _call(self, name: str, item: Item) -> tuple[str, list[Pointer]]:
         """Return the name of a function that runs an item, and the memory that it takes."""
         if isinstance(item, Looped):
-            self._functions.has_turns = True
+            self._functions.has_iterations = True
             text, order, used = LOOPS[0](item, self._parts.get(item, []), name, self._functions)
             return self._functions.add(name, text, used), [(node, 0) for node in order]
         pointers, is_wide = Pointers(self._plan.stored), True

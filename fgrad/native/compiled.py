@@ -598,8 +598,9 @@ def compile(
     another than it was, which each call looks at, the function is recorded anew. Variables are read when the program
     runs, and assignments to them are carried out when it has ended, all of them or none.
 
-    A loop of Python's is recorded turn by turn, and found again: alike turns are one native loop. `scan`, `fori_loop`,
-    `while_loop` and `map` are loops at once, of which one turn is recorded. `inspect` says which loops there are.
+    A loop of Python's is recorded iteration by iteration, and found again: alike iterations are one native loop.
+    `scan`, `fori_loop`, `while_loop` and `map` are loops at once, of which one iteration is recorded. `inspect` says
+    which loops there are.
 
     Transforms take a compiled function as any other, and run native code for derivatives and batches; and a gradient
     function can be compiled, which is the usual way.

@@ -222,7 +222,7 @@ def _order(sides: list[Side], output: str, sizes: Sizes) -> str:
 
     def cost(label: str) -> float:
         far: float = sum(abs(each.get(label, 0)) > 1 for each in steps)
-        if label in output:  # the sums are in memory, which is read and written in each turn
+        if label in output:  # the sums are in memory, which is read and written in each iteration
             far += 0.5 if label == output[-1] else 2
         return far + 2 / max(sizes[label], 1)
 

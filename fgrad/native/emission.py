@@ -59,7 +59,7 @@ def _summed_as(target: Reduced) -> Scalar:
 
 
 class Loop:
-    """The innermost loop of a nest: what is carried from turn to turn, and what happens behind it.
+    """The innermost loop of a nest: what is carried from iteration to iteration, and what happens behind it.
 
     Attributes:
         carried: name, type, start, and the name of what it becomes.
@@ -252,7 +252,7 @@ class NestFunction(NamedTuple):
         body: in LLVM's language.
         used: the functions of libraries that it calls.
         work: about how many instructions it runs.
-        turns: of the outermost loop, if that may run in parts at once; else 0.
+        iterations: of the outermost loop, if that may run in parts at once; else 0.
         totals: the reductions along that loop, which such parts take for themselves.
         begins: the other arrays that are filled with a number before the loops run.
         is_wide: its innermost loops compute several elements at once already.
@@ -261,7 +261,7 @@ class NestFunction(NamedTuple):
     body: str
     used: dict[str, tuple[str, ...]]
     work: int
-    turns: int
+    iterations: int
     totals: tuple[Reduced, ...]
     begins: tuple[tuple[Node, Any], ...]
     is_wide: bool
@@ -273,7 +273,7 @@ def nest_function(rows: Rows, pointers: Pointers, widths: Widths | None = None, 
     pointers.buffers = {array: (_row(rows.buffers[array], in_parts), form) for array, form in rows.forms().items()}
     bodies = _bodies_of(rows, pointers, code)
     lines, label = ["entry:", *_room(body.loop for body, _ in bodies)], "entry"
-    turns, totals = _parallel(rows, [body for body, _ in bodies])
+    iterations, totals = _parallel(rows, [body for body, _ in bodies])
     beginnings = [each for nest in rows.nests for each in _beginnings(nest, [x for x, _ in bodies if x.nest is nest])]
     own = [each for each in beginnings if each[0] in totals] if in_parts else beginnings
     for number, (target, start) in enumerate(own):
@@ -285,7 +285,7 @@ def nest_function(rows: Rows, pointers: Pointers, widths: Widths | None = None, 
     work = sum(math.prod(stop - start for start, stop in body.box) * len(inner) for body, inner in bodies)
     begins = tuple(each for each in beginnings if each[0] not in totals)
     whole = "\n".join([*lines, *loops, "  ret void"])
-    return NestFunction(whole, code.used, work, turns, totals, begins, code.is_wide)
+    return NestFunction(whole, code.used, work, iterations, totals, begins, code.is_wide)
 
 
 def _room(loops: Iterable[Loop]) -> list[str]:
@@ -333,13 +333,13 @@ def fills(begins: Sequence[tuple[Node, Any]], pointers: Pointers, used: dict[str
 
 
 def _parallel(rows: Rows, bodies: Sequence[_Body]) -> tuple[int, tuple[Reduced, ...]]:
-    """Return how many turns of the outermost loop may run at once, and what is added up along it."""
+    """Return how many iterations of the outermost loop may run at once, and what is added up along it."""
     if not bodies or not bodies[0].box:
         return 0, ()
-    turns, totals = 0, []
+    iterations, totals = 0, []
     for body in bodies:
         outermost = body.loops[0][0]
-        turns = max(turns, body.box[body.names.index(outermost)][1])
+        iterations = max(iterations, body.box[body.names.index(outermost)][1])
         for write in body.nest.writes:
             target = write.target
             if isinstance(target, Scattered) or (isinstance(target, Running) and len(body.loops) == 1):
@@ -348,7 +348,7 @@ def _parallel(rows: Rows, bodies: Sequence[_Body]) -> tuple[int, tuple[Reduced, 
                 gone = {name for place in target.axes for name, _ in body.index(write.space)[place].terms}
                 if outermost in gone:
                     totals.append(target)
-    return turns, tuple(dict.fromkeys(totals))
+    return iterations, tuple(dict.fromkeys(totals))
 
 
 def _bodies_of(rows: Rows, pointers: Pointers, code: Code) -> list[tuple[_Body, list[str]]]:
@@ -412,7 +412,7 @@ def _order(body: _Body, sizes: Shape) -> list[int]:
 
 
 _FAR, _SHORT = 6, 8
-"""What a step over memory costs beside one to a neighbour; a loop of fewer turns is no good innermost one."""
+"""What a step over memory costs beside one to a neighbour; a loop of fewer iterations is no good innermost one."""
 
 
 def _cut(box: Box, body: _Body) -> list[Box]:
@@ -593,10 +593,10 @@ def innermost(code: Code, loop: Innermost, widths: Widths | None) -> list[str]:
 
 
 def _begun(loops: list[_Loop], before: str, in_parts: bool) -> tuple[list[str], str, str]:
-    """Let the first loop take the turns between `%lo` and `%hi`, and leave it out if there are none.
+    """Let the first loop take the iterations between `%lo` and `%hi`, and leave it out if there are none.
 
     Returns:
-        What does so, the label in front of the loops, and that behind them; nothing where all turns are taken.
+        What does so, the label in front of the loops, and that behind them; nothing where all iterations are taken.
     """
     if not in_parts:
         return [], before, ""

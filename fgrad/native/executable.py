@@ -82,7 +82,7 @@ class Executable:
         texts = _texts(segments, wanted, functions, options.precise)
         self.llvm = "\n".join(filter(None, texts))
         self._planning = time.perf_counter() - start
-        self._module = Machine.this().compiled(*texts, functions.has_turns) if segments else None
+        self._module = Machine.this().compiled(*texts, functions.has_iterations) if segments else None
         forms = {memory_of(node): node.shape for node in self._results}
         for stage in self.stages:
             stage.prepare(self._module, forms)

@@ -17,7 +17,7 @@ from fgrad.core.tensor import Tensor, box, strip_ended
 from fgrad.core.variable import Variable
 from fgrad.graphs.equations import Equation, Name, same_bits
 from fgrad.graphs.graph import Block, Graph
-from fgrad.graphs.loop import Turns, loop_of, turns_of
+from fgrad.graphs.loop import Iterations, iterations_of, loop_of
 from fgrad.graphs.record import REMEDY, RecordTrace, held, recorded
 
 
@@ -100,7 +100,7 @@ class _Repeat(RecordTrace):
         """Return whether an operation is what an equation says."""
         if primitive is not equation.primitive and primitive.name != equation.primitive.name:
             return False
-        if len(args) != len(equation.inputs) or not _same_loops(loop_of(primitive), turns_of(equation)):
+        if len(args) != len(equation.inputs) or not _same_loops(loop_of(primitive), iterations_of(equation)):
             return False
         for arg, name in zip(args, equation.inputs, strict=True):
             if type(arg) is Tensor and arg._trace is self:
@@ -157,7 +157,7 @@ class _Same:
             and len(one.inputs) == len(other.inputs)
             and all(map(self.values, one.inputs, other.inputs))
             and _alike(dict(one.metadata), dict(other.metadata))
-            and _same_loops(turns_of(one), turns_of(other))
+            and _same_loops(iterations_of(one), iterations_of(other))
         )
         self._names.update(zip(one.outputs, other.outputs, strict=False))
         return is_same
@@ -193,8 +193,8 @@ def _alike(one: Any, other: Any) -> bool:
     return bool(type(one).__eq__ in _CANNOT_TELL or one == other)
 
 
-def _same_loops(one: Turns | None, other: Turns | None) -> bool:
-    """Return whether two loops do the same in each turn; None stands for what is no loop."""
+def _same_loops(one: Iterations | None, other: Iterations | None) -> bool:
+    """Return whether two loops do the same in each iteration; None stands for what is no loop."""
     if one is None or other is None:
         return one is other
     forms = [(x.count, x.shared, x.carried, list(x.reads), list(x.writes), x.recomputes) for x in (one, other)]

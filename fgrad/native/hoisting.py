@@ -22,15 +22,15 @@ def hoisted(
     written: Collection[str],
     before: tuple[Collection[str], int] = ((), 0),
 ) -> list[list[str]]:
-    """Return the instructions of a turn by the number of loops around them.
+    """Return the instructions of an iteration by the number of loops around them.
 
     Args:
         lines: the instructions, each behind those that it needs.
         loops: the names of the loops' variables, from the outermost to the innermost.
-        carried: the names of what goes from turn to turn of the innermost loop.
+        carried: the names of what goes from iteration to iteration of the innermost loop.
         written: the names of the memory into which the nest writes, which is read where it stands.
-        before: the names of the memory into which others write before it in turns of loops around them all, and how
-            many of these there are.
+        before: the names of the memory into which others write before it in iterations of loops around them all, and
+            how many of these there are.
     """
     depths = {name: depth for depth, name in enumerate(loops, 1)}
     depths.update(dict.fromkeys(carried, len(loops)))

@@ -45,7 +45,8 @@ def placed(place: Place, index: Index) -> Affine:
 def in_code(code: Code, affine: Affine, known: dict[Affine, str]) -> str:
     """Return the name of an index, which is computed where it is not known yet, and so is each part of it.
 
-    The variables of outer loops come first, so that what is added up of them is the same in all turns of inner ones.
+    The variables of outer loops come first, so that what is added up of them is the same in all iterations of inner
+    ones.
     """
     if not affine.terms:
         return str(affine.constant)

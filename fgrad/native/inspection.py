@@ -16,7 +16,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.graphs.equations import Equation
 from fgrad.graphs.graph import Block
-from fgrad.graphs.loop import UNLIMITED, Turns
+from fgrad.graphs.loop import UNLIMITED, Iterations
 from fgrad.graphs.rolling import Loop, loops_of, places_of
 from fgrad.graphs.unrolled import unrolled
 from fgrad.native.executable import Executable
@@ -68,23 +68,24 @@ class _Reader:
             arrays = [item, *map(memory_of, item.arguments)]
             lines = self._lines([item])
             return Stage("routine", item.shape, {item.routine: 1}, lines, _flops_of(item), _bytes(arrays))
-        return self._turns(item) if isinstance(item, Looped) else self._step(item)
+        return self._iterations(item) if isinstance(item, Looped) else self._step(item)
 
-    def _turns(self, loop: Looped) -> Stage:
-        """Return what all turns of a loop do together."""
-        turns: Turns = loop.turns
+    def _iterations(self, loop: Looped) -> Stage:
+        """Return what all iterations of a loop do together."""
+        iterations: Iterations = loop.iterations
         plan = planned(loop.program.all, loop.results)
-        reader = _Reader(turns.body, loop.program, plan)
+        reader = _Reader(iterations.body, loop.program, plan)
         stages = [reader.stage(item) for item in plan.items]
         operations: Counter[str] = Counter()
         for stage in stages:
             operations.update(stage.operations)
         flops, size = sum(x.flops for x in stages), sum(x.bytes for x in stages)
         vanished = sum(x.vanished for x in stages)
-        count = 1 if _is_endless(turns) else turns.count
+        count = 1 if _is_endless(iterations) else iterations.count
         return Stage(
-            "turns", _shape_of(turns), dict(operations), _lines_of(turns), count * flops, count * size, vanished,
-            is_conditional=turns.condition is not None,
+            "iterations", _shape_of(iterations), dict(operations), _lines_of(iterations),
+            count * flops, count * size, vanished,
+            is_conditional=iterations.condition is not None,
         )  # fmt: skip
 
     def _loops(self, rows: Rows) -> Stage:
@@ -132,19 +133,21 @@ class _Reader:
         arrays = [*map(memory_of, item.arguments), *(self._program.names[name] for name in equation.outputs)]
         reason = self._program.refused.get(item.equation, "")
         if isinstance(equation.primitive.implementation, PythonLoop):
-            return self._pythons_turns(equation.primitive.implementation.turns, reason, _bytes(arrays))
+            return self._pythons_iterations(equation.primitive.implementation.iterations, reason, _bytes(arrays))
         lines = (equation.line,) if equation.line else ()
         shape = equation.outputs[0].shape if equation.outputs else ()
         return Stage(
             "NumPy", shape, {equation.primitive.name: 1}, lines, 0, _bytes(arrays), 0, reason, _advice(equation, reason)
         )
 
-    def _pythons_turns(self, turns: Turns, reason: str, size: int) -> Stage:
-        operations = Counter(each.primitive.name for each in turns.body.equations)
-        advice = "Python runs the loop, and each turn is a program of its own: better do that before or after the loop."
+    def _pythons_iterations(self, iterations: Iterations, reason: str, size: int) -> Stage:
+        operations = Counter(each.primitive.name for each in iterations.body.equations)
+        advice = (
+            "Python runs the loop, and each iteration is a program of its own: better do that before or after the loop."
+        )
         return Stage(
-            "Python", _shape_of(turns), dict(operations), _lines_of(turns), 0, size, 0, reason, advice,
-            is_conditional=turns.condition is not None,
+            "Python", _shape_of(iterations), dict(operations), _lines_of(iterations), 0, size, 0, reason, advice,
+            is_conditional=iterations.condition is not None,
         )  # fmt: skip
 
     def _lines(self, nodes: Iterable[Node]) -> tuple[str, ...]:
@@ -153,16 +156,16 @@ class _Reader:
         return tuple(errors.line_at(place) for place in sorted(place for place in places if place))
 
 
-def _is_endless(turns: Turns) -> bool:
-    return turns.count >= UNLIMITED
+def _is_endless(iterations: Iterations) -> bool:
+    return iterations.count >= UNLIMITED
 
 
-def _shape_of(turns: Turns) -> tuple[int, ...]:
-    return () if _is_endless(turns) else (turns.count,)
+def _shape_of(iterations: Iterations) -> tuple[int, ...]:
+    return () if _is_endless(iterations) else (iterations.count,)
 
 
-def _lines_of(turns: Turns) -> tuple[str, ...]:
-    return tuple(map(errors.line_at, places_of(turns.body)))
+def _lines_of(iterations: Iterations) -> tuple[str, ...]:
+    return tuple(map(errors.line_at, places_of(iterations.body)))
 
 
 def _indices(target: Node) -> Sequence[Node]:
@@ -202,7 +205,7 @@ def _advice(equation: Equation, reason: str) -> str:
     if "of the user's" in reason:
         return "Say what it computes in NumPy's functions: fgrad.extend.deflowering."
     if equation.primitive.name == "loop":
-        return "What else there is in a turn is native."
+        return "What else there is in an iteration is native."
     if equation.direct:
         return "What it calls can be compiled itself."
     if any(kind.kind == "c" for kind in kinds):
@@ -246,11 +249,13 @@ def inspected(function: Function, arrays: Sequence[Any] | None, seconds: float, 
 def _loop_text(loop: Loop) -> str:
     """Return how often a loop runs, and which lines."""
     operations = f"{loop.equations:,} operation{'s' * (loop.equations != 1)}"
-    inside, lines = "in each turn, " * loop.depth, _lines_text(loop.places)
-    if loop.is_conditional and loop.turns == 1:
+    inside, lines = "in each iteration, " * loop.depth, _lines_text(loop.places)
+    if loop.is_conditional and loop.iterations == 1:
         return f"{inside}one way of a choice, {operations}, for {lines}"
-    count = "turns" if loop.turns >= UNLIMITED else f"{loop.turns:,} turn{'s' * (loop.turns != 1)}"
-    most = "at most " if loop.is_conditional and loop.turns < UNLIMITED else ""
+    count = (
+        "iterations" if loop.iterations >= UNLIMITED else f"{loop.iterations:,} iteration{'s' * (loop.iterations != 1)}"
+    )
+    most = "at most " if loop.is_conditional and loop.iterations < UNLIMITED else ""
     ends = " while a condition holds" if loop.is_conditional else ""
     return f"{inside}{most}{count} of {operations}{ends}, for {lines}"
 
@@ -269,7 +274,7 @@ def _timed(executable: Executable, arrays: Sequence[Any]) -> list[float]:
 
     One run says little, however long it takes: while other programs keep the cores busy, the threads of a library of
     matrices wait for each other for hundreds of times as long as they compute, for a second on end. Which is why a
-    stage has its turns at different times.
+    stage has its iterations at different times.
     """
     values = executable.given(arrays)
     best, rounds = [math.inf] * len(executable.stages), 0

@@ -187,17 +187,17 @@ class Machine:
         own = f'"target-cpu"="{self._cpu}" "target-features"="{self._features}" "prefer-vector-width"="{self._width}"'
         return f"attributes #0 = {{ nounwind {own} }}\nattributes #1 = {{ {_PURE} }}"
 
-    def compiled(self, text: str, narrow: str = "", has_turns: bool = False) -> Module:
+    def compiled(self, text: str, narrow: str = "", has_iterations: bool = False) -> Module:
         """Begin to compile a module, and to load it.
 
         Args:
             text: in LLVM's language; its loops are as they should be.
             narrow: functions with loops that LLVM is to make wide; they belong to the same module.
-            has_turns: much of the module runs so often that LLVM is to look at all of it.
+            has_iterations: much of the module runs so often that LLVM is to look at all of it.
         """
-        return Module(functools.partial(self._compiled, text, narrow, has_turns))
+        return Module(functools.partial(self._compiled, text, narrow, has_iterations))
 
-    def _compiled(self, text: str, narrow: str, has_turns: bool, leaves_python: Callable[[], None]) -> Any:
+    def _compiled(self, text: str, narrow: str, has_iterations: bool, leaves_python: Callable[[], None]) -> Any:
         llvm = self._llvm
         with STEADY:
             context = llvm.create_context()
@@ -206,7 +206,7 @@ class Machine:
             )
             module = self._parsed(text, context)
             builder = self._pipeline(target, 1, vectors=False)
-            self._run(builder.getModulePassManager() if has_turns else self._light_passes(), module, builder)
+            self._run(builder.getModulePassManager() if has_iterations else self._light_passes(), module, builder)
             if narrow:
                 module.link_in(self._widened(narrow, context, target))
             engine = llvm.create_mcjit_compiler(module, target)

@@ -42,7 +42,7 @@ MOST_PARTS = 16
 
 @dataclass(eq=False)
 class Rows:
-    """Nests that run one after the other in each turn of the loops over the first axes, which they share.
+    """Nests that run one after the other in each iteration of the loops over the first axes, which they share.
 
     Attributes:
         nests: in the order in which they run.

@@ -264,19 +264,19 @@ class Looped(Node):
     As an array it is the memory in which it works; how much that is is known when its code has been written.
 
     Attributes:
-        turns: what is run, and how turns hang together.
-        program: the nodes of what a turn computes.
+        iterations: what is run, and how iterations hang together.
+        program: the nodes of what an iteration computes.
         results: those of what it returns, and a truth value that makes the run void if there is one more.
         condition: the program of the condition, and its result; or None.
     """
 
-    __slots__ = ("turns", "program", "results", "condition")
+    __slots__ = ("iterations", "program", "results", "condition")
 
     def __init__(
-        self, turns: Any, program: Any, results: Sequence[Node], condition: Any, arguments: Sequence[Node]
+        self, iterations: Any, program: Any, results: Sequence[Node], condition: Any, arguments: Sequence[Node]
     ) -> None:
         super().__init__((0,), np.uint8, arguments)
-        self.turns, self.program, self.results, self.condition = turns, program, list(results), condition
+        self.iterations, self.program, self.results, self.condition = iterations, program, list(results), condition
 
 
 class Part(Node):

@@ -56,4 +56,5 @@ ENGINES: dict[str, Engine] = {}
 """Those that there are besides native code, by the name of the backend."""
 
 NATIVE: list[Callable[[Block, Options], Any]] = []
-"""Makes native code of a program. It is put in from above: native code runs programs itself, as turns of a loop."""
+"""Makes native code of a program. It is put in from above: native code runs programs itself, as iterations of a
+loop."""

@@ -1,4 +1,4 @@
-"""Large nests on several cores: the turns of the outermost loop in parts, on threads of the operating system.
+"""Large nests on several cores: the iterations of the outermost loop in parts, on threads of the operating system.
 
 The parts are the same for any number of threads, and what is added up along the loop is added up in their order, so the
 result is the same to the last bit.
@@ -40,7 +40,7 @@ def default_threads() -> int:
 def is_worth_parts(function: NestFunction) -> bool:
     """Return whether a nest is to run in parts."""
     memory = MOST_PARTS * sum(map(_bytes, function.totals))
-    return CAN_BE_PARTED and function.turns > 1 and function.work >= _WORTH_PARTS and memory <= _MOST_MEMORY
+    return CAN_BE_PARTED and function.iterations > 1 and function.work >= _WORTH_PARTS and memory <= _MOST_MEMORY
 
 
 def _bytes(total: Reduced) -> int:
@@ -53,7 +53,7 @@ class Parts:
 
     Args:
         name: of the function that runs all.
-        function: runs the turns from `%lo` to `%hi`, with the row `%row` of what is in memory row by row.
+        function: runs the iterations from `%lo` to `%hi`, with the row `%row` of what is in memory row by row.
         parameters: the names of the memory that it takes.
         places: which of these is the memory of each total.
         threads: how many run at once.
@@ -73,7 +73,7 @@ class Parts:
         widths: Widths | None,
     ) -> None:
         self._name, self._function, self._parameters, self._places = name, function, list(parameters), list(places)
-        self._count = min(MOST_PARTS, function.turns)
+        self._count = min(MOST_PARTS, function.iterations)
         self._threads, self._widths = min(threads, self._count), widths
         self._stride = sum(map(_bytes, function.totals))
         self.used: Used = {}
@@ -110,8 +110,8 @@ class Parts:
             "  br label %next",
             "next:",
             "  %c = phi i64 [ %first, %entry ], [ %d, %next ]",
-            f"  %lower = mul i64 %c, {self._function.turns}\n  %lo = udiv i64 %lower, {self._count}",
-            f"  %upper = add i64 %lower, {self._function.turns}\n  %hi = udiv i64 %upper, {self._count}",
+            f"  %lower = mul i64 %c, {self._function.iterations}\n  %lo = udiv i64 %lower, {self._count}",
+            f"  %upper = add i64 %lower, {self._function.iterations}\n  %hi = udiv i64 %upper, {self._count}",
             f"  %own = mul i64 %c, {self._stride}\n  %base = getelementptr i8, ptr %r{count}, i64 %own",
         ]
         given = [f"%r{place}" for place in range(count)]
@@ -215,5 +215,5 @@ def _store(code: Code, kind: Scalar, value: str, place: str) -> None:
 
 
 def _element(code: Code, kind: Scalar, base: str, tag: str) -> str:
-    """Return the address of the element of a turn."""
+    """Return the address of the element of an iteration."""
     return code.do(f"getelementptr inbounds {kind.stored}, ptr {base}, i64 %{tag}")

@@ -19,22 +19,23 @@ _MOST_CHANGES = 6
 
 @dataclass
 class Stage:
-    """One thing that a compiled program does: loops over arrays, a routine of a library, turns of a program, or NumPy.
+    """One part of a compiled program: loops over arrays, a routine of a library, iterations of a loop, or NumPy.
 
     Attributes:
-        kind: "loops" over elements, "routine", "turns" (a loop of the user's), "Python" (such a loop, of which Python
-            runs each turn) or "NumPy".
-        shape: the sizes of the loops, or the shape of the result; the number of turns, nothing if that is not known.
-        operations: what is computed for each element, or in each turn, with how often.
+        kind: "loops" over elements, "routine", "iterations" (a loop of the user's), "Python" (such a loop, of which
+            Python runs each iteration) or "NumPy".
+        shape: the sizes of the loops, or the shape of the result; the number of iterations, nothing if that is not
+        known.
+        operations: what is computed for each element, or in each iteration, with how often.
         lines: the user's, as `file:line: source`.
-        flops: operations on numbers, an elementary function counted as one; an estimate. Those of one turn where the
-            number of turns is not known.
+        flops: operations on numbers, an elementary function counted as one; an estimate. Those of one iteration where
+            the number of iterations is not known.
         bytes: of the arrays that are read and written, each once.
         vanished: how many arrays of the eager function are nowhere in memory.
         reason: why NumPy runs it; empty for native code.
         advice: what would make it native, if a sentence can say that.
         seconds: what it takes when it runs by itself; None if it was not measured.
-        is_conditional: a condition ends the turns, and the shape has the most of them.
+        is_conditional: a condition ends the iterations, and the shape has the most of them.
     """
 
     kind: str
@@ -59,7 +60,7 @@ class Inspection:
         inputs: what goes into the program, by the names that the user gave it.
         frozen: arguments that are part of the program.
         variables: what is read when it runs.
-        loops: loops of the program, each before those inside of it, with the lines that a turn is for. Loops of
+        loops: loops of the program, each before those inside of it, with the lines that an iteration is for. Loops of
             Python's that were found again are among them, and those of passes back.
         unrolled: lines whose operations the program has many times over and in no loop, and why.
         stages: what it does, in order.
@@ -103,7 +104,7 @@ class Inspection:
 
     @property
     def steps(self) -> list[Stage]:
-        """The stages that NumPy runs, and loops of which Python runs each turn."""
+        """The stages that NumPy runs, and loops of which Python runs each iteration."""
         return [stage for stage in self.stages if stage.kind in _PYTHONS]
 
     @property
@@ -156,8 +157,8 @@ _HEADS = ("", "what", "flops", "bytes", "vanished", "time")
 def _cells(place: int, stage: Stage, total: float) -> tuple[str, ...]:
     taken = f"{seconds_text(stage.seconds)} ({stage.seconds / total:.0%})" if stage.seconds else ""
     what = f"{stage.kind} {_size_text(stage)}"
-    a_turn = "" if stage.shape or not stage.is_conditional else " a turn"
-    amounts = count_text(stage.flops) + a_turn if stage.flops else "", bytes_text(stage.bytes) + a_turn
+    an_iteration = "" if stage.shape or not stage.is_conditional else " an iteration"
+    amounts = count_text(stage.flops) + an_iteration if stage.flops else "", bytes_text(stage.bytes) + an_iteration
     vanished = _counted(stage.vanished, "array") if stage.vanished else ""
     return f"{place:>2}", what, *amounts, vanished, taken
 

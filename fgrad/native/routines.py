@@ -42,7 +42,7 @@ class Body(Code):
     # What routines take: addresses of numbers
 
     def room(self, kind: str, count: int = 1) -> str:
-        """Return memory for numbers, which is taken once, and not in each turn of a loop."""
+        """Return memory for numbers, which is taken once, and not in each iteration of a loop."""
         name = self.name()
         self._first.append(f"  {name} = alloca {kind}, i64 {count}")
         return name
@@ -74,16 +74,16 @@ class Body(Code):
 
     @contextlib.contextmanager
     def loop(self, count: int | str) -> Iterator[str]:
-        """Repeat what is written within; yields the name of the number of the turn."""
+        """Repeat what is written within; yields the name of the number of the iteration."""
         mark = self.name()[1:]
-        turn = self.room("i64")
-        self.lines.append(f"  store i64 0, ptr {turn}")
+        iteration = self.room("i64")
+        self.lines.append(f"  store i64 0, ptr {iteration}")
         self.lines += [f"  br label %test{mark}", f"test{mark}:"]
-        now = self.do(f"load i64, ptr {turn}")
+        now = self.do(f"load i64, ptr {iteration}")
         goes_on = self.do(f"icmp slt i64 {now}, {count}")
-        self.lines += [f"  br i1 {goes_on}, label %turn{mark}, label %end{mark}", f"turn{mark}:"]
+        self.lines += [f"  br i1 {goes_on}, label %iteration{mark}, label %end{mark}", f"iteration{mark}:"]
         yield now
-        self.lines.append(f"  store i64 {self.do(f'add nsw i64 {now}, 1')}, ptr {turn}")
+        self.lines.append(f"  store i64 {self.do(f'add nsw i64 {now}, 1')}, ptr {iteration}")
         self.lines += [f"  br label %test{mark}", f"end{mark}:"]
 
     @contextlib.contextmanager
@@ -93,15 +93,15 @@ class Body(Code):
             yield [stack.enter_context(self.loop(size)) for size in shape]
 
     def at(self, pointer: str, offset: int, *steps: tuple[int, str], kind: str = "") -> str:
-        """Return the address of the element `offset + step * turn + ...` behind an address."""
+        """Return the address of the element `offset + step * iteration + ...` behind an address."""
         total = str(offset)
-        for step, turn in steps:
-            total = self.do(f"add nsw i64 {total}, {self.do(f'mul nsw i64 {turn}, {step}')}")
+        for step, iteration in steps:
+            total = self.do(f"add nsw i64 {total}, {self.do(f'mul nsw i64 {iteration}, {step}')}")
         return self.do(f"getelementptr {kind or self.kind.type}, ptr {pointer}, i64 {total}")
 
-    def matrix(self, pointer: str, matrices: Matrices, turns: Sequence[str], kind: str = "") -> str:
+    def matrix(self, pointer: str, matrices: Matrices, iterations: Sequence[str], kind: str = "") -> str:
         """Return the address of one matrix of a stack."""
-        return self.at(pointer, matrices.offset, *zip(matrices.steps, turns, strict=True), kind=kind)
+        return self.at(pointer, matrices.offset, *zip(matrices.steps, iterations, strict=True), kind=kind)
 
     def load(self, place: str, kind: str = "") -> str:
         """Read a number."""
@@ -155,8 +155,8 @@ def _matmul(body: Body, item: Called, left: str, right: str, result: str) -> Non
     how: Product = item.options
     write = _written_product(body, how) if min(how.m, how.n) > 1 else _written_vector(body, how)
     into = Matrices(0, _steps(how.stack, how.m * how.n), False, how.n)
-    with body.loops(how.stack) as turns:
-        write(*(body.matrix(*each, turns) for each in ((left, how.left), (right, how.right), (result, into))))
+    with body.loops(how.stack) as iterations:
+        write(*(body.matrix(*each, iterations) for each in ((left, how.left), (right, how.right), (result, into))))
 
 
 def _written_product(body: Body, how: Product) -> Callable[[str, str, str], None]:
@@ -236,8 +236,8 @@ class _Triangular:
         # What lies in memory by columns is in Fortran's order the matrix itself, and else its transpose.
         by_columns = self._how.matrices.is_turned
         is_lower, is_itself = each.is_lower == by_columns, by_columns != each.of_transpose
-        turns = is_itself if self._how.columns > 1 else not is_itself
-        return [self._body.flag(each) for each in ("UL"[is_lower], "NT"[turns], "NU"[each.has_ones])]
+        iterations = is_itself if self._how.columns > 1 else not is_itself
+        return [self._body.flag(each) for each in ("UL"[is_lower], "NT"[iterations], "NU"[each.has_ones])]
 
     def write(self, a: str, x: str) -> None:
         """Solve all triangles for the matrix and the right-hand side at two addresses."""
@@ -256,13 +256,13 @@ def _solve(body: Body, item: Called, *arrays: str) -> None:
     triangular = _Triangular(body, how)
     whole = how.size * how.columns
     into = Matrices(0, _steps(how.stack, whole), False, how.columns)
-    with body.loops(how.stack) as turns:
-        x = body.matrix(result, into, turns)
-        _copy(body, body.matrix(side, how.sides, turns), how.sides, x, how.size, how.columns)
-        places = body.matrix(pivots[0], how.pivots, turns, kind="i32") if how.pivots else ""
+    with body.loops(how.stack) as iterations:
+        x = body.matrix(result, into, iterations)
+        _copy(body, body.matrix(side, how.sides, iterations), how.sides, x, how.size, how.columns)
+        places = body.matrix(pivots[0], how.pivots, iterations, kind="i32") if how.pivots else ""
         if how.swaps > 0:
             _exchange(body, x, places, how)
-        triangular.write(body.matrix(matrix, how.matrices, turns), x)
+        triangular.write(body.matrix(matrix, how.matrices, iterations), x)
         if how.swaps < 0:
             _exchange(body, x, places, how)
 
@@ -274,25 +274,25 @@ def _copy(body: Body, source: str, lies: Matrices, target: str, rows: int, colum
     """Copy a matrix into one in C order; some columns at a time, if these lie one behind the other."""
     down, right = (1, lies.leading) if lies.is_turned else (lies.leading, 1)
 
-    def copy(first: str, row: str, turn: str) -> None:
-        column = body.do(f"add nsw i64 {first}, {turn}")
+    def copy(first: str, row: str, iteration: str) -> None:
+        column = body.do(f"add nsw i64 {first}, {iteration}")
         value = body.load(body.at(source, 0, (down, row), (right, column)))
         body.store(value, body.at(target, 0, (columns, row), (1, column)))
 
     in_blocks = columns // _BLOCK * _BLOCK if lies.is_turned else 0
     with body.loop(in_blocks // _BLOCK) as block:
         first = body.do(f"mul nsw i64 {block}, {_BLOCK}")
-        with body.loop(rows) as row, body.loop(_BLOCK) as turn:
-            copy(first, row, turn)
-    with body.loop(rows) as row, body.loop(columns - in_blocks) as turn:
-        copy(str(in_blocks), row, turn)
+        with body.loop(rows) as row, body.loop(_BLOCK) as iteration:
+            copy(first, row, iteration)
+    with body.loop(rows) as row, body.loop(columns - in_blocks) as iteration:
+        copy(str(in_blocks), row, iteration)
 
 
 def _exchange(body: Body, x: str, pivots: str, how: Solution) -> None:
     """Exchange each row with the one that the factorization says, from the first on, or from the last."""
     assert how.pivots is not None
-    with body.loop(how.size) as turn:
-        row = turn if how.swaps > 0 else body.do(f"sub i64 {how.size - 1}, {turn}")
+    with body.loop(how.size) as iteration:
+        row = iteration if how.swaps > 0 else body.do(f"sub i64 {how.size - 1}, {iteration}")
         other = body.do(
             f"sext i32 {body.load(body.at(pivots, 0, (how.pivots.leading, row), kind='i32'), 'i32')} to i64"
         )
@@ -333,9 +333,9 @@ def _cholesky(body: Body, item: Called, matrix: str, result: str) -> None:
     how: Factors = item.options
     upper, size, state = body.flag("U"), body.integer(how.size), body.room("i32")
     into = Matrices(0, _steps(how.stack, how.size**2), False, how.size)
-    with body.loops(how.stack) as turns:
-        factor = body.matrix(result, into, turns)
-        _copy(body, body.matrix(matrix, how.matrices, turns), how.matrices, factor, how.size, how.size)
+    with body.loops(how.stack) as iterations:
+        factor = body.matrix(result, into, iterations)
+        _copy(body, body.matrix(matrix, how.matrices, iterations), how.matrices, factor, how.size, how.size)
         body.routine("potrf", upper, size, factor, size, state)
         with body.loop(how.size) as row:
             after = body.do(f"sub i64 {how.size - 1}, {row}")
@@ -352,14 +352,14 @@ def _lu(body: Body, item: Called, matrix: str, result: str) -> None:
     size, state = body.integer(how.size), body.room("i32")
     into = Matrices(0, _steps(how.stack, how.size * (how.size + 1)), False, how.size)
     turned = how.matrices._replace(is_turned=not how.matrices.is_turned)
-    with body.loops(how.stack) as turns:
-        factors = body.matrix(result, into, turns)
-        _copy(body, body.matrix(matrix, how.matrices, turns), turned, factors, how.size, how.size)
+    with body.loops(how.stack) as iterations:
+        factors = body.matrix(result, into, iterations)
+        _copy(body, body.matrix(matrix, how.matrices, iterations), turned, factors, how.size, how.size)
         pivots = body.at(factors, how.size**2)
         body.routine("getrf", size, size, factors, size, pivots, state)
         # Each integer takes the place of a number, or of half of one: from the last on none is lost.
-        with body.loop(how.size) as turn:
-            place = body.do(f"sub i64 {how.size - 1}, {turn}")
+        with body.loop(how.size) as iteration:
+            place = body.do(f"sub i64 {how.size - 1}, {iteration}")
             row = body.load(body.at(pivots, 0, (1, place), kind="i32"), "i32")
             value = body.do(f"sitofp i32 {body.do(f'sub i32 {row}, 1')} to {body.kind.type}")
             body.store(value, body.at(pivots, 0, (1, place)))

@@ -193,7 +193,7 @@ def _item_of(unit: _Unit, wanted: Set[Node]) -> Any:
 
 
 def _is_stored_once(write: Write, outer: int) -> bool:
-    """Return whether each element is stored once, and not added to from turn to turn."""
+    """Return whether each element is stored once, and not added to from iteration to iteration."""
     if not isinstance(write.target, Reduced):
         return True
     axes = [axis for axis, size in enumerate(write.space) if size != 1]

@@ -1,6 +1,7 @@
 """The innermost loop of a nest, several elements at once: instructions on numbers made into instructions on vectors.
 
-    widened(loop, widths)     the loop as straight lines, or as a loop with wider turns; None where that cannot be told
+    widened(loop, widths)     the loop as straight lines, or as a loop with wider iterations; None where that cannot be
+    told
 
 LLVM can do this by itself, and does where this gives up. But it takes most of the time of a compilation, and where a
 loop is short, as those of small arrays are, it leaves the last elements to a loop of their own.
@@ -63,14 +64,14 @@ class Innermost:
     """The innermost loop.
 
     Attributes:
-        lines: the instructions of a turn.
-        variable: the name of the turn's number.
-        start, stop: what it runs through; names, where that is known when it runs: it has one turn at least.
-        carried: what goes from turn to turn: name, type, start, and the name of what it becomes.
+        lines: the instructions of an iteration.
+        variable: the name of the iteration's number.
+        start, stop: what it runs through; names, where that is known when it runs: it has one iteration at least.
+        carried: what goes from iteration to iteration: name, type, start, and the name of what it becomes.
         behind: the instructions behind the loop.
         tag: in the names of labels.
         before: the label of the block in front.
-        most: how many turns there are at most.
+        most: how many iterations there are at most.
     """
 
     lines: Sequence[str]
@@ -88,8 +89,8 @@ class _GivesUpError(Exception):
     """An instruction has no wide form, or it is not known whether it has."""
 
 
-class _TurnByTurnError(Exception):
-    """A turn needs what the one before has done."""
+class _IterationByTurnError(Exception):
+    """An iteration needs what the one before has done."""
 
 
 def widened(loop: Innermost, widths: Widths) -> tuple[list[str], Used] | None:
@@ -98,14 +99,14 @@ def widened(loop: Innermost, widths: Widths) -> tuple[list[str], Used] | None:
         return _once(loop), {}
     try:
         return _Wide(loop, widths).written()
-    except _TurnByTurnError:
+    except _IterationByTurnError:
         return narrow(loop), {}
     except _GivesUpError:
         return None
 
 
 def narrow(loop: Innermost) -> list[str]:
-    """Return a loop that takes its turns one by one."""
+    """Return a loop that takes its iterations one by one."""
     tag = loop.tag
     lines = [
         f"  br label %loop{tag}",
@@ -125,7 +126,7 @@ def narrow(loop: Innermost) -> list[str]:
 
 
 def _once(loop: Innermost) -> list[str]:
-    """Return a loop of one turn, which is none."""
+    """Return a loop of one iteration, which is none."""
     given = {loop.variable: str(loop.start), **{name: start for name, _, start, _ in loop.carried}}
     return [_NAME.sub(lambda found: given.get(found[0], found[0]), line) for line in loop.lines]
 
@@ -184,7 +185,7 @@ class _Wide:
     # What varies
 
     def _classify(self, line: _Line) -> None:
-        """Note how an index moves with the turn, or the type of what differs from turn to turn."""
+        """Note how an index moves with the iteration, or the type of what differs from iteration to iteration."""
         if not line.name and line.form is not _STORE:  # a call that does something
             raise _GivesUpError
         if line.form is _ADDRESS:
@@ -218,7 +219,7 @@ class _Wide:
         return self._steps.get(name, 0)
 
     def moves(self, name: str) -> bool:
-        """Return whether a value or an address differs from turn to turn."""
+        """Return whether a value or an address differs from iteration to iteration."""
         return name in self._types or name in self.indices or bool(self._step(name))
 
     def _moved(self, line: _Line) -> int:
@@ -230,9 +231,9 @@ class _Wide:
         return self._step(a) * int(b)
 
     def _check_memory(self) -> None:
-        """Give up where several turns may read and write one element."""
+        """Give up where several iterations may read and write one element."""
         if any(self._bases[address] in self._stored for address in self.indices):
-            raise _TurnByTurnError
+            raise _IterationByTurnError
 
     def _check_carried(self) -> None:
         """Give up where what is carried is more than a sum or the like."""
@@ -242,15 +243,15 @@ class _Wide:
             if line.name in ends:
                 first, *rest = _operands(line)
                 if first != ends[line.name] or names.intersection(rest) or not _reduction_of(line):
-                    raise _TurnByTurnError
+                    raise _IterationByTurnError
                 names.discard(first)
             if names.intersection(_operands(line)) or any(x in ends for x in _operands(line)):
-                raise _TurnByTurnError
+                raise _IterationByTurnError
         if len(names) or len(ends) != len(self._loop.carried):
-            raise _TurnByTurnError
+            raise _IterationByTurnError
         inside = {line.name for line in self._lines} - set(ends)
         if any(name in inside for line in self._loop.behind for name in _NAME.findall(line)):
-            raise _TurnByTurnError
+            raise _IterationByTurnError
 
     def steps_over(self, address: str) -> bool:
         """Return whether the elements at an address are no neighbours in memory."""
@@ -265,7 +266,7 @@ class _Wide:
             raise _GivesUpError
         if type(loop.start) is not int or type(loop.stop) is not int:
             if loop.most < lanes:
-                raise _TurnByTurnError
+                raise _IterationByTurnError
             return self._of_any_length(), self.used
         number, rest = divmod(loop.stop - loop.start, lanes)
         lines: list[str] = []
@@ -287,7 +288,7 @@ class _Wide:
         return [*lines, *self._ended(totals)], self.used
 
     def _length(self) -> int:
-        """Return how many instructions a wide turn takes."""
+        """Return how many instructions a wide iteration takes."""
         places = [line.parts[-1] for line in self._lines if line.form in (_LOAD, _STORE)]
         each = [place for place in places if self.moves(place) and self.steps_over(place)]
         return len(self._lines) + 2 * self._lanes * len(each)
@@ -319,7 +320,7 @@ class _Wide:
         return f"_ZGV{letter}N{lanes}{'v' * count}_{name}"
 
     def _of_any_length(self) -> list[str]:
-        """Return a loop with wide turns, as many as there are, and one with what is left."""
+        """Return a loop with wide iterations, as many as there are, and one with what is left."""
         loop, tag = self._loop, self._loop.tag
         totals: list[dict[str, str]] = []
         wide = self._wide_loop(f"first{tag}", f"%until{tag}", totals)
@@ -329,8 +330,8 @@ class _Wide:
             phis.append(f"  {name}p{tag} = phi {kind} [ {start}, %{loop.before} ], [ {name}q{tag}, %behind{tag} ]")
             results.append(f"  {after} = phi {kind} [ {name}p{tag}, %rest{tag} ], [ {after}r{tag}, %single{tag} ]")
         return [
-            f"  %turns{tag} = sub i64 {loop.stop}, {loop.start}",
-            f"  %whole{tag} = and i64 %turns{tag}, {-self._lanes}",
+            f"  %iterations{tag} = sub i64 {loop.stop}, {loop.start}",
+            f"  %whole{tag} = and i64 %iterations{tag}, {-self._lanes}",
             f"  %until{tag} = add i64 {loop.start}, %whole{tag}",
             f"  %any{tag} = icmp ne i64 %whole{tag}, 0",
             f"  br i1 %any{tag}, label %first{tag}, label %rest{tag}",
@@ -343,13 +344,13 @@ class _Wide:
             *phis,
             f"  %more{tag} = icmp slt i64 %at{tag}, {loop.stop}",
             f"  br i1 %more{tag}, label %single{tag}, label %done{tag}",
-            *self._single_turns(),
+            *self._single_iterations(),
             f"done{tag}:",
             *results,
         ]
 
-    def _single_turns(self) -> list[str]:
-        """Return the loop from `%at` on, turn by turn."""
+    def _single_iterations(self) -> list[str]:
+        """Return the loop from `%at` on, iteration by iteration."""
         loop, tag = self._loop, self._loop.tag
         variable, starts, phis = f"{loop.variable}r{tag}", {}, []
         for name, kind, _, after in loop.carried:
@@ -438,7 +439,7 @@ class _Wide:
 
 
 class _Piece:
-    """The instructions of a turn, for several elements."""
+    """The instructions of an iteration, for several elements."""
 
     def __init__(self, wide: _Wide, mark: str, lanes: int, given: Mapping[str, str]) -> None:
         self._wide, self._mark, self._lanes, self._given = wide, mark, lanes, dict(given)

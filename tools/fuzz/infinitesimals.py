@@ -114,15 +114,15 @@ def log(x: Number) -> Number:
 def sin(x: Number) -> Number:
     """Return a sine."""
     a, of = x.real, library(x.real)
-    turns = (of.sin(a), of.cos(a), -of.sin(a), -of.cos(a))
-    return composed((turns[k % 4] / math.factorial(k) for k in itertools.count()), x)
+    iterations = (of.sin(a), of.cos(a), -of.sin(a), -of.cos(a))
+    return composed((iterations[k % 4] / math.factorial(k) for k in itertools.count()), x)
 
 
 def cos(x: Number) -> Number:
     """Return a cosine."""
     a, of = x.real, library(x.real)
-    turns = (of.cos(a), -of.sin(a), -of.cos(a), of.sin(a))
-    return composed((turns[k % 4] / math.factorial(k) for k in itertools.count()), x)
+    iterations = (of.cos(a), -of.sin(a), -of.cos(a), of.sin(a))
+    return composed((iterations[k % 4] / math.factorial(k) for k in itertools.count()), x)
 
 
 def arctan(x: Number) -> Number:

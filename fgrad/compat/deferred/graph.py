@@ -299,11 +299,12 @@ Guard = tuple["Node", bool]
 
 
 class Frame:
-    """The inside of a loop: the nodes that are made while it is open are computed anew in every turn.
+    """The inside of a loop: the nodes that are made while it is open are computed anew in every iteration.
 
     Attributes:
         outer: the frame of the loop around this one.
-        variables: the nodes that stand for what changes from turn to turn, those of the loops around it included.
+        variables: the nodes that stand for what changes from iteration to iteration, those of the loops around it
+        included.
     """
 
     def __init__(self, outer: Frame | None) -> None:

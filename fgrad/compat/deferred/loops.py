@@ -1,10 +1,10 @@
-"""Loops of a graph: what is made inside of a body runs as often as a run of a session turns.
+"""Loops of a graph: what is made inside of a body runs as often as a run of a session iterations.
 
     loop(cond, body, loop_vars, ...)    what the loop's variables are at the end
 
 The condition and the body are called once, on nodes that stand for the loop's variables; what they make is
-in a `Frame` of its own. A run computes these nodes anew in every turn, on the tape of the run, so that
-derivatives pass through the turns that were taken.
+in a `Frame` of its own. A run computes these nodes anew in every iteration, on the tape of the run, so that
+derivatives pass through the iterations that were taken.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fgrad.transforms.reverse import stop_gradient
 
 
 class LoopVariable(GraphTensor):
-    """What changes from turn to turn: its value is what the turn before has left."""
+    """What changes from iteration to iteration: its value is what the iteration before has left."""
 
     def __init__(self, graph: Graph, shape: TensorShape, dtype: Any) -> None:
         self._static = (None if shape.ndims is None else shape.as_list(), dtype)
@@ -53,7 +53,7 @@ def _may_be(shape: Any, wanted: TensorShape) -> bool:
 
 
 class Loop(Node):
-    """The turns of a loop; its value is a list of what the loop's variables are at the end."""
+    """The iterations of a loop; its value is a list of what the loop's variables are at the end."""
 
     def __init__(self, initial: Sequence[Any], shapes: Sequence[TensorShape], limit: Any, name: str) -> None:
         graph = initial[0].graph
@@ -68,21 +68,21 @@ class Loop(Node):
         """Make the node, when it is known what is inside."""
         fed = frozenset(self.variables)
         self._condition, self._results, self.differentiable = condition, results, differentiable
-        self._test, self._turn = (Plan(nodes, fed, self._frame) for nodes in ([condition], results))
-        self.inside = [*self._test.inside, *self._turn.inside]
+        self._test, self._iteration = (Plan(nodes, fed, self._frame) for nodes in ([condition], results))
+        self.inside = [*self._test.inside, *self._iteration.inside]
         self.reads = {variable for node in self.inside for variable in node.reads}
         limit = [] if self._limit is None else [self._limit]
-        needed = [*self._initial, *limit, *self._test.captured, *self._turn.captured]
+        needed = [*self._initial, *limit, *self._test.captured, *self._iteration.captured]
         super().__init__(condition.graph, self._title, list(dict.fromkeys(needed)))
 
     def compute(self, run: Any) -> list[Any]:
         values = [run.values[node] for node in self._initial]
         limit = math.inf if self._limit is None else int(run.values[self._limit])
-        turns = 0
-        while turns < limit and run.turn(self._test, self._fed(values))[self._condition]:
-            found = run.turn(self._turn, self._fed(values))
+        iterations = 0
+        while iterations < limit and run.iteration(self._test, self._fed(values))[self._condition]:
+            found = run.iteration(self._iteration, self._fed(values))
             values = [found[node] for node in self._results]
-            turns += 1
+            iterations += 1
         return values
 
     def _fed(self, values: Sequence[Any]) -> dict[LoopVariable, Any]:

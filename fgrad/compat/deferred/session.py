@@ -87,8 +87,8 @@ class Session:
         node = self.graph.node(fetch)
         if node.frame is not None:
             raise errors.FetchError(
-                f"{node.name!r} is inside of a loop, where it has another value in every turn: it cannot be fetched or "
-                "fed.\nMake it one of the loop's variables, and fetch what tf.while_loop returns."
+                f"{node.name!r} is inside of a loop, where it has another value in every iteration: it cannot be "
+                "fetched or fed.\nMake it one of the loop's variables, and fetch what tf.while_loop returns."
             )
         return node
 
@@ -161,11 +161,11 @@ class InteractiveSession(Session):
 
 
 class Plan:
-    """What the fetches of a run need, given what is fed; or those of one turn of a loop.
+    """What the fetches of a run need, given what is fed; or those of one iteration of a loop.
 
     Attributes:
         order: the nodes to evaluate, in order.
-        captured: the nodes outside of the loop whose values a turn needs.
+        captured: the nodes outside of the loop whose values an iteration needs.
         sources: the graph tensors and variables of which derivatives are taken.
         recorded: the derivatives at which another derivative looks.
     """
@@ -208,7 +208,7 @@ def _needed(fetches: Iterable[Node], feeds: Iterable[Node], frame: Frame | None)
 
 
 class Run:
-    """One run of a session, or one turn of a loop in a run.
+    """One run of a session, or one iteration of a loop in a run.
 
     Attributes:
         session: whose variables are read and assigned.
@@ -233,8 +233,8 @@ class Run:
             self._evaluate_in_order()
         return self.values
 
-    def turn(self, plan: Plan, feeds: dict[Node, Tensor]) -> dict[Node, Any]:
-        """Return the values of all nodes of a plan for one turn of a loop."""
+    def iteration(self, plan: Plan, feeds: dict[Node, Tensor]) -> dict[Node, Any]:
+        """Return the values of all nodes of a plan for one iteration of a loop."""
         inner = Run(self.session, plan, feeds, self)
         inner._evaluate_in_order()
         return inner.values

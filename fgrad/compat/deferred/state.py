@@ -126,7 +126,7 @@ class GraphVariable(Scatters, Symbol):
         return self.shape
 
     def read_value(self) -> Read:
-        """Return the value as a tensor, read after what the open control dependencies name, in a loop in every turn."""
+        """Return the value as a tensor, read after what the open control dependencies name; in a loop, each time."""
         return Read(self, "ReadVariableOp") if self.graph.controls or self.graph.frame else self._read
 
     value = read_value

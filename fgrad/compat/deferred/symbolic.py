@@ -153,7 +153,7 @@ class Derivative(Node):
     def __init__(self, name: str, targets: Sequence[Any], sources: Sequence[Any], stops: Sequence[Any], weights: Any):
         frame = targets[0].graph.frame
         given = [each for each in (frame.variables if frame else ()) if each not in sources and has_derivative(each)]
-        # In a loop a derivative looks at one turn: what the turn begins with is given.
+        # In a loop a derivative looks at one iteration: what the iteration begins with is given.
         self.targets, self.sources, self.stops = targets, sources, [*stops, *given]
         self.between = Paths(targets, sources, stops).between
         self._weights = weights

@@ -306,7 +306,7 @@ def repeat(input: Any, repeats: Any, axis: int | None = None) -> Any:
 
 @operation("ReverseV2")
 def reverse(tensor: Any, axis: Any) -> Any:
-    """Turn the order of elements around along one or several axes."""
+    """Iteration the order of elements around along one or several axes."""
     x = convert(tensor)
     for each in sizes(axis):
         x = at(x, each, builtins.slice(None, None, -1))

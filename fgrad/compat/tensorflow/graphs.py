@@ -193,9 +193,9 @@ def while_loop(
 ) -> Any:
     """Call a function on variables for as long as a condition holds.
 
-    Derivatives pass through the turns that were taken. Eagerly it is Python's `while`. In a graph both functions are
-    called once, and a run computes what they have made anew in every turn; what was made before is computed once. A
-    body that takes derivatives takes them of one turn: what the turn begins with is given.
+    Derivatives pass through the iterations that were taken. Eagerly it is Python's `while`. In a graph both functions
+    are called once, and a run computes what they have made anew in every iteration; what was made before is computed
+    once. A body that takes derivatives takes them of one iteration: what the iteration begins with is given.
 
     Args:
         cond: a function of the variables that returns a truth value.
@@ -206,12 +206,12 @@ def while_loop(
         parallel_iterations, swap_memory: without effect.
         back_prop: in a graph, whether derivatives pass; eagerly without effect, as in TensorFlow.
         name: of the nodes.
-        maximum_iterations: the largest number of turns.
+        maximum_iterations: the largest number of iterations.
         return_same_structure: whether one variable comes back in a list, too. By default True, and False in
             TensorFlow 1's namespace.
 
     Returns:
-        The variables as the last turn has left them, in a list or tuple as `loop_vars`.
+        The variables as the last iteration has left them, in a list or tuple as `loop_vars`.
 
     Raises:
         StructureError: a TypeError; the body returns something else than the variables.
@@ -247,14 +247,14 @@ def _turned(cond: Any, body: Any, variables: list[Any], maximum_iterations: Any)
     """Return the variables behind a loop that runs now."""
     structure = flatten(variables)[1]
     limit = math.inf if maximum_iterations is None else int(maximum_iterations)
-    turns = 0
-    while turns < limit and cond(*variables):
+    iterations = 0
+    while iterations < limit and cond(*variables):
         leaves, found = flatten(as_list(body(*variables)))
         if found != structure:
             raise errors.StructureError(f"body must return what it takes, {structure}, and returns {found}.")
         pairs = zip(leaves, flatten(variables)[0], strict=True)
         variables = unflatten(structure, [convert(leaf, hint=held.dtype) for leaf, held in pairs])
-        turns += 1
+        iterations += 1
     return variables
 
 

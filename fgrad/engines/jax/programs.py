@@ -24,7 +24,7 @@ from fgrad.graphs.derived import recorded_block
 from fgrad.graphs.equations import Equation, Name, in_pythons_way, kind_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import always
-from fgrad.graphs.loop import Along, Turns, turns_of
+from fgrad.graphs.loop import Along, Iterations, iterations_of
 from fgrad.graphs.record import CalledAgain
 from fgrad.native.users import USERS
 
@@ -68,9 +68,9 @@ class Run:
         return [_fitting(equation, x, name) for x, name in zip(found, equation.outputs, strict=True)]
 
     def _found(self, equation: Equation, inputs: list[Any]) -> Sequence[Any]:
-        turns = turns_of(equation)
-        if turns is not None:
-            return self._turned(turns, inputs)
+        iterations = iterations_of(equation)
+        if iterations is not None:
+            return self._turned(iterations, inputs)
         if (known := always(equation)) is not None:
             return [np.full(equation.outputs[0].shape, known)]
         self.failures += void_integers(equation, inputs)
@@ -96,58 +96,60 @@ class Run:
 
     # Loops
 
-    def _turned(self, turns: Turns, inputs: list[Any]) -> list[Any]:
-        names = turns.body.inputs
+    def _turned(self, iterations: Iterations, inputs: list[Any]) -> list[Any]:
+        names = iterations.body.inputs
         given = [x if is_known(x) else cast(x, name.dtype) for x, name in zip(inputs, names, strict=False)]
-        shared, carry, arrays = turns.parted(given)
-        carried = names[turns.shared : turns.shared + turns.carried]
+        shared, carry, arrays = iterations.parted(given)
+        carried = names[iterations.shared : iterations.shared + iterations.carried]
         carry = [jnp.asarray(cast(x, name.dtype)) for x, name in zip(carry, carried, strict=True)]
-        if turns.condition is not None:
-            return self._while(turns, shared, carry, carried)
-        rows = [_rows(jnp.asarray(x), along, turns.count) for x, along in zip(arrays, turns.reads, strict=True)]
+        if iterations.condition is not None:
+            return self._while(iterations, shared, carry, carried)
+        rows = [
+            _rows(jnp.asarray(x), along, iterations.count) for x, along in zip(arrays, iterations.reads, strict=True)
+        ]
         failures: list[Any] = []
 
-        def turn(carry: Any, row: Any) -> Any:
+        def iteration(carry: Any, row: Any) -> Any:
             run = Run()
-            found = run.computed(turns.body, [*shared, *carry, *row])
+            found = run.computed(iterations.body, [*shared, *carry, *row])
             failures.extend(run.failures)
             after = [_array(x, name) for x, name in zip(found, carried, strict=False)]
             return after, ([jnp.asarray(x) for x in found[len(after) :]], run.failed() if run.failures else False)
 
-        carry, (made, failed) = lax.scan(turn, carry, rows, length=turns.count)
+        carry, (made, failed) = lax.scan(iteration, carry, rows, length=iterations.count)
         if failures:
             self.failures.append(jnp.any(failed))
-        return [*carry, *(x[:: along.step] for x, along in zip(made, turns.writes, strict=True))]
+        return [*carry, *(x[:: along.step] for x, along in zip(made, iterations.writes, strict=True))]
 
-    def _while(self, turns: Turns, shared: Leaves, carry: Leaves, carried: Sequence[Name]) -> list[Any]:
-        condition = turns.condition
+    def _while(self, iterations: Iterations, shared: Leaves, carry: Leaves, carried: Sequence[Name]) -> list[Any]:
+        condition = iterations.condition
         assert condition is not None
-        limit = min(turns.count, jnp.iinfo(jnp.asarray(0).dtype).max)
+        limit = min(iterations.count, jnp.iinfo(jnp.asarray(0).dtype).max)
         may_fail: list[Any] = []
 
         def state_of(run: Run, count: Any, failed: Any, carry: Sequence[Any]) -> Any:
-            """Return what goes from turn to turn; after a void one, the condition could hold for ever."""
+            """Return what goes from iteration to iteration; after a void one, the condition could hold for ever."""
             holds = jnp.asarray(run.computed(condition, [*shared, *carry])[0]).astype(bool)
             may_fail.extend(run.failures)
             failed = failed | run.failed() if run.failures else failed
             return count, failed, (count < limit) & holds & ~failed, list(carry)
 
-        def turn(state: Any) -> Any:
+        def iteration(state: Any) -> Any:
             count, failed, _, carry = state
             run = Run()
-            found = run.computed(turns.body, [*shared, *carry])
+            found = run.computed(iterations.body, [*shared, *carry])
             after = [_array(x, name) for x, name in zip(found, carried, strict=True)]
             return state_of(run, count + 1, failed, after)
 
         start = state_of(Run(), jnp.asarray(0), jnp.asarray(False), carry)
-        _, failed, _, carry = lax.while_loop(lambda state: state[2], turn, start)
+        _, failed, _, carry = lax.while_loop(lambda state: state[2], iteration, start)
         if may_fail:
             self.failures.append(failed)
         return list(carry)
 
 
 def _rows(x: Any, along: Along, count: int) -> Any:
-    """Return the elements that turns take along."""
+    """Return the elements that iterations take along."""
     if along == Along() and len(x) == count:
         return x
     return x[along.start + along.step * np.arange(count)]
@@ -272,10 +274,10 @@ def check_known(block: Block) -> None:
 
 def _unknown(block: Block) -> Iterator[Equation]:
     for equation in block.equations:
-        turns = turns_of(equation)
-        if turns is not None:
-            yield from _unknown(turns.body)
-            yield from _unknown(turns.condition) if turns.condition is not None else ()
+        iterations = iterations_of(equation)
+        if iterations is not None:
+            yield from _unknown(iterations.body)
+            yield from _unknown(iterations.condition) if iterations.condition is not None else ()
         elif not is_known_operation(equation) or not all(map(_is_known_dtype, _arrays(equation))):
             yield equation
 
@@ -302,8 +304,8 @@ def check_32_bits(block: Block) -> None:
                 'Write jax.config.update("jax_enable_x64", True) at the start, or compute with float32 and int32 '
                 "throughout."
             )
-    for turns in filter(None, map(turns_of, block.equations)):
-        check_32_bits(turns.body)
+    for iterations in filter(None, map(iterations_of, block.equations)):
+        check_32_bits(iterations.body)
 
 
 _WIDEST = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16}

@@ -57,11 +57,11 @@ def recurrence(a: Any, b: Any, axis: int, backwards: bool) -> Any:
     if backwards:
         a, b = jnp.concatenate([a[:1], a[:0:-1]]), b[::-1]
 
-    def turn(y: Any, pair: Any) -> tuple[Any, Any]:
+    def iteration(y: Any, pair: Any) -> tuple[Any, Any]:
         y = scaled(y, pair[0]) + pair[1]
         return y, y
 
-    _, rest = lax.scan(turn, b[0], (a[1:], b[1:]))
+    _, rest = lax.scan(iteration, b[0], (a[1:], b[1:]))
     solved = jnp.concatenate([b[:1], rest])
     return jnp.moveaxis(solved[::-1] if backwards else solved, 0, axis)
 
