@@ -18,10 +18,12 @@ first `COMPILED` are compiled.
 
 import warnings
 import zlib
+from collections import Counter
 
 import numpy as np
+import pytest
 import torch
-from torch_samples_table import CALLS, COMPARED, PREPARED
+from torch_samples_table import CALLS, COMPARED, DIFFERS, LEFT_OUT, NO_SECOND, PREPARED, REFUSED, ROUNDED
 
 import fgrad as fg
 
@@ -36,6 +38,8 @@ DROPPED = {"device", "layout", "memory_format", "requires_grad", "pin_memory", "
 DTYPES = {
     getattr(torch, name): np.dtype(name) for name in ("float64", "complex128", "float32", "int64", "int32", "bool")
 }
+
+SINGLE = {np.dtype(name) for name in ("float16", "float32", "complex64")}
 
 
 def key_of(op):
@@ -76,7 +80,7 @@ def samples(op, dtype):
 
 def array(tensor):
     """Return a copy, in the order in which the elements lie."""
-    return np.array(tensor.detach().resolve_conj().resolve_neg().numpy())
+    return np.array(tensor.numpy(force=True))
 
 
 def in_numpy(tree, arrays):
@@ -91,31 +95,38 @@ def in_numpy(tree, arrays):
 
 
 class Case:
-    """One sample, as a function of its inputs in NumPy, and what PyTorch says of it.
+    """One sample: a function of its inputs in NumPy, and what PyTorch says of it.
 
-    f(*inputs)      the results, of which `followed` says which have a derivative
-    ask()           PyTorch's results, its gradients by the cotangents, and their derivative in a direction
+    f(*inputs)      the results; those that `flags` says have a derivative
+    ask()           PyTorch's values, gradients by the cotangents, and their derivative in a direction
     """
 
     def __init__(self, key, sample):
         self.op, self.sample, self.call = OPERATIONS[key], sample, row(CALLS, key)
         self.compare, self.prepare = row(COMPARED, key), row(PREPARED, key)
+        self.tolerance = 1e-5 if key in ROUNDED else 1e-8
         self.rng = np.random.default_rng(zlib.crc32(key.encode()))
-        self.arrays = {id(x): array(x) for x in tensors(sample)}
         by_id = {id(x): x for x in tensors(sample)}
+        self.arrays = {place: array(x) for place, x in by_id.items()}
         self.watched = [x for x in by_id.values() if x.requires_grad]
-        self.varied = self.watched or [x for x in by_id.values() if x.dtype.is_floating_point or x.dtype.is_complex]
-        self.inputs = [self.arrays[id(x)] for x in self.varied]
+        self.varied = self.watched or [x for x in by_id.values() if x.is_floating_point() or x.is_complex()]
+        self.inputs = tuple(self.arrays[id(x)] for x in self.varied)
+        self.ask()
 
-    def results(self, call, input, args, kwargs):
-        found = call(self.prepare(input) if self.prepare else input, *args, **kwargs)
+    def results(self, call, first, args, options):
+        found = call(self.prepare(first) if self.prepare else first, *args, **options)
         return list(leaves(self.compare(*found) if self.compare else found))
 
     def f(self, *xs):
         arrays = self.arrays | dict(zip(map(id, self.varied), xs, strict=True))
         sample = self.sample
         options = {k: in_numpy(v, arrays) for k, v in sample.kwargs.items() if k not in DROPPED}
-        return self.results(self.call, in_numpy(sample.input, arrays), in_numpy(sample.args, arrays), options)
+        found = self.results(self.call, in_numpy(sample.input, arrays), in_numpy(sample.args, arrays), options)
+        # NumPy's eigenvalues, say, are real where they can be.
+        return [
+            x + 0j if np.iscomplexobj(y) and not np.iscomplexobj(x) else x
+            for x, y in zip(found, self.values, strict=True)
+        ]
 
     def followed(self, *xs):
         """Return the results that have a derivative."""
@@ -132,37 +143,170 @@ class Case:
         self.values = [array(x) if isinstance(x, torch.Tensor) else np.asarray(x) for x in found]
         followed = [x for x, flag in zip(found, self.flags, strict=True) if flag]
         self.cotangents = self.drawn([array(x) for x in followed])
-        self.directions = self.drawn(self.inputs)
+        # What is not finite has no part in products and differences.
+        pairs = zip(self.cotangents, followed, strict=True)
+        self.weights = [np.where(np.isfinite(array(x)), ct, 0) for ct, x in pairs]
+        self.directions = tuple(self.drawn(self.inputs))
+        self.gradients = self.seconds = None
         if followed:
-            cts = [torch.from_numpy(x) for x in self.cotangents]
-            grads = torch.autograd.grad(
-                followed, self.watched, cts, create_graph=self.op.supports_gradgrad, materialize_grads=True
-            )
+            grads = self.grads(followed, self.cotangents, create_graph=self.op.supports_gradgrad)
             self.gradients = [array(x) for x in grads]
-            self.seconds = self._seconds(grads) if self.op.supports_gradgrad else None
+            if self.op.supports_gradgrad:
+                pairs = [(x, v) for x, v in zip(grads, self.directions, strict=True) if x.requires_grad]
+                seconds = self.grads(*zip(*pairs, strict=True)) if pairs else map(torch.zeros_like, grads)
+                self.seconds = [array(x) for x in seconds]
 
-    def _seconds(self, grads):
-        pairs = [(g, torch.from_numpy(v)) for g, v in zip(grads, self.directions, strict=True) if g.requires_grad]
-        if not pairs:
-            return [np.zeros_like(x) for x in self.inputs]
-        outs, vs = zip(*pairs, strict=True)
-        found = torch.autograd.grad(outs, self.watched, vs, materialize_grads=True)
-        return [array(x) for x in found]
+    def grads(self, outputs, cotangents, **options):
+        cotangents = [torch.as_tensor(x) for x in cotangents]
+        return torch.autograd.grad(outputs, self.watched, cotangents, materialize_grads=True, **options)
+
+    def pulled(self, *xs):
+        """Return all results, and the gradients by the cotangents."""
+        if not any(self.flags):
+            return self.f(*xs), []
+        _, pullback, rest = fg.vjp(lambda *ys: (self.followed(*ys), self.f(*ys)), *xs, has_aux=True)
+        return rest, list(pullback(self.cotangents))
+
+    def gradient(self, *xs):
+        return self.pulled(*xs)[1]
+
+    def others(self):
+        """Return other inputs of the same shapes."""
+        return tuple(0.9 * x if x.dtype.kind in "fc" else x for x in self.inputs)
+
+    def value(self):
+        close(self.f(*self.inputs), self.values, self.tolerance)
+
+    def reverse(self):
+        close(self.gradient(*self.inputs), self.gradients, self.tolerance)
+
+    def forward(self):
+        tangents = fg.jvp(self.followed, self.inputs, self.directions)[1]
+        single = any(x.dtype in SINGLE for x in [*self.values, *self.inputs])
+        gradient = fg.vjp(self.followed, *self.inputs)[1](self.weights)
+        wanted = product(self.directions, gradient)
+        close(product(self.weights, tangents), wanted, 1e-3 if single else 1e-8)
+
+    def second(self):
+        close(fg.jvp(self.gradient, self.inputs, self.directions)[1], self.seconds, 10 * self.tolerance)
+        close(fg.vjp(self.gradient, *self.inputs)[1](list(self.directions)), self.seconds, 10 * self.tolerance)
+
+    def batch(self):
+        wanted = [self.pulled(*xs) for xs in (self.inputs, self.others())]
+        found = fg.vmap(self.pulled)(*[np.stack(pair) for pair in zip(self.inputs, self.others(), strict=True)])
+        close(found, [np.stack(pair) for pair in zip(*map(plain, wanted), strict=True)])
+
+    def compiled(self):
+        run = fg.compile(self.pulled)
+        for xs in (self.inputs, self.others()):
+            close(run(*xs), self.pulled(*xs))
+
+    def by_differences(self, mode):
+        """Compare a derivative with differences, instead of with PyTorch's."""
+        if mode == "reverse":
+            weights, function = self.weights, self.followed
+            found = fg.vjp(self.followed, *self.inputs)[1](weights)
+        else:
+            weights, function = self.directions, self.gradient
+            found = fg.jvp(self.gradient, self.inputs, self.directions)[1]
+            close(fg.vjp(self.gradient, *self.inputs)[1](list(weights)), found)
+        close(found, slopes(lambda *xs: product(weights, function(*xs)), self.inputs), 1e-4)
 
 
-def pulled(case, xs):
-    """Return all results and the gradients by the cotangents."""
-    if not any(case.flags):
-        return case.f(*xs), []
-    _, pullback, rest = fg.vjp(lambda *ys: (case.followed(*ys), case.f(*ys)), *xs, has_aux=True)
-    return rest, list(pullback(case.cotangents))
+def plain(tree):
+    return [np.asarray(x) for x in leaves(tree)]
+
+
+def product(xs, ys):
+    """Return the product of two lists of arrays, without what has no weight."""
+    pairs = zip(plain(xs), plain(ys), strict=True)
+    return float(sum(np.sum(np.where(x == 0, 0, (np.conj(x) * y).real)) for x, y in pairs))
+
+
+def slopes(f, xs, step=1e-6):
+    """Return the gradient of a function to a number by differences."""
+    found = []
+    for place, x in enumerate(xs):
+        slope = np.zeros_like(x)
+        for at in np.ndindex(x.shape):
+            for unit in (1, 1j) if np.iscomplexobj(x) else (1,):
+                there = [x.copy(), x.copy()]
+                there[0][at] += step * unit
+                there[1][at] -= step * unit
+                ends = [f(*xs[:place], y, *xs[place + 1 :]) for y in there]
+                slope[at] += unit * (ends[0] - ends[1]) / (2 * step)
+        found.append(slope)
+    return found
 
 
 def close(found, wanted, tolerance=1e-8):
-    found, wanted = [[np.asarray(x) for x in leaves(tree)] for tree in (found, wanted)]
-    for x, y in zip(found, wanted, strict=True):
-        assert x.shape == y.shape, f"shape {x.shape}, not {y.shape}"
-        single = {np.dtype(t) for t in ("float32", "complex64", "float16")} & {x.dtype, y.dtype}
-        scale = np.max(np.abs(y[np.isfinite(y)]), initial=0) if y.dtype.kind in "fc" else 0
-        rtol = 1e-5 if single else tolerance
-        np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol * scale)
+    """Compare arrays by the size of the largest of each."""
+    for x, y in zip(plain(found), plain(wanted), strict=True):
+        assert x.shape == y.shape
+        limit = max(tolerance, 1e-5) if {x.dtype, y.dtype} & SINGLE else tolerance
+        scale = np.max(np.abs(y[np.isfinite(y)]), initial=1) if y.dtype.kind in "fc" else 1
+        np.testing.assert_allclose(x, y, rtol=limit, atol=limit * scale)
+
+
+def modes(case, number, key):
+    """Return what is run of a sample."""
+    if not any(case.flags):
+        return ["value", *(["batch", "compiled"][: 1 + (number < COMPILED)] if case.inputs else [])]
+    every = ["value", "reverse", "forward", "second", "batch", "compiled"]
+    return [
+        x
+        for x in every
+        if not (
+            (x == "second" and (case.seconds is None or key in NO_SECOND)) or (x == "compiled" and number >= COMPILED)
+        )
+    ]
+
+
+def judge(case, mode, key):
+    """Run a sample in one mode; return the name of the table that excuses it, if one does."""
+    try:
+        getattr(case, mode)()
+    except AssertionError:
+        if mode not in ("reverse", "second") or key not in DIFFERS:
+            raise
+        case.by_differences(mode)
+        return "DIFFERS"
+    except REFUSED[key].error if key in REFUSED else ():
+        return "REFUSED"
+    return None
+
+
+def trial(key):
+    """Run all samples of an operation; return what failed, and how often each mode ran and each table excused."""
+    problems, counts = [], Counter()
+    for dtype in (torch.float64, torch.complex128):
+        chosen = samples(OPERATIONS[key], dtype) if OPERATIONS[key].supports_dtype(dtype, "cpu") else []
+        for number, sample in enumerate(chosen):
+            case = Case(key, sample)
+            for mode in modes(case, number, key):
+                counts[mode] += 1
+                try:
+                    counts[judge(case, mode, key)] += 1
+                except Exception as error:
+                    problems.append(f"{key}, {dtype}, sample {number}, {mode}: {type(error).__name__}: {error}")
+    return problems, counts
+
+
+@pytest.mark.parametrize("key", [key for key in OPERATIONS if row(CALLS, key)])
+def test_an_operation_of_pytorch(key):
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        problems, counts = trial(key)
+    assert not problems, "\n".join(problems)
+    assert counts["value"], "no samples"
+    for name, table in {"DIFFERS": DIFFERS, "REFUSED": REFUSED}.items():
+        assert bool(counts[name]) == (key in table), f"{name} says what is no longer so"
+
+
+def test_every_operation_of_pytorch_is_in_one_of_the_tables():
+    left_out = {key for names in LEFT_OUT.values() for key in names.split()}
+    run = {key for key in OPERATIONS if row(CALLS, key)}
+    assert sorted(set(OPERATIONS) - run - left_out) == []
+    assert sorted(left_out & run) == []
+    bases = {key.split("/")[0] for key in OPERATIONS}
+    assert sorted(key for key in [*CALLS, *left_out, *DIFFERS, *REFUSED] if key not in {*OPERATIONS, *bases}) == []

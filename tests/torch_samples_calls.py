@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from torch_samples_layers import weighed
 
 import fgrad.scipy.linalg as linalg
 import fgrad.scipy.special as special
@@ -262,6 +263,8 @@ def scatter_reduce(x: Any, dim: int, index: Any, src: Any, reduce: str, include_
 
 def gather(x: Any, dim: int, index: Any, sparse_grad: bool = False) -> Any:
     """Return the elements that an index along an axis says."""
+    if index.size == 0:
+        return np.zeros_like(x, shape=index.shape)
     if index.ndim == 0:
         return np.take(np.atleast_1d(x), index, dim % max(x.ndim, 1))
     return np.atleast_1d(x)[grid(index.astype(int), dim)].reshape(index.shape)
@@ -289,7 +292,7 @@ def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> An
 
 def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
     """Return an array with elements in their order put where a mask says."""
-    mask = np.broadcast_to(mask, x.shape)
+    x, mask = np.broadcast_arrays(x, mask)
     out = x.copy()
     out[mask] = source.ravel()[: np.count_nonzero(mask)]
     return out
@@ -312,7 +315,8 @@ def strided_scatter(x: Any, src: Any, size: Any, stride: Any, storage_offset: in
 
 def unfold(x: Any, dim: int, size: int, step: int) -> Any:
     """Return the windows along an axis."""
-    x = np.atleast_1d(x)
+    if x.ndim == 0:
+        return x[None][:size]
     if size == 0:
         return cut(x, dim, slice(None, None, step))[..., None][..., :0]
     return cut(np.lib.stride_tricks.sliding_window_view(x, size, dim), dim, slice(None, None, step))
@@ -328,9 +332,7 @@ def gradient(x: Any, *, dim: Any = None, spacing: Any = None, edge_order: int = 
 
 def difference(x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Return the differences of neighbours."""
-    more = {"prepend": prepend, "append": append}
-    x = np.concatenate([y for y in (prepend, x, append) if y is not None], dim)
-    return np.diff(x, min(n, x.shape[dim]), dim) if more else x
+    return np.diff(x, n, dim, **{k: v for k, v in {"prepend": prepend, "append": append}.items() if v is not None})
 
 
 def covariance(x: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
@@ -452,6 +454,8 @@ def lu_solve(lu: Any, pivots: Any, b: Any, *, left: bool = True, adjoint: bool =
 
 def lu_factor(a: Any, pivot: bool = True) -> Any:
     """Return both triangles in one array, and the exchanges, counted from one."""
+    if a.size == 0:  # SciPy takes no batches of none
+        return a, np.zeros((*a.shape[:-2], min(a.shape[-2:])), int)
     lu, pivots = linalg.lu_factor(a)
     return lu, pivots + 1
 
@@ -512,7 +516,10 @@ def embedding_bag(
 
 def cosine_similarity(x: Any, y: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """Return the cosines between vectors."""
-    x, y = (z / np.maximum(np.linalg.vector_norm(z, axis=dim, keepdims=True), eps) for z in np.broadcast_arrays(x, y))
+    x, y = (
+        z / np.maximum(np.linalg.vector_norm(z, axis=dim, keepdims=True), eps)
+        for z in np.broadcast_arrays(*map(np.atleast_1d, (x, y)))
+    )
     return np.sum(x * y, dim)
 
 
@@ -530,8 +537,7 @@ def triplet_loss(
     """Return how much nearer what is like is than what is not."""
     near, far = pairwise(anchor, positive, p, eps), pairwise(anchor, negative, p, eps)
     far = np.minimum(far, pairwise(positive, negative, p, eps)) if swap else far
-    loss = np.maximum(near - far + margin, 0)
-    return {"none": lambda x: x, "sum": np.sum, "mean": np.mean}[reduction](loss)
+    return weighed(np.maximum(near - far + margin, 0), reduction)
 
 
 def frames(x: Any, n_fft: int, hop: int) -> Any:
@@ -560,7 +566,8 @@ def stft(
         found = found * np.pad(window, (left, n_fft - len(window) - left))
     whole = onesided is False or np.iscomplexobj(found)
     out = (np.fft.fft if whole else np.fft.rfft)(found, norm="ortho" if normalized else None)
-    return np.swapaxes(out, -1, -2)
+    out = np.swapaxes(out, -1, -2)
+    return out if return_complex else np.stack([out.real, out.imag], -1)
 
 
 def fft(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -614,3 +621,102 @@ def masked_logsumexp(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: A
     """Return the logarithm of sums of exponentials of the elements that a mask lets pass."""
     x = x if mask is None else np.where(mask, x, -np.inf)
     return special.logsumexp(x[None] if x.ndim == 0 else x, axes_of(dim), keepdims=keepdim and x.ndim > 0)
+
+
+def softmax(x: Any, dim: int, dtype: Any = None, f: Callable[..., Any] = special.softmax) -> Any:
+    """Return shares along an axis; SciPy takes no arrays without elements."""
+    x = cast(x, dtype)
+    return f(np.atleast_1d(x), dim).reshape(x.shape) if x.size else x
+
+
+def einsum(xs: Any, equation: str) -> Any:
+    """Return a sum of products; PyTorch also sums over axes without a letter that the result does not name."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    if arrow and "..." in left and "..." not in right:
+        found = np.einsum(f"{left}->...{right}", *xs)
+        return np.sum(found, tuple(range(found.ndim - len(right))))
+    return np.einsum(equation, *xs)
+
+
+def gaussian_nll(x: Any, y: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Any:
+    """Return the negative logarithm of normal densities, with one variance for each row or each element."""
+    var = np.maximum(var[..., None] if var.ndim < x.ndim else var, eps)
+    loss = 0.5 * (np.log(var) + (x - y) ** 2 / var) + (0.5 * np.log(2 * np.pi) if full else 0)
+    return weighed(loss, reduction)
+
+
+def tensordot(x: Any, y: Any, dims: Any = 2) -> Any:
+    """Return sums of products; PyTorch repeats axes of one."""
+    if isinstance(dims, int):
+        return np.tensordot(x, y, dims)
+    for i, j in zip(*dims, strict=True):
+        if x.shape[i] == 1:
+            y = np.sum(y, j, keepdims=True)
+        elif y.shape[j] == 1:
+            x = np.sum(x, i, keepdims=True)
+    return np.tensordot(x, y, dims)
+
+
+def double(x: Any) -> Any:
+    """Return an array in double precision, and numbers as they are."""
+    return x.astype(np.float64) if hasattr(x, "dtype") else x
+
+
+def logaddexp(x: Any, y: Any) -> Any:
+    """Return the logarithm of the sum of exponentials, for complex numbers by that of the larger one."""
+    if not np.iscomplexobj(x):
+        return np.logaddexp(x, y)
+    first = x.real >= y.real
+    return np.where(first, x, y) + np.log1p(np.exp(np.where(first, y - x, x - y)))
+
+
+def logcumsumexp(x: Any, dim: int) -> Any:
+    """Return the logarithms of the sums of exponentials so far."""
+    if not np.iscomplexobj(x):
+        return np.logaddexp.accumulate(x, dim)
+    return np.stack(list(itertools.accumulate(np.moveaxis(x, dim, 0), logaddexp)), dim) if x.size else x
+
+
+def nanmedian(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the lower one of the two in the middle of what is a number, by an axis with its place."""
+    if dim is None:
+        return nanmedian(x.ravel(), 0)[0]
+    places = np.argsort(x, dim, kind="stable")
+    rank = np.maximum(np.sum(~np.isnan(x), dim, keepdims=True) - 1, 0) // 2
+    found = np.take_along_axis(places, rank, dim)
+    both = np.take_along_axis(x, found, dim), found
+    return both if keepdim else tuple(np.squeeze(y, dim) for y in both)
+
+
+def histogram_of_rows(x: Any, bins: Any, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    """Return how many rows are in each box, and the edges."""
+    return np.histogramdd(x.reshape(-1, x.shape[-1]), bins, range, density, None if weight is None else weight.ravel())
+
+
+def searchsorted(
+    rows: Any, x: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Any = None
+) -> Any:
+    """Return the places of numbers in rows that are in order."""
+    if sorter is not None:
+        rows = np.take_along_axis(rows, sorter, -1)
+    side = side or ("right" if right else "left")
+    if rows.ndim == 1:
+        return np.searchsorted(rows, x, side)
+    found = [np.searchsorted(rows[at], x[at], side) for at in np.ndindex(rows.shape[:-1])]
+    return np.reshape(np.stack(found), x.shape) if found else np.zeros(x.shape, int)
+
+
+def unique(
+    x: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """Return what there is, each once."""
+    return np.unique(x, return_inverse=return_inverse, return_counts=return_counts, axis=dim)
+
+
+def masked_place(f: Callable[..., Any], fill: float) -> Callable[..., Any]:
+    """Make the place of an extreme of the elements that a mask lets pass."""
+
+    def call(x: Any, dim: Any = None, keepdim: bool = False, *, mask: Any = None) -> Any:
+        return reduction(f)(x if mask is None else np.where(mask, x, fill), dim, keepdim)
+
+    return call

@@ -151,6 +151,20 @@ def max_pool(axes: int) -> Callable[..., Any]:
     return call
 
 
+def max_unpool(axes: int) -> Callable[..., Any]:
+    """Make the way back from a pool of the largest numbers to their places."""
+
+    def call(
+        x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+    ) -> Any:
+        batch, plane = x.shape[:-axes], tuple(output_size[-axes:])
+        out = np.zeros_like(x, shape=(*batch, int(np.prod(plane))))
+        np.put_along_axis(out, indices.reshape(*batch, -1), x.reshape(*batch, -1), -1)
+        return out.reshape(*batch, *plane)
+
+    return call
+
+
 def average_pool(axes: int) -> Callable[..., Any]:
     """Make a pool of means."""
 
@@ -164,7 +178,7 @@ def average_pool(axes: int) -> Callable[..., Any]:
         divisor_override: int | None = None,
     ) -> Any:
         kernel = each(kernel_size, axes)
-        stride = kernel if stride is None or stride == [] else stride
+        stride = stride or kernel
         within = tuple(range(-axes, 0))
         seen = np.sum(windows(x, kernel, stride, padding, 1, ceil_mode), within)
         if divisor_override is not None:
@@ -209,14 +223,14 @@ def adaptive_max_pool(axes: int) -> Callable[..., Any]:
 
     def call(x: Any, output_size: Any, return_indices: bool = False) -> Any:
         lengths = x.shape[-axes:]
-        plane = np.arange(int(np.prod(lengths))).reshape(lengths)
+        plane = np.broadcast_to(np.arange(int(np.prod(lengths))).reshape(lengths), x.shape)
         sizes = [n if m is None else m for n, m in zip(lengths, each(output_size, axes), strict=True)]
         values, places = [], []
         for at in itertools.product(*map(range, sizes)):
             piece = tuple(slice(i * n // m, -(-(i + 1) * n // m)) for i, n, m in zip(at, lengths, sizes, strict=True))
-            rows = x[(..., *piece)].reshape(*x.shape[:-axes], -1)
+            rows, at = (y[(..., *piece)].reshape(*x.shape[:-axes], -1) for y in (x, plane))
             values.append(np.max(rows, -1))
-            places.append(plane[piece].ravel()[np.argmax(rows, -1)])
+            places.append(np.take_along_axis(at, np.argmax(rows, -1)[..., None], -1)[..., 0])
         shape = (*x.shape[:-axes], *sizes)
         values, places = (np.stack(found, -1).reshape(shape) for found in (values, places))
         return (values, places) if return_indices else values
@@ -309,7 +323,7 @@ def batch_norm(
     shape = (1, -1) + (1,) * (x.ndim - 2)
     axes = (0, *range(2, x.ndim))
     known = () if training else (running_mean.reshape(shape), running_var.reshape(shape))
-    return scaled(standardized(x, axes, eps, *known), weight, bias, shape)
+    return scaled(standardized(x, axes, eps, *known), weight, bias, shape).reshape(x.shape)
 
 
 def instance_norm(
@@ -329,7 +343,7 @@ def instance_norm(
 
 def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
     """Return examples standardized by groups of channels."""
-    grouped = x.reshape(x.shape[0], num_groups, -1)
+    grouped = x.reshape(x.shape[0], num_groups, x[:1].size // num_groups if len(x) else 0)
     shape = (1, -1) + (1,) * (x.ndim - 2)
     return scaled(standardized(grouped, -1, eps).reshape(x.shape), weight, bias, shape)
 
@@ -394,6 +408,14 @@ def cross_entropy(
     scaled_logs = logs if weight is None else logs * np.reshape(weight, (-1,) + (1,) * (x.ndim - axis - 1))
     losses = -np.sum(scaled_logs * target, axis)
     return np.sum(losses) / (x.size // classes) if reduction == "mean" else weighed(losses, reduction)
+
+
+def linear_cross_entropy(
+    x: Any, w: Any, target: Any, *, linear_bias: Any = None, options: Any = None, **rest: Any
+) -> Any:
+    """Return the loss of scores that are linear in an example."""
+    scores = np.tensordot(x, w, [[-1], [-1]])
+    return cross_entropy(scores if linear_bias is None else scores + linear_bias, target, **rest)
 
 
 def observing(

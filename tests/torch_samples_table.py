@@ -9,7 +9,7 @@ PREPARED    what is done before to arguments of which a function reads a part, o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.signal
@@ -22,6 +22,7 @@ from torch_samples_layers import weighed
 import fgrad.scipy.integrate as integrate
 import fgrad.scipy.linalg as linalg
 import fgrad.scipy.special as special
+from fgrad.errors import ConcretizationError, NoDerivativeError
 
 Calls = dict[str, Callable[..., Any]]
 
@@ -71,7 +72,7 @@ _UFUNCS: Calls = {
     "log10": np.log10,
     "log1p": np.log1p,
     "log2": np.log2,
-    "logaddexp": lambda x, y: np.log(np.exp(x) + np.exp(y)) if np.iscomplexobj(x) else np.logaddexp(x, y),
+    "logaddexp": c.logaddexp,
     "logaddexp2": np.logaddexp2,
     "logical_and": np.logical_and,
     "logical_not": np.logical_not,
@@ -148,7 +149,7 @@ _ARITHMETIC: Calls = {
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "rsub": lambda x, y, alpha=1: y - alpha * x,
     "sub": lambda x, y, alpha=1: x - alpha * y,
-    "tensordot": lambda x, y, dims: np.tensordot(x, y, dims),
+    "tensordot": c.tensordot,
     "vdot": np.vdot,
     "view_as_complex": lambda x: x[..., 0] + 1j * x[..., 1],
     "view_as_real": lambda x: np.stack([x.real, x.imag], -1),
@@ -173,9 +174,7 @@ _REDUCTIONS: Calls = {
     "diff": c.difference,
     "dist": lambda x, y, p=2: np.linalg.vector_norm(x - y, ord=p),
     "gradient": c.gradient,
-    "logcumsumexp": c.lined(
-        lambda x, dim: np.log(np.cumsum(np.exp(x), dim)) if np.iscomplexobj(x) else np.logaddexp.accumulate(x, dim)
-    ),
+    "logcumsumexp": c.lined(c.logcumsumexp),
     "logsumexp": lambda x, dim, keepdim=False: special.logsumexp(
         np.atleast_1d(x), c.axes_of(dim), keepdims=keepdim and x.ndim > 0
     ),
@@ -186,6 +185,7 @@ _REDUCTIONS: Calls = {
     "min/reduction_no_dim": np.min,
     "min/reduction_with_dim": c.extreme(np.min, np.argmin),
     "nanmean": reduction(np.nanmean),
+    "nanmedian": c.lined(c.nanmedian),
     "nanquantile": c.quantile(np.nanquantile),
     "nansum": reduction(np.nansum),
     "norm": c.old_norm,
@@ -217,13 +217,13 @@ _SHAPES: Calls = {
     "broadcast_tensors": np.broadcast_arrays,
     "broadcast_to": np.broadcast_to,
     "cartesian_prod": lambda *xs: np.stack([x.ravel() for x in c.grids(*xs)], -1) if len(xs) > 1 else xs[0],
-    "cat": lambda xs, dim=0: np.concatenate([x for x in xs if x.shape != (0,) or len(xs) == 1], dim),
+    "cat": lambda xs, dim=0: np.concatenate([x for x in xs if x.shape != (0,)] or xs, dim),
     "chunk": c.chunks,
     "clone": np.copy,
     "column_stack": np.column_stack,
     "combinations": c.combinations,
     "constant_pad_nd": lambda x, pad, value=0: _pad(x, pad, "constant", value),
-    "contiguous": np.ascontiguousarray,
+    "contiguous": np.copy,
     "cross": c.cross,
     "diag": np.diag,
     "diag_embed": c.diag_embed,
@@ -233,7 +233,7 @@ _SHAPES: Calls = {
     "diagonal_scatter": c.diagonal_scatter,
     "dsplit": np.dsplit,
     "dstack": np.dstack,
-    "einsum": lambda xs, equation: np.einsum(equation, *xs),
+    "einsum": c.einsum,
     "expand": lambda x, *shape: _expand(x, *shape),
     "expand_as": lambda x, y: np.broadcast_to(x, y.shape),
     "expand_copy": lambda x, *shape: _expand(x, *shape),
@@ -260,8 +260,8 @@ _SHAPES: Calls = {
     "repeat_interleave": lambda x, repeats, dim=None, output_size=None: np.repeat(x, repeats, dim),
     "reshape": lambda x, shape: x.reshape(shape),
     "reshape_as": lambda x, y: x.reshape(y.shape),
-    "resolve_conj": np.array,
-    "resolve_neg": np.array,
+    "resolve_conj": np.copy,
+    "resolve_neg": np.copy,
     "roll": lambda x, shifts, dims=None: np.roll(x, shifts, dims if dims != () else None),
     "rot90": lambda x, k=1, dims=(0, 1): np.rot90(x, k, dims),
     "select": lambda x, dim, index: c.cut(x, dim, index),
@@ -331,11 +331,16 @@ def _squeeze(x: Any, dim: Any) -> Any:
 def _pad(x: Any, pad: Any, mode: str, value: Any = 0) -> Any:
     """Pad the last axes first; a negative number cuts off."""
     pairs = [(0, 0)] * (x.ndim - len(pad) // 2) + list(zip(pad[::2], pad[1::2], strict=True))[::-1]
-    x = x[tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, pairs, strict=True))]
-    pairs = [(max(a, 0), max(b, 0)) for a, b in pairs]
+    wide = [(max(a, 0), max(b, 0)) for a, b in pairs]
+
+    def less(x: Any) -> Any:
+        return x[tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, pairs, strict=True))]
+
     if mode == "constant":
-        return np.pad(x, pairs, constant_values=0 if value is None else value)
-    return np.pad(x, pairs, {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])
+        return less(np.pad(x, wide, constant_values=0 if value is None else value))
+    if mode == "circular":
+        return np.pad(less(x), wide, "wrap")
+    return less(np.pad(x, wide, {"reflect": "reflect", "replicate": "edge"}[mode]))
 
 
 def _grouped(x: Any, groups: int) -> Any:
@@ -366,6 +371,9 @@ _INDEXING: Calls = {
     "fill": lambda x, value: np.full_like(x, value),
     "gather": c.gather,
     "histc": lambda x, bins=100, min=0, max=0: np.histogram(x, bins, (min, max))[0].astype(x.dtype),
+    "histogram": lambda x, bins, range=None, weight=None, density=False: np.histogram(x, bins, range, density, weight),
+    "histogramdd": c.histogram_of_rows,
+    "item": lambda x: x.item(),
     "index_add": lambda x, dim, at, src, alpha=1: c._assign(x, dim, at, alpha * src, add=True),
     "index_copy": c._assign,
     "index_fill": lambda x, dim, at, value: c._assign(x, dim, at, value),
@@ -381,20 +389,22 @@ _INDEXING: Calls = {
     "kthvalue": c.lined(c.kthvalue),
     "masked_fill": lambda x, mask, value: np.where(mask, value, x),
     "masked_scatter": c.masked_scatter,
-    "masked_select": lambda x, mask: np.broadcast_to(x, np.broadcast(x, mask).shape)[
-        np.broadcast_to(mask, np.broadcast(x, mask).shape)
-    ],
+    "masked_select": lambda x, mask: (lambda shape: np.broadcast_to(x, shape)[np.broadcast_to(mask, shape)])(
+        np.broadcast_shapes(x.shape, mask.shape)
+    ),
     "msort": lambda x: np.sort(x, 0),
     "nonzero": lambda x, as_tuple=False: np.nonzero(x) if as_tuple else np.argwhere(x),
     "put": c.put,
     "scatter": c.scatter,
     "scatter_add": lambda x, dim, index, src: c.scatter(x, dim, index, src, "add"),
     "scatter_reduce": c.scatter_reduce,
+    "searchsorted": c.searchsorted,
     "sort": c.lined(c.sorted_with_places),
     "take": lambda x, at: np.take(x, at),
-    "take_along_dim": lambda x, at, dim=None: np.take_along_axis(x, at, dim),
+    "take_along_dim": lambda x, at, dim=None: np.take_along_axis(x, at.ravel() if dim is None else at, dim),
     "topk": c.lined(c.topk),
-    "where": lambda mask, x, y: np.where(mask, x, y),
+    "unique": c.unique,
+    "where": lambda x, mask, y: np.where(mask, x, y),
 }
 
 _CREATION: Calls = {
@@ -402,9 +412,11 @@ _CREATION: Calls = {
     "eye": lambda n, m=None, *, dtype=None: np.eye(n, m, dtype=dtype),
     "full": lambda shape, value, *, dtype=None: np.full(shape, value, dtype),
     "full_like": lambda x, value, *, dtype=None: np.full_like(x, value, dtype),
-    "linspace": lambda start, end, steps, *, dtype=None: np.linspace(start, end, steps, dtype=dtype),
+    "linspace": lambda start, end, steps, *, dtype=None: np.linspace(
+        c.double(start), c.double(end), steps, dtype=dtype
+    ),
     "logspace": lambda start, end, steps, base=10, *, dtype=None: np.logspace(
-        start, end, steps, base=base, dtype=dtype
+        c.double(start), c.double(end), steps, base=base, dtype=dtype
     ),
     "new_full": lambda x, shape, value, *, dtype=None: np.full_like(x, value, dtype, shape=shape),
     "new_ones": lambda x, shape, *, dtype=None: np.ones_like(x, dtype, shape=shape),
@@ -414,6 +426,9 @@ _CREATION: Calls = {
     "scalar_tensor": lambda value, *, dtype=None: np.array(value, dtype),
     "tril_indices": lambda row, col, offset=0, *, dtype=int: np.stack(np.tril_indices(row, offset, col)),
     "triu_indices": lambda row, col, offset=0, *, dtype=int: np.stack(np.triu_indices(row, offset, col)),
+    "to": lambda x, *args: c.cast(
+        x, next(getattr(y, "dtype", y) for y in args if isinstance(y, np.dtype) or hasattr(y, "dtype"))
+    ),
     "zero_": np.zeros_like,
     "zeros": lambda *shape, dtype=None: np.zeros(shape[0] if isinstance(shape[0], tuple) else shape, dtype),
     "zeros_like": lambda x, *, dtype=None: np.zeros_like(x, dtype),
@@ -443,6 +458,7 @@ _LINALG: Calls = {
     "cholesky_inverse": lambda a, upper=False: np.linalg.inv(_gram(a, upper)),
     "cholesky_solve": lambda b, a, upper=False: np.linalg.solve(_gram(a, upper), b),
     "linalg.cholesky": lambda a, upper=False: np.linalg.cholesky(a, upper=upper),
+    "linalg.cholesky_ex": lambda a, upper=False: [np.linalg.cholesky(a, upper=upper), _well(a)],
     "linalg.cond": lambda a, p=None: np.linalg.cond(a, p),
     "linalg.cross": lambda x, y, *, dim=-1: np.cross(x, y, axis=dim),
     "linalg.det": np.linalg.det,
@@ -453,9 +469,11 @@ _LINALG: Calls = {
     "linalg.eigvalsh": np.linalg.eigvalsh,
     "linalg.householder_product": lambda v, tau: c.reflections(v, tau)[..., : v.shape[-1]],
     "linalg.inv": np.linalg.inv,
-    "linalg.lstsq": lambda a, b, driver=None: np.linalg.lstsq(a, b)[0] if a.ndim == 2 else np.linalg.pinv(a) @ b,
-    "linalg.lu": linalg.lu,
+    "linalg.inv_ex": lambda a: [np.linalg.inv(a), _well(a)],
+    "linalg.lstsq": lambda a, b, driver=None: [np.linalg.lstsq(a, b)[0] if a.ndim == 2 else np.linalg.pinv(a) @ b],
+    "linalg.lu": lambda a, *, pivot=True: linalg.lu(a) if a.size else c.lu_parts(*c.lu_factor(a)),
     "linalg.lu_factor": c.lu_factor,
+    "linalg.lu_factor_ex": lambda a, pivot=True: [*c.lu_factor(a), _well(a)],
     "linalg.lu_solve": c.lu_solve,
     "linalg.matrix_norm": lambda a, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None: np.linalg.norm(
         c.cast(a, dtype), ord, tuple(dim), keepdim
@@ -475,16 +493,20 @@ _LINALG: Calls = {
     "linalg.qr": lambda a, mode="reduced": np.linalg.qr(a, mode),
     "linalg.slogdet": np.linalg.slogdet,
     "linalg.solve": c.solve,
+    "linalg.solve_ex": lambda a, b, left=True: [c.solve(a, b, left=left), _well(a)],
     "linalg.solve_triangular": c.solve_triangular,
     "linalg.svd": lambda a, full_matrices=True: np.linalg.svd(a, full_matrices),
     "linalg.svdvals": np.linalg.svdvals,
     "linalg.tensorinv": lambda a, ind=2: np.linalg.tensorinv(a, ind),
     "linalg.tensorsolve": lambda a, b, dims=None: np.linalg.tensorsolve(a, b, dims),
-    "linalg.vander": lambda x, *, N=None: x[..., None] ** np.arange(x.shape[-1] if N is None else N),
+    "linalg.vander": lambda x, *, N=None: np.atleast_1d(x)[..., None] ** np.arange(x.shape[-1] if N is None else N),
     "linalg.vecdot": lambda x, y, *, dim=-1: np.vecdot(x, y, axis=dim),
     "linalg.vector_norm": c.vector_norm,
     "logdet": lambda a: np.log(np.linalg.det(a)),
-    "lu": lambda a, pivot=True, get_infos=False: c.lu_factor(a),
+    "lu": lambda a, pivot=True, get_infos=False: (
+        *c.lu_factor(a),
+        *([np.zeros(a.shape[:-2], int)] if get_infos else []),
+    ),
     "lu_solve": lambda b, lu, pivots: c.lu_solve(lu, pivots, b),
     "lu_unpack": c.lu_parts,
     "matrix_exp": linalg.expm,
@@ -498,6 +520,11 @@ _LINALG: Calls = {
         np.copy(a),
     ],
 }
+
+
+def _well(a: Any) -> Any:
+    """Return the codes that say that nothing went wrong."""
+    return np.zeros(a.shape[:-2], int)
 
 
 def _gram(a: Any, upper: bool) -> Any:
@@ -528,17 +555,13 @@ _SPECIAL: Calls = {
     "igamma": special.gammainc,
     "igammac": special.gammaincc,
     "lgamma": special.gammaln,
-    "log_softmax": lambda x, dim, *, dtype=None: special.log_softmax(c.cast(np.atleast_1d(x), dtype), dim).reshape(
-        x.shape
-    ),
+    "log_softmax": lambda x, dim, *, dtype=None: c.softmax(x, dim, dtype, special.log_softmax),
     "logit": lambda x, eps=None: special.logit(x if eps is None else np.clip(x, eps, 1 - eps)),
     "mvlgamma": special.multigammaln,
-    "nn.functional.softmin": lambda x, dim, *, dtype=None: special.softmax(
-        c.cast(-np.atleast_1d(x), dtype), dim
-    ).reshape(x.shape),
+    "nn.functional.softmin": lambda x, dim, *, dtype=None: c.softmax(-x, dim, dtype),
     "polygamma": lambda x, n: special.polygamma(n, x),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)) if np.iscomplexobj(x) else special.expit(x),
-    "softmax": lambda x, dim, *, dtype=None: special.softmax(c.cast(np.atleast_1d(x), dtype), dim).reshape(x.shape),
+    "softmax": lambda x, dim, *, dtype=None: c.softmax(x, dim, dtype),
     "special.airy_ai": lambda x: special.airy(x)[0],
     "special.bessel_j0": special.j0,
     "special.bessel_j1": special.j1,
@@ -565,7 +588,7 @@ _SPECIAL: Calls = {
     "xlogy": special.xlogy,
     # PyTorch cuts the degree to a whole number.
     **{
-        f"special.{name}": (lambda f: lambda x, n: f(np.trunc(n), x))(f)
+        f"special.{name}": (lambda f: lambda x, n: np.where(n <= -1, 0, f(np.maximum(n, 0).astype(int), x)))(f)
         for name, f in {
             "chebyshev_polynomial_t": special.eval_chebyt,
             "chebyshev_polynomial_u": special.eval_chebyu,
@@ -618,8 +641,10 @@ _LAYERS: Calls = {
     "nn.functional.bilinear": lambda x, y, w, b=None: (
         np.einsum("...i,oij,...j->...o", x, w, y) + (0 if b is None else b)
     ),
-    "nn.functional.embedding": lambda at, table: table[at],
-    "nn.functional.embedding_bag": lambda at, table, *args, **options: c.embedding_bag(table, at, *args, **options),
+    "nn.functional.embedding": lambda table, at: table[at],
+    "nn.functional.embedding_bag": c.embedding_bag,
+    "native_dropout_backward": lambda x, mask, scale: x * mask * scale,
+    "nn.functional.feature_alpha_dropout/without_train": lambda x, p=0.5, training=False: np.copy(x),
     "nn.functional.group_norm": layers.group_norm,
     "nn.functional.instance_norm": layers.instance_norm,
     "nn.functional.interpolate": layers.resized,
@@ -641,6 +666,7 @@ for _n in (1, 2, 3):
     _LAYERS[f"nn.functional.conv{_n}d"] = layers.conv(_n)
     _LAYERS[f"nn.functional.conv_transpose{_n}d"] = layers.conv_transpose(_n)
     _LAYERS[f"nn.functional.max_pool{_n}d"] = layers.max_pool(_n)
+    _LAYERS[f"nn.functional.max_unpool{_n}d"] = layers.max_unpool(_n)
     _LAYERS[f"nn.functional.avg_pool{_n}d"] = layers.average_pool(_n)
     _LAYERS[f"nn.functional.adaptive_avg_pool{_n}d"] = layers.adaptive_average_pool(_n)
     _LAYERS[f"nn.functional.adaptive_max_pool{_n}d"] = layers.adaptive_max_pool(_n)
@@ -650,7 +676,7 @@ def _columns(x: Any, kernel: Any, *settings: Any) -> Any:
     """Return the pieces that a kernel sees as columns."""
     seen = np.moveaxis(layers.windows(x, kernel, *settings), (-4, -3), (-2, -1))
     rows = x.shape[-3] * int(np.prod(kernel))
-    return seen.reshape(*x.shape[:-3], rows, -1)
+    return seen.reshape(*x.shape[:-3], rows, int(np.prod(seen.shape[-2:])))
 
 
 _LOSSES: Calls = {
@@ -666,10 +692,7 @@ _LOSSES: Calls = {
     ),
     "nn.functional.cosine_similarity": c.cosine_similarity,
     "nn.functional.cross_entropy": layers.cross_entropy,
-    "nn.functional.gaussian_nll_loss": lambda x, y, var, full=False, eps=1e-6, reduction="mean": weighed(
-        0.5 * (np.log(np.maximum(var, eps)) + (x - y) ** 2 / np.maximum(var, eps)) + full * 0.5 * np.log(2 * np.pi),
-        reduction,
-    ),
+    "nn.functional.gaussian_nll_loss": c.gaussian_nll,
     "nn.functional.hinge_embedding_loss": lambda x, y, margin=1.0, reduction="mean": weighed(
         np.where(y != -1, x, 0) + np.where(y != 1, np.maximum(margin - x, 0), 0), reduction
     ),
@@ -678,6 +701,7 @@ _LOSSES: Calls = {
     ),
     "nn.functional.kl_div": lambda x, y, reduction="mean", log_target=False: _divergence(x, y, reduction, log_target),
     "nn.functional.l1_loss": lambda x, y, reduction="mean": weighed(np.abs(x - y), reduction),
+    "nn.functional.linear_cross_entropy": layers.linear_cross_entropy,
     "nn.functional.margin_ranking_loss": lambda x, y, sign, margin=0, reduction="mean": weighed(
         np.maximum(-sign * (x - y) + margin, 0), reduction
     ),
@@ -733,19 +757,35 @@ def _margins(x: Any, y: Any, p: int, margin: float, weight: Any, reduction: str)
 _MASKED: Calls = {
     "masked.amax": masked(np.max, initial=-np.inf),
     "masked.amin": masked(np.min, initial=np.inf),
+    "masked.argmax": c.masked_place(np.argmax, -np.inf),
+    "masked.argmin": c.masked_place(np.argmin, np.inf),
     "masked.cumprod": masked_line(np.cumprod, 1.0),
     "masked.cumsum": masked_line(np.cumsum, 0.0),
-    "masked.log_softmax": masked_line(special.log_softmax, -np.inf),
+    "masked.log_softmax": masked_line(lambda x, dim: c.softmax(x, dim, None, special.log_softmax), -np.inf),
+    "masked.logaddexp": lambda x, y, *, input_mask=None, other_mask=None: np.logaddexp(
+        _shown(x, input_mask), _shown(y, other_mask)
+    ),
     "masked.logsumexp": c.masked_logsumexp,
     "masked.mean": masked(np.mean),
+    "masked.median": lambda x, dim, keepdim=False, *, mask=None: c.lined(c.nanmedian)(
+        x if mask is None else np.where(mask, x, np.nan), dim, keepdim
+    )[0],
     "masked.norm": c.masked_norm,
+    "masked.normalize": lambda x, ord, dim, *, eps=1e-12, mask=None: c.normalized(
+        x if mask is None else np.where(mask, x, 0), ord, dim, eps
+    ),
     "masked.prod": masked(np.prod),
-    "masked.softmax": masked_line(special.softmax, -np.inf),
-    "masked.softmin": masked_line(lambda x, dim: special.softmax(-x, dim), np.inf),
+    "masked.softmax": masked_line(c.softmax, -np.inf),
+    "masked.softmin": masked_line(lambda x, dim: c.softmax(-x, dim), np.inf),
     "masked.std": masked_spread(np.std),
     "masked.sum": masked(np.sum),
     "masked.var": masked_spread(np.var),
 }
+
+
+def _shown(x: Any, mask: Any) -> Any:
+    return x if mask is None else np.where(mask, x, -np.inf)
+
 
 _WINDOWS: Calls = {
     f"signal.windows.{name}": (lambda f: lambda n, *, dtype=None, **options: f(n, **options).astype(dtype))(
@@ -794,6 +834,99 @@ COMPARED: Calls = {
     "linalg.lstsq": lambda x, *rest: (x,),
 }
 
-LEFT_OUT: dict[str, str] = {}
+LEFT_OUT: dict[str, str] = {
+    "random": """
+        bernoulli cauchy exponential geometric log_normal multinomial nn.functional.alpha_dropout nn.functional.dropout
+        nn.functional.dropout2d nn.functional.dropout3d nn.functional.feature_alpha_dropout/with_train
+        nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d
+        nn.functional.multi_head_attention_forward nn.functional.rrelu normal normal/in_place normal/number_mean pca_lowrank
+        rand_like randint randint_like randn randn_like svd_lowrank uniform""",
+    "memory without values": """
+        empty empty_like empty_permuted empty_strided new_empty new_empty_strided""",
+    "in place, with other sizes of what is there": """
+        as_strided/partial_views resize_ resize_as_""",
+    "no samples of double precision": """
+        __rand__ __ror__ __rxor__ bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor
+        broadcast_shapes gcd lcm nn.functional.one_hot tril_indices triu_indices unravel_index
+        torch._scaled_mm torch._scaled_mm_v2 torch.ops.aten._efficient_attention_forward
+        torch.ops.aten._flash_attention_forward""",
+    "for other devices": """
+        bmm/triton_optimized jiterator_2inputs_2outputs jiterator_4inputs_with_extra_args jiterator_binary
+        jiterator_binary_return_by_ref jiterator_unary nn.functional.batch_norm/without_cudnn""",
+    "an inner form of what is run by another name": """
+        _batch_norm_with_update _chunk_cat _native_batch_norm_legit _segment_reduce/lengths _segment_reduce/offsets
+        _softmax_backward_data _unsafe_masked_index _unsafe_masked_index_put_accumulate max_pool2d_with_indices_backward
+        native_batch_norm native_group_norm native_layer_norm torch.ops.aten._safe_softmax.default""",
+    "types of numbers that NumPy has not": """
+        bfloat16 chalf""",
+    "sparse arrays": """
+        sparse.mm/reduce sparse.sampled_addmm to_sparse""",
+    "no counterpart in NumPy or SciPy": """
+        _upsample_bilinear2d_aa geqrf grid_sampler_2d grid_sampler_3d hash_tensor linalg.ldl_factor linalg.ldl_factor_ex
+        linalg.ldl_solve mode nn.functional.ctc_loss nn.functional.grid_sample nn.functional.multilabel_margin_loss
+        nonzero_static special.chebyshev_polynomial_v special.chebyshev_polynomial_w
+        special.shifted_chebyshev_polynomial_v special.shifted_chebyshev_polynomial_w unique_consecutive""",
+}
 
-PREPARED: Calls = {}
+
+def hermitian(a: Any) -> Any:
+    """Return what a function of a Hermitian matrix is to read, wherever it reads it."""
+    return (a + a.mT.conj()) / 2
+
+
+PREPARED: Calls = dict.fromkeys(
+    ("cholesky", "linalg.cholesky", "linalg.cholesky_ex", "linalg.eigh", "linalg.eigvalsh", "linalg.pinv/hermitian"),
+    hermitian,
+)
+
+
+class Refused(NamedTuple):
+    """The error with which fgrad refuses, and why that is right."""
+
+    error: type[Exception]
+    reason: str
+
+
+ROUNDED: dict[str, str] = {
+    "cov": "weights of single precision are multiplied as such",
+    "nn.functional.hardsigmoid": "a sixth is one of single precision",
+    **dict.fromkeys(
+        [f"special.bessel_{name}" for name in ("j0", "j1", "y0", "y1")], "polynomials with seven digits near the roots"
+    ),
+}
+
+_TRIANGLE = "PyTorch's gradient is also in the triangle that is not read"
+
+DIFFERS: dict[str, str] = {
+    "as_strided_scatter": "PyTorch's gradient is also in an element that was replaced, if that is the only one",
+    "cholesky_inverse": _TRIANGLE,
+    "cholesky_solve": _TRIANGLE,
+    "masked.logaddexp": "PyTorch's second derivative is nan where one of two is -inf",
+    **dict.fromkeys(
+        [f"nn.functional.linear_cross_entropy/{name}" for name in ("chunked", "chunked_none")],
+        "PyTorch's gradient is a constant to the next pass",
+    ),
+    **dict.fromkeys(
+        [f"nn.functional.max_unpool{n}d" for n in (1, 2, 3)],
+        "of elements that go to one place the last one stays; PyTorch's gradient is all of theirs",
+    ),
+    "linalg.norm/subgradients_at_zero": "of the subgradients at zero fgrad takes the smallest",
+}
+
+_VALUES = "what Python decides by needs values"
+
+REFUSED: dict[str, Refused] = {
+    "allclose": Refused(ConcretizationError, _VALUES),
+    "argwhere": Refused(ConcretizationError, "the shape depends on values"),
+    "equal": Refused(ConcretizationError, _VALUES),
+    "histogram": Refused(ConcretizationError, _VALUES),
+    "item": Refused(ConcretizationError, _VALUES),
+    "unique": Refused(ConcretizationError, "the shape depends on values"),
+    "nonzero": Refused(ConcretizationError, "the shape depends on values"),
+    "linalg.matrix_rank": Refused(ConcretizationError, "a tolerance decides by its value"),
+    "linalg.pinv": Refused(
+        NoDerivativeError, "where singular values are dropped PyTorch's formula is that of no function"
+    ),
+}
+
+NO_SECOND: dict[str, str] = {"linalg.norm/subgradients_at_zero": "there is none at a kink"}
