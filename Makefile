@@ -7,8 +7,8 @@
 #                 what depends on Python itself, on each other Python of this machine; an error if there is none, except
 #                 with ALLOW_NONE=1
 #   make peers-test
-#                 what needs PyTorch or the package sparse: functions of one here and fgrad's there, arrays of the other, and
-#                 the pages' blocks for other libraries
+#                 what needs PyTorch or the package sparse: functions of one here and fgrad's there, arrays of the other,
+#                 PyTorch's own samples of its operations, and the pages' blocks for other libraries
 #   make fuzz     random programs that look for wrong answers, for five minutes; SECONDS=60 SEED=3 FAMILY=scipy,numpy
 #                 limits them, and COUNT=1 in place of SECONDS runs the one case that a seed says
 #   make lint     style, types, and the size of the core
@@ -47,7 +47,7 @@ test-pythons:
 
 peers-test: $(PEERS_READY)
 	$(BIN)/python -m pytest tests/test_interop_torch.py tests/test_interop_libraries.py tests/test_payloads_sparse.py \
-		 tests/test_other_libraries_arrays.py tests/test_pages.py fgrad/interop
+		 tests/test_other_libraries_arrays.py tests/test_torch_samples.py tests/test_pages.py fgrad/interop
 
 fuzz: $(READY)
 	PYTHONPATH=tools $(BIN)/python -m fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \

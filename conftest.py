@@ -15,7 +15,12 @@ if sys.dont_write_bytecode:
     sys.pycache_prefix = str(Path(__file__).parent / "build" / "bytecode")
     os.environ |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": sys.pycache_prefix}
 
-_OF_TORCH = ["fgrad/interop/torch_export.py", "fgrad/interop/torch_functions.py", "tests/test_interop_torch.py"]
+_OF_TORCH = [
+    "fgrad/interop/torch_export.py",
+    "fgrad/interop/torch_functions.py",
+    "tests/test_interop_torch.py",
+    "tests/test_torch_samples.py",
+]
 
 _OF_SPARSE = ["tests/test_payloads_sparse.py"]
 

@@ -1092,6 +1092,11 @@ def test_logsumexp_of_nothing(keywords):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("f", [ours.softmax, ours.log_softmax])
+def test_shares_of_numbers_along_their_axis_have_batches(f):
+    np.testing.assert_array_equal(fg.vmap(lambda x: f(x, 0))(np.array([0.3, 2.0])), [f(0.3, 0), f(2.0, 0)])
+
+
 def test_softmax_saturates_without_nan():
     x = np.array([[0.0, 1000.0], [-INF, 3.0]])
     np.testing.assert_array_equal(fg.grad(lambda x: ours.softmax(x, 1)[0, 1])(x), np.zeros((2, 2)))

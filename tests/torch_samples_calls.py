@@ -570,6 +570,39 @@ def stft(
     return out if return_complex else np.stack([out.real, out.imag], -1)
 
 
+def istft(
+    x: Any,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Any = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool = False,
+) -> Any:
+    """Return the signal whose pieces have given spectra: their sum, by that of the squares of the window."""
+    hop = n_fft // 4 if hop_length is None else hop_length
+    window = np.ones(n_fft if win_length is None else win_length) if window is None else window
+    left = (n_fft - len(window)) // 2
+    window = np.pad(window, (left, n_fft - len(window) - left))
+    back = np.fft.ifft if return_complex else np.fft.irfft
+    found = back(np.swapaxes(x, -1, -2), n_fft, norm="ortho" if normalized else None) * window
+    starts = range(0, hop * x.shape[-1], hop)
+    at = np.arange(starts[-1] + n_fft)
+    places = np.stack([at[start : start + n_fft] for start in starts])
+    out = np.zeros_like(found, shape=(*x.shape[:-2], len(at)))
+    np.add.at(out, (..., places), found)
+    weights = np.zeros_like(window, shape=len(at))
+    # NumPy 2.4 adds what lies behind the values, if they have fewer axes than the places.
+    np.add.at(weights, places, np.broadcast_to(window * window, places.shape))
+    start = n_fft // 2 if center else 0
+    stop = start + length if length is not None else len(at) - start
+    cut_off = out[..., start:stop] / weights[start:stop]
+    return np.pad(cut_off, [(0, 0)] * (x.ndim - 2) + [(0, (length or 0) and length - cut_off.shape[-1])])
+
+
 def fft(f: Callable[..., Any]) -> Callable[..., Any]:
     """Make a transform along one axis."""
     return lambda x, n=None, dim=-1, norm=None: f(x, n, dim, norm)
@@ -601,7 +634,13 @@ def ihfftn(x: Any, s: Any, axes: Any, norm: Any) -> Any:
 
 
 def masked_norm(
-    x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, mask: Any = None
+    x: Any,
+    ord: Any = 2,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    mask: Any = None,
 ) -> Any:
     """Return lengths of the elements that a mask lets pass."""
     fill = np.inf if ord == -np.inf else 0.0
@@ -707,7 +746,11 @@ def searchsorted(
 
 
 def unique(
-    x: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    x: Any,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
 ) -> Any:
     """Return what there is, each once."""
     return np.unique(x, return_inverse=return_inverse, return_counts=return_counts, axis=dim)

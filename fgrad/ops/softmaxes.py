@@ -15,7 +15,7 @@ from fgrad.core.foreign import total
 from fgrad.core.primitive import Primitive, Rule
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import reduction_batch
-from fgrad.ops.families import plain_axis, register, sample
+from fgrad.ops.families import reduced_axis, register, sample
 from fgrad.ops.rows import reduced
 
 _SAMPLES = (
@@ -86,9 +86,9 @@ _log_softmax = _along_axes(
 
 def softmax(x: Any, axis: Any = None) -> Any:
     """Return the share of each element in the sum of exponentials along axes."""
-    return apply(_softmax, (x,), {"axis": plain_axis(axis)})
+    return apply(_softmax, (x,), {"axis": reduced_axis(axis, x)})
 
 
 def log_softmax(x: Any, axis: Any = None) -> Any:
     """Return the logarithm of `softmax`, accurate where that is 0 or 1."""
-    return apply(_log_softmax, (x,), {"axis": plain_axis(axis)})
+    return apply(_log_softmax, (x,), {"axis": reduced_axis(axis, x)})
