@@ -135,9 +135,13 @@ class Case:
             for x, y in zip(found, self.values, strict=True)
         ]
 
+    def parted(self, *xs):
+        """Return the results that have a derivative, and all."""
+        found = self.f(*xs)
+        return [x for x, flag in zip(found, self.flags, strict=True) if flag], found
+
     def followed(self, *xs):
-        """Return the results that have a derivative."""
-        return [x for x, flag in zip(self.f(*xs), self.flags, strict=True) if flag]
+        return self.parted(*xs)[0]
 
     def drawn(self, likes):
         """Draw numbers like others."""
@@ -171,7 +175,7 @@ class Case:
         """Return all results, and the gradients by the cotangents."""
         if not any(self.flags):
             return self.f(*xs), []
-        _, pullback, rest = fg.vjp(lambda *ys: (self.followed(*ys), self.f(*ys)), *xs, has_aux=True)
+        _, pullback, rest = fg.vjp(self.parted, *xs, has_aux=True)
         return rest, list(pullback(self.cotangents))
 
     def gradient(self, *xs):
@@ -182,7 +186,7 @@ class Case:
         return tuple(0.9 * x if x.dtype.kind in "fc" else x for x in self.inputs)
 
     def value(self):
-        close(self.f(*self.inputs), self.values, self.tolerance)
+        close(self.f(*self.inputs), self.values, self.tolerance, typed=False)
 
     def reverse(self):
         close(self.gradient(*self.inputs), self.gradients, self.tolerance)
@@ -246,10 +250,11 @@ def slopes(f, xs, step=1e-6):
     return found
 
 
-def close(found, wanted, tolerance=1e-8):
-    """Compare arrays by the size of the largest of each."""
+def close(found, wanted, tolerance=1e-8, typed=True):
+    """Compare arrays by the size of the largest of each; PyTorch's types of numbers are not always NumPy's."""
     for x, y in zip(plain(found), plain(wanted), strict=True):
         assert x.shape == y.shape
+        assert x.dtype == y.dtype or not typed
         limit = max(tolerance, 1e-5) if {x.dtype, y.dtype} & SINGLE else tolerance
         scale = np.max(np.abs(y[np.isfinite(y)]), initial=1) if y.dtype.kind in "fc" else 1
         np.testing.assert_allclose(x, y, rtol=limit, atol=limit * scale)

@@ -131,13 +131,8 @@ def replaced(x: Any, dim: int, key: Any, src: Any, add: bool = False) -> Any:
     """Return an array with other elements along one axis, or with more."""
     out = np.atleast_1d(x).copy()
     view = np.moveaxis(out, dim, 0)
-    src = (
-        src
-        if np.ndim(src) == 0 or x.ndim == 0
-        else np.moveaxis(src, dim, 0)
-        if np.ndim(key) or isinstance(key, slice)
-        else src
-    )
+    if x.ndim and np.ndim(src) and (np.ndim(key) or isinstance(key, slice)):
+        src = np.moveaxis(src, dim, 0)
     if add:
         np.add.at(view, key, src)
     else:
@@ -417,6 +412,13 @@ def solve_triangular(
     a = triangle(upper, unitriangular)(a)
     a = a.mT if transpose else a
     return np.linalg.solve(a, b) if left else np.linalg.solve(a.mT, b.mT).mT
+
+
+def matrix_rank(a: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
+    """Return how many singular values are more than the larger of two limits."""
+    if atol is None or rtol is None:
+        return np.linalg.matrix_rank(a, atol, hermitian, rtol=rtol)
+    return np.linalg.matrix_rank(a, np.maximum(atol, rtol * np.max(np.linalg.svdvals(a), -1)), hermitian)
 
 
 def solve(a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -> Any:

@@ -51,13 +51,24 @@ def windows(
         (p, max(0, int(np.max(at, initial=0)) + 1 - length - p))
         for length, at, (_, _, p, _) in zip(lengths, places, settings, strict=True)
     ]
-    padded = np.pad(x, [(0, 0)] * (x.ndim - axes) + widths, constant_values=fill)
+    wide = np.pad(x, [(0, 0)] * (x.ndim - axes) + widths, constant_values=fill)
     turned = []
     for axis, at in enumerate(places):
         shape = [1] * (2 * axes)
         shape[axis], shape[axes + axis] = at.shape
         turned.append(at.reshape(shape))
-    return padded[(..., *turned)]
+    return wide[(..., *turned)]
+
+
+def cropped(x: Any, pairs: Sequence[tuple[int, int]]) -> Any:
+    """Return an array without so many elements at both ends of axes as negative numbers say."""
+    return x[tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, pairs, strict=True))]
+
+
+def padded(x: Any, pairs: Sequence[tuple[int, int]], **options: Any) -> Any:
+    """Return an array with more elements at both ends of axes, or, by negative numbers, with less."""
+    wide = np.pad(x, [(max(a, 0), max(b, 0)) for a, b in pairs], **options)
+    return cropped(wide, pairs)
 
 
 def batched(x: Any, axes: int) -> tuple[Any, bool]:
@@ -107,12 +118,11 @@ def conv_transpose(axes: int) -> Callable[..., Any]:
         x, had = batched(x, axes)
         kernel = w.shape[2:]
         stride, padding, extra, dilation = (each(v, axes) for v in (stride, padding, output_padding, dilation))
-        wide = np.zeros(x.shape[:2] + tuple((n - 1) * s + 1 for n, s in zip(x.shape[2:], stride, strict=True)))
-        wide = wide * x.ravel()[0]  # of the same kind as the elements that come
+        lengths = ((n - 1) * s + 1 for n, s in zip(x.shape[2:], stride, strict=True))
+        wide = np.zeros_like(x, shape=(*x.shape[:2], *lengths))
         wide[(..., *(slice(None, None, s) for s in stride))] = x
         reach = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=True)]
-        wide = np.pad(wide, [(0, 0), (0, 0), *((max(r, 0), max(r + e, 0)) for r, e in zip(reach, extra, strict=True))])
-        wide = wide[(..., *(slice(max(-r, 0), n - max(-r - e, 0)) for r, e, n in zip(reach, extra, wide.shape[2:])))]  # noqa: B905
+        wide = padded(wide, [(0, 0), (0, 0), *((r, r + e) for r, e in zip(reach, extra, strict=True))])
         w = np.flip(w, tuple(range(2, 2 + axes))).reshape(groups, w.shape[0] // groups, w.shape[1], *kernel)
         w = np.swapaxes(w, 1, 2).reshape(-1, w.shape[1], *kernel)
         out = conv(axes)(wide, w, b, 1, 0, dilation, groups)
@@ -142,10 +152,10 @@ def max_pool(axes: int) -> Callable[..., Any]:
             return np.max(seen, within)
         plane = x.shape[-axes:]
         places = windows(np.arange(np.prod(plane)).reshape(plane), *settings, fill=-1)
-        flat = (-1,) if axes == 0 else (int(np.prod(kernel)),)
-        rows = seen.reshape(seen.shape[:-axes] + flat)
+        size = int(np.prod(kernel))
+        rows = seen.reshape(*seen.shape[:-axes], size)
         best = np.argmax(rows, -1)[..., None]
-        found = np.broadcast_to(places.reshape(places.shape[:axes] + flat), rows.shape)
+        found = np.broadcast_to(places.reshape(*places.shape[:axes], size), rows.shape)
         return np.take_along_axis(rows, best, -1)[..., 0], np.take_along_axis(found, best, -1)[..., 0]
 
     return call
@@ -213,7 +223,8 @@ def adaptive_average_pool(axes: int) -> Callable[..., Any]:
 
     def call(x: Any, output_size: Any) -> Any:
         lengths = x.shape[-axes:]
-        return by_axes(x, [averages(n, n if m is None else m) for n, m in zip(lengths, each(output_size, axes))])  # noqa: B905
+        sizes = zip(lengths, each(output_size, axes), strict=True)
+        return by_axes(x, [averages(n, n if m is None else m) for n, m in sizes])
 
     return call
 

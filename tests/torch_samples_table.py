@@ -280,7 +280,6 @@ _SHAPES: Calls = {
     "squeeze_copy": lambda x, dim=None: _squeeze(x, dim),
     "stack": lambda xs, dim=0: np.stack(xs, dim),
     "sum_to_size": c.summed_to,
-    "swapaxes": np.swapaxes,
     "t": lambda x: x.T,
     "t_copy": lambda x: x.T,
     "tensor_split": c.tensor_split,
@@ -332,18 +331,13 @@ def _squeeze(x: Any, dim: Any) -> Any:
 
 
 def _pad(x: Any, pad: Any, mode: str, value: Any = 0) -> Any:
-    """Pad the last axes first; a negative number cuts off."""
+    """Pad the last axes first."""
     pairs = [(0, 0)] * (x.ndim - len(pad) // 2) + list(zip(pad[::2], pad[1::2], strict=True))[::-1]
-    wide = [(max(a, 0), max(b, 0)) for a, b in pairs]
-
-    def less(x: Any) -> Any:
-        return x[tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, pairs, strict=True))]
-
+    if mode == "circular":  # what is cut off does not come round
+        return layers.padded(layers.cropped(x, pairs), [(max(a, 0), max(b, 0)) for a, b in pairs], mode="wrap")
     if mode == "constant":
-        return less(np.pad(x, wide, constant_values=0 if value is None else value))
-    if mode == "circular":
-        return np.pad(less(x), wide, "wrap")
-    return less(np.pad(x, wide, {"reflect": "reflect", "replicate": "edge"}[mode]))
+        return layers.padded(x, pairs, constant_values=0 if value is None else value)
+    return layers.padded(x, pairs, mode={"reflect": "reflect", "replicate": "edge"}[mode])
 
 
 def _grouped(x: Any, groups: int) -> Any:
@@ -381,13 +375,7 @@ _INDEXING: Calls = {
     "index_fill": lambda x, dim, at, value: c._assign(x, dim, at, value),
     "index_put": c.index_put,
     "index_reduce": c.scatter_reduce,
-    "index_select": lambda x, dim, at: np.take(np.atleast_1d(x), at, dim).reshape(
-        x.shape
-        if x.ndim == 0
-        else -1
-        if x.ndim == 1
-        else (*x.shape[: dim % x.ndim], len(at), *x.shape[dim % x.ndim + 1 :])
-    ),
+    "index_select": c.lined(lambda x, dim, at: np.take(x, at, dim)),
     "kthvalue": c.lined(c.kthvalue),
     "masked_fill": lambda x, mask, value: np.where(mask, value, x),
     "masked_scatter": c.masked_scatter,
@@ -479,11 +467,7 @@ _LINALG: Calls = {
         c.cast(a, dtype), ord, tuple(dim), keepdim
     ),
     "linalg.matrix_power": np.linalg.matrix_power,
-    "linalg.matrix_rank": lambda a, *, atol=None, rtol=None, hermitian=False: (
-        np.linalg.matrix_rank(a, atol, hermitian, rtol=rtol)
-        if atol is None or rtol is None
-        else np.linalg.matrix_rank(a, np.maximum(atol, rtol * np.max(np.linalg.svdvals(a), -1)), hermitian)
-    ),
+    "linalg.matrix_rank": c.matrix_rank,
     "linalg.multi_dot": lambda xs: np.linalg.multi_dot(xs),
     "linalg.norm": c.norm,
     "linalg.pinv": lambda a, rcond=None, *, rtol=None, atol=None, hermitian=False: np.linalg.pinv(
@@ -927,7 +911,7 @@ REFUSED: dict[str, Refused] = {
     "nonzero": Refused(ConcretizationError, "the shape depends on values"),
     "linalg.matrix_rank": Refused(ConcretizationError, "a tolerance decides by its value"),
     "linalg.pinv": Refused(
-        NoDerivativeError, "where singular values are dropped PyTorch's formula is that of no function"
+        NoDerivativeError, "the derivative in PyTorch leaves out what singular values that are dropped do"
     ),
 }
 
