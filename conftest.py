@@ -15,18 +15,15 @@ if sys.dont_write_bytecode:
     sys.pycache_prefix = str(Path(__file__).parent / "build" / "bytecode")
     os.environ |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": sys.pycache_prefix}
 
-_OF_TORCH = [
-    "fgrad/interop/torch_export.py",
-    "fgrad/interop/torch_functions.py",
-    "tests/test_interop_torch.py",
-    "tests/test_torch_samples.py",
-]
+_OF = {
+    "torch": [
+        "fgrad/interop/torch_export.py",
+        "fgrad/interop/torch_functions.py",
+        "tests/test_interop_torch.py",
+        "tests/test_torch_samples.py",
+    ],
+    "expecttest": ["tests/test_torch_samples.py"],  # PyTorch's own tests import it
+    "sparse": ["tests/test_payloads_sparse.py"],
+}
 
-_OF_SPARSE = ["tests/test_payloads_sparse.py"]
-
-collect_ignore = [
-    name
-    for package, names in {"torch": _OF_TORCH, "sparse": _OF_SPARSE}.items()
-    if not importlib.util.find_spec(package)
-    for name in names
-]
+collect_ignore = [name for package, names in _OF.items() if not importlib.util.find_spec(package) for name in names]
