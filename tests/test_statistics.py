@@ -150,6 +150,11 @@ def test_every_method_of_quantiles(method):
     assert (slopes > 0) == (method in INTERPOLATING)
 
 
+def test_a_histogram_of_no_points_counts_in_double_precision():
+    x = np.zeros((0, 2))
+    assert fg.vjp(lambda x: np.histogramdd(x, 2)[0], x)[0].dtype == np.histogramdd(x, 2)[0].dtype
+
+
 def test_quantiles_of_integers_by_q():
     x = np.array([1, 5, 2, 9])
     check_grads(lambda q: np.quantile(x, q), (np.array(0.4),))

@@ -188,7 +188,8 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = N
     for x, edge, size in zip(columns, edges, sizes, strict=True):
         place = place * size + _bins_of(x, edge)
     weights = None if weights is None else as_array(weights, np.float64)
-    result = np.reshape(_counted(place, weights, int(np.prod(sizes))), sizes)[(slice(1, -1),) * count]
+    counted = _counted(place, weights, int(np.prod(sizes))).astype(np.float64)  # of no points they are integers
+    result = np.reshape(counted, sizes)[(slice(1, -1),) * count]
     if density:
         total = np.sum(result)
         for axis, edge in enumerate(edges):
