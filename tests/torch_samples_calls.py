@@ -758,6 +758,29 @@ def unique(
     return np.unique(x, return_inverse=return_inverse, return_counts=return_counts, axis=dim)
 
 
+def unique_neighbours(x: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+    """Return what there is without what is like the element or the slice before."""
+    rows = x.ravel() if dim is None else np.moveaxis(x, dim, 0)
+    changes = np.any(rows[1:] != rows[:-1], tuple(range(1, rows.ndim)))
+    first = np.concatenate([np.ones(min(len(rows), 1), bool), changes])
+    found = [rows[first] if dim is None else np.moveaxis(rows[first], 0, dim)]
+    if return_inverse:
+        places = np.cumsum(first) - 1
+        found.append(places.reshape(x.shape) if dim is None else places)
+    if return_counts:
+        found.append(np.diff(np.append(np.flatnonzero(first), len(rows))))
+    return found
+
+
+def mode(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    """Return the smallest of the commonest elements, and where it is."""
+    rows = np.moveaxis(x, dim, -1)
+    counts = np.sum(rows[..., :, None] == rows[..., None, :], -1)
+    places = np.argmin(np.where(counts == np.max(counts, -1, keepdims=True), rows, np.inf), -1)[..., None]
+    both = np.take_along_axis(rows, places, -1), places
+    return tuple(np.moveaxis(y, -1, dim) if keepdim else y[..., 0] for y in both)
+
+
 def masked_place(f: Callable[..., Any], fill: float) -> Callable[..., Any]:
     """Make the place of an extreme of the elements that a mask lets pass."""
 

@@ -421,6 +421,17 @@ def cross_entropy(
     return np.sum(losses) / (x.size // classes) if reduction == "mean" else weighed(losses, reduction)
 
 
+def multilabel_margin(x: Any, target: Any, reduction: str = "mean") -> Any:
+    """Return how far other classes come near each right one; the right ones stand before the first -1."""
+    rows, targets = np.atleast_2d(x), np.atleast_2d(target)
+    losses = []
+    for row, labels in zip(rows, targets, strict=True):
+        right = labels[: np.argmax(np.append(labels, -1) == -1)]
+        others = np.setdiff1d(np.arange(len(row)), right)
+        losses.append(np.sum(np.maximum(1 - row[right][:, None] + row[others], 0)) / len(row))
+    return weighed(np.reshape(np.stack(losses), x.shape[:-1]), reduction)
+
+
 def linear_cross_entropy(
     x: Any, w: Any, target: Any, *, linear_bias: Any = None, options: Any = None, **rest: Any
 ) -> Any:

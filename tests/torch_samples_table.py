@@ -187,6 +187,7 @@ _REDUCTIONS: Calls = {
     "median": c.lined(c.median),
     "min/reduction_no_dim": np.min,
     "min/reduction_with_dim": c.extreme(np.min, np.argmin),
+    "mode": c.lined(c.mode),
     "nanmean": reduction(np.nanmean),
     "nanmedian": c.lined(c.nanmedian),
     "nanquantile": c.quantile(np.nanquantile),
@@ -394,6 +395,7 @@ _INDEXING: Calls = {
     "take_along_dim": lambda x, at, dim=None: np.take_along_axis(x, at.ravel() if dim is None else at, dim),
     "topk": c.lined(c.topk),
     "unique": c.unique,
+    "unique_consecutive": c.unique_neighbours,
     "where": lambda x, mask, y: np.where(mask, x, y),
 }
 
@@ -546,6 +548,7 @@ _SPECIAL: Calls = {
     "nn.functional.softmin": lambda x, dim, *, dtype=None: c.softmax(-x, dim, dtype),
     "polygamma": lambda x, n: special.polygamma(n, x),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)) if np.iscomplexobj(x) else special.expit(x),
+    "_softmax_backward_data": lambda ct, shares, dim, dtype: shares * (ct - np.sum(ct * shares, dim, keepdims=True)),
     "softmax": lambda x, dim, *, dtype=None: c.softmax(x, dim, dtype),
     "special.airy_ai": lambda x: special.airy(x)[0],
     "special.bessel_j0": special.j0,
@@ -577,12 +580,20 @@ _SPECIAL: Calls = {
         for name, f in {
             "chebyshev_polynomial_t": special.eval_chebyt,
             "chebyshev_polynomial_u": special.eval_chebyu,
+            "chebyshev_polynomial_v": lambda n, x: special.eval_chebyu(n, x) - special.eval_chebyu(n - 1, x),
+            "chebyshev_polynomial_w": lambda n, x: special.eval_chebyu(n, x) + special.eval_chebyu(n - 1, x),
             "hermite_polynomial_h": special.eval_hermite,
             "hermite_polynomial_he": special.eval_hermitenorm,
             "laguerre_polynomial_l": special.eval_laguerre,
             "legendre_polynomial_p": special.eval_legendre,
             "shifted_chebyshev_polynomial_t": special.eval_sh_chebyt,
             "shifted_chebyshev_polynomial_u": special.eval_sh_chebyu,
+            "shifted_chebyshev_polynomial_v": lambda n, x: (
+                special.eval_sh_chebyu(n, x) - special.eval_sh_chebyu(n - 1, x)
+            ),
+            "shifted_chebyshev_polynomial_w": lambda n, x: (
+                special.eval_sh_chebyu(n, x) + special.eval_sh_chebyu(n - 1, x)
+            ),
         }.items()
     },
 }
@@ -694,6 +705,7 @@ _LOSSES: Calls = {
     "nn.functional.multi_margin_loss": lambda x, y, p=1, margin=1.0, weight=None, reduction="mean": _margins(
         x, y, p, margin, weight, reduction
     ),
+    "nn.functional.multilabel_margin_loss": layers.multilabel_margin,
     "nn.functional.multilabel_soft_margin_loss": lambda x, y, weight=1, reduction="mean": weighed(
         np.mean(-weight * (y * special.log_expit(x) + (1 - y) * special.log_expit(-x)), -1), reduction
     ),
@@ -840,7 +852,7 @@ LEFT_OUT: dict[str, str] = {
         jiterator_binary_return_by_ref jiterator_unary nn.functional.batch_norm/without_cudnn""",
     "an inner form of what is run by another name": """
         _batch_norm_with_update _chunk_cat _native_batch_norm_legit _segment_reduce/lengths
-        _segment_reduce/offsets _softmax_backward_data _unsafe_masked_index _unsafe_masked_index_put_accumulate
+        _segment_reduce/offsets _unsafe_masked_index _unsafe_masked_index_put_accumulate
         max_pool2d_with_indices_backward native_batch_norm native_group_norm native_layer_norm
         torch.ops.aten._safe_softmax.default""",
     "types of numbers that NumPy has not": """
@@ -849,10 +861,7 @@ LEFT_OUT: dict[str, str] = {
         sparse.mm/reduce sparse.sampled_addmm to_sparse""",
     "no counterpart in NumPy or SciPy": """
         _upsample_bilinear2d_aa geqrf grid_sampler_2d grid_sampler_3d hash_tensor linalg.ldl_factor
-        linalg.ldl_factor_ex linalg.ldl_solve mode nn.functional.ctc_loss nn.functional.grid_sample
-        nn.functional.multilabel_margin_loss nonzero_static special.chebyshev_polynomial_v
-        special.chebyshev_polynomial_w special.shifted_chebyshev_polynomial_v
-        special.shifted_chebyshev_polynomial_w unique_consecutive""",
+        linalg.ldl_factor_ex linalg.ldl_solve nn.functional.ctc_loss nn.functional.grid_sample nonzero_static""",
 }
 
 
@@ -908,6 +917,7 @@ REFUSED: dict[str, Refused] = {
     "equal": Refused(ConcretizationError, _VALUES),
     "item": Refused(ConcretizationError, _VALUES),
     "unique": Refused(ConcretizationError, "the shape depends on values"),
+    "unique_consecutive": Refused(ConcretizationError, "the shape depends on values"),
     "nonzero": Refused(ConcretizationError, "the shape depends on values"),
     "linalg.matrix_rank": Refused(ConcretizationError, "a tolerance decides by its value"),
     "linalg.pinv": Refused(
