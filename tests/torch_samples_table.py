@@ -885,9 +885,8 @@ class Refused(NamedTuple):
 
 ROUNDED: dict[str, str] = {
     "cov": "weights of single precision are multiplied as such",
-    "nn.functional.hardsigmoid": "a sixth is one of single precision",
     **dict.fromkeys(
-        [f"special.bessel_{name}" for name in ("j0", "j1", "y0", "y1")], "polynomials with seven digits near the roots"
+        [f"special.bessel_{name}" for name in ("j0", "j1", "y1")], "polynomials with seven digits near the roots"
     ),
 }
 
