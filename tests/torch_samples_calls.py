@@ -392,7 +392,7 @@ def renorm(x: Any, p: float, dim: int, maxnorm: float) -> Any:
 
 def normalized(x: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
     """Return vectors of length one."""
-    return x / np.maximum(vector_norm(x, p, dim, True) if x.ndim else np.abs(x), eps)
+    return x / np.maximum(vector_norm(x, p, dim, True), eps)
 
 
 def triangle(upper: bool, unit: bool = False) -> Callable[..., Any]:
@@ -418,7 +418,7 @@ def matrix_rank(a: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool =
     """Return how many singular values are more than the larger of two limits."""
     if atol is None or rtol is None:
         return np.linalg.matrix_rank(a, atol, hermitian, rtol=rtol)
-    return np.linalg.matrix_rank(a, np.maximum(atol, rtol * np.max(np.linalg.svdvals(a), -1)), hermitian)
+    return np.linalg.matrix_rank(a, np.maximum(atol, rtol * np.max(np.linalg.svdvals(a), -1, initial=0)), hermitian)
 
 
 def solve(a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -> Any:
@@ -727,11 +727,6 @@ def nanmedian(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     found = np.take_along_axis(places, rank, dim)
     both = np.take_along_axis(x, found, dim), found
     return both if keepdim else tuple(np.squeeze(y, dim) for y in both)
-
-
-def histogram_of_rows(x: Any, bins: Any, range: Any = None, weight: Any = None, density: bool = False) -> Any:
-    """Return how many rows are in each box, and the edges."""
-    return np.histogramdd(x.reshape(-1, x.shape[-1]), bins, range, density, None if weight is None else weight.ravel())
 
 
 def searchsorted(
