@@ -273,7 +273,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="NAME", default="", help="only programs whose name contains this")
     parser.add_argument("--lengths", type=some_lengths, default=list(SIZES), help="some of small,medium,large")
-    parser.add_argument("--rounds", type=int, default=10, help="how often each candidate takes its iteration")
+    parser.add_argument("--rounds", type=int, default=10, help="how often each candidate is timed")
     parser.add_argument("--patience", metavar="SECONDS", type=float, default=30.0, help="for what compiles")
     parser.add_argument("--leave-out", metavar="WAY", action="append", default=[], choices=WAYS, help=", ".join(WAYS))
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the raw figures, row by row")

@@ -326,7 +326,7 @@ def report_iterations(workers: dict[str, Worker], rounds: int, only: str) -> Non
 def main() -> None:
     """Do what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=10, help="how often each candidate takes its iteration")
+    parser.add_argument("--rounds", type=int, default=10, help="how often each candidate is timed")
     parser.add_argument("--only", metavar="NAME", default="", help="only kinds whose name contains this")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the raw figures")
     parser.add_argument("--compare", nargs=2, metavar=("BEFORE", "AFTER"), type=Path, help="two such files")

@@ -514,7 +514,7 @@ def report_imports(names: list[str], rounds: int) -> None:
 def main() -> None:
     """Measure everything."""
     parser = argparse.ArgumentParser(description="Measure fgrad's speed, as ratios to NumPy in one run.")
-    parser.add_argument("--rounds", type=int, default=40, help="how often each candidate takes its iteration")
+    parser.add_argument("--rounds", type=int, default=40, help="how often each candidate is timed")
     rounds = parser.parse_args().rounds
     print(f"fgrad on Python {platform.python_version()}, NumPy {np.__version__}, {os.cpu_count()} cores")
     peers = installed_peers()

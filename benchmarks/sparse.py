@@ -121,7 +121,7 @@ def report_bundle_adjustment(rounds: int) -> None:
 def main() -> None:
     """Measure everything."""
     parser = argparse.ArgumentParser(description="Measure fgrad's sparse derivatives.")
-    parser.add_argument("--rounds", type=int, default=10, help="how often each candidate takes its iteration")
+    parser.add_argument("--rounds", type=int, default=10, help="how often each candidate is timed")
     rounds = parser.parse_args().rounds
     for n in (1_000, 100_000):
         report_hessian(n, rounds)

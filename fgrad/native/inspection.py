@@ -274,7 +274,7 @@ def _timed(executable: Executable, arrays: Sequence[Any]) -> list[float]:
 
     One run says little, however long it takes: while other programs keep the cores busy, the threads of a library of
     matrices wait for each other for hundreds of times as long as they compute, for a second on end. Which is why a
-    stage has its iterations at different times.
+    stage is timed at different moments.
     """
     values = executable.given(arrays)
     best, rounds = [math.inf] * len(executable.stages), 0

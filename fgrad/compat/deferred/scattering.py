@@ -56,7 +56,7 @@ WRITERS: dict[str, Writer] = {
 
 
 def scattered(kind: str, by_rows: bool, old: Any, updates: Any, indices: Any, name: str) -> Any:
-    """Return the values of a variable with updates at indices; each of several at the same index has its iteration.
+    """Return the values of a variable with updates at indices; several at the same index count one after the other.
 
     Args:
         kind: a key of `WRITERS`.
