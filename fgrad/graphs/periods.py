@@ -3,7 +3,7 @@
     runs_of(listing)             the runs that are worth a loop, in order
     obstacle_of(listing, ...)    what is in the way of one, in words
 
-A run of n turns with the period p: equation i + p is what equation i is. Each input of an equation is either made
+A run of n iterations with the period p: equation i + p is what equation i is. Each input of an equation is either made
 outside of the run in all iterations, or the same number of equations before in all iterations; but in the first
 iterations what would have been made before the run comes from outside. So each input is one of these: the same in all
 iterations, something from outside for each iteration, made in the same iteration, or left by an iteration before.

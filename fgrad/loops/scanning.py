@@ -193,7 +193,7 @@ def scan(
 
     Args:
         f: a function of the carry and an element of `xs`, which returns the next carry and an output; None is an output
-            without numbers. Without turns it runs once on zeros, to see what its outputs would be.
+            without numbers. Without iterations it runs once on zeros, to see what its outputs would be.
         init: the carry before the first iteration: numbers, arrays or containers of them. Numbers of Python's take the
             dtype of what they become in the first iteration.
         xs: an array, or a container of arrays, whose first axes have one size; `f` is handed their elements in the same
