@@ -39,6 +39,8 @@ from .native.compiled import compile as compile
 from .native.reports import Inspection as Inspection
 from .ops.creation import constant as constant
 from .ops.creation import convert_to_tensor as convert_to_tensor
+from .ops.creation import is_traced as is_traced
+from .ops.creation import to_numpy as to_numpy
 from .ops.shaping import stack as stack
 from .optimizers.averages import ExponentialMovingAverage as ExponentialMovingAverage
 from .patterns.matrices import sparse_hessian as sparse_hessian

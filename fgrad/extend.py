@@ -100,7 +100,7 @@ class _ByTransposing:
             for rule, t in zip(rules, tangents, strict=True)
         ]
         parts = [_pushed(pull, t, ans) for pull, t in zip(pullbacks, tangents, strict=True) if pull is not None]
-        return functools.reduce(operator.add, parts) if parts else ZERO
+        return functools.reduce(_added, parts) if parts else ZERO
 
 
 def _pushed(pullback: Callable[[Any], Any], tangent: Any, ans: Any) -> Any:
@@ -108,6 +108,11 @@ def _pushed(pullback: Callable[[Any], Any], tangent: Any, ans: Any) -> Any:
     results = tuple(map(zeros_of, ans)) if type(ans) is tuple else zeros_of(ans)
     (found,) = vjp(lambda ct: settled(pullback(ct)) * 1.0, results)[1](np.conjugate(tangent))
     return tree_map(np.conjugate, found)
+
+
+def _added(tangent: Any, other: Any) -> Any:
+    """Return the sum of two tangents of a result, or of several results in a tuple."""
+    return tuple(map(operator.add, tangent, other)) if type(tangent) is tuple else tangent + other
 
 
 def register_primitive(implementation: Callable[..., Any], name: str | None = None) -> Operation:
@@ -225,7 +230,7 @@ def defjvp(operation: Operation, *rules: Rule | None) -> None:
         for rule, t in zip(rules, tangents, strict=True):
             if t is not ZERO and rule is not None:
                 part = rule(t, ans, *args, **metadata)
-                total = part if total is ZERO else total + part
+                total = part if total is ZERO else _added(total, part)
         return total
 
     _define(_checked(operation), "jvp", forward)

@@ -58,7 +58,8 @@ TOPICS = {
     "High orders": "taylor derivatives laplacian",
     "Sparse derivatives": "sparsity sparse_jacobian sparse_hessian SparsePlan",
     "Tape": "GradientTape gradients UnconnectedGradients ForwardAccumulator",
-    "Tensors and variables": "Tensor constant convert_to_tensor stack Variable ExponentialMovingAverage",
+    "Tensors and variables": "Tensor constant convert_to_tensor is_traced to_numpy stack Variable "
+    "ExponentialMovingAverage",
     "What is differentiated, and what is kept": "stop_gradient custom_gradient custom_vjp custom_jvp implicit_diff "
     "checkpoint score_function",
     "Loops and branches": "scan fori_loop while_loop map cond switch",

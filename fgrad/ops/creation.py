@@ -17,7 +17,8 @@ from fgrad.core.coerce import as_array, holds_tensors
 from fgrad.core.foreign import FOREIGN, own_payload
 from fgrad.core.overrides import as_arguments
 from fgrad.core.primitive import BOXES, FUNCTIONS
-from fgrad.core.tensor import Tensor, boxed
+from fgrad.core.tensor import Tensor, boxed, strip_ended
+from fgrad.core.tree import tree_map
 from fgrad.ops.elementwise import astype
 from fgrad.ops.elementwise import copy as copy_of
 from fgrad.ops.families import answers, plain_axis
@@ -171,6 +172,57 @@ def convert_to_tensor(value: Any, dtype: Any = None) -> Any:
     if type(value) is Tensor and (dtype is None or value.dtype == dtype):
         return value
     return array(value, dtype)
+
+
+def is_traced(x: Any) -> bool:
+    """Return whether a running transform or an open tape follows a value.
+
+    Args:
+        x: anything; of a container it is not asked what it holds.
+
+    Returns:
+        True for a tensor or variable that is followed; False for one that nothing follows (any more), and for all else.
+
+    Example:
+        >>> import fgrad as fg
+        >>> def f(x):
+        ...     print(is_traced(x), is_traced(2.0))
+        ...     return 2.0 * x
+        >>> result = fg.grad(f)(3.0)
+        True False
+        >>> is_traced(result)
+        False
+    """
+    return type(x) in BOXES and type(strip_ended(x)) is Tensor
+
+
+def to_numpy(tree: Any) -> Any:
+    """Return nested containers with NumPy's arrays in place of tensors, such as for a function of another library.
+
+    Args:
+        tree: a tensor or variable, or containers of them; what else it holds stays as it is.
+
+    Returns:
+        The same containers. A tensor becomes an array of its own, which may be written to, or one of NumPy's numbers if
+        its shape is `()`.
+
+    Raises:
+        ExportError: a TypeError; something running follows a tensor, whose derivative would be lost.
+
+    Example:
+        >>> import fgrad as fg
+        >>> to_numpy(fg.grad(lambda p: p["x"] ** 2 * p["n"])({"x": 3.0, "n": 2.0}))
+        {'x': np.float64(12.0), 'n': np.float64(9.0)}
+    """
+    return _as_numpy(tree) if type(tree) in BOXES else tree_map(_as_numpy, tree)
+
+
+def _as_numpy(leaf: Any) -> Any:
+    if type(leaf) not in BOXES:
+        return leaf
+    if is_traced(leaf):
+        raise errors.ExportError("fg.to_numpy", errors.users_line())
+    return leaf.numpy()
 
 
 def _tensor(x: Any) -> Any:

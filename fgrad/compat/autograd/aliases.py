@@ -1,0 +1,71 @@
+"""`import autograd` in a process: the modules of this package under Autograd's names."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from fgrad.errors import StateError
+
+_HERE = __name__.rpartition(".")[0]
+_THERE = "autograd"
+
+
+class _Alias(importlib.abc.Loader):
+    """Hands out a module of this package that is imported under another name."""
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        self._module = importlib.import_module(_HERE + spec.name.removeprefix(_THERE))
+        self._own = self._module.__spec__
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._own  # which the import machinery has set to that of the other name
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds `autograd` and what lies in it."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != _THERE and not fullname.startswith(f"{_THERE}."):
+            return None
+        if importlib.util.find_spec(_HERE + fullname.removeprefix(_THERE)) is None:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, _Alias(), is_package=True)
+
+
+_finder = _Finder()
+
+
+def install() -> None:
+    """Let `import autograd`, and whatever is imported from it, find this package, in all of the process.
+
+    It is meant for programs and packages that import Autograd and that one does not want to change. Call it before they
+    are imported.
+
+    Raises:
+        StateError: a ValueError; Autograd itself has been imported already.
+
+    Example:
+        >>> install()
+        >>> import autograd.numpy as np
+        >>> from autograd import grad
+        >>> grad(np.sin)(0.0)
+        np.float64(1.0)
+    """
+    loaded = sys.modules.get(_THERE)
+    if loaded is not None and loaded is not sys.modules[_HERE]:
+        raise StateError(
+            f"Autograd itself has been imported already, from {getattr(loaded, '__file__', None)}, and modules that use "
+            "it would go on to do so.\nCall fgrad.compat.autograd.install() before anything imports autograd, or run "
+            "the program by python -m fgrad.compat.autograd."
+        )
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)

@@ -1,0 +1,168 @@
+"""Products with Jacobians, rules of primitives, and vector spaces.
+
+make_vjp(fun, x)         the pullback and the value
+make_jvp(fun, x)         a function of a tangent, which gives the value and the tangent of it
+VJPNode, JVPNode         what `tracer.trace` makes for them
+defvjp, defjvp, ...      see `primitives`; `vspace`, `VSpace`: see `vspaces`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import fgrad as fg
+from fgrad.compat.autograd.primitives import (
+    def_linear,
+    defjvp,
+    defjvp_argnum,
+    defjvp_argnums,
+    deflinear,
+    defvjp,
+    defvjp_argnum,
+    defvjp_argnums,
+    primitive,
+    primitive_jvps,
+    primitive_vjps,
+)
+from fgrad.compat.autograd.sparse import SparseObject
+from fgrad.compat.autograd.tracer import Box, Node, getval, isbox
+from fgrad.compat.autograd.util import subvals, toposort
+from fgrad.compat.autograd.values import as_point, conjugate, fitted, is_complex, is_number, mapped, plain, zeros_like
+from fgrad.compat.autograd.vspaces import VSpace, vspace
+from fgrad.errors import ConcretizationError
+
+__all__ = [
+    "Box", "JVPNode", "Node", "SparseObject", "VJPNode", "VSpace", "backward_pass", "def_linear", "defjvp",
+    "defjvp_argnum", "defjvp_argnums", "deflinear", "defvjp", "defvjp_argnum", "defvjp_argnums", "getval", "isbox",
+    "make_jvp", "make_vjp", "primitive", "primitive_jvps", "primitive_vjps", "vspace",
+]  # fmt: skip
+
+Linear = Callable[[Any], Any]
+
+
+def make_vjp(fun: Callable[..., Any], x: Any) -> tuple[Linear, Any]:
+    """Return `(vjp, value)` of a function of one argument at a point; `vjp(g)` is g J, without a conjugate.
+
+    Args:
+        fun: takes the argument; returns numbers, arrays or containers of them.
+        x: a number, an array or a container of them.
+
+    Example:
+        >>> pullback, value = make_vjp(lambda x: 1j * x, 2.0 + 0j)
+        >>> value, pullback(1.0)
+        (np.complex128(2j), np.complex128(1j))
+    """
+    value, pullback = fg.vjp(fun, as_point(x))
+    value = plain(value)
+
+    def linear(g: Any) -> Any:
+        return plain(conjugate(pullback(conjugate(mapped(_fitted, g, value)))[0]))
+
+    def vjp(g: Any) -> Any:
+        if not any(fg.tree_leaves(mapped(_is_beyond, value, g))):
+            return linear(g)
+        # A complex cotangent of a real result: the pullback is linear, also over complex numbers.
+        real = mapped(lambda y, t: np.real(t) if _is_beyond(y, t) else t, value, g)
+        imaginary = mapped(lambda y, t: np.imag(t) if _is_beyond(y, t) else zeros_like(y), value, g)
+        return mapped(lambda a, b: a + 1j * b, linear(real), linear(imaginary))
+
+    return vjp, value
+
+
+def _fitted(g: Any, value: Any) -> Any:
+    return fitted(g, value) if is_number(value) else g
+
+
+def _is_beyond(value: Any, g: Any) -> bool:
+    """Return whether a cotangent is complex, and the result that it belongs to is not."""
+    return is_complex(g) and not is_complex(value)
+
+
+def make_jvp(fun: Callable[..., Any], x: Any) -> Callable[[Any], tuple[Any, Any]]:
+    """Return a function of a tangent, which runs a function of one argument, and gives its value and tangent.
+
+    Example:
+        >>> make_jvp(lambda x: x**2, 3.0)(1.0)
+        (np.float64(9.0), np.float64(6.0))
+    """
+    point = as_point(x)
+
+    def jvp(tangent: Any) -> tuple[Any, Any]:
+        directions = mapped(lambda x, t: fitted(t, x) if is_number(x) else x, point, tangent)
+        value, moved = fg.jvp(fun, (point,), (directions,))
+        return plain(value), plain(moved)
+
+    return jvp
+
+
+def pullback_of_batch(pullback: Linear, units: Any) -> Any:
+    """Return what a pullback makes of cotangents along a first axis: at once, or one by one if its rules need values."""
+    if len(units) == 1:
+        return np.stack([pullback(units[0])])
+    try:
+        return plain(fg.vmap(pullback)(units))
+    except (ConcretizationError, NotImplementedError):
+        return np.stack([pullback(unit) for unit in units])
+
+
+class VJPNode(Node):
+    """What `trace` makes of an operation so that cotangents can be passed back.
+
+    Attributes:
+        parents: the nodes of the arguments that are traced.
+        vjp: from the cotangent of the result to those of these arguments.
+    """
+
+    def __init__(
+        self, value: Any, fun: Any, args: Any, kwargs: dict[str, Any], parent_argnums: Any, parents: Any
+    ) -> None:
+        self.parents = parents
+        run, active = _of_active(fun, args, kwargs, parent_argnums)
+        self.vjp = make_vjp(run, active)[0]
+
+    def initialize_root(self) -> None:
+        self.parents = ()
+        self.vjp = _no_cotangents
+
+
+def _no_cotangents(g: Any) -> tuple[()]:
+    return ()
+
+
+def _of_active(fun: Any, args: Any, kwargs: dict[str, Any], argnums: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return an operation as a function of its traced arguments in a tuple, and these."""
+
+    def run(active: tuple[Any, ...]) -> Any:
+        return fun(*subvals(args, zip(argnums, active, strict=True)), **kwargs)
+
+    return run, tuple(args[argnum] for argnum in argnums)
+
+
+class JVPNode(Node):
+    """What `trace` makes of an operation so that tangents are passed on.
+
+    Attributes:
+        g: the tangent.
+    """
+
+    def __init__(
+        self, value: Any, fun: Any, args: Any, kwargs: dict[str, Any], parent_argnums: Any, parents: Any
+    ) -> None:
+        run, active = _of_active(fun, args, kwargs, parent_argnums)
+        self.g = make_jvp(run, active)(tuple(parent.g for parent in parents))[1]
+
+    def initialize_root(self, g: Any) -> None:
+        self.g = g
+
+
+def backward_pass(g: Any, end_node: Any) -> Any:
+    """Return the cotangent of the input, from that of the result whose node is given."""
+    cotangents = {end_node: g}
+    for node in toposort(end_node):
+        cotangent = cotangents.pop(node)
+        for parent, part in zip(node.parents, node.vjp(cotangent), strict=True):
+            cotangents[parent] = mapped(np.add, cotangents[parent], part) if parent in cotangents else part
+    return cotangent

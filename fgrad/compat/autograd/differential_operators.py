@@ -1,0 +1,242 @@
+"""Derivatives of functions, in Autograd's form: `grad(fun, argnum=0)` and its kin return functions.
+
+Values and derivatives are plain arrays and numbers of NumPy's, unless an outer derivative follows them. The gradient by
+a complex number is the conjugate of fgrad's: d/dx - i d/dy.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import fgrad as fg
+from fgrad.compat.autograd.core import make_jvp as _make_jvp
+from fgrad.compat.autograd.core import make_vjp as _make_vjp
+from fgrad.compat.autograd.core import pullback_of_batch
+from fgrad.compat.autograd.values import as_point, conjugate, is_complex, is_number, plain
+from fgrad.compat.autograd.vspaces import vspace
+from fgrad.compat.autograd.wrap_util import get_name, unary_to_nary
+from fgrad.errors import NonScalarError, ParameterError
+
+__all__ = [
+    "checkpoint", "deriv", "egrad", "elementwise_grad", "grad", "grad_and_aux", "grad_named", "hessian",
+    "hessian_tensor_product", "hessian_vector_product", "holomorphic_grad", "jacobian", "make_ggnvp", "make_hvp",
+    "make_jvp", "make_jvp_reversemode", "make_vjp", "multigrad_dict", "tensor_jacobian_product", "value_and_grad",
+    "vector_jacobian_product",
+]  # fmt: skip
+
+make_vjp = unary_to_nary(_make_vjp)
+make_jvp = unary_to_nary(_make_jvp)
+
+
+def _value_and_grad(fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
+    shapes: list[tuple[int, ...]] = []
+
+    @functools.wraps(fun)
+    def number(x: Any) -> Any:
+        result = fun(x)
+        _check_one_real_number(fun, result)
+        shapes[:] = [np.shape(result)]
+        return np.reshape(result, ()) if shapes[0] else result
+
+    value, gradient = fg.value_and_grad(number)(as_point(x))
+    return plain(np.reshape(value, shapes[0]) if shapes[0] else value), plain(conjugate(gradient))
+
+
+def _check_one_real_number(fun: Any, result: Any) -> None:
+    if not is_number(result) or np.size(result) != 1 or is_complex(result):
+        what = (
+            f"an array of shape {np.shape(result)} and dtype {result.dtype}"
+            if hasattr(result, "dtype")
+            else f"{result!r:.100}"
+        )
+        raise NonScalarError(
+            f"a gradient is that of one real number, and {get_name(fun)} returned {what}.\n"
+            "Sum it, or use jacobian, elementwise_grad, or holomorphic_grad for a complex function."
+        )
+
+
+@unary_to_nary
+def grad(fun: Callable[..., Any], x: Any) -> Any:
+    """Return a function that computes the gradient of a function with one real number as its result.
+
+    `grad(fun, argnum=0)` takes the arguments of `fun`, and gives the gradient by that at position `argnum`, in the same
+    containers; a tuple of gradients for several positions.
+
+    Raises:
+        NonScalarError: a TypeError; the result is no real number.
+
+    Example:
+        >>> import fgrad.compat.autograd.numpy as np
+        >>> grad(lambda x, y: np.sum(x * y))(np.array([1.0, 2.0]), 3.0)
+        array([3., 3.])
+    """
+    return _value_and_grad(fun, x)[1]
+
+
+@unary_to_nary
+def value_and_grad(fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
+    """Return a function that computes the value of a function and its gradient, as for `grad`; SciPy takes both."""
+    return _value_and_grad(fun, x)
+
+
+@unary_to_nary
+def grad_and_aux(fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
+    """Return a function that computes the gradient of the first of two results, and the second one as it is."""
+    (value, pullback, aux) = fg.vjp(fun, as_point(x), has_aux=True)
+    _check_one_real_number(fun, value)
+    return plain(conjugate(pullback(np.ones_like(plain(value)))[0])), plain(aux)
+
+
+@unary_to_nary
+def elementwise_grad(fun: Callable[..., Any], x: Any) -> Any:
+    """Return a function that computes the sum of the rows of the Jacobian: its diagonal, if it has nothing else."""
+    pullback, ans = _make_vjp(fun, x)
+    if is_complex(ans):
+        raise NonScalarError(f"elementwise_grad takes real functions, and {get_name(fun)} returned complex numbers.")
+    return pullback(vspace(ans).ones())
+
+
+egrad = elementwise_grad
+
+
+@unary_to_nary
+def deriv(fun: Callable[..., Any], x: Any) -> Any:
+    """Return a function that computes the derivative along a step of one in each number, by forward mode."""
+    return _make_jvp(fun, x)(vspace(as_point(x)).ones())[1]
+
+
+@unary_to_nary
+def jacobian(fun: Callable[..., Any], x: Any) -> Any:
+    """Return a function that computes the Jacobian, of the shape of the result followed by that of the argument.
+
+    Of a complex function of complex numbers it is the matrix of the complex derivatives.
+
+    Example:
+        >>> import numpy as np
+        >>> jacobian(lambda x: x * x[0])(np.array([2.0, 3.0]))
+        array([[4., 0.],
+               [3., 2.]])
+    """
+    pullback, ans = _make_vjp(fun, x)
+    shape, size = np.shape(ans), int(np.size(ans))
+    units = np.eye(size, dtype=ans.dtype).reshape(size, *shape)
+    rows = pullback_of_batch(pullback, units)
+    return np.reshape(rows, (*shape, *np.shape(x)))
+
+
+@unary_to_nary
+def hessian(fun: Callable[..., Any], x: Any) -> Any:
+    """Return a function that computes the Hessian, of the shape of the result followed twice by that of the argument."""
+    return jacobian(jacobian(fun))(x)
+
+
+@unary_to_nary
+def holomorphic_grad(fun: Callable[..., Any], x: Any) -> Any:
+    """Return a function that computes the complex derivative of a holomorphic function."""
+    if not is_complex(x):
+        warnings.warn("holomorphic_grad was called with a real argument", stacklevel=4)
+    return grad(lambda x: np.real(fun(x)))(x)
+
+
+def grad_named(fun: Callable[..., Any], argname: str) -> Any:
+    """Return a function that computes the gradient by the argument of a name; it is passed by position."""
+    names = list(inspect.signature(fun).parameters)
+    if argname not in names:
+        raise ParameterError(f"{get_name(fun)} has no parameter {argname!r}; it has {', '.join(names)}.")
+    return grad(fun, names.index(argname))
+
+
+def multigrad_dict(fun: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
+    """Return a function that computes the gradients by all arguments, in a dict by their names, defaults included.
+
+    Example:
+        >>> multigrad_dict(lambda x, y=3.0: x * y)(2.0)
+        {'x': np.float64(3.0), 'y': np.float64(2.0)}
+    """
+    signature = inspect.signature(fun)
+
+    def gradients(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+
+        def called(arguments: dict[str, Any]) -> Any:
+            given = inspect.BoundArguments(signature, dict(arguments))  # type: ignore[arg-type]
+            return fun(*given.args, **given.kwargs)
+
+        found = grad(called)(dict(bound.arguments))
+        return {name: found[name] for name in bound.arguments}
+
+    return gradients
+
+
+@unary_to_nary
+def make_hvp(fun: Callable[..., Any], x: Any) -> Any:
+    """Return a function of the arguments that gives `(hvp, gradient)`: `hvp(v)` is the Hessian times a vector."""
+    return _make_vjp(grad(fun), x)
+
+
+def hessian_tensor_product(fun: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
+    """Return a function of the arguments and of a tensor behind them: the Hessian times the tensor, contracted."""
+    gradient = grad(fun, argnum)
+
+    def product(*args: Any, **kwargs: Any) -> Any:
+        *args_, tensor = args
+        return make_jvp(gradient, argnum)(*args_, **kwargs)(tensor)[1]
+
+    return product
+
+
+hessian_vector_product = hessian_tensor_product
+
+
+def tensor_jacobian_product(fun: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
+    """Return a function of the arguments and of a tensor behind them: the tensor times the Jacobian, contracted."""
+
+    def contracted(*args: Any, **kwargs: Any) -> Any:
+        *args_, tensor = args
+        return np.tensordot(tensor, fun(*args_, **kwargs), axes=np.ndim(tensor))
+
+    return jacobian(contracted, argnum)  # type: ignore[no-any-return]
+
+
+vector_jacobian_product = tensor_jacobian_product
+
+
+@unary_to_nary
+def make_jvp_reversemode(fun: Callable[..., Any], x: Any) -> Callable[[Any], Any]:
+    """Return a function of the arguments that gives `jvp(v)`, the Jacobian times a vector, by reverse mode twice."""
+    pullback, ans = _make_vjp(fun, x)
+    return _make_vjp(pullback, vspace(ans).zeros())[0]  # type: ignore[no-any-return]
+
+
+def _half_square(x: Any) -> Any:
+    return 0.5 * np.sum(x**2, axis=-1)
+
+
+def make_ggnvp(f: Callable[..., Any], g: Callable[..., Any] = _half_square, f_argnum: int = 0) -> Callable[..., Any]:
+    """Return a function of the arguments of `f` that gives `ggnvp(v)`: J^T H J v, with the Hessian H of `g` at `f`."""
+
+    def maker(f: Callable[..., Any], x: Any) -> Callable[[Any], Any]:
+        pullback, value = _make_vjp(f, x)
+        pushed = make_jvp_reversemode(f)(x)
+        hvp, _ = make_hvp(g)(value)
+        return lambda v: pullback(hvp(pushed(v)))
+
+    return unary_to_nary(maker)(f, f_argnum)  # type: ignore[no-any-return]
+
+
+def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that keeps nothing for the backward pass but its arguments, and runs once more for it."""
+    checkpointed: Callable[..., Any] = fg.checkpoint(fun)
+
+    @functools.wraps(fun)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return plain(checkpointed(*args, **kwargs))
+
+    return run

@@ -1,0 +1,6 @@
+"""Vectors of all numbers in containers, optimizers, fixed points and recorded programs."""
+
+from fgrad.compat.autograd.misc.flatten import flatten
+from fgrad.compat.autograd.misc.tracers import const_graph
+
+__all__ = ["const_graph", "flatten"]

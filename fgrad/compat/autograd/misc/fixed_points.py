@@ -1,0 +1,43 @@
+"""Fixed points, with derivatives by the implicit function theorem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fgrad.compat.autograd.core import make_vjp
+from fgrad.compat.autograd.primitives import defvjp, primitive
+from fgrad.compat.autograd.vspaces import vspace
+
+
+@primitive
+def fixed_point(
+    f: Callable[[Any], Callable[[Any], Any]], a: Any, x0: Any, distance: Callable[[Any, Any], Any], tol: float
+) -> Any:
+    """Return the fixed point of `f(a)`, from the start `x0`, by running it until it moves by no more than `tol`.
+
+    Its derivative by `a` is that of the fixed point, whatever the number of iterations.
+    """
+    step = f(a)
+    previous, x = x0, step(x0)
+    while distance(x, previous) > tol:
+        previous, x = x, step(x)
+    return x
+
+
+def _vjp(ans: Any, f: Any, a: Any, x0: Any, distance: Any, tol: float) -> Callable[[Any], Any]:
+    pull_a, _ = make_vjp(lambda a: f(a)(ans), a)
+
+    def adjoint(given: tuple[Any, Any, Any]) -> Callable[[Any], Any]:
+        """Return the step whose fixed point is the cotangent of all steps together."""
+        a, x, g = given
+        pull_x, _ = make_vjp(f(a), x)
+        return lambda ct: vspace(x).add(pull_x(ct), g)
+
+    def vjp(g: Any) -> Any:
+        return pull_a(fixed_point(adjoint, (a, ans, g), vspace(ans).zeros(), distance, tol))
+
+    return vjp
+
+
+defvjp(fixed_point, None, _vjp, None)

@@ -1,0 +1,35 @@
+"""NumPy's names, as `autograd.numpy` has them: `import fgrad.compat.autograd.numpy as np`.
+
+    >>> import fgrad.compat.autograd.numpy as np
+    >>> from fgrad.compat.autograd import grad
+    >>> grad(lambda x: np.sum(np.array([x, x**2])))(3.0)
+    np.float64(7.0)
+
+NumPy's own functions have derivatives on traced values, so most names are NumPy's. Those that make arrays, or take
+iterables, return a plain array that can be written to, and a tensor where something is traced.
+"""
+
+from typing import Any
+
+from fgrad.compat.autograd.numpy import (
+    fft,
+    linalg,
+    numpy_boxes,
+    numpy_jvps,
+    numpy_vjps,
+    numpy_vspaces,
+    numpy_wrapper,
+    random,
+)
+
+__version__ = numpy_wrapper.numpy_version
+
+__all__ = [*numpy_wrapper.__all__, "numpy_boxes", "numpy_jvps", "numpy_vjps", "numpy_vspaces", "numpy_wrapper"]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(numpy_wrapper, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,7 @@
+"""Fourier transforms: NumPy's names, with derivatives."""
+
+import numpy as np
+
+from fgrad.compat.autograd.namespaces import members
+
+__getattr__, __dir__ = members(__name__, np.fft)

@@ -1,0 +1,28 @@
+"""Linear algebra: NumPy's names, with derivatives."""
+
+from typing import Any
+
+import numpy as np
+
+import fgrad as fg
+from fgrad.compat.autograd.namespaces import gathered, members
+
+__getattr__, _names = members(__name__, np.linalg)
+
+
+def cholesky(a: Any) -> Any:
+    """Return the Cholesky factor of matrices, as NumPy's; the gradient is symmetric, as Autograd has it.
+
+    NumPy reads one triangle of a matrix, and fgrad's gradient is that of this triangle.
+    """
+    a = gathered(a)
+    return np.linalg.cholesky(_with_symmetric_gradient(a) if fg.is_traced(a) else a)
+
+
+def _with_symmetric_gradient(a: Any) -> Any:
+    skew = (np.conjugate(np.swapaxes(a, -1, -2)) - a) / 2
+    return a + (skew - fg.stop_gradient(skew))
+
+
+def __dir__() -> list[str]:
+    return _names()

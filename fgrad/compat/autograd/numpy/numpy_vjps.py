@@ -1,0 +1,77 @@
+"""What reverse rules of one's own need: cotangents of arguments that were broadcast, and of real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fgrad.compat.autograd.numpy.numpy_wrapper import metadata
+from fgrad.compat.autograd.sparse import SparseObject
+
+__all__ = [
+    "balanced_eq", "match_complex", "repeat_to_match_shape", "replace_zero", "unbroadcast", "unbroadcast_f", "untake",
+]  # fmt: skip
+
+Meta = tuple[tuple[int, ...], int, Any, bool]
+
+
+def unbroadcast(x: Any, target_meta: Meta, broadcast_idx: int = 0) -> Any:
+    """Return a cotangent summed over the axes along which its argument was repeated.
+
+    Args:
+        x: the cotangent.
+        target_meta: of the argument, from `numpy_wrapper.metadata`.
+        broadcast_idx: where the axes are that the argument does not have: 0 in front, -1 behind.
+    """
+    shape, ndim, _, is_complex = target_meta
+    new = max(np.ndim(x) - ndim, 0)
+    start = broadcast_idx if broadcast_idx >= 0 else np.ndim(x) - new
+    x = np.sum(x, axis=tuple(range(start, start + new))) if new else x
+    repeated = tuple(axis for axis, size in enumerate(shape) if size == 1 != np.shape(x)[axis])
+    x = np.sum(x, axis=repeated, keepdims=True) if repeated else x
+    return np.real(x) if np.iscomplexobj(x) and not is_complex else x
+
+
+def unbroadcast_f(target: Any, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a pullback whose cotangents are summed over the axes along which `target` was repeated."""
+    meta = metadata(target)
+    return lambda g: unbroadcast(f(g), meta)
+
+
+def match_complex(target: Any, x: Any) -> Any:
+    """Return `x` as a real or complex array, as `target` is."""
+    if np.iscomplexobj(target) == np.iscomplexobj(x):
+        return x
+    return x + 0j if np.iscomplexobj(target) else np.real(x)
+
+
+def replace_zero(x: Any, val: Any) -> Any:
+    """Return `x` with another value in place of zeros."""
+    return np.where(x != 0, x, val)
+
+
+def balanced_eq(x: Any, z: Any, y: Any) -> Any:
+    """Return the share of `x` in the choice `z` of `x` or `y`: 1, or 1/2 where they are equal."""
+    return (x == z) / (1.0 + (x == y))
+
+
+def repeat_to_match_shape(g: Any, shape: tuple[int, ...], dtype: Any, axis: Any, keepdims: bool) -> tuple[Any, int]:
+    """Return the cotangent of a sum for each element of its argument, and how many elements there are in each sum."""
+    if shape == ():
+        return g, 1
+    axes = tuple(range(len(shape))) if axis is None else np.atleast_1d(axis) % len(shape)
+    kept = tuple(1 if place in axes else size for place, size in enumerate(shape))
+    count = int(np.prod([shape[place] for place in axes]))
+    return np.broadcast_to(np.reshape(g, kept), shape) + np.zeros(shape, dtype), count
+
+
+def untake(x: Any, idx: Any, vs: Any) -> SparseObject:
+    """Return a cotangent that is added to the elements at an index, and zero elsewhere."""
+
+    def mut_add(array: Any) -> Any:
+        np.add.at(array, idx, x)
+        return array
+
+    return SparseObject(vs, mut_add)

@@ -1,0 +1,156 @@
+"""NumPy's names. Its functions find fgrad's rules by themselves; here are those that take iterables, or make arrays.
+
+What is returned is a plain array that can be written to, unless something in it is traced.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+import fgrad.numpy as fnp
+from fgrad.compat.autograd.namespaces import gathered, holds_traced, members
+from fgrad.compat.autograd.primitives import getval, primitive
+from fgrad.compat.autograd.values import plain
+from fgrad.core.primitive import FUNCTIONS, UFUNCS
+from fgrad.errors import ParameterError
+
+numpy_version = np.__version__
+
+_find, _names = members("fgrad.compat.autograd.numpy", np)
+
+
+def _making(name: str) -> Callable[..., Any]:
+    """Return a function that makes an array, or a tensor where it is handed traced numbers."""
+    plainly, traced = getattr(np, name), getattr(fnp, name)
+
+    @functools.wraps(plainly)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        makes = traced if any(map(holds_traced, args)) else plainly
+        return makes(*args, **kwargs)
+
+    return make
+
+
+array, asarray, asanyarray, ascontiguousarray, asfortranarray, copy, full, full_like = map(
+    _making, ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "copy", "full", "full_like")
+)
+
+
+def _joining(name: str) -> Callable[..., Any]:
+    """Return a function that joins arrays from any iterable: a list, a generator, the values of a dict."""
+    join = getattr(np, name)
+
+    @functools.wraps(join)
+    def joined(arrays: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
+        parts = arrays if hasattr(arrays, "dtype") else list(map(gathered, arrays))
+        return plain(join(parts, *args, **kwargs))
+
+    return joined
+
+
+concatenate, concat, stack, vstack, hstack, dstack, column_stack, block = map(
+    _joining, ("concatenate", "concatenate", "stack", "vstack", "hstack", "dstack", "column_stack", "block")
+)
+row_stack = vstack
+
+
+def concatenate_args(axis: int, *args: Any) -> Any:
+    """Return arrays side by side along an axis."""
+    return concatenate(args, axis)
+
+
+def array_from_args(array_args: Any, array_kwargs: Mapping[str, Any], *args: Any) -> Any:
+    """Return an array of numbers and arrays."""
+    return array(args, *array_args, **array_kwargs)
+
+
+def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    """Return an array with others behind it, as NumPy's `append`."""
+    return np.append(gathered(arr), gathered(values), axis)
+
+
+def select(condlist: Iterable[Any], choicelist: Iterable[Any], default: Any = 0) -> Any:
+    """Return elements of the first choice whose condition holds, as NumPy's `select`."""
+    return np.select(list(condlist), list(map(gathered, choicelist)), default)
+
+
+def where(condition: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return elements of `x` or `y`, as NumPy's `where`; of plain numbers and lists plain ones, as Autograd does."""
+    if not args and not kwargs:
+        return np.where(condition)
+    if len(args) + len(kwargs) != 2 or not set(kwargs) <= {"x", "y"}:
+        raise ParameterError("where takes a condition and both of x and y, or the condition alone.")
+    x, y = (*args, *(kwargs[name] for name in ("x", "y") if name in kwargs))
+    result = np.where(condition, gathered(x), gathered(y))
+    return result if any(map(_holds_arrays, (condition, x, y))) else result.tolist()
+
+
+def _holds_arrays(x: Any) -> bool:
+    return any(map(_holds_arrays, x)) if isinstance(x, (list, tuple)) else hasattr(x, "dtype")
+
+
+class _Joining:
+    """`r_` and `c_`, which join what stands between brackets."""
+
+    def __init__(self, name: str) -> None:
+        self._plain, self._traced = getattr(np, name), getattr(fnp, name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return (self._traced if holds_traced(key) else self._plain)[key]
+
+
+r_, c_ = _Joining("r_"), _Joining("c_")
+
+
+def make_diagonal(D: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:  # noqa: N803  # Autograd's name
+    """Return matrices with the last axis of an array on their diagonals: with `axis1=-1` and `axis2=-2`."""
+    if (offset, axis1, axis2) != (0, -1, -2):
+        raise ParameterError("make_diagonal makes matrices of the last axis: pass offset=0, axis1=-1 and axis2=-2.")
+    return D[..., None] * np.eye(D.shape[-1])
+
+
+def metadata(A: Any) -> tuple[tuple[int, ...], int, Any, bool]:  # noqa: N803
+    """Return the shape of an array, its number of axes, its dtype, and whether it is complex."""
+    return np.shape(A), np.ndim(A), np.result_type(getval(A)), bool(np.iscomplexobj(A))
+
+
+def wrap_namespace(old: Mapping[str, Any], new: dict[str, Any]) -> None:
+    """Enter the functions of a module into a namespace: NumPy's as they are, and others as primitives without rules.
+
+    Args:
+        old: names with what they stand for, such as `vars(module)`.
+        new: where they are entered, such as `globals()`.
+    """
+    known: dict[int, Any] = {}
+    for name, value in old.items():
+        if isinstance(value, type) or value is None or isinstance(value, (int, float)):
+            new[name] = value
+        elif callable(value):
+            new[name] = known.setdefault(id(value), value if _has_rule(value) else primitive(value))
+
+
+def _has_rule(function: Any) -> bool:
+    return (isinstance(function, np.ufunc) and function in UFUNCS) or (
+        not isinstance(function, np.ufunc) and function in FUNCTIONS
+    )
+
+
+def __getattr__(name: str) -> Any:
+    return _find(name)
+
+
+_own = [name for name in globals() if not name.startswith("_")]
+_HELPERS = {
+    "Any", "Callable", "FUNCTIONS", "Iterable", "Mapping", "ParameterError", "UFUNCS", "annotations", "fnp", "functools",
+    "gathered", "getval", "holds_traced", "is_number", "members", "notrace_primitive", "np", "plain", "primitive",
+}  # fmt: skip
+
+__all__ = sorted({*_names(), *_own} - _HELPERS)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,7 @@
+"""Random numbers: NumPy's names. What they return does not depend on traced values."""
+
+import numpy as np
+
+from fgrad.compat.autograd.namespaces import members
+
+__getattr__, __dir__ = members(__name__, np.random)

@@ -1,0 +1,8 @@
+"""The Student's t distribution: the methods of `scipy.stats.t`, with derivatives."""
+
+import scipy.stats
+
+import fgrad.scipy.stats
+from fgrad.compat.autograd.namespaces import members
+
+__getattr__, __dir__ = members(__name__, fgrad.scipy.stats.t, scipy.stats.t)

@@ -1,0 +1,82 @@
+"""Values as Autograd's users see them: plain arrays of NumPy where nothing is traced, tensors otherwise.
+
+plain(tree)         tensors that nothing follows become NumPy's arrays and numbers
+as_point(tree)      integers become floating-point numbers, so that there is a derivative
+is_complex(x)       whether a value is complex
+conjugate(tree)     between the two conventions for complex gradients, each the conjugate of the other
+fitted(x, like)     a cotangent or tangent in the shape and kind of what it belongs to
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import fgrad as fg
+
+_INEXACT = (float, complex, np.inexact)
+
+
+def plain(tree: Any) -> Any:
+    """Return a tree in which tensors that nothing follows are arrays and numbers of NumPy's."""
+    if isinstance(tree, (fg.Tensor, fg.Variable)):
+        return tree if fg.is_traced(tree) else tree.numpy()
+    return tree if isinstance(tree, (np.ndarray, float)) else fg.tree_map(_plain_leaf, tree)
+
+
+def _plain_leaf(leaf: Any) -> Any:
+    if isinstance(leaf, (fg.Tensor, fg.Variable)) and not fg.is_traced(leaf):
+        return leaf.numpy()
+    return leaf
+
+
+def as_point(tree: Any) -> Any:
+    """Return arguments that are to be differentiated: integers as floating-point numbers."""
+    return tree if isinstance(tree, (float, fg.Tensor)) else fg.tree_map(_as_floats, tree)
+
+
+def _as_floats(leaf: Any) -> Any:
+    if isinstance(leaf, (int, np.integer)) and not isinstance(leaf, bool):
+        return float(leaf)
+    return leaf.astype(float) if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "iu" else leaf
+
+
+def is_number(x: Any) -> bool:
+    """Return whether something is an array, tensor or number that can have a derivative."""
+    return isinstance(x, _INEXACT) or getattr(getattr(x, "dtype", None), "kind", "") in ("f", "c")
+
+
+def is_complex(x: Any) -> bool:
+    """Return whether a number, array or tensor is complex."""
+    return isinstance(x, complex) or getattr(getattr(x, "dtype", None), "kind", "") == "c"
+
+
+def conjugate(tree: Any) -> Any:
+    """Return a tree with the conjugate of what is complex in it."""
+    return mapped(lambda x: np.conjugate(x) if is_complex(x) else x, tree)
+
+
+def mapped(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+    """Return what a function makes of the leaves of a tree, most often a single one."""
+    if isinstance(tree, (np.ndarray, fg.Tensor, float)):
+        return function(tree, *rest)
+    return fg.tree_map(function, tree, *rest)
+
+
+def zeros_like(x: Any) -> Any:
+    """Return zeros in the form of an array or number; None for what has no derivative."""
+    return np.zeros(np.shape(x), x.dtype if hasattr(x, "dtype") else type(x))[()] if is_number(x) else None
+
+
+def fitted(x: Any, like: Any) -> Any:
+    """Return a cotangent or tangent in the shape and dtype of `like`: broadcast, and its real part, if need be."""
+    x = x if hasattr(x, "dtype") else np.asarray(x)
+    shape = np.shape(like)
+    if x.shape != shape:
+        x = np.reshape(x, shape) if x.size == np.size(like) else np.broadcast_to(x, shape)
+    dtype = np.result_type(like) if not hasattr(like, "dtype") else like.dtype
+    if x.dtype == dtype or dtype.kind not in "fc":
+        return x
+    return (np.real(x) if x.dtype.kind == "c" and dtype.kind == "f" else x).astype(dtype)

@@ -1,0 +1,284 @@
+"""The vector space that a value lies in: what is zero in it, a random element, a sum, an inner product.
+
+vspace(value)             the space of a number, an array, or a container of them
+VSpace                    the base class; `register` tells which space belongs to a type
+ArrayVSpace, ...          those of arrays, complex arrays, sequences and dicts
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+import fgrad as fg
+from fgrad.compat.autograd.primitives import getval
+from fgrad.compat.autograd.sparse import SparseObject
+from fgrad.errors import StructureError
+
+
+class VSpace:
+    """The vector space of a value. A subclass says what is different from numbers.
+
+    Args:
+        value: one of its elements.
+    """
+
+    mappings: ClassVar[dict[type, Callable[[Any], Any]]] = {}
+    iscomplex = False
+
+    def __init__(self, value: Any) -> None:
+        pass
+
+    @classmethod
+    def register(cls, value_type: type, vspace_maker: Callable[[Any], Any] | None = None) -> None:
+        """Say that values of a type lie in this space, or in the one that `vspace_maker(value)` returns."""
+        VSpace.mappings[value_type] = vspace_maker or cls
+
+    def zeros(self) -> Any:
+        raise NotImplementedError(type(self).__name__)
+
+    def ones(self) -> Any:
+        raise NotImplementedError(type(self).__name__)
+
+    def standard_basis(self) -> Iterator[Any]:
+        raise NotImplementedError(type(self).__name__)
+
+    def randn(self) -> Any:
+        raise NotImplementedError(type(self).__name__)
+
+    def add(self, x_prev: Any, x_new: Any) -> Any:
+        return self._add(x_prev, x_new)
+
+    def mut_add(self, x_prev: Any, x_new: Any) -> Any:
+        return self._mut_add(self.zeros() if x_prev is None else x_prev, x_new)
+
+    def scalar_mul(self, x: Any, a: Any) -> Any:
+        return self._scalar_mul(x, a)
+
+    def inner_prod(self, x: Any, y: Any) -> Any:
+        return self._inner_prod(x, y)
+
+    def covector(self, x: Any) -> Any:
+        return self._covector(x)
+
+    # What a subclass may say otherwise
+
+    def _add(self, x: Any, y: Any) -> Any:
+        return x + y
+
+    def _mut_add(self, x: Any, y: Any) -> Any:
+        x += y
+        return x
+
+    def _scalar_mul(self, x: Any, a: Any) -> Any:
+        return x * a
+
+    def _inner_prod(self, x: Any, y: Any) -> Any:
+        raise NotImplementedError(type(self).__name__)
+
+    def _covector(self, x: Any) -> Any:
+        return x
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]  # the spaces of containers hold others
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name}={value}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({inside})"
+
+
+class ArrayVSpace(VSpace):
+    """The space of real arrays of one shape and dtype, or of numbers."""
+
+    def __init__(self, value: Any) -> None:
+        self.shape: Any = np.shape(value)
+        self.dtype = value.dtype if hasattr(value, "dtype") else np.result_type(value)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape))
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def zeros(self) -> Any:
+        return np.zeros(self.shape, self.dtype)
+
+    def ones(self) -> Any:
+        return np.ones(self.shape, self.dtype)
+
+    def standard_basis(self) -> Iterator[Any]:
+        for place in np.ndindex(*self.shape):
+            yield self._unit(place, 1)
+
+    def _unit(self, place: tuple[int, ...], number: complex) -> Any:
+        unit = self.zeros()
+        unit[place] = number
+        return unit
+
+    def randn(self) -> Any:
+        return np.asarray(np.random.randn(*self.shape)).astype(self.dtype)
+
+    def _inner_prod(self, x: Any, y: Any) -> Any:
+        return np.dot(np.ravel(x), np.ravel(y))
+
+
+class ComplexArrayVSpace(ArrayVSpace):
+    """The space of complex arrays, as one over the real numbers: of twice the size."""
+
+    iscomplex = True
+
+    @property
+    def size(self) -> int:
+        return 2 * int(np.prod(self.shape))
+
+    def ones(self) -> Any:
+        return np.full(self.shape, 1 + 1j, self.dtype)
+
+    def standard_basis(self) -> Iterator[Any]:
+        for place, number in itertools.product(np.ndindex(*self.shape), (1, 1j)):
+            yield self._unit(place, number)
+
+    def randn(self) -> Any:
+        real, imaginary = np.random.randn(2, *self.shape)
+        return np.asarray(real + 1j * imaginary).astype(self.dtype)
+
+    def _inner_prod(self, x: Any, y: Any) -> Any:
+        return np.real(np.dot(np.conj(np.ravel(x)), np.ravel(y)))
+
+    def _covector(self, x: Any) -> Any:
+        return np.conj(x)
+
+
+class ContainerVSpace(VSpace):
+    """The space of containers, a product of those of what they hold.
+
+    Attributes:
+        shape: the container, with spaces in place of values.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.shape: Any = self._built(map(vspace, self._values(value)), value)
+
+    def _values(self, value: Any) -> list[Any]:
+        return list(value.values() if isinstance(value, dict) else value)
+
+    def _built(self, values: Any, like: Any) -> Any:
+        if isinstance(like, dict):
+            return dict(zip(like, values, strict=True))
+        return like._make(values) if hasattr(like, "_make") else type(like)(values)
+
+    def _each(self, method: str, *values: Any) -> Any:
+        if isinstance(self.shape, dict):  # which may come in another order
+            columns = [[value[key] for key in self.shape] for value in values]
+        else:
+            columns = [list(value) for value in values]
+        spaces = self._values(self.shape)
+        return [getattr(space, method)(*parts) for space, *parts in zip(spaces, *columns, strict=True)]
+
+    def _map(self, method: str, *values: Any) -> Any:
+        return self._built(self._each(method, *values), self.shape)
+
+    @property
+    def size(self) -> int:
+        return sum(space.size for space in self._values(self.shape))
+
+    def zeros(self) -> Any:
+        return self._map("zeros")
+
+    def ones(self) -> Any:
+        return self._map("ones")
+
+    def randn(self) -> Any:
+        return self._map("randn")
+
+    def standard_basis(self) -> Iterator[Any]:
+        for place, space in enumerate(self._values(self.shape)):
+            for unit in space.standard_basis():
+                values = self._each("zeros")
+                values[place] = unit
+                yield self._built(values, self.shape)
+
+    def _add(self, x: Any, y: Any) -> Any:
+        return self._map("add", x, y)
+
+    def _mut_add(self, x: Any, y: Any) -> Any:
+        return self._map("mut_add", x, y)
+
+    def _scalar_mul(self, x: Any, a: Any) -> Any:
+        return self._built([s.scalar_mul(v, a) for s, v in self._pairs(x)], self.shape)
+
+    def _pairs(self, x: Any) -> Any:
+        values = [x[key] for key in self.shape] if isinstance(self.shape, dict) else x
+        return zip(self._values(self.shape), values, strict=True)
+
+    def _inner_prod(self, x: Any, y: Any) -> Any:
+        return sum(self._each("inner_prod", x, y))
+
+    def _covector(self, x: Any) -> Any:
+        return self._map("covector", x)
+
+
+class SequenceVSpace(ContainerVSpace):
+    """The space of lists, tuples and named tuples."""
+
+
+class ListVSpace(SequenceVSpace):
+    """The space of lists."""
+
+
+class TupleVSpace(SequenceVSpace):
+    """The space of tuples."""
+
+
+class NamedTupleVSpace(SequenceVSpace):
+    """The space of named tuples."""
+
+
+class DictVSpace(ContainerVSpace):
+    """The space of dicts."""
+
+
+def _of_array(value: Any) -> VSpace:
+    return ComplexArrayVSpace(value) if np.iscomplexobj(value) else ArrayVSpace(value)
+
+
+for _type in (float, np.float16, np.float32, np.float64, np.longdouble):
+    ArrayVSpace.register(_type)
+for _type in (complex, np.complex64, np.complex128, np.clongdouble):
+    ComplexArrayVSpace.register(_type)
+VSpace.register(np.ndarray, _of_array)
+ListVSpace.register(list)
+TupleVSpace.register(tuple)
+DictVSpace.register(dict)
+VSpace.register(SparseObject, lambda x: x.vs)
+
+
+def vspace(value: Any) -> Any:
+    """Return the vector space that a number, an array or a container of them lies in.
+
+    Raises:
+        StructureError: a TypeError; the type of the value has none: `VSpace.register` gives it one.
+
+    Example:
+        >>> import numpy as np
+        >>> space = vspace({"a": np.ones(2), "b": 1.0})
+        >>> space.size, space.zeros()
+        (3, {'a': array([0., 0.]), 'b': array(0.)})
+    """
+    if isinstance(value, (fg.Tensor, fg.Variable)):
+        return _of_array(value) if value.dtype.kind in "fc" else vspace(getval(value))
+    if type(value) in VSpace.mappings:
+        return VSpace.mappings[type(value)](value)
+    if isinstance(value, tuple) and hasattr(value, "_make"):
+        return NamedTupleVSpace(value)
+    raise StructureError(
+        f"{value!r:.200} of type {type(value).__name__} lies in no vector space that is known, so that there is no "
+        "derivative by it.\nPass floating-point numbers, arrays or containers of them; VSpace.register adds a type."
+    )

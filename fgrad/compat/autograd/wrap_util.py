@@ -1,0 +1,77 @@
+"""Operators on functions of one argument, made operators on functions of any arguments."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fgrad.compat.autograd.util import subval, subvals
+from fgrad.errors import ParameterError
+
+
+def get_name(f: Any) -> str:
+    """Return the name of a function, or what stands for it."""
+    return getattr(f, "__name__", "[unknown name]")
+
+
+def get_doc(f: Any) -> str:
+    """Return the docstring of a function."""
+    return getattr(f, "__doc__", None) or ""
+
+
+def wraps(fun: Any, namestr: str = "{fun}", docstr: str = "{doc}", **kwargs: Any) -> Callable[[Any], Any]:
+    """Return a decorator that gives a function a name and a docstring, made from those of `fun`."""
+
+    def wrapped(f: Any) -> Any:
+        with contextlib.suppress(Exception):  # a name with braces, or an object that takes no attributes
+            f.__name__ = namestr.format(fun=get_name(fun), **kwargs)
+            f.__doc__ = docstr.format(fun=get_name(fun), doc=get_doc(fun), **kwargs)
+        return f
+
+    return wrapped
+
+
+_DOC = "    {op} of function {fun} with respect to the argument at position {argnum}.\n"
+
+
+def unary_to_nary(unary_operator: Callable[..., Any]) -> Callable[..., Any]:
+    """Make an operator on functions of any arguments of one on functions of a single argument.
+
+    Args:
+        unary_operator: `unary_operator(fun, x, *args, **kwargs)`, such as the gradient of `fun` at `x`.
+
+    Returns:
+        `operator(fun, argnum=0, *args, **kwargs)`, which returns a function of the arguments of `fun`. `argnum` is the
+        position of the argument that stands for `x`, or several positions, whose arguments are a tuple then.
+    """
+
+    @functools.wraps(unary_operator)
+    def nary_operator(fun: Any, argnum: Any = 0, *op_args: Any, **op_kwargs: Any) -> Any:
+        if not isinstance(argnum, (int, tuple, list)):
+            raise ParameterError(f"argnum must be a position or several of them in a tuple or list, not {argnum!r}.")
+        several = not isinstance(argnum, int)
+
+        @wraps(fun, "{op}_of_{fun}_wrt_argnum_{argnum}", _DOC, op=get_name(unary_operator), argnum=argnum)
+        def nary_function(*args: Any, **kwargs: Any) -> Any:
+            def unary_function(x: Any) -> Any:
+                changed = subvals(args, zip(argnum, x, strict=True)) if several else subval(args, argnum, x)
+                return fun(*changed, **kwargs)
+
+            unary_function.__name__ = get_name(fun)
+            return unary_operator(unary_function, _chosen(fun, args, argnum), *op_args, **op_kwargs)
+
+        return nary_function
+
+    return nary_operator
+
+
+def _chosen(fun: Any, args: tuple[Any, ...], argnum: int | Sequence[int]) -> Any:
+    try:
+        return args[argnum] if isinstance(argnum, int) else tuple(args[place] for place in argnum)
+    except IndexError:
+        raise ParameterError(
+            f"{get_name(fun)} was called with {len(args)} arguments by position, and argnum is {argnum}.\n"
+            "Pass what is differentiated by position."
+        ) from None
