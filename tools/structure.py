@@ -41,9 +41,10 @@ ALLOWED_INSIDE = {"safetensors.numpy", "scipy.sparse.linalg"}
 """Optional libraries, which a function may import when it runs."""
 
 OF_OTHER_LIBRARIES = {
-    "fgrad.engines.jax.library", "fgrad.interop.imported", "fgrad.native.libraries", "fgrad.scipy._absent",
+    "fgrad.compat.autograd.aliases", "fgrad.engines.jax.library", "fgrad.interop.imported", "fgrad.native.libraries",
+    "fgrad.scipy._absent",
 }  # fmt: skip
-"""Modules that import by a name that cannot be read from the source: a module of another library."""
+"""Modules that import by a name that cannot be read from the source: a module of another library, or under its name."""
 
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -565,7 +565,9 @@ def std(
 ) -> Any:
     """Return the standard deviation along axes; its derivative is 0 where all elements are equal."""
     a, axis, number = _spread_in(a, axis, dtype, ddof, True, where, correction)
-    if where is True and _given(mean) is None:
+    if where is True and _given(mean) is None and number == 1 and degrees(ddof, correction) == 0:
+        result = sum(np.real(a - a), axis, keepdims=keepdims)  # that of one element, which is 0 wherever that is
+    elif where is True and _given(mean) is None:
         metadata = {"number": number, "axis": axis, "keepdims": keepdims}
         result = of_square(apply(_deviation, (a,), metadata), _deviation_squared, (a,), metadata)
     else:

@@ -63,9 +63,9 @@ def install() -> None:
     loaded = sys.modules.get(_THERE)
     if loaded is not None and loaded is not sys.modules[_HERE]:
         raise StateError(
-            f"Autograd itself has been imported already, from {getattr(loaded, '__file__', None)}, and modules that use "
-            "it would go on to do so.\nCall fgrad.compat.autograd.install() before anything imports autograd, or run "
-            "the program by python -m fgrad.compat.autograd."
+            f"Autograd itself has been imported already, from {getattr(loaded, '__file__', None)}, and modules "
+            "that use it would go on to do so.\nCall fgrad.compat.autograd.install() before anything imports autograd, "
+            "or run the program by python -m fgrad.compat.autograd."
         )
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)

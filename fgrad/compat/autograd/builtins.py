@@ -1,11 +1,13 @@
-"""Python's containers and type checks. Containers are not traced themselves, so `tuple`, `list` and `dict` are Python's."""
+"""Python's containers and type checks. Containers are not traced: `tuple`, `list` and `dict` are Python's."""
 
 from __future__ import annotations
 
 import builtins
 from typing import Any
 
-from fgrad.compat.autograd.primitives import getval
+import numpy as np
+
+import fgrad as fg
 from fgrad.compat.autograd.vspaces import (
     ContainerVSpace,
     DictVSpace,
@@ -23,11 +25,18 @@ __all__ = [
 tuple, list, dict = builtins.tuple, builtins.list, builtins.dict
 
 
+def _in_kind(x: Any) -> Any:
+    """Return something of the type that the plain value of a tensor has."""
+    if not builtins.isinstance(x, (fg.Tensor, fg.Variable)):
+        return x
+    return np.empty(0, x.dtype) if x.shape else x.dtype.type()
+
+
 def isinstance(x: Any, class_or_tuple: Any) -> bool:
     """Return whether the plain value of something is an instance of a class: of an array for a traced array."""
-    return builtins.isinstance(getval(x), class_or_tuple)
+    return builtins.isinstance(_in_kind(x), class_or_tuple)
 
 
 def type(x: Any) -> Any:
     """Return the type of the plain value of something."""
-    return builtins.type(getval(x))
+    return builtins.type(_in_kind(x))

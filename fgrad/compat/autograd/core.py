@@ -27,9 +27,9 @@ from fgrad.compat.autograd.primitives import (
     primitive_jvps,
     primitive_vjps,
 )
+from fgrad.compat.autograd.sequences import subvals, toposort
 from fgrad.compat.autograd.sparse import SparseObject
 from fgrad.compat.autograd.tracer import Box, Node, getval, isbox
-from fgrad.compat.autograd.util import subvals, toposort
 from fgrad.compat.autograd.values import as_point, conjugate, fitted, is_complex, is_number, mapped, plain, zeros_like
 from fgrad.compat.autograd.vspaces import VSpace, vspace
 from fgrad.errors import ConcretizationError
@@ -99,7 +99,7 @@ def make_jvp(fun: Callable[..., Any], x: Any) -> Callable[[Any], tuple[Any, Any]
 
 
 def pullback_of_batch(pullback: Linear, units: Any) -> Any:
-    """Return what a pullback makes of cotangents along a first axis: at once, or one by one if its rules need values."""
+    """Return what a pullback makes of cotangents along a first axis, one by one if a rule of it needs their values."""
     if len(units) == 1:
         return np.stack([pullback(units[0])])
     try:

@@ -50,13 +50,9 @@ def _value_and_grad(fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
 
 def _check_one_real_number(fun: Any, result: Any) -> None:
     if not is_number(result) or np.size(result) != 1 or is_complex(result):
-        what = (
-            f"an array of shape {np.shape(result)} and dtype {result.dtype}"
-            if hasattr(result, "dtype")
-            else f"{result!r:.100}"
-        )
+        form = f", of shape {np.shape(result)}" if hasattr(result, "dtype") else ""
         raise NonScalarError(
-            f"a gradient is that of one real number, and {get_name(fun)} returned {what}.\n"
+            f"a gradient is that of one real number, and {get_name(fun)} returned {result!s:.100}{form}.\n"
             "Sum it, or use jacobian, elementwise_grad, or holomorphic_grad for a complex function."
         )
 
@@ -132,7 +128,7 @@ def jacobian(fun: Callable[..., Any], x: Any) -> Any:
 
 @unary_to_nary
 def hessian(fun: Callable[..., Any], x: Any) -> Any:
-    """Return a function that computes the Hessian, of the shape of the result followed twice by that of the argument."""
+    """Return a function that computes the Hessian, of the shape of the result and twice that of the argument."""
     return jacobian(jacobian(fun))(x)
 
 
@@ -166,7 +162,7 @@ def multigrad_dict(fun: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
         bound.apply_defaults()
 
         def called(arguments: dict[str, Any]) -> Any:
-            given = inspect.BoundArguments(signature, dict(arguments))  # type: ignore[arg-type]
+            given = inspect.BoundArguments(signature, dict(arguments))
             return fun(*given.args, **given.kwargs)
 
         found = grad(called)(dict(bound.arguments))
@@ -212,7 +208,7 @@ vector_jacobian_product = tensor_jacobian_product
 def make_jvp_reversemode(fun: Callable[..., Any], x: Any) -> Callable[[Any], Any]:
     """Return a function of the arguments that gives `jvp(v)`, the Jacobian times a vector, by reverse mode twice."""
     pullback, ans = _make_vjp(fun, x)
-    return _make_vjp(pullback, vspace(ans).zeros())[0]  # type: ignore[no-any-return]
+    return _make_vjp(pullback, vspace(ans).zeros())[0]
 
 
 def _half_square(x: Any) -> Any:

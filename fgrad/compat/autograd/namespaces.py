@@ -50,12 +50,19 @@ def taking_lists(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def members(name: str, *modules: Any) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+_OF_LISTS = {"multi_dot", "lexsort", "ix_"}
+"""Functions of lists of arrays, which may differ in shape."""
+
+
+def members(
+    name: str, *modules: Any, takes_lists: bool = False
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return what answers for a module's names: with those of the first of several modules that has them.
 
     Args:
         name: of the module that answers.
         modules: where its names come from.
+        takes_lists: let functions take lists of traced numbers as they take arrays.
     """
 
     @functools.cache
@@ -63,7 +70,8 @@ def members(name: str, *modules: Any) -> tuple[Callable[[str], Any], Callable[[]
         for module in modules:
             if not wanted.startswith("_") and hasattr(module, wanted):
                 value = getattr(module, wanted)
-                return taking_lists(value) if isinstance(value, _FUNCTIONS) else value
+                is_wrapped = takes_lists and isinstance(value, _FUNCTIONS) and wanted not in _OF_LISTS
+                return taking_lists(value) if is_wrapped else value
         raise hints.missing_name(name, wanted)
 
     return find, lambda: sorted(public(modules))

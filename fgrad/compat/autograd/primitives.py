@@ -22,7 +22,8 @@ import numpy as np
 
 import fgrad as fg
 from fgrad.compat.autograd.sparse import settled_sum
-from fgrad.compat.autograd.values import fitted, plain, zeros_like
+from fgrad.compat.autograd.values import fitted, getval, plain, zeros_like
+from fgrad.compat.autograd.vspaces import vspace
 from fgrad.errors import MissingRuleError, OutputError, StructureError
 from fgrad.extend import Operation, register_primitive
 from fgrad.extend import defjvp as define_forward
@@ -31,7 +32,7 @@ from fgrad.extend import defvjp as define_reverse
 primitive_vjps: dict[Any, Callable[..., Any]] = {}
 """The reverse rule of each primitive: `rule(argnums, ans, args, kwargs)` returns a function of the cotangent."""
 primitive_jvps: dict[Any, Callable[..., Any]] = {}
-"""The forward rule of each primitive: `rule(argnums, tangents, ans, args, kwargs)` returns the tangent of the result."""
+"""The forward rule of each primitive: `rule(argnums, tangents, ans, args, kwargs)` returns the result's tangent."""
 
 
 class Primitive:
@@ -90,8 +91,6 @@ class Primitive:
 
 
 def _rule_of_spaces(vjpfun: Callable[..., Any], argnum: int, ans: Any, *args: Any, **kwargs: Any) -> Any:
-    from fgrad.compat.autograd.vspaces import vspace
-
     return lambda g: vjpfun(g, ans, vspace(args[argnum]), vspace(g), *args, **kwargs)
 
 
@@ -130,11 +129,6 @@ def notrace_primitive(f_raw: Callable[..., Any]) -> Callable[..., Any]:
         return f_raw(*fg.tree_map(getval, args), **kwargs)
 
     return call
-
-
-def getval(x: Any) -> Any:
-    """Return the plain value of a traced tensor, and anything else as it is."""
-    return x.numpy() if isinstance(x, (fg.Tensor, fg.Variable)) else x
 
 
 class _Slot:
@@ -177,8 +171,8 @@ class _Call:
         arrays = _leaves(result)
         if not all(isinstance(x, (bool, int, float, complex, np.ndarray, np.generic)) for x in arrays):
             raise OutputError(
-                f"the primitive {self!r} returned {result!r:.200}, and what is traced are numbers, arrays and containers "
-                "of them.\nCompute the rest outside of the primitive."
+                f"the primitive {self!r} returned {result!r:.200}, and what is traced are numbers, arrays and "
+                "containers of them.\nCompute the rest outside of the primitive."
             )
         return np.asarray(result)[()] if self._is_one() else tuple(np.asarray(x)[()] for x in arrays)
 
@@ -268,7 +262,7 @@ def _run(*arrays: Any, call: _Call) -> Any:
 
 @functools.cache
 def _operation(count: int, has_forward_rule: bool) -> Operation:
-    """Return the operation of calls with so many traced arrays; without a forward rule it transposes the reverse one."""
+    """Return the operation of calls with so many traced arrays; without a forward rule it transposes the others."""
     name = f"autograd_primitive_{count}" + "_with_jvp" * has_forward_rule
     operation = register_primitive(_run, name)
     define_reverse(operation, *(_reverse_rule(place) for place in range(count)))
@@ -301,7 +295,7 @@ def _checked(fun: Any) -> Any:
     """Return a primitive whose rules are to be defined, unless it is a function of NumPy's that has its own."""
     if not isinstance(fun, Primitive):
         raise StructureError(
-            f"{fun!r} is not a primitive, so that no rule can be defined for it: NumPy's functions have those of fgrad.\n"
+            f"{fun!r} is not a primitive, so that it can have no rules: NumPy's functions have those of fgrad.\n"
             "Make it one: own = primitive(function), and call `own`."
         )
     return fun
@@ -340,7 +334,7 @@ def defvjp(fun: Any, *vjpmakers: Callable[..., Any] | None, argnums: Iterable[in
         if argnum not in makers:
             raise missing_rule(fun, "reverse", argnum)
         found = makers[argnum]
-        return _nothing if found is None else found(ans, *args, **kwargs)  # type: ignore[no-any-return]
+        return _nothing if found is None else found(ans, *args, **kwargs)
 
     defvjp_argnum(fun, maker)
 

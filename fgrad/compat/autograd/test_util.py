@@ -52,7 +52,8 @@ def check_vjp(f: Callable[[Any], Any], x: Any) -> None:
     found = space.inner_prod(tangent, pulled)
     if not scalar_close(expected, found):
         raise GradientCheckError(
-            f"the derivative (VJP) check of {get_name(f)} failed at {x}: its rules give {found}, differences {expected}."
+            f"the derivative (VJP) check of {get_name(f)} failed at {x}: "
+            f"its rules give {found}, and differences {expected}."
         )
 
 

@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 
 import fgrad as fg
-from fgrad.compat.autograd.primitives import getval, notrace_primitive, primitive, register_notrace
-from fgrad.compat.autograd.util import subval, subvals, toposort
+from fgrad.compat.autograd.primitives import notrace_primitive, primitive, register_notrace
+from fgrad.compat.autograd.sequences import subval, subvals, toposort
+from fgrad.compat.autograd.values import getval, is_number, plain
 from fgrad.core.tensor import ATTRIBUTES, strip_ended
 from fgrad.errors import UnsupportedError
 from fgrad.extend import Operation
 
 __all__ = [
-    "Box", "Node", "getval", "isbox", "new_box", "notrace_primitive", "primitive", "register_notrace", "subval", "subvals",
-    "toposort", "trace",
+    "Box", "Node", "getval", "isbox", "new_box", "notrace_primitive", "primitive", "register_notrace", "subval",
+    "subvals", "toposort", "trace",
 ]  # fmt: skip
 
 
@@ -103,35 +104,38 @@ def trace(start_node: Any, fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
         The value of the function, and the node of the operation that gave it, None if it does not depend on the input.
     """
     graph = fg.trace(fun)(x)
-    values: dict[Any, Any] = {**graph.constants}
-    nodes = {}
-    inputs = iter(graph.inputs)
-    for leaf in fg.tree_leaves(x):
-        if hasattr(leaf, "dtype") or isinstance(leaf, (float, complex)):
-            name = next(inputs)
-            values[name], nodes[name] = leaf, start_node
+    given = [leaf for leaf in fg.tree_leaves(x) if is_number(leaf)]
+    values = {**graph.constants, **dict(zip(graph.inputs, given, strict=True))}
+    nodes = dict.fromkeys(graph.inputs, start_node)
     for equation in graph.equations:
         found = dict(equation.run(values))
         values.update(found)
-        argnums = tuple(place for place, name in enumerate(equation.inputs) if name in nodes)
-        if argnums:
-            args = tuple(
-                values.get(name, name) if type(name) is type(graph.outputs[0]) else name for name in equation.inputs
-            )
-            nodes.update(_nodes(type(start_node), equation, found, args, argnums, nodes))
-    results = [values.get(each, each) for each in graph.outputs]
-    end = next((nodes[each] for each in graph.outputs if each in nodes), None)
-    return fg.tree.unflatten(graph.treedef, results), end
+        nodes.update(_nodes(type(start_node), equation, found, values, nodes))
+    results = [_named(each, values) for each in graph.outputs]
+    ends = [_named(each, nodes) for each in graph.outputs if _is_named(each, nodes)]
+    return plain(fg.tree.unflatten(graph.treedef, results)), ends[0] if ends else None
 
 
-def _nodes(kind: Any, equation: Any, found: dict[Any, Any], args: Any, argnums: Any, nodes: dict[Any, Any]) -> Any:
-    """Return a node for each output of an equation."""
+def _is_named(x: Any, known: dict[Any, Any]) -> bool:
+    """Return whether something in a graph is a name that is known; else it is a constant, such as an array."""
+    return not isinstance(x, np.ndarray) and x in known
+
+
+def _named(x: Any, known: dict[Any, Any]) -> Any:
+    return known[x] if _is_named(x, known) else x
+
+
+def _nodes(kind: Any, equation: Any, found: dict[Any, Any], values: dict[Any, Any], nodes: dict[Any, Any]) -> Any:
+    """Return a node for each output of an equation that depends on the input."""
+    argnums = tuple(place for place, name in enumerate(equation.inputs) if _is_named(name, nodes))
+    if not argnums:
+        return {}
     operation: Any = Operation(equation.primitive)
     operation.__name__ = equation.primitive.name
+    args = tuple(_named(name, values) for name in equation.inputs)
     parents = tuple(nodes[equation.inputs[argnum]] for argnum in argnums)
-    return {
-        name: kind(value, operation, args, dict(equation.metadata), argnums, parents) for name, value in found.items()
-    }
+    options = dict(equation.metadata)
+    return {name: kind(value, operation, args, options, argnums, parents) for name, value in found.items()}
 
 
 def new_box(value: Any, trace: Any, node: Any) -> Any:

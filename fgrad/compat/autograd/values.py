@@ -1,6 +1,7 @@
 """Values as Autograd's users see them: plain arrays of NumPy where nothing is traced, tensors otherwise.
 
 plain(tree)         tensors that nothing follows become NumPy's arrays and numbers
+getval(x)           the plain value of one traced tensor
 as_point(tree)      integers become floating-point numbers, so that there is a derivative
 is_complex(x)       whether a value is complex
 conjugate(tree)     between the two conventions for complex gradients, each the conjugate of the other
@@ -30,6 +31,11 @@ def _plain_leaf(leaf: Any) -> Any:
     if isinstance(leaf, (fg.Tensor, fg.Variable)) and not fg.is_traced(leaf):
         return leaf.numpy()
     return leaf
+
+
+def getval(x: Any) -> Any:
+    """Return the plain value of a traced tensor, and anything else as it is."""
+    return fg.stop_gradient(x).numpy() if isinstance(x, (fg.Tensor, fg.Variable)) else x
 
 
 def as_point(tree: Any) -> Any:

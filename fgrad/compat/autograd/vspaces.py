@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 import fgrad as fg
-from fgrad.compat.autograd.primitives import getval
 from fgrad.compat.autograd.sparse import SparseObject
+from fgrad.compat.autograd.values import getval
 from fgrad.errors import StructureError
 
 
@@ -249,10 +249,12 @@ def _of_array(value: Any) -> VSpace:
     return ComplexArrayVSpace(value) if np.iscomplexobj(value) else ArrayVSpace(value)
 
 
-for _type in (float, np.float16, np.float32, np.float64, np.longdouble):
-    ArrayVSpace.register(_type)
-for _type in (complex, np.complex64, np.complex128, np.clongdouble):
-    ComplexArrayVSpace.register(_type)
+for _real, _complex in ((float, complex), (np.float32, np.complex64), (np.float64, np.complex128)):
+    ArrayVSpace.register(_real)
+    ComplexArrayVSpace.register(_complex)
+ArrayVSpace.register(np.float16)
+ArrayVSpace.register(np.longdouble)
+ComplexArrayVSpace.register(np.clongdouble)
 VSpace.register(np.ndarray, _of_array)
 ListVSpace.register(list)
 TupleVSpace.register(tuple)

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fgrad.compat.autograd.util import subval, subvals
+from fgrad.compat.autograd.sequences import subvals
 from fgrad.errors import ParameterError
 
 
@@ -51,13 +51,12 @@ def unary_to_nary(unary_operator: Callable[..., Any]) -> Callable[..., Any]:
     def nary_operator(fun: Any, argnum: Any = 0, *op_args: Any, **op_kwargs: Any) -> Any:
         if not isinstance(argnum, (int, tuple, list)):
             raise ParameterError(f"argnum must be a position or several of them in a tuple or list, not {argnum!r}.")
-        several = not isinstance(argnum, int)
 
         @wraps(fun, "{op}_of_{fun}_wrt_argnum_{argnum}", _DOC, op=get_name(unary_operator), argnum=argnum)
         def nary_function(*args: Any, **kwargs: Any) -> Any:
             def unary_function(x: Any) -> Any:
-                changed = subvals(args, zip(argnum, x, strict=True)) if several else subval(args, argnum, x)
-                return fun(*changed, **kwargs)
+                chosen = [(argnum, x)] if isinstance(argnum, int) else zip(argnum, x, strict=True)
+                return fun(*subvals(args, chosen), **kwargs)
 
             unary_function.__name__ = get_name(fun)
             return unary_operator(unary_function, _chosen(fun, args, argnum), *op_args, **op_kwargs)

@@ -24,7 +24,10 @@ from fgrad.compat.autograd.numpy import (
 
 __version__ = numpy_wrapper.numpy_version
 
-__all__ = [*numpy_wrapper.__all__, "numpy_boxes", "numpy_jvps", "numpy_vjps", "numpy_vspaces", "numpy_wrapper"]  # noqa: PLE0604
+__all__ = [
+    "fft", "linalg", "numpy_boxes", "numpy_jvps", "numpy_vjps", "numpy_vspaces", "numpy_wrapper", "random",
+]  # fmt: skip
+__all__ += numpy_wrapper.__all__
 
 
 def __getattr__(name: str) -> Any:

@@ -4,4 +4,4 @@ import numpy as np
 
 from fgrad.compat.autograd.namespaces import members
 
-__getattr__, __dir__ = members(__name__, np.fft)
+__getattr__, __dir__ = members(__name__, np.fft, takes_lists=True)

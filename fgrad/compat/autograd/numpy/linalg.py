@@ -7,7 +7,16 @@ import numpy as np
 import fgrad as fg
 from fgrad.compat.autograd.namespaces import gathered, members
 
-__getattr__, _names = members(__name__, np.linalg)
+__getattr__, _names = members(__name__, np.linalg, takes_lists=True)
+
+
+def T(x: Any) -> Any:  # noqa: N802  # Autograd's name
+    """Return matrices with their last two axes exchanged."""
+    return np.swapaxes(x, -1, -2)
+
+
+_dot = np.matmul
+"""As rules that were written after Autograd's call it."""
 
 
 def cholesky(a: Any) -> Any:

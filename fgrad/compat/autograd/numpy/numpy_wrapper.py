@@ -13,14 +13,14 @@ import numpy as np
 
 import fgrad.numpy as fnp
 from fgrad.compat.autograd.namespaces import gathered, holds_traced, members
-from fgrad.compat.autograd.primitives import getval, primitive
-from fgrad.compat.autograd.values import plain
+from fgrad.compat.autograd.primitives import primitive
+from fgrad.compat.autograd.values import getval, plain
 from fgrad.core.primitive import FUNCTIONS, UFUNCS
 from fgrad.errors import ParameterError
 
 numpy_version = np.__version__
 
-_find, _names = members("fgrad.compat.autograd.numpy", np)
+_find, _names = members("fgrad.compat.autograd.numpy", np, takes_lists=True)
 
 
 def _making(name: str) -> Callable[..., Any]:
@@ -143,13 +143,13 @@ def __getattr__(name: str) -> Any:
     return _find(name)
 
 
-_own = [name for name in globals() if not name.startswith("_")]
 _HELPERS = {
-    "Any", "Callable", "FUNCTIONS", "Iterable", "Mapping", "ParameterError", "UFUNCS", "annotations", "fnp", "functools",
-    "gathered", "getval", "holds_traced", "is_number", "members", "notrace_primitive", "np", "plain", "primitive",
+    "Any", "Callable", "FUNCTIONS", "Iterable", "Mapping", "ParameterError", "UFUNCS", "annotations", "fnp",
+    "functools", "gathered", "getval", "holds_traced", "members", "np", "plain", "primitive",
 }  # fmt: skip
 
-__all__ = sorted({*_names(), *_own} - _HELPERS)
+__all__: list[str] = []
+__all__.extend(sorted({*_names(), *(name for name in globals() if not name.startswith("_"))} - _HELPERS))
 
 
 def __dir__() -> list[str]:

@@ -38,10 +38,8 @@ def convolve(
     """
     if mode not in ("full", "valid", "same"):
         raise ParameterError(f"mode is 'full', 'valid' or 'same', and it is {mode!r}.")
-    if axes is None:
-        axes = [range(np.ndim(A)), range(np.ndim(A))]
-    along_a, along_b = ([axis % np.ndim(x) for axis in each] for x, each in zip((A, B), axes, strict=True))
-    dot_a, dot_b = ([axis % np.ndim(x) for axis in each] for x, each in zip((A, B), dot_axes, strict=True))
+    along_a, along_b = _positive(A, B, [range(np.ndim(A))] * 2 if axes is None else axes)
+    dot_a, dot_b = _positive(A, B, dot_axes)
     sizes = [(A.shape[i], B.shape[k]) for i, k in zip(along_a, along_b, strict=True)]
     names = iter(string.ascii_letters)
     letters_a, letters_b = [next(names) for _ in A.shape], [next(names) for _ in B.shape]
@@ -52,13 +50,17 @@ def convolve(
     if _slides_over_second(sizes, mode):
         A, B, along_a, along_b, letters_a, letters_b = B, A, along_b, along_a, letters_b, letters_a  # noqa: N806
         sizes = [(b, a) for a, b in sizes]
-    windows = np.lib.stride_tricks.sliding_window_view(
-        np.pad(A, _padding(np.ndim(A), along_a, sizes, mode)), [b for _, b in sizes], axis=along_a
-    )
-    flipped = np.flip(B, along_b)
+    padded = np.pad(A, _padding(np.ndim(A), along_a, sizes, mode))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, [b for _, b in sizes], tuple(along_a))
+    flipped = np.flip(B, tuple(along_b))
     subscripts = [*letters_a, *(letters_b[k] for k in along_b)]
     result = [*rest_a, *rest_b, *(letters_a[i] for i in along_a)]
     return np.einsum(f"{''.join(subscripts)},{''.join(letters_b)}->{''.join(result)}", windows, flipped, optimize=True)
+
+
+def _positive(A: Any, B: Any, axes: Axes) -> list[list[int]]:  # noqa: N803
+    """Return axes of two arrays, counted from the first."""
+    return [[axis % np.ndim(x) for axis in each] for x, each in zip((A, B), axes, strict=True)]
 
 
 def _slides_over_second(sizes: list[tuple[int, int]], mode: str) -> bool:
