@@ -25,7 +25,7 @@ from fgrad.compat.autograd.sparse import settled_sum
 from fgrad.compat.autograd.values import fitted, getval, plain, zeros_like
 from fgrad.compat.autograd.vspaces import vspace
 from fgrad.errors import MissingRuleError, OutputError, StructureError
-from fgrad.extend import Operation, register_primitive
+from fgrad.extend import Operation, defbatch, register_primitive
 from fgrad.extend import defjvp as define_forward
 from fgrad.extend import defvjp as define_reverse
 
@@ -266,6 +266,7 @@ def _operation(count: int, has_forward_rule: bool) -> Operation:
     name = f"autograd_primitive_{count}" + "_with_jvp" * has_forward_rule
     operation = register_primitive(_run, name)
     define_reverse(operation, *(_reverse_rule(place) for place in range(count)))
+    defbatch(operation, functools.partial(_one_by_one, operation))
     if has_forward_rule:
         define_forward(operation, *(_forward_rule(place) for place in range(count)))
     return operation
@@ -277,6 +278,19 @@ def _reverse_rule(place: int) -> Callable[..., Any]:
 
 def _forward_rule(place: int) -> Callable[..., Any]:
     return lambda t, ans, *arrays, call: call.pushed(place, t, ans, arrays)
+
+
+def _one_by_one(
+    operation: Operation, values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: dict[str, Any]
+) -> Any:
+    """Run an operation on many examples: the body of a primitive takes plain values, and those of one."""
+    results = [
+        operation(*(x[place] if own else x for x, own in zip(values, mapped, strict=True)), **metadata)
+        for place in range(size)
+    ]
+    if isinstance(results[0], tuple):
+        return tuple(np.stack(parts) for parts in zip(*results, strict=True))
+    return np.stack(results)
 
 
 def missing_rule(fun: Any, mode: str, argument: Any) -> MissingRuleError:

@@ -9,7 +9,7 @@ Traced values are fgrad's tensors; `isinstance(x, Box)` is True for them as long
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -118,7 +118,7 @@ def trace(start_node: Any, fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
 
 def _is_named(x: Any, known: dict[Any, Any]) -> bool:
     """Return whether something in a graph is a name that is known; else it is a constant, such as an array."""
-    return not isinstance(x, np.ndarray) and x in known
+    return isinstance(x, Hashable) and x in known
 
 
 def _named(x: Any, known: dict[Any, Any]) -> Any:

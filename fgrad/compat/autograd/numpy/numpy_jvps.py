@@ -11,5 +11,5 @@ __all__ = ["broadcast"]
 
 def broadcast(x: Any, target: Any) -> Any:
     """Return a tangent in the shape of the result, complex if that is."""
-    x = np.broadcast_to(x, np.shape(target)) if np.shape(x) != np.shape(target) else x
+    x = x if np.shape(x) == np.shape(target) else x + np.zeros(np.shape(target))
     return x + 0j if np.iscomplexobj(target) and not np.iscomplexobj(x) else x
