@@ -15,8 +15,8 @@ from typing import Any
 
 PAGES = runpy.run_path(str(Path(__file__).parents[1] / "tools" / "api_pages.py"))
 
-BY_OTHERS = ("fgrad.numpy", "fgrad.scipy.special", "fgrad.compat.tensorflow")
-"""Whose names are those of NumPy, SciPy and TensorFlow that are installed."""
+BY_OTHERS = ("fgrad.numpy", "fgrad.scipy.special", "fgrad.compat.tensorflow", "fgrad.compat.autograd")
+"""Whose names are those of NumPy and SciPy that are installed, and of TensorFlow and Autograd."""
 
 
 def lines() -> Iterator[str]:

@@ -18,8 +18,8 @@ from helpers import naming
 ROOT = Path(__file__).parents[1]
 PAGES = runpy.run_path(str(ROOT / "tools" / "api_pages.py"))
 
-# NumPy's and TensorFlow's own spellings, whose documentation is theirs: a line says what each is.
-OTHERS = ("fgrad.numpy", "fgrad.compat.tensorflow")
+# The spellings of NumPy, TensorFlow and Autograd, whose documentation is theirs: a line says what each is.
+OTHERS = ("fgrad.numpy", "fgrad.compat.tensorflow", "fgrad.compat.autograd")
 
 RESULTS = {
     "fgrad": "Compiled Graph Inspection SparsePlan UnconnectedGradients",
@@ -33,7 +33,7 @@ RESULTS = {
 """Classes that users are handed, and do not make: their attributes are described, and making them raises nothing."""
 
 RAISES_NOTHING = {
-    "fgrad": "clip_by_value tree_leaves debug_lines GradientTape stop_gradient",
+    "fgrad": "clip_by_value tree_leaves debug_lines is_traced GradientTape stop_gradient",
     "fgrad.optimizers.schedules": "Schedule",
     "fgrad.progress": "track",
     "fgrad.scipy.sparse": "issparse",

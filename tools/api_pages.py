@@ -16,6 +16,7 @@ from mkdocs.structure.files import File, Files
 from fgrad.ops.creation import CONSTRUCTORS
 
 _TENSORFLOW = "fgrad.compat.tensorflow"
+_AUTOGRAD = "fgrad.compat.autograd"
 
 PUBLIC = (
     "fgrad",
@@ -45,6 +46,7 @@ PUBLIC = (
     _TENSORFLOW,
     *(f"{_TENSORFLOW}.{name}" for name in ("linalg", "math", "nn", "random", "train", "contrib.eager")),
     "fgrad.compat.tensorflow1",
+    _AUTOGRAD,
 )
 
 GROUPS = ("fgrad.loops", "fgrad.sparse", "fgrad.uncertainty")
@@ -93,7 +95,7 @@ def page(name: str) -> str:
     parts = [f"# `{name}`", markdown_of(module.__doc__ or "")]
     if name == "fgrad":
         parts += [f"## {topic}\n\n" + _entries(name, names.split()) for topic, names in TOPICS.items()]
-    elif name == "fgrad.numpy" or name.startswith(_TENSORFLOW):
+    elif name == "fgrad.numpy" or name.startswith((_TENSORFLOW, _AUTOGRAD)):
         parts.append(_table(module))
     else:
         parts.append(_entries(name, sorted(exports(module))))

@@ -145,7 +145,7 @@ def missing_name(module: str, name: str) -> AttributeError:
 def _instead(module: str, name: str, names: Collection[str]) -> str:
     if name in _OF_MODULES:
         return f"\nInstead: {_OF_MODULES[name]}."
-    if importlib.util.find_spec(f"{module}.{name}"):
+    if hasattr(sys.modules[module], "__path__") and importlib.util.find_spec(f"{module}.{name}"):
         return f"\nIt is a module of its own: import {module}.{name}."
     optimizers = vars(sys.modules["fgrad"].optimizers)
     trimmed = name.removesuffix("Optimizer")

@@ -53,12 +53,11 @@ def install() -> None:
     Raises:
         StateError: a ValueError; Autograd itself has been imported already.
 
-    Example:
-        >>> install()
-        >>> import autograd.numpy as np
-        >>> from autograd import grad
-        >>> grad(np.sin)(0.0)
-        np.float64(1.0)
+    Example: a package that imports autograd itself. ::
+
+        import fgrad.compat.autograd
+        fgrad.compat.autograd.install()
+        import lifelines
     """
     loaded = sys.modules.get(_THERE)
     if loaded is not None and loaded is not sys.modules[_HERE]:
