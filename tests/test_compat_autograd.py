@@ -99,6 +99,11 @@ from fgrad.compat.autograd.tracer import Node, getval, isbox, new_box, trace
 from fgrad.compat.autograd.util import quick_grad_check, subval, subvals, toposort
 from fgrad.compat.autograd.wrap_util import unary_to_nary
 
+
+def check_unknown(x):
+    return x
+
+
 VECTOR = onp.array([1.0, 2.0, 3.0])
 
 
@@ -421,7 +426,7 @@ def test_missing_rules():
     with pytest.raises(NotImplementedError, match="has no forward rule"):
         deriv(bare)(1.0)
     with pytest.raises(TypeError, match="is not a primitive"):
-        defvjp(np.sin, lambda ans, x: lambda g: g)
+        defvjp(check_unknown, lambda ans, x: lambda g: g)
     words = primitive(lambda x: "word")
     with pytest.raises(TypeError, match="returned 'word', and what is traced are numbers"):
         grad(words)(1.0)
@@ -471,10 +476,10 @@ def test_old_forms_of_rules():
     product = primitive(lambda x, y: x * y)
     with pytest.warns(DeprecationWarning, match="the form of old versions"):
         product.defgrad(lambda ans, x, y: lambda g: g * y)
-    with pytest.warns(DeprecationWarning):
+    with pytest.warns(DeprecationWarning, match="old versions|quick_grad_check"):
         product.defvjp(lambda g, ans, vs, gvs, x, y: g * x * vs.ones(), argnum=1)
     assert grad(product, (0, 1))(2.0, 3.0) == (3.0, 2.0)
-    with pytest.warns(DeprecationWarning):
+    with pytest.warns(DeprecationWarning, match="old versions|quick_grad_check"):
         product.defvjp_is_zero([0])
     assert grad(product, (0, 1))(2.0, 3.0) == (0.0, 2.0)
 
@@ -541,6 +546,11 @@ def test_python_containers():
     assert grad(lambda x: make_tuple((x, x))[0])(1.0) == 1.0
     assert grad(lambda x: make_list([x, x * 2])[1])(1.0) == 2.0
     assert grad(lambda x: make_dict(a=x)["a"])(1.0) == 1.0
+    assert (
+        grad(lambda d: d["x"] * (1.0 if builtins.isinstance(d, autograd.builtins.DictBox) else 2.0))({"x": 3.0})["x"]
+        == 1.0
+    )
+    assert not builtins.isinstance([1.0], autograd.builtins.SequenceBox)
     assert ag_isinstance((1.0,), make_tuple)
     assert ag_isinstance({}, make_dict)
 
@@ -644,7 +654,7 @@ def test_checks_find_wrong_rules():
     assert scalar_close(1.0, 1.0 + 1e-9)
     assert not scalar_close(1.0, 1.1)
     combo_check(np.sum, [0], order=1)([onp.ones((2, 2)), onp.ones((1, 2))], axis=[None, 0], keepdims=[True, False])
-    with pytest.warns(DeprecationWarning):
+    with pytest.warns(DeprecationWarning, match="old versions|quick_grad_check"):
         quick_grad_check(lambda x, y: x**2 + y, 1.0, (2.0,))
 
 

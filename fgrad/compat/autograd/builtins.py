@@ -18,8 +18,8 @@ from fgrad.compat.autograd.vspaces import (
 )
 
 __all__ = [
-    "ContainerVSpace", "DictVSpace", "ListVSpace", "NamedTupleVSpace", "SequenceVSpace", "TupleVSpace", "dict",
-    "isinstance", "list", "tuple", "type",
+    "ContainerVSpace", "DictBox", "DictVSpace", "ListVSpace", "NamedTupleVSpace", "SequenceBox", "SequenceVSpace",
+    "TupleVSpace", "dict", "isinstance", "list", "tuple", "type",
 ]  # fmt: skip
 
 tuple, list, dict = builtins.tuple, builtins.list, builtins.dict
@@ -40,3 +40,24 @@ def isinstance(x: Any, class_or_tuple: Any) -> bool:
 def type(x: Any) -> Any:
     """Return the type of the plain value of something."""
     return builtins.type(_in_kind(x))
+
+
+class _Holding(builtins.type):
+    """The type of classes whose instances are Python's containers, if they hold traced values."""
+
+    containers: Any
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return builtins.isinstance(instance, cls.containers) and any(map(fg.is_traced, fg.tree_leaves(instance)))
+
+
+class SequenceBox(metaclass=_Holding):
+    """What lists and tuples of traced values are instances of."""
+
+    containers = (tuple, list)
+
+
+class DictBox(metaclass=_Holding):
+    """What dicts of traced values are instances of."""
+
+    containers = dict

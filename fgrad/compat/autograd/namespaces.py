@@ -1,5 +1,6 @@
 """Names of NumPy and SciPy, of which functions also take lists of traced numbers.
 
+fill(globals(), numpy)   enter the names of one of NumPy's modules
 members(module, ...)     the `__getattr__` and `__dir__` of a module that answers with the names of others
 gathered(x)              a list that holds traced numbers as one tensor, and anything else as it is
 """
@@ -54,24 +55,27 @@ _OF_LISTS = {"multi_dot", "lexsort", "ix_"}
 """Functions of lists of arrays, which may differ in shape."""
 
 
-def members(
-    name: str, *modules: Any, takes_lists: bool = False
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def fill(namespace: dict[str, Any], module: Any) -> None:
+    """Enter the public names of one of NumPy's modules, of which functions take lists of traced numbers, too."""
+    for name in public([module]):
+        value = getattr(module, name)
+        is_wrapped = isinstance(value, _FUNCTIONS) and name not in _OF_LISTS
+        namespace[name] = taking_lists(value) if is_wrapped else value
+
+
+def members(name: str, *modules: Any) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return what answers for a module's names: with those of the first of several modules that has them.
 
     Args:
         name: of the module that answers.
         modules: where its names come from.
-        takes_lists: let functions take lists of traced numbers as they take arrays.
     """
 
     @functools.cache
     def find(wanted: str) -> Any:
         for module in modules:
             if not wanted.startswith("_") and hasattr(module, wanted):
-                value = getattr(module, wanted)
-                is_wrapped = takes_lists and isinstance(value, _FUNCTIONS) and wanted not in _OF_LISTS
-                return taking_lists(value) if is_wrapped else value
+                return getattr(module, wanted)
         raise hints.missing_name(name, wanted)
 
     return find, lambda: sorted(public(modules))

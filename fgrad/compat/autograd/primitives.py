@@ -13,9 +13,10 @@ handed plain values; its rules are handed those of the traces around, so that th
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ import fgrad as fg
 from fgrad.compat.autograd.sparse import settled_sum
 from fgrad.compat.autograd.values import fitted, getval, plain, zeros_like
 from fgrad.compat.autograd.vspaces import vspace
+from fgrad.core.primitive import FUNCTIONS, UFUNCS
 from fgrad.errors import MissingRuleError, OutputError, StructureError
 from fgrad.extend import Operation, defbatch, register_primitive
 from fgrad.extend import defjvp as define_forward
@@ -305,19 +307,28 @@ def missing_rule(fun: Any, mode: str, argument: Any) -> MissingRuleError:
     )
 
 
-def _checked(fun: Any) -> Any:
-    """Return a primitive whose rules are to be defined, unless it is a function of NumPy's that has its own."""
-    if not isinstance(fun, Primitive):
+def has_rule(fun: Any) -> bool:
+    """Return whether a function is one of NumPy's or SciPy's that fgrad differentiates by rules of its own."""
+    fun = inspect.unwrap(fun) if callable(fun) else fun
+    if isinstance(fun, np.ufunc):
+        return fun in UFUNCS
+    return isinstance(fun, Hashable) and (fun in FUNCTIONS or str(getattr(fun, "__module__", "")).startswith("fgrad."))
+
+
+def _define(rules: dict[Any, Any], fun: Any, maker: Callable[..., Any]) -> None:
+    """Enter the rule of a primitive; a function that fgrad has rules for keeps those."""
+    if isinstance(fun, Primitive):
+        rules[fun] = maker
+    elif not has_rule(fun):
         raise StructureError(
-            f"{fun!r} is not a primitive, so that it can have no rules: NumPy's functions have those of fgrad.\n"
+            f"{fun!r} is not a primitive, so that it can have no rules.\n"
             "Make it one: own = primitive(function), and call `own`."
         )
-    return fun
 
 
 def defvjp_argnums(fun: Any, vjpmaker: Callable[..., Any]) -> None:
     """Define the reverse rules of a primitive: `vjpmaker(argnums, ans, args, kwargs)(g)` gives a cotangent for each."""
-    primitive_vjps[_checked(fun)] = vjpmaker
+    _define(primitive_vjps, fun, vjpmaker)
 
 
 def defvjp_argnum(fun: Any, vjpmaker: Callable[..., Any]) -> None:
@@ -359,7 +370,7 @@ def _nothing(g: Any) -> None:
 
 def defjvp_argnums(fun: Any, jvpmaker: Callable[..., Any]) -> None:
     """Define the forward rules of a primitive: `jvpmaker(argnums, tangents, ans, args, kwargs)` gives a tangent."""
-    primitive_jvps[_checked(fun)] = jvpmaker
+    _define(primitive_jvps, fun, jvpmaker)
 
 
 def defjvp_argnum(fun: Any, jvpmaker: Callable[..., Any]) -> None:

@@ -9,8 +9,6 @@ NumPy's own functions have derivatives on traced values, so most names are NumPy
 iterables, return a plain array that can be written to, and a tensor where something is traced.
 """
 
-from typing import Any
-
 from fgrad.compat.autograd.numpy import (
     fft,
     linalg,
@@ -30,9 +28,4 @@ __all__ = [
 __all__ += numpy_wrapper.__all__
 
 
-def __getattr__(name: str) -> Any:
-    return getattr(numpy_wrapper, name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+globals().update({name: getattr(numpy_wrapper, name) for name in numpy_wrapper.__all__ if name not in globals()})

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 import fgrad as fg
-from fgrad.compat.autograd.namespaces import gathered, members
+from fgrad.compat.autograd.namespaces import fill, gathered
 
-__getattr__, _names = members(__name__, np.linalg, takes_lists=True)
+fill(globals(), np.linalg)
 
 
 def T(x: Any) -> Any:  # noqa: N802  # Autograd's name
@@ -31,7 +31,3 @@ def cholesky(a: Any) -> Any:
 def _with_symmetric_gradient(a: Any) -> Any:
     skew = (np.conjugate(np.swapaxes(a, -1, -2)) - a) / 2
     return a + (skew - fg.stop_gradient(skew))
-
-
-def __dir__() -> list[str]:
-    return _names()

@@ -12,15 +12,18 @@ from typing import Any
 import numpy as np
 
 import fgrad.numpy as fnp
-from fgrad.compat.autograd.namespaces import gathered, holds_traced, members
-from fgrad.compat.autograd.primitives import primitive
+from fgrad.compat.autograd.namespaces import fill, gathered, holds_traced
+from fgrad.compat.autograd.primitives import has_rule, primitive
 from fgrad.compat.autograd.values import getval, plain
-from fgrad.core.primitive import FUNCTIONS, UFUNCS
-from fgrad.errors import ParameterError
+from fgrad.errors import ParameterError, hints
 
 numpy_version = np.__version__
 
-_find, _names = members("fgrad.compat.autograd.numpy", np, takes_lists=True)
+_HELPERS = {*globals()} - {"numpy_version"}
+_numpys: dict[str, Any] = {}
+"""NumPy's names, apart from those of this module, whose code means Python's `any` and `sum`."""
+
+fill(_numpys, np)
 
 
 def _making(name: str) -> Callable[..., Any]:
@@ -130,26 +133,17 @@ def wrap_namespace(old: Mapping[str, Any], new: dict[str, Any]) -> None:
         if isinstance(value, type) or value is None or isinstance(value, (int, float)):
             new[name] = value
         elif callable(value):
-            new[name] = known.setdefault(id(value), value if _has_rule(value) else primitive(value))
-
-
-def _has_rule(function: Any) -> bool:
-    return (isinstance(function, np.ufunc) and function in UFUNCS) or (
-        not isinstance(function, np.ufunc) and function in FUNCTIONS
-    )
+            new[name] = known.setdefault(id(value), value if has_rule(value) else primitive(value))
 
 
 def __getattr__(name: str) -> Any:
-    return _find(name)
+    if name not in _numpys:
+        raise hints.missing_name(__name__, name)
+    return _numpys[name]
 
-
-_HELPERS = {
-    "Any", "Callable", "FUNCTIONS", "Iterable", "Mapping", "ParameterError", "UFUNCS", "annotations", "fnp",
-    "functools", "gathered", "getval", "holds_traced", "members", "np", "plain", "primitive",
-}  # fmt: skip
 
 __all__: list[str] = []
-__all__.extend(sorted({*_names(), *(name for name in globals() if not name.startswith("_"))} - _HELPERS))
+__all__.extend(sorted({*_numpys, *(name for name in globals() if not name.startswith("_"))} - _HELPERS))
 
 
 def __dir__() -> list[str]:

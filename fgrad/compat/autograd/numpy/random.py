@@ -2,6 +2,6 @@
 
 import numpy as np
 
-from fgrad.compat.autograd.namespaces import members
+from fgrad.compat.autograd.namespaces import fill
 
-__getattr__, __dir__ = members(__name__, np.random)
+fill(globals(), np.random)

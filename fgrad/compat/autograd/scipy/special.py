@@ -1,8 +1,19 @@
 """`scipy.special`, with the derivatives of `fgrad.scipy.special`."""
 
+from typing import Any
+
 import scipy.special
 
 import fgrad.scipy.special
-from fgrad.compat.autograd.namespaces import members
+from fgrad.compat.autograd.namespaces import gathered, members
 
-__getattr__, __dir__ = members(__name__, fgrad.scipy.special, scipy.special, takes_lists=True)
+__getattr__, _names = members(__name__, fgrad.scipy.special, scipy.special)
+
+
+def logsumexp(a: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return the logarithm of a sum of exponentials, as SciPy's `logsumexp`; `a` may be a list of traced numbers."""
+    return fgrad.scipy.special.logsumexp(gathered(a), *args, **kwargs)
+
+
+def __dir__() -> list[str]:
+    return _names()
