@@ -427,6 +427,11 @@ def test_missing_rules():
         deriv(bare)(1.0)
     with pytest.raises(TypeError, match="is not a primitive"):
         defvjp(check_unknown, lambda ans, x: lambda g: g)
+    masked = primitive(lambda x, mask: x * mask)
+    defvjp(masked, lambda ans, x, mask: lambda g: g * mask)
+    assert_plain(grad(lambda x: np.sum(masked(x, x > 1.5)))(VECTOR), [0.0, 1.0, 1.0])
+    assert_plain(jacobian(lambda x: masked(x, x > 1.5))(VECTOR), onp.diag([0.0, 1.0, 1.0]))
+    assert_plain(make_jvp(lambda x: masked(x, x > 1.5))(VECTOR)(VECTOR)[1], [0.0, 2.0, 3.0])
     words = primitive(lambda x: "word")
     with pytest.raises(TypeError, match="returned 'word', and what is traced are numbers"):
         grad(words)(1.0)
@@ -511,6 +516,7 @@ def test_helpers_of_rules():
 def test_boxes():
     def f(x):
         assert isbox(x)
+        assert not isbox(x > 0)
         assert builtins.isinstance(x, (ArrayBox, Box))
         assert ag_isinstance(x, onp.ndarray)
         assert ag_type(x) is onp.ndarray

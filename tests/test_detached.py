@@ -688,3 +688,34 @@ def test_a_number_that_another_thread_takes():
 
     with pytest.raises(errors.DetachedError, match=r"math\.sin asked"):
         fg.grad(f)(2.0)
+
+
+# Asked in words whether something is followed, and for plain arrays
+
+
+def test_what_is_traced():
+    seen = []
+
+    def f(x):
+        seen.extend([fg.is_traced(x), fg.is_traced(x * 2), fg.is_traced([x])])
+        return fg.grad(lambda y: y * fg.is_traced(x))(x) * x
+
+    kept = fg.grad(f)(3.0)
+    assert seen == [True, True, False]
+    assert [fg.is_traced(x) for x in (kept, 1.0, None, np.ones(2), fg.constant(1.0))] == [False] * 5
+    variable = fg.Variable(1.0)
+    with fg.GradientTape():
+        assert fg.is_traced(variable)
+    assert not fg.is_traced(variable)
+
+
+def test_trees_as_plain_arrays():
+    found = fg.to_numpy({"a": fg.constant([1.0, 2.0]), "b": (fg.constant(3.0), "text", None, fg.Variable(4))})
+    assert type(found["a"]) is np.ndarray
+    found["a"][0] = 5.0
+    assert found["b"] == (3.0, "text", None, 4)
+    assert type(found["b"][0]) is np.float64
+    assert fg.to_numpy(2.0) == 2.0
+    assert fg.to_numpy(fg.constant(2.0)) == 2.0
+    with pytest.raises(errors.ExportError, match="fg.to_numpy would take a traced tensor out of its trace"):
+        fg.grad(lambda x: fg.to_numpy([x])[0] * x)(1.0)

@@ -234,3 +234,17 @@ def test_an_implementation_may_return_numbers_of_pythons():
     np.testing.assert_allclose(fg.grad(sine)(1.0), math.cos(1.0))
     np.testing.assert_allclose(fg.hessian(sine)(1.0), -math.sin(1.0))
     assert fg.compile(sine)(1.0) == math.sin(1.0)
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize("has_forward_rules", [True, False])
+def test_tangents_of_several_results_are_added_element_by_element(has_forward_rules):
+    pair = register_primitive(lambda x, y: (x * y, x + y), name="product_and_sum")
+    defvjp(pair, lambda ans, x, y: lambda ct: ct[0] * y + ct[1], lambda ans, x, y: lambda ct: ct[0] * x + ct[1])
+    if has_forward_rules:
+        defjvp(pair, lambda t, ans, x, y: (t * y, t), lambda t, ans, x, y: (x * t, t))
+    assert fg.jvp(pair, (2.0, 3.0), (1.0, 10.0)) == ((6.0, 5.0), (23.0, 11.0))
+    assert fg.hvp(lambda x: pair(x[0], x[1])[0] * x[1])(np.array([2.0, 3.0]), np.array([1.0, 10.0])).tolist() == [
+        60.0,
+        46.0,
+    ]

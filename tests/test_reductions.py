@@ -305,3 +305,10 @@ def test_axes_that_one_example_does_not_have_are_refused_under_vmap(f):
     ):
         with pytest.raises(np.exceptions.AxisError, match="out of bounds for array of dimension 2"):
             call()
+
+
+def test_the_deviation_of_one_element_is_0_to_any_order():
+    tangents = fg.jvp(lambda x, v: fg.jvp(np.std, (x,), (v,))[1], (3.5, -0.5), (1.0, 1.0))
+    assert tangents == (0.0, 0.0)
+    assert fg.hessian(lambda x: np.sum(np.std(x, axis=1)))(np.ones((2, 1))).tolist() == np.zeros((2, 1, 2, 1)).tolist()
+    assert np.std(fg.constant(1 + 2j)).dtype == np.float64

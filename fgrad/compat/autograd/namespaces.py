@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-import fgrad as fg
 import fgrad.numpy as fnp
+from fgrad import is_traced
 from fgrad.errors import hints
 
 _SEQUENCES = (list, tuple)
@@ -27,7 +27,7 @@ def holds_traced(x: Any) -> bool:
     if isinstance(x, _SEQUENCES):
         kinds = set(map(type, x))
         return not kinds <= _PLAIN and any(map(holds_traced, x))
-    return fg.is_traced(x)
+    return is_traced(x)
 
 
 _PLAIN = {float, int, bool, str, np.float64, type(None)}

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-import fgrad as fg
+from fgrad import Tensor, errors, is_traced, tree_map
 from fgrad.compat.autograd.sparse import settled_sum
-from fgrad.compat.autograd.values import fitted, getval, plain, zeros_like
+from fgrad.compat.autograd.values import fitted, getval, is_number, plain, zeros_like
 from fgrad.compat.autograd.vspaces import vspace
 from fgrad.core.primitive import FUNCTIONS, UFUNCS
 from fgrad.errors import MissingRuleError, OutputError, StructureError
@@ -53,19 +53,20 @@ class Primitive:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        traced = [leaf for leaf in _leaves(args) if fg.is_traced(leaf)]
-        if any(map(fg.is_traced, _leaves(kwargs))):
-            return self._with_traced_keywords(traced, args, kwargs)
+        if kwargs and any(map(is_traced, _leaves(kwargs))):
+            return self._with_traced_keywords(args, kwargs)
+        is_flat = all(map(_is_leaf, args))
+        traced = [leaf for leaf in (args if is_flat else _leaves(args)) if is_traced(leaf)]
         if not traced:
-            return self.fun(*map(plain, args), **plain(kwargs))
-        call = _Call(self, args, plain(kwargs))
+            return self.fun(*map(plain, args), **_plain_keywords(kwargs))
+        call = _Call(self, args, _plain_keywords(kwargs), is_flat)
         result = _operation(len(traced), self in primitive_jvps)(*traced, call=call)
         return call.nested(result)
 
-    def _with_traced_keywords(self, traced: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _with_traced_keywords(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the body on tensors where keywords alone are traced, of which rules know nothing."""
-        if traced:
-            names = [name for name, value in kwargs.items() if any(map(fg.is_traced, _leaves(value)))]
+        if any(map(is_traced, _leaves(args))):
+            names = [name for name, value in kwargs.items() if any(map(is_traced, _leaves(value)))]
             raise missing_rule(self, "reverse", ", ".join(names))
         return self.fun(*args, **kwargs)
 
@@ -128,9 +129,12 @@ def notrace_primitive(f_raw: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f_raw)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return f_raw(*fg.tree_map(getval, args), **kwargs)
+        return f_raw(*tree_map(getval, args), **kwargs)
 
     return call
+
+
+_NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)
 
 
 class _Slot:
@@ -146,53 +150,68 @@ class _Call:
     Attributes:
         primitive: what is called.
         args, kwargs: its arguments, those by position with slots in place of traced arrays.
+        is_flat: none of these is a container.
         argnums: of each traced array, the position of the argument that holds it.
         form: the result with anything in place of its arrays, once it is known.
+        is_one: the result is one array or number.
+        pullbacks: of arguments that hold several arrays, with the result to which they belong.
     """
 
-    def __init__(self, primitive: Primitive, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.primitive, self.kwargs, self.form = primitive, kwargs, None
-        count = itertools.count()
-        self.argnums: list[int] = []
-        self.args = []
-        for argnum, arg in enumerate(args):
-            self.args.append(fg.tree_map(lambda x: _Slot(next(count)) if fg.is_traced(x) else plain(x), arg))
-            self.argnums += [argnum for leaf in _leaves(arg) if fg.is_traced(leaf)]
+    def __init__(self, primitive: Primitive, args: tuple[Any, ...], kwargs: dict[str, Any], is_flat: bool) -> None:
+        self.primitive, self.kwargs, self.is_flat = primitive, kwargs, is_flat
+        self.form, self.is_one = None, True
         self.pullbacks: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
+        self.argnums: list[int] = []
+        count = itertools.count()
+
+        def slot(x: Any) -> Any:
+            return _Slot(next(count)) if is_traced(x) else plain(x)
+
+        if is_flat:
+            self.args = [slot(arg) for arg in args]
+            self.argnums = [argnum for argnum, arg in enumerate(self.args) if type(arg) is _Slot]
+        else:
+            self.args = [tree_map(slot, arg) for arg in args]
+            for argnum, arg in enumerate(self.args):
+                self.argnums += [argnum for leaf in _leaves(arg) if type(leaf) is _Slot]
 
     def __repr__(self) -> str:
         return getattr(self.primitive, "__name__", repr(self.primitive.fun))
 
     def whole(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the arguments with arrays in their slots."""
-        return [fg.tree_map(lambda x: plain(arrays[x.place]) if type(x) is _Slot else x, arg) for arg in self.args]
+        if self.is_flat:
+            return [plain(arrays[x.place]) if type(x) is _Slot else x for x in self.args]
+        return [tree_map(lambda x: plain(arrays[x.place]) if type(x) is _Slot else x, arg) for arg in self.args]
 
     def run(self, arrays: Sequence[Any]) -> Any:
         """Return the result of the body: one array, or a tuple of those that it holds."""
         self.form = result = self.primitive.fun(*self.whole(arrays), **self.kwargs)
-        arrays = _leaves(result)
-        if not all(isinstance(x, (bool, int, float, complex, np.ndarray, np.generic)) for x in arrays):
+        self.is_one = isinstance(result, _NUMBERS)
+        if self.is_one:
+            return result
+        found = _leaves(result)
+        if not all(isinstance(x, _NUMBERS) for x in found):
             raise OutputError(
                 f"the primitive {self!r} returned {result!r:.200}, and what is traced are numbers, arrays and "
                 "containers of them.\nCompute the rest outside of the primitive."
             )
-        return np.asarray(result)[()] if self._is_one() else tuple(np.asarray(x)[()] for x in arrays)
-
-    def _is_one(self) -> bool:
-        return isinstance(self.form, (bool, int, float, complex, np.ndarray, np.generic))
+        return tuple(np.asarray(x)[()] for x in found)
 
     def nested(self, result: Any) -> Any:
         """Return results of the operation, or their cotangents, in the containers of the body's result."""
-        if self._is_one():
+        if self.is_one:
             return plain(result)
         parts = iter([result[place] for place in range(len(result))])
-        return fg.tree_map(lambda _: plain(next(parts)), self.form)
+        return tree_map(lambda _: plain(next(parts)), self.form)
 
-    def pulled(self, place: int, ans: Any, arrays: Sequence[Any]) -> Callable[[Any], Any]:
-        """Return the pullback to one traced array."""
+    def pulled(self, place: int, ans: Any, arrays: Sequence[Any]) -> Callable[[Any], Any] | None:
+        """Return the pullback to one traced array, None if its derivative is zero."""
         argnum = self.argnums[place]
-        pullback = self._pullback_to(argnum, ans, arrays)
         template, like = self.args[argnum], arrays[place]
+        if not is_number(like):  # such as a mask: truth values and integers have no derivative, and need no rule
+            return None
+        pullback = self._pullback_to(argnum, ans, arrays)
 
         def pull(ct: Any) -> Any:
             found = _part(template, place, pullback(ct))
@@ -226,19 +245,35 @@ class _Call:
     def pushed(self, place: int, tangent: Any, ans: Any, arrays: Sequence[Any]) -> Any:
         """Return the tangent of the result that comes from that of one traced array."""
         argnum, args, result = self.argnums[place], tuple(self.whole(arrays)), self.nested(ans)
-        own = fg.tree_map(lambda x: _tangent(x, place, tangent, arrays), self.args[argnum])
+        own = tree_map(lambda x: _tangent(x, place, tangent, arrays), self.args[argnum])
         found = primitive_jvps[self.primitive]((argnum,), (own,), result, args, self.kwargs)
         found = settled_sum(found)
-        if self._is_one():
+        if self.is_one:
             return fitted(found, ans)
-        parts = fg.tree_map(lambda _, part: [part], result, found)
+        parts = tree_map(lambda _, part: [part], result, found)
         return tuple(fitted(part, like) for part, like in zip(_leaves(parts), ans, strict=True))
+
+
+def _plain_keywords(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return plain(kwargs) if kwargs else kwargs
+
+
+def _is_leaf(x: Any) -> bool:
+    """Return whether an argument is no container, as its type tells."""
+    kind = type(x)
+    if kind not in _IS_LEAF:
+        found = _leaves(x)
+        _IS_LEAF[kind] = len(found) == 1 and found[0] is x
+    return _IS_LEAF[kind]
+
+
+_IS_LEAF: dict[type, bool] = {np.ndarray: True, Tensor: True, float: True, np.float64: True, type(None): True}
 
 
 def _leaves(tree: Any) -> list[Any]:
     """Return what containers hold, as it is."""
     found: list[Any] = []
-    fg.tree_map(found.append, tree)
+    tree_map(found.append, tree)
     return found
 
 
@@ -247,7 +282,7 @@ def _part(template: Any, place: int, found: Any) -> Any:
     if type(template) is _Slot or found is None:
         return found
     parts: list[Any] = []
-    fg.tree_map(lambda x, part: parts.append(part) if type(x) is _Slot and x.place == place else None, template, found)
+    tree_map(lambda x, part: parts.append(part) if type(x) is _Slot and x.place == place else None, template, found)
     return parts[0]
 
 
@@ -301,7 +336,7 @@ def missing_rule(fun: Any, mode: str, argument: Any) -> MissingRuleError:
     where = f"its argument {argument}" if isinstance(argument, int) else f"the keyword {argument}"
     return MissingRuleError(
         f"the primitive {name} in {where}",
-        fg.errors.users_line(),
+        errors.users_line(),
         mode,
         f"Define it with {define}({name}, ...) of autograd.extend, for arguments that are passed by position.",
     )
@@ -378,7 +413,7 @@ def defjvp_argnum(fun: Any, jvpmaker: Callable[..., Any]) -> None:
 
     def maker(argnums: Sequence[int], tangents: Sequence[Any], *rest: Any) -> Any:
         parts = [jvpmaker(argnum, t, *rest) for argnum, t in zip(argnums, tangents, strict=True)]
-        return functools.reduce(lambda total, part: fg.tree_map(np.add, total, part), parts)
+        return functools.reduce(lambda total, part: tree_map(np.add, total, part), parts)
 
     defjvp_argnums(fun, maker)
 
@@ -406,7 +441,7 @@ def defjvp(fun: Any, *jvpfuns: Callable[..., Any] | str | None, argnums: Iterabl
         rule = rules[argnum]
         if callable(rule):
             return rule(tangent, ans, *args, **kwargs)
-        return fg.tree_map(zeros_like, ans) if rule is None else _linear(fun, argnum, tangent, args, kwargs)
+        return tree_map(zeros_like, ans) if rule is None else _linear(fun, argnum, tangent, args, kwargs)
 
     defjvp_argnum(fun, maker)
 

@@ -29,15 +29,15 @@ __all__ = [
 
 
 def isbox(x: Any) -> bool:
-    """Return whether something is a traced tensor."""
-    return fg.is_traced(x)
+    """Return whether something is a traced tensor of floating-point numbers; truth values count as plain."""
+    return fg.is_traced(x) and is_number(x)
 
 
 class _Traced(type):
     """The type of classes whose instances are traced tensors."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return fg.is_traced(instance)
+        return isbox(instance)
 
 
 class Box(metaclass=_Traced):

@@ -15,32 +15,32 @@ from typing import Any
 
 import numpy as np
 
-import fgrad as fg
+from fgrad import Tensor, Variable, is_traced, stop_gradient, tree_map
 
 _INEXACT = (float, complex, np.inexact)
+_TENSORS = (Tensor, Variable)
 
 
 def plain(tree: Any) -> Any:
     """Return a tree in which tensors that nothing follows are arrays and numbers of NumPy's."""
-    if isinstance(tree, (fg.Tensor, fg.Variable)):
-        return tree if fg.is_traced(tree) else tree.numpy()
-    return tree if isinstance(tree, (np.ndarray, float)) else fg.tree_map(_plain_leaf, tree)
+    kind = type(tree)
+    if kind is np.ndarray or kind is np.float64 or kind is float:
+        return tree
+    return _plain_leaf(tree) if isinstance(tree, _TENSORS) else tree_map(_plain_leaf, tree)
 
 
 def _plain_leaf(leaf: Any) -> Any:
-    if isinstance(leaf, (fg.Tensor, fg.Variable)) and not fg.is_traced(leaf):
-        return leaf.numpy()
-    return leaf
+    return leaf.numpy() if isinstance(leaf, _TENSORS) and not is_traced(leaf) else leaf
 
 
 def getval(x: Any) -> Any:
     """Return the plain value of a traced tensor, and anything else as it is."""
-    return fg.stop_gradient(x).numpy() if isinstance(x, (fg.Tensor, fg.Variable)) else x
+    return stop_gradient(x).numpy() if isinstance(x, _TENSORS) else x
 
 
 def as_point(tree: Any) -> Any:
     """Return arguments that are to be differentiated: integers as floating-point numbers."""
-    return tree if isinstance(tree, (float, fg.Tensor)) else fg.tree_map(_as_floats, tree)
+    return tree if isinstance(tree, (float, Tensor)) else tree_map(_as_floats, tree)
 
 
 def _as_floats(leaf: Any) -> Any:
@@ -66,9 +66,9 @@ def conjugate(tree: Any) -> Any:
 
 def mapped(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """Return what a function makes of the leaves of a tree, most often a single one."""
-    if isinstance(tree, (np.ndarray, fg.Tensor, float)):
+    if isinstance(tree, (np.ndarray, Tensor, float)):
         return function(tree, *rest)
-    return fg.tree_map(function, tree, *rest)
+    return tree_map(function, tree, *rest)
 
 
 def zeros_like(x: Any) -> Any:
@@ -82,7 +82,7 @@ def fitted(x: Any, like: Any) -> Any:
     shape = np.shape(like)
     if x.shape != shape:
         x = np.reshape(x, shape) if x.size == np.size(like) else np.broadcast_to(x, shape)
-    dtype = np.result_type(like) if not hasattr(like, "dtype") else like.dtype
-    if x.dtype == dtype or dtype.kind not in "fc":
+    dtype = like.dtype if hasattr(like, "dtype") else np.result_type(like)
+    if x.dtype is dtype or x.dtype == dtype or dtype.kind not in "fc":
         return x
     return (np.real(x) if x.dtype.kind == "c" and dtype.kind == "f" else x).astype(dtype)
