@@ -609,7 +609,7 @@ class NoClosedFormError(FgradError, NotImplementedError):
 
 
 class UnsupportedError(FgradError, NotImplementedError):
-    """A function of `fgrad.scipy` is not differentiated in this variant, although SciPy can compute it.
+    """A function of `fgrad.scipy` or of `fgrad.compat` does not do what SciPy's, or the other library's, can do.
 
         >>> import numpy as np, fgrad as fg
         >>> from fgrad.scipy.integrate import quad

@@ -8,6 +8,7 @@ defvjp, defjvp, ...      see `primitives`; `vspace`, `VSpace`: see `vspaces`
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -100,12 +101,11 @@ def make_jvp(fun: Callable[..., Any], x: Any) -> Callable[[Any], tuple[Any, Any]
 
 def pullback_of_batch(pullback: Linear, units: Any) -> Any:
     """Return what a pullback makes of cotangents along a first axis, one by one if a rule of it needs their values."""
-    if len(units) == 1:
-        return np.stack([pullback(units[0])])
-    try:
-        return plain(fg.vmap(pullback)(units))
-    except (ConcretizationError, NotImplementedError):
-        return np.stack([pullback(unit) for unit in units])
+    if len(units) > 1:
+        with contextlib.suppress(ConcretizationError, NotImplementedError):
+            return plain(fg.vmap(pullback)(units))
+    rows = [pullback(unit) for unit in units]
+    return mapped(lambda *parts: np.stack(parts), *rows)
 
 
 class VJPNode(Node):

@@ -18,7 +18,7 @@ import fgrad as fg
 from fgrad.compat.autograd.core import make_jvp as _make_jvp
 from fgrad.compat.autograd.core import make_vjp as _make_vjp
 from fgrad.compat.autograd.core import pullback_of_batch
-from fgrad.compat.autograd.values import as_point, conjugate, is_complex, is_number, plain
+from fgrad.compat.autograd.values import as_point, conjugate, is_complex, is_number, mapped, plain
 from fgrad.compat.autograd.vspaces import vspace
 from fgrad.compat.autograd.wrap_util import get_name, unary_to_nary
 from fgrad.errors import NonScalarError, ParameterError
@@ -111,7 +111,8 @@ def deriv(fun: Callable[..., Any], x: Any) -> Any:
 def jacobian(fun: Callable[..., Any], x: Any) -> Any:
     """Return a function that computes the Jacobian, of the shape of the result followed by that of the argument.
 
-    Of a complex function of complex numbers it is the matrix of the complex derivatives.
+    It comes in the containers of the argument. Of a complex function of complex numbers it is the matrix of the complex
+    derivatives.
 
     Example:
         >>> import numpy as np
@@ -122,8 +123,7 @@ def jacobian(fun: Callable[..., Any], x: Any) -> Any:
     pullback, ans = _make_vjp(fun, x)
     shape, size = np.shape(ans), int(np.size(ans))
     units = np.eye(size, dtype=ans.dtype).reshape(size, *shape)
-    rows = pullback_of_batch(pullback, units)
-    return np.reshape(rows, (*shape, *np.shape(x)))
+    return mapped(lambda rows: np.reshape(rows, (*shape, *np.shape(rows)[1:])), pullback_of_batch(pullback, units))
 
 
 @unary_to_nary
