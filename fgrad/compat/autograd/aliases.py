@@ -36,9 +36,10 @@ class _Finder(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != _THERE and not fullname.startswith(f"{_THERE}."):
             return None
-        if importlib.util.find_spec(_HERE + fullname.removeprefix(_THERE)) is None:
+        own = importlib.util.find_spec(_HERE + fullname.removeprefix(_THERE))
+        if own is None:
             return None
-        return importlib.machinery.ModuleSpec(fullname, _Alias(), is_package=True)
+        return importlib.machinery.ModuleSpec(fullname, _Alias(), is_package=bool(own.submodule_search_locations))
 
 
 _finder = _Finder()
