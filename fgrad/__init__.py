@@ -9,13 +9,13 @@ What there is, each with its own help:
     grad, value_and_grad, gradients_function, implicit_gradients, GradientTape        gradients
     jvp, vjp, hvp, jacobian, hessian, vmap                                            products, matrices, batches
     custom_jvp, custom_vjp, implicit_diff, checkpoint, stop_gradient                  rules of one's own
-    sparse: sparsity, sparse_jacobian, sparse_hessian                                 matrices that are mostly zeros
+    sparsity, sparse_jacobian, sparse_hessian                                         matrices that are mostly zeros
     random, score_function                                                            random numbers
-    loops: scan, fori_loop, while_loop, map, cond, switch                             loops and branches
-    tree: map, leaves, flatten, unflatten, structure, ravel                           nested containers
-    explain, check, debug_nans, debug_overwrites, profile, trace                                        finding out
+    scan, fori_loop, while_loop, map, cond, switch                                    loops and branches
+    tree, tree_map, tree_leaves                                                       nested containers
+    explain, check, debug_nans, debug_overwrites, profile, trace                      finding out
     compile, to_jax                                                                   native code, for speed; JAX
-    uncertainty: propagate, standard_errors, parameter_covariance                     error bars
+    propagate, standard_errors, parameter_covariance                                  error bars
     Tensor, constant, Variable, optimizers, save, load                                parameters and training
     fgrad.scipy.optimize, linalg, special, stats, signal, interpolate, integrate      SciPy
     fgrad.interop                                                                     functions of JAX and PyTorch
