@@ -269,9 +269,9 @@ _SHAPES: Calls = {
     "roll": lambda x, shifts, dims=None: np.roll(x, shifts, dims if dims != () else None),
     "rot90": lambda x, k=1, dims=(0, 1): np.rot90(x, k, dims),
     "select": lambda x, dim, index: c.cut(x, dim, index),
-    "select_scatter": lambda x, src, dim, index: c._assign(x, dim, index, src),
+    "select_scatter": lambda x, src, dim, index: c.replaced(x, dim, index, src),
     "slice": lambda x, dim=0, start=None, end=None, step=1: c.cut(x, dim, slice(start, end, step)),
-    "slice_scatter": lambda x, src, dim=0, start=None, end=None, step=1: c._assign(
+    "slice_scatter": lambda x, src, dim=0, start=None, end=None, step=1: c.replaced(
         x, dim, slice(start, end, step), src
     ),
     "split": c.pieces,
@@ -372,9 +372,9 @@ _INDEXING: Calls = {
     ),
     "histogram": lambda x, bins, range=None, weight=None, density=False: np.histogram(x, bins, range, density, weight),
     "item": lambda x: x.item(),
-    "index_add": lambda x, dim, at, src, alpha=1: c._assign(x, dim, at, alpha * src, add=True),
-    "index_copy": c._assign,
-    "index_fill": lambda x, dim, at, value: c._assign(x, dim, at, value),
+    "index_add": lambda x, dim, at, src, alpha=1: c.replaced(x, dim, at, alpha * src, add=True),
+    "index_copy": c.replaced,
+    "index_fill": lambda x, dim, at, value: c.replaced(x, dim, at, value),
     "index_put": c.index_put,
     "index_reduce": c.scatter_reduce,
     "index_select": c.lined(lambda x, dim, at: np.take(x, at, dim)),
