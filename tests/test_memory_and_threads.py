@@ -658,6 +658,7 @@ def test_a_tape_opened_in_one_thread_does_not_see_the_others_variables():
 
 
 def test_the_collector_is_left_alone():
+    gc.unfreeze()  # what `conftest.py` has frozen, some of which may be freed meanwhile
     usual = gc.get_threshold(), gc.isenabled(), gc.get_freeze_count()
     seen = []
 
