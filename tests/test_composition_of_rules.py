@@ -135,3 +135,24 @@ def test_triples(outer, same):
         check("number", (same, outer, inner))
     for other in SAME:
         check("vector_to_number", (same, outer, other))
+
+
+def test_second_derivatives_of_solvers_that_close_over_the_examples_of_a_batch():
+    """Examples of one batch stand for those of another in which the rule is run for each."""
+
+    def root(a):
+        return fg.implicit_diff(lambda b: np.sqrt(a), lambda x, b: x * x - a)(2.0)
+
+    x = np.array([0.3, 0.65])
+    second, third = -0.25 * x**-1.5, 0.375 * x**-2.5
+
+    def total(x):
+        return np.sum(fg.vmap(root)(x))
+
+    def slopes(x):
+        return fg.vmap(fg.grad(root))(x)
+
+    along = fg.jvp(lambda x: fg.jvp(slopes, (x,), (np.ones(2),))[1], (x,), (np.ones(2),))[1]
+    np.testing.assert_allclose(fg.hessian(total)(x), np.diag(second), rtol=1e-9)
+    np.testing.assert_allclose(fg.hessian(lambda x: np.sum(slopes(x)))(x), np.diag(third), rtol=1e-9)
+    np.testing.assert_allclose(along, third, rtol=1e-9)

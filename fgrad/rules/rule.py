@@ -168,9 +168,12 @@ class _UsesBatch(Exception):  # noqa: N818  # a discovery, and not an error
 
 
 def _check_batches(rule: Rule, trace: Trace, leaves: Leaves) -> None:
-    """Raise `_UsesBatch` if one of the leaves belongs to a batch that has started after a trace, and runs."""
+    """Raise `_UsesBatch` if one of the leaves belongs to a batch that has started after a trace, and runs.
+
+    A batch that stands for one of which the rule is known to be that of an example is no new one.
+    """
     batches = [each for each in followers(leaves) if each.is_map and each.level > trace.level]
-    newer = [each for each in batches if each not in rule.batches]
+    newer = [each for each in batches if each not in rule.batches and not _is_put_in_place(each)]
     if newer:
         raise _UsesBatch(max(newer, key=lambda each: each.level))
 
