@@ -1,6 +1,7 @@
 """Where in the user's program an error points, and what is decided by who calls."""
 
 import gc
+import importlib
 import importlib.util
 import linecache
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import textwrap
 import traceback
 import weakref
+import zipfile
 
 import numpy as np
 import pytest
@@ -248,3 +250,11 @@ def test_a_block_of_pythons_is_not_the_users_line():
     found = subprocess.run([sys.executable, "-c", blocked + code], capture_output=True, text=True, check=False).stderr
     assert "MissingExtraError" in found
     assert "contextlib.py" not in found.split("MissingExtraError", 1)[1]
+
+
+def test_a_module_in_an_archive_has_lines(tmp_path, monkeypatch):
+    with zipfile.ZipFile(tmp_path / "models.zip", "w") as archive:
+        archive.writestr("zipped_model.py", "import numpy as np\n\ndef loss(x):\n    return np.sum(np.floor(x) * 2)\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "models.zip"))
+    model = importlib.import_module("zipped_model")
+    assert "zipped_model.py:4: return np.sum(np.floor(x) * 2)" in str(fg.explain(model.loss, np.ones(3)))
