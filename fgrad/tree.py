@@ -23,7 +23,9 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.coerce import as_array
 from fgrad.core.tree import flatten as _flatten
-from fgrad.core.tree import paths, tree_leaves, tree_map
+from fgrad.core.tree import paths
+from fgrad.core.tree import tree_leaves as leaves
+from fgrad.core.tree import tree_map as map
 from fgrad.core.tree import unflatten as _unflatten
 
 __all__ = ["flatten", "leaves", "map", "ravel", "structure", "unflatten"]
@@ -31,46 +33,6 @@ __all__ = ["flatten", "leaves", "map", "ravel", "structure", "unflatten"]
 
 def __dir__() -> list[str]:
     return __all__
-
-
-def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
-    """Apply a function to every leaf of a tree, with the matching leaves of further trees; `fg.tree_map` is the same.
-
-    Args:
-        f: a function of one leaf of each tree.
-        tree: nested containers.
-        rest: trees of the same structure.
-
-    Returns:
-        A tree of the structure of `tree` that holds what `f` returned.
-
-    Raises:
-        ValueError: the structures differ.
-
-    Example:
-        >>> map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
-        {'a': 11, 'b': (22, 33)}
-    """
-    return tree_map(f, tree, *rest)
-
-
-def leaves(tree: Any) -> list[Any]:
-    """Return the leaves of a tree as a list; `fg.tree_leaves` is the same.
-
-    Args:
-        tree: nested containers.
-
-    Returns:
-        The leaves, dicts in the order of their sorted keys.
-
-    Raises:
-        DtypeError: a TypeError; a leaf is an array of objects that are not numbers.
-
-    Example:
-        >>> leaves({"b": (2, 3), "a": 1})
-        [1, 2, 3]
-    """
-    return tree_leaves(tree)
 
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:

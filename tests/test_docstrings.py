@@ -40,6 +40,7 @@ RAISES_NOTHING = {
     "fgrad.scipy.linalg": "block_diag circulant fiedler toeplitz",
     "fgrad.scipy.special": "log_softmax logsumexp softmax",
     "fgrad.testing": "calls",
+    "fgrad.tree": "leaves",
 }
 """What raises no error of fgrad's for any argument."""
 
@@ -117,7 +118,7 @@ def test_examples_of_what_is_made_by_functions_run():
         name = path.rpartition(".")[2]
         with naming(path):
             text = inspect.getdoc(thing) or ""
-            example = doctest.DocTestParser().get_doctest(text, {name: thing}, name, None, None)
+            example = doctest.DocTestParser().get_doctest(text, {name: thing, thing.__name__: thing}, name, None, None)
             assert example.examples
             assert doctest.DocTestRunner(optionflags=options).run(example).failed == 0
 
