@@ -67,6 +67,8 @@ class Rule:
             read; None: variables are no inputs of the function.
         below: only variables that traces of a lower rank follow are inputs.
         batches: the traces of batches of whose examples it is a rule; what it uses of them besides its arrays is known.
+        called: the rank of a trace at the time of the user's call: the function can close over values of batches that
+            started before it alone. 0: it closes over none.
     """
 
     function: Callable[..., Any]
@@ -76,6 +78,7 @@ class Rule:
     check_variables: Callable[[Variables], None] | None = None
     below: float = math.inf
     batches: tuple[Trace, ...] = ()
+    called: int = 0
 
     @property
     def name(self) -> str:
@@ -152,6 +155,7 @@ def call_rule(rule: Rule, leaves: Leaves) -> list[Any]:
 
     Such a batch comes before the traces of its arguments, if it has started later.
     """
+    rule = replace(rule, called=Trace().rank)
     try:
         return apply_rule(rule, leaves)
     except _UsesBatch as used:
@@ -172,7 +176,7 @@ def _check_batches(rule: Rule, trace: Trace, leaves: Leaves) -> None:
 
     A batch that stands for one of which the rule is known to be that of an example is no new one.
     """
-    batches = [each for each in followers(leaves) if each.is_map and each.level > trace.level]
+    batches = [each for each in followers(leaves) if each.is_map and trace.level < each.level < rule.called]
     newer = [each for each in batches if each not in rule.batches and not _is_put_in_place(each)]
     if newer:
         raise _UsesBatch(max(newer, key=lambda each: each.level))
@@ -447,10 +451,11 @@ class _Examples(StandIns):
     Args:
         made: the trace of the first batch, which may have ended.
         now: that of the other one.
+        called: the rank of a trace at the time of the user's call, who can use values of older batches alone.
     """
 
-    def __init__(self, made: Any, now: Any) -> None:
-        self.made, self.now = made, now
+    def __init__(self, made: Any, now: Any, called: int) -> None:
+        self.made, self.now, self.called = made, now, called
 
     @override
     def stand_in(self, x: Any) -> Any:
@@ -458,7 +463,7 @@ class _Examples(StandIns):
             return x
         if x._trace is self.made:
             return self.now.root(x._payload)
-        if 0 < self.made.level < x._trace.level < self.now.level and not _is_put_in_place(x._trace):
+        if 0 < self.made.level < x._trace.level < self.called and not _is_put_in_place(x._trace):
             raise _UsesBatch(x._trace)
         return x
 
@@ -469,13 +474,13 @@ def _is_put_in_place(trace: Trace) -> bool:
     return any(trace in pair for pair in pairs)
 
 
-def _for_all(trace: Any, function: Callable[..., Any], axes: Any) -> Callable[..., Any]:
+def _for_all(trace: Any, function: Callable[..., Any], axes: Any, called: int) -> Callable[..., Any]:
     """Return a function of many examples, where the function of one may use other values of a batch."""
     if trace is None:
         return vmap(function, in_axes=axes)
 
     def of_one(example: Tensor, *args: Any) -> Any:
-        with observed_by(_Examples(trace, example._trace)):
+        with observed_by(_Examples(trace, example._trace, called)):
             return function(*args)
 
     return lambda *args: vmap(of_one, in_axes=(0, *axes))(boxed(np.zeros(trace.size)), *args)
@@ -491,7 +496,7 @@ def _mapped(rule: Rule, mapped: Sequence[bool], trace: Any) -> Rule:
                 found = rule.linearize(leaves)[1](cotangents, variables)
                 return [zeros_of(x) if ct is None else ct for x, ct in zip([*leaves, *variables], found, strict=True)]
 
-            found = _for_all(trace, pull_one, (axes, 0))(list(leaves), list(cotangents))
+            found = _for_all(trace, pull_one, (axes, 0), rule.called)(list(leaves), list(cotangents))
             each = [*mapped, *(False for _ in variables)]
             return [ct if own else np.sum(ct, axis=0) for ct, own in zip(found, each, strict=True)]
 
@@ -500,12 +505,12 @@ def _mapped(rule: Rule, mapped: Sequence[bool], trace: Any) -> Rule:
                 return rule.linearize(leaves)[2](tangents, variables)
 
             own_axes = [*axes, *(None for _ in variables)]
-            return _for_all(trace, push_one, (axes, own_axes))(list(leaves), list(tangents))  # type: ignore[no-any-return]
+            return _for_all(trace, push_one, (axes, own_axes), rule.called)(list(leaves), list(tangents))  # type: ignore[no-any-return]
 
         return compute(leaves), pull, push
 
     def compute(leaves: Leaves) -> Leaves:
-        return _for_all(trace, rule.compute, (axes,))(list(leaves))  # type: ignore[no-any-return]
+        return _for_all(trace, rule.compute, (axes,), rule.called)(list(leaves))  # type: ignore[no-any-return]
 
     return replace(rule, compute=compute, linearize=linearize, batches=batches)
 
