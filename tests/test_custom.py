@@ -1564,6 +1564,7 @@ def test_a_rule_that_closes_over_a_batched_value(scaled):
     assert fg.grad(same)(2.0).item() == fg.jvp(same, (2.0,), (1.0,))[1].item() == 6.0
     np.testing.assert_allclose(fg.grad(each)(BATCH), 2 * BATCH**2 * values)
     np.testing.assert_allclose(fg.hessian(each)(BATCH), 2 * np.diag(BATCH**2))
+    np.testing.assert_allclose(fg.laplacian(each)(BATCH), 2 * np.sum(BATCH**2))
     np.testing.assert_allclose(all_pairs(BATCH), np.outer(BATCH, values))
     if scaled is scaled_in_the_pullback_alone:  # of which the outer batch sees nothing before the pass back
         with pytest.raises(errors.ClosureError, match="Pass the value"):

@@ -304,3 +304,19 @@ def test_facts_and_printing_are_no_reads(weights):
 
     with pytest.raises(ValueError, match="No trainable variables were accessed"):
         fg.implicit_gradients(f)(3.0)
+
+
+def test_series_through_a_batch_of_solutions_that_close_over_an_example():
+    def root(a):
+        return fg.implicit_diff(lambda guess: np.sqrt(a), lambda x, guess: x * x - a)(2.0)
+
+    def total(x):
+        return np.sum(fg.vmap(root)(x))
+
+    x, directions = np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0])
+    np.testing.assert_allclose(fg.laplacian(total)(x), np.sum(-0.25 * x**-1.5))
+    expected = fg.taylor(lambda x: np.sum(np.sqrt(x)), 4)(x, directions)
+    np.testing.assert_allclose(fg.taylor(total, 4)(x, directions), expected)
+    np.testing.assert_allclose(
+        fg.vmap(fg.laplacian(total))(np.stack([x, 2 * x])), np.sum(-0.25 * np.stack([x, 2 * x]) ** -1.5, 1)
+    )
