@@ -126,7 +126,7 @@ class Joining:
         return x.reshape((*x.shape, *(1,) * missing) if self.columns and x.ndim else (*(1,) * missing, *x.shape))
 
 
-def constant(value: Any, dtype: Any = None, shape: Any = None) -> Any:
+def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
     """Return a tensor with given values.
 
     Args:
@@ -146,13 +146,14 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Any:
         >>> constant(0.5, shape=(2,))
         Tensor([0.5, 0.5])
     """
-    result = array(value, dtype)
+    result: Tensor = array(value, dtype)
     if shape is None:
         return result
-    return copy_of(broadcast_to(result, shape)) if result.size == 1 else result.reshape(shape)
+    filled: Tensor = copy_of(broadcast_to(result, shape)) if result.size == 1 else result.reshape(shape)
+    return filled
 
 
-def convert_to_tensor(value: Any, dtype: Any = None) -> Any:
+def convert_to_tensor(value: Any, dtype: Any = None) -> Tensor:
     """Return a value as a Tensor; a Tensor of the right dtype as it is.
 
     Args:
@@ -171,7 +172,8 @@ def convert_to_tensor(value: Any, dtype: Any = None) -> Any:
     """
     if type(value) is Tensor and (dtype is None or value.dtype == dtype):
         return value
-    return array(value, dtype)
+    made: Tensor = array(value, dtype)
+    return made
 
 
 def is_traced(x: Any) -> bool:

@@ -15,7 +15,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -32,23 +32,23 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _Custom:
+class _Custom(Generic[P, R]):
     """A function on containers with a rule of its own, in the forms of its subclasses."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[P, R]) -> None:
         if not callable(function):
             raise errors.NotCallableError(f"{type(self).__name__} takes a function, not {function!r}.")
         functools.update_wrapper(self, function, updated=())
-        self._function = function
+        self._function: Any = function
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
-        args = _positional(self._function, args, keywords)
-        leaves, treedef = flatten(args)
+    def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
+        positional = _positional(self._function, args, keywords)
+        leaves, treedef = flatten(positional)
         if _is_of_transposed(self, leaves):
-            return self._function(*args)
+            return self._function(*positional)  # type: ignore[no-any-return]
         structure: list[Any] = []
 
         def flat(result: Any) -> Leaves:
@@ -65,7 +65,7 @@ class _Custom:
 
         arrays = [settled(x) for x, place in zip(leaves, places, strict=True) if place]
         results = call_rule(self._rule(whole, flat, treedef, places), arrays)
-        return unflatten(structure[0], results)
+        return unflatten(structure[0], results)  # type: ignore[no-any-return]
 
     def _rule(self, whole: Any, flat: Any, treedef: Any, places: list[bool]) -> Rule:
         raise NotImplementedError(type(self).__name__)
@@ -102,7 +102,7 @@ def _positional(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) 
     return bound.args
 
 
-class custom_vjp(_Custom):  # noqa: N801  # used as a decorator
+class custom_vjp(_Custom[P, R]):  # noqa: N801  # used as a decorator
     """A function whose reverse rule is given, in JAX's form.
 
     Forward mode follows from the rule by transposition. Values of an outer transform may be closed over, and
@@ -241,7 +241,7 @@ def _transposed(pull: Linear, results: Leaves, arrays: Leaves) -> Linear:
     return push
 
 
-class custom_jvp(_Custom):  # noqa: N801
+class custom_jvp(_Custom[P, R]):  # noqa: N801
     """A function whose forward rule is given, in JAX's form; reverse mode follows by transposition.
 
     Args:
@@ -282,7 +282,8 @@ class custom_jvp(_Custom):  # noqa: N801
 
         def linearize(arrays: Leaves) -> Any:
             # The call itself, and not its code, so that the rule is the traces' below, too.
-            results = flat(self(*whole(arrays)))
+            again: Any = self
+            results = flat(again(*whole(arrays)))
             _show_batches(_closed_over(self._forward))
 
             def push(tangents: Leaves, variables: Variables) -> Leaves:
@@ -309,7 +310,7 @@ class custom_jvp(_Custom):  # noqa: N801
         return Rule(self._function, lambda arrays: flat(self._function(*whole(arrays))), linearize)
 
 
-class _CustomGradient(_Custom):
+class _CustomGradient(_Custom[P, Any]):
     def _rule(self, whole: Any, flat: Any, treedef: Any, places: list[bool]) -> Rule:
         grad_fns: list[Callable[..., Any]] = []
 

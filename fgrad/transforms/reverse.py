@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -327,7 +327,11 @@ def grad(function: Any = None, argnums: Selection = 0, has_aux: bool = False) ->
 
 @overload
 def value_and_grad(
-    function: Callable[P, Any], argnums: Selection = 0, has_aux: bool = False
+    function: Callable[P, Any], argnums: Selection = 0, has_aux: Literal[False] = False
+) -> Callable[P, tuple[Tensor, Any]]: ...
+@overload
+def value_and_grad(
+    function: Callable[P, Any], argnums: Selection = 0, *, has_aux: bool
 ) -> Callable[P, tuple[Any, Any]]: ...
 @overload
 def value_and_grad(

@@ -22,6 +22,16 @@ def with_arguments(width: float, height: float) -> float:
     return width * height
 
 
+@fg.custom_vjp
+def doubled(x: float) -> float:
+    return 2 * x
+
+
+@fg.custom_jvp
+def tripled(x: float) -> float:
+    return 3 * x
+
+
 def expectations() -> None:
     """What holds for a type checker; it is not meant to run."""
     t = fg.Tensor([1.0, 2.0])
@@ -31,7 +41,10 @@ def expectations() -> None:
     assert_type(bare(2.0), Any)
     assert_type(with_arguments(1.0, 2.0), list[Any])
     assert_type(with_arguments(1.0, 2.0, dy=3.0), list[Any])
-    assert_type(fg.value_and_grad(area)(1.0, 2.0, scale=3.0), tuple[Any, Any])
+    assert_type(fg.value_and_grad(area)(1.0, 2.0, scale=3.0), tuple[fg.Tensor, Any])
+    assert_type(fg.value_and_grad(area, has_aux=True)(1.0, 2.0), tuple[Any, Any])
+    assert_type(doubled(2.0), float)
+    assert_type(tripled(2.0), float)
     assert_type(fg.gradients_function(area)(1.0, scale=3.0), list[Any])
     assert_type(fg.value_and_gradients_function(area)(1.0), tuple[Any, list[Any]])
     assert_type(fg.implicit_gradients(area)(1.0), list[tuple[Any, fg.Variable]])
@@ -46,6 +59,8 @@ def expectations() -> None:
     assert_type(fg.make_vjp(area)(1.0), tuple[Any, Callable[..., list[Any]]])
 
     # Tensors
+    assert_type(fg.constant([1.0]), fg.Tensor)
+    assert_type(fg.convert_to_tensor(1.0), fg.Tensor)
     assert_type(t + 1, fg.Tensor)
     assert_type(1.0 - t, fg.Tensor)
     assert_type(t @ t, fg.Tensor)
@@ -66,5 +81,6 @@ def expectations() -> None:
     bare("text")  # type: ignore[arg-type]
     bare(1.0, 2.0)  # type: ignore[call-arg]
     fg.value_and_grad(area)(1.0, depth=2.0)  # type: ignore[call-arg]
+    doubled(1.0, 2.0)  # type: ignore[call-arg]
     fg.grad(3.0)  # type: ignore[call-overload]
     fg.compile(area)(1.0, depth=2.0)  # type: ignore[call-arg]
