@@ -65,6 +65,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/loops.py
 	$(BIN)/python benchmarks/sparse.py
 	$(BIN)/python benchmarks/orders.py
+	$(BIN)/python benchmarks/containers.py
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

@@ -11,7 +11,7 @@ Five ways to run each program, with what a call takes and what the first call ta
     compiled scan    fg.compile of fg.scan
     jitted loop      jax.jit of a loop of Python
 
-All results are compared before they are timed. What compiles takes iterations in one process and one thread, and the
+All results are compared before they are timed. What compiles runs alternately in one process and one thread, and the
 fastest rounds count. What would compile for longer than `--patience` is left out, and the table says so: how long it
 would take is told from shorter loops, of which two very short ones are compiled first.
 """

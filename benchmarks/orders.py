@@ -4,7 +4,7 @@
 
 The 20th derivative of tanh(x sin x) is to take at most 10 ms, with a relative error below 1e-10; mpmath knows it. What
 an order costs is shown for twice the order again and again, beside nested derivatives. The Laplacian of a network with
-100 inputs is to take at most half of the trace of its Hessian. Candidates take iterations.
+100 inputs is to take at most half of the trace of its Hessian. Candidates run alternately.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import mpmath
 import numpy as np
-from iterations import fastest
+from rounds import fastest
 
 import fgrad as fg
 

@@ -5,7 +5,7 @@
     python benchmarks/programs.py --compare BEFORE.json AFTER.json
     python benchmarks/programs.py --compiling [--rounds N] [--only NAME]
 
-Every result is compared with the one by hand before it is timed. Candidates take iterations, and ratios are those of
+Every result is compared with the one by hand before it is timed. Candidates run alternately, and ratios are those of
 the fastest rounds. Memory is the peak of one derivative, measured apart from the times. fgrad's compiled programs and
 other libraries are measured too where what they need is installed; what compiles is not asked for long loops in Python.
 
@@ -305,7 +305,7 @@ def run_against(other: Path, rounds: int, only: str) -> None:
 
 
 def report_iterations(workers: dict[str, Worker], rounds: int, only: str) -> None:
-    """Let two workers take iterations, and print a line for each row: now over then, of the fastest and by median."""
+    """Let two workers run alternately, and print a line for each row: now over then, of the fastest and by median."""
     changes = []
     print(f"{'':40}{'then':>12}{'now':>12}{'fastest':>10}{'median':>10}")
     for kind, size in rows(only):

@@ -2,7 +2,7 @@
 
     python benchmarks/run.py [--rounds N]
 
-Candidates take iterations, so that what else the machine does meets all of them. Two ratios are printed:
+Candidates run alternately, so that what else the machine does meets all of them. Two ratios are printed:
 of the fastest rounds, which shows the work, and of the median rounds, which shows the daily life.
 autograd, mygrad, jax and torch are measured too where they are installed. Matrix products run in one
 thread, so that a busy second core does not decide.

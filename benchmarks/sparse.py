@@ -4,7 +4,7 @@
 
 A Hessian with three diagonals, of the chained function of Rosenbrock, is to take at most 15 times its gradient. Bundle
 adjustment, the fit of cameras and points to pictures of them, is one step of Gauss and Newton by SciPy's
-`least_squares`. Plans are made before; what that takes is shown, too. Candidates take iterations.
+`least_squares`. Plans are made before; what that takes is shown, too. Candidates run alternately.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np
 import scipy.optimize
-from iterations import fastest
+from rounds import fastest
 
 import fgrad as fg
 

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -226,3 +227,13 @@ def test_an_unknown_kind_is_refused_with_the_known_ones(capsys, monkeypatch):
     with pytest.raises(SystemExit):
         programs.main()
     assert "attention; digits" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.py")))
+def test_each_benchmark_says_what_it_takes(name):
+    """Modules that are no scripts say nothing, and are imported all the same."""
+    found = subprocess.run(
+        [sys.executable, FOLDER / f"{name}.py", "--help"], capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.startswith("usage:") == ("ArgumentParser" in (FOLDER / f"{name}.py").read_text()), found.stdout

@@ -180,6 +180,91 @@ def test_calls_of_every_kind(place):
         assert_same(compiled(*args, **keywords), wanted)
 
 
+class Registered:
+    def __init__(self, parts, unit):
+        self.parts, self.unit = parts, unit
+
+
+fg.register_pytree_node(Registered, lambda x: (x.parts, x.unit), lambda unit, parts: Registered(list(parts), unit))
+
+ROW = GRID[0]
+LAYOUTS = [
+    (({"w": ROW, "b": ROW + 1},), {}),
+    (({"b": ROW + 1, "w": ROW},), {}),
+    (({"w": [ROW], "b": (ROW, 2.0)},), {}),
+    (([ROW, [ROW + 1, {"c": 2.0}]], (ROW,)), {}),
+    (([ROW, [ROW + 1], {"c": 2.0}], (ROW,)), {}),
+    (([ROW], [ROW, ROW + 1]), {}),
+    (([ROW, ROW + 1], [ROW]), {}),
+    (([ROW, ROW + 1, ROW],), {}),
+    (((ROW, ROW + 1, ROW),), {}),
+    ((Pair(ROW, {"x": ROW + 1}),), {}),
+    ((Pair((ROW,), [ROW + 1]),), {}),
+    ((Registered([ROW, ROW + 1], "m"),), {}),
+    ((Registered([ROW, ROW + 1], "s"),), {}),
+    ((Registered([ROW], "s"), ROW), {}),
+    (([ROW, None, ROW + 1],), {}),
+    (([None, ROW, ROW + 1],), {}),
+    (([ROW],), {"scale": {"x": ROW}}),
+    (([ROW],), {"shift": {"x": ROW}}),
+    (([ROW.astype(np.float32), ROW],), {}),
+    (([ROW, ROW.astype(np.float32)],), {}),
+    (([fg.Tensor(ROW), np.float64(2.0)],), {}),
+    (({1: ROW, "a": ROW},), {}),  # names that cannot be put in order
+    (({"w": ROW, "count": 3},), {}),
+]
+
+
+@pytest.mark.filterwarnings("ignore::fgrad.errors.CompileWarning")
+def test_containers_find_the_program_that_was_made_for_them():
+    def outline(*args, **keywords):
+        leaves, treedef = flatten((args, keywords))
+        return [np.sum(x) * (place + 1) for place, x in enumerate(leaves)], len(str(treedef))
+
+    compiled = fg.compile(outline)
+    for _ in range(3):
+        for place in np.random.default_rng(0).permutation(len(LAYOUTS)):
+            args, keywords = LAYOUTS[place]
+            totals, length = compiled(*args, **keywords)
+            expected, told = outline(*args, **keywords)
+            np.testing.assert_allclose(totals, expected, err_msg=str(place))
+            assert length == told
+    assert compiled.inspect(*LAYOUTS[0][0]).programs == len(LAYOUTS) - 1  # the first two are one
+
+
+def test_programs_of_containers_that_are_dropped_are_found_no_more():
+    factor = [2.0]
+    compiled = fg.compile(lambda p: p["x"] * factor[0])
+    for _ in range(2):
+        assert compiled({"x": 3.0}) == 6.0
+    factor[0] = 5.0
+    for _ in range(2):
+        assert compiled({"x": 3.0}) == 15.0
+    many = fg.compile(lambda p: p["x"] * 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for size in range(1, 100):
+            many({"x": np.ones(size)})
+    assert len(many.programs.by_layout) == len(many.programs.known) < 99
+
+
+def test_containers_of_traced_arrays_are_differentiated():
+    compiled = fg.compile(lambda p: np.sum(p["w"] ** 2 * p["b"]))
+    params = {"w": ROW, "b": ROW + 1}
+    for _ in range(2):
+        assert_same(compiled(params), fg.Tensor(np.sum(ROW**2 * (ROW + 1))))
+        assert_same(fg.grad(compiled)(params), {"w": fg.Tensor(2 * ROW * (ROW + 1)), "b": fg.Tensor(ROW**2)})
+
+
+@pytest.mark.parametrize("count", [1100, 3000])
+def test_thousands_of_arrays(count):
+    values = [float(i) for i in range(count)]
+    compiled = fg.compile(sum)
+    assert compiled(values) == count * (count - 1) / 2
+    gradients = fg.compile(fg.grad(lambda xs: sum(xs) ** 2))(values)
+    assert gradients == [count * (count - 1)] * count
+
+
 def test_a_class_that_is_no_container_is_part_of_the_program():
     chosen = fg.compile(lambda x, settings: x * settings.scale)
     double, triple = Settings(2.0, "a"), Settings(3.0, "a")

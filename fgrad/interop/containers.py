@@ -64,8 +64,8 @@ def register_dataclass(cls: Any = None, static: Sequence[str] = ()) -> Any:
     kept = tuple(name for name in names if name in static)
 
     def flatten_node(node: Any) -> Any:
-        values = tuple(getattr(node, name) for name in children)
-        return values, tuple(getattr(node, name) for name in kept), children
+        values = [getattr(node, name) for name in children]
+        return values, tuple([getattr(node, name) for name in kept]), children
 
     def unflatten_node(metadata: Any, values: Any) -> Any:
         node = object.__new__(cls)

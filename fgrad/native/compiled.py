@@ -33,6 +33,7 @@ from fgrad.graphs.record import held, new_recording, recorded
 from fgrad.native.captured import Captured
 from fgrad.native.freezing import check_repeats
 from fgrad.native.functions import Function
+from fgrad.native.layouts import form_of, layout_of
 from fgrad.native.options import ENGINES, Engine, Options
 from fgrad.native.reports import Inspection, changes_between
 from fgrad.native.static import OfInstances, Static
@@ -73,10 +74,14 @@ class Compiled(Transformed, Generic[P, R]):
         self._of_instances = OfInstances(lambda: Programs(**options))
 
     def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
-        if not keywords and not running.watches and running.call is None:  # the usual case, in the shortest time
-            program = self._programs.known.get(tuple([form_of(x) for x in args]))
+        if not running.watches and running.call is None:  # the usual case, in the shortest time
+            leaves: Sequence[Any] = args
+            program = None if keywords else self._programs.known.get(tuple([form_of(x) for x in args]))
+            if program is None:
+                layout, leaves = layout_of(args, keywords)
+                program = self._programs.by_layout.get(layout)
             if program is not None and not is_seen() and program.is_current():
-                return program.run(args)  # type: ignore[no-any-return]
+                return program.run(leaves)  # type: ignore[no-any-return]
         return super().__call__(*args, **keywords)  # type: ignore[no-any-return]
 
     @property
@@ -112,16 +117,6 @@ class Compiled(Transformed, Generic[P, R]):
         return whole if isinstance(whole, str) or whole[0] is getattr else (Compiled, (self._function, self._given))
 
 
-def form_of(x: Any) -> Any:
-    """Return what `_kind` does, of the leaves that are met most often, and None of all else."""
-    kind = type(x)
-    if kind is np.ndarray or kind is np.float64:
-        return x.shape, x.dtype
-    if kind is Tensor:
-        return None if x._trace.level or x._trace.outdated else (x._payload.shape, x._payload.dtype)
-    return kind if kind is float else None
-
-
 def _run_compile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs) -> Any:
     if any(observer.wants_python for observer in running.observers):
         return _run_python(function, args, keywords, programs)
@@ -142,6 +137,7 @@ def _run_compile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
             stacklevel=depth_of_user(),
         )
         return call_users(function, args, keywords)
+    programs.note_layout(program, form, args, keywords)
     try:
         return program(form.inputs)
     except errors.GraphInputError:
@@ -189,6 +185,7 @@ class Programs:
         static: names or positions of arguments that are part of the program.
         engine: what runs them in place of native code; None: nothing.
         known: those that there are, the latest last.
+        by_layout: those of arguments in containers all of whose leaves go into the program, by `layout_of`.
         count: how many there have been.
     """
 
@@ -196,6 +193,7 @@ class Programs:
         self.static, self._options = static, options
         self.engine = options.engine
         self.known: OrderedDict[Hashable, Program] = OrderedDict()
+        self.by_layout: dict[Hashable, Program] = {}
         self.count = 0
         self._with_integers_fixed: set[Hashable] = set()
         self._change = ""  # what the function refers to and was another one, the last time
@@ -242,9 +240,18 @@ class Programs:
             )
         return program, inputs
 
+    def note_layout(self, program: Program, form: Form, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        """Let later calls with such arguments find the program quickly."""
+        layout = layout_of(args, keywords)[0] if all(form.is_input) else None
+        if layout is not None:
+            self.by_layout[layout] = program
+
     def forget(self, form: Form) -> None:
         """Drop a program that is of no use to a later call."""
-        self.known.pop(form.key, None)
+        self._dropped(self.known.pop(form.key, None))
+
+    def _dropped(self, program: Program | None) -> None:
+        self.by_layout = {layout: each for layout, each in self.by_layout.items() if each is not program}
 
     def _added(self, function: Any, form: Form) -> tuple[Program, Form]:
         with self._lock:
@@ -255,7 +262,7 @@ class Programs:
                 self.known[form.key] = program
                 self.count += not program.closes_over_traced
                 if len(self.known) > _MOST_PROGRAMS:
-                    self.known.popitem(last=False)
+                    self._dropped(self.known.popitem(last=False)[1])
                 if self.count % _MANY == 0 and not program.closes_over_traced:
                     self._warn(function)
             return program, form

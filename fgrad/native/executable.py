@@ -45,6 +45,8 @@ from fgrad.native.segments import Segment, check_layout
 Array = Any
 empty = np.empty
 _NO_ARENA = (None, 0)
+_TYPE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
+"""Of a segment's function: it takes a tuple of arrays, and the arena."""
 Values = dict[Node, Array]
 
 
@@ -190,10 +192,7 @@ class Native:
     def _found(self) -> Any:
         """Find the function, and wait until LLVM has compiled it."""
         assert self._module is not None
-        kinds = [ctypes.py_object] * (len(self.segment.needs) + len(self.segment.makes))
-        self._function = ctypes.CFUNCTYPE(ctypes.c_int, *kinds, ctypes.c_void_p)(
-            self._module.address(self.segment.name)
-        )
+        self._function = _TYPE(self._module.address(self.segment.name))
         return self._function
 
     def run(self, values: Values) -> None:
@@ -207,9 +206,9 @@ class Native:
         arena = self._arena() if self._arena_size else _NO_ARENA
         try:
             function = self._function or self._found()
-            if function(*given, *made, arena[1]):  # some array does not lie in memory as the code wants it
+            if function((*given, *made), arena[1]):  # some array does not lie in memory as the code wants it
                 given = [np.require(x, requirements=["C", "ALIGNED"]).reshape(x.shape) for x in given]
-                function(*given, *made, arena[1])
+                function((*given, *made), arena[1])
         except SystemError as error:  # a ufunc's loop has raised, as `scipy.special.errstate` lets it
             raise error.__cause__ or error from None
         if self._arena_size:

@@ -116,7 +116,7 @@ class _Loop:
     """The function of a loop.
 
     What an iteration hands to the next one stays where it has been written, and its address goes from iteration to
-    iteration; where that is not the row of a result, there are two places, which take iterations.
+    iteration; where that is not the row of a result, there are two places, used alternately.
 
     Args:
         item: the loop.

@@ -21,6 +21,9 @@ _FLAGS = _DATA + 48
 """Where it holds the flags that say how its elements lie."""
 _IN_ORDER = 0x101
 """The flags of an array whose elements lie in C order, and where the processor wants numbers of their size."""
+_ITEMS = tuple.__basicsize__
+"""Where a tuple holds the address of its first item."""
+_POINTER = ctypes.sizeof(ctypes.c_void_p)
 
 
 @functools.cache
@@ -32,11 +35,13 @@ def check_layout() -> None:
     """
     square = np.ones((2, 2))
     odd = np.zeros(17, np.uint8)[1:].view(np.float64)
-    for array in (square, square[1:], square[::-1], square[:, :1], square.T, odd):
+    arrays = (square, square[1:], square[::-1], square[:, :1], square.T, odd)
+    for place, array in enumerate(arrays):
+        item = ctypes.c_void_p.from_address(id(arrays) + _ITEMS + place * _POINTER).value
         data = ctypes.c_void_p.from_address(id(array) + _DATA).value
         flags = ctypes.c_int.from_address(id(array) + _FLAGS).value
         in_order = array.flags.c_contiguous and array.flags.aligned
-        if data != array.ctypes.data or (flags & _IN_ORDER == _IN_ORDER) != in_order:
+        if item != id(array) or data != array.ctypes.data or (flags & _IN_ORDER == _IN_ORDER) != in_order:
             python = f"{platform.python_implementation()} {platform.python_version()}"
             raise errors.UnsupportedError(
                 "fgrad.compile reads where the elements of an array lie, and does not find it with NumPy "
@@ -82,9 +87,9 @@ class Segment:
         return self._function(offsets)
 
     def _function(self, offsets: dict[Node, int]) -> str:
-        """Return the function of the segment, which takes the objects of arrays, and the arena."""
+        """Return the function of the segment, which takes a tuple of arrays, and the arena."""
         objects = [*self.needs, *self.makes]
-        lines, memory = _in_order(len(self.needs)), {}
+        lines, memory = [*_items(len(objects)), *_in_order(len(self.needs))], {}
         for place, node in enumerate(objects):
             lines += [
                 f"%o{place} = getelementptr i8, ptr %a{place}, i64 {_DATA}",
@@ -97,9 +102,17 @@ class Segment:
         for node, array in self._known.items():
             memory[node] = f"inttoptr (i64 {array.ctypes.data} to ptr)"
         lines += self._calls.lines(memory)
-        taken = ", ".join([*(f"ptr %a{place}" for place in range(len(objects))), "ptr %arena"])
         body = "\n".join(f"  {line}" for line in [*lines, "ret i32 0"])
-        return f"define i32 @{self.name}({taken}) {AS_IT_STANDS} #0 {{\nentry:\n{body}\n}}"
+        return f"define i32 @{self.name}(ptr %arrays, ptr %arena) {AS_IT_STANDS} #0 {{\nentry:\n{body}\n}}"
+
+
+def _items(count: int) -> list[str]:
+    """Return what reads the first items of the tuple."""
+    lines = []
+    for place in range(count):
+        lines.append(f"%p{place} = getelementptr i8, ptr %arrays, i64 {_ITEMS + place * _POINTER}")
+        lines.append(f"%a{place} = load ptr, ptr %p{place}")
+    return lines
 
 
 def _in_order(count: int) -> list[str]:

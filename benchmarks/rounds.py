@@ -1,4 +1,4 @@
-"""How candidates are timed that take iterations."""
+"""How candidates are timed that run alternately."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Candidates = dict[str, Callable[[], Any]]
 
 
 def fastest(candidates: Candidates, rounds: int) -> dict[str, float]:
-    """Return the seconds of the fastest call of each candidate; they take iterations."""
+    """Return the seconds of the fastest call of each candidate; they run alternately."""
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(rounds):
         for name, candidate in candidates.items():

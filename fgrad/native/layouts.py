@@ -1,0 +1,96 @@
+"""Keys of arguments in containers, made in about a third of the time that flattening takes.
+
+    layout_of(args, keywords)      a key, and the leaves in the order of `core.tree.flatten`
+
+A compiled call of small arrays takes a few microseconds, so finding its program must take no more. Calls with the same
+key have the same containers around leaves of the same shapes and dtypes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import optree
+
+from fgrad.core.tensor import Tensor
+from fgrad.core.tree import NAMESPACE
+
+
+def form_of(x: Any) -> Any:
+    """Return what a program depends on of a leaf of the usual kinds that nothing follows, and None of all else."""
+    kind = type(x)
+    if kind is np.ndarray or kind is np.float64:
+        return x.shape, x.dtype
+    if kind is Tensor:
+        return None if x._trace.level or x._trace.outdated else (x._payload.shape, x._payload.dtype)
+    return kind if kind is float else None
+
+
+def layout_of(args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[tuple[Any, ...] | None, list[Any]]:
+    """Return the key of arguments, and their leaves; None in place of the key of what is out of the ordinary."""
+    key: list[Any] = []
+    leaves: list[Any] = []
+    try:
+        if _enter((args, keywords) if keywords else args, key, leaves):
+            hash(found := tuple(key))
+            return found, leaves
+    except TypeError:  # names without an order, or what no key can hold
+        pass
+    return None, leaves
+
+
+def _enter(trees: Iterable[Any], key: list[Any], leaves: list[Any]) -> bool:
+    """Add trees to a key, and their leaves to others; False: one of them is out of the ordinary.
+
+    The key says of each container how many trees it holds, so that it cannot be that of other trees.
+    """
+    for x in trees:
+        kind = type(x)
+        if kind is np.ndarray or kind is np.float64:  # as in `form_of`, whose call would take as long as all of this
+            key += x.shape, x.dtype
+            leaves.append(x)
+        elif kind is list or kind is tuple:
+            key += kind, len(x)
+            if not _enter(x, key, leaves):
+                return False
+        elif kind is dict:
+            names = sorted(x)
+            key += kind, tuple(names)
+            if not _enter(map(x.__getitem__, names), key, leaves):
+                return False
+        elif (form := form_of(x)) is not None:
+            key.append(form)
+            leaves.append(x)
+        elif not _enter_registered(x, key, leaves):
+            return False
+    return True
+
+
+def _enter_registered(x: Any, key: list[Any], leaves: list[Any]) -> bool:
+    """Add None, a named tuple, or an object of a registered class; False: it is none of them."""
+    if x is None:
+        key.append(None)
+        return True
+    kind = type(x)
+    if kind not in _FLATTENED and not _is_container(kind):
+        return False
+    children, metadata = _FLATTENED[kind](x)[:2]
+    children = tuple(children)
+    key += kind, metadata, len(children)
+    return _enter(children, key, leaves)
+
+
+_FLATTENED: dict[type, Any] = {}
+"""What makes children and metadata of an object, by its class: those that were met."""
+
+
+def _is_container(kind: type) -> bool:
+    """Return whether the objects of a class are containers, and if so, note how they are flattened."""
+    node: Any = optree.register_pytree_node.get(kind, namespace=NAMESPACE)
+    if optree.is_namedtuple_class(kind):
+        _FLATTENED[kind] = lambda x: (x, None)
+    elif node is not None and node.kind is optree.PyTreeKind.CUSTOM:
+        _FLATTENED[kind] = node.flatten_func
+    return kind in _FLATTENED
