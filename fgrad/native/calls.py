@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from fgrad.native.elements import Pointers
 from fgrad.native.emission import NestFunction, fills, nest_function
+from fgrad.native.linkage import IN_PROCESS, Linkage
 from fgrad.native.nests import Rows
 from fgrad.native.nodes import Called, Looped, Node, Part, Shape
 from fgrad.native.parallel import Parts, is_worth_parts
@@ -34,11 +35,12 @@ class Functions:
     """The functions of a program's items.
 
     Args:
-        threads: on how many cores large nests run.
+        threads: on how many cores large nests run, in parts; 0: in one piece.
         widths: how many elements are computed at once; None: LLVM decides.
+        linkage: how constants and routines are reached.
 
     Attributes:
-        threads, widths: the same.
+        threads, widths, linkage: the same.
         known: the names of those that there are, by their text; equal ones are written once.
         texts: what is written of them.
         narrow: of these, what has loops that are left for the compiler to make wide.
@@ -46,8 +48,8 @@ class Functions:
         used: the functions of libraries that they call.
     """
 
-    def __init__(self, threads: int, widths: Widths | None) -> None:
-        self.threads, self.widths = threads, widths
+    def __init__(self, threads: int, widths: Widths | None, linkage: Linkage = IN_PROCESS) -> None:
+        self.threads, self.widths, self.linkage = threads, widths, linkage
         self.known: dict[str, str] = {}
         self.texts: list[str] = []
         self.narrow: list[str] = []
@@ -116,14 +118,14 @@ class Calls:
             return self._functions.add(name, text, used), [(node, 0) for node in order]
         pointers, is_wide = Pointers(self._plan.stored), True
         if isinstance(item, Called):
-            body, used = ROUTINES[item.routine](item, pointers.at)
-            text = definition(pointers.order.values(), body, AS_IT_STANDS)
+            body, used = ROUTINES[item.routine](item, pointers.at, self._functions.linkage)
+            text = definition(pointers.order.values(), body, self._functions.linkage.callers)
         else:
             assert isinstance(item, Rows)
             function = nest_function(item, pointers, self._functions.widths)
             text, used = definition(pointers.order.values(), function.body), function.used
             is_wide = function.is_wide
-            if is_worth_parts(function):
+            if self._functions.threads and is_worth_parts(function):
                 text, more, is_wide = self._in_parts(item, function, pointers)
                 used = {**used, **more}
         return self._functions.add(name, text, used, is_wide), list(pointers.order)
@@ -137,10 +139,6 @@ class Calls:
         used = dict(function.used)
         text = parts.text(fills(function.begins, pointers, used))
         return text, {**used, **parts.used}, function.is_wide
-
-
-AS_IT_STANDS = "noinline optnone"
-"""Says of a function that it is translated as it stands: what calls others is not worth the time to look at it."""
 
 
 def definition(names: Iterable[str], body: str, how: str = "noinline") -> str:

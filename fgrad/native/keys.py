@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.shapes import broadcast_shapes
+from fgrad.native.linkage import Linkage
 from fgrad.native.lowering import Program, lowers
 from fgrad.native.nodes import Called, Gathered, Given, Literal, Moved, Node, Scattered, Shape
 from fgrad.native.routines import ROUTINES
@@ -225,7 +226,9 @@ def put(program: Program, x: Node, values: Node, places: Node) -> Node:
     return program.pointwise("select", program.array(order >= 0), values, x) if known.size else x
 
 
-def _put(item: Called, pointer: Callable[[Node], str | None]) -> tuple[str, dict[str, tuple[str, ...]]]:
+def _put(
+    item: Called, pointer: Callable[[Node], str | None], linkage: Linkage
+) -> tuple[str, dict[str, tuple[str, ...]]]:
     """Copy an array, and write into the copy."""
     x, values, places = item.arguments
     kind, whole = scalar_of(item.dtype).stored, item.size * item.dtype.itemsize

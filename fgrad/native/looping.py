@@ -140,7 +140,8 @@ class _Loop:
         self._phis: list[str] = []
         self._iteration: list[str] = []
         self._end: list[str] = []
-        self._memory = _constants(item.program)
+        self._linkage = functions.linkage
+        self._memory = self._constants(item.program)
         self._condition: tuple[Program, Calls, Node] | None = None
         if item.condition is not None:
             program, result = item.condition
@@ -181,7 +182,7 @@ class _Loop:
             return [f"%on = icmp slt i64 %k, {self._iterations.count}"]
         program, calls, result = self._condition
         names = zip(program.inputs.values(), [each for each, _ in (*self._shared, *self._carried)], strict=True)
-        memory = _constants(program)
+        memory = self._constants(program)
         memory.update({node: self._memory[ours] for node, ours in names})
         memory.update(self._temporaries(calls, [memory_of(result)], memory))
         return [
@@ -229,6 +230,9 @@ class _Loop:
         return "\n".join(["entry:", *(line if line.endswith(":") else f"  {line}" for line in lines)])
 
     # Where arrays lie
+
+    def _constants(self, program: Program) -> dict[Node, str]:
+        return {node: self._linkage.constant(array) for node, array in program.constants.items()}
 
     def _row(self, array: str, node: Node, along: Along) -> str:
         """Return the address of an iteration's place along an array."""
@@ -306,10 +310,6 @@ class _Loop:
             self._phis.append(f"%c{slot} = phi ptr [ {start}, %entry ], [ {after}, %iteration ]")
             if slot in self._made:
                 self._end += _copied(self._made[slot], f"%c{slot}", size_of(node))
-
-
-def _constants(program: Program) -> dict[Node, str]:
-    return {node: f"inttoptr (i64 {array.ctypes.data} to ptr)" for node, array in program.constants.items()}
 
 
 def _copied(target: str, source: str, size: int) -> list[str]:

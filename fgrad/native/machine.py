@@ -101,24 +101,34 @@ ALSO_STEADY.append(_lock_of_llvm)
 
 
 class Machine:
-    """A compiler for one kind of processor.
+    """A compiler for one kind of processor: that of this machine, by default.
+
+    Args:
+        triple: the processor and system, in LLVM's words.
+        cpu, features: the kind of processor, and its extensions.
 
     Attributes:
+        triple: the same.
         vectors: by the bits of a number, how many of them the widest registers hold.
         has_vector_functions: whether libmvec is there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, triple: str | None = None, cpu: str = "", features: str = "") -> None:
         self._llvm = _llvmlite()
-        self._llvm.initialize_native_target()
-        self._llvm.initialize_native_asmprinter()
-        self._cpu = self._llvm.get_host_cpu_name()
-        self._features = self._llvm.get_host_cpu_features().flatten()
-        self.triple = self._llvm.get_default_triple()
-        width = 512 if "+avx512f" in self._features else 256 if "+avx2" in self._features else 128
+        is_here = triple is None
+        if is_here:
+            self._llvm.initialize_native_target()
+            self._llvm.initialize_native_asmprinter()
+            cpu, features = self._llvm.get_host_cpu_name(), self._llvm.get_host_cpu_features().flatten()
+        else:
+            self._llvm.initialize_all_targets()
+            self._llvm.initialize_all_asmprinters()
+        self.cpu, self.features = cpu, features
+        self.triple: str = self._llvm.get_default_triple() if triple is None else triple
+        self._width = width = 512 if "+avx512f" in features else 256 if "+avx2" in features else 128
         self.vectors = {64: width // 64, 32: width // 32}
-        self._width = width
-        self.has_vector_functions = platform.machine() == "x86_64" and width > 128 and self._loads("libmvec.so.1")
+        has_long_vectors = is_here and platform.machine() == "x86_64" and width > 128
+        self.has_vector_functions = has_long_vectors and self._loads("libmvec.so.1")
 
     def _loads(self, library: str) -> bool:
         try:
@@ -184,7 +194,8 @@ class Machine:
 
     def attributes(self) -> str:
         """Return the attributes of the functions that are compiled, and of those of libraries."""
-        own = f'"target-cpu"="{self._cpu}" "target-features"="{self._features}" "prefer-vector-width"="{self._width}"'
+        named = {"target-cpu": self.cpu, "target-features": self.features, "prefer-vector-width": self._width}
+        own = " ".join(f'"{name}"="{value}"' for name, value in named.items() if value)
         return f"attributes #0 = {{ nounwind {own} }}\nattributes #1 = {{ {_PURE} }}"
 
     def compiled(self, text: str, narrow: str = "", has_iterations: bool = False) -> Module:
@@ -202,7 +213,7 @@ class Machine:
         with STEADY:
             context = llvm.create_context()
             target = llvm.Target.from_triple(self.triple).create_target_machine(
-                cpu=self._cpu, features=self._features, opt=1, jit=True
+                cpu=self.cpu, features=self.features, opt=1, jit=True
             )
             module = self._parsed(text, context)
             builder = self._pipeline(target, 1, vectors=False)
@@ -216,6 +227,32 @@ class Machine:
             module.close()
             context.close()  # and with it go all the numbers that LLVM has met in the code
         return engine
+
+    def object_code(self, text: str) -> bytes:
+        """Return an object file, which can become part of a shared library.
+
+        Args:
+            text: a whole module in LLVM's language, but for `attributes`.
+
+        Raises:
+            ParameterError: a ValueError; LLVM has no such target.
+        """
+        llvm = self._llvm
+        with STEADY:
+            context = llvm.create_context()
+            try:
+                target = llvm.Target.from_triple(self.triple).create_target_machine(
+                    cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="default"
+                )
+            except RuntimeError as error:
+                raise errors.ParameterError(f"LLVM has no target {self.triple!r:.80}: {error}") from None
+            module = self._parsed(text, context)
+            builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=3))
+            self._run(builder.getModulePassManager(), module, builder)
+            code: bytes = target.emit_object(module)
+            module.close()
+            context.close()
+        return code
 
     def _pipeline(self, target: Any, level: int, vectors: bool) -> Any:
         """Return what makes LLVM's own passes of a level, which may compute several elements of a loop at once."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.native.calls import AS_IT_STANDS, Calls, Functions, places
+from fgrad.native.calls import Calls, Functions, places
 from fgrad.native.nodes import Node
 from fgrad.native.plan import Item, Plan
 
@@ -71,7 +71,7 @@ class Segment:
         self, name: str, items: Sequence[Item], plan: Plan, known: Mapping[Node, Any], functions: Functions,
         begun: set[Node],
     ) -> None:  # fmt: skip
-        self.name, self._known = name, known
+        self.name, self._known, self._linkage = name, known, functions.linkage
         self._calls = Calls(name, items, plan, functions)
         self._made = dict.fromkeys(node for node in self._calls.writes if node not in begun)
         begun.update(self._made)
@@ -81,29 +81,44 @@ class Segment:
         self.arena = 0
 
     def finished(self, wanted: set[Node]) -> str:
-        """Return the function in LLVM's language, where others read the arrays `wanted`."""
-        self.makes = [node for node in self._made if node in wanted]
-        offsets, self.arena = places(self._calls.touched, self._made.keys() - wanted, self._calls.forms)
-        return self._function(offsets)
+        """Return the function in LLVM's language, where others read the arrays `wanted`.
 
-    def _function(self, offsets: dict[Node, int]) -> str:
-        """Return the function of the segment, which takes a tuple of arrays, and the arena."""
-        objects = [*self.needs, *self.makes]
-        lines, memory = [*_items(len(objects)), *_in_order(len(self.needs))], {}
-        for place, node in enumerate(objects):
-            lines += [
-                f"%o{place} = getelementptr i8, ptr %a{place}, i64 {_DATA}",
-                f"%d{place} = load ptr, ptr %o{place}",
-            ]
-            memory[node] = f"%d{place}"
+        It takes a tuple of arrays, those that it reads and those that it makes, and the arena.
+        """
+        lines = _in_order(len(self.needs))
+        objects = [*self.needs, *self._made_for(wanted)]
+        memory = {node: f"%d{place}" for place, node in enumerate(objects)}
+        for place in range(len(objects)):
+            lines.append(f"%o{place} = getelementptr i8, ptr %a{place}, i64 {_DATA}")
+            lines.append(f"%d{place} = load ptr, ptr %o{place}")
+        return self.function("ptr %arrays, ptr %arena", [*_items(len(objects)), *lines], memory, wanted, ["ret i32 0"])
+
+    def _made_for(self, wanted: set[Node]) -> list[Node]:
+        self.makes = [node for node in self._made if node in wanted]
+        return self.makes
+
+    def function(
+        self, taken: str, before: Sequence[str], memory: dict[Node, str], wanted: set[Node], behind: Sequence[str]
+    ) -> str:
+        """Return the function with given parameters.
+
+        Args:
+            taken: the parameters, `%arena` among them.
+            before: what runs first.
+            memory: where the arrays lie that come from elsewhere, and those that others read; the others are added.
+            wanted: the arrays that others read.
+            behind: what runs last.
+        """
+        offsets, self.arena = places(self._calls.touched, self._made.keys() - wanted, self._calls.forms)
+        lines = list(before)
         for place, (node, offset) in enumerate(offsets.items()):
             lines.append(f"%r{place} = getelementptr i8, ptr %arena, i64 {offset}")
             memory[node] = f"%r{place}"
         for node, array in self._known.items():
-            memory[node] = f"inttoptr (i64 {array.ctypes.data} to ptr)"
+            memory[node] = self._linkage.constant(array)
         lines += self._calls.lines(memory)
-        body = "\n".join(f"  {line}" for line in [*lines, "ret i32 0"])
-        return f"define i32 @{self.name}(ptr %arrays, ptr %arena) {AS_IT_STANDS} #0 {{\nentry:\n{body}\n}}"
+        body = "\n".join(f"  {line}" for line in [*lines, *behind])
+        return f"define i32 @{self.name}({taken}) {self._linkage.callers} #0 {{\nentry:\n{body}\n}}"
 
 
 def _items(count: int) -> list[str]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from fgrad.graphs.equations import Equation
 from fgrad.graphs.integers import promoted
+from fgrad.native.linkage import Linkage
 from fgrad.native.lowering import OTHERWISE, Program
 from fgrad.native.nodes import Called, Node
 from fgrad.native.routines import ROUTINES
@@ -124,7 +125,9 @@ def _called(program: Program, loop: Inner | None, nodes: list[Node], shape: Any,
 OTHERWISE.append(_by_inner_loop)
 
 
-def _call(item: Called, pointer: Callable[[Node], str | None]) -> tuple[str, dict[str, tuple[str, ...]]]:
+def _call(
+    item: Called, pointer: Callable[[Node], str | None], linkage: Linkage
+) -> tuple[str, dict[str, tuple[str, ...]]]:
     """Write the call of an inner loop: addresses, the number of elements, the bytes from one to the next."""
     loop: Inner = item.options
     shape, width = item.shape[1:] if loop.wanted < 0 else item.shape, item.dtype.itemsize
