@@ -25,6 +25,7 @@ from .debugging.notes import debug_lines as debug_lines
 from .debugging.notes import debug_nans as debug_nans
 from .debugging.profiling import profile as profile
 from .engines.jax.functions import to_jax as to_jax
+from .exported import load_exported as load_exported
 from .graphs.graph import Graph as Graph
 from .graphs.record import trace as trace
 from .interop.containers import register_dataclass as register_dataclass

@@ -6,11 +6,13 @@ import contextlib
 import copy
 import importlib
 import inspect
+import os
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
@@ -30,12 +32,14 @@ from fgrad.graphs.equations import Name, kind_of, shown
 from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.integers import LARGEST, is_by_sign
 from fgrad.graphs.record import held, new_recording, recorded
+from fgrad.native.artifacts import ExportedFiles, Signature, Target
 from fgrad.native.captured import Captured
 from fgrad.native.freezing import check_repeats
 from fgrad.native.functions import Function
 from fgrad.native.layouts import form_of, layout_of
 from fgrad.native.options import ENGINES, Engine, Options
 from fgrad.native.reports import Inspection, changes_between
+from fgrad.native.signatures import Array, arguments_by_name, signature
 from fgrad.native.static import OfInstances, Static
 from fgrad.ops.tracing import first_example
 from fgrad.rules.closures import Replaced, followers, given_now
@@ -107,6 +111,87 @@ class Compiled(Transformed, Generic[P, R]):
         call = Transformed(_run_inspect, self._function, options, is_kept=False)
         return call(*args, **keywords)  # type: ignore[no-any-return]
 
+    def export(
+        self, path: str | os.PathLike[str], *args: Any, keywords: Mapping[str, Any] | None = None,
+        results: str | Sequence[str] | None = None, target: str | None = None, cpu: str = "", features: str = "",
+        blas: bool = False, library: bool = True,
+    ) -> ExportedFiles:  # fmt: skip
+        """Write the program for these arguments as a C function, which needs neither Python nor NumPy.
+
+        `export("build/model", x)` writes `model.h`, `model.o`, `model.json` and a shared library into the folder
+        `build`. The function `model` takes the addresses of arguments and results, arrays in C order, and that of a
+        workspace of `model_workspace_bytes()` bytes. It returns 0, or 1 where an argument has no result, such as an
+        index out of range. It allocates nothing and keeps nothing: threads with a workspace each may call it at once.
+        Variables are part of the code, with the values that they have now. `load_exported` loads the library.
+
+        Args:
+            path: folder and name; the name is that of the function in C.
+            args, keywords: arguments of the function; their shapes and dtypes are those that the C function takes.
+            results: what to call the results: one name, or one for each item of a tuple, list or dict.
+            target: the processor and system in LLVM's words, such as "aarch64-unknown-linux-gnu"; None: this machine.
+                For another one there is no shared library.
+            cpu: the kind of processor, as gcc's `-march`; "native" for that of this machine; "" for any.
+            features: extensions of the processor, such as "+avx2,+fma".
+            blas: call BLAS and LAPACK for products, solutions and factors, in place of loops.
+            library: link a shared library, with the C compiler of the variable `CC`, or cc, gcc or clang.
+
+        Returns:
+            The paths: `header`, `object`, `description`, and `library`, which may be None.
+
+        Raises:
+            UnsupportedError: a NotImplementedError; an operation has no native code; the message names it and its line.
+            ParameterError: a ValueError; a name is none in C, there is no such target, or no C compiler.
+            FgradError: what a call raises, too.
+
+        Example:
+            >>> import pathlib, tempfile, numpy as np, fgrad as fg
+            >>> energy = fg.compile(fg.value_and_grad(lambda x: np.sum(x**4)))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     files = energy.export(folder + "/energy", np.zeros(3), results=["value", "gradient"])
+            ...     print(next(line for line in files.header.read_text().splitlines() if line.startswith("int ")))
+            int energy(const double *x, double *value, double *gradient, void *workspace);
+        """
+        target_of_code = Target(target, cpu, features, blas)
+        options = {
+            "programs": self._programs, "path": Path(path), "results": results, "target": target_of_code,
+            "library": library and target is None,
+        }  # fmt: skip
+        call = Transformed(_run_export, self._function, options, is_kept=False)
+        return call(*args, **(keywords or {}))  # type: ignore[no-any-return]
+
+    def low_level(self, signature: str, *args: Any, keywords: Mapping[str, Any] | None = None) -> Any:
+        """Return the program for these arguments as a C function, for libraries that call one in their inner loops.
+
+        `scipy.LowLevelCallable(f)` is made of it, Numba calls it in compiled functions, and `ffi.cast(type, address)`
+        with `ctypes.cast(f, ctypes.c_void_p).value` is one of cffi. Variables are part of the code, with the values
+        that they have now.
+
+        Args:
+            signature: "double (double)" and "double (double, void *)", as `scipy.integrate.quad` calls them;
+                "double (int, double *)" and "double (int, double *, void *)", as `nquad` does;
+                "int (double *, intptr_t, double *, void *)", as `scipy.ndimage.generic_filter` does;
+                "int (intptr_t *, double *, int, int, void *)", as `geometric_transform` does.
+            args, keywords: arguments of the function: one floating-point number by default; for addresses one vector,
+                or so many numbers. They are integers of 64 bits for `intptr_t *`.
+
+        Returns:
+            A function of `ctypes`. The code exists as long as it does. Where the arguments have no result it returns
+            NaN, or 0 for failure.
+
+        Raises:
+            UnsupportedError: a NotImplementedError; an operation has no native code, or the program needs much memory.
+            ParameterError: a ValueError; there is no such signature, or the function does not fit it.
+
+        Example:
+            >>> import numpy as np, fgrad as fg, scipy.integrate
+            >>> density = fg.compile(lambda x: np.exp(-x * x)).low_level("double (double)")
+            >>> round(scipy.integrate.quad(scipy.LowLevelCallable(density), 0.0, np.inf)[0], 6)
+            0.886227
+        """
+        options = {"programs": self._programs, "signature": signature}
+        call = Transformed(_run_low_level, self._function, options, is_kept=False)
+        return call(*(args or (() if keywords else (1.0,))), **(keywords or {}))
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None or not hasattr(self._function, "__get__"):
             return self
@@ -161,6 +246,43 @@ def _run_inspect(
         programs.forget(form)
         raise _no_program(function)
     return program.inspected(form.inputs, measure, programs)
+
+
+def _run_export(
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs, path: Path,
+    results: str | Sequence[str] | None, target: Target, library: bool,
+) -> ExportedFiles:  # fmt: skip
+    exporting: Any = importlib.import_module("fgrad.native.exporting")  # which few ask for
+    if library:
+        exporting.compiler()
+    program, form = _program_alone(function, args, keywords, programs)
+    code = exporting.object_file(program.signature(path.name, function, form, results), program.frozen(), target)
+    return exporting.write(code, path, library)  # type: ignore[no-any-return]
+
+
+def _run_low_level(
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs, signature: str
+) -> Any:
+    lowlevel: Any = importlib.import_module("fgrad.native.lowlevel")
+    if signature not in lowlevel.SIGNATURES:
+        known = "\n".join(f"  {each}" for each in lowlevel.SIGNATURES)
+        raise errors.ParameterError(f"low_level has no signature {signature!r:.80}; there are:\n{known}")
+    program, _ = _program_alone(function, args, keywords, programs)
+    program.check_pure()
+    return lowlevel.low_level(program.frozen(), program.name, signature)
+
+
+def _program_alone(
+    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs
+) -> tuple[Program, Form]:
+    """Return the program for arguments, to be run without this process's Python."""
+    if programs.engine is not None:
+        raise errors.ParameterError("a C function is native code, and this function runs on another engine.")
+    program, form = programs.for_form(function, Form(function, programs.static, args, keywords))
+    if program.closes_over_traced:
+        programs.forget(form)
+        raise _no_program(function)
+    return program, form
 
 
 def _no_program(function: Any) -> errors.ClosureError:
@@ -505,6 +627,36 @@ class Program:
         rest = iter(found)
         whole = [_tensor(next(rest)) if own else x for x, own in zip(self._template, self._is_number, strict=True)]
         return self._nested(whole)
+
+    def signature(self, name: str, function: Any, form: Form, results: str | Sequence[str] | None) -> Signature:
+        """Return the signature of the program as a C function."""
+        self.check_pure()
+        arrays = [Array(name.dtype, name.shape) for name in self.graph.inputs]
+        made = [Array(each.dtype, each.shape) for each in map(strip_ended, self.graph.outputs)]
+        args, keywords = form.outline.whole(arrays)
+        return signature(name, arguments_by_name(function, args, keywords), self._nested(made), results)
+
+    def check_pure(self) -> None:
+        """Check that the program returns arrays, and does nothing else.
+
+        Raises:
+            UnsupportedError: a NotImplementedError; the function assigns to variables, or returns what is no array.
+        """
+        if self.assigned:
+            raise errors.UnsupportedError(
+                f"{self.name} assigns to variables, and an exported function keeps nothing.\nReturn the new values."
+            )
+        odd = next((x for x, own in zip(self._template, self._is_number, strict=True) if not own), None)
+        if odd is not None:
+            raise errors.UnsupportedError(f"{self.name} returns {odd!r:.50}, and an exported function arrays alone.")
+
+    def frozen(self) -> Block:
+        """Return the program with the values that variables have now as constants."""
+        values = {name: np.array(strip_ended(variable)) for name, variable in self.graph.variables.items()}
+        graph = self.graph
+        return Block(
+            graph.inputs, {**graph.constants, **values}, graph.equations, list(map(strip_ended, graph.outputs))
+        )
 
     def inspected(self, leaves: Sequence[Any], measure: bool, programs: Programs) -> Inspection:
         """Return the report of the program."""

@@ -263,10 +263,14 @@ _WRITTEN: dict[str, tuple[int, Callable[[_Function], None]]] = {
 """How many arguments each function takes, and what writes it."""
 
 
-def definitions(names: Iterable[str]) -> list[str]:
-    """Return functions `own_dgemm` and so on, in LLVM's language."""
+ARGUMENTS = {name: count for name, (count, _) in _WRITTEN.items()}
+
+
+def definitions(names: Iterable[str]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    """Return functions `own_dgemm` and so on, in LLVM's language, and the functions of LLVM that they call."""
     dtypes = {letter: np.dtype(name) for name, letter in LETTERS.items()}
-    texts, used = [], {}
+    texts: list[str] = []
+    used: dict[str, tuple[str, ...]] = {}
     for name in names:
         count, write = _WRITTEN[name[1:]]
         function = _Function(dtypes[name[0]])
@@ -274,5 +278,4 @@ def definitions(names: Iterable[str]) -> list[str]:
         taken = ", ".join(f"ptr %a{place}" for place in range(count))
         texts.append(f"define internal void @own_{name}({taken}) alwaysinline #0 {{\n{function.text()}\n}}")
         used.update(function.used)
-    declared = [f"declare {result} @{name}({', '.join(kinds)})" for name, (result, *kinds) in used.items()]
-    return [*declared, *texts]
+    return texts, used

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
+from typing_extensions import override
 
-from fgrad.native.dense import definitions
+from fgrad.native.dense import ARGUMENTS, definitions
 from fgrad.native.libraries import address
 
 
@@ -46,8 +47,38 @@ class _InProcess:
 IN_PROCESS = _InProcess()
 
 
-class Exported:
-    """Linkage of an object file: constants are part of it, and so are products and factors, unless it calls BLAS.
+class _OwnConstants:
+    """Linkage of code that outlives the program of which it is made: constants are part of it."""
+
+    def __init__(self) -> None:
+        self._constants: dict[bytes, str] = {}
+
+    def constant(self, array: Any) -> str:
+        """Return the name of a constant; equal arrays are one."""
+        return self._constants.setdefault(np.ascontiguousarray(array).tobytes(), f"@constant{len(self._constants)}")
+
+    def text(self) -> tuple[str, dict[str, tuple[str, ...]]]:
+        """Return what is defined or declared outside of functions, and the functions that is made of."""
+        lines = []
+        for content, name in self._constants.items():
+            told = "".join(f"\\{byte:02X}" for byte in content)
+            lines.append(f'{name} = private unnamed_addr constant [{len(content)} x i8] c"{told}", align 64')
+        return "\n".join(lines), {}
+
+
+class Standalone(_OwnConstants):
+    """Linkage of code in this process that is called from outside of fgrad."""
+
+    callers = _InProcess.callers
+    calls_ufuncs = True
+
+    def routine(self, name: str) -> str:
+        """Return the address of a function."""
+        return IN_PROCESS.routine(name)
+
+
+class Exported(_OwnConstants):
+    """Linkage of an object file: products and factors are loops in it, unless it calls BLAS.
 
     Args:
         has_blas: call BLAS and LAPACK, under their usual symbols such as `dgemm_`, in place of loops.
@@ -60,20 +91,10 @@ class Exported:
     calls_ufuncs = False
 
     def __init__(self, has_blas: bool) -> None:
+        super().__init__()
         self._has_blas = has_blas
         self.symbols: dict[str, None] = {}
         self._loops: dict[str, None] = {}
-        self._constants: dict[tuple[Any, ...], str] = {}
-        self._texts: list[str] = []
-
-    def constant(self, array: Any) -> str:
-        """Return the name of a constant, which is defined once for equal arrays."""
-        content = np.ascontiguousarray(array).tobytes()
-        name = self._constants.setdefault((content,), f"@constant{len(self._constants)}")
-        if len(self._constants) > len(self._texts):
-            told = "".join(f"\\{byte:02X}" for byte in content)
-            self._texts.append(f'{name} = private unnamed_addr constant [{len(content)} x i8] c"{told}", align 64')
-        return name
 
     def routine(self, name: str) -> str:
         """Return the symbol of a function."""
@@ -83,7 +104,8 @@ class Exported:
         self._loops[name] = None
         return f"@own_{name}"
 
-    def text(self) -> str:
-        """Return the constants, and the declarations or definitions of functions that are called."""
-        declared = [f"declare void @{name}(...)" for name in self.symbols]
-        return "\n".join([*self._texts, *declared, *definitions(self._loops)])
+    @override
+    def text(self) -> tuple[str, dict[str, tuple[str, ...]]]:
+        declared = [f"declare void @{name}({', '.join(['ptr'] * ARGUMENTS[name[1:-1]])})" for name in self.symbols]
+        texts, used = definitions(self._loops)
+        return "\n".join([super().text()[0], *declared, *texts]), used

@@ -1,0 +1,292 @@
+"""Programs as object files with a C interface, which need neither Python nor NumPy.
+
+    code = object_file(signature, block, target)      the code, the header and the description
+    write(code, folder)                               `model.h`, `model.o`, `model.json`, and a shared library
+
+A function `model` takes the addresses of its arguments and results, arrays in C order, and that of a workspace. It
+allocates nothing and keeps nothing, so threads with a workspace each can call it at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.graphs.equations import Name
+from fgrad.graphs.graph import Block
+from fgrad.graphs.rolling import rolled
+from fgrad.graphs.spreading import spread
+from fgrad.graphs.tidying import tidied
+from fgrad.native.artifacts import ExportedFiles, Parameter, Signature, Target
+from fgrad.native.calls import ALIGNMENT, Functions, size_of
+from fgrad.native.linkage import Exported, Linkage
+from fgrad.native.lowering import Program, any_failure, lowered
+from fgrad.native.machine import Machine
+from fgrad.native.nests import memory_of
+from fgrad.native.nodes import Called, Looped, Node, Stepped
+from fgrad.native.plan import planned
+from fgrad.native.segments import Segment
+
+INTERFACE = 1
+"""The version of the C interface: a function, `_workspace_bytes`, `_description`."""
+
+_COPY = "llvm.memcpy.p0.p0.i64"
+
+
+@dataclass(frozen=True)
+class Code:
+    """An object file with what is said of it.
+
+    Attributes:
+        name: of the function.
+        binary: the object file.
+        header: the C header.
+        description: the same for programs, as JSON.
+        symbols: functions of BLAS and LAPACK that the code calls.
+    """
+
+    name: str
+    binary: bytes
+    header: str
+    description: str
+    symbols: Sequence[str]
+
+
+def object_file(signature: Signature, block: Block, target: Target) -> Code:
+    """Return the code of a program.
+
+    Args:
+        signature: the names of inputs and outputs.
+        block: the program; some outputs may be constants.
+        target: for which processor.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; an operation has no native code.
+        ParameterError: a ValueError; LLVM has no such target.
+    """
+    machine, linkage = _machine(target), Exported(target.calls_blas)
+    functions = Functions(0, None, linkage)
+    text, workspace = function(signature.name, block, functions)
+    outside, used = linkage.text()
+    functions.used.update(used)
+    description = _description(signature, machine, workspace, list(linkage.symbols))
+    whole = [
+        outside, machine.declarations(functions.used), *functions.texts, *functions.narrow, text,
+        _workspace(signature.name, workspace), _told(signature.name, description),
+    ]  # fmt: skip
+    header = _header(signature, workspace, list(linkage.symbols))
+    return Code(signature.name, machine.object_code("\n".join(whole)), header, description, list(linkage.symbols))
+
+
+def _machine(target: Target) -> Machine:
+    """Return the compiler for a target."""
+    here = Machine.this()
+    if target.cpu == "native" and target.triple not in (None, here.triple):
+        raise errors.ParameterError("cpu='native' is for code that runs on this machine; leave out target.")
+    is_native = target.cpu == "native"
+    cpu, features = (here.cpu, here.features) if is_native else (target.cpu, target.features)
+    return Machine(target.triple or here.triple, cpu, features)
+
+
+def function(name: str, block: Block, functions: Functions) -> tuple[str, int]:
+    """Return the function that runs a program, and how many bytes of workspace it needs."""
+    outputs = block.outputs
+    block = tidied(spread(rolled(block)))
+    program = lowered(block)
+    _check_native(program, block, functions.linkage)
+    nodes = [program.names[each] if type(each) is Name else None for each in block.outputs]
+    failed = any_failure(program)
+    roots = [*filter(None, nodes), *([failed] if failed else [])]
+    plan = planned(program.all, roots)
+    known: dict[Node, Any] = {node: np.ascontiguousarray(array) for node, array in program.constants.items()}
+    segment = Segment(name, plan.items, plan, known, functions, set())
+    given = [program.inputs[name] for name in block.inputs]
+    memory: dict[Node, str] = {node: f"%x{place}" for place, node in enumerate(given)}
+    behind = []
+    for place, (node, output) in enumerate(zip(nodes, outputs, strict=True)):
+        root = None if node is None else memory_of(node)
+        if root is None:
+            constant = np.ascontiguousarray(output)
+            behind += _copied(place, functions.linkage.constant(constant), constant.nbytes)
+        elif root in memory or root in known:
+            behind += _copied(place, memory.get(root) or functions.linkage.constant(known[root]), size_of(root))
+        else:
+            memory[root] = f"%y{place}"
+    before = ["%address = ptrtoint ptr %workspace to i64", f"%behind = add i64 %address, {ALIGNMENT - 1}",
+              f"%aligned = and i64 %behind, -{ALIGNMENT}", "%arena = inttoptr i64 %aligned to ptr"]  # fmt: skip
+    if failed:
+        memory[failed] = "%failed"
+        before.append("%failed = alloca i8")
+        behind += ["%void = load i8, ptr %failed", "%status = zext i8 %void to i32"]
+    functions.used[_COPY] = ("void", "ptr", "ptr", "i64", "i1")
+    behind.append("ret i32 %status" if failed else "ret i32 0")
+    taken = [f"ptr %x{place}" for place in range(len(given))] + [f"ptr %y{place}" for place in range(len(outputs))]
+    wanted = {memory_of(node) for node in roots}
+    text = segment.function(", ".join([*taken, "ptr %workspace"]), before, memory, wanted, behind)
+    return text, segment.arena + ALIGNMENT if segment.arena else 0
+
+
+def _copied(place: int, source: str, size: int) -> list[str]:
+    return [f"call void @{_COPY}(ptr %y{place}, ptr {source}, i64 {size}, i1 false)"] if size else []
+
+
+def _check_native(program: Program, block: Block, linkage: Linkage) -> None:
+    """Raise for operations that NumPy computes, or the inner loop of a ufunc where that cannot be called."""
+    reasons = dict(program.refused)
+    for each in _all_nodes(program):
+        if isinstance(each, Called) and each.routine == "ufunc" and not linkage.calls_ufuncs:
+            reasons.setdefault(
+                each.equation, f"{each.options.ufunc.__name__} is computed by SciPy's or NumPy's own code"
+            )
+        elif isinstance(each, Stepped):
+            reasons.setdefault(each.equation, "an operation has no native code")
+    if not reasons:
+        return
+    told = []
+    for place, reason in sorted(reasons.items()):
+        line = block.equations[place].place if 0 <= place < len(block.equations) else None
+        told.append(f"  {reason}" + (f", at {errors.line_at(line)}" if line else ""))
+    raise errors.UnsupportedError(
+        "a C function runs without Python, and these operations have no code for that:\n"
+        + "\n".join(dict.fromkeys(told))
+        + "\nLeave them to the program that calls the function, or write them with operations that have native code."
+    )
+
+
+def _all_nodes(program: Program) -> list[Node]:
+    """Return the nodes of a program, and those of the loops in it under the place of the loop."""
+    found = []
+    for node in program.all:
+        found.append(node)
+        if isinstance(node, Looped):
+            conditions = [] if node.condition is None else [node.condition[0]]
+            for inner in (node.program, *conditions):
+                for each in _all_nodes(inner):
+                    each.equation = node.equation
+                    found.append(each)
+    return found
+
+
+# What is said of the code
+
+
+def _workspace(name: str, size: int) -> str:
+    return f"define i64 @{name}_workspace_bytes() #0 {{\n  ret i64 {size}\n}}"
+
+
+def _told(name: str, description: str) -> str:
+    content = description.encode() + b"\0"
+    told = "".join(f"\\{byte:02X}" for byte in content)
+    return f'@{name}_description = constant [{len(content)} x i8] c"{told}"'
+
+
+def _description(signature: Signature, machine: Machine, workspace: int, symbols: Sequence[str]) -> str:
+    def told(parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
+        return [{**vars(each), "shape": list(each.shape)} for each in parameters]
+
+    whole = {
+        "interface": INTERFACE, "name": signature.name, "target": machine.triple, "cpu": machine.cpu,
+        "features": machine.features, "workspace_bytes": workspace, "symbols": symbols,
+        "arguments": told(signature.arguments), "results": told(signature.results), **signature.trees,
+    }  # fmt: skip
+    return json.dumps(whole, indent=1)
+
+
+_HEADER = """\
+/* {name}: a function exported by fgrad. Arrays are in C order; bool is one byte, 0 or 1.
+ *
+{told}
+ * workspace    {workspace} bytes, as {name}_workspace_bytes() says; any address. Each thread needs its own.
+ *
+ * Returns 0; 1 if the arguments have no result, as an index out of range.
+ * Link with -lm{symbols}.
+ */
+#ifndef {guard}
+#define {guard}
+
+#include <stdint.h>
+
+#define {upper}_INTERFACE {interface}
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+int {name}({parameters});
+uint64_t {name}_workspace_bytes(void);
+extern const char {name}_description[];
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+
+def _header(signature: Signature, workspace: int, symbols: Sequence[str]) -> str:
+    """Return the C header."""
+    told, parameters = [], []
+    for each, word in [*((x, "in ") for x in signature.arguments), *((x, "out") for x in signature.results)]:
+        shape = " x ".join(map(str, each.shape)) or "one number"
+        told.append(f" * {word} {each.name:<12} {shape}" + (f", {each.path}" if each.path != each.name else ""))
+        parameters.append(f"{'const ' if word == 'in ' else ''}{each.kind} *{each.name}")
+    upper = signature.name.upper()
+    return _HEADER.format(
+        name=signature.name, told="\n".join(told), workspace=workspace, upper=upper, guard=f"{upper}_H",
+        interface=INTERFACE, parameters=", ".join([*parameters, "void *workspace"]),
+        symbols=f", and with BLAS and LAPACK for {', '.join(symbols)}" if symbols else "",
+    )  # fmt: skip
+
+
+# Files
+
+
+def compiler() -> list[str]:
+    """Return the command of a C compiler, that of the variable `CC` first.
+
+    Raises:
+        ParameterError: a ValueError; there is none.
+    """
+    for name in filter(None, (os.environ.get("CC"), "cc", "gcc", "clang")):
+        command = name.split()
+        if shutil.which(command[0]):
+            return command
+    raise errors.ParameterError(
+        "export links a shared library with a C compiler, and finds none: there is no cc, gcc or clang, and the "
+        "variable CC names none.\nInstall one, or pass library=False for the object file alone."
+    )
+
+
+def write(code: Code, path: Path, with_library: bool) -> ExportedFiles:
+    """Write the files of some code, and link a shared library."""
+    linker = compiler() if with_library else []
+    header, binary, description = (path.with_name(f"{path.name}{end}") for end in (".h", ".o", ".json"))
+    header.write_text(code.header)
+    binary.write_bytes(code.binary)
+    description.write_text(code.description)
+    return ExportedFiles(header, binary, description, _linked(linker, binary, path, code) if with_library else None)
+
+
+def _linked(linker: Sequence[str], binary: Path, path: Path, code: Code) -> Path:
+    end = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
+    library = path.with_name(f"{path.name}{end}")
+    needed = ["-lm", *(["-llapack", "-lblas"] if code.symbols else [])]
+    command = [*linker, "-shared", "-o", str(library), str(binary), *needed]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise errors.ParameterError(
+            f"the C compiler links no shared library: {' '.join(command)} says\n{done.stderr.strip()[-2000:]}\n"
+            "Pass library=False for the object file alone, or blas=False for code that calls no library."
+        )
+    return library

@@ -1,0 +1,149 @@
+"""Native code as C functions in this process, for libraries that call such functions in their inner loops.
+
+low_level(block, name, "double (double)")      a ctypes function, which keeps its code alive
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from fgrad import errors
+from fgrad.graphs.equations import Name
+from fgrad.graphs.graph import Block
+from fgrad.native.calls import Functions
+from fgrad.native.exporting import function
+from fgrad.native.linkage import Standalone
+from fgrad.native.machine import Machine
+
+_MOST_ON_STACK = 1 << 18
+"""Bytes of workspace that a call may take from the stack of its thread."""
+
+_DOUBLE, _DOUBLES, _VOID = ctypes.c_double, ctypes.POINTER(ctypes.c_double), ctypes.c_void_p
+_INTEGERS = ctypes.POINTER(ctypes.c_ssize_t)
+
+
+class _Form(NamedTuple):
+    """A kind of C function.
+
+    Attributes:
+        result: what it returns: the result of the program, or 1 for success.
+        parameters: what it takes.
+        given: the place of the argument: a number, or the address of numbers.
+        dtype: of these.
+        made: the place of the address of results; -1: it returns the result.
+    """
+
+    result: Any
+    parameters: tuple[Any, ...]
+    given: int
+    dtype: str
+    made: int
+
+
+SIGNATURES = {
+    "double (double)": _Form(_DOUBLE, (_DOUBLE,), 0, "float64", -1),
+    "double (double, void *)": _Form(_DOUBLE, (_DOUBLE, _VOID), 0, "float64", -1),
+    "double (int, double *)": _Form(_DOUBLE, (ctypes.c_int, _DOUBLES), 1, "float64", -1),
+    "double (int, double *, void *)": _Form(_DOUBLE, (ctypes.c_int, _DOUBLES, _VOID), 1, "float64", -1),
+    "int (double *, intptr_t, double *, void *)": _Form(
+        ctypes.c_int, (_DOUBLES, ctypes.c_ssize_t, _DOUBLES, _VOID), 0, "float64", 2
+    ),
+    "int (intptr_t *, double *, int, int, void *)": _Form(
+        ctypes.c_int, (_INTEGERS, _DOUBLES, ctypes.c_int, ctypes.c_int, _VOID), 0, "int64", 1
+    ),
+}
+"""What SciPy calls: the first four in `quad` and `nquad`, then in `generic_filter`, and in `geometric_transform`."""
+
+
+def low_level(block: Block, name: str, signature: str) -> Any:
+    """Return a program as a C function.
+
+    Args:
+        block: the program: of numbers, or of one vector; it returns one number, or, where the function is handed the
+            address of its results, one vector.
+        name: of the user's function, for messages.
+        signature: one of `SIGNATURES`.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; an operation has no native code, or the program needs much memory.
+        ParameterError: a ValueError; the program does not fit the signature.
+    """
+    form = SIGNATURES[signature]
+    _check(block, name, signature, form)
+    machine = Machine.this()
+    linkage = Standalone()
+    functions = Functions(0, machine.widths(precise=False), linkage)
+    text, workspace = function("inner", block, functions)
+    if workspace > _MOST_ON_STACK:
+        raise errors.UnsupportedError(
+            f"{name} needs {workspace} bytes to work in, and a C function takes at most {_MOST_ON_STACK} of the stack."
+        )
+    declarations = machine.declarations(functions.used)
+    narrow = "\n".join([declarations, *functions.narrow]) if functions.narrow else ""
+    shown = [each[each.rindex("define hidden") :].partition(" noinline")[0] for each in functions.narrow]
+    texts = [
+        linkage.text()[0],
+        declarations,
+        *(each.replace("define", "declare") for each in shown),
+        *functions.texts,
+        text,
+    ]
+    module = machine.compiled("\n".join([*texts, _wrapper(block, form, workspace)]), narrow, functions.has_iterations)
+    made: Any = ctypes.CFUNCTYPE(form.result, *form.parameters)(module.address("outer"))
+    made.module = module
+    return made
+
+
+def _check(block: Block, name: str, signature: str, form: _Form) -> None:
+    """Raise if a program does not fit a signature."""
+    shapes, dtypes = [each.shape for each in block.inputs], {each.dtype.name for each in block.inputs}
+    is_number = form.parameters[form.given] is _DOUBLE
+    fits = shapes == [()] if is_number else shapes in ([()] * len(shapes), [(_length(shapes),)])
+    results = [each for each in block.outputs if type(each) is Name]
+    if not fits or not shapes or dtypes != {form.dtype}:
+        wanted = "one number" if is_number else "one vector, or numbers,"
+        raise errors.ParameterError(
+            f"{signature!r} is for a function of {wanted} of dtype {form.dtype}, and {name} was given arrays of shapes "
+            f"{shapes} and dtypes {sorted(dtypes)}.\nPass examples of the arguments: low_level(signature, np.zeros(3))."
+        )
+    is_one = len(block.outputs) == len(results) == 1 and results[0].dtype.name == "float64"
+    if not is_one or (form.made < 0 and results[0].shape != ()):
+        wanted = "one number" if form.made < 0 else "a number or vector"
+        raise errors.ParameterError(f"{signature!r} is for a function that returns {wanted} of dtype float64.")
+
+
+def _length(shapes: Sequence[tuple[int, ...]]) -> int:
+    return shapes[0][0] if len(shapes) == 1 and len(shapes[0]) == 1 else -1
+
+
+_KINDS = {_DOUBLE: "double", ctypes.c_int: "i32", ctypes.c_ssize_t: "i64"}
+
+
+def _wrapper(block: Block, form: _Form, workspace: int) -> str:
+    """Return the function that has the signature, and calls the program with memory from the stack."""
+    kinds = [_KINDS.get(each, "ptr") for each in form.parameters]
+    taken = ", ".join(f"{kind} %a{place}" for place, kind in enumerate(kinds))
+    lines = [f"%work = alloca i8, i64 {max(workspace, 1)}", "%result = alloca double"]
+    array = f"%a{form.given}"
+    if kinds[form.given] == "double":
+        lines += ["%number = alloca double", f"store double {array}, ptr %number"]
+        array = "%number"
+    for place in range(len(block.inputs)):
+        lines.append(f"%x{place} = getelementptr double, ptr {array}, i64 {place}")
+    given = [f"ptr %x{place}" for place in range(len(block.inputs))]
+    made = "%result" if form.made < 0 else f"%a{form.made}"
+    lines += [
+        f"%state = call i32 @inner({', '.join([*given, f'ptr {made}', 'ptr %work'])})",
+        "%fails = icmp ne i32 %state, 0",
+    ]
+    if form.made < 0:
+        nan = "0x7FF8000000000000"
+        lines += ["%found = load double, ptr %result", f"%told = select i1 %fails, double {nan}, double %found"]
+        kind = "double"
+    else:
+        lines.append("%told = select i1 %fails, i32 0, i32 1")
+        kind = "i32"
+    body = "\n".join(f"  {line}" for line in [*lines, f"ret {kind} %told"])
+    return f"define {kind} @outer({taken}) noinline #0 {{\nentry:\n{body}\n}}"
