@@ -5,6 +5,7 @@
 
 import importlib.util
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -26,4 +27,9 @@ _OF = {
     "sparse": ["tests/test_payloads_sparse.py"],
 }
 
+_WITHOUT_COMPILER = ["docs/how-to/export.md", "fgrad/exported.py"]
+"""What links shared libraries, where there is a C compiler."""
+
 collect_ignore = [name for package, names in _OF.items() if not importlib.util.find_spec(package) for name in names]
+if not any(map(shutil.which, ("cc", "gcc", "clang"))):
+    collect_ignore += _WITHOUT_COMPILER

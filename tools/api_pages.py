@@ -66,7 +66,7 @@ TOPICS = {
     "checkpoint score_function",
     "Loops and branches": "scan fori_loop while_loop map cond switch",
     "Seeing and being told": "explain check debug_nans debug_overwrites debug_lines profile trace Graph",
-    "Compiling": "compile Compiled Inspection to_jax",
+    "Compiling": "compile Compiled Inspection load_exported to_jax",
     "Uncertainty": "propagate standard_errors parameter_covariance",
     "Clipping": "clip_by_value clip_by_norm clip_by_global_norm global_norm",
     "Containers and files": "tree_map tree_leaves register_pytree_node register_dataclass save load",

@@ -29,8 +29,8 @@ LONGEST_BODY = 40
 
 LAYERS = [
     "_locks", "errors", "core", "ops", "transforms", "rules", "graphs", "native", "engines", "loops", "tapes",
-    "debugging", "progress", "clipping", "optimizers", "numpy", "scipy", "random", "extend", "saving", "distributed",
-    "testing", "uncertainty", "patterns", "plot", "interop", "sparse", "tree", "", "compat",
+    "debugging", "progress", "clipping", "optimizers", "numpy", "scipy", "random", "extend", "saving", "exported",
+    "distributed", "testing", "uncertainty", "patterns", "plot", "interop", "sparse", "tree", "", "compat",
 ]  # fmt: skip
 """Rooms, and modules in the root, from below: each imports from those before it alone. "" is the package itself."""
 

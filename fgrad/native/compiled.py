@@ -147,7 +147,7 @@ class Compiled(Transformed, Generic[P, R]):
             >>> import pathlib, tempfile, numpy as np, fgrad as fg
             >>> energy = fg.compile(fg.value_and_grad(lambda x: np.sum(x**4)))
             >>> with tempfile.TemporaryDirectory() as folder:
-            ...     files = energy.export(folder + "/energy", np.zeros(3), results=["value", "gradient"])
+            ...     files = energy.export(folder + "/energy", np.zeros(3), results=["value", "gradient"], library=False)
             ...     print(next(line for line in files.header.read_text().splitlines() if line.startswith("int ")))
             int energy(const double *x, double *value, double *gradient, void *workspace);
         """

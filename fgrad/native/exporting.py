@@ -9,6 +9,7 @@ allocates nothing and keeps nothing, so threads with a workspace each can call i
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -253,7 +254,7 @@ def _header(signature: Signature, workspace: int, symbols: Sequence[str]) -> str
 
 
 def compiler() -> list[str]:
-    """Return the command of a C compiler, that of the variable `CC` first.
+    """Return the command of a C compiler: that of `CC`, one of the system, or that of the package ziglang.
 
     Raises:
         ParameterError: a ValueError; there is none.
@@ -262,9 +263,11 @@ def compiler() -> list[str]:
         command = name.split()
         if shutil.which(command[0]):
             return command
+    if importlib.util.find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "cc"]
     raise errors.ParameterError(
         "export links a shared library with a C compiler, and finds none: there is no cc, gcc or clang, and the "
-        "variable CC names none.\nInstall one, or pass library=False for the object file alone."
+        "variable CC names none.\nInstall one, for instance with pip install ziglang, or pass library=False for the object file alone."
     )
 
 

@@ -1,0 +1,615 @@
+"""Functions that leave Python: C files that are compiled and run, libraries that are loaded, function pointers."""
+
+import ctypes
+import gc
+import inspect
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import scipy
+import scipy.integrate
+import scipy.ndimage
+
+import fgrad as fg
+import fgrad.scipy.linalg as linalg
+from fgrad import errors
+from fgrad.native.dense import ARGUMENTS
+from fgrad.native.machine import Machine
+
+GCC = shutil.which("gcc")
+needs_compiler = pytest.mark.skipif(GCC is None, reason="there is no gcc to link and compile with")
+RNG = np.random.default_rng(0)
+A, B, V = RNG.standard_normal((7, 7)), RNG.standard_normal((7, 3)), RNG.standard_normal(7)
+S = A @ A.T + 7 * np.eye(7)
+WEIGHTS = fg.Variable(RNG.standard_normal((3, 4)))
+
+
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
+@fg.register_dataclass
+@dataclass
+class Layer:
+    weight: object
+    bias: object
+
+
+def rosenbrock(x):
+    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def along(x):
+    return fg.scan(lambda carry, each: (np.tanh(carry * 0.9 + each), carry), x[0], x)
+
+
+def long_loop(x):
+    y = x
+    for _ in range(200):
+        y = np.sin(y) * 1.01 + 0.01 * x
+    return np.sum(y)
+
+
+FUNCTIONS = {
+    "a product of matrices": (lambda a, b: a @ b, (A, B)),
+    "a product of transposes": (lambda a, b: b.T @ a.T, (A, B)),
+    "a matrix times a vector": (lambda a, b: a @ b, (A, V)),
+    "a vector times a matrix": (lambda a, b: b @ a, (A, V)),
+    "stacked products": (lambda a, b: a @ b, (RNG.standard_normal((4, 9, 16)), RNG.standard_normal((4, 16, 12)))),
+    "large products": (
+        fg.grad(lambda a, b: np.sum(np.tanh(a @ b) ** 2), argnums=(0, 1)),
+        (RNG.standard_normal((60, 50)), RNG.standard_normal((50, 40))),
+    ),
+    "a large matrix times a vector": (
+        fg.grad(lambda a, b: np.sum(np.tanh(a @ b) ** 2), argnums=(0, 1)),
+        (RNG.standard_normal((300, 200)), RNG.standard_normal(200)),
+    ),
+    "single precision": (
+        lambda a, b: np.tanh(a @ b),
+        (A.astype(np.float32), B.astype(np.float32)),
+    ),
+    "large products in single precision": (
+        lambda a, b: a @ b,
+        (RNG.standard_normal((40, 50)).astype(np.float32), RNG.standard_normal((50, 40)).astype(np.float32)),
+    ),
+    "solutions": (np.linalg.solve, (A, B)),
+    "one solution": (np.linalg.solve, (A, V)),
+    "gradients of solutions": (fg.grad(lambda a, b: np.sum(np.linalg.solve(a, b) ** 2), argnums=(0, 1)), (A, B)),
+    "an inverse": (np.linalg.inv, (A,)),
+    "a determinant": (fg.value_and_grad(lambda a: np.linalg.slogdet(a)[1]), (A,)),
+    "Cholesky factors": (np.linalg.cholesky, (S,)),
+    "gradients of Cholesky factors": (fg.grad(lambda a: np.sum(np.linalg.cholesky(a) ** 3)), (S,)),
+    "a lower triangle": (lambda a, b: linalg.solve_triangular(a, b, lower=True), (np.tril(S), B)),
+    "the transpose of an upper triangle": (lambda a, b: linalg.solve_triangular(a, b, trans=1), (np.triu(S), B)),
+    "a triangle with ones": (
+        lambda a, b: linalg.solve_triangular(a, b, lower=True, unit_diagonal=True),
+        (np.tril(S), V),
+    ),
+    "factors that are kept": (lambda a, b: linalg.cho_solve(linalg.cho_factor(a), b), (S, B)),
+    "a scan": (along, (V,)),
+    "the gradient of a scan": (fg.grad(lambda x: np.sum(along(x)[1] ** 2)), (V,)),
+    "a loop over a known matrix": (lambda x: fg.scan(lambda c, e: (S @ c / 30 + e, c[0]), x, V), (V,)),
+    "a loop while a condition holds": (
+        lambda x: fg.while_loop(lambda c: c[0] < 100.0, lambda c: (c[0] * 1.5, c[1] + 1.0), (x, 0.0)),
+        (1.3,),
+    ),
+    "the gradient of a Python loop": (fg.grad(long_loop), (V,)),
+    "a Hessian": (fg.hessian(lambda x: np.sum(np.sin(x) * x[::-1])), (V,)),
+    "an argument that is a result, twice": (lambda x: (x, x, x * 2, np.arange(3.0)), (V,)),
+    "a view": (lambda x: x[::-1].reshape(7, 1), (V,)),
+    "a constant": (lambda x: np.ones((2, 2), np.float32), (V,)),
+    "elements at indices": (lambda x, i: x[i], (V, np.array([1, -2, 3]))),
+    "truth values and counts": (lambda x: (x > 0, np.sum(x > 0)), (V,)),
+    "a variable": (lambda x: WEIGHTS @ x, (V[:4],)),
+    "containers": (
+        lambda p, q: {"s": p["w"] @ p["b"], "l": [p["w"].sum(), (q[0] * 2,)]},
+        ({"w": A, "b": V}, [V, 2.0]),
+    ),
+    "objects": (lambda p, q: (p.weight @ q.first, Pair(q.second, p.bias)), (Layer(A, V), Pair(V, B))),
+    "a number": (lambda x, k: x * k, (V, 2.5)),
+    "part of the program": (lambda x, name, n: getattr(np, name)(x) * sum(range(n)), (V, "cos", True)),
+    "elementary functions": (lambda x: np.where(x > 0, np.log1p(abs(x)), np.expm1(x)) + np.arctan2(x, 2.0), (V,)),
+    "nothing in, one number out": (lambda: np.sum(WEIGHTS**2), ()),
+}
+
+
+def arrays_of(args):
+    return [x for x in args if not isinstance(x, (str, bool))]
+
+
+def as_plain(tree):
+    """Return results as an exported function returns them: what has attributes as a dict."""
+    tree = fg.to_numpy(tree)
+    if hasattr(tree, "_asdict"):
+        return {key: as_plain(x) for key, x in tree._asdict().items()}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(map(as_plain, tree))
+    return {key: as_plain(x) for key, x in tree.items()} if isinstance(tree, dict) else tree
+
+
+def assert_same(found, wanted):
+    assert type(found) is type(wanted) or not isinstance(wanted, (dict, list, tuple))
+    if isinstance(wanted, dict):
+        assert found.keys() == wanted.keys()
+        for key in wanted:
+            assert_same(found[key], wanted[key])
+    elif isinstance(wanted, (list, tuple)):
+        for x, y in zip(found, wanted, strict=True):
+            assert_same(x, y)
+    else:
+        wanted = np.asarray(wanted)
+        assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+        single = wanted.dtype == np.float32
+        np.testing.assert_allclose(found, wanted, rtol=1e-5 if single else 1e-10, atol=1e-5 if single else 1e-12)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_library_does_what_the_function_does(name, tmp_path):
+    function, args = FUNCTIONS[name]
+    files = fg.compile(function).export(tmp_path / "model", *args)
+    loaded = fg.load_exported(files.library)
+    assert_same(loaded(*arrays_of(args)), as_plain(function(*args)))
+
+
+def test_every_function_of_blas_and_lapack_is_tested_as_loops_and_as_a_symbol(tmp_path):
+    used = set()
+    for function, args in FUNCTIONS.values():
+        files = fg.compile(function).export(tmp_path / "model", *args, blas=True, library=False)
+        used |= set(json.loads(files.description.read_text())["symbols"])
+    assert {each[1:-1] for each in used} == set(ARGUMENTS)
+    assert {each[0] for each in used} == {"s", "d"}
+
+
+@needs_compiler
+def test_a_matrix_without_factors_and_an_index_out_of_range_have_no_result(tmp_path):
+    compiled = fg.compile(lambda a: np.linalg.cholesky(a))
+    cholesky = fg.load_exported(compiled.export(tmp_path / "factor", S).library)
+    for bad in (-S, np.zeros((7, 7)), np.full((7, 7), np.nan)):
+        with pytest.raises(errors.ParameterError, match="factor has no result for these arguments"):
+            cholesky(bad)
+    solve = fg.load_exported(fg.compile(np.linalg.solve).export(tmp_path / "solve", A, V).library)
+    with pytest.raises(errors.ParameterError, match="singular"):
+        solve(np.zeros((7, 7)), V)
+    pick = fg.load_exported(fg.compile(lambda x, i: x[i]).export(tmp_path / "pick", V, np.array([0])).library)
+    assert pick(V, np.array([-1])) == V[-1]
+    with pytest.raises(errors.ParameterError, match="out of range"):
+        pick(V, np.array([7]))
+
+
+@needs_compiler
+def test_pivots_are_the_largest(tmp_path):
+    matrix = np.array([[1e-20, 1.0], [1.0, 1.0]])
+    solve = fg.load_exported(fg.compile(np.linalg.solve).export(tmp_path / "solve", matrix, np.ones(2)).library)
+    np.testing.assert_allclose(solve(matrix, np.array([1.0, 2.0])), np.linalg.solve(matrix, [1.0, 2.0]), rtol=1e-15)
+
+
+# The files
+
+
+HEADER = """\
+/* rosen: a function exported by fgrad. Arrays are in C order; bool is one byte, 0 or 1.
+ *
+ * in  x            5
+ * out value        one number
+ * out gradient     5
+"""
+
+C_PROGRAM = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <pthread.h>
+#include "rosen.h"
+
+static void *descend(void *found) {
+    double x[5], value, gradient[5];
+    void *workspace = malloc(rosen_workspace_bytes());
+    for (int k = 0; k < 5; k++) x[k] = -1.2 + 0.3 * k;
+    for (int step = 0; step < 50000; step++) {
+        if (rosen(x, &value, gradient, workspace)) abort();
+        for (int k = 0; k < 5; k++) x[k] -= 5e-4 * gradient[k];
+    }
+    *(double *)found = x[4];
+    free(workspace);
+    return 0;
+}
+
+int main(void) {
+    pthread_t threads[8];
+    double found[8];
+    for (int k = 0; k < 8; k++) pthread_create(&threads[k], 0, descend, &found[k]);
+    for (int k = 0; k < 8; k++) pthread_join(threads[k], 0);
+    for (int k = 0; k < 8; k++) printf("%.17g\n", found[k]);
+    return ROSEN_INTERFACE != 1 || rosen_description[0] != '{';
+}
+"""
+
+
+def exported_rosenbrock(folder, **options):
+    compiled = fg.compile(fg.value_and_grad(rosenbrock))
+    return compiled.export(folder / "rosen", np.zeros(5), results=["value", "gradient"], **options)
+
+
+def run(*command, **options):
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@needs_compiler
+@pytest.mark.parametrize("checks", [[], ["-fsanitize=address,undefined", "-fno-sanitize-recover"]])
+def test_a_c_program_descends_in_eight_threads(checks, tmp_path):
+    files = exported_rosenbrock(tmp_path, library=False)
+    assert files.library is None
+    assert files.header.read_text().startswith(HEADER)
+    (tmp_path / "main.c").write_text(C_PROGRAM)
+    strict = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    run(GCC, *strict, *checks, tmp_path / "main.c", files.object, "-lm", "-lpthread", "-o", tmp_path / "main")
+    x = np.array([-1.2 + 0.3 * k for k in range(5)])
+    slope = fg.compile(fg.grad(rosenbrock))
+    for _ in range(50000):
+        x = x - 5e-4 * slope(x).numpy()
+    found = np.array(list(map(float, run(tmp_path / "main").split())))
+    assert (found == found[0]).all()
+    np.testing.assert_allclose(found[0], x[4], rtol=1e-9)
+
+
+@needs_compiler
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="there is no valgrind")
+def test_valgrind_finds_nothing(tmp_path):
+    function, args = FUNCTIONS["gradients of solutions"]
+    files = fg.compile(function).export(tmp_path / "model", *args, library=False)
+    workspace = json.loads(files.description.read_text())["workspace_bytes"]
+    assert workspace
+    (tmp_path / "main.c").write_text(
+        '#include <stdlib.h>\n#include "model.h"\nint main(void) {\n'
+        "double *a = calloc(49, 8), *b = calloc(21, 8), *one = malloc(49 * 8), *two = malloc(21 * 8), total = 0;\n"
+        "char *work = malloc(model_workspace_bytes());\n"
+        "for (int k = 0; k < 49; k++) a[k] = k % 8 ? 0.1 * (k % 5) : 3.0;\n"
+        "for (int k = 0; k < 21; k++) b[k] = k;\n"
+        "int failed = model(a, b, one, two, work);\n"
+        "for (int k = 0; k < 49; k++) total += one[k];\n"
+        "free(a); free(b); free(one); free(two); free(work);\n"
+        "return failed || !(total == total);\n}\n"
+    )
+    run(GCC, "-g", tmp_path / "main.c", files.object, "-lm", "-o", tmp_path / "main")
+    run("valgrind", "--error-exitcode=9", "--leak-check=full", "--quiet", tmp_path / "main")
+
+
+@needs_compiler
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+def test_a_cpp_program(tmp_path):
+    files = exported_rosenbrock(tmp_path, library=False)
+    (tmp_path / "main.cpp").write_text(
+        '#include <cstdio>\n#include <vector>\n#include "rosen.h"\nint main() {\n'
+        "std::vector<double> x(5, 0.5), gradient(5); double value;\n"
+        "std::vector<char> workspace(rosen_workspace_bytes());\n"
+        "rosen(x.data(), &value, gradient.data(), workspace.data());\n"
+        'std::printf("%.17g %.17g", value, gradient[0]);\n}\n'
+    )
+    run("g++", "-Wall", "-Werror", tmp_path / "main.cpp", files.object, "-lm", "-o", tmp_path / "main")
+    value, slope = map(float, run(tmp_path / "main").split())
+    wanted = fg.value_and_grad(rosenbrock)(np.full(5, 0.5))
+    np.testing.assert_allclose([value, slope], [wanted[0], wanted[1][0]], rtol=1e-13)
+
+
+@needs_compiler
+@pytest.mark.skipif(shutil.which("rustc") is None, reason="there is no rustc")
+def test_a_rust_program(tmp_path):
+    files = exported_rosenbrock(tmp_path, library=False)
+    (tmp_path / "main.rs").write_text(
+        'extern "C" { fn rosen(x: *const f64, value: *mut f64, gradient: *mut f64, work: *mut u8) -> i32; }\n'
+        "fn main() {\n let x = [0.5; 5];\n let mut value = 0.0;\n let mut gradient = [0.0; 5];\n"
+        " let mut work = vec![0u8; 4096];\n"
+        " let state = unsafe { rosen(x.as_ptr(), &mut value, gradient.as_mut_ptr(), work.as_mut_ptr()) };\n"
+        ' println!("{} {} {}", state, value, gradient[0]);\n}\n'
+    )
+    run("rustc", tmp_path / "main.rs", "-C", f"link-arg={files.object}", "-o", tmp_path / "main", cwd=tmp_path)
+    state, value, slope = map(float, run(tmp_path / "main").split())
+    wanted = fg.value_and_grad(rosenbrock)(np.full(5, 0.5))
+    np.testing.assert_allclose([state, value, slope], [0, wanted[0], wanted[1][0]], rtol=1e-13)
+
+
+@pytest.mark.skipif(not (shutil.which("wasm-ld") and shutil.which("node")), reason="there is no wasm-ld, or no node")
+def test_web_assembly_in_node(tmp_path):
+    compiled = fg.compile(fg.value_and_grad(lambda x: np.sum(np.exp(-x) * np.sin(x))))
+    files = compiled.export(tmp_path / "wave", np.zeros(3), target="wasm32-unknown-unknown")
+    flags = ["--no-entry", "--export=wave", "--export=__heap_base", "--allow-undefined"]
+    run("wasm-ld", *flags, files.object, "-o", tmp_path / "wave.wasm")
+    (tmp_path / "main.mjs").write_text(
+        'import fs from "fs";\n'
+        'const module = await WebAssembly.compile(fs.readFileSync("wave.wasm"));\n'
+        "const {exports} = await WebAssembly.instantiate(module, {env: Math});\n"
+        "const heap = exports.__heap_base.value;\n"
+        "new Float64Array(exports.memory.buffer, heap, 3).set([0.5, 1.0, -2.0]);\n"
+        "const state = exports.wave(heap, heap + 24, heap + 32, heap + 64);\n"
+        "console.log(state, ...new Float64Array(exports.memory.buffer, heap + 24, 4));\n"
+    )
+    found = list(map(float, run("node", "main.mjs", cwd=tmp_path).split()))
+    x = np.array([0.5, 1.0, -2.0])
+    slopes = np.exp(-x) * (np.cos(x) - np.sin(x))
+    np.testing.assert_allclose(found, [0, np.sum(np.exp(-x) * np.sin(x)), *slopes], rtol=1e-13)
+
+
+ARM = shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64")
+
+
+@pytest.mark.skipif(None in ARM, reason="there is no compiler for ARM, or no emulator")
+def test_another_processor_under_an_emulator(tmp_path):
+    function, args = FUNCTIONS["gradients of Cholesky factors"]
+    files = fg.compile(function).export(tmp_path / "model", *args, target="aarch64-unknown-linux-gnu")
+    assert files.library is None
+    numbers = ", ".join(map(repr, S.ravel().tolist()))
+    (tmp_path / "main.c").write_text(
+        '#include <stdio.h>\n#include "model.h"\nstatic char work[1 << 20];\nint main(void) {\n'
+        f"double a[49] = {{{numbers}}}, slope[49];\n"
+        "if (model_workspace_bytes() > sizeof work || model(a, slope, work)) return 1;\n"
+        'for (int k = 0; k < 49; k++) printf("%.17g ", slope[k]);\n}\n'
+    )
+    run(ARM[0], "-static", tmp_path / "main.c", files.object, "-lm", "-o", tmp_path / "main")
+    found = np.array(list(map(float, run(ARM[1], tmp_path / "main").split()))).reshape(7, 7)
+    np.testing.assert_allclose(found, function(*args), rtol=1e-10, atol=1e-13)
+
+
+TARGETS = ["aarch64-unknown-linux-gnu", "riscv64-unknown-linux-gnu", "armv7-unknown-linux-gnueabihf",
+           "wasm32-unknown-unknown", "x86_64-pc-windows-msvc", "arm64-apple-darwin"]  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_object_files_for_other_processors(target, tmp_path):
+    files = exported_rosenbrock(tmp_path, target=target)
+    magic = {"wasm32": b"\0asm", "x86_64": b"\x64\x86", "arm64": b"\xcf\xfa\xed\xfe"}
+    assert files.object.read_bytes().startswith(magic.get(target.partition("-")[0], b"\x7fELF"))
+    assert files.library is None
+    assert json.loads(files.description.read_text())["target"] == target
+
+
+def test_code_for_a_kind_of_processor(tmp_path):
+    sizes = {
+        features: exported_rosenbrock(tmp_path, library=False, features=features).object.read_bytes()
+        for features in ("", "+avx2,+fma")
+        if Machine.this().triple.startswith("x86_64")
+    }
+    assert len(set(sizes.values())) == len(sizes)
+    exported_rosenbrock(tmp_path, library=False, cpu="native")
+    with pytest.raises(errors.ParameterError, match="cpu='native' is for code that runs on this machine"):
+        exported_rosenbrock(tmp_path, target="wasm32-unknown-unknown", cpu="native")
+    with pytest.raises(errors.ParameterError, match="LLVM has no target 'nonsense'"):
+        exported_rosenbrock(tmp_path, target="nonsense")
+
+
+def test_names_in_c(tmp_path):
+    compiled = fg.compile(lambda p, double, workspace: {"a": p["in"] * double, "b": [workspace, p["x y"]]})
+    files = compiled.export(tmp_path / "names", {"in": V, "x y": 1.0}, 2.0, A, library=False)
+    line = next(line for line in files.header.read_text().splitlines() if line.startswith("int "))
+    assert line == (
+        "int names(const double *p_in, const double *p_x_y, const double *double_2, const double *workspace_2, "
+        "double *result_a, double *result_b_0, double *result_b_1, void *workspace);"
+    )
+    for name in ("two words", "2nd", "double", "für"):
+        with pytest.raises(errors.ParameterError, match="is no name in C"):
+            fg.compile(np.sin).export(tmp_path / name, V, library=False)
+    for results in (["a", "b"], "3", ["a", "b", "c", "d"], ["for", "b", "c"]):
+        with pytest.raises(errors.ParameterError, match="results of export is one name"):
+            fg.compile(lambda x: (x, x + 1, x + 2)).export(tmp_path / "model", V, results=results, library=False)
+
+
+def test_what_has_no_code_is_named_with_its_line(tmp_path):
+    with pytest.raises(errors.UnsupportedError) as caught:
+        fg.compile(lambda x: fg.numpy.linalg.eigvalsh(np.outer(x, x))).export(tmp_path / "model", V)
+    assert "eigh has no native code, at test_export.py" in str(caught.value)
+    with pytest.raises(
+        errors.UnsupportedError, match="gammaln is computed by SciPy's or NumPy's own code, at test_export.py"
+    ):
+        fg.compile(lambda x: scipy.special.gammaln(x) * 2).export(tmp_path / "model", abs(V))
+    with pytest.raises(errors.UnsupportedError, match="gammaln is computed by SciPy's or NumPy's own code"):
+        fg.compile(lambda x: fg.scan(lambda c, e: (c + scipy.special.gammaln(e), c), 0.0, x)).export(
+            tmp_path / "model", abs(V)
+        )
+    with pytest.raises(errors.UnsupportedError, match="assigns to variables"):
+        fg.compile(lambda x: WEIGHTS.assign(WEIGHTS * x)).export(tmp_path / "model", 1.0)
+    with pytest.raises(errors.UnsupportedError, match="returns 'text', and an exported function arrays alone"):
+        fg.compile(lambda x: (x, "text")).export(tmp_path / "model", 1.0)
+    with pytest.raises(errors.UnsupportedError, match="keys are texts"):
+        fg.compile(lambda p: p[1] * 2).export(tmp_path / "model", {1: V})
+    assert not os.listdir(tmp_path)
+
+
+def test_without_a_compiler(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CC", raising=False)
+    with pytest.raises(errors.ParameterError, match="links a shared library with a C compiler, and finds none"):
+        exported_rosenbrock(tmp_path)
+    assert not os.listdir(tmp_path)
+    assert exported_rosenbrock(tmp_path, library=False).object.exists()
+
+
+@needs_compiler
+def test_a_variable_has_the_value_that_it_had(tmp_path):
+    weight = fg.Variable(2.0)
+    files = fg.compile(lambda x: x * weight).export(tmp_path / "model", 1.0)
+    weight.assign(5.0)
+    assert fg.load_exported(files.library)(3.0) == 6.0
+
+
+@needs_compiler
+def test_the_gradient_of_a_network_is_small(tmp_path):
+    rng = np.random.default_rng(1)
+    params = {"w": rng.standard_normal((64, 128)), "b": np.zeros(128), "v": rng.standard_normal((128, 10))}
+
+    def loss(params, x, label):
+        scores = np.tanh(x @ params["w"] + params["b"]) @ params["v"]
+        return np.log(np.sum(np.exp(scores))) - scores[label]
+
+    compiled = fg.compile(fg.grad(loss))
+    files = compiled.export(tmp_path / "network", params, rng.standard_normal(64), np.int64(3))
+    assert files.object.stat().st_size < 100_000
+    x = rng.standard_normal(64)
+    assert_same(fg.load_exported(files.library)(params, x, np.int64(3)), fg.to_numpy(compiled(params, x, np.int64(3))))
+
+
+# In Python again
+
+
+@needs_compiler
+def test_arguments_of_a_loaded_function_are_checked(tmp_path):
+    function = fg.load_exported(
+        fg.compile(lambda p, k=2.0, name="x": p["w"] * k).export(tmp_path / "model", {"w": V}, 3.0).library
+    )
+    assert (
+        repr(function) == f"<exported function model{inspect.signature(function)}>" == "<exported function model(p, k)>"
+    )
+    np.testing.assert_array_equal(function({"w": V}, k=4), V * 4)
+    np.testing.assert_array_equal(function({"w": V[::-1], "other": 1}, 4.0), V[::-1] * 4)
+    for wrong in (V[:3], V.astype(np.float32), V.tolist()[:2]):
+        with pytest.raises(errors.ParameterError, match=r"p\['w'\] is of dtype .* was exported for float64 of shape"):
+            function({"w": wrong}, 1.0)
+    with pytest.raises(errors.ParameterError, match="p has no 'w'"):
+        function({"v": V}, 1.0)
+    with pytest.raises(TypeError, match="missing a required argument: 'k'"):
+        function({"w": V})
+
+
+@needs_compiler
+def test_files_that_do_not_belong_together_are_refused(tmp_path):
+    files = exported_rosenbrock(tmp_path)
+    described = files.description.read_text()
+    files.description.write_text(described.replace('"value"', '"energy"'))
+    with pytest.raises(errors.LoadError, match="do not belong together"):
+        fg.load_exported(files.library)
+    for content, message in (
+        ("nonsense", "does not describe an exported function"),
+        ("{}", "does not describe an exported function"),
+        (described.replace('"rosen"', '"other"'), "cannot be loaded as the function 'other'"),
+    ):
+        files.description.write_text(content)
+        with pytest.raises(errors.LoadError, match=message):
+            fg.load_exported(files.library)
+    files.description.unlink()
+    with pytest.raises(errors.LoadError, match="there is no description"):
+        fg.load_exported(files.library)
+    files.description.write_text(described)
+    (tmp_path / "text.so").write_text("no library")
+    (tmp_path / "text.json").write_text(described)
+    with pytest.raises(errors.LoadError, match="It may be for another processor"):
+        fg.load_exported(tmp_path / "text.so")
+
+
+@needs_compiler
+def test_a_loaded_function_needs_numpy_alone(tmp_path):
+    files = exported_rosenbrock(tmp_path)
+    code = (
+        "import sys, numpy as np; from fgrad import load_exported\n"
+        f"print(load_exported({str(files.library)!r})(np.ones(5)))\n"
+        "print({'optree', 'llvmlite', 'scipy', 'fgrad.core'} & sys.modules.keys())"
+    )
+    found = run(sys.executable, "-c", code).splitlines()
+    assert found[0].startswith("(np.float64(0.0), array([")
+    assert found[1] == "set()"
+
+
+@needs_compiler
+def test_threads_share_a_loaded_function(tmp_path):
+    function, args = FUNCTIONS["gradients of solutions"]
+    loaded = fg.load_exported(fg.compile(function).export(tmp_path / "model", *args).library)
+    wanted, wrong = fg.to_numpy(function(*args)), []
+
+    def call():
+        for _ in range(200):
+            found = loaded(*args)
+            wrong.extend(x for x, y in zip(found, wanted, strict=True) if not np.allclose(x, y, rtol=1e-10))
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# Function pointers
+
+
+def test_quad_calls_compiled_code():
+    compiled = fg.compile(lambda x: np.exp(-x * x) * np.cos(3 * x))
+    wanted = scipy.integrate.quad(compiled.__wrapped__, 0, 5)
+    for signature in ("double (double)", "double (double, void *)"):
+        pointer = compiled.low_level(signature)
+        user = {} if "void" not in signature else {"user_data": ctypes.c_void_p(0)}
+        callable_ = scipy.LowLevelCallable(pointer, **user)
+        np.testing.assert_allclose(scipy.integrate.quad(callable_, 0, 5), wanted, rtol=1e-12)
+        np.testing.assert_allclose(pointer(*[0.3, None][: len(pointer.argtypes)]), np.exp(-0.09) * np.cos(0.9))
+
+
+def test_nquad_takes_numbers_or_a_vector():
+    def of_numbers(x, y, z):
+        return np.exp(-x * x - y * y) * z
+
+    limits = [[0, 1], [0, 1], [0, 2]]
+    pointers = [
+        fg.compile(of_numbers).low_level("double (int, double *)", 1.0, 1.0, 1.0),
+        fg.compile(lambda x: of_numbers(*x)).low_level("double (int, double *)", np.ones(3)),
+    ]
+    for pointer in pointers:
+        found = scipy.integrate.nquad(scipy.LowLevelCallable(pointer), limits)[0]
+        np.testing.assert_allclose(found, scipy.integrate.nquad(of_numbers, limits)[0], rtol=1e-10)
+
+
+def test_filters_and_maps_of_images():
+    image = RNG.random((30, 30))
+    signature = "int (double *, intptr_t, double *, void *)"
+    filtered = fg.compile(lambda w: np.max(w) - np.min(w)).low_level(signature, np.zeros(9))
+    wanted = scipy.ndimage.generic_filter(image, np.ptp, size=3)
+    found = scipy.ndimage.generic_filter(image, scipy.LowLevelCallable(filtered), size=3)
+    np.testing.assert_array_equal(found, wanted)
+    mapped = fg.compile(lambda place: place * 0.5 + 1.0).low_level(
+        "int (intptr_t *, double *, int, int, void *)", np.zeros(2, np.int64)
+    )
+    wanted = scipy.ndimage.geometric_transform(image, lambda place: tuple(k * 0.5 + 1.0 for k in place))
+    found = scipy.ndimage.geometric_transform(image, scipy.LowLevelCallable(mapped))
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_a_pointer_keeps_its_code_and_its_constants():
+    table = RNG.standard_normal(500)
+    pointer = fg.compile(lambda x: np.sum(np.sin(x * table))).low_level("double (double)")
+    wanted = np.sum(np.sin(0.7 * table))
+    table[:] = 0.0
+    gc.collect()
+    np.testing.assert_allclose(pointer(0.7), wanted, rtol=1e-12)
+    address = ctypes.cast(pointer, ctypes.c_void_p).value
+    assert ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(address)(0.7) == pointer(0.7)
+
+
+def test_a_pointer_may_call_the_code_of_scipy():
+    pointer = fg.compile(lambda x: scipy.special.gammaln(x) * 2).low_level("double (double)")
+    assert pointer(4.5) == 2 * scipy.special.gammaln(4.5)
+
+
+def test_a_pointer_returns_nan_where_there_is_no_result():
+    pointer = fg.compile(lambda x: np.linalg.cholesky(x * np.eye(20))[0, 0]).low_level("double (double)")
+    assert pointer(4.0) == 2.0
+    assert np.isnan(pointer(-1.0))
+
+
+def test_what_does_not_fit_a_signature():
+    compiled = fg.compile(lambda x: np.sum(x * 2))
+    with pytest.raises(errors.ParameterError, match=r"no signature 'float \(float\)'; there are:\n  double \(double\)"):
+        compiled.low_level("float (float)")
+    with pytest.raises(errors.ParameterError, match="is for a function of one number of dtype float64"):
+        compiled.low_level("double (double)", np.ones(2))
+    with pytest.raises(errors.ParameterError, match="of one vector, or numbers, of dtype float64"):
+        compiled.low_level("double (int, double *)", np.ones(2, np.float32))
+    with pytest.raises(errors.ParameterError, match="a function that returns one number"):
+        fg.compile(lambda x: x * 2).low_level("double (int, double *)", np.ones(2))
+    with pytest.raises(errors.UnsupportedError, match="takes at most 262144 of the stack"):
+        fg.compile(lambda x: np.sum(np.cumsum(x * np.ones((300, 300))) ** 2)).low_level("double (double)")
