@@ -146,13 +146,6 @@ def test_the_readme_compares_with_the_numbers_of_the_whole_table():
     assert set(short) <= set(whole)
 
 
-def test_the_readme_links_to_files_of_the_repository():
-    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / "README.md").read_text(encoding="utf-8"))
-    assert targets
-    for target in targets:
-        assert target.startswith("https://") or (ROOT / target).exists(), target
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """Build the site as `make docs` does, which must not warn of anything."""
