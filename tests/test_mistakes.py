@@ -3136,9 +3136,9 @@ def section(row: Mistake) -> str:
 
 INTRODUCTION = """# Common mistakes
 
-What one writes, what fgrad says to it, and what to write instead. The programs begin with
-`import numpy as np, fgrad as fg, fgrad.numpy as fnp`, and with the modules that they name; all of them run as tests.
-Where the answer is None without a word, the text is what `fg.explain` says.
+Each section shows a program with a mistake, its error message, and the corrected program with its result. The programs
+begin with `import numpy as np, fgrad as fg, fgrad.numpy as fnp` and imports of the other modules that they use; all of
+them run as tests. If the result is None and there is no message, the text is the output of `fg.explain`.
 """
 
 

@@ -30,56 +30,57 @@ INTRODUCTION = """\
 # What fgrad does with each function of NumPy
 
 Every public function of `numpy`, `numpy.linalg`, `numpy.fft` and `numpy.emath` of NumPy 2.4 and 2.5 has a row here,
-and so have the methods of arrays and of ufuncs. The page is made of `tests/coverage_table.py`, and the tests make every
-call of that table: {calls} calls, of which {complex} with complex numbers, too.
+and so do the methods of arrays and of ufuncs. The page is generated from `tests/coverage_table.py`, and the tests run
+every call of that table: {calls} calls, {complex} of them also with complex numbers.
 
 {counts}
 
 - **Differentiable**: in reverse and in forward mode, to any order. The tests compare the value with NumPy's, one mode
   with the other, and both with finite differences to second order in every combination of modes.
-- **Piecewise constant**: the derivative is 0 wherever there is one, and that is what both modes give.
-- **Not differentiable**: it works on traced tensors and answers what NumPy answers, and nothing flows back through it;
-  or no tensor takes part in it.
-- **Not supported**: a traced tensor raises an error, which says what to write instead. Nothing is dropped silently.
+- **Piecewise constant**: the derivative is 0 wherever it exists, and both modes return 0.
+- **Not differentiable**: the function works on traced tensors and returns what NumPy returns, and no derivative flows
+  through it; or it takes no tensors.
+- **Not supported**: a traced tensor raises an error, which says what to write instead. No derivative is dropped
+  silently.
 
-The column *numbers* says for which dtypes the tests make the calls: *real* is float32 and float64, *complex* is
-complex64 and complex128, too. Results have NumPy's dtype, gradients that of the argument. *Calls* is the number of
-calls with different keywords. With *`vmap`* a function runs on a batch as it would in a loop; *no* means that the
-result's shape or the answer depends on the values, which a batch does not have, and an error says so.
+The column *numbers* lists the dtypes of the tested calls: *real* means float32 and float64, *complex* also complex64
+and complex128. Results have NumPy's dtype, and gradients the dtype of the argument. *Calls* is the number of calls with
+different keywords. *`vmap`* says whether the function runs on a batch as it would in a loop; *no* means that the shape
+of the result, or the result itself, depends on values, which are not concrete in a batch. Then an error says so.
 """
 
 OF_SCIPY = """\
 # What fgrad does with SciPy
 
-The functions of `scipy.special` are ufuncs, and work on tensors as they are: `scipy.special.gammaln(t)`. For the rest
-there is `fgrad.scipy`, with SciPy's names and arguments; on plain arrays its functions are SciPy's. A function of SciPy
-itself that takes plain arrays alone raises when it meets a traced tensor, and names the one to write.
+The functions of `scipy.special` are ufuncs, and work on tensors directly: `scipy.special.gammaln(t)`. All other
+functions are in `fgrad.scipy`, with SciPy's names and arguments; on plain arrays they call SciPy. A function of SciPy
+itself that only takes plain arrays raises an error for a traced tensor, and the error names the replacement.
 
-The page is made of `tests/scipy_tables.py`, and the tests make every call: {calls} calls, of which {complex} with
-complex numbers, too. They compare values with SciPy's, reverse with forward mode, both with finite differences to
-second order, a batch with a loop, and single with double precision; where differences are too coarse, in tails and near
-poles, the reference is `mpmath` with 50 digits, or a closed form.
+The page is generated from `tests/scipy_tables.py`, and the tests run every call: {calls} calls, {complex} of them also
+with complex numbers. They compare values with SciPy's, reverse with forward mode, both with finite differences to
+second order, a batch with a loop, and single with double precision. Where finite differences are not accurate enough,
+in tails and near poles, the reference is `mpmath` with 50 digits, or a closed form.
 
 {counts}
 
-Of the {unary} ufuncs of `scipy.special` with one argument {unary_done} are differentiated, of the {several} with
-several arguments {several_done}, in at least one. The words and columns are those of
-[the page for NumPy](coverage-numpy.md). An argument that the remark calls without closed form raises an error where it
-is traced.
+Of the {unary} ufuncs of `scipy.special` with one argument, {unary_done} are differentiated; of the {several} with
+several arguments, {several_done} are differentiated with respect to at least one. The terms and columns are those of
+[the page for NumPy](coverage-numpy.md). If a remark says that there is no closed form for an argument, tracing this
+argument raises an error.
 """
 
 BY_RULE = """\
 ## Types, constants and submodules
 
-These are no functions, and follow rules:
+These are not functions, and follow general rules:
 
 - Constants (`np.pi`, `np.inf`, `np.newaxis`) are plain numbers.
-- Types of numbers: `np.float64(x)` takes the value out of the trace as `float(x)` does, and others raise an error.
-  `x.astype(np.float32)` keeps the derivative.
-- Other types (`np.dtype`, `np.finfo`, `np.errstate`, `np.busdaycalendar`, `np.memmap`, `np.record`, ...) are about
-  settings, memory and files. No tensor takes part in them.
-- Other submodules have no rules: a traced tensor that reaches `np.random`, `np.ma`, `np.polynomial`, `np.rec`,
-  `np.char` or `np.strings` raises an error, unless the function there is made of operators and of functions above.
+- Types of numbers: `np.float64(x)` and other types of floating-point numbers raise an error, as `float(x)` does;
+  `np.int64(x)` returns an integer, as `int(x)` does. `x.astype(np.float32)` keeps the derivative.
+- Other types (`np.dtype`, `np.finfo`, `np.errstate`, `np.busdaycalendar`, `np.memmap`, `np.record`, ...) represent
+  settings, memory and files, and take no tensors.
+- Other submodules have no rules: `np.random`, `np.ma`, `np.polynomial`, `np.rec`, `np.char` and `np.strings` raise an
+  error for a traced tensor, unless the called function is made of operators and of the functions above.
 """
 
 
@@ -180,27 +181,31 @@ def page_of_scipy() -> str:
 OF_ARRAYS = """\
 # Which operations work on other arrays
 
-The operations are named as in graphs and errors. The page is made of `tests/payload_table.py`, and the tests run some
-calls of each, for the value and for both derivatives. On dask's arrays what works is right, and computes nothing on the
-way; what does not work raises a `PayloadError` that names the operation, or a `ShapeError` where a shape is not known.
-On arrays of the package sparse what works is right, too, and nothing is made dense that the package keeps sparse.
-On arrays of fractions what works is exact; all else raises, or is NumPy's answer in floating-point numbers.
+The operations have the names that graphs and errors show. The page is generated from `tests/payload_table.py`, and the
+tests run some calls of each operation, for the value and for both derivatives.
 
-[How to use them](how-to/other-arrays.md)
+- On dask arrays, operations that work return correct lazy results, and compute nothing. Other operations raise a
+  `PayloadError` that names the operation, or a `ShapeError` if a shape is not known.
+- On arrays of the package `sparse`, operations that work return correct results, and make nothing dense that the
+  package keeps sparse.
+- On arrays of fractions, operations that work are exact. Other operations raise an error, or return NumPy's result in
+  floating-point numbers.
+
+See [how to use these arrays](how-to/other-arrays.md).
 """
 
 
 def page_of_arrays() -> str:
     """Return the text of the page about arrays of other libraries."""
-    partly = "They refuse some arguments, such as keys and orders that dask does not know, or derivatives."
-    of_some = "They refuse some arguments, such as two arrays whose result would be dense, or derivatives."
+    partly = "Some arguments raise an error, such as keys and orders that dask does not support, or derivatives."
+    of_some = "Some arguments raise an error, such as two arrays whose result would be dense, or derivatives."
     sections = (
-        ("Work on dask's arrays", "", payload_table.OF_DASK),
-        ("Work in part on dask's arrays", partly, payload_table.PARTLY_BY_DASK),
-        ("Refuse dask's arrays", "They look at values, or dask has no such function.", payload_table.REFUSED_BY_DASK),
+        ("Work on dask arrays", "", payload_table.OF_DASK),
+        ("Work in part on dask arrays", partly, payload_table.PARTLY_BY_DASK),
+        ("Do not work on dask arrays", "They depend on values, or dask lacks them.", payload_table.REFUSED_BY_DASK),
         ("Work on sparse arrays", "", payload_table.OF_SPARSE),
         ("Work in part on sparse arrays", of_some, payload_table.PARTLY_BY_SPARSE),
-        ("Refuse sparse arrays", "The package sparse has no such function.", payload_table.REFUSED_BY_SPARSE),
+        ("Do not work on sparse arrays", "The package sparse lacks them.", payload_table.REFUSED_BY_SPARSE),
         ("Are exact for fractions", "", payload_table.OF_FRACTIONS),
     )
     return "\n".join([OF_ARRAYS, *itertools.chain.from_iterable(starmap(names_under, sections))])
