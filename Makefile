@@ -66,6 +66,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/sparse.py
 	$(BIN)/python benchmarks/orders.py
 	$(BIN)/python benchmarks/containers.py
+	$(BIN)/python benchmarks/exports.py
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

@@ -64,6 +64,12 @@ class Functions:
             (self.texts if is_wide else self.narrow).append(text.replace("@THIS", f"@{name}"))
         return known
 
+    def definition(self, names: Iterable[str], body: str, is_caller: bool = False) -> str:
+        """Return a function that takes memory under given names; `is_caller`: it does little but call others."""
+        taken = ", ".join(f"ptr noalias {each}" for each in names)
+        how = self.linkage.callers if is_caller else self.linkage.nests
+        return f"define {self.linkage.scope} void @THIS({taken}) {how} #0 {{\n{body}\n}}"
+
 
 class Calls:
     """The calls of items that follow each other.
@@ -119,11 +125,11 @@ class Calls:
         pointers, is_wide = Pointers(self._plan.stored), True
         if isinstance(item, Called):
             body, used = ROUTINES[item.routine](item, pointers.at, self._functions.linkage)
-            text = definition(pointers.order.values(), body, self._functions.linkage.callers)
+            text = self._functions.definition(pointers.order.values(), body, is_caller=True)
         else:
             assert isinstance(item, Rows)
             function = nest_function(item, pointers, self._functions.widths)
-            text, used = definition(pointers.order.values(), function.body), function.used
+            text, used = self._functions.definition(pointers.order.values(), function.body), function.used
             is_wide = function.is_wide
             if self._functions.threads and is_worth_parts(function):
                 text, more, is_wide = self._in_parts(item, function, pointers)
@@ -139,12 +145,6 @@ class Calls:
         used = dict(function.used)
         text = parts.text(fills(function.begins, pointers, used))
         return text, {**used, **parts.used}, function.is_wide
-
-
-def definition(names: Iterable[str], body: str, how: str = "noinline") -> str:
-    """Return a function that takes memory under given names; what is defined in another module may call it."""
-    taken = ", ".join(f"ptr noalias {each}" for each in names)
-    return f"define hidden void @THIS({taken}) {how} #0 {{\n{body}\n}}"
 
 
 def places(

@@ -19,10 +19,14 @@ class Linkage(Protocol):
     """How code reaches what is outside of it.
 
     Attributes:
-        callers: the attributes of functions that do little but call others.
+        scope: who can call the functions of items.
+        nests: the attributes of the functions that loop over elements.
+        callers: those of functions that do little but call others.
         calls_ufuncs: whether the inner loops of ufuncs can be called.
     """
 
+    scope: str
+    nests: str
     callers: str
     calls_ufuncs: bool
 
@@ -34,6 +38,7 @@ class Linkage(Protocol):
 
 
 class _InProcess:
+    scope, nests = "hidden", "noinline"  # loops for LLVM's vectors are in a module of their own
     callers = "noinline optnone"  # they are not worth the time of optimization
     calls_ufuncs = True
 
@@ -69,7 +74,7 @@ class _OwnConstants:
 class Standalone(_OwnConstants):
     """Linkage of code in this process that is called from outside of fgrad."""
 
-    callers = _InProcess.callers
+    scope, nests, callers = _InProcess.scope, _InProcess.nests, _InProcess.callers
     calls_ufuncs = True
 
     def routine(self, name: str) -> str:
@@ -87,7 +92,7 @@ class Exported(_OwnConstants):
         symbols: the functions of BLAS and LAPACK that are called.
     """
 
-    callers = "noinline"
+    scope, nests, callers = "internal", "", ""
     calls_ufuncs = False
 
     def __init__(self, has_blas: bool) -> None:

@@ -13,7 +13,7 @@ from fgrad.core.tensor import strip_ended
 from fgrad.graphs.equations import Equation
 from fgrad.graphs.graph import Block
 from fgrad.graphs.loop import Along, Iterations, iterations_of
-from fgrad.native.calls import LOOPS, Calls, Functions, Used, definition, places, room_for, size_of
+from fgrad.native.calls import LOOPS, Calls, Functions, Used, places, room_for, size_of
 from fgrad.native.functions import Function
 from fgrad.native.lowering import CALLS, Program, any_failure, lowered
 from fgrad.native.nests import memory_of
@@ -140,7 +140,7 @@ class _Loop:
         self._phis: list[str] = []
         self._iteration: list[str] = []
         self._end: list[str] = []
-        self._linkage = functions.linkage
+        self._functions = functions
         self._memory = self._constants(item.program)
         self._condition: tuple[Program, Calls, Node] | None = None
         if item.condition is not None:
@@ -174,7 +174,7 @@ class _Loop:
         self._hand_on(following)
         body = self._body()
         self._item.shape = (self._size,)
-        return definition(self._names.values(), body)
+        return self._functions.definition(self._names.values(), body)
 
     def _goes_on(self) -> list[str]:
         """Return what finds out whether there is another iteration."""
@@ -232,7 +232,7 @@ class _Loop:
     # Where arrays lie
 
     def _constants(self, program: Program) -> dict[Node, str]:
-        return {node: self._linkage.constant(array) for node, array in program.constants.items()}
+        return {node: self._functions.linkage.constant(array) for node, array in program.constants.items()}
 
     def _row(self, array: str, node: Node, along: Along) -> str:
         """Return the address of an iteration's place along an array."""
