@@ -22,7 +22,7 @@ from fgrad.graphs.listing import Listing
 
 Numbers = NDArray[np.int64]
 
-FEWEST_TURNS = 4
+FEWEST_ITERATIONS = 4
 FEWEST_SAVED = 100
 """A run becomes a loop if it has that many iterations, and if the loop saves that many equations."""
 
@@ -58,7 +58,7 @@ class Run:
     @property
     def is_worthwhile(self) -> bool:
         """Whether a loop is better than its iterations one after the other."""
-        return self.count >= FEWEST_TURNS and self.saved >= FEWEST_SAVED
+        return self.count >= FEWEST_ITERATIONS and self.saved >= FEWEST_SAVED
 
 
 def runs_of(listing: Listing) -> list[Run]:
@@ -113,7 +113,7 @@ def _with_sources(listing: Listing) -> Numbers:
 def _candidates(kinds: Numbers) -> list[int]:
     """Return the distances at which patterns come again most often, for patterns of several lengths."""
     found: set[int] = set()
-    longest = len(kinds) // FEWEST_TURNS
+    longest = len(kinds) // FEWEST_ITERATIONS
     patterns, length = kinds.astype(np.uint64), 1
     while len(patterns) > FEWEST_SAVED:
         order = np.argsort(patterns, kind="stable")
@@ -142,7 +142,7 @@ def _stretches(alike: NDArray[np.bool_], period: int) -> list[tuple[int, int]]:
     """Return where equations are alike at a distance, for long enough: from where to where."""
     breaks = np.concatenate([[-1], np.flatnonzero(~alike), [len(alike)]])
     lengths = np.diff(breaks) - 1
-    least = max((FEWEST_TURNS - 1) * period, FEWEST_SAVED)
+    least = max((FEWEST_ITERATIONS - 1) * period, FEWEST_SAVED)
     return [(int(breaks[i]) + 1, int(breaks[i + 1]) + period) for i in np.flatnonzero(lengths >= least)]
 
 
@@ -204,7 +204,7 @@ class _Stretch:
                 found.append(self._turned(run, end))
                 later = found[-1].end
             start = later
-            if end >= self.end or self.end - start < FEWEST_TURNS * self.period:
+            if end >= self.end or self.end - start < FEWEST_ITERATIONS * self.period:
                 break
         return found
 

@@ -22,7 +22,7 @@ from fgrad.graphs.equations import Equation, Name, is_short
 from fgrad.graphs.graph import Block
 from fgrad.graphs.listing import Listing
 from fgrad.graphs.loop import Along, iterations_of
-from fgrad.graphs.periods import FEWEST_SAVED, FEWEST_TURNS, Run, runs_of
+from fgrad.graphs.periods import FEWEST_ITERATIONS, FEWEST_SAVED, Run, runs_of
 
 
 class Loop(NamedTuple):
@@ -203,7 +203,7 @@ class Rewriting:
 
     def _is_stack(self, equation: Equation, sources: list[int]) -> bool:
         """Return whether an equation puts together what iterations of a loop have left, along the first axis."""
-        if equation.primitive is not PRIMITIVES["stack"] or len(sources) < FEWEST_TURNS:
+        if equation.primitive is not PRIMITIVES["stack"] or len(sources) < FEWEST_ITERATIONS:
             return False
         alike = all(getattr(each, "dtype", None) == equation.outputs[0].dtype for each in equation.inputs)
         return alike and equation.metadata["axis"] == 0 and any(self._row(each) is not None for each in sources)

@@ -13,7 +13,7 @@ from fgrad.graphs.equations import Name, kind_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.listing import Listing
 from fgrad.graphs.loop import iterations_of
-from fgrad.graphs.periods import FEWEST_SAVED, FEWEST_TURNS, obstacle_of, runs_of
+from fgrad.graphs.periods import FEWEST_ITERATIONS, FEWEST_SAVED, obstacle_of, runs_of
 from fgrad.graphs.rolling import Rewriting
 
 _FEW = 3
@@ -95,7 +95,7 @@ def _change(listing: Listing, start: int, end: int) -> str:
     for i in range(start, end):
         operations.setdefault(listing.equations[i].primitive.name, []).append(i)
     for name, places in operations.items():
-        if len(places) < max(FEWEST_TURNS, (end - start) * _RARELY):
+        if len(places) < max(FEWEST_ITERATIONS, (end - start) * _RARELY):
             continue
         kinds = len(set(listing.kinds[places].tolist()))
         if _FEW * kinds <= len(places):

@@ -32,7 +32,9 @@ from fgrad.graphs.equations import Name, kind_of, shown
 from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.integers import LARGEST, is_by_sign
 from fgrad.graphs.record import held, new_recording, recorded
+from fgrad.graphs.rolling import loops_of
 from fgrad.native.artifacts import ExportedFiles, Signature, Target
+from fgrad.native.cache import cache_folder
 from fgrad.native.captured import Captured
 from fgrad.native.freezing import check_repeats
 from fgrad.native.functions import Function
@@ -50,6 +52,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _MOST_PROGRAMS = 64
+_LONG_RECORDING = 20_000
+"""So many operations of a loop, recorded twice, are worth a warning: that takes about half a second."""
 _MANY = 8
 """So many programs for one function, one after the other, are worth a warning."""
 
@@ -570,6 +574,7 @@ class Program:
             with unobserved(), observed_by(*observers):
                 check_repeats(flat, examples, self.graph, self.assigned, trace)
             self.seconds += time.perf_counter() - start
+        self._warn_of_long_recording(runs)
         self._captured.leave_out_changed()
         self.is_input, self.leaves = form.is_input, form.described(function, self.graph.inputs)
         users.clear()  # the graph knows `flat`, and is not to keep the object of a method
@@ -577,6 +582,23 @@ class Program:
         self._is_number = is_number
         self._nested = _nesting(self.graph.treedef)
         self.is_plain = not self._variables and not self.assigned and all(is_number)
+
+    def _warn_of_long_recording(self, is_compiled: bool) -> None:
+        """Warn where a first call takes seconds because all iterations of a loop were recorded."""
+        recorded = len(self.graph.equations)
+        if not is_compiled or recorded < _LONG_RECORDING:
+            return
+        block = self.function.executable().block
+        if len(block.equations) < recorded / 10:
+            longest = max(loops_of(block), key=lambda loop: loop.iterations * loop.equations)
+            place = errors.line_at(longest.places[0]) if longest.places else "an unknown line"
+            warnings.warn(
+                f"{self.name}: {recorded:,} operations were recorded in {self.seconds:.1f} s, most of them in "
+                f"{longest.iterations:,} iterations of the loop at {place}.\n"
+                "fg.scan and fg.fori_loop record one iteration.",
+                errors.CompileWarning,
+                stacklevel=depth_of_user(),
+            )
 
     def change(self) -> str:
         """Return what to call something that the function refers to and that is another now, an empty text if none."""
@@ -724,6 +746,8 @@ def compile(
     precise: bool = False,
     backend: str = "native",
     device: Any = None,
+    cache: bool | str | os.PathLike[str] | None = None,
+    reroll: bool = True,
 ) -> Callable[[Callable[P, R]], Compiled[P, R]]: ...
 @overload
 def compile(
@@ -734,6 +758,8 @@ def compile(
     precise: bool = False,
     backend: str = "native",
     device: Any = None,
+    cache: bool | str | os.PathLike[str] | None = None,
+    reroll: bool = True,
 ) -> Compiled[P, R]: ...
 def compile(
     function: Any = None,
@@ -743,6 +769,8 @@ def compile(
     precise: bool = False,
     backend: str = "native",
     device: Any = None,
+    cache: bool | str | os.PathLike[str] | None = None,
+    reroll: bool = True,
 ) -> Any:
     """Return a function that does the same as native code.
 
@@ -777,6 +805,11 @@ def compile(
             NumPy has. Given arrays of JAX's, which may be spread over devices, the function returns such.
         device: where JAX runs it for arrays of NumPy's: "cpu", "gpu", "tpu", or a device of `jax.devices()`; by default
             the first that JAX prefers.
+        cache: keep native code in files, so that the next process does not compile it again: True for the user's
+            folder of caches, or a folder, into which nobody else may write. By default what the variable FGRAD_CACHE
+            says: 1, or a folder. A program that calls the code of SciPy's functions, such as `gammaln`, is not kept.
+        reroll: find loops of Python's again in what is recorded. Without it they are compiled as they were recorded,
+            which takes longer; `scan` and its kin are loops all the same.
 
     Returns:
         A function of the same arguments, with Tensors for arrays and numbers in what it returns.
@@ -789,7 +822,7 @@ def compile(
         FrozenValueError: a RuntimeError, from a call; `function` uses a value that changes from call to call, such as a
             random number, and is not among its arguments.
         ParameterError: a ValueError; `threads` is no positive integer, there is no such backend, or an option is one of
-            another backend.
+            another backend, or others may write into the folder of the cache.
         NotCallableError: a TypeError; `function` is not a function.
 
     Example:
@@ -804,7 +837,13 @@ def compile(
     if threads is not None and (type(threads) is not int or threads < 1):
         raise errors.ParameterError(f"threads of compile must be a positive integer, or None; it is {threads!r}.")
     _check_backend(backend, threads, precise, device)
-    options = {"static": static, "options": Options(threads, precise, backend=backend, device=device)}
+    if backend != "native" and (cache or not reroll):
+        raise errors.ParameterError(f"cache and reroll of compile are for native code, not for backend={backend!r}.")
+    folder = cache_folder(cache) if backend == "native" else None
+    options = {
+        "static": static,
+        "options": Options(threads, precise, backend=backend, device=device, cache=folder, finds_loops=reroll),
+    }
     return (lambda function: Compiled(function, options)) if function is None else Compiled(function, options)
 
 

@@ -32,7 +32,9 @@ from fgrad.native import (  # noqa: F401  # they say how primitives are lowered
     solving,
     ufuncs,
 )
+from fgrad.native.cache import code_cache
 from fgrad.native.calls import Functions
+from fgrad.native.linkage import IN_PROCESS, Cached
 from fgrad.native.lowering import any_failure, lowered
 from fgrad.native.machine import Machine, Module
 from fgrad.native.nests import memory_of
@@ -68,7 +70,7 @@ class Executable:
 
     def __init__(self, block: Block, options: Options = DEFAULT, apart: bool = False) -> None:
         start = time.perf_counter()
-        self.block = block = tidied(spread(rolled(block)))
+        self.block = block = tidied(spread(rolled(block)) if options.finds_loops else block)
         self.program = lowered(block)
         self._results = [self.program.names[each] for each in block.outputs if type(each) is Name]
         self._shared = _shared(self._results)
@@ -79,12 +81,13 @@ class Executable:
         known: dict[Node, Any] = {node: np.ascontiguousarray(array) for node, array in self.program.constants.items()}
         self._known = known
         threads = default_threads() if options.threads is None else options.threads
-        functions = Functions(threads, Machine.this().widths(options.precise))
+        linkage = IN_PROCESS if options.cache is None else Cached()
+        functions = Functions(threads, Machine.this().widths(options.precise), linkage)
         segments, wanted, self.stages = _parted(self.plan, known, roots, functions, apart)
         texts = _texts(segments, wanted, functions, options.precise)
         self.llvm = "\n".join(filter(None, texts))
         self._planning = time.perf_counter() - start
-        self._module = Machine.this().compiled(*texts, functions.has_iterations) if segments else None
+        self._module = _compiled(texts, functions, options) if segments else None
         forms = {memory_of(node): node.shape for node in self._results}
         for stage in self.stages:
             stage.prepare(self._module, forms)
@@ -171,6 +174,16 @@ def _shared(results: list[Node]) -> list[bool]:
         shared.append(isinstance(root, Given) or root in seen)
         seen.add(root)
     return shared
+
+
+def _compiled(texts: tuple[str, str], functions: Functions, options: Options) -> Module:
+    """Return the code of a program, which may be in a cache."""
+    text, narrow = texts
+    linkage = functions.linkage
+    if not isinstance(linkage, Cached):
+        return Machine.this().compiled(text, narrow, functions.has_iterations)
+    kept = code_cache(options.cache) if options.cache and linkage.is_complete else None
+    return Machine.this().compiled(f"{linkage.text()}\n{text}", narrow, functions.has_iterations, linkage.symbols, kept)
 
 
 class Native:

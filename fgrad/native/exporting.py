@@ -267,8 +267,8 @@ def compiler() -> list[str]:
         return [sys.executable, "-m", "ziglang", "cc"]
     raise errors.ParameterError(
         "export links a shared library with a C compiler, and finds none: there is no cc, gcc or clang, and the "
-        "variable CC names none.\nInstall one, for instance with pip install ziglang, or pass library=False for the object "
-        "file alone."
+        "variable CC names none.\nInstall one, for instance with pip install ziglang, or pass library=False for the "
+        "object file alone."
     )
 
 

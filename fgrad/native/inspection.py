@@ -242,7 +242,8 @@ def inspected(function: Function, arrays: Sequence[Any] | None, seconds: float, 
             f"{each.equations:,} operations of {_lines_text(each.places)}: {each.reason}"
             for each in unrolled(executable.block)
         ],
-        stages=stages, memory=executable.memory(), seconds=times, llvm=executable.llvm, **rest,
+        stages=stages, memory=executable.memory(), seconds=times, llvm=executable.llvm,
+        operations=len(block.equations), **rest,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ Exported(has_blas)      by name: the code is an object file for other programs
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,6 +37,13 @@ class Linkage(Protocol):
     def routine(self, name: str) -> str:
         """Return the address of a function of BLAS or LAPACK, as LLVM reads it."""
 
+    def of_ufunc(self, address: int) -> str:
+        """Return the address of the inner loop of a ufunc, or of what it is given, where they can be called."""
+
+
+def _pointer(address: int) -> str:
+    return f"inttoptr (i64 {address} to ptr)"
+
 
 class _InProcess:
     scope, nests = "hidden", "noinline"  # loops for LLVM's vectors are in a module of their own
@@ -43,10 +51,13 @@ class _InProcess:
     calls_ufuncs = True
 
     def constant(self, array: Any) -> str:
-        return f"inttoptr (i64 {array.ctypes.data} to ptr)"
+        return _pointer(array.ctypes.data)
 
     def routine(self, name: str) -> str:
-        return f"inttoptr (i64 {address(name)} to ptr)"
+        return _pointer(address(name) or 0)
+
+    def of_ufunc(self, address: int) -> str:
+        return _pointer(address)
 
 
 IN_PROCESS = _InProcess()
@@ -71,6 +82,42 @@ class _OwnConstants:
         return "\n".join(lines), {}
 
 
+class Cached:
+    """Linkage of code that other processes load, too: what has another address there is a symbol.
+
+    Attributes:
+        symbols: the addresses of the symbols, by name.
+        is_complete: there is nothing else; a ufunc's loop, which has no name of its own, is called by address.
+    """
+
+    scope, nests, callers = _InProcess.scope, _InProcess.nests, _InProcess.callers
+    calls_ufuncs = True
+
+    def __init__(self) -> None:
+        self.symbols: dict[str, int] = {}
+        self.is_complete = True
+
+    def of_ufunc(self, address: int) -> str:
+        """Return the address of an inner loop, with which the code is of use to this process alone."""
+        self.is_complete = False
+        return _pointer(address)
+
+    def constant(self, array: Any) -> str:
+        """Return a symbol that is named for what the array holds."""
+        name = f"fgrad_constant_{hashlib.sha256(array.tobytes()).hexdigest()}"
+        self.symbols[name] = array.ctypes.data
+        return f"@{name}"
+
+    def routine(self, name: str) -> str:
+        """Return the symbol of a function."""
+        self.symbols[f"fgrad_{name}"] = address(name) or 0
+        return f"@fgrad_{name}"
+
+    def text(self) -> str:
+        """Return the declarations of the symbols."""
+        return "\n".join(f"@{name} = external global i8" for name in self.symbols)
+
+
 class Standalone(_OwnConstants):
     """Linkage of code in this process that is called from outside of fgrad."""
 
@@ -80,6 +127,10 @@ class Standalone(_OwnConstants):
     def routine(self, name: str) -> str:
         """Return the address of a function."""
         return IN_PROCESS.routine(name)
+
+    def of_ufunc(self, address: int) -> str:
+        """Return the address of an inner loop."""
+        return _pointer(address)
 
 
 class Exported(_OwnConstants):
@@ -108,6 +159,10 @@ class Exported(_OwnConstants):
             return f"@{name}_"
         self._loops[name] = None
         return f"@own_{name}"
+
+    def of_ufunc(self, address: int) -> str:
+        """Return nothing: `calls_ufuncs` is False."""
+        raise NotImplementedError
 
     @override
     def text(self) -> tuple[str, dict[str, tuple[str, ...]]]:

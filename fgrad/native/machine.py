@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import _thread
 import functools
+import hashlib
 import importlib
+import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -17,7 +19,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from queue import SimpleQueue
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -30,6 +33,19 @@ VECTOR_FUNCTIONS = {
     "expm1", "hypot", "log", "log10", "log1p", "log2", "pow", "sin", "sinh", "tan", "tanh",
 }  # fmt: skip
 """What glibc's libmvec has for several numbers at once."""
+
+
+_SYMBOLS = threading.Lock()
+
+
+class Cache(Protocol):
+    """Keeps code for other processes, as `cache.CodeCache` does."""
+
+    def get(self, digest: str) -> bytes | None:
+        """Return code, or None."""
+
+    def put(self, digest: str, code: bytes) -> None:
+        """Keep code."""
 
 
 class Module:
@@ -198,35 +214,80 @@ class Machine:
         own = " ".join(f'"{name}"="{value}"' for name, value in named.items() if value)
         return f"attributes #0 = {{ nounwind {own} }}\nattributes #1 = {{ {_PURE} }}"
 
-    def compiled(self, text: str, narrow: str = "", has_iterations: bool = False) -> Module:
+    def compiled(
+        self, text: str, narrow: str = "", has_iterations: bool = False,
+        symbols: Mapping[str, int] = MappingProxyType({}), cache: Cache | None = None,
+    ) -> Module:  # fmt: skip
         """Begin to compile a module, and to load it.
 
         Args:
             text: in LLVM's language; its loops are as they should be.
             narrow: functions with loops that LLVM is to make wide; they belong to the same module.
             has_iterations: much of the module runs so often that LLVM is to look at all of it.
+            symbols: addresses of what is declared in the text.
+            cache: keeps the code for other processes.
         """
-        return Module(functools.partial(self._compiled, text, narrow, has_iterations))
+        if cache is None and not symbols:
+            return Module(functools.partial(self._compiled, text, narrow, has_iterations))
+        return Module(functools.partial(self._from_object, text, narrow, has_iterations, symbols, cache))
 
     def _compiled(self, text: str, narrow: str, has_iterations: bool, leaves_python: Callable[[], None]) -> Any:
-        llvm = self._llvm
         with STEADY:
-            context = llvm.create_context()
-            target = llvm.Target.from_triple(self.triple).create_target_machine(
-                cpu=self.cpu, features=self.features, opt=1, jit=True
-            )
-            module = self._parsed(text, context)
-            builder = self._pipeline(target, 1, vectors=False)
-            self._run(builder.getModulePassManager() if has_iterations else self._light_passes(), module, builder)
-            if narrow:
-                module.link_in(self._widened(narrow, context, target))
-            engine = llvm.create_mcjit_compiler(module, target)
+            context, target = self._llvm.create_context(), self._target(jit=True)
+            module = self._optimized(text, narrow, has_iterations, context, target)
+            engine = self._llvm.create_mcjit_compiler(module, target)
             leaves_python()
             engine.finalize_object()
             engine.remove_module(module)  # what it was made of is of no more use: the code lies in memory
             module.close()
             context.close()  # and with it go all the numbers that LLVM has met in the code
         return engine
+
+    def _from_object(
+        self, text: str, narrow: str, has_iterations: bool, symbols: Mapping[str, int], cache: Cache | None,
+        leaves_python: Callable[[], None],
+    ) -> Any:  # fmt: skip
+        """Return an engine that holds an object file, which is compiled if the cache has none."""
+        llvm = self._llvm
+        digest = self._digest(text, narrow, str(has_iterations))
+        with STEADY:
+            context, target = llvm.create_context(), self._target(jit=True)
+            code = None if cache is None else cache.get(digest)
+            if code is None:
+                module = self._optimized(text, narrow, has_iterations, context, target)
+                code = target.emit_object(module)
+                module.close()
+                if cache is not None:
+                    cache.put(digest, code)
+            empty = llvm.parse_assembly(f'target triple = "{self.triple}"', context)
+            engine = llvm.create_mcjit_compiler(empty, target)
+            with _SYMBOLS:  # names are those of the process: another program may have other addresses for them
+                for name, address in symbols.items():
+                    llvm.add_symbol(name, address)
+                engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+                engine.finalize_object()
+            leaves_python()
+        return engine
+
+    def _digest(self, *texts: str) -> str:
+        """Return what is the same for the same code on the same kind of processor, by the same compiler."""
+        versions = self._llvm.llvm_version_info, importlib.metadata.version("llvmlite")
+        whole = "\0".join([self.triple, self.cpu, self.features, str(versions), self.attributes(), *texts])
+        return hashlib.sha256(whole.encode()).hexdigest()
+
+    def _target(self, **options: Any) -> Any:
+        return self._llvm.Target.from_triple(self.triple).create_target_machine(
+            cpu=self.cpu, features=self.features, opt=1, **options
+        )
+
+    def _optimized(self, text: str, narrow: str, has_iterations: bool, context: Any, target: Any) -> Any:
+        """Return a module on which LLVM's passes have run."""
+        module = self._parsed(text, context)
+        builder = self._pipeline(target, 1, vectors=False)
+        self._run(builder.getModulePassManager() if has_iterations else self._light_passes(), module, builder)
+        if narrow:
+            module.link_in(self._widened(narrow, context, target))
+        return module
 
     def object_code(self, text: str) -> bytes:
         """Return an object file, which can become part of a shared library.

@@ -21,6 +21,8 @@ class Options:
         backend: what runs programs: "native", or the name of an engine.
         device: where an engine runs them; None: where it does by itself.
         inline: what an engine runs is to be part of what it runs around them.
+        cache: the folder in which native code is kept for other processes; None: nowhere.
+        finds_loops: whether loops of Python's are found again in what is recorded.
     """
 
     threads: int | None = None
@@ -29,6 +31,8 @@ class Options:
     backend: str = "native"
     device: Any = None
     inline: bool = False
+    cache: str | None = None
+    finds_loops: bool = True
 
     @property
     def engine(self) -> Engine | None:

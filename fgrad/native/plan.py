@@ -73,11 +73,10 @@ class Plan:
         return {node: form for item in self.items if isinstance(item, Rows) for node, form in item.forms().items()}
 
     def parts(self) -> dict[Node, list[Part]]:
-        """Return the results that are used of each step and each loop."""
+        """Return the results that are used of each step and each loop, in order."""
         found: dict[Node, list[Part]] = {}
-        for node in self.stored:
-            if isinstance(node, Part):
-                found.setdefault(node.arguments[0], []).append(node)
+        for node in sorted((each for each in self.stored if isinstance(each, Part)), key=lambda node: node.number):
+            found.setdefault(node.arguments[0], []).append(node)
         return found
 
 
@@ -167,7 +166,7 @@ def _with_dear_ones(needed: list[Node], stored: set[Node]) -> set[Node]:
     """Add what is used in several nests, or at several indices, and is dear to compute again."""
     levels = _rough_levels(needed)
     costs = _costs(needed, stored)
-    contexts: dict[Node, set[_Context]] = {node: set() for node in needed}
+    contexts: dict[Node, dict[_Context, None]] = {node: {} for node in needed}  # in order, each once
     for node in reversed(needed):
         # What moves elements alone is not stored: where they are dear, it is what they are moved from.
         if node not in stored and not isinstance(node, (Given, Literal, Reshaped, Moved)):
@@ -175,7 +174,7 @@ def _with_dear_ones(needed: list[Node], stored: set[Node]) -> set[Node]:
             if costs[node] * again > _WORTH_STORING or (costs[node] >= _DEAR and _is_repeated(node, contexts[node])):
                 stored.add(node)
             elif len(contexts[node]) > _MOST_CONTEXTS:
-                contexts[node] = set(list(contexts[node])[:_MOST_CONTEXTS])
+                contexts[node] = dict.fromkeys(list(contexts[node])[:_MOST_CONTEXTS])
         if isinstance(node, (*WHOLE, Part, Given, Literal, Reshaped)):
             continue
         for place, argument in enumerate(node.arguments):
@@ -187,7 +186,9 @@ def _with_dear_ones(needed: list[Node], stored: set[Node]) -> set[Node]:
                 at: Iterable[_Context] = [(levels[node], squeezed(space), _own_index(space))]
             else:
                 at = contexts[node]
-            contexts[argument].update((level, space, _index_of(node, place, index)) for level, space, index in at)
+            contexts[argument].update(
+                dict.fromkeys((level, space, _index_of(node, place, index)) for level, space, index in at)
+            )
     return stored
 
 
@@ -211,7 +212,7 @@ def _index_of(node: Node, place: int, index: Index) -> Index:
     return index if len(argument.shape) == len(index) else ()
 
 
-def _is_repeated(node: Node, contexts: set[_Context]) -> bool:
+def _is_repeated(node: Node, contexts: Iterable[_Context]) -> bool:
     """Return whether an array is much smaller than a space in which it is computed."""
     return any(math.prod(space) >= 2 * node.size for _, space, _ in contexts)
 

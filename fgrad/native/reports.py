@@ -66,6 +66,7 @@ class Inspection:
         stages: what it does, in order.
         memory: bytes of the results, of the arena for arrays on the way, of arrays between stages, of constants.
         seconds: what recording took, planning, and LLVM.
+        operations: how many were recorded.
         programs: how many there have been for this function.
         changes: what differed between them.
         llvm: the native code in LLVM's language.
@@ -93,6 +94,7 @@ class Inspection:
     stages: list[Stage]
     memory: dict[str, int]
     seconds: dict[str, float]
+    operations: int
     programs: int
     changes: list[str]
     llvm: str = field(repr=False)
@@ -120,6 +122,7 @@ class Inspection:
     def __str__(self) -> str:
         steps = f" and {_counted(len(self.steps), 'step')} of NumPy's" if self.steps else ""
         times = ", ".join(f"{name} {seconds_text(each)}" for name, each in self.seconds.items())
+        recorded = f"{self.operations:,} operation{'s' * (self.operations != 1)} recorded"
         memory = ", ".join(f"{name} {bytes_text(each)}" for name, each in self.memory.items())
         sections = {
             "inputs": self.inputs,
@@ -128,7 +131,7 @@ class Inspection:
             "loops": self.loops,
             "not loops": self.unrolled,
             "memory": [memory],
-            "compiled": [f"{times}; {_counted(self.programs, 'program')} for this function so far"],
+            "compiled": [f"{times}; {recorded}; {_counted(self.programs, 'program')} for this function so far"],
             "changing": self.changes,
         }
         lines = [f"{self.name}: {_counted(len(self.kernels), 'kernel')}{steps}"]

@@ -153,8 +153,8 @@ def _call(
         lines.append(f"  store ptr {address}, ptr %arg{place}")
         lines.append(f"  %step{place} = getelementptr i64, ptr %steps, i64 {place}")
         lines.append(f"  store i64 {step}, ptr %step{place}")
-    data = f"ptr inttoptr (i64 {loop.data} to ptr)"
-    lines.append(f"  call void inttoptr (i64 {loop.address} to ptr)(ptr %args, ptr %size, ptr %steps, {data})")
+    inner, data = linkage.of_ufunc(loop.address), linkage.of_ufunc(loop.data)
+    lines.append(f"  call void {inner}(ptr %args, ptr %size, ptr %steps, ptr {data})")
     return "\n".join(["entry:", *lines, "  ret void"]), {}
 
 
