@@ -113,3 +113,11 @@ def test_bad_input():
         tape.jacobian(y, m, unconnected_gradients="bogus")
     with pytest.raises(errors.TapeError, match="never entered"):
         fg.GradientTape().jacobian(y, m)
+
+
+def test_a_batch_jacobian_of_no_rows():
+    x = fg.constant(np.ones((0, 2)))
+    with fg.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+    assert tape.batch_jacobian(y, x).shape == (0, 2, 2)

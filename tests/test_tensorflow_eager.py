@@ -626,3 +626,19 @@ def test_variables_are_keys_by_their_references():
     v, w = tf.Variable(1.0), tf.Variable(1.0)
     state = {v.ref(): "v", w.ref(): "w"}
     assert (state[v.ref()], state[w.ref()], v.ref().deref() is v, v.ref() == w.ref()) == ("v", "w", True, False)
+
+
+def test_a_batch_jacobian_of_what_is_not_connected_is_zeros_and_there_may_be_no_rows():
+    x, y = tf.constant(np.ones((3, 2), np.float32)), tf.constant(np.ones((3, 1), np.float32))
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+    found = tape.batch_jacobian(y, x)
+    np.testing.assert_array_equal(found, np.zeros((3, 1, 2)))
+    assert found.dtype == np.float32
+    nothing = tf.zeros([0, 2])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(nothing)
+        y = nothing * nothing
+    assert tape.batch_jacobian(y, nothing).shape == (0, 2, 2)
+    with pytest.raises(ValueError, match="unconnected_gradients"):
+        tape.batch_jacobian(y, nothing, unconnected_gradients="nonsense")

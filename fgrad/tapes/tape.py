@@ -234,9 +234,7 @@ class GradientTape:
                     [0., 4.]])
         """
         self._check_target(target, sources, unconnected_gradients)
-        units = unit_directions([plain_value(target)])[0]
-        rows = self._pulled_seeds(target, units, sources, unconnected_gradients)
-        return tree_map(lambda x: np.reshape(x, (*target.shape, *x.shape[1:])), rows)
+        return jacobian_on(self, target, sources, unconnected_gradients)
 
     def batch_jacobian(self, target: Any, source: Any, unconnected_gradients: str = UnconnectedGradients.NONE) -> Any:
         """Return the Jacobian of each row of `target` with respect to the same row of `source`.
@@ -270,19 +268,7 @@ class GradientTape:
         self._check_target(target, source, unconnected_gradients)
         if type(source) not in BOXES:
             raise errors.SourceError(f"batch_jacobian takes one Tensor or Variable as source, not {source!r}.")
-        for what, shape in (("target", target.shape), ("source", source.shape)):
-            if len(shape) < 2:
-                raise errors.ShapeError(f"the {what} has shape {shape} and must have rank at least 2.")
-        if target.shape[0] != source.shape[0]:
-            raise errors.ShapeError(
-                f"Need first dimension of target shape {target.shape} and source shape {source.shape} to match."
-            )
-        (units,) = unit_directions([plain_value(target)[0]])
-        seeds = np.broadcast_to(units[:, None], (len(units), *target.shape))
-        rows = self._pulled_seeds(target, seeds, source, unconnected_gradients)
-        if rows is None:
-            return None
-        return np.reshape(np.moveaxis(rows, 0, 1), (target.shape[0], *target.shape[1:], *source.shape[1:]))
+        return batch_jacobian_on(self, target, source, unconnected_gradients)
 
     def _check_target(self, target: Any, sources: Any, unconnected: str) -> None:
         check_unconnected(unconnected)
@@ -291,13 +277,15 @@ class GradientTape:
             raise errors.SourceError(f"a Jacobian needs one Tensor or Variable as target, not {target!r}.")
         check_tensors("sources", sources)
 
-    def _pulled_seeds(self, target: Any, seeds: Any, sources: Any, unconnected: str) -> Any:
+    def _pulled_seeds(
+        self, target: Any, seeds: Any, sources: Any, unconnected: str, stop_gradients: Sequence[Any]
+    ) -> Any:
         """Return what each of several seeds of the target is pulled back to, along a new first axis."""
         if self._is_recording() and not self._persistent:
             self._pause()
 
         def pull(seed: Any) -> Any:
-            return [self._pulled([target], [seed], sources, unconnected, True)]
+            return [self._pulled([target], [seed], sources, unconnected, True, None, stop_gradients)]
 
         return vmap(pull)(seeds)[0]
 
@@ -682,6 +670,49 @@ def gradients_on(
     seeds = match_seeds(grad_ys, ys, "grad_ys")
     found = tape._pulled(ys, seeds, xs, unconnected_gradients, grad_ys is not None, True, stop_gradients)
     return found  # type: ignore[no-any-return]
+
+
+def jacobian_on(
+    tape: GradientTape,
+    target: Any,
+    sources: Any,
+    unconnected: str = UnconnectedGradients.NONE,
+    stop_gradients: Sequence[Any] = (),
+) -> Any:
+    """Return what `GradientTape.jacobian` does, with tensors that are taken as constants."""
+    units = unit_directions([plain_value(target)])[0]
+    rows = tape._pulled_seeds(target, units, sources, unconnected, stop_gradients)
+    return tree_map(lambda x: np.reshape(x, (*target.shape, *x.shape[1:])), rows)
+
+
+def batch_jacobian_on(
+    tape: GradientTape,
+    target: Any,
+    source: Any,
+    unconnected: str = UnconnectedGradients.NONE,
+    stop_gradients: Sequence[Any] = (),
+) -> Any:
+    """Return what `GradientTape.batch_jacobian` does, with tensors that are taken as constants."""
+    check_rows(target.shape, source.shape)
+    (units,) = unit_directions([np.empty(target.shape[1:], target.dtype)])
+    seeds = np.broadcast_to(units[:, None], (len(units), *target.shape))
+    rows = tape._pulled_seeds(target, seeds, source, unconnected, stop_gradients)
+    if rows is None:
+        return None
+    return np.reshape(np.moveaxis(rows, 0, 1), (*target.shape, *source.shape[1:]))
+
+
+def check_rows(target: Sequence[Any], source: Sequence[Any]) -> None:
+    """Raise if a target and a source of these shapes are not batches of as many rows; None is a size to come.
+
+    Raises:
+        ShapeError: a ValueError; one has fewer than two axes, or they have different numbers of rows.
+    """
+    for what, shape in (("target", target), ("source", source)):
+        if len(shape) < 2:
+            raise errors.ShapeError(f"the {what} has shape {shape} and must have rank at least 2.")
+    if None not in (target[0], source[0]) and target[0] != source[0]:
+        raise errors.ShapeError(f"Need first dimension of target shape {target} and source shape {source} to match.")
 
 
 def _as_list(x: Any) -> list[Any]:

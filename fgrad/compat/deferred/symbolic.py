@@ -2,6 +2,8 @@
 
     gradients(ys, xs)       a list of graph tensors, None where no path leads from x to y
     hessians(ys, xs)        the same for second derivatives
+    jacobians(y, xs)        the same for the derivatives of each element of one tensor
+    batch_jacobian(y, x)    the derivatives of each row of a tensor by the same row of another one
 
 A `Derivative` node says which of a run's values are its sources. The run watches them on one persistent
 tape, so the node has only to ask; and because the tape records its own gradients where another derivative
@@ -10,7 +12,7 @@ looks at them, gradients of gradients need nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,10 +20,17 @@ import numpy as np
 from fgrad import errors
 from fgrad.compat.deferred.graph import Graph, GraphTensor, Node, Symbol, as_node, default_graph, operation
 from fgrad.compat.deferred.state import GraphVariable, as_symbol
-from fgrad.tapes.tape import GradientTape, gradients_on
+from fgrad.tapes.tape import GradientTape, batch_jacobian_on, check_rows, gradients_on, jacobian_on
 from fgrad.transforms.linearization import UnconnectedGradients, check_unconnected
 
 _NUMBERS = "fc"
+
+Follows = Callable[[Any], bool]
+"""Tells of a graph tensor or variable whether derivatives by it may be taken."""
+
+
+def _any(x: Any) -> bool:
+    return True
 
 
 class Paths:
@@ -107,18 +116,22 @@ class TapeOfGraph:
                     found.update(dict.fromkeys(variable for variable in reads if variable.trainable))
         return sorted(found, key=lambda variable: int(variable._read.number))
 
-    def gradients(self, targets: Sequence[Any], sources: Sequence[Any], weights: Any, unconnected: str) -> list[Any]:
-        """Return graph tensors that compute the gradients by sources of what the tape has recorded."""
-        edge = self._edge_of([as_symbol(target) for target in targets])
-        followed = [x for x in sources if not isinstance(x, Symbol) or self._follows(x)]
-        found = iter(gradients(targets, followed, weights, edge, unconnected))
-        are_followed = [any(x is each for each in followed) for x in sources]
-        return [
-            next(found) if is_one else _unconnected(x, unconnected)
-            for x, is_one in zip(sources, are_followed, strict=True)
-        ]
+    def edge_of(self, targets: Sequence[Any]) -> list[Node]:
+        """Return the nodes that targets were made of and that were made while the tape did not record."""
+        edge: dict[Node, None] = {}
+        seen, open_nodes = set(), [as_symbol(target) for target in targets]
+        while open_nodes:
+            node = open_nodes.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if self._has_recorded(node):
+                open_nodes += node.inputs
+            elif node.inputs and has_derivative(node):  # else nothing is behind it
+                edge[node] = None
+        return list(edge)
 
-    def _follows(self, source: Any) -> bool:
+    def follows(self, source: Any) -> bool:
         """Return whether a graph tensor or variable is watched, or was made of what is while the tape recorded."""
         watched = {*self._watched, *self.variables()}
         seen, open_nodes = set(), [source]
@@ -130,21 +143,6 @@ class TapeOfGraph:
                 seen.add(node)
                 open_nodes += node.inputs
         return False
-
-    def _edge_of(self, targets: Sequence[Node]) -> list[Node]:
-        """Return the nodes that targets were made of and that were made while the tape did not record."""
-        edge: dict[Node, None] = {}
-        seen, open_nodes = set(), [*targets]
-        while open_nodes:
-            node = open_nodes.pop()
-            if node in seen:
-                continue
-            seen.add(node)
-            if self._has_recorded(node):
-                open_nodes += node.inputs
-            elif node.inputs and has_derivative(node):  # else nothing is behind it
-                edge[node] = None
-        return list(edge)
 
 
 class Derivative(Node):
@@ -178,31 +176,58 @@ class Derivative(Node):
         """Return the derivatives of values on a tape."""
         return gradients_on(tape, targets, sources, weights, stops, UnconnectedGradients.ZERO)
 
+    def shape_by(self, source: list[Any]) -> list[Any] | None:
+        """Return the shape of the derivative by a source of a shape; None is not known."""
+        return source
+
 
 class SecondDerivative(Derivative):
     """Second derivatives of targets with respect to each source; the targets are first derivatives."""
 
     def derived(self, tape: GradientTape, targets: Any, sources: Any, stops: Any, weights: Any) -> list[Any]:
         pairs = zip(targets, sources, strict=True)
-        return [tape.jacobian(target, source, UnconnectedGradients.ZERO) for target, source in pairs]
+        return [jacobian_on(tape, target, source, UnconnectedGradients.ZERO, stops) for target, source in pairs]
+
+    def shape_by(self, source: list[Any]) -> list[Any] | None:
+        return source * 2
+
+
+class Jacobian(Derivative):
+    """Derivatives of each element of one target with respect to each source."""
+
+    def derived(self, tape: GradientTape, targets: Any, sources: Any, stops: Any, weights: Any) -> list[Any]:
+        found: list[Any] = jacobian_on(tape, targets[0], sources, UnconnectedGradients.ZERO, stops)
+        return found
+
+    def shape_by(self, source: list[Any]) -> list[Any] | None:
+        target = self.targets[0].facts()[0]
+        return None if target is None else target + source
+
+
+class BatchJacobian(Jacobian):
+    """Derivatives of each row of one target with respect to the same row of one source."""
+
+    def derived(self, tape: GradientTape, targets: Any, sources: Any, stops: Any, weights: Any) -> list[Any]:
+        return [batch_jacobian_on(tape, targets[0], x, UnconnectedGradients.ZERO, stops) for x in sources]
+
+    def shape_by(self, source: list[Any]) -> list[Any] | None:
+        return super().shape_by(source[1:])
 
 
 class Item(GraphTensor):
     """One of the derivatives that a node gives."""
 
-    def __init__(self, derivative: Derivative, place: int, shape: Any) -> None:
-        self._place = place
-        self._source = derivative.sources[place]
-        self._repeat = shape
+    def __init__(self, derivative: Derivative, place: int) -> None:
+        self._place, self._derivative = place, derivative
         super().__init__(derivative.graph, f"{derivative.name}/item", [derivative])
 
     def compute(self, run: Any) -> Any:
         return run.values[self.inputs[0]][self._place]
 
     def _infer(self) -> tuple[Any, Any]:
-        source = self._source._read if isinstance(self._source, GraphVariable) else self._source
-        shape, dtype = source.facts()
-        return (None if shape is None else shape * self._repeat), dtype
+        source = self._derivative.sources[self._place]
+        shape, dtype = (source._read if isinstance(source, GraphVariable) else source).facts()
+        return (None if shape is None else self._derivative.shape_by(shape)), dtype
 
 
 def gradients(
@@ -212,6 +237,7 @@ def gradients(
     stop_gradients: Any = None,
     unconnected_gradients: str = UnconnectedGradients.NONE,
     name: str = "gradients",
+    follows: Follows = _any,
 ) -> list[Any]:
     """Return graph tensors that compute the gradients of `ys` with respect to `xs`.
 
@@ -222,6 +248,7 @@ def gradients(
         stop_gradients: graph tensors that are taken as constants.
         unconnected_gradients: what stands for "no path": `UnconnectedGradients.NONE` or `.ZERO`.
         name: of the nodes.
+        follows: tells of one of `xs` whether there may be a gradient by it.
 
     Returns:
         A list with one gradient for each of `xs`.
@@ -236,19 +263,62 @@ def gradients(
     if weights is not None and len(weights) != len(ys):
         raise errors.SeedError(f"Length mismatch. Passed {len(weights)} grad_ys for {len(ys)} ys.")
     weights = weights and [None if w is None else as_symbol(w, y.dtype) for w, y in zip(weights, ys, strict=True)]
-    stops = [] if stop_gradients is None else _as_list(stop_gradients, "stop_gradients")
-    stops = [_as_source(x, "stop_gradients") for x in stops]
     for y, weight in zip(ys, weights or (), strict=bool(weights)):
         _check_weight(y, weight)
-    paths = Paths(ys, (), stops)
-    sources = [_as_source(x, "xs") if isinstance(x, Symbol) else None for x in xs]
-    wanted = [source for source in dict.fromkeys(sources) if source is not None and _has_gradient(source, paths)]
-    derivative = Derivative(name, ys, wanted, stops, weights) if wanted else None
-    found = {source: Item(derivative, place, 1) for place, source in enumerate(wanted)} if derivative else {}
     return [
-        found[source] if source in found else _unconnected(x, unconnected_gradients)
-        for x, source in zip(xs, sources, strict=True)
+        _unconnected(x, unconnected_gradients) if found is None else found
+        for x, found in zip(xs, _derivatives(Derivative, ys, xs, stop_gradients, follows, name, weights), strict=True)
     ]
+
+
+def jacobians(y: Any, xs: Sequence[Any], stop_gradients: Any, unconnected: str, follows: Follows) -> list[Any]:
+    """Return graph tensors that compute the derivatives of each element of `y` with respect to each of `xs`.
+
+    Their shapes are `y.shape + x.shape`; the other arguments are those of `gradients`.
+    """
+    check_unconnected(unconnected)
+    y = _one_target(y)
+    return [
+        _unconnected(x, unconnected, _zeros_by, y) if found is None else found
+        for x, found in zip(xs, _derivatives(Jacobian, [y], xs, stop_gradients, follows, "jacobian"), strict=True)
+    ]
+
+
+def batch_jacobian(y: Any, x: Any, stop_gradients: Any, unconnected: str, follows: Follows) -> Any:
+    """Return a graph tensor that computes the derivatives of each row of `y` with respect to the same row of `x`.
+
+    Its shape is `y.shape + x.shape[1:]`; the other arguments are those of `gradients`.
+
+    Raises:
+        ShapeError: a ValueError; one has fewer than two axes, or they have different numbers of rows. Where this is
+            not known before a run, the run raises it.
+    """
+    check_unconnected(unconnected)
+    y, x = _one_target(y), _as_source(x, "source")
+    if None not in (y.shape.ndims, x.shape.ndims):
+        check_rows(y.shape, x.shape)
+    (found,) = _derivatives(BatchJacobian, [y], [x], stop_gradients, follows, "batch_jacobian")
+    return _unconnected(x, unconnected, _zeros_by_row, y) if found is None else found
+
+
+def _derivatives(
+    kind: type[Derivative],
+    ys: list[Any],
+    xs: Sequence[Any],
+    stop_gradients: Any,
+    follows: Follows,
+    name: str,
+    weights: Any = None,
+) -> list[Any]:
+    """Return one derivative for each of `xs`, None where no path leads from it to `ys`."""
+    stops = [] if stop_gradients is None else _as_list(stop_gradients, "stop_gradients")
+    stops = [_as_source(x, "stop_gradients") for x in stops]
+    paths = Paths(ys, (), stops)
+    sources = [_as_source(x, "xs") if isinstance(x, Symbol) and follows(x) else None for x in xs]
+    wanted = [source for source in dict.fromkeys(sources) if source is not None and _has_gradient(source, paths)]
+    derivative = kind(name, ys, wanted, stops, weights) if wanted else None
+    found = {source: Item(derivative, place) for place, source in enumerate(wanted)} if derivative else {}
+    return [found.get(source) for source in sources]
 
 
 def _has_gradient(source: Any, paths: Paths) -> bool:
@@ -260,13 +330,29 @@ def has_derivative(x: Any) -> bool:
     return x.dtype is None or x.dtype.kind in _NUMBERS
 
 
+def _one_target(y: Any) -> Any:
+    if not isinstance(y, Symbol):
+        raise errors.SourceError(f"a Jacobian needs one graph tensor as target, not {y!r:.200}.")
+    return as_symbol(y)
+
+
 @operation("zeros_like")
 def _zeros(x: Any) -> Any:
     return np.zeros_like(x)
 
 
-def _unconnected(x: Any, choice: str) -> Any:
-    return None if choice == UnconnectedGradients.NONE else _zeros(x)
+@operation("zeros_like")
+def _zeros_by(x: Any, y: Any) -> Any:
+    return np.zeros((*y.shape, *x.shape), x.dtype)
+
+
+@operation("zeros_like")
+def _zeros_by_row(x: Any, y: Any) -> Any:
+    return np.zeros((*y.shape, *x.shape[1:]), x.dtype)
+
+
+def _unconnected(x: Any, choice: str, zeros: Callable[..., Any] = _zeros, *of: Any) -> Any:
+    return None if choice == UnconnectedGradients.NONE else zeros(x, *of)
 
 
 def _check_weight(y: Any, weight: Any) -> None:
@@ -313,4 +399,4 @@ def hessians(ys: Any, xs: Any, name: str = "hessians") -> list[Any]:
     sources = [_as_source(x, "xs") for x in _as_list(xs, "xs")]
     first = gradients(ys, sources, unconnected_gradients=UnconnectedGradients.ZERO)
     derivative = SecondDerivative(name, first, sources, (), None)
-    return [Item(derivative, place, 2) for place in range(len(sources))]
+    return [Item(derivative, place) for place in range(len(sources))]

@@ -13,6 +13,7 @@ from fgrad.compat.deferred.convert import convert
 from fgrad.compat.deferred.graph import Symbol, holds_symbol, operation
 from fgrad.core.tree import flatten, unflatten
 from fgrad.transforms.linearization import UnconnectedGradients as UnconnectedGradients
+from fgrad.transforms.linearization import check_unconnected
 
 
 class GradientTape(fgrad.GradientTape):
@@ -52,7 +53,10 @@ class GradientTape(fgrad.GradientTape):
             return super().gradient(target, sources, output_gradients, unconnected_gradients)
         leaves, treedef = flatten(sources)
         weights = None if output_gradients is None else flatten(output_gradients)[0]
-        return unflatten(treedef, self._of_graph.gradients(targets, leaves, weights, unconnected_gradients))
+        of_graph = self._of_graph
+        edge = of_graph.edge_of(targets)
+        found = symbolic.gradients(targets, leaves, weights, edge, unconnected_gradients, follows=of_graph.follows)
+        return unflatten(treedef, found)
 
     def watch(self, tensor: Any) -> None:
         """Make tensors or variables inputs of the tape."""
@@ -74,7 +78,12 @@ class GradientTape(fgrad.GradientTape):
         experimental_use_pfor: bool = True,
     ) -> Any:
         """Return the Jacobian; see `fgrad.GradientTape.jacobian`. The last two arguments are without effect."""
-        return super().jacobian(target, sources, unconnected_gradients)
+        if not holds_symbol((target,)):
+            return super().jacobian(target, sources, unconnected_gradients)
+        leaves, treedef = flatten(sources)
+        of_graph = self._of_graph
+        edge = of_graph.edge_of([target])
+        return unflatten(treedef, symbolic.jacobians(target, leaves, edge, unconnected_gradients, of_graph.follows))
 
     def batch_jacobian(
         self,
@@ -84,8 +93,17 @@ class GradientTape(fgrad.GradientTape):
         parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
     ) -> Any:
-        """Return a Jacobian per row; see `fgrad.GradientTape.batch_jacobian`. The last two have no effect."""
-        return super().batch_jacobian(target, source, unconnected_gradients)
+        """Return a Jacobian per row; see `fgrad.GradientTape.batch_jacobian`.
+
+        As in TensorFlow, it is zeros where the target does not depend on the source. The last three arguments are
+        without effect.
+        """
+        check_unconnected(unconnected_gradients)
+        if not holds_symbol((target,)):
+            return super().batch_jacobian(target, source, UnconnectedGradients.ZERO)
+        of_graph = self._of_graph
+        edge = of_graph.edge_of([target])
+        return symbolic.batch_jacobian(target, source, edge, UnconnectedGradients.ZERO, of_graph.follows)
 
 
 def gradients(
