@@ -579,7 +579,8 @@ def test_slots_have_names_after_their_variables():
     w = tf.Variable(1.0, name="w")
     optimizer = tf.train.AdamOptimizer(0.1)
     optimizer.minimize(w * w)
-    assert [slot.name for slot in optimizer.variables()] == ["w/Adam:0", "w/Adam_1:0"]
+    names = ["beta1_power:0", "beta2_power:0", "w/Adam:0", "w/Adam_1:0"]
+    assert [each.name for each in optimizer.variables()] == names
     assert optimizer.get_slot(w, "v") is optimizer.get_slot(w, "v")
     assert optimizer.get_slot(w, "nothing") is None
 

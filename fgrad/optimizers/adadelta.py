@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from fgrad.optimizers.base import Optimizer, Options, Slots
-from fgrad.optimizers.settings import Hyper, Settings, check_fraction, check_not_negative
+from fgrad.optimizers.settings import Hyper, Settings, check_not_negative
 from fgrad.optimizers.squares import filled, square
 
 
@@ -42,7 +42,7 @@ class Adadelta(Optimizer):
         self, learning_rate: Hyper = 0.001, rho: Hyper = 0.95, epsilon: Hyper = 1e-8, **options: Unpack[Options]
     ) -> None:
         super().__init__(learning_rate, **options)
-        check_fraction(rho=rho)
+        self._check_fraction(rho=rho)
         check_not_negative(epsilon=epsilon)
         self.rho, self.epsilon = rho, epsilon
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from fgrad.optimizers.base import Optimizer, Options, Slots
-from fgrad.optimizers.settings import Hyper, Settings, check_fraction, check_not_negative
+from fgrad.optimizers.settings import Hyper, Settings, check_not_negative
 from fgrad.optimizers.squares import filled, square
 
 
@@ -55,7 +55,7 @@ class Adam(Optimizer):
         **options: Unpack[Options],
     ) -> None:
         super().__init__(learning_rate, **options)
-        check_fraction(beta1=beta1, beta2=beta2)
+        self._check_fraction(beta1=beta1, beta2=beta2)
         check_not_negative(epsilon=epsilon)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
         self.corrected_epsilon = corrected_epsilon

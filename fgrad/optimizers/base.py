@@ -29,7 +29,15 @@ from fgrad.errors.places import depth_of_user
 from fgrad.optimizers import inputs
 from fgrad.optimizers.inputs import Description
 from fgrad.optimizers.schedules import ReduceOnPlateau
-from fgrad.optimizers.settings import Hyper, Settings, check_not_negative, evaluated, known, may_differ
+from fgrad.optimizers.settings import (
+    Hyper,
+    Settings,
+    check_fraction,
+    check_not_negative,
+    evaluated,
+    known,
+    may_differ,
+)
 from fgrad.optimizers.states import ByVariable, by_name, by_variable, meet
 from fgrad.tapes.tape import GradientTape, gradient_of, warn_of_none
 
@@ -111,6 +119,9 @@ class Optimizer:
     hyper_names: ClassVar[tuple[str, ...]] = ()
     """The attributes that are hyper-parameters, besides `learning_rate` and `weight_decay`."""
 
+    _slot_type: ClassVar[type[Cell]] = Cell
+    _tape_type: ClassVar[type[GradientTape]] = GradientTape
+
     decays: ClassVar[str] = "before the rule"
     """Where weight decay is applied: "before the rule", "in the rule", or "never"."""
 
@@ -171,6 +182,11 @@ class Optimizer:
     def initial_slots(self, param: Any) -> Slots:
         """Return what the first step finds in the slots of an array."""
         return {}
+
+    @staticmethod
+    def _check_fraction(**hypers: Hyper) -> None:
+        """Refuse hyper-parameters that are not at least 0 and below 1."""
+        check_fraction(**hypers)
 
     # One step of one array, and what it needs
 
@@ -367,7 +383,7 @@ class Optimizer:
                 raise errors.NoVariablesError("No variables to optimize: var_list is empty.")
         before = running.state()
         try:
-            with GradientTape(watch_accessed_variables=var_list is None) as tape:
+            with self._tape_type(watch_accessed_variables=var_list is None) as tape:
                 tape.watch([v for v in var_list or () if v.dtype.kind in "fc"])
                 value = loss()
                 if isinstance(value, Variable):
@@ -412,7 +428,7 @@ class Optimizer:
         if recording() is not None:
             self._record([(g, v) for g, v in pairs if g is not None], names, global_step)
             return
-        fitting = [(inputs.fitting(inputs.plain(g), v, names[v]), v) for g, v in pairs if g is not None]
+        fitting = [(self._fitting(g, v, names[v]), v) for g, v in pairs if g is not None]
         with self._lock:
             if not self._are_finite([gradient for gradient, _ in fitting], [names[v] for _, v in fitting]):
                 self.skipped += 1
@@ -420,6 +436,11 @@ class Optimizer:
             self._apply(fitting, names)
             if global_step is not None:
                 global_step.assign_add(1)
+
+    def _fitting(self, gradient: Any, variable: Variable, describe: Description) -> Any:
+        """Return the gradient of a variable as `_stepped` takes it."""
+        value = inputs.plain(gradient) if recording() is None else inputs.array(gradient)
+        return inputs.fitting(value, variable, describe)
 
     def _are_finite(self, gradients: list[Any], names: Sequence[Description]) -> Any:
         """Return whether a step is made; where it is made of gradients that are not finite, warn of it once."""
@@ -470,7 +491,7 @@ class Optimizer:
     ) -> None:
         """Take a step in a function that is being recorded, which reads and assigns what the optimizer keeps."""
         self._slots = self._slots_of({v: v._shown() for _, v in pairs})
-        fitting = [(inputs.fitting(inputs.array(g), v, names[v]), v) for g, v in pairs]
+        fitting = [(self._fitting(g, v, names[v]), v) for g, v in pairs]
         finite = inputs.all_finite(gradient for gradient, _ in fitting) if self.skip_nonfinite else True
 
         def assign(variable: Variable, new: Any) -> None:
@@ -501,7 +522,7 @@ class Optimizer:
         def write(new: Any) -> None:
             self._slots[variable] = {**self._slots[variable], name: new}
 
-        return self._cell((variable, name), lambda: self._slots[variable][name], write, Cell)
+        return self._cell((variable, name), lambda: self._slots[variable][name], write, self._slot_type)
 
     def _cell(self, key: Any, read: Callable[[], Any], write: Callable[[Any], None], kind: type[Cell]) -> Cell:
         if key not in self._cells:

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from fgrad.optimizers.base import Optimizer, Options, Slots
-from fgrad.optimizers.settings import Hyper, Settings, check_fraction, check_not_negative
+from fgrad.optimizers.settings import Hyper, Settings, check_not_negative
 from fgrad.optimizers.squares import filled, square
 
 
@@ -53,7 +53,7 @@ class RMSProp(Optimizer):
         **options: Unpack[Options],
     ) -> None:
         super().__init__(learning_rate, **options)
-        check_fraction(decay=decay)
+        self._check_fraction(decay=decay)
         check_not_negative(momentum=momentum, epsilon=epsilon)
         self.decay, self.momentum, self.epsilon, self.centered = decay, momentum, epsilon, centered
 

@@ -2,7 +2,7 @@
 
 evaluated(name, hyper, updates)     its value for one step, which a trace may follow
 known(name, hyper, updates)         its value alone
-check_fraction, check_not_negative, check_positive     what constructors refuse
+check_fraction, check_share, check_not_negative, check_positive     what constructors refuse
 """
 
 from __future__ import annotations
@@ -79,6 +79,11 @@ def may_differ(hyper: Hyper, number: float = 0.0) -> bool:
 def check_fraction(**hypers: Hyper) -> None:
     """Refuse what is not at least 0 and below 1."""
     _check(lambda value: (value >= 0) & (value < 1), "at least 0 and below 1", hypers)
+
+
+def check_share(**hypers: Hyper) -> None:
+    """Refuse what is not at least 0 and at most 1."""
+    _check(lambda value: (value >= 0) & (value <= 1), "at least 0 and at most 1", hypers)
 
 
 def check_not_negative(**hypers: Hyper) -> None:

@@ -8,7 +8,7 @@ optimizer is given the values of the gradients.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,10 +33,17 @@ from fgrad.compat.tensorflow.checkpoints import checkpoint_exists as checkpoint_
 from fgrad.compat.tensorflow.checkpoints import get_checkpoint_state as get_checkpoint_state
 from fgrad.compat.tensorflow.checkpoints import latest_checkpoint as latest_checkpoint
 from fgrad.compat.tensorflow.checkpoints import update_checkpoint_state as update_checkpoint_state
+from fgrad.compat.tensorflow.gradient import GradientTape
 from fgrad.compat.tensorflow.missing import missing
-from fgrad.compat.tensorflow.variables import GraphKeys, Variable, trainable_variables
+from fgrad.compat.tensorflow.slots import Power, Rows, Slot, SlotVariable, power_variable, rows_of, with_rows
+from fgrad.compat.tensorflow.variables import GraphKeys, IndexedSlices, Variable, trainable_variables
 from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor
+from fgrad.core.tree import flatten, tree_map
+from fgrad.core.variable import Cell
+from fgrad.core.variable import Variable as NativeVariable
 from fgrad.optimizers import schedules
+from fgrad.optimizers.settings import check_share
 
 __all__ = [
     "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "CheckpointState",
@@ -68,29 +75,20 @@ def _hyper(x: Any) -> Any:
     return FromRun(x) if isinstance(x, Symbol) else x
 
 
-class Slot(GraphTensor):
-    """What an optimizer remembers of a variable, in the session that runs it."""
-
-    def __init__(self, optimizer: Any, variable: GraphVariable, name: str) -> None:
-        self._optimizer, self._variable, self._slot = optimizer, variable, name
-        with variable.graph.scope(""):
-            super().__init__(variable.graph, f"{variable._name}/{optimizer.name}", ())
-
-    def compute(self, run: Any) -> Any:
-        held = run.session.variable(self._variable)
-        native = run.session.optimizers.get(self._optimizer, self._optimizer)
-        found = optimizers.Optimizer.get_slot(native, held, self._slot)
-        return native.initial_slots(held.value())[self._slot] if found is None else found
-
-    def _infer(self) -> tuple[Any, Any]:
-        shape = self._variable.shape
-        return (None if shape.ndims is None else list(shape)), self._variable.dtype
-
-
 class Optimizer(optimizers.Optimizer):
     """The base of `tf.train`'s optimizers: fgrad's, which can also be deferred."""
 
     GATE_NONE, GATE_OP, GATE_GRAPH = 0, 1, 2
+
+    powers: ClassVar[tuple[str, ...]] = ()
+    """The hyper-parameters whose powers count as what the optimizer remembers."""
+
+    moves_all_rows: ClassVar[bool] = False
+    """Whether a gradient of some rows moves the others, too."""
+
+    _slot_type: ClassVar[type[Cell]] = SlotVariable
+    _tape_type = GradientTape
+    _check_fraction = staticmethod(check_share)
 
     def compute_gradients(  # type: ignore[override]
         self,
@@ -104,8 +102,9 @@ class Optimizer(optimizers.Optimizer):
         """Return pairs of a gradient, or None, and a variable.
 
         Args:
-            loss: eagerly a function without arguments; in a graph a tensor. Its elements are summed.
-            var_list: the variables, or one; by default all trainable ones (that `loss` reads, eagerly).
+            loss: a function without arguments; in a graph also a tensor. Its elements are summed.
+            var_list: the variables, or one, also tensors; by default all trainable ones, of a function those that it
+                reads.
             gate_gradients, aggregation_method, colocate_gradients_with_ops: without effect here.
             grad_loss: weights for the elements of the loss.
 
@@ -113,6 +112,8 @@ class Optimizer(optimizers.Optimizer):
             ParameterError: a ValueError; `gate_gradients` is none of the three.
             TapeError: a RuntimeError; eagerly, the loss is a tensor.
             NoVariablesError: a ValueError; there are no variables.
+            NotCallableError: a TypeError; the loss is neither a function nor a tensor of a graph.
+            NoResultError: a ValueError; the function returns None.
             OutputError: a TypeError and ValueError; the loss is not of floating-point numbers.
         """
         if gate_gradients not in (self.GATE_NONE, self.GATE_OP, self.GATE_GRAPH):
@@ -126,6 +127,8 @@ class Optimizer(optimizers.Optimizer):
                     "`loss` passed to Optimizer.compute_gradients should be a function when eager execution is "
                     "enabled: how a tensor was computed is not recorded. Write minimize(lambda: ...)."
                 )
+            if _is_for_tape(var_list):
+                return _by_tape(loss, var_list, grad_loss)
             return super().compute_gradients(loss, var_list, grad_loss)
         _check_loss(loss)
         variables = _variables(var_list)
@@ -137,7 +140,9 @@ class Optimizer(optimizers.Optimizer):
         """Update variables with gradients: now, or in a graph when the operation that is returned runs.
 
         Args:
-            grads_and_vars: pairs `(gradient, variable)`; pairs with None are skipped.
+            grads_and_vars: pairs `(gradient, variable)`; pairs with None are skipped. A gradient may be
+                `tf.IndexedSlices`: then, but with `AdamOptimizer`, rows that it does not name stay as they are, and
+                so does what is remembered of them.
             global_step: a variable to which 1 is added afterwards.
             name: of the operation.
 
@@ -146,37 +151,38 @@ class Optimizer(optimizers.Optimizer):
             UpdateError: a NotImplementedError; a pair holds a tensor instead of a variable.
         """
         pairs = list(grads_and_vars)
+        for each in pairs:
+            _check_updatable(each)
         if not any(isinstance(variable, Symbol) for _, variable in pairs):
             super().apply_gradients(pairs, global_step)
             return None
         if all(gradient is None for gradient, _ in pairs):
             names = [variable.name for _, variable in pairs]
             raise errors.NoGradientsError(f"No gradients provided for any variable: {names}.")
-        return self._update(pairs, global_step, name or self.name)
+        step = self._update(pairs, global_step, name or self.name)
+        step.graph.add_to_collection(GraphKeys.TRAIN_OP, step)
+        return step
 
     def _update(self, pairs: list[tuple[Any, Any]], global_step: Any, name: str) -> Operation:
         """Return the operation that applies gradients in the session that runs it."""
-        for _, variable in pairs:
-            if not isinstance(variable, GraphVariable):
-                raise errors.UpdateError(f"Trying to update a Tensor {variable!r}: gradients are applied to variables.")
-        updates = [(as_symbol(g, v.dtype, v.graph), v) for g, v in pairs if g is not None]
+        updates = [(_deferred(g, v), v) for g, v in pairs if g is not None]
         self._slot_tensors = {**{v: self._new_slots(v) for _, v in updates}, **self._slots_in_graph()}
         hypers = [each for each in vars(self).values() if isinstance(each, FromRun)]
 
         def update(run: Any) -> None:
             for hyper in hypers:
                 hyper.value = run.values[hyper.node]
-            if self not in run.session.optimizers:
-                run.session.optimizers[self] = self.fresh()
-            native = run.session.optimizers[self]
-            held = [(run.values[gradient], run.session.variable(variable)) for gradient, variable in updates]
+            held = [
+                (tree_map(run.values.__getitem__, gradient), run.session.variable(variable))
+                for gradient, variable in updates
+            ]
             step = None if global_step is None else run.session.variable(global_step)
-            native.apply_gradients(held, step)
+            self.in_session(run).apply_gradients(held, step)
 
         graph = updates[0][1].graph
         if self not in graph.optimizers:
             graph.optimizers.append(self)
-        inputs = [*(gradient for gradient, _ in updates), *(hyper.node for hyper in hypers)]
+        inputs = [*flatten([gradient for gradient, _ in updates])[0], *(hyper.node for hyper in hypers)]
         constrained = [v for v in dict.fromkeys(v for _, v in updates) if v.constraint is not None]
         step = Operation(f"{name}/update" if constrained else name, update, inputs, graph)
         return _projected(step, constrained, name) if constrained else step
@@ -193,14 +199,14 @@ class Optimizer(optimizers.Optimizer):
         grad_loss: Any = None,
     ) -> Operation | None:
         """Take one step: `compute_gradients`, then `apply_gradients`; in a graph, return the operation for it."""
-        if callable(loss):
+        if callable(loss) and not _is_for_tape(var_list):
             super().minimize(loss, global_step, var_list, grad_loss)
             return None
         pairs = self.compute_gradients(loss, var_list, gate_gradients, grad_loss=grad_loss)
         if all(gradient is None for gradient, _ in pairs):
             raise errors.NoGradientsError(
                 "No gradients provided for any variable, check your graph for ops that do not support gradients, "
-                f"between variables {[variable.name for _, variable in pairs]} and loss {loss!r}."
+                f"between variables {[getattr(variable, 'name', variable) for _, variable in pairs]} and loss {loss!r}."
             )
         return self.apply_gradients(pairs, global_step, name)
 
@@ -208,29 +214,130 @@ class Optimizer(optimizers.Optimizer):
         """Return the name."""
         return self.name
 
+    def in_session(self, run: Any) -> Any:
+        """Return the copy of the optimizer that belongs to the session of a run."""
+        held = run.session.optimizers
+        if self not in held:
+            held[self] = self.fresh()
+        return held[self]
+
+    # Gradients of some rows
+
+    def _fitting(self, gradient: Any, variable: Any, describe: Any) -> Any:
+        if not isinstance(gradient, IndexedSlices):
+            return super()._fitting(gradient, variable, describe)
+        rows = rows_of(gradient, variable, describe)
+        return rows.dense() if self.moves_all_rows else rows
+
+    def _stepped(self, gradient: Any, param: Any, slots: Any, hyper: Any, decays: bool, describe: Any) -> Any:
+        if not isinstance(gradient, Rows):
+            return super()._stepped(gradient, param, slots, hyper, decays, describe)
+        rows = gradient.numbers
+        own = {name: slot[rows] for name, slot in slots.items()}
+        new, found = super()._stepped(gradient.values, param[rows], own, hyper, decays, describe)
+        return with_rows(param, rows, new), {name: with_rows(slot, rows, found[name]) for name, slot in slots.items()}
+
+    # What is remembered
+
     def _new_slots(self, variable: GraphVariable) -> dict[str, Slot]:
         if variable in self._slots_in_graph():
             return {}
         return {name: Slot(self, variable, name) for name in self.initial_slots(np.zeros(()))}
 
     def _slots_in_graph(self) -> dict[GraphVariable, dict[str, Slot]]:
-        """Return the slots of the variables of a graph for which there is an update operation."""
+        """Return the slots of the variables of graphs for which there is an update operation."""
         return getattr(self, "_slot_tensors", {})
 
+    def live_slot(self, variable: Any, name: str) -> Any:
+        """Return what is remembered of a variable that is not one of a graph, from its start if there was no step."""
+        self._slots = self._slots_of({variable: variable._shown()})
+        return self._slot_cell(variable, name)
+
+    def _slot_cell(self, variable: Any, name: str) -> Any:
+        cell = super()._slot_cell(variable, name)
+        place = list(self._slots[variable]).index(name)
+        cell.name = f"{variable.name.removesuffix(':0')}/{self.name}{f'_{place}' if place else ''}:0"
+        return cell
+
     def get_slot(self, var: Any, name: str) -> Any:
-        """Return what is remembered of a variable under a name, or None; in a graph as a tensor."""
-        if not isinstance(var, GraphVariable):
-            return super().get_slot(var, name)
-        return self._slots_in_graph().get(var, {}).get(name)
+        """Return what is remembered of a variable under a name, or None.
+
+        It is a variable that the optimizer goes on with; in a graph, a tensor with the same methods.
+        """
+        if isinstance(var, GraphVariable):
+            return self._slots_in_graph().get(var, {}).get(name)
+        return self._slot_cell(var, name) if name in self._slots.get(var, {}) else None
 
     def get_slot_names(self) -> list[str]:
         """Return the names of what is remembered, sorted; none before gradients were applied."""
         return self.slot_names if self._slots_in_graph() else super().get_slot_names()
 
     def variables(self) -> list[Any]:
-        """Return what is remembered of all variables; in a graph as tensors."""
-        slots = self._slots_in_graph().values()
-        return [tensor for each in slots for tensor in each.values()] if slots else super().variables()
+        """Return what is remembered of all variables, sorted by name; in a graph, of the variables of this graph."""
+        if mode.is_deferring():
+            graph = default_graph()
+            own = [slots for variable, slots in self._slots_in_graph().items() if variable.graph is graph]
+            found = [*(slot for slots in own for slot in slots.values()), *(self._powers_in(graph) if own else ())]
+        else:
+            found = [self.get_slot(variable, name) for variable in self._live() for name in self._slots[variable]]
+            found += [self._power(beta) for beta in self.powers if found]
+        return sorted(found, key=lambda each: str(each.name))
+
+    def _live(self) -> list[Any]:
+        return [key for key in self._slots if isinstance(key, NativeVariable)]
+
+    def _power(self, beta: str) -> Any:
+        if beta not in self._cells:
+            self._cells[beta] = power_variable(self, beta)
+        return self._cells[beta]
+
+    def _powers_in(self, graph: Any) -> list[Power]:
+        held: dict[Any, list[Power]] = self.__dict__.setdefault("_power_tensors", {})
+        if graph not in held:
+            hypers = {beta: getattr(self, beta) for beta in self.powers}
+            nodes = {beta: hyper.node if isinstance(hyper, FromRun) else None for beta, hyper in hypers.items()}
+            held[graph] = [Power(self, graph, beta, node) for beta, node in nodes.items()]
+        return held[graph]
+
+
+def _is_for_tape(var_list: Any) -> bool:
+    """Return whether gradients of a function are those of a graph, or by tensors."""
+    given = var_list if isinstance(var_list, (list, tuple)) else [var_list]
+    return mode.is_deferring() or any(type(each) is Tensor or isinstance(each, Symbol) for each in given)
+
+
+def _by_tape(loss: Any, var_list: Any, grad_loss: Any) -> list[tuple[Any, Any]]:
+    """Return pairs of gradients of a function and what it is differentiated by."""
+    if not callable(loss):
+        raise errors.NotCallableError(
+            f"loss must be a graph tensor or a function without arguments that returns one, and it is {loss!r:.200}."
+        )
+    if var_list is not None:
+        var_list = list(var_list) if isinstance(var_list, (list, tuple)) else [var_list]
+    with GradientTape() as tape:
+        tape.watch(var_list or [])
+        value = loss()
+    if value is None:
+        raise errors.NoResultError("the loss function returned None; did you forget to return a value?")
+    if isinstance(value, Symbol):
+        _check_loss(value)
+    sources = list(tape.watched_variables()) if var_list is None else var_list
+    return list(zip(tape.gradient(value, sources, grad_loss), sources, strict=True))
+
+
+def _check_updatable(pair: Any) -> None:
+    """Raise if the second one of a pair is a tensor."""
+    variable = pair[1] if isinstance(pair, (tuple, list)) and len(pair) == 2 else None
+    if type(variable) is Tensor or (isinstance(variable, Symbol) and not isinstance(variable, GraphVariable)):
+        raise errors.UpdateError(f"Trying to update a Tensor {variable!r}: gradients are applied to variables.")
+
+
+def _deferred(gradient: Any, variable: GraphVariable) -> Any:
+    """Return a gradient as a tensor of the variable's graph, or as slices of such tensors."""
+    if isinstance(gradient, IndexedSlices):
+        values, indices = _deferred(gradient.values, variable), as_symbol(gradient.indices, None, variable.graph)
+        return IndexedSlices(values, indices)
+    return as_symbol(gradient, variable.dtype, variable.graph)
 
 
 def _projected(step: Operation, constrained: Sequence[GraphVariable], name: str) -> Operation:
@@ -350,6 +457,9 @@ class RMSPropOptimizer(Optimizer, optimizers.RMSProp):
 
 class AdamOptimizer(Optimizer, optimizers.Adam):
     """See `fgrad.optimizers.Adam`."""
+
+    powers = ("beta1", "beta2")
+    moves_all_rows = True
 
     def __init__(
         self,

@@ -59,6 +59,9 @@ class Variable(Scatters, NativeVariable, metaclass=_VariableType):
         Variable(3., name='w:0', dtype=float32)
     """
 
+    initializer = None
+    """The operation that gives a variable of a graph its first value; an eager one has it from the start."""
+
     def __new__(cls, initial_value: Any = None, trainable: bool | None = True, *args: Any, **keywords: Any) -> Any:
         if not mode.is_deferring():
             return super().__new__(cls)
@@ -127,9 +130,9 @@ class Variable(Scatters, NativeVariable, metaclass=_VariableType):
         """Return the value: an eager variable has one from the start."""
         return self.value()
 
-    def get_shape(self) -> tuple[int, ...]:
+    def get_shape(self) -> TensorShape:
         """Return the shape."""
-        return self.shape
+        return TensorShape(self.shape)
 
     def __reduce__(self) -> Any:
         return _restored, (type(self), self._value, self.trainable, self.name, self.constraint)
@@ -496,7 +499,9 @@ class GraphKeys:
     GLOBAL_VARIABLES = "variables"
     TRAINABLE_VARIABLES = "trainable_variables"
     LOCAL_VARIABLES = "local_variables"
+    MOVING_AVERAGE_VARIABLES = "moving_average_variables"
     GLOBAL_STEP = "global_step"
+    TRAIN_OP = "train_op"
     LOSSES = "losses"
     REGULARIZATION_LOSSES = "regularization_losses"
     UPDATE_OPS = "update_ops"
