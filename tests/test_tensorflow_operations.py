@@ -130,7 +130,8 @@ for name, reference, first, second in (
     ("truediv", np.divide, X, S), ("divide", np.divide, V, X), ("div", np.divide, V, X),
     ("mod", np.mod, S, 1.1 * Y), ("floormod", np.mod, S, 1.1 * Y), ("pow", np.power, X, S),
     ("maximum", np.maximum, X, Y), ("minimum", np.minimum, X, Y),
-    ("squared_difference", lambda x, y: (x - y) ** 2, X, V), ("atan2", np.arctan2, X, S),
+    ("squared_difference", lambda x, y: (x - y) ** 2, X, V), ("nextafter", np.nextafter, X, S),
+    ("atan2", np.arctan2, X, S),
     ("complex", lambda x, y: x + 1j * y, X, S), ("xlogy", special.xlogy, S, X), ("xlog1py", special.xlog1py, S, X),
     ("xdivy", np.divide, S, X), ("multiply_no_nan", np.multiply, X, S), ("divide_no_nan", np.divide, X, S),
     ("scalar_mul", np.multiply, np.array(0.7), S),
@@ -185,6 +186,12 @@ row("math.scatter_nd", lambda x: np.array([[0, x[0], 0], [0, 0, x[2] + x[1]]]), 
     call=lambda f, x: f([[0, 1], [1, 2], [1, 2]], x, (2, 3)))  # fmt: skip
 row("math.tensor_scatter_nd_add", lambda x, y: x + np.stack([0 * y, 2 * y]), X, V,
     call=lambda f, x, y: f(x, [[1], [1]], arrays.stack([y, y])))  # fmt: skip
+row("math.segment_mean", lambda x: np.stack([(x[0] + x[1]) / 2, 0 * x[2], x[2]]), M, call=lambda f, x: f(x, [0, 0, 2]))
+row("math.segment_prod", lambda x: np.stack([x[0] * x[1], 1 + 0 * x[2], x[2]]), M, call=lambda f, x: f(x, [0, 0, 2]))
+row("math.segment_max", lambda x: np.stack([np.maximum(x[0], x[1]), 0 * x[2], x[2]]), M,
+    call=lambda f, x: f(x, [0, 0, 2]))  # fmt: skip
+row("math.segment_min", lambda x: np.stack([np.minimum(x[0], x[1]), 0 * x[2], x[2]]), M,
+    call=lambda f, x: f(x, [0, 0, 2]))  # fmt: skip
 row("math.unsorted_segment_sum", lambda x: np.stack([x[1], x[0]]), M, call=lambda f, x: f(x, [1, 0, -1], 2))
 
 # math: products and limits
@@ -466,7 +473,14 @@ def correlated(x, filters, stride, padding):
     return np.einsum("nyxchw,hwcf->nyxf", np.nan_to_num(windows(x, 3, 2, stride, padding)), filters)
 
 
+def correlated_by_channel(x, filters, stride, padding):
+    found = np.einsum("nyxchw,hwcf->nyxcf", np.nan_to_num(windows(x, 3, 2, stride, padding)), filters)
+    return found.reshape(*found.shape[:3], -1)
+
+
 for stride, padding in ((1, "VALID"), (2, "SAME"), (1, "SAME")):
+    row("nn.depthwise_conv2d", lambda x, w, s=stride, p=padding: correlated_by_channel(x, w, s, p), IMAGES, FILTERS,
+        call=lambda f, x, w, s=stride, p=padding: f(x, w, [1, s, s, 1], p))  # fmt: skip
     row("nn.conv2d", lambda x, w, s=stride, p=padding: correlated(x, w, s, p), IMAGES, FILTERS,
         call=lambda f, x, w, s=stride, p=padding: f(x, w, [1, s, s, 1], p))  # fmt: skip
     row("nn.max_pool", lambda x, s=stride, p=padding: np.nanmax(windows(x, 2, 3, s, p), (4, 5)), IMAGES,
@@ -1228,8 +1242,9 @@ def test_dtypes():
         "complex64",
         "complex128",
     ]
-    assert dtypes.DType is np.dtype
     assert isinstance(dtypes.float32, dtypes.DType)
+    assert isinstance(np.dtype(np.float32), dtypes.DType)  # that of an eager tensor
+    assert not isinstance(np.float32, dtypes.DType)
     with pytest.raises(errors.DtypeError, match="'float31' is not a dtype; use tf.float32"):
         dtypes.as_dtype("float31")
 

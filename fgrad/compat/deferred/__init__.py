@@ -3,6 +3,7 @@
 Read in this order:
 
     mode.py        whether a call happens now or becomes a node of a graph
+    dtypes.py      dtypes with TensorFlow's names
     convert.py     from Python values to tensors, by TensorFlow's defaults
     graph.py       Graph, its nodes, and `operation`, which makes a function deferrable
     state.py       variables of a graph, which live in sessions, and assignments to them

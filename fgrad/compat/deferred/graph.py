@@ -24,6 +24,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import as_dtype, operands
+from fgrad.compat.deferred.dtypes import named
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import boxed
 from fgrad.core.tree import flatten, tree_map, unflatten
@@ -422,7 +423,7 @@ class GraphTensor(Symbol, Node):
 
     @property
     def dtype(self) -> Any:
-        return self.facts()[1]
+        return named(self.facts()[1])
 
     def get_shape(self) -> TensorShape:
         """Return the sizes of the axes as far as they are known."""

@@ -17,6 +17,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import another, as_dtype, convert
+from fgrad.compat.deferred.dtypes import named
 from fgrad.compat.deferred.graph import (
     Graph,
     GraphTensor,
@@ -115,7 +116,7 @@ class GraphVariable(Scatters, Symbol):
 
     @property
     def dtype(self) -> Any:
-        return self._dtype or self.initial_value.dtype
+        return named(self._dtype) or self.initial_value.dtype
 
     @property
     def shape(self) -> TensorShape:

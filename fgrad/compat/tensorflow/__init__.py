@@ -108,6 +108,7 @@ from fgrad.compat.tensorflow.dtypes import uint64 as uint64
 from fgrad.compat.tensorflow.gradient import GradientTape as GradientTape
 from fgrad.compat.tensorflow.gradient import UnconnectedGradients as UnconnectedGradients
 from fgrad.compat.tensorflow.gradient import custom_gradient as custom_gradient
+from fgrad.compat.tensorflow.gradient import grad_pass_through as grad_pass_through
 from fgrad.compat.tensorflow.gradient import gradients as gradients
 from fgrad.compat.tensorflow.gradient import hessians as hessians
 from fgrad.compat.tensorflow.gradient import recompute_grad as recompute_grad
@@ -123,6 +124,7 @@ from fgrad.compat.tensorflow.graphs import get_default_session as get_default_se
 from fgrad.compat.tensorflow.graphs import no_op as no_op
 from fgrad.compat.tensorflow.graphs import placeholder as placeholder
 from fgrad.compat.tensorflow.graphs import placeholder_with_default as placeholder_with_default
+from fgrad.compat.tensorflow.graphs import vectorized_map as vectorized_map
 from fgrad.compat.tensorflow.graphs import while_loop as while_loop
 from fgrad.compat.tensorflow.initializers import constant_initializer as constant_initializer
 from fgrad.compat.tensorflow.initializers import glorot_normal_initializer as glorot_normal_initializer
@@ -231,6 +233,10 @@ from fgrad.compat.tensorflow.math import round as round
 from fgrad.compat.tensorflow.math import rsqrt as rsqrt
 from fgrad.compat.tensorflow.math import scalar_mul as scalar_mul
 from fgrad.compat.tensorflow.math import scatter_nd as scatter_nd
+from fgrad.compat.tensorflow.math import segment_max as segment_max
+from fgrad.compat.tensorflow.math import segment_mean as segment_mean
+from fgrad.compat.tensorflow.math import segment_min as segment_min
+from fgrad.compat.tensorflow.math import segment_prod as segment_prod
 from fgrad.compat.tensorflow.math import segment_sum as segment_sum
 from fgrad.compat.tensorflow.math import sigmoid as sigmoid
 from fgrad.compat.tensorflow.math import sign as sign
@@ -268,6 +274,7 @@ from fgrad.compat.tensorflow.variables import get_collection as get_collection
 from fgrad.compat.tensorflow.variables import get_variable as get_variable
 from fgrad.compat.tensorflow.variables import get_variable_scope as get_variable_scope
 from fgrad.compat.tensorflow.variables import global_variables as global_variables
+from fgrad.compat.tensorflow.variables import moving_average_variables as moving_average_variables
 from fgrad.compat.tensorflow.variables import name_scope as name_scope
 from fgrad.compat.tensorflow.variables import scatter_add as scatter_add
 from fgrad.compat.tensorflow.variables import scatter_div as scatter_div
@@ -392,6 +399,7 @@ __all__ = [
     "global_variables_initializer",
     "glorot_normal_initializer",
     "glorot_uniform_initializer",
+    "grad_pass_through",
     "gradients",
     "greater",
     "greater_equal",
@@ -437,6 +445,7 @@ __all__ = [
     "meshgrid",
     "minimum",
     "mod",
+    "moving_average_variables",
     "multinomial",
     "multiply",
     "name_scope",
@@ -497,6 +506,10 @@ __all__ = [
     "scatter_nd_update",
     "scatter_sub",
     "scatter_update",
+    "segment_max",
+    "segment_mean",
+    "segment_min",
+    "segment_prod",
     "segment_sum",
     "self_adjoint_eig",
     "self_adjoint_eigvals",
@@ -545,6 +558,7 @@ __all__ = [
     "variable_scope",
     "variables_initializer",
     "variance_scaling_initializer",
+    "vectorized_map",
     "where",
     "while_loop",
     "zeros",

@@ -11,6 +11,7 @@ shape, size, rank                               facts
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,6 +36,7 @@ from fgrad.compat.tensorflow.arguments import (
     order,
     plain,
     sizes,
+    with_facts_by,
     with_sizes_known_of,
     with_unknown_size,
 )
@@ -232,6 +234,16 @@ def ensure_shape(x: Any, shape: Any) -> Any:
 # Shapes
 
 
+def _like_reshaped(tensor: Any, shape: Any) -> Any:
+    """Return an array of the shape and dtype of `reshape`, also where the elements do not suffice."""
+    x, wanted = convert(tensor), sizes(shape)
+    rest = math.prod(size for size in wanted if size != -1)
+    # What is left differs between two sizes that are tried, divided or not: it is unknown, unless that of `x` is known.
+    left = x.size // rest if rest and x.size % rest == 0 else x.size
+    return np.broadcast_to(np.zeros((), x.dtype), [left if size == -1 else size for size in wanted])
+
+
+@with_facts_by(_like_reshaped)
 @operation()
 def reshape(tensor: Any, shape: Any) -> Any:
     """Return the elements in another shape, in which one size may be -1 for what is left."""
@@ -540,6 +552,11 @@ def _part_of_key(start: int, stop: int, step: int, flags: Sequence[int]) -> Any:
     return builtins.slice(None if is_from_begin else start, None if is_to_end else stop, step)
 
 
+def _like_gathered(params: Any, indices: Any, *options: Any, **keywords: Any) -> Any:
+    return _gathered(convert(params), np.zeros_like(convert(indices)), *options, **keywords)
+
+
+@with_facts_by(_like_gathered)
 @operation("GatherV2")
 def gather(params: Any, indices: Any, validate_indices: Any = None, axis: Any = None, batch_dims: int = 0) -> Any:
     """Return the elements at indices along an axis.
@@ -554,7 +571,10 @@ def gather(params: Any, indices: Any, validate_indices: Any = None, axis: Any = 
     Raises:
         InvalidArgumentError: a ValueError; an index is negative or too large.
     """
-    x, places = convert(params), convert(indices)
+    return _gathered(convert(params), convert(indices), validate_indices, axis, batch_dims)
+
+
+def _gathered(x: Any, places: Any, validate_indices: Any = None, axis: Any = None, batch_dims: int = 0) -> Any:
     batch_dims += places.ndim if batch_dims < 0 else 0
     axis = batch_dims if axis is None else axes(axis) % x.ndim
     check_within(places, x.shape[axis])
@@ -573,6 +593,11 @@ def _own_places(x: Any, batch_dims: int, ndim: int) -> list[Any]:
     ]
 
 
+def _like_gathered_nd(params: Any, indices: Any, batch_dims: int = 0) -> Any:
+    return _gathered_nd(convert(params), np.zeros_like(convert(indices)), batch_dims)
+
+
+@with_facts_by(_like_gathered_nd)
 @operation("GatherNd")
 def gather_nd(params: Any, indices: Any, batch_dims: int = 0) -> Any:
     """Return the elements at indices.
@@ -585,7 +610,10 @@ def gather_nd(params: Any, indices: Any, batch_dims: int = 0) -> Any:
     Raises:
         InvalidArgumentError: a ValueError; an index is negative or too large.
     """
-    x, places = convert(params), convert(indices)
+    return _gathered_nd(convert(params), convert(indices), batch_dims)
+
+
+def _gathered_nd(x: Any, places: Any, batch_dims: int) -> Any:
     parts = [places[..., axis] for axis in builtins.range(places.shape[-1])]
     for axis, part in enumerate(parts, batch_dims):
         check_within(part, x.shape[axis])

@@ -183,6 +183,35 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
     return operation(getattr(f, "__name__", "CustomGradient"))(call)  # type: ignore[no-any-return]
 
 
+def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function with the values of another one, through which derivatives pass unchanged.
+
+    The derivative of each result goes to the argument at the same place, and none to variables.
+
+    Args:
+        f: a function with as many results as arguments, of their shapes.
+
+    Example:
+        >>> import fgrad.compat.tensorflow as tf
+        >>> x = tf.constant([1.2, 2.7])
+        >>> with tf.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     y = tf.grad_pass_through(tf.round)(x * x)
+        >>> y, tape.gradient(y, x)
+        (Tensor([1., 7.], dtype=float32), Tensor([2.4, 5.4], dtype=float32))
+    """
+
+    @custom_gradient
+    @functools.wraps(f)
+    def passed(*args: Any, **keywords: Any) -> Any:
+        def grad_fn(*dy: Any, variables: Any = None) -> Any:
+            return dy if variables is None else (dy, [None] * len(variables))
+
+        return f(*args, **keywords), grad_fn
+
+    return passed
+
+
 def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that runs again in the backward pass; see `fgrad.checkpoint`. In a graph it is `f` itself."""
     eager = fgrad.checkpoint(f)

@@ -6,7 +6,7 @@ import abc
 import contextlib
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,12 +23,14 @@ from fgrad.compat.deferred.graph import (
     Symbol,
     TensorShape,
     default_graph,
+    operation,
 )
 from fgrad.compat.deferred.loops import as_list, loop
 from fgrad.compat.deferred.state import as_symbol
 from fgrad.compat.tensorflow.arguments import is_deferred, is_version_1
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.native.compiled import compile
+from fgrad.transforms.batch import vmap
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Placeholder:
@@ -62,14 +64,16 @@ class PlaceholderWithDefault(GraphTensor):
         return run.values[self.inputs[0]]
 
 
-def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> PlaceholderWithDefault:
-    """Return a graph tensor whose value may be fed; see `placeholder`.
+def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Any:
+    """Return a graph tensor whose value may be fed; see `placeholder`. Eagerly it is `input`.
 
     Args:
         input: its value where none is fed.
         shape: of the values.
         name: of the node.
     """
+    if not is_deferred(input):
+        return convert(input)
     return PlaceholderWithDefault(input, shape, name)
 
 
@@ -237,6 +241,56 @@ def while_loop(
     if not isinstance(loop_vars, (list, tuple)) or (len(first) == 1 and _is_unpacked(return_same_structure)):
         return found[0]
     return found if isinstance(loop_vars, list) else unflatten(flatten(loop_vars)[1], flatten(found)[0])
+
+
+def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True) -> Any:
+    """Call a function on all rows at once; see `fgrad.vmap`.
+
+    In a graph the function runs when a session runs the graph, on values: what it uses of the graph must be among
+    `elems`.
+
+    Args:
+        fn: takes a row, or a container of rows nested as `elems` is; returns a tensor or a container of them.
+        elems: a tensor, or a container of tensors with as many rows; those with one row serve all.
+        fallback_to_while_loop, warn: without effect.
+
+    Returns:
+        The results with an axis for the rows in front.
+
+    Raises:
+        ShapeError: a ValueError; there are no rows, or different numbers of them.
+
+    Example:
+        >>> import fgrad.compat.tensorflow as tf
+        >>> tf.vectorized_map(lambda row: tf.reduce_sum(row * row), tf.constant([[1.0, 2.0], [3.0, 4.0]]))
+        Tensor([ 5., 25.], dtype=float32)
+    """
+    leaves, treedef = flatten(elems)
+    if not is_deferred(*leaves):
+        return _on_rows(fn, treedef, leaves)
+
+    @operation("loop_body")
+    def one_of_all(place: int, *leaves: Any) -> Any:
+        return flatten(_on_rows(fn, treedef, leaves))[0][place]
+
+    # The nodes that it makes of first rows are not run: they tell how results are nested.
+    firsts, outline = flatten(fn(unflatten(treedef, [as_symbol(leaf)[0] for leaf in leaves])))
+    return unflatten(outline, [one_of_all(place, *leaves) for place in range(len(firsts))])
+
+
+def _on_rows(fn: Callable[[Any], Any], treedef: Any, leaves: Sequence[Any]) -> Any:
+    values = [convert(leaf) for leaf in leaves]
+    if not values or not all(value.ndim for value in values):
+        raise errors.ShapeError("vectorized_map takes tensors with an axis for rows, or a container of them.")
+    serves_all = [len(value) == 1 for value in values]
+    if all(serves_all):
+        serves_all = [False] * len(values)
+
+    def on_row(*row: Any) -> Any:
+        return tree_map(_tensor, fn(unflatten(treedef, row)))
+
+    rows = [value[0] if serves else value for value, serves in zip(values, serves_all, strict=True)]
+    return vmap(on_row, in_axes=tuple(None if serves else 0 for serves in serves_all))(*rows)
 
 
 def _is_unpacked(return_same_structure: bool | None) -> bool:

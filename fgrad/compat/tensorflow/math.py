@@ -13,6 +13,7 @@ such as `round` and comparisons, has none here: it is None.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -49,18 +50,19 @@ from fgrad.ops import reductions
 from fgrad.ops.indexing import ARRAY
 
 __all__ = [
-    "TopK", "abs", "accumulate_n", "acos", "acosh", "add", "add_n", "angle", "argmax", "argmin", "asin", "asinh",
-    "atan", "atan2", "atanh", "ceil", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm",
+    "TopK", "abs", "accumulate_n", "acos", "acosh", "add", "add_n", "angle", "argmax", "argmin", "asin",
+    "asinh", "atan", "atan2", "atanh", "ceil", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm",
     "clip_by_value", "complex", "conj", "cos", "cosh", "count_nonzero", "cumprod", "cumsum", "div", "divide",
     "divide_no_nan", "einsum", "equal", "erf", "erfc", "exp", "expm1", "floor", "floordiv", "floormod",
     "global_norm", "greater", "greater_equal", "imag", "is_finite", "is_inf", "is_nan", "l2_normalize", "less",
     "less_equal", "log", "log1p", "log_sigmoid", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "matmul", "maximum", "minimum", "mod", "multiply", "multiply_no_nan", "negative", "not_equal", "pow", "real",
-    "reciprocal", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_logsumexp", "reduce_max",
-    "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance", "rint", "round",
-    "rsqrt", "scalar_mul", "scatter_nd", "segment_sum", "sigmoid", "sign", "sin", "sinh", "softplus", "sqrt",
-    "square", "squared_difference", "subtract", "tan", "tanh", "tensor_scatter_nd_add", "tensordot", "top_k",
-    "truediv", "unsorted_segment_sum", "xdivy", "xlog1py", "xlogy",
+    "matmul", "maximum", "minimum", "mod", "multiply", "multiply_no_nan", "negative", "nextafter", "not_equal",
+    "pow", "real", "reciprocal", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_logsumexp",
+    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance",
+    "rint", "round", "rsqrt", "scalar_mul", "scatter_nd", "segment_max", "segment_mean", "segment_min",
+    "segment_prod", "segment_sum", "sigmoid", "sign", "sin", "sinh", "softplus", "sqrt", "square",
+    "squared_difference", "subtract", "tan", "tanh", "tensor_scatter_nd_add", "tensordot", "top_k", "truediv",
+    "unsorted_segment_sum", "xdivy", "xlog1py", "xlogy",
 ]  # fmt: skip
 
 
@@ -144,6 +146,7 @@ floormod           = _binary("floormod",           np.remainder,    "Return what
 pow                = _binary("pow",                np.power,        "Return `x` to the power of `y`.")
 maximum            = _binary("maximum",            np.maximum,      "Return the larger of two elements; at ties both have half of the derivative.")  # noqa: E501
 minimum            = _binary("minimum",            np.minimum,      "Return the smaller of two elements; at ties both have half of the derivative.")  # noqa: E501
+nextafter          = _binary("nextafter",          np.nextafter,    "Return the number next to `x` on the way to `y`.", node="NextAfter")  # noqa: E501
 squared_difference = _binary("squared_difference", lambda x, y: np.square(x - y), "Return `(x - y) * (x - y)`.")
 floordiv           = _binary("floordiv",           np.floor_divide, "Return the next integer below `x / y`; there is no gradient.", False, node="FloorDiv")  # noqa: E501
 
@@ -437,6 +440,53 @@ def segment_sum(data: Any, segment_ids: Any) -> Any:
 
 
 @operation()
+def segment_mean(data: Any, segment_ids: Any) -> Any:
+    """Return the means of the rows that have the same number; a number that no row has gives zeros."""
+    x, ids = convert(data), plain(convert(segment_ids))
+    totals = _sum_by_number(x, ids, int(ids.max(initial=-1)) + 1)
+    counts = np.reshape(np.maximum(np.bincount(ids, minlength=len(totals)), 1), (-1,) + (1,) * (x.ndim - 1))
+    if x.dtype.kind in "fc":
+        return totals / counts.astype(x.real.dtype)
+    return np.trunc(totals / counts).astype(x.dtype)
+
+
+@operation()
+def segment_prod(data: Any, segment_ids: Any) -> Any:
+    """Return the products of the rows that have the same number; a number that no row has gives ones."""
+    return _reduced_by_number(np.prod, 1, convert(data), plain(convert(segment_ids)))
+
+
+@operation()
+def segment_max(data: Any, segment_ids: Any) -> Any:
+    """Return the largest of the rows that have the same number; a number that no row has gives zeros.
+
+    Equal ones share the derivative.
+    """
+    return _reduced_by_number(np.max, 0, convert(data), plain(convert(segment_ids)))
+
+
+@operation()
+def segment_min(data: Any, segment_ids: Any) -> Any:
+    """Return the smallest of the rows that have the same number; see `segment_max`."""
+    return _reduced_by_number(np.min, 0, convert(data), plain(convert(segment_ids)))
+
+
+def _reduced_by_number(reduce: Any, empty: int, rows: Any, ids: Any) -> Any:
+    """Reduce the rows that have the same number; these are next to each other."""
+    count = int(ids.max(initial=-1)) + 1
+    check_within(ids, count, "segment_ids")
+    _check_rows(rows, ids)
+    if np.any(np.diff(ids) < 0):
+        raise errors.InvalidArgumentError("segment_ids must be in increasing order, and they are not.")
+    if not count:
+        return rows
+    ends = np.searchsorted(ids, np.arange(count + 1))
+    nothing = np.full(rows.shape[1:], empty, rows.dtype)
+    parts = [reduce(rows[i:j], axis=0) if i < j else nothing for i, j in itertools.pairwise(ends)]
+    return np.stack(parts)
+
+
+@operation()
 def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any) -> Any:
     """Return `num_segments` sums of the rows that have the same number; negative numbers are left out."""
     x, ids = convert(data), plain(convert(segment_ids))
@@ -445,9 +495,13 @@ def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any) -> Any:
 
 def _sum_by_number(rows: Any, ids: Any, count: int) -> Any:
     check_within(ids, count, "segment_ids")
+    _check_rows(rows, ids)
+    return apply(PRIMITIVES["scatter"], (rows, ids), {"template": (ARRAY,), "shape": (count, *rows.shape[1:])})
+
+
+def _check_rows(rows: Any, ids: Any) -> None:
     if rows.shape[:1] != ids.shape:
         raise errors.ShapeError(f"data has the shape {rows.shape}, and there are segment_ids of shape {ids.shape}.")
-    return apply(PRIMITIVES["scatter"], (rows, ids), {"template": (ARRAY,), "shape": (count, *rows.shape[1:])})
 
 
 @operation("ScatterNd")

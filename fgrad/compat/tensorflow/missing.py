@@ -33,7 +33,6 @@ _INSTEAD = {
     "SparseTensor": "fgrad's tensors are dense",
     "ragged": "a list of tensors is a container that gradients follow",
     "map_fn": "fg.vmap(function)(rows), or tf.stack([function(row) for row in rows])",
-    "vectorized_map": "fg.vmap(function)(rows)",
     "scan": "a Python loop",
     "py_func": "eagerly, call the function; in a graph, feed its result",
     "autograph": "Python's control flow works as it is",

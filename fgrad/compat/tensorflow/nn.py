@@ -2,7 +2,7 @@
 
 relu, elu, softmax, sigmoid, dropout ...        activations
 bias_add, xw_plus_b, embedding_lookup           layers
-conv2d, max_pool, avg_pool                      layers for images
+conv2d, depthwise_conv2d, max_pool, avg_pool    layers for images
 softmax_cross_entropy_with_logits ...           losses, which stay finite for large logits
 moments, l2_loss, top_k, in_top_k ...           figures
 """
@@ -27,6 +27,7 @@ from fgrad.compat.tensorflow.arguments import (
     is_version_1,
     operands,
     plain,
+    with_facts_by,
     with_facts_of,
     with_sizes_known_of,
     with_unknown_size,
@@ -46,12 +47,12 @@ from fgrad.ops import softmaxes
 from fgrad.transforms.reverse import stop_gradient
 
 __all__ = [
-    "avg_pool", "avg_pool2d", "batch_normalization", "bias_add", "conv2d", "dropout", "elu", "embedding_lookup",
-    "gelu", "in_top_k", "l2_loss", "l2_normalize", "leaky_relu", "log_sigmoid", "log_softmax", "max_pool",
-    "max_pool2d", "moments", "relu", "relu6", "selu", "sigmoid", "sigmoid_cross_entropy_with_logits", "silu",
-    "softmax", "softmax_cross_entropy_with_logits", "softmax_cross_entropy_with_logits_v2", "softplus", "softsign",
-    "sparse_softmax_cross_entropy_with_logits", "swish", "tanh", "top_k", "weighted_cross_entropy_with_logits",
-    "xw_plus_b", "zero_fraction",
+    "avg_pool", "avg_pool2d", "batch_normalization", "bias_add", "conv2d", "depthwise_conv2d", "dropout", "elu",
+    "embedding_lookup", "gelu", "in_top_k", "l2_loss", "l2_normalize", "leaky_relu", "log_sigmoid",
+    "log_softmax", "max_pool", "max_pool2d", "moments", "relu", "relu6", "selu", "sigmoid",
+    "sigmoid_cross_entropy_with_logits", "silu", "softmax", "softmax_cross_entropy_with_logits",
+    "softmax_cross_entropy_with_logits_v2", "softplus", "softsign", "sparse_softmax_cross_entropy_with_logits",
+    "swish", "tanh", "top_k", "weighted_cross_entropy_with_logits", "xw_plus_b", "zero_fraction",
 ]  # fmt: skip
 
 
@@ -253,9 +254,17 @@ def embedding_lookup(
     return _rows(params, ids, max_norm, name=name or "embedding_lookup")
 
 
+def _like_rows(params: Any, ids: Any, max_norm: Any) -> Any:
+    return _rows_at(convert(params), np.zeros_like(convert(ids)), max_norm)
+
+
+@with_facts_by(_like_rows)
 @operation("embedding_lookup")
 def _rows(params: Any, ids: Any, max_norm: Any) -> Any:
-    table, places = convert(params), convert(ids)
+    return _rows_at(convert(params), convert(ids), max_norm)
+
+
+def _rows_at(table: Any, places: Any, max_norm: Any) -> Any:
     check_within(places, table.shape[0], "ids")
     rows = np.take(table, places, 0)
     return rows if max_norm is None else clipping.clip_by_norm(rows, max_norm, tuple(range(places.ndim, rows.ndim)))
@@ -361,6 +370,54 @@ def _correlated(input: Any, filters: Any, strides: Any, padding: Any, format: st
     patches = np.concatenate(_windows(images, (height, width), _pair(strides, format), padding, 0), axis=-1)
     found = np.matmul(patches, np.reshape(filters, (height * width * channels, results)))
     return _channels_back(found, format)
+
+
+def depthwise_conv2d(
+    input: Any,
+    filter: Any,
+    strides: Any,
+    padding: Any,
+    rate: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Any:
+    """Correlate each channel of images with filters of its own.
+
+    Args:
+        input: images: batch, height, width, channels, or with the channels second for "NCHW".
+        filter: height, width, channels, results for each channel.
+        strides: by how many pixels the filters move: one number, two, or four for all axes.
+        padding: "SAME" for zeros around the images, "VALID" for places where the filters fit.
+        rate, dilations: 1: filters have no gaps.
+        name: of the node.
+        data_format: "NHWC" or "NCHW".
+
+    Returns:
+        Images with the results of the first channel first.
+
+    Raises:
+        ParameterError: a ValueError; an option has an unknown value.
+        ShapeError: a ValueError; the filters do not fit the images.
+    """
+    format, gaps = data_format or "NHWC", chosen("dilations", dilations, "rate", rate)
+    if gaps is not None and _pair(gaps, format) != (1, 1):
+        raise errors.ParameterError(f"dilations is {gaps}, and fgrad has filters without gaps only: 1.")
+    found = _correlated_by_channel(input, filter, strides, padding, format, name=name)
+    found = with_sizes_known_of(input, found, _places(format))
+    return found if is_known(filter) else with_unknown_size(found, None)
+
+
+@operation("depthwise")
+def _correlated_by_channel(input: Any, filter: Any, strides: Any, padding: Any, format: str) -> Any:
+    images, filters = operands(input, filter)
+    images = _channels_last(images, format)
+    height, width, channels, results = filters.shape
+    if images.shape[3] != channels:
+        raise errors.ShapeError(f"the images have {images.shape[3]} channels, and the filters take {channels}.")
+    patches = np.stack(_windows(images, (height, width), _pair(strides, format), padding, 0))
+    found = np.einsum("pnhwc,pcm->nhwcm", patches, np.reshape(filters, (height * width, channels, results)))
+    return _channels_back(np.reshape(found, (*found.shape[:3], channels * results)), format)
 
 
 def _places(format: str) -> tuple[int, int]:

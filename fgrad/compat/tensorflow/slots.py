@@ -1,6 +1,6 @@
 """What the optimizers of `tf.train` remember, as variables, and gradients of some rows of a variable.
 
-SlotVariable        eagerly: state of an optimizer, which can be read and assigned
+SlotVariable        eagerly: state of an optimizer, or an average, as a variable
 Slot, Power         in a graph: the same, in the session that runs it
 Rows, rows_of       the gradient of some rows, from `tf.IndexedSlices`
 """
@@ -39,13 +39,23 @@ class SlotVariable(Cell):
 BOXES.add(SlotVariable)
 
 
-def power_variable(optimizer: Any, beta: str) -> SlotVariable:
-    """Return the power of a hyper-parameter by which the next step of an optimizer is corrected."""
+def _shown(read: Callable[[], Any], name: str, source: str) -> SlotVariable:
+    """Return a variable that shows what follows from something else."""
 
     def refuse(new: Any) -> None:
-        raise errors.UpdateError(f"{beta}_power follows from the number of steps, and cannot be assigned.")
+        raise errors.UpdateError(f"{name.removesuffix(':0')} follows from {source}, and cannot be assigned.")
 
-    return SlotVariable(lambda: power_of(optimizer, beta), refuse, f"{beta}_power:0")
+    return SlotVariable(read, refuse, name)
+
+
+def power_variable(optimizer: Any, beta: str) -> SlotVariable:
+    """Return the power of a hyper-parameter by which the next step of an optimizer is corrected."""
+    return _shown(lambda: power_of(optimizer, beta), f"{beta}_power:0", "the number of steps")
+
+
+def average_variable(averages: Any, variable: Any, name: str) -> SlotVariable:
+    """Return the moving average of a variable."""
+    return _shown(lambda: averages.average(variable).numpy(), name, "the variable that it averages")
 
 
 def power_of(optimizer: Any, beta: str) -> Any:

@@ -35,8 +35,25 @@ from fgrad.compat.tensorflow.checkpoints import latest_checkpoint as latest_chec
 from fgrad.compat.tensorflow.checkpoints import update_checkpoint_state as update_checkpoint_state
 from fgrad.compat.tensorflow.gradient import GradientTape
 from fgrad.compat.tensorflow.missing import missing
-from fgrad.compat.tensorflow.slots import Power, Rows, Slot, SlotVariable, power_variable, rows_of, with_rows
-from fgrad.compat.tensorflow.variables import GraphKeys, IndexedSlices, Variable, trainable_variables
+from fgrad.compat.tensorflow.slots import (
+    Power,
+    Rows,
+    Slot,
+    SlotVariable,
+    average_variable,
+    power_variable,
+    rows_of,
+    with_rows,
+)
+from fgrad.compat.tensorflow.variables import (
+    GraphKeys,
+    IndexedSlices,
+    Variable,
+    get_variable_scope,
+    global_variables,
+    moving_average_variables,
+    trainable_variables,
+)
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor
 from fgrad.core.tree import flatten, tree_map
@@ -700,6 +717,7 @@ class ExponentialMovingAverage:
         # In a graph the decay may be a graph tensor, which fgrad's own averages do not take.
         eager = not holds_symbol((decay, num_updates))
         self._eager = optimizers.ExponentialMovingAverage(decay, num_updates) if eager else None
+        self._shown: dict[Any, SlotVariable] = {}
         self._zero_debias = zero_debias
         self._averages: dict[Symbol, GraphVariable] = {}
         self._sums: dict[Symbol, tuple[GraphVariable, GraphVariable]] = {}
@@ -715,6 +733,7 @@ class ExponentialMovingAverage:
         if self._eager is not None and not holds_symbol(variables):
             return self._eager.apply(variables)
         followed = [self._followed(variable) for variable in variables]
+        self._note(variables)
         return Operation(self.name, lambda run: None, followed, followed[0].graph)
 
     def _followed(self, value: Symbol) -> GraphTensor:
@@ -731,23 +750,67 @@ class ExponentialMovingAverage:
 
     def _start(self, value: Any) -> None:
         """Make the variables for the average of a variable or tensor."""
-        name = f"{value._name}/{self.name}"
+        name = self.average_name(value)
         is_variable = isinstance(value, GraphVariable)
         start = value.initialized_value() if is_variable else _zeros(value)
         self._averages[value] = GraphVariable(start, trainable=False, name=name)
         if self._zero_debias and not is_variable:
-            total = GraphVariable(_zeros(value), trainable=False, name=f"{name}/biased")
-            self._sums[value] = total, GraphVariable(0.0, trainable=False, name=f"{name}/local_step")
+            parts = f"{_scope_prefix()}{name}"
+            total = GraphVariable(_zeros(value), trainable=False, name=f"{parts}/biased")
+            self._sums[value] = total, GraphVariable(0.0, trainable=False, name=f"{parts}/local_step")
 
     def average(self, var: Any) -> Any:
-        """Return the average of a variable, or None if there is none."""
+        """Return the average of a variable, which is a variable, too, or None if there is none."""
         if self._eager is None or isinstance(var, Symbol):
             return self._averages.get(var)
-        return self._eager.average(var)
+        if var not in self._shown and self._eager.average(var) is not None:
+            self._shown[var] = average_variable(self._eager, var, f"{self.average_name(var)}:0")
+        return self._shown.get(var)
+
+    def _note(self, variables: Sequence[Any]) -> None:
+        """Let `tf.moving_average_variables` find variables."""
+        for variable in variables:
+            held = variable.graph.get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES)
+            if isinstance(variable, GraphVariable) and variable not in held:
+                variable.graph.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, variable)
 
     def average_name(self, var: Any) -> str:
-        """Return the name of a variable's average."""
-        return f"{var.name.removesuffix(':0')}/{self.name}"
+        """Return the name of the average of a variable or tensor: the one that it has, or that it will get here."""
+        if isinstance(var, Symbol) and var in self._averages:
+            return self._averages[var]._name
+        return f"{_scope_prefix()}{var.name.removesuffix(':0')}/{self.name}"
+
+    def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Any]:
+        """Return what a `Saver` takes to load averages in place of the variables that they follow.
+
+        Args:
+            moving_avg_variables: the variables of which averages were saved; in a graph by default all trainable ones
+                and those of which averages are kept.
+
+        Returns:
+            A dict: variables by the name of their average, and all others of the graph by their own name.
+
+        Example:
+            >>> import fgrad.compat.tensorflow1 as tf
+            >>> with tf.Graph().as_default():
+            ...     w, step = tf.Variable(1.0, name="w"), tf.Variable(0, trainable=False, name="step")
+            ...     averages = tf.train.ExponentialMovingAverage(0.9)
+            ...     sorted(averages.variables_to_restore())
+            ['step', 'w/ExponentialMovingAverage']
+        """
+        chosen = moving_avg_variables
+        if chosen is None:
+            chosen = [*trainable_variables(), *moving_average_variables()]
+        by_name = {self.average_name(variable): variable for variable in chosen}
+        names = {variable.name for variable in chosen}
+        others = [variable for variable in global_variables() if variable.name not in names]
+        return {**{variable._name: variable for variable in others}, **by_name}
+
+
+def _scope_prefix() -> str:
+    """Return what stands before the names of variables that are made here."""
+    scope = get_variable_scope().name if mode.is_deferring() else ""
+    return f"{scope}/" if scope else ""
 
 
 @operation("Follow")

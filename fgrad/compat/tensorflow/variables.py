@@ -238,7 +238,12 @@ def _writer_of(x: Any, name: str) -> Any:
     return getattr(place, name) if part() is x else None
 
 
-ATTRIBUTES.append(_writer_of)
+def _shape_of(x: Any, name: str) -> Any:
+    """Return the method of tensors that tells their shape."""
+    return (lambda: TensorShape(x.shape)) if name == "get_shape" else None
+
+
+ATTRIBUTES += [_writer_of, _shape_of]
 BOXES.add(Variable)
 
 
@@ -518,6 +523,14 @@ def global_variables(scope: str | None = None) -> list[GraphVariable]:
 def trainable_variables(scope: str | None = None) -> list[GraphVariable]:
     """Return the trainable variables of the graph in the order of creation; eagerly there are none to find."""
     return [each for each in global_variables(scope) if each.trainable]
+
+
+def moving_average_variables(scope: str | None = None) -> list[GraphVariable]:
+    """Return the variables of the graph of which averages are kept; eagerly there are none to find."""
+    if not mode.is_deferring():
+        return []
+    held = default_graph().get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES)
+    return [each for each in held if each.name.startswith(scope or "")]
 
 
 def get_collection(key: str, scope: str | None = None) -> list[Any]:
