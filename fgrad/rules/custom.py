@@ -202,7 +202,7 @@ def _are_traced(leaves: Leaves) -> bool:
 def _closed_over(function: Any) -> Leaves:
     """Return the leaves of what a part of a rule closes over, as far as it is bound already."""
     found: list[Any] = []
-    for cell in getattr(function, "__closure__", None) or ():
+    for cell in getattr(inspect.unwrap(function), "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # an empty cell
             found += flatten(cell.cell_contents)[0]
     return found

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import fgrad
 from fgrad import errors
 from fgrad.compat.deferred import mode, symbolic
-from fgrad.compat.deferred.convert import convert
-from fgrad.compat.deferred.graph import Symbol, holds_symbol, operation
+from fgrad.compat.deferred.graph import Symbol, holds_symbol
+from fgrad.compat.tensorflow.custom import custom_gradient as custom_gradient
+from fgrad.compat.tensorflow.custom import grad_pass_through as grad_pass_through
+from fgrad.compat.tensorflow.custom import recompute_grad as recompute_grad
 from fgrad.core.tree import flatten, unflatten
 from fgrad.transforms.linearization import UnconnectedGradients as UnconnectedGradients
 from fgrad.transforms.linearization import check_unconnected
@@ -166,59 +166,3 @@ def hessians(
     raise errors.TapeError(
         "tf.hessians is not supported when eager execution is enabled. Use fg.hessian(function)(x) instead."
     )
-
-
-def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a function its own gradient; see `fgrad.custom_gradient`.
-
-    In a graph the function runs when a session runs the graph, on values: what it uses of the graph must
-    be among its arguments.
-    """
-    eager = fgrad.custom_gradient(f)
-
-    @functools.wraps(f)
-    def call(*args: Any, **keywords: Any) -> Any:
-        return eager(*(convert(arg) if isinstance(arg, (int, float, complex)) else arg for arg in args), **keywords)
-
-    return operation(getattr(f, "__name__", "CustomGradient"))(call)  # type: ignore[no-any-return]
-
-
-def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function with the values of another one, through which derivatives pass unchanged.
-
-    The derivative of each result goes to the argument at the same place, and none to variables.
-
-    Args:
-        f: a function with as many results as arguments, of their shapes.
-
-    Example:
-        >>> import fgrad.compat.tensorflow as tf
-        >>> x = tf.constant([1.2, 2.7])
-        >>> with tf.GradientTape() as tape:
-        ...     tape.watch(x)
-        ...     y = tf.grad_pass_through(tf.round)(x * x)
-        >>> y, tape.gradient(y, x)
-        (Tensor([1., 7.], dtype=float32), Tensor([2.4, 5.4], dtype=float32))
-    """
-
-    @custom_gradient
-    @functools.wraps(f)
-    def passed(*args: Any, **keywords: Any) -> Any:
-        def grad_fn(*dy: Any, variables: Any = None) -> Any:
-            return dy if variables is None else (dy, [None] * len(variables))
-
-        return f(*args, **keywords), grad_fn
-
-    return passed
-
-
-def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs again in the backward pass; see `fgrad.checkpoint`. In a graph it is `f` itself."""
-    eager = fgrad.checkpoint(f)
-
-    @functools.wraps(f)
-    def call(*args: Any, **keywords: Any) -> Any:
-        deferring = mode.is_deferring() or holds_symbol(args) or holds_symbol(keywords.values())
-        return f(*args, **keywords) if deferring else eager(*args, **keywords)
-
-    return call

@@ -406,6 +406,11 @@ def get_variable(
     Raises:
         VariableScopeError: a ValueError; it exists and may not, or with another shape, or does not exist and should.
     """
+    if mode.is_running():
+        raise errors.SymbolicTensorError(
+            f"a function that a session runs asks for the variable {name!r}, which it would make anew in every run.\n"
+            "Make it outside, and pass it to the function as an argument."
+        )
     scope, graph = get_variable_scope(), default_graph()
     full = f"{scope.name}/{name}" if scope.name else name
     held = graph.named_variables.get(full) if mode.is_deferring() else None

@@ -1,0 +1,168 @@
+"""`tf.custom_gradient`, and what is made of it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+import fgrad
+from fgrad import errors
+from fgrad.compat.deferred import mode
+from fgrad.compat.deferred.convert import convert
+from fgrad.compat.deferred.graph import Symbol, holds_symbol, operation
+from fgrad.compat.deferred.state import as_symbol
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import boxed
+from fgrad.core.tree import flatten, leaves_and_nones, tree_map, unflatten
+from fgrad.transforms.calls import name_of
+
+
+class CustomGradient:
+    """A function with its own gradient, which is called like the function.
+
+    Args:
+        f: returns its result and a function of the gradients of the result's tensors.
+    """
+
+    def __init__(self, f: Callable[..., Any]) -> None:
+        self._f = f
+        functools.update_wrapper(self, f, updated=())
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        bound = functools.update_wrapper(functools.partial(self._f, instance), self._f, updated=())
+        return CustomGradient(bound)  # so that the object itself is no argument
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        leaves, treedef = flatten(args)
+        if mode.is_deferring() or holds_symbol(leaves) or holds_symbol(keywords.values()):
+            return self._deferred(leaves, treedef, keywords)
+        return self._called(leaves, treedef, keywords)
+
+    def _deferred(self, leaves: list[Any], treedef: Any, keywords: Any) -> Any:
+        """Return the result as tensors of a graph, each of which computes all of it and takes its part."""
+
+        @operation(getattr(self._f, "__name__", "CustomGradient"))
+        def part(place: int, *leaves: Any, **keywords: Any) -> Any:
+            return flatten(self._called(list(leaves), treedef, keywords))[0][place]
+
+        outline = self._outline(leaves, treedef, keywords)
+        return unflatten(outline, [part(place, *leaves, **keywords) for place in range(outline.num_leaves)])
+
+    def _outline(self, leaves: list[Any], treedef: Any, keywords: Any) -> Any:
+        """Return how the result is nested, as the function makes it of the graph's tensors: these are not run."""
+        symbols = [as_symbol(x) if _is_number(x) or isinstance(x, Symbol) else x for x in leaves]
+        try:
+            pair = self._f(*unflatten(treedef, symbols), **keywords)
+        except (errors.SymbolicTensorError, errors.SymbolicArrayError):  # it needs values, for what is one tensor then
+            return flatten(0.0)[1]
+        if not _is_pair(pair):
+            _refuse(self._f, pair)
+        return flatten(pair[0])[1]
+
+    def _called(self, leaves: list[Any], treedef: Any, keywords: Any) -> Any:
+        """Return the result for arguments of a structure; each tensor is an argument of the rule."""
+
+        def flat(*leaves: Any) -> Any:
+            pair = self._f(*unflatten(treedef, map(_as_tensor, leaves)), **keywords)
+            if not _is_pair(pair):
+                _refuse(self._f, pair)
+            return tree_map(_as_result, pair[0]), _flat_rule(pair[1])
+
+        flat.__name__ = flat.__qualname__ = getattr(self._f, "__name__", type(self._f).__name__)
+        return fgrad.custom_gradient(flat)(*map(_as_result, leaves))
+
+
+def _is_pair(pair: Any) -> bool:
+    return isinstance(pair, (tuple, list)) and len(pair) == 2 and callable(pair[1])
+
+
+def _refuse(function: Any, found: Any) -> NoReturn:
+    raise errors.CustomRuleError(
+        f"a function under custom_gradient returns (result, grad_fn), and {name_of(function)} returned "
+        f"{found!r:.200}.\nWrite `return result, grad_fn`, where grad_fn(dy) gives the gradients of the arguments."
+    )
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, (float, complex, np.ndarray, np.generic)) or type(x) in BOXES
+
+
+def _flat_rule(grad_fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a rule that takes and returns tensors, in a list, whatever the structure in which another has them."""
+
+    @functools.wraps(grad_fn)
+    def rule(*dy: Any, **keywords: Any) -> Any:
+        given = grad_fn(*map(_as_tensor, dy), **keywords)
+        if not keywords:
+            return tuple(leaves_and_nones(given)) if given is not None else given
+        is_pair = isinstance(given, (tuple, list)) and len(given) == 2
+        return (tuple(leaves_and_nones(given[0])), given[1]) if is_pair else given
+
+    return rule
+
+
+def _as_tensor(x: Any) -> Any:
+    return boxed(x) if isinstance(x, (np.ndarray, np.generic)) else x
+
+
+def _as_result(x: Any) -> Any:
+    """Return a number or array as a tensor."""
+    return convert(x) if _is_number(x) and type(x) not in BOXES else x
+
+
+def custom_gradient(f: Callable[..., Any]) -> CustomGradient:
+    """Give a function its own gradient; see `fgrad.custom_gradient`.
+
+    The function is handed tensors. Its rule gives one gradient for each tensor among the arguments, in any structure;
+    arguments that are passed by keyword have none, and the `self` of a method is no argument.
+
+    In a graph the function runs when a session runs the graph, on values: what it uses of the graph must be among its
+    arguments.
+    """
+    return CustomGradient(f)
+
+
+def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function with the values of another one, through which derivatives pass unchanged.
+
+    The derivative of each result goes to the argument at the same place, and none to variables.
+
+    Args:
+        f: a function with as many results as arguments, of their shapes.
+
+    Example:
+        >>> import fgrad.compat.tensorflow as tf
+        >>> x = tf.constant([1.2, 2.7])
+        >>> with tf.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     y = tf.grad_pass_through(tf.round)(x * x)
+        >>> y, tape.gradient(y, x)
+        (Tensor([1., 7.], dtype=float32), Tensor([2.4, 5.4], dtype=float32))
+    """
+
+    @custom_gradient
+    @functools.wraps(f)
+    def passed(*args: Any, **keywords: Any) -> Any:
+        def grad_fn(*dy: Any, variables: Any = None) -> Any:
+            return dy if variables is None else (dy, [None] * len(variables))
+
+        return f(*args, **keywords), grad_fn
+
+    return passed
+
+
+def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that runs again in the backward pass; see `fgrad.checkpoint`. In a graph it is `f` itself."""
+    eager = fgrad.checkpoint(f)
+
+    @functools.wraps(f)
+    def call(*args: Any, **keywords: Any) -> Any:
+        deferring = mode.is_deferring() or holds_symbol(args) or holds_symbol(keywords.values())
+        return f(*args, **keywords) if deferring else eager(*args, **keywords)
+
+    return call
