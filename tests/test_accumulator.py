@@ -248,7 +248,7 @@ def test_unconnected_targets(x):
         zeros = accumulator.jvp(y, unconnected_gradients=choice)
         assert plain(zeros) == [0.0, 0.0]
         assert zeros.dtype == np.float32
-    with pytest.raises(ValueError, match="unknown value for unconnected_gradients: 'bogus'"):
+    with pytest.raises(ValueError, match="Unknown value for unconnected_gradients: 'bogus'"):
         accumulator.jvp(y, unconnected_gradients="bogus")
 
 
@@ -522,3 +522,16 @@ def test_the_collector_sets_no_context_variable(monkeypatch):
     del accumulator
     gc.collect()
     assert variable.open_watches() == changed == []
+
+
+def test_results_of_a_compiled_function_that_do_not_move():
+    def f(x):
+        return {"square": x * x, "ones": np.ones(2), "floor": np.floor(x), "still": fg.stop_gradient(x) * 2.0}
+
+    x = fg.constant(2.0)
+    for function in (f, fg.compile(f)):
+        with fg.ForwardAccumulator(x, 3.0) as accumulator:
+            results = function(x)
+        tangents = accumulator.jvp({name: fg.constant(y) if name == "ones" else y for name, y in results.items()})
+        assert plain(tangents) == {"square": 12.0, "ones": None, "floor": 0.0, "still": None}
+        assert accumulator.jvp(results["still"], ZERO) == 0.0

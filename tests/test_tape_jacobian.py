@@ -109,7 +109,7 @@ def test_bad_input():
     tape, m, y = squared(M, persistent=True)
     with pytest.raises(errors.ShapeError, match="Need first dimension of target shape"):
         tape.batch_jacobian(y, fg.constant(np.ones((3, 2))))
-    with pytest.raises(errors.ParameterError, match="unknown value for unconnected_gradients: 'bogus'"):
+    with pytest.raises(errors.ParameterError, match="Unknown value for unconnected_gradients: 'bogus'"):
         tape.jacobian(y, m, unconnected_gradients="bogus")
     with pytest.raises(errors.TapeError, match="never entered"):
         fg.GradientTape().jacobian(y, m)

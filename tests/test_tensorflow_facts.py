@@ -848,7 +848,7 @@ cases(
     (lambda: unconnected(ZERO), [6.0, [0.0, 0.0]]),
     (lambda: str(unconnected("zero")[1].dtype), "float32"),
     (lambda: unconnected("none"), [6.0, None]),
-    (lambda: unconnected("bogus"), Raises(ValueError, "unknown value for unconnected_gradients: 'bogus'")),
+    (lambda: unconnected("bogus"), Raises(ValueError, "Unknown value for unconnected_gradients: 'bogus'")),
 )
 TARGET = "target must be a Tensor, a Variable or a container of them, and it holds"
 SOURCES = "sources must be a Tensor, a Variable or a container of them, and it holds"

@@ -18,7 +18,7 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad._locks import Lock
-from fgrad.core.primitive import BOXES
+from fgrad.core.primitive import BOXES, ZERO
 from fgrad.core.tensor import Tensor, apply_call, strip_ended
 from fgrad.core.trace import Trace
 from fgrad.graphs.derived import Directions, chosen, computed, mapped, outputs_of
@@ -140,8 +140,11 @@ class Function:
         def push(tangents: Leaves, variables: Variables) -> list[Any]:
             pushed: Function = self._once(("push", ours), lambda: self._pushed(ours, examples))
             rest = iter(pushed([*leaves, *chosen(tangents, ours)]))
-            zeros = self._unmoved(tangents, variables)
-            return [next(rest) if own else zero for own, zero in zip(self.has_derivative, zeros, strict=True)]
+            found = [next(rest) if own else ZERO for own in self.has_derivative]
+            return [
+                x if moves else ZERO
+                for x, moves in zip(found, self._once(("moved", ours), lambda: self._moved_by(ours)), strict=True)
+            ]
 
         if not remembers:
             return self(leaves), None, push
@@ -168,6 +171,15 @@ class Function:
             return (False,) * len(ours)
         return tuple(own and np.asarray(x).dtype.kind in "fc" for own, x in zip(ours, examples, strict=True))
 
+    def _moved_by(self, ours: Places) -> Places:
+        """Return which results depend on the leaves that are `ours`, by operations that have derivatives."""
+        moving = {name for name, own in zip(self.block.inputs, ours, strict=True) if own}
+        for equation in self.block.equations:
+            passes = equation.direct or equation.primitive.jvp is not None
+            if passes and not moving.isdisjoint(x for x in equation.inputs if type(x) is Name):
+                moving.update(equation.outputs)
+        return tuple(type(x) is Name and x in moving for x in self.block.outputs)
+
     def _in_parts(self, ours: Places, examples: Leaves) -> _Parts:
         return self._once(("pull", ours), lambda: self._parted(ours, examples))  # type: ignore[no-any-return]
 
@@ -187,10 +199,7 @@ class Function:
 
     def _unmoved(self, tangents: Leaves, variables: Variables) -> list[Any]:
         """Return tangents of results that do not depend on what moves."""
-        return [np.zeros(each.shape, each.dtype if own else None) for own, each in self._kinds()]
-
-    def _kinds(self) -> list[tuple[bool, Any]]:
-        return list(zip(self.has_derivative, self._outputs, strict=True))
+        return [ZERO] * len(self._outputs)
 
     def mapped(self, ours: Places, leaves: Leaves) -> Function:
         """Return the program for many examples, which lie along the first axis of those leaves that are `ours`."""

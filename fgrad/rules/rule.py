@@ -439,7 +439,7 @@ def _seen(rule: Rule, trace: Trace, leaves: Leaves, pull: Linear) -> Linear:
 def _moved(call: _Linearized, trace: Any, inputs: Leaves, marks: Leaves, results: Leaves) -> list[Any]:
     """Box results with their tangents; inputs and results are without the layer of the trace."""
     directions = [zeros_of(x) if t is None else trace.direction(t) for x, t in zip(inputs, marks, strict=True)]
-    tangents = [settled(t) for t in _derivative(call.push, directions, call.variables, call.reads)]
+    tangents = [t if t is ZERO else settled(t) for t in _derivative(call.push, directions, call.variables, call.reads)]
     if any(each.is_map and each.level > trace.level for each in followers(tangents)):
         raise closed_over(call.rule.name)
     return [trace.moved(x, t) for x, t in zip(results, tangents, strict=True)]

@@ -96,7 +96,7 @@ def check_unconnected(choice: str) -> None:
     """Refuse anything but the two values of `UnconnectedGradients`."""
     if choice not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
         raise errors.ParameterError(
-            f"unknown value for unconnected_gradients: {choice!r}; use UnconnectedGradients.NONE or .ZERO."
+            f"Unknown value for unconnected_gradients: {choice!r}; use UnconnectedGradients.NONE or .ZERO."
         )
 
 
