@@ -222,7 +222,7 @@ ERRORS = [
     ("wrong number of grad_ys", ValueError, "Length mismatch. Passed 1 grad_ys for 2 ys", lambda: list_of_ys([1.0])),
     ("grad_ys of another dtype", TypeError, "grad_ys has dtype int32", lambda: vector([tf.constant([1, 2, 3])])),
     ("grad_ys of another shape", ValueError, r"grad_ys has shape \(2,\)", lambda: vector([tf.constant([1.0, 2.0])])),
-    ("a bogus choice", ValueError, "unknown value .* 'bogus'", lambda: unconnected(unconnected_gradients="bogus")),
+    ("a bogus choice", ValueError, "Unknown value .* 'bogus'", lambda: unconnected(unconnected_gradients="bogus")),
     ("ys None", TypeError, "ys is None", lambda: tf.gradients(None, [tf.constant(1.0)])),
     ("not fed", ValueError, "must feed a value for placeholder tensor 'nothing:0'", feed_nothing),
     ("fed in a wrong shape", ValueError,

@@ -11,6 +11,7 @@ from fgrad.compat.deferred.graph import Symbol, holds_symbol
 from fgrad.compat.tensorflow.custom import custom_gradient as custom_gradient
 from fgrad.compat.tensorflow.custom import grad_pass_through as grad_pass_through
 from fgrad.compat.tensorflow.custom import recompute_grad as recompute_grad
+from fgrad.compat.tensorflow.within import gradients_within, hessians_within, is_within, is_without_tape
 from fgrad.core.tree import flatten, unflatten
 from fgrad.transforms.linearization import UnconnectedGradients as UnconnectedGradients
 from fgrad.transforms.linearization import check_unconnected
@@ -119,8 +120,9 @@ def gradients(
 ) -> list[Any]:
     """Return the gradients of `ys` with respect to `xs`: in a graph as graph tensors.
 
-    Eagerly, TensorFlow has no such function; here it looks for an open or persistent tape that has recorded
-    `ys`, as `fgrad.gradients` does.
+    Inside of `tf.function` they are those by its arguments, by variables and by what it computes from them. Elsewhere,
+    eagerly, TensorFlow has no such function; here it looks for an open or persistent tape that has recorded `ys`, as
+    `fgrad.gradients` does.
 
     Args:
         ys: a tensor or a list of them, which are summed.
@@ -136,10 +138,15 @@ def gradients(
 
     Raises:
         TapeError: a RuntimeError; eagerly, no tape has recorded `ys`.
+        SourceError: a TypeError; inside of `tf.function`, one of `xs` is unknown to it.
     """
     if mode.is_deferring() or holds_symbol((ys, xs)):
         return symbolic.gradients(ys, xs, grad_ys, stop_gradients, unconnected_gradients, name)
+    if is_within():
+        return gradients_within(ys, xs, grad_ys, stop_gradients, unconnected_gradients)
     try:
+        if is_without_tape():  # and not by a tape around the function, which would see nothing of it
+            raise errors.TapeError("the function runs again, under a tape.")
         return fgrad.gradients(ys, xs, grad_ys, stop_gradients, unconnected_gradients)
     except errors.TapeError as error:
         raise errors.TapeError(
@@ -159,10 +166,14 @@ def hessians(
     """Return the second derivatives of `ys` with respect to each of `xs`, of shape `x.shape + x.shape`.
 
     Raises:
-        TapeError: a RuntimeError; there is no graph: eagerly, `fgrad.hessian` takes a function.
+        TapeError: a RuntimeError; there is neither a graph nor a `tf.function`: eagerly, `fgrad.hessian` takes a
+            function.
     """
     if mode.is_deferring() or holds_symbol((ys, xs)):
         return symbolic.hessians(ys, xs, name)
+    if is_within():
+        return hessians_within(ys, xs)
+    is_without_tape()
     raise errors.TapeError(
         "tf.hessians is not supported when eager execution is enabled. Use fg.hessian(function)(x) instead."
     )

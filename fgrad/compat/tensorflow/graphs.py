@@ -28,6 +28,7 @@ from fgrad.compat.deferred.graph import (
 from fgrad.compat.deferred.loops import as_list, loop
 from fgrad.compat.deferred.state import as_symbol
 from fgrad.compat.tensorflow.arguments import is_deferred, is_version_1
+from fgrad.compat.tensorflow.within import Run, taped
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.native.compiled import compile
 from fgrad.transforms.batch import vmap
@@ -134,19 +135,53 @@ def function(func: Callable[..., Any] | None = None, **options: Any) -> Any:
     """
     if func is None:
         return functools.partial(function, **options)
-    compiled, refused = compile(func), False
+    held = _Function(func)
 
     @functools.wraps(func)
     def call(*args: Any, **keywords: Any) -> Any:
-        nonlocal refused
-        if not refused and not mode.is_deferring():
-            try:
-                return tree_map(_tensor, compiled(*args, **keywords))
-            except _NO_PROGRAM:
-                refused = True
-        return tree_map(_tensor, func(*args, **keywords))
+        return held(*args, **keywords)
 
     return call
+
+
+class _Function:
+    """A function that is compiled where that is possible, and runs under a tape where it asks for gradients.
+
+    Args:
+        python: the function itself.
+    """
+
+    def __init__(self, python: Callable[..., Any]) -> None:
+        self._compiled, self._python = compile(python), python
+        self._is_refused = False
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        if mode.is_deferring():
+            return tree_map(_tensor, self._python(*args, **keywords))
+        try:
+            with Run() as run:
+                return tree_map(_tensor, self._result(run, args, keywords))
+        except errors.TapeError as error:
+            if not run.needs_tape:
+                raise
+            if run.assignments.happened:
+                raise errors.TapeError(
+                    "this tf.function has asked for gradients after it has assigned variables, and cannot be compiled; "
+                    "to find the gradients, it would have to run, and to assign, again.\nUse tf.GradientTape, or let "
+                    "it not depend on values (`if x > 0`)."
+                ) from error
+            self._python = taped(self._python)
+            self._compiled, self._is_refused = compile(self._python), False
+            return self(*args, **keywords)
+
+    def _result(self, run: Run, args: Any, keywords: Any) -> Any:
+        if not self._is_refused:
+            try:
+                return self._compiled(*args, **keywords)
+            except _NO_PROGRAM:
+                self._is_refused = True
+        with run.assignments:
+            return self._python(*args, **keywords)
 
 
 _NO_PROGRAM = (

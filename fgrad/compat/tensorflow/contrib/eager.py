@@ -1,6 +1,7 @@
 """`tf.contrib.eager`: gradient functions by TensorFlow's names, `import ... as tfe`.
 
-They are fgrad's own, but Python's floats among the arguments to differentiate become float32 tensors.
+They are fgrad's own, but Python's floats among the arguments to differentiate become float32 tensors, nested lists of
+them one tensor, and the gradients of a graph's tensors are graph tensors.
 """
 
 from __future__ import annotations
@@ -8,14 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 import fgrad
+from fgrad import errors
+from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import convert
+from fgrad.compat.deferred.graph import holds_symbol
+from fgrad.compat.deferred.state import identity
 from fgrad.compat.tensorflow.gradient import GradientTape as GradientTape
 from fgrad.compat.tensorflow.gradient import custom_gradient as custom_gradient
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.compat.tensorflow.modes import executing_eagerly as executing_eagerly
 from fgrad.compat.tensorflow.variables import Variable as Variable
-from fgrad.core.tree import tree_map
-from fgrad.transforms.calls import Selection, decorator, select
+from fgrad.core.tree import flatten, tree_map
+from fgrad.transforms.calls import Selection, decorator, name_of, select
 
 __all__ = [
     "GradientTape", "Variable", "custom_gradient", "executing_eagerly", "gradients_function", "implicit_gradients",
@@ -29,12 +34,12 @@ def __dir__() -> list[str]:
 
 __getattr__ = missing(__name__)
 
-implicit_gradients = fgrad.implicit_gradients
-implicit_value_and_gradients = fgrad.implicit_value_and_gradients
-
 
 def gradients_function(f: Any = None, params: Selection = None) -> Any:
-    """Return a function that computes gradients by the arguments of `f`; see `fgrad.gradients_function`."""
+    """Return a function that computes gradients by the arguments of `f`; see `fgrad.gradients_function`.
+
+    In a graph they are graph tensors.
+    """
     return decorator(_run_gradients_function, f, params=params)
 
 
@@ -48,24 +53,101 @@ def make_vjp(f: Any = None, params: Selection = None, persistent: bool = True) -
     return decorator(_run_make_vjp, f, params=params, persistent=persistent)
 
 
+def implicit_gradients(f: Any = None) -> Any:
+    """Return a function that computes gradients by the variables that `f` reads; see `fgrad.implicit_gradients`."""
+    return decorator(_run_implicit_gradients, f)
+
+
+def implicit_value_and_gradients(f: Any = None) -> Any:
+    """Return a function for the value and those gradients; see `fgrad.implicit_value_and_gradients`."""
+    return decorator(_run_implicit_value_and_gradients, f)
+
+
 def _run_gradients_function(function: Any, args: Any, keywords: Any, params: Selection) -> Any:
+    if _is_of_graph(args, keywords):
+        return _pulled_in_graph(function, args, keywords, params)[1](keywords.get("dy"))
     return _called(fgrad.gradients_function(function, params), function, args, keywords, params)
 
 
 def _run_value_and_gradients_function(function: Any, args: Any, keywords: Any, params: Selection) -> Any:
+    if _is_of_graph(args, keywords):
+        value, pull = _pulled_in_graph(function, args, keywords, params)
+        return value, pull(keywords.get("dy"))
     return _called(fgrad.value_and_gradients_function(function, params), function, args, keywords, params)
 
 
 def _run_make_vjp(function: Any, args: Any, keywords: Any, params: Selection, persistent: bool) -> Any:
+    if _is_of_graph(args, keywords):
+        return _pulled_in_graph(function, args, keywords, params)
     return _called(fgrad.make_vjp(function, params, persistent), function, args, keywords, params)
+
+
+def _run_implicit_gradients(function: Any, args: Any, keywords: Any) -> Any:
+    if _is_of_graph(args, keywords):
+        return _read_in_graph(function, args, keywords)[1]
+    return fgrad.implicit_gradients(function)(*args, **keywords)
+
+
+def _run_implicit_value_and_gradients(function: Any, args: Any, keywords: Any) -> Any:
+    if _is_of_graph(args, keywords):
+        return _read_in_graph(function, args, keywords)
+    return fgrad.implicit_value_and_gradients(function)(*args, **keywords)
 
 
 def _called(transformed: Any, function: Any, args: Any, keywords: dict[str, Any], params: Selection) -> Any:
     """Call a transformed function with the arguments to differentiate as tensors."""
     places, _ = select(function, params, args, {key: value for key, value in keywords.items() if key != "dy"})
-    args = tuple(tree_map(_tensor, arg) if place in places else arg for place, arg in enumerate(args))
-    return transformed(*args, **{key: tree_map(_tensor, x) if key in places else x for key, x in keywords.items()})
+    args = tuple(_tensors(arg) if place in places else arg for place, arg in enumerate(args))
+    return transformed(*args, **{key: _tensors(x) if key in places else x for key, x in keywords.items()})
 
 
-def _tensor(leaf: Any) -> Any:
-    return convert(leaf) if isinstance(leaf, (bool, int, float, complex)) and not hasattr(leaf, "dtype") else leaf
+def _tensors(arg: Any) -> Any:
+    """Return an argument with tensors in place of numbers; nested lists of numbers are one tensor."""
+    leaves = flatten(arg)[0]
+    if isinstance(arg, (list, tuple)) and leaves and all(map(_is_number, leaves)):
+        return convert(arg)
+    return tree_map(lambda leaf: convert(leaf) if _is_number(leaf) else leaf, arg)
+
+
+def _is_number(leaf: Any) -> bool:
+    return isinstance(leaf, (bool, int, float, complex)) and not hasattr(leaf, "dtype")
+
+
+# In a graph, by a tape
+
+
+def _is_of_graph(args: Any, keywords: Any) -> bool:
+    return mode.is_deferring() or holds_symbol(flatten((args, keywords))[0])
+
+
+def _pulled_in_graph(function: Any, args: Any, keywords: dict[str, Any], params: Selection) -> Any:
+    """Return the value of a function of graph tensors, and a function from `dy` to the gradients."""
+    given = {key: value for key, value in keywords.items() if key != "dy"}
+    places, given = select(function, params, args, given)
+    # Each argument is a tensor of its own, also where one tensor is passed for two.
+    args = tuple(tree_map(identity, _tensors(arg)) if place in places else arg for place, arg in enumerate(args))
+    given = {key: tree_map(identity, _tensors(x)) if key in places else x for key, x in given.items()}
+    sources = [args[place] if isinstance(place, int) else given[place] for place in places]
+    with GradientTape(persistent=True) as tape:
+        tape.watch(sources)
+        value = _returned(function, function(*args, **given))
+    return value, lambda dy=None: tape.gradient(value, sources, dy)
+
+
+def _read_in_graph(function: Any, args: Any, keywords: Any) -> Any:
+    """Return the value of a function, and pairs of gradients and the variables of a graph that it reads."""
+    with GradientTape() as tape:
+        value = _returned(function, function(*args, **keywords))
+    variables = tape.watched_variables()
+    if not variables:
+        raise errors.NoVariablesError("No trainable variables were accessed while the function was being computed.")
+    return value, list(zip(tape.gradient(value, variables), variables, strict=True))
+
+
+def _returned(function: Any, value: Any) -> Any:
+    if value is None:
+        raise errors.NoResultError(
+            f"Cannot differentiate a function that returns None; did you forget to return a value from "
+            f"{name_of(function)}?"
+        )
+    return value

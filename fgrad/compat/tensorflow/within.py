@@ -1,0 +1,131 @@
+"""`tf.gradients` inside of `tf.function`: a tape that such a function runs under when it asks for gradients.
+
+    Run                 a run of such a function, which notes what it asks for
+    taped(function)     the function, under a tape
+    gradients_within    gradients of what the function has computed
+
+As a function of TensorFlow is a graph, it may ask for gradients of all that it computes. Here it runs again when it
+does, under a tape that watches what it is handed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from fgrad import errors
+from fgrad.core.primitive import BOXES
+from fgrad.core.trace import Trace
+from fgrad.core.tree import flatten
+from fgrad.core.variable import Variable, VariableWatch
+from fgrad.tapes.tape import GradientTape, gradients_on, jacobian_on, key_of
+from fgrad.transforms.linearization import UnconnectedGradients, check_unconnected
+
+_tapes: ContextVar[tuple[GradientTape, ...]] = ContextVar("tapes", default=())
+
+
+class Run:
+    """A run of a function, while it is open.
+
+    Attributes:
+        needs_tape: whether gradients were asked for, and there was no tape.
+        assignments: notes whether variables are assigned, while it is open in its turn.
+    """
+
+    def __init__(self) -> None:
+        self.needs_tape = False
+
+    @functools.cached_property
+    def assignments(self) -> Assignments:
+        return Assignments()
+
+    def __enter__(self) -> Run:
+        self._token = _runs.set((*_runs.get(), self))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _runs.reset(self._token)
+
+
+class Assignments(VariableWatch):
+    """Notes whether variables are assigned while it is open."""
+
+    def __init__(self) -> None:
+        super().__init__(Trace(), all_trainable=False)
+        self.happened = False
+
+    def assigns(self, variable: Variable) -> None:
+        self.happened = True
+
+
+_runs: ContextVar[tuple[Run, ...]] = ContextVar("runs", default=())
+
+
+def is_without_tape() -> bool:
+    """Return whether a function runs without a tape; it gets to know that it needs one."""
+    for run in _runs.get()[-1:]:
+        run.needs_tape = True
+    return bool(_runs.get())
+
+
+def taped(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that runs under a tape, which watches its arguments."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **keywords: Any) -> Any:
+        with GradientTape(persistent=True) as tape:
+            leaves = flatten((args, keywords))[0]
+            tape.watch([x for x in leaves if type(x) in BOXES and x.dtype.kind in "fc"])
+            token = _tapes.set((*_tapes.get(), tape))
+            try:
+                return function(*args, **keywords)
+            finally:
+                _tapes.reset(token)
+
+    return run
+
+
+def is_within() -> bool:
+    """Return whether a function runs under its tape."""
+    return bool(_tapes.get())
+
+
+def gradients_within(
+    ys: Any, xs: Any, grad_ys: Any = None, stop_gradients: Any = None, unconnected: str = UnconnectedGradients.NONE
+) -> list[Any]:
+    """Return what `tf.gradients` does, of what the innermost function has computed.
+
+    Raises:
+        SourceError: a TypeError; one of `xs` is neither an argument or a variable, nor computed from some.
+    """
+    check_unconnected(unconnected)
+    ys, xs = _as_list(ys), _as_list(xs)
+    _check_known(xs)
+    stops = [] if stop_gradients is None else _as_list(stop_gradients)
+    weights = None if grad_ys is None else _as_list(grad_ys)
+    return gradients_on(_tapes.get()[-1], ys, xs, weights, stops, unconnected)
+
+
+def hessians_within(ys: Any, xs: Any) -> list[Any]:
+    """Return what `tf.hessians` does, of what the innermost function has computed."""
+    xs = _as_list(xs)
+    first = gradients_within(ys, xs, unconnected=UnconnectedGradients.ZERO)
+    pairs = zip(first, xs, strict=True)
+    return [jacobian_on(_tapes.get()[-1], gradient, x, UnconnectedGradients.ZERO) for gradient, x in pairs]
+
+
+def _check_known(xs: Sequence[Any]) -> None:
+    tape = _tapes.get()[-1]
+    for x in xs:
+        if type(x) in BOXES and not isinstance(x, Variable) and x.dtype.kind in "fc" and key_of(tape, x) is None:
+            raise errors.SourceError(
+                f"xs holds {x!r:.200}, to which no gradient can be found: inside of tf.function there are those by its "
+                "arguments, by variables, and by what is computed from them.\nMake it an argument of the function, or "
+                "use tf.GradientTape, and watch it."
+            )
+
+
+def _as_list(x: Any) -> list[Any]:
+    return list(x) if isinstance(x, (list, tuple)) else [x]
