@@ -2273,7 +2273,7 @@ mistake(
     "There is no variable to optimize",
     wrong,
     errors.NoGradientsError,
-    what=("No gradients provided for any variable", "does not depend on any trainable variable"),
+    what=("No gradients provided for any variable", "does not depend on any of the trainable variables"),
     instead="Compute the loss from trainable variables, w = fg.Variable(value)",
     mended=right,
     expected=2.4,

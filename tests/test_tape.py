@@ -9,6 +9,7 @@ from helpers import along, plain
 
 import fgrad as fg
 import fgrad.compat.tensorflow as tf
+from fgrad import errors
 from fgrad.core.tree import leaves_and_nones
 from fgrad.errors import NoGradientWarning
 from fgrad.tapes.tape import gradients_on
@@ -1127,3 +1128,10 @@ def test_sources_of_which_the_target_is_independent_come_without_a_warning(x):
         y = fg.Variable(2.0) * stranger
     assert silent.gradient(y, stranger) is None
     assert silent.gradient(stranger, fg.Variable(3)) is None
+
+
+def test_what_cannot_be_watched_is_refused_before_the_state_of_the_tape():
+    with pytest.raises(errors.WatchError, match="Passed in object"):
+        fg.GradientTape().watch(np.ones(2))
+    with pytest.raises(errors.TapeError, match="never entered"):
+        fg.GradientTape().watch(fg.constant(1.0))

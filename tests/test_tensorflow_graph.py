@@ -1563,3 +1563,23 @@ def test_an_error_in_a_run_leaves_nothing_behind():
         assert plain(session.run(w)) == [1, 2]
         session.run(step, {x: [1.0, 1.0]})
         np.testing.assert_allclose(session.run(w), [0.9, 1.9], rtol=1e-6)
+
+
+def test_elements_of_a_graph():
+    v = tf.Variable(1.0, name="v")
+    x = tf.constant(2.0, name="x")
+    graph = tf.get_default_graph()
+    assert graph.as_graph_element("x:0") is graph.as_graph_element(x) is x
+    assert graph.as_graph_element(v) is v.read_value()
+    with pytest.raises(TypeError, match="has no tensor or operation 'y:0'"):
+        graph.as_graph_element("y:0")
+
+
+def test_gradients_of_complex_numbers_need_weights():
+    x = tf.constant(3.0)
+    z = tf.complex(x, x * x)
+    for ys in (z, [x, z]):
+        with pytest.raises(TypeError, match=r"must set grad_ys \(y.dtype = complex64\)"):
+            tf.gradients(ys, x)
+    assert plain(run(tf.gradients(z, x, grad_ys=tf.constant(1.0 + 2.0j, tf.complex64)))) == [13.0]
+    assert plain(run(tf.gradients([x, z], x, grad_ys=[None, tf.constant(1.0 + 0.0j, tf.complex64)]))) == [2.0]

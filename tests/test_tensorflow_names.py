@@ -268,14 +268,26 @@ def test_gradients_pass_a_function_of_variables():
         y = tf.grad_pass_through(lambda x: x * w)(x)
     assert float(y) == 6.0
     by_x, by_w = tape.gradient(y, [x, w])
-    assert float(by_x) == 1.0
-    assert by_w is None or float(by_w) == 0.0
+    assert (float(by_x), by_w) == (1.0, None)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.grad_pass_through(w.assign)(x * x)
+    assert (float(y), float(w), float(tape.gradient(y, x))) == (4.0, 4.0, 4.0)
+    with pytest.raises(errors.CustomRuleError, match="has 1 of 2"):
+        tf.grad_pass_through(lambda a, b: a + b)(1.0, 2.0)
 
 
 def test_gradients_pass_through_in_a_graph(session):
     x = tf.placeholder(tf.float32, [])
     y = tf.grad_pass_through(tf.round)(x * x)
     assert session.run([y, tf.gradients(y, x)[0]], {x: 1.5}) == [2.0, 3.0]
+    v, w = tf.Variable(1.0), tf.Variable(3.0)
+    assigned, product = tf.grad_pass_through(v.assign)(w * w), tf.grad_pass_through(lambda x: x * v)(w)
+    slopes = [*tf.gradients(assigned, w), *tf.gradients(product, w)]
+    session.run(tf.global_variables_initializer())
+    assert session.run(slopes) == [6.0, 1.0]
+    assert session.run(v) == 9.0
+    assert tf.gradients(product, v) == [None]
 
 
 # Sizes that only a run knows

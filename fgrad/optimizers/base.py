@@ -567,7 +567,7 @@ class Optimizer:
         """
         pairs, tape, value = self._compute(loss, var_list, grad_loss)
         if all(gradient is None for gradient, _ in pairs):
-            names = inputs.names_of(pairs) or "any trainable variable"
+            names = inputs.names_of(pairs) or "any of the trainable variables"
             variables = [variable for _, variable in pairs]
             reasons = reasons_of_none(tape, value, variables)
             raise errors.NoGradientsError(

@@ -146,13 +146,15 @@ class GradientTape:
             WatchError: a ValueError; something that is neither.
             TapeError: a RuntimeError; the tape was never entered, or is used up.
         """
-        self._check_usable()
-        for leaf in leaves_and_nones(tensor):
+        leaves = leaves_and_nones(tensor)
+        for leaf in leaves:
             if type(leaf) not in BOXES:
                 raise errors.WatchError(
                     f"Passed in object {leaf!r} of type {type(leaf).__name__!r}, not a Tensor or Variable.\n"
                     "Make a tensor of it first, x = fg.constant(value), and compute with x."
                 )
+        self._check_usable()
+        for leaf in leaves:
             if leaf.dtype.kind not in INEXACT:
                 warn_of_integers("watched tensor", leaf)
                 self._refused.add(id(leaf))

@@ -198,6 +198,10 @@ class Graph:
             raise errors.FetchError(f"{node.name!r} is not an element of this graph: it was made in another one.")
         return node
 
+    def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Node:
+        """Return the tensor or operation that something stands for; see `node`. The choices are without effect."""
+        return self.node(obj)
+
     def get_tensor_by_name(self, name: str) -> Any:
         """Return the tensor of a name such as `'Const:0'`."""
         return self.node(name)

@@ -14,6 +14,7 @@ from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import convert
 from fgrad.compat.deferred.graph import Symbol, holds_symbol, operation
 from fgrad.compat.deferred.state import as_symbol
+from fgrad.compat.tensorflow.arrays import stop_gradient
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import boxed
 from fgrad.core.tree import flatten, leaves_and_nones, tree_map, unflatten
@@ -145,15 +146,26 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
         (Tensor([1., 7.], dtype=float32), Tensor([2.4, 5.4], dtype=float32))
     """
 
-    @custom_gradient
     @functools.wraps(f)
     def passed(*args: Any, **keywords: Any) -> Any:
-        def grad_fn(*dy: Any, variables: Any = None) -> Any:
-            return dy if variables is None else (dy, [None] * len(variables))
-
-        return f(*args, **keywords), grad_fn
+        leaves, treedef = flatten(args)
+        still = [stop_gradient(leaf) if _is_number(leaf) or isinstance(leaf, Symbol) else leaf for leaf in leaves]
+        values, outline = flatten(f(*unflatten(treedef, still), **keywords))
+        if len(values) != len(leaves):
+            raise errors.CustomRuleError(
+                f"grad_pass_through takes a function with as many results as arguments, and {name_of(f)} has "
+                f"{len(values)} of {len(leaves)}."
+            )
+        pairs = zip(leaves, values, strict=True)
+        return unflatten(outline, [_passing(leaf, stop_gradient(value)) for leaf, value in pairs])
 
     return passed
+
+
+@operation("Identity")
+def _passing(x: Any, value: Any) -> Any:
+    """Return a value, whose derivative is that of `x`."""
+    return fgrad.custom_gradient(lambda x, value: (value * 1, lambda dy: (dy, None)))(convert(x), convert(value))
 
 
 def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:

@@ -139,8 +139,10 @@ def gradients(
     Raises:
         TapeError: a RuntimeError; eagerly, no tape has recorded `ys`.
         SourceError: a TypeError; inside of `tf.function`, one of `xs` is unknown to it.
+        DtypeError: a TypeError; in a graph, one of `ys` is complex and has no weight.
     """
     if mode.is_deferring() or holds_symbol((ys, xs)):
+        _check_real(ys, grad_ys)
         return symbolic.gradients(ys, xs, grad_ys, stop_gradients, unconnected_gradients, name)
     if is_within():
         return gradients_within(ys, xs, grad_ys, stop_gradients, unconnected_gradients)
@@ -153,6 +155,17 @@ def gradients(
             "tf.gradients is not supported when eager execution is enabled. Use tf.GradientTape instead.\n"
             "(An open or persistent tape that has recorded ys would do.)"
         ) from error
+
+
+def _check_real(ys: Any, grad_ys: Any) -> None:
+    ys, weights = ([x] if not isinstance(x, (list, tuple)) else x for x in (ys, grad_ys))
+    for place, y in enumerate(ys):
+        weight = weights[place] if place < len(weights) else None
+        if isinstance(y, Symbol) and y.dtype is not None and y.dtype.kind == "c" and weight is None:
+            raise errors.DtypeError(
+                f"Gradients of complex tensors must set grad_ys (y.dtype = {y.dtype}): there is no one slope of a "
+                "complex number. Take those of tf.real(y) or tf.abs(y), or pass weights."
+            )
 
 
 def hessians(
