@@ -49,7 +49,7 @@ class DType(metaclass=_DTypeType):
 
     def is_compatible_with(self, other: Any) -> bool:
         """Return whether another dtype is the same."""
-        return self == other
+        return bool(self == other)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -57,7 +57,7 @@ class DType(metaclass=_DTypeType):
         return getattr(self.dtype, name)
 
     def __eq__(self, other: object) -> bool:
-        return other is not None and self.dtype == (other.dtype if type(other) is DType else other)
+        return other is not None and bool(self.dtype == (other.dtype if type(other) is DType else other))
 
     def __hash__(self) -> int:
         return hash(self.dtype)

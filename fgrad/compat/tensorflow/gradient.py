@@ -7,7 +7,7 @@ from typing import Any
 import fgrad
 from fgrad import errors
 from fgrad.compat.deferred import mode, symbolic
-from fgrad.compat.deferred.graph import Symbol, holds_symbol
+from fgrad.compat.deferred.graph import GraphTensor, Symbol, holds_symbol
 from fgrad.compat.tensorflow.custom import custom_gradient as custom_gradient
 from fgrad.compat.tensorflow.custom import grad_pass_through as grad_pass_through
 from fgrad.compat.tensorflow.custom import recompute_grad as recompute_grad
@@ -161,9 +161,10 @@ def _check_real(ys: Any, grad_ys: Any) -> None:
     ys, weights = ([x] if not isinstance(x, (list, tuple)) else x for x in (ys, grad_ys))
     for place, y in enumerate(ys):
         weight = weights[place] if place < len(weights) else None
-        if isinstance(y, Symbol) and y.dtype is not None and y.dtype.kind == "c" and weight is None:
+        dtype = y.dtype if isinstance(y, GraphTensor) else None
+        if weight is None and dtype is not None and dtype.kind == "c":
             raise errors.DtypeError(
-                f"Gradients of complex tensors must set grad_ys (y.dtype = {y.dtype}): there is no one slope of a "
+                f"Gradients of complex tensors must set grad_ys (y.dtype = {dtype}): there is no one slope of a "
                 "complex number. Take those of tf.real(y) or tf.abs(y), or pass weights."
             )
 

@@ -85,13 +85,15 @@ def _run_make_vjp(function: Any, args: Any, keywords: Any, params: Selection, pe
 def _run_implicit_gradients(function: Any, args: Any, keywords: Any) -> Any:
     if _is_of_graph(args, keywords):
         return _read_in_graph(function, args, keywords)[1]
-    return fgrad.implicit_gradients(function)(*args, **keywords)
+    transformed: Any = fgrad.implicit_gradients(function)
+    return transformed(*args, **keywords)
 
 
 def _run_implicit_value_and_gradients(function: Any, args: Any, keywords: Any) -> Any:
     if _is_of_graph(args, keywords):
         return _read_in_graph(function, args, keywords)
-    return fgrad.implicit_value_and_gradients(function)(*args, **keywords)
+    transformed: Any = fgrad.implicit_value_and_gradients(function)
+    return transformed(*args, **keywords)
 
 
 def _called(transformed: Any, function: Any, args: Any, keywords: dict[str, Any], params: Selection) -> Any:
@@ -131,7 +133,11 @@ def _pulled_in_graph(function: Any, args: Any, keywords: dict[str, Any], params:
     with GradientTape(persistent=True) as tape:
         tape.watch(sources)
         value = _returned(function, function(*args, **given))
-    return value, lambda dy=None: tape.gradient(value, sources, dy)
+
+    def pull(dy: Any = None) -> Any:
+        return tape.gradient(value, sources, dy)
+
+    return value, pull
 
 
 def _read_in_graph(function: Any, args: Any, keywords: Any) -> Any:
