@@ -71,6 +71,14 @@ def test_a_jacobian_of_what_is_not_connected():
         tape.jacobian(y, x, unconnected_gradients="nonsense")
 
 
+def test_jacobians_by_what_a_tape_does_not_watch():
+    x, rows = tf.constant([1.0, 2.0]), tf.constant([[1.0, 2.0]])
+    with tf.GradientTape(persistent=True) as tape:
+        y, z = x * x, rows * rows
+    assert tape.jacobian(y, x) is None
+    np.testing.assert_array_equal(run(tape.batch_jacobian(z, rows)), np.zeros((1, 2, 2)))
+
+
 def test_what_a_tape_does_not_record_is_constant_for_its_jacobians():
     x = tf.constant([1.0, 2.0])
     with tf.GradientTape(persistent=True) as tape:

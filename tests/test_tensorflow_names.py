@@ -1,5 +1,6 @@
 """Names of TensorFlow around its operations: dtypes and shapes, averages, segments, rows, unknown sizes."""
 
+import contextlib
 import copy
 import pickle
 
@@ -337,3 +338,50 @@ def test_gather_from_unknown_sizes(session):
     assert session.run(y, {x: [[1.0, 2, 3], [4, 5, 6]], places: [1]}).tolist() == [[4.0, 5.0, 6.0]]
     with pytest.raises(errors.InvalidArgumentError, match="holds 5"):
         session.run(y, {x: [[1.0, 2, 3]], places: [5]})
+
+
+# Slices
+
+
+@pytest.mark.parametrize("name", ["eager", "graph"])
+def test_slices_are_clipped_by_their_values(name):
+    graph = tf.Graph()
+    session = tf.Session(graph=graph) if name == "graph" else None
+
+    def value(x):
+        return session.run(x) if session else x.numpy()
+
+    with graph.as_default() if session else contextlib.nullcontext():
+        slices = tf.IndexedSlices(tf.constant([[3.0, 4.0], [0.0, 0.3]]), tf.constant([0, 2]), (4, 2))
+        for clipped, expected in (
+            (tf.clip_by_value(slices, -1.0, 1.0), [[1.0, 1.0], [0.0, 0.3]]),
+            (tf.clip_by_norm(slices, 1.0, axes=[1]), [[0.6, 0.8], [0.0, 0.3]]),
+            (tf.clip_by_average_norm(slices, 10.0), [[3.0, 4.0], [0.0, 0.3]]),
+        ):
+            assert isinstance(clipped, tf.IndexedSlices)
+            assert (clipped.indices is slices.indices, clipped.dense_shape) == (True, (4, 2))
+            np.testing.assert_allclose(value(clipped.values), expected, rtol=1e-6)
+        pair = tf.IndexedSlices(tf.constant([3.0]), tf.constant([1]))
+        (one, none, other), norm = tf.clip_by_global_norm([pair, None, tf.constant([0.0, 4.0])], 2.5)
+        assert none is None
+        np.testing.assert_allclose(value(norm), 5.0)
+        np.testing.assert_allclose(value(one.values), [1.5])
+        np.testing.assert_allclose(value(other), [0.0, 2.0])
+
+
+def test_slices_become_tensors(session):
+    values = tf.placeholder(tf.float32, [None, 1])
+    dense = tf.convert_to_tensor(tf.IndexedSlices(values, [2, 0, 2], [4, 1]))
+    (slope,) = tf.gradients(dense * [[1.0], [2.0], [3.0], [4.0]], values)
+    found = session.run([dense, slope], {values: [[1.0], [2.0], [3.0]]})
+    np.testing.assert_array_equal(found[0], [[2.0], [0.0], [4.0], [0.0]])
+    np.testing.assert_array_equal(found[1], [[3.0], [1.0], [3.0]])
+
+
+def test_slices_that_cannot_be_tensors():
+    with pytest.raises(errors.ParameterError, match="without dense_shape"):
+        tf.convert_to_tensor(tf.IndexedSlices([1.0], [0]))
+    with pytest.raises(errors.InvalidArgumentError, match="holds 5"):
+        tf.convert_to_tensor(tf.IndexedSlices([1.0], [5], [2]))
+    with pytest.raises(errors.ShapeError, match="do not fit the shape"):
+        tf.convert_to_tensor(tf.IndexedSlices([[1.0]], [0], [2]))

@@ -20,6 +20,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.compat.deferred.convert import as_dtype
 from fgrad.compat.deferred.graph import Symbol, TensorShape, as_node, operation
+from fgrad.compat.deferred.scattering import IndexedSlices
 from fgrad.compat.deferred.state import identity as identity
 from fgrad.compat.tensorflow.arguments import (
     along,
@@ -40,6 +41,7 @@ from fgrad.compat.tensorflow.arguments import (
     with_sizes_known_of,
     with_unknown_size,
 )
+from fgrad.compat.tensorflow.formulas import in_rows
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import boxed
@@ -62,14 +64,21 @@ def convert_to_tensor(
     """Return a value as a tensor.
 
     Args:
-        value: a number, array, tensor, variable, or nested lists of them.
+        value: a number, array, tensor, variable, nested lists of them, or `tf.IndexedSlices` with a `dense_shape`.
         dtype: the dtype that it must have; numbers and arrays are given it.
         dtype_hint, preferred_dtype: the dtype for numbers and arrays that can have it.
         name: of the node.
 
     Raises:
-        ParameterError: a ValueError; a tensor has another dtype.
+        ParameterError: a ValueError; a tensor has another dtype, or slices have no `dense_shape`.
     """
+    if isinstance(value, IndexedSlices):
+        if value.dense_shape is None:
+            raise errors.ParameterError(
+                "IndexedSlices without dense_shape cannot be a tensor: how many rows it has is not known.\n"
+                "Write tf.IndexedSlices(values, indices, dense_shape)."
+            )
+        value = _with_rows(value.values, value.indices, value.dense_shape, name=name)
     if isinstance(value, Symbol):
         node = as_node(value)
         if dtype is not None and node.dtype not in (None, as_dtype(dtype)):
@@ -78,6 +87,16 @@ def convert_to_tensor(
             )
         return node
     return _converted(value, dtype, chosen("dtype_hint", dtype_hint, "preferred_dtype", preferred_dtype), name=name)
+
+
+@operation("IndexedSlicesToTensor")
+def _with_rows(values: Any, indices: Any, shape: Any) -> Any:
+    """Return an array of zeros to which rows have been added."""
+    rows, numbers, wanted = convert(values), plain(convert(indices)), sizes(shape)
+    check_within(numbers, wanted[0])
+    if rows.shape != (*numbers.shape, *wanted[1:]):
+        raise errors.ShapeError(f"rows of shape {rows.shape} at {numbers.size} indices do not fit the shape {wanted}.")
+    return in_rows(rows, numbers, wanted[0])
 
 
 def is_tensor(x: Any) -> bool:

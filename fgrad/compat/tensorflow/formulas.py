@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.core.primitive import Primitive
+from fgrad.core.primitive import PRIMITIVES, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import elementwise_batch
+from fgrad.ops.indexing import ARRAY
 
 
 def nonnegative_part(x: Any) -> Any:
@@ -80,3 +81,8 @@ def error_function(x: Any) -> Any:
 def complementary_error_function(x: Any) -> Any:
     """Return one minus the error function."""
     return apply(_erfc, (x,))
+
+
+def in_rows(rows: Any, numbers: Any, count: int) -> Any:
+    """Return the sums of the rows that have the same number, which is below a count."""
+    return apply(PRIMITIVES["scatter"], (rows, numbers), {"template": (ARRAY,), "shape": (count, *rows.shape[1:])})

@@ -13,6 +13,7 @@ such as `round` and comparisons, has none here: it is None.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ import numpy as np
 from fgrad import clipping, errors
 from fgrad.compat.deferred.convert import as_dtype
 from fgrad.compat.deferred.graph import operation
+from fgrad.compat.deferred.scattering import IndexedSlices
 from fgrad.compat.tensorflow import arrays
 from fgrad.compat.tensorflow.arguments import (
     along,
@@ -40,14 +42,13 @@ from fgrad.compat.tensorflow.formulas import (
     complementary_error_function,
     error_function,
     euclidean_norm,
+    in_rows,
     log_of_one_plus_exp,
     logistic,
 )
 from fgrad.compat.tensorflow.missing import missing
-from fgrad.core.primitive import PRIMITIVES
-from fgrad.core.tensor import apply, boxed
+from fgrad.core.tensor import boxed
 from fgrad.ops import reductions
-from fgrad.ops.indexing import ARRAY
 
 __all__ = [
     "TopK", "abs", "accumulate_n", "acos", "acosh", "add", "add_n", "angle", "argmax", "argmin", "asin",
@@ -496,7 +497,7 @@ def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any) -> Any:
 def _sum_by_number(rows: Any, ids: Any, count: int) -> Any:
     check_within(ids, count, "segment_ids")
     _check_rows(rows, ids)
-    return apply(PRIMITIVES["scatter"], (rows, ids), {"template": (ARRAY,), "shape": (count, *rows.shape[1:])})
+    return in_rows(rows, ids, count)
 
 
 def _check_rows(rows: Any, ids: Any) -> None:
@@ -597,6 +598,19 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, dim: Any = No
 # Limits
 
 
+def _of_values(clip: Any) -> Any:
+    """Return a function that clips tensors, and the values of `tf.IndexedSlices`."""
+
+    @functools.wraps(clip)
+    def call(t: Any, *args: Any, **keywords: Any) -> Any:
+        if isinstance(t, IndexedSlices):
+            return t._replace(values=clip(t.values, *args, **keywords))
+        return clip(t, *args, **keywords)
+
+    return call
+
+
+@_of_values
 @operation("clip_by_value")
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
     """Limit every element to an interval; where the lower bound is above the upper one, the lower one wins.
@@ -608,6 +622,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
     return clipping.in_shape(np.where(limited < low, low, limited), t, clip_value_min=low, clip_value_max=high)
 
 
+@_of_values
 @operation("clip_by_norm")
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None) -> Any:
     """Scale a tensor down so that its Euclidean norm, or that along axes, is at most `clip_norm`."""
@@ -615,6 +630,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None) -> Any:
     return clipping.clip_by_norm(t, clip_norm, axes)
 
 
+@_of_values
 @operation("clip_by_average_norm")
 def clip_by_average_norm(t: Any, clip_norm: Any) -> Any:
     """Scale a tensor down so that its Euclidean norm, divided by its size, is at most `clip_norm`."""
@@ -632,13 +648,14 @@ def global_norm(t_list: Any, name: str | None = None) -> Any:
     """Return the Euclidean norm of several tensors taken as one vector.
 
     Args:
-        t_list: a list of tensors; None is left out.
+        t_list: a list of tensors, or of `tf.IndexedSlices`; None is left out.
         name: of the node.
 
     Raises:
         StructureError: a TypeError; one tensor in place of a list.
     """
-    return _norm_of_all([t for t in _list(t_list) if t is not None], name=name)
+    held = [t.values if isinstance(t, IndexedSlices) else t for t in _list(t_list) if t is not None]
+    return _norm_of_all(held, name=name)
 
 
 @operation("global_norm")
@@ -652,7 +669,7 @@ def clip_by_global_norm(
     """Scale several tensors together so that their global norm is at most `clip_norm`.
 
     Args:
-        t_list: a list of tensors; None stays None.
+        t_list: a list of tensors, or of `tf.IndexedSlices`; None stays None.
         clip_norm: the largest norm.
         use_norm: the global norm, where it is known already.
         name: of the nodes.
@@ -667,6 +684,7 @@ def clip_by_global_norm(
     return [None if t is None else _scaled_by_norm(t, clip_norm, norm, name=name) for t in _list(t_list)], norm
 
 
+@_of_values
 @operation("clip_by_global_norm")
 def _scaled_by_norm(t: Any, clip_norm: Any, norm: Any) -> Any:
     return clipping.clip_by_global_norm([convert(t)], convert(clip_norm, hint=norm.dtype), norm)[0][0]
