@@ -6,6 +6,7 @@ import pytest
 import fgrad as fg
 import fgrad.compat.tensorflow as tf
 import fgrad.compat.tensorflow.contrib.eager as tfe
+import fgrad.compat.tensorflow1 as tf1
 from fgrad import errors
 
 
@@ -200,3 +201,16 @@ def test_a_constant_of_a_function_does_not_move():
         result = tf.function(lambda x: tf.constant(1.0))(x)
     assert float(result) == 1.0
     assert accumulator.jvp(result) is None
+
+
+def test_functions_of_tensorflow_1_in_the_default_graph():
+    tf1.reset_default_graph()
+    v = tf1.Variable(2.0)
+    squared, without = tf1.function(lambda x: x * x), tf1.function(lambda: v * 3.0)
+    x = tf1.constant(3.0)
+    y, z = squared(x), without()
+    slopes = tf1.gradients(y, x)
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        assert session.run([y, z, slopes]) == [9.0, 6.0, [6.0]]
+    tf1.reset_default_graph()

@@ -7,6 +7,7 @@ import pytest
 
 import fgrad as fg
 import fgrad.compat.tensorflow as tf
+import fgrad.compat.tensorflow1 as tf1
 from fgrad import errors
 
 
@@ -391,3 +392,37 @@ def test_rows_in_a_compiled_function():
     for expected in ([1.0, -8.0], [1.0, -23.0]):
         np.testing.assert_array_equal(step(tf.constant([10.0])), expected)
     np.testing.assert_array_equal(optimizer.get_slot(v, "momentum"), [0.0, 15.0])
+
+
+# In TensorFlow 1's namespace, where no block says that there is a graph
+
+
+def test_optimizers_and_averages_of_the_default_graph():
+    tf1.reset_default_graph()
+    v = tf1.Variable([1.0, 2.0], name="v")
+    optimizer = tf1.train.AdamOptimizer(0.1)
+    assert optimizer.variables() == []
+    step = optimizer.minimize(lambda: tf1.reduce_sum(v * v))
+    ((gradient, found),) = tf1.train.GradientDescentOptimizer(0.1).compute_gradients(lambda: v * v)
+    averages = tf1.train.ExponentialMovingAverage(0.5)
+    assert averages.variables_to_restore() == {"v/ExponentialMovingAverage": v}
+    assert [each.name for each in optimizer.variables()] == [
+        "beta1_power:0", "beta2_power:0", "v/Adam:0", "v/Adam_1:0"
+    ]  # fmt: skip
+    with tf1.variable_scope("scope"):
+        assert averages.average_name(v) == "scope/v/ExponentialMovingAverage"
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        np.testing.assert_array_equal(session.run(gradient), [2.0, 4.0])
+        session.run(step)
+        np.testing.assert_allclose(session.run(v), [0.9, 1.9], rtol=1e-6)
+    assert found is v
+    tf1.reset_default_graph()
+
+
+def test_losses_with_parameters_are_refused_as_ever():
+    v = tf.Variable(1.0)
+    with pytest.raises(errors.NotCallableError, match="a function without arguments"):
+        tf.train.GradientDescentOptimizer(0.1).minimize(lambda x: v * x)
+    with pytest.raises(errors.TapeError, match="should be a function"):
+        tf.train.GradientDescentOptimizer(0.1).minimize(v * 2.0)

@@ -154,9 +154,10 @@ class _Function:
     def __init__(self, python: Callable[..., Any]) -> None:
         self._compiled, self._python = compile(python), python
         self._is_refused = False
+        self._mode = mode.current()
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        if mode.is_deferring():
+        if mode.is_deferring() or not (self._mode.eager or mode.is_running()):
             return tree_map(_tensor, self._python(*args, **keywords))
         try:
             with Run() as run:

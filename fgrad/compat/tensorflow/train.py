@@ -7,6 +7,8 @@ optimizer is given the values of the gradients.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -146,7 +148,10 @@ class Optimizer(optimizers.Optimizer):
                 )
             if _is_for_tape(var_list):
                 return _by_tape(loss, var_list, grad_loss)
-            return super().compute_gradients(loss, var_list, grad_loss)
+            try:
+                return super().compute_gradients(_eager(loss), var_list, grad_loss)
+            except _OfGraphError:
+                return _by_tape(loss, var_list, grad_loss)
         _check_loss(loss)
         variables = _variables(var_list)
         return list(zip(gradients(loss, variables, grad_loss), variables, strict=True))
@@ -217,8 +222,9 @@ class Optimizer(optimizers.Optimizer):
     ) -> Operation | None:
         """Take one step: `compute_gradients`, then `apply_gradients`; in a graph, return the operation for it."""
         if callable(loss) and not _is_for_tape(var_list):
-            super().minimize(loss, global_step, var_list, grad_loss)
-            return None
+            with contextlib.suppress(_OfGraphError):
+                super().minimize(_eager(loss), global_step, var_list, grad_loss)
+                return None
         pairs = self.compute_gradients(loss, var_list, gate_gradients, grad_loss=grad_loss)
         if all(gradient is None for gradient, _ in pairs):
             raise errors.NoGradientsError(
@@ -291,7 +297,7 @@ class Optimizer(optimizers.Optimizer):
 
     def variables(self) -> list[Any]:
         """Return what is remembered of all variables, sorted by name; in a graph, of the variables of this graph."""
-        if mode.is_deferring():
+        if mode.is_deferring() or not self._live():
             graph = default_graph()
             own = [slots for variable, slots in self._slots_in_graph().items() if variable.graph is graph]
             found = [*(slot for slots in own for slot in slots.values()), *(self._powers_in(graph) if own else ())]
@@ -315,6 +321,25 @@ class Optimizer(optimizers.Optimizer):
             nodes = {beta: hyper.node if isinstance(hyper, FromRun) else None for beta, hyper in hypers.items()}
             held[graph] = [Power(self, graph, beta, node) for beta, node in nodes.items()]
         return held[graph]
+
+
+class _OfGraphError(Exception):
+    """A loss turns out to be a tensor of a graph."""
+
+
+def _eager(loss: Any) -> Any:
+    """Return a loss function that refuses to be of a graph, which may show in its result alone."""
+    if not callable(loss):
+        return loss
+
+    @functools.wraps(loss, updated=())
+    def eager(*args: Any, **keywords: Any) -> Any:
+        value = loss(*args, **keywords)
+        if isinstance(value, Symbol):
+            raise _OfGraphError
+        return value
+
+    return eager
 
 
 def _is_for_tape(var_list: Any) -> bool:
@@ -798,18 +823,19 @@ class ExponentialMovingAverage:
             ...     sorted(averages.variables_to_restore())
             ['step', 'w/ExponentialMovingAverage']
         """
-        chosen = moving_avg_variables
-        if chosen is None:
-            chosen = [*trainable_variables(), *moving_average_variables()]
+        with mode.block(default_graph()):
+            chosen = moving_avg_variables
+            if chosen is None:
+                chosen = [*trainable_variables(), *moving_average_variables()]
+            names = {variable.name for variable in chosen}
+            others = [variable for variable in global_variables() if variable.name not in names]
         by_name = {self.average_name(variable): variable for variable in chosen}
-        names = {variable.name for variable in chosen}
-        others = [variable for variable in global_variables() if variable.name not in names]
         return {**{variable._name: variable for variable in others}, **by_name}
 
 
 def _scope_prefix() -> str:
     """Return what stands before the names of variables that are made here."""
-    scope = get_variable_scope().name if mode.is_deferring() else ""
+    scope = get_variable_scope().name
     return f"{scope}/" if scope else ""
 
 
