@@ -164,8 +164,8 @@ def _check_real(ys: Any, grad_ys: Any) -> None:
         dtype = y.dtype if isinstance(y, GraphTensor) else None
         if weight is None and dtype is not None and dtype.kind == "c":
             raise errors.DtypeError(
-                f"Gradients of complex tensors ({y!r}) must set grad_ys (y.dtype = {dtype}): a complex number has no one "
-                "slope. Take those of tf.real(y) or tf.abs(y), or pass weights."
+                f"Gradients of complex tensors ({y!r}) must set grad_ys (y.dtype = {dtype}): a complex number has no "
+                "one slope. Take those of tf.real(y) or tf.abs(y), or pass weights."
             )
 
 
