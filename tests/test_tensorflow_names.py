@@ -180,6 +180,18 @@ def test_an_average_is_a_variable_that_follows():
         average.assign([0.0, 0.0])
 
 
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies_of_averages_go_on_by_themselves(copied):
+    w = tf.Variable(1.0, name="copied")
+    averages = tf.train.ExponentialMovingAverage(0.5)
+    averages.apply([w])
+    assert float(averages.average(w)) == 1.0
+    others = copied(averages)
+    w.assign(3.0)
+    others.apply([w])
+    assert (float(averages.average(w)), float(others.average(w))) == (1.0, 2.0)
+
+
 # Segments, rows, values without their derivative
 
 

@@ -747,6 +747,9 @@ class ExponentialMovingAverage:
         self._averages: dict[Symbol, GraphVariable] = {}
         self._sums: dict[Symbol, tuple[GraphVariable, GraphVariable]] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_shown": {}}  # what shows the averages of this object is none of a copy
+
     def apply(self, var_list: Any = None) -> Any:
         """Let the averages follow the variables: now, or in a graph when the operation that is returned runs.
 
