@@ -185,10 +185,30 @@ def test_assignments_happen_once():
     assert float(count) == 3.0
 
 
+@pytest.mark.parametrize("holds", [lambda x: True, lambda x: x > 0])
+def test_gradients_by_tensors_from_outside(holds):
+    outside, other, x = tf.constant(5.0), tf.constant(7.0), tf.constant(2.0)
+    f = tf.function(lambda x: tf.gradients(x * x * outside * other if holds(x) else x, [x, outside]))
+    for value in (3.0, 4.0):
+        assert [float(each) for each in f(tf.constant(value))] == [2 * value * 35, value * value * 7]
+    for watched, expected in ((x, 28.0), (other, 4.0)):
+        with tf.GradientTape() as tape:
+            tape.watch(watched)
+            y = f(x)[1]
+        assert float(tape.gradient(y, watched)) == expected
+
+
 def test_gradients_by_what_a_function_does_not_know():
     outside = tf.constant(5.0)
-    with pytest.raises(errors.SourceError, match="to which no gradient can be found: inside of tf.function"):
-        one(lambda x: tf.gradients(x * outside, [x, outside]), 3.0)
+
+    def makes(x):
+        made = tf.constant(2.0)
+        return tf.gradients(x * made, [x, made])
+
+    f = tf.function(makes)
+    for _ in range(2):
+        with pytest.raises(errors.SourceError, match="to which no gradient can be found: inside of tf.function"):
+            f(tf.constant(3.0))
     with pytest.raises(RuntimeError, match="not supported when eager execution is enabled"):
         tf.gradients(outside * 2.0, outside)
     with pytest.raises(RuntimeError, match="not supported when eager execution is enabled"):

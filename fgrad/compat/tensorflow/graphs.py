@@ -152,7 +152,8 @@ class _Function:
     """
 
     def __init__(self, python: Callable[..., Any]) -> None:
-        self._compiled, self._python = compile(python), python
+        self._compiled, self._python, self._taped = compile(python), python, python
+        self._outside: Sequence[Any] = ()
         self._is_refused = False
         self._mode = mode.current()
 
@@ -162,8 +163,9 @@ class _Function:
         try:
             with Run() as run:
                 return tree_map(_tensor, self._result(run, args, keywords))
-        except errors.TapeError as error:
-            if not run.needs_tape:
+        except (errors.TapeError, errors.SourceError) as error:
+            # What is unknown again the function has made itself.
+            if not run.needs_tape and (not run.unknown or self._outside):
                 raise
             if run.assignments.happened:
                 raise errors.TapeError(
@@ -171,8 +173,10 @@ class _Function:
                     "to find the gradients, it would have to run, and to assign, again.\nUse tf.GradientTape, or let "
                     "it not depend on values (`if x > 0`)."
                 ) from error
-            self._python = taped(self._python)
-            self._compiled, self._is_refused = compile(self._python), False
+            self._outside = run.unknown
+            self._taped = taped(self._python, self._outside)
+            # A program knows the tensors from outside as they are when it is made, and nothing of tapes around it.
+            self._compiled, self._is_refused = compile(self._taped), bool(self._outside)
             return self(*args, **keywords)
 
     def _result(self, run: Run, args: Any, keywords: Any) -> Any:
@@ -182,7 +186,7 @@ class _Function:
             except _NO_PROGRAM:
                 self._is_refused = True
         with run.assignments:
-            return self._python(*args, **keywords)
+            return self._taped(*args, **keywords)
 
 
 _NO_PROGRAM = (

@@ -31,11 +31,13 @@ class Run:
 
     Attributes:
         needs_tape: whether gradients were asked for, and there was no tape.
+        unknown: tensors by which they were asked for, and which the tape does not watch.
         assignments: notes whether variables are assigned, while it is open in its turn.
     """
 
     def __init__(self) -> None:
         self.needs_tape = False
+        self.unknown: list[Any] = []
 
     @functools.cached_property
     def assignments(self) -> Assignments:
@@ -70,13 +72,13 @@ def is_without_tape() -> bool:
     return bool(_runs.get())
 
 
-def taped(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs under a tape, which watches its arguments."""
+def taped(function: Callable[..., Any], outside: Sequence[Any]) -> Callable[..., Any]:
+    """Return a function that runs under a tape, which watches its arguments, and tensors from outside."""
 
     @functools.wraps(function)
     def run(*args: Any, **keywords: Any) -> Any:
         with GradientTape(persistent=True) as tape:
-            leaves = flatten((args, keywords))[0]
+            leaves = [*flatten((args, keywords))[0], *outside]
             tape.watch([x for x in leaves if type(x) in BOXES and x.dtype.kind in "fc"])
             token = _tapes.set((*_tapes.get(), tape))
             try:
@@ -98,7 +100,7 @@ def gradients_within(
     """Return what `tf.gradients` does, of what the innermost function has computed.
 
     Raises:
-        SourceError: a TypeError; one of `xs` is neither an argument or a variable, nor computed from some.
+        SourceError: a TypeError; one of `xs` is a constant that the function has made.
     """
     check_unconnected(unconnected)
     ys, xs = _as_list(ys), _as_list(xs)
@@ -118,13 +120,15 @@ def hessians_within(ys: Any, xs: Any) -> list[Any]:
 
 def _check_known(xs: Sequence[Any]) -> None:
     tape = _tapes.get()[-1]
-    for x in xs:
-        if type(x) in BOXES and not isinstance(x, Variable) and x.dtype.kind in "fc" and key_of(tape, x) is None:
-            raise errors.SourceError(
-                f"xs holds {x!r:.200}, to which no gradient can be found: inside of tf.function there are those by its "
-                "arguments, by variables, and by what is computed from them.\nMake it an argument of the function, or "
-                "use tf.GradientTape, and watch it."
-            )
+    tensors = [x for x in xs if type(x) in BOXES and not isinstance(x, Variable) and x.dtype.kind in "fc"]
+    if unknown := [x for x in tensors if key_of(tape, x) is None]:
+        for run in _runs.get()[-1:]:
+            run.unknown = unknown
+        raise errors.SourceError(
+            f"xs holds {unknown[0]!r:.200}, to which no gradient can be found: inside of tf.function there are those "
+            "by its arguments, by variables, by tensors from outside, and by what is computed from them.\nMake it an "
+            "argument of the function, or use tf.GradientTape, and watch it."
+        )
 
 
 def _as_list(x: Any) -> list[Any]:
