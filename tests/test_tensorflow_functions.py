@@ -198,11 +198,25 @@ def test_gradients_by_tensors_from_outside(holds):
         assert float(tape.gradient(y, watched)) == expected
 
 
+@pytest.mark.parametrize("holds", [lambda x: True, lambda x: x > 0])
+def test_gradients_by_constants_of_a_function(holds):
+    outside = tf.constant(3.0)
+
+    def f(x):
+        a = tf.constant(1.0)
+        b = 2 * a
+        plain = tf.gradients(a + b, [a, b]) if holds(x) else [x]
+        return *plain, *tf.gradients(a + b, [a, b], stop_gradients=[a, b]), *tf.gradients(a * outside, a)
+
+    for _ in range(2):
+        assert [float(each) for each in one(f, 1.0)] == [3.0, 1.0, 1.0, 1.0, 3.0]
+
+
 def test_gradients_by_what_a_function_does_not_know():
     outside = tf.constant(5.0)
 
     def makes(x):
-        made = tf.constant(2.0)
+        made = tf.ones([])
         return tf.gradients(x * made, [x, made])
 
     f = tf.function(makes)

@@ -33,6 +33,10 @@ from fgrad.compat.deferred.graph import (
     operation,
 )
 from fgrad.compat.deferred.scattering import Scatters, scattered
+from fgrad.core.primitive import BOXES
+
+MADE: list[Callable[[Any], None]] = []
+"""Who is handed the constants that are made of numbers."""
 
 
 @operation("Const")
@@ -45,9 +49,12 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Any:
         shape: the shape to give it; one number fills it.
     """
     tensor = convert(value, dtype)
-    if shape is None:
-        return tensor
-    return np.broadcast_to(tensor, shape) if tensor.size == 1 else np.reshape(tensor, shape)
+    if shape is not None:
+        tensor = np.broadcast_to(tensor, shape) if tensor.size == 1 else np.reshape(tensor, shape)
+    if type(value) not in BOXES:
+        for take in MADE:
+            take(tensor)
+    return tensor
 
 
 @operation("Identity")

@@ -120,9 +120,9 @@ def gradients(
 ) -> list[Any]:
     """Return the gradients of `ys` with respect to `xs`: in a graph as graph tensors.
 
-    Inside of `tf.function` they are those by its arguments, by variables, by tensors from outside and by what it
-    computes from them. Elsewhere, eagerly, TensorFlow has no such function; here it looks for an open or persistent tape
-    that has recorded `ys`, as `fgrad.gradients` does.
+    Inside of `tf.function` they are those by its arguments, by variables, by tensors from outside, by constants and by
+    what it computes from them. Elsewhere, eagerly, TensorFlow has no such function; here it looks for an open or
+    persistent tape that has recorded `ys`, as `fgrad.gradients` does.
 
     Args:
         ys: a tensor or a list of them, which are summed.
@@ -138,7 +138,7 @@ def gradients(
 
     Raises:
         TapeError: a RuntimeError; eagerly, no tape has recorded `ys`.
-        SourceError: a TypeError; inside of `tf.function`, one of `xs` is a constant that the function has made.
+        SourceError: a TypeError; inside of `tf.function`, one of `xs` was made there, and not by `tf.constant`.
         DtypeError: a TypeError; in a graph, one of `ys` is complex and has no weight.
     """
     if mode.is_deferring() or holds_symbol((ys, xs)):

@@ -16,7 +16,9 @@ from contextvars import ContextVar
 from typing import Any
 
 from fgrad import errors
+from fgrad.compat.deferred.state import MADE
 from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten
 from fgrad.core.variable import Variable, VariableWatch
@@ -89,6 +91,15 @@ def taped(function: Callable[..., Any], outside: Sequence[Any]) -> Callable[...,
     return run
 
 
+def _watch_made(constant: Any) -> None:
+    """Let there be gradients by a constant that a function makes under its tape."""
+    if (tapes := _tapes.get()) and type(constant) is Tensor and constant.dtype.kind in "fc":
+        tapes[-1].watch(constant)
+
+
+MADE.append(_watch_made)
+
+
 def is_within() -> bool:
     """Return whether a function runs under its tape."""
     return bool(_tapes.get())
@@ -100,7 +111,7 @@ def gradients_within(
     """Return what `tf.gradients` does, of what the innermost function has computed.
 
     Raises:
-        SourceError: a TypeError; one of `xs` is a constant that the function has made.
+        SourceError: a TypeError; one of `xs` was made by the function, and not by `tf.constant`.
     """
     check_unconnected(unconnected)
     ys, xs = _as_list(ys), _as_list(xs)
@@ -126,8 +137,8 @@ def _check_known(xs: Sequence[Any]) -> None:
             run.unknown = unknown
         raise errors.SourceError(
             f"xs holds {unknown[0]!r:.200}, to which no gradient can be found: inside of tf.function there are those "
-            "by its arguments, by variables, by tensors from outside, and by what is computed from them.\nMake it an "
-            "argument of the function, or use tf.GradientTape, and watch it."
+            "by its arguments, by variables, by tensors from outside, by tf.constant, and by what is computed from "
+            "them.\nMake it an argument of the function, or use tf.GradientTape, and watch it."
         )
 
 
