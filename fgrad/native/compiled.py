@@ -52,8 +52,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _MOST_PROGRAMS = 64
-_LONG_RECORDING = 20_000
-"""So many operations of a loop, recorded twice, are worth a warning: that takes about half a second."""
+_LONG_RECORDING = 50_000
+"""So many operations of a loop, recorded twice, are worth a warning: that takes a second or more."""
 _MANY = 8
 """So many programs for one function, one after the other, are worth a warning."""
 
