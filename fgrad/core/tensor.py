@@ -395,9 +395,26 @@ class TensorLike:
         array.flags.writeable = bool(copy)  # what is written into it would not be in the tensor
         return array
 
-    __array_namespace__ = _member("__array_namespace__")
-    __dlpack__ = _member("__dlpack__")
-    __dlpack_device__ = _member("__dlpack_device__")
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+        """Return the module of functions that work on tensors, as the array API standard asks."""
+        return METHODS["__array_namespace__"](self, api_version=api_version)
+
+    def __dlpack__(
+        self,
+        /,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Return a capsule of the value, for `from_dlpack` of another library."""
+        keywords = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+        return METHODS["__dlpack__"](self, **keywords)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return where the value is, as DLPack counts devices."""
+        return METHODS["__dlpack_device__"](self)  # type: ignore[no-any-return]
 
     # Attributes, which are facts of the value
 

@@ -10,6 +10,8 @@ tensors as it does on arrays.
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from typing import Any
 
 import numpy as np
@@ -30,8 +32,18 @@ def array_namespace(x: Any, /, *, api_version: str | None = None) -> Any:
     return fgrad.numpy
 
 
+def special() -> Any:
+    """Return the namespace of special functions, which SciPy looks for in that of the array."""
+    if importlib.util.find_spec("scipy") is None:
+        raise AttributeError("fgrad.numpy.special needs the library SciPy, which is not installed: pip install scipy")
+    return importlib.import_module("fgrad.scipy.special")
+
+
+fgrad.numpy.EXTENSIONS["special"] = special
+
+
 @answers_member("__dlpack__")
-def dlpack(x: Any, /, *, max_version: tuple[int, int] | None = None, copy: bool | None = None, **keywords: Any) -> Any:
+def dlpack(x: Any, /, *, max_version: tuple[int, int] | None, copy: bool | None, **keywords: Any) -> Any:
     """Return a capsule of the value, for `from_dlpack` of another library.
 
     Raises:

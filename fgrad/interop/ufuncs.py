@@ -13,8 +13,9 @@ from fgrad.ops.methods import OTHERS_UFUNCS
 
 def enter_ufunc(ufunc: np.ufunc) -> bool:
     """Enter the rule of a ufunc of SciPy's, and return whether there is one."""
-    special = sys.modules.get("scipy.special")
-    if special is None or getattr(special, ufunc.__name__, None) is not ufunc:
+    if "scipy.special" not in sys.modules:
+        return False
+    if getattr(importlib.import_module("fgrad.scipy._special"), ufunc.__name__, None) is not ufunc:
         return False
     importlib.import_module("fgrad.scipy.special")
     return ufunc in UFUNCS or (ufunc, "__call__") in UFUNC_FORMS

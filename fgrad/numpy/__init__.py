@@ -27,6 +27,9 @@ from fgrad.core.tensor import apply
 from fgrad.core.tree import flatten
 from fgrad.ops.creation import CONSTRUCTORS
 
+EXTENSIONS: dict[str, Callable[[], Any]] = {}
+"""What finds further namespaces, by names that NumPy does not have; it raises AttributeError where there is none."""
+
 
 def _direct(ufunc: _numpy.ufunc) -> Callable[..., Any]:
     """Return a function that does what the ufunc does, without NumPy's dispatch."""
@@ -63,6 +66,8 @@ def _direct_function(function: Callable[..., Any]) -> Callable[..., Any]:
 def __getattr__(name: str) -> Any:
     if name in CONSTRUCTORS:
         return CONSTRUCTORS[name]
+    if name in EXTENSIONS:
+        return EXTENSIONS[name]()
     value = getattr(_numpy, name)
     if isinstance(value, _numpy.ufunc) and value in UFUNCS:
         value = _direct(value)

@@ -21,7 +21,7 @@ from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.tree import tree_map
 from fgrad.ops.elementwise import astype
 from fgrad.ops.elementwise import copy as copy_of
-from fgrad.ops.families import answers, plain_axis
+from fgrad.ops.families import answers, check_device, plain_axis
 from fgrad.ops.indexing import to_write, values_of
 from fgrad.ops.shaping import broadcast_to, promoted, stack
 
@@ -30,7 +30,17 @@ def _like(function: Any) -> Callable[..., Any]:
     """Make `zeros_like` and its kin, which need the shape and kind of array, not the values."""
 
     @functools.wraps(function)
-    def like(prototype: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
+    def like(
+        prototype: Any,
+        /,
+        dtype: Any = None,
+        order: str = "K",
+        subok: bool = True,
+        shape: Any = None,
+        *,
+        device: Any = None,
+    ) -> Any:
+        check_device(device)
         if type(prototype) not in BOXES:
             return boxed(function(prototype, dtype, order, subok, shape))
         shape = prototype.shape if shape is None else shape
@@ -49,15 +59,24 @@ empty_like = _like(np.empty_like)
 
 @answers(np.full_like)
 def full_like(
-    a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: Any = None,
 ) -> Any:
     """Return a tensor of the shape and dtype of `a`, filled with one value, which may be traced."""
     a = as_array(a)
-    return full(a.shape if shape is None else shape, fill_value, a.dtype if dtype is None else dtype)
+    dtype = a.dtype if dtype is None else dtype
+    return full(a.shape if shape is None else shape, fill_value, dtype, device=device)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None) -> Any:
     """Return a tensor filled with one value, which may be traced."""
+    check_device(device)
     value = fill_value if dtype is None else to_write(fill_value, np.dtype(dtype))
     filled = broadcast_to(_tensor(value), shape)
     return astype(filled, filled.dtype if dtype is None else dtype)
@@ -80,6 +99,7 @@ def _array(object: Any, dtype: Any) -> Any:
 
 def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None) -> Any:
     """Return a tensor; a tensor of the right dtype as it is."""
+    check_device(device)
     if type(a) in BOXES and (dtype is None or a.dtype == dtype) and not copy:
         return a
     return array(a, dtype)
@@ -247,6 +267,7 @@ def linspace(
     device: Any = None,
 ) -> Any:
     """Return numbers at equal distances between two bounds."""
+    check_device(device)
     count = index(num)
     if count < 0:
         raise ValueError(f"Number of samples, {count}, must be non-negative.")

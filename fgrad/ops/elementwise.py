@@ -25,6 +25,7 @@ from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import (
     answers,
     answers_member,
+    check_device,
     constant_in_pieces,
     elementwise,
     identity,
@@ -618,6 +619,7 @@ if hasattr(np, "astype"):
     @answers(np.astype)
     def astype_function(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
         """Convert to another dtype, as the method does."""
+        check_device(device)
         return astype(x, dtype, copy=copy)
 
 

@@ -141,6 +141,12 @@ def answers_member(name: str) -> Callable[[F], F]:
     return enter
 
 
+def check_device(device: Any) -> None:
+    """Raise NumPy's error unless an array can be made on a device; tensors, too, lie where NumPy's arrays do."""
+    if device is not None:
+        np.empty(0, device=device)
+
+
 def plain_axis(axis: Any) -> Any:
     """Return an axis, or a tuple of them, as Python integers; NumPy's integers and tensors are taken too."""
     if axis is None or type(axis) is int:

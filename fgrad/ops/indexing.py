@@ -617,12 +617,16 @@ def write(x: Any, key: Any, value: Any) -> None:
         DtypeError: a TypeError; the value cannot be cast to the dtype of the tensor without loss of kind.
         ValueError: `x` is a view that can only be read, or the shapes do not fit.
     """
-    if not x.shape and key is not Ellipsis and not (type(key) is tuple and not key):
+    template, arrays = _parted(key)
+    has_truth = _names_truth(template, arrays)
+    if not x.shape and key is not Ellipsis and not (type(key) is tuple and not key) and not has_truth:
         raise TypeError("a tensor of shape () is a number, and does not support item assignment")
     value = to_write(value, x.dtype)
     _check_kind(x, value)
-    template, arrays = _parted(key)
-    if _names_truth(template, arrays):
+    if has_truth and not x.shape:  # where `x[None]` may be a copy
+        write(x, ..., setitem(x, key, value))
+        return
+    if has_truth:
         axes, key = _with_axes_for_truth(key)
         write(getitem(x, axes), key, value)
         return

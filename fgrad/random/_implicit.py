@@ -15,13 +15,14 @@ from math import pi, sqrt
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
 from fgrad.core.foreign import LOOKING_AT_VALUES
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
 from fgrad.random._drawing import Pathwise
+from fgrad.scipy import _special as special
 from fgrad.scipy.stats._integrals import Law
 from fgrad.scipy.stats._laws import BETA, F_RATIO, GAMMA, STUDENT, VONMISES
 

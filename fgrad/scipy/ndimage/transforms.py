@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import scipy.ndimage
-import scipy.special
 
 from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.padding import pad
 from fgrad.ops.tracing import raw_array
+from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.ndimage._arguments import array_of, axes_of, image_of, one_each
 from fgrad.scipy.ndimage._splines import Spline, coefficients, gather
@@ -351,7 +351,7 @@ def rotate(
     if image.ndim < 2 or len(axes) != 2:
         raise ValueError(f"input array should be at least 2D, and axes two values: they are {image.ndim}D and {axes}")
     plane = sorted(axes_of(axes, image.ndim))
-    cosine, sine = scipy.special.cosdg(angle), scipy.special.sindg(angle)
+    cosine, sine = special.cosdg(angle), special.sindg(angle)
     matrix = np.stack([np.stack([cosine, sine]), np.stack([-sine, cosine])])
     sizes = np.array([image.shape[axis] for axis in plane])
     rows, columns = sizes

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.spatial.distance as scipys
-from scipy import special
 
 from fgrad import errors
 from fgrad.core.coerce import as_array
 from fgrad.ops.norms import absolute_power
 from fgrad.ops.tracing import first_example
+from fgrad.scipy import _special as special
 from fgrad.scipy._absent import absent
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.spatial._pairs import lengths, over_length

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.special
 
+from fgrad.scipy import _special
 from fgrad.scipy.special import airys as airys
 from fgrad.scipy.special import bessel as bessel
 from fgrad.scipy.special import betas as betas
@@ -53,7 +53,7 @@ from fgrad.scipy.special.spherical import spherical_jn as spherical_jn
 from fgrad.scipy.special.spherical import spherical_kn as spherical_kn
 from fgrad.scipy.special.spherical import spherical_yn as spherical_yn
 
-if hasattr(scipy.special, "sph_harm_y"):  # since SciPy 1.15
+if hasattr(_special, "sph_harm_y"):  # since SciPy 1.15
     from fgrad.scipy.special.harmonics import assoc_legendre_p as assoc_legendre_p
     from fgrad.scipy.special.harmonics import assoc_legendre_p_all as assoc_legendre_p_all
     from fgrad.scipy.special.harmonics import legendre_p as legendre_p
@@ -66,11 +66,11 @@ if hasattr(scipy.special, "sph_harm_y"):  # since SciPy 1.15
 _TAKE_TENSORS = ("sinc", "softplus")
 """Functions of SciPy that are no ufuncs, and take tensors, because NumPy's functions are all they call."""
 
-_UFUNCS = [name for name in dir(scipy.special) if isinstance(getattr(scipy.special, name), np.ufunc)]
+_UFUNCS = [name for name in dir(_special) if isinstance(getattr(_special, name), np.ufunc)]
 
 _OWN = {name for name, value in globals().items() if getattr(value, "__module__", "").startswith(f"{__name__}.")}
 
-__all__ = list(_OWN.union(_UFUNCS, (name for name in _TAKE_TENSORS if hasattr(scipy.special, name))))
+__all__ = list(_OWN.union(_UFUNCS, (name for name in _TAKE_TENSORS if hasattr(_special, name))))
 
 
 def __dir__() -> list[str]:
@@ -79,7 +79,7 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Return the function of SciPy that takes tensors by itself."""
-    function = getattr(scipy.special, name, None)
+    function = getattr(_special, name, None)
     if isinstance(function, np.ufunc) or (function is not None and name in _TAKE_TENSORS):
         return function
     reason = "scipy.special has it, but it takes no traced tensors" if function else "nor has scipy.special"

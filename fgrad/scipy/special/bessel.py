@@ -12,12 +12,12 @@ from math import comb, pi
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import register, sample, scale
+from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._several import along_last, far, in_halves, near, order
 

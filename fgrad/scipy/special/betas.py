@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from fgrad.core.primitive import Rule
+from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import by_quadrature, declare
 from fgrad.scipy.special.densities import beta_density
 from fgrad.scipy.special.gammas import is_pole, rgamma_slope

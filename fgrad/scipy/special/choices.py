@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.indexing import values_of
 from fgrad.ops.tracing import boxed_leaves, raw_array
+from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 
 _scipy: Any = special

@@ -17,8 +17,8 @@ from math import log, pi
 from typing import Any
 
 import numpy as np
-from scipy import special
 
+from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import Helper, helper
 from fgrad.scipy.special.polygammas import digamma_difference
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from fgrad import errors
 from fgrad.core.coerce import as_array
 from fgrad.core.tensor import Tensor
 from fgrad.ops.elementwise import astype
+from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import dtype_of
 

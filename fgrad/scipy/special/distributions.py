@@ -15,9 +15,9 @@ from math import log
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from fgrad.core.primitive import Rule
+from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import Helper, by_quadrature, declare, helper, refuse, whole_number
 from fgrad.scipy.special.densities import beta_density, f_density, gamma_density, t_density
 from fgrad.scipy.special.elementary import any_exprel

@@ -12,9 +12,9 @@ from math import log, pi
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from fgrad.ops.elementwise import exponent_slope, power_slope
+from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import Helper, declare, helper, whole_number
 
 

@@ -11,12 +11,12 @@ from math import pi
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import ForEach, elementwise, register, sample, scale
+from fgrad.scipy import _special as special
 from fgrad.scipy.special._several import along_last, rule_of, several
 
 # The integral of a product of powers (t + x)**-a over all t > 0, where 2 a is whole. Along each x it is an integral

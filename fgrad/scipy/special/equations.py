@@ -10,8 +10,8 @@ from math import pi
 from typing import Any
 
 import numpy as np
-from scipy import special
 
+from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import refuse
 from fgrad.scipy.special._several import several
 

@@ -14,8 +14,8 @@ from math import pi, sqrt
 from typing import Any
 
 import numpy as np
-from scipy import special
 
+from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import Helper, declare, density, helper, whole_number
 
 FAR = 8.0

@@ -11,10 +11,10 @@ from math import pi
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
+from fgrad.scipy import _special as special
 from fgrad.scipy.special._several import along_last
 
 

@@ -13,11 +13,11 @@ from math import log, pi
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.tracing import raw_array
+from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import by_quadrature, declare
 from fgrad.scipy.special.densities import gamma_density

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import special
 
+from fgrad.scipy import _special as special
 from fgrad.scipy.special._several import along_last
 
 _WRIGHT: dict[str, Any] = {"leading": (0.7, 1.2), "domain": (0.2, 3.0), "complex": False}

@@ -13,11 +13,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from fgrad.core.tensor import apply
 from fgrad.ops.elementwise import power_derivative
 from fgrad.ops.families import elementwise, scale
+from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import NOT_SAMPLED, Helper, declare, helper, whole_number
 from fgrad.scipy.special.elementary import any_exprel
 

@@ -10,10 +10,10 @@ from math import factorial, pi
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from fgrad.core.tensor import apply
 from fgrad.ops.families import SHAPES, elementwise, sample
+from fgrad.scipy import _special as special
 from fgrad.scipy.special._several import along_last, far, near, order, power_series, rule_of, several
 
 # Quotients with a removable pole at 0: power series in x**2, up to 1

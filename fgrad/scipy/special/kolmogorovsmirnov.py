@@ -11,8 +11,8 @@ from math import comb, factorial, floor, pi, sqrt
 from typing import Any
 
 import numpy as np
-from scipy import special
 
+from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import Helper, declare, helper, whole_number
 from fgrad.scipy.special.densities import deviance, stirling_error
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from fgrad.core.tensor import Tensor, apply
 from fgrad.ops.families import SHAPES, elementwise, sample
+from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._several import along_last, far, near, order, rule_of
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from fgrad.core.coerce import as_array
 from fgrad.ops import softmaxes
 from fgrad.ops.elementwise import astype, stop_gradient_of
 from fgrad.ops.reductions import logsumexp as log_of_sum
+from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import declare
 

@@ -16,10 +16,10 @@ from math import floor, inf, log, pi, sqrt
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from fgrad.core.primitive import Rule
 from fgrad.ops.families import without_closed_form
+from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import NOT_SAMPLED, Helper, declare, helper, refuse, whole_number
 from fgrad.scipy.special.densities import gamma_density, log_beta_kernel, stirling_error
 

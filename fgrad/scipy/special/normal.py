@@ -11,8 +11,8 @@ from math import pi, sqrt
 from typing import Any
 
 import numpy as np
-from scipy import special
 
+from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import Helper, declare, density, helper
 from fgrad.scipy.special.errorfunctions import erfcx_slope
 

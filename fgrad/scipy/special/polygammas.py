@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 from numpy.polynomial import polynomial
-from scipy import special
 
 from fgrad.core.coerce import as_array
 from fgrad.core.tensor import apply
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import without_closed_form
 from fgrad.ops.indexing import written
+from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import Helper, declare, dtype_of, helper, refuse, whole_number
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from fgrad.core.tensor import Tensor, apply
 from fgrad.ops.elementwise import astype
+from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import dtype_of
 from fgrad.scipy.special._several import along_last

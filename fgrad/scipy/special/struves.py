@@ -6,8 +6,8 @@ from math import factorial
 from typing import Any
 
 import numpy as np
-from scipy import special
 
+from fgrad.scipy import _special as special
 from fgrad.scipy.special._several import along_last, far, near, power_series, several
 
 # Struve functions

@@ -16,12 +16,13 @@ from math import pi, sqrt
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
 from fgrad import errors
 from fgrad.rules.closures import followers
 from fgrad.rules.implicit import for_each_example
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
+from fgrad.scipy import _special as special
 from fgrad.scipy.stats._gammas import log_gamma_step
 from fgrad.transforms.draws import of_algorithm
 

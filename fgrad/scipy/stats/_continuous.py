@@ -11,8 +11,9 @@ from math import e, log, pi, sqrt
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
+from fgrad.scipy import _special as special
 from fgrad.scipy.stats._gammas import (
     HALF_LOG_TWO_PI,
     digamma_rest,

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
+from fgrad.scipy import _special as special
 from fgrad.scipy.stats._integrals import flat_exp
 from fgrad.scipy.stats._laws import BETA, GAMMA, far_above_beta, far_above_gamma, far_below_beta, far_below_gamma
 from fgrad.scipy.stats._univariate import Discrete

@@ -10,8 +10,9 @@ from math import log, pi
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
+from fgrad.scipy import _special as special
 from fgrad.scipy.stats._continuous import EULER, above, constant, weibull_min
 from fgrad.scipy.stats._gammas import HALF_LOG_TWO_PI, series
 from fgrad.scipy.stats._integrals import flat_exp

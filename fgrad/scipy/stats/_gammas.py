@@ -18,7 +18,8 @@ from math import log, pi
 from typing import Any
 
 import numpy as np
-from scipy import special
+
+from fgrad.scipy import _special as special
 
 HALF_LOG_TWO_PI = log(2 * pi) / 2
 

@@ -14,11 +14,12 @@ from math import log, pi
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
 from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.ops.families import sample
+from fgrad.scipy import _special as special
 from fgrad.scipy.stats._base import is_moderate
 from fgrad.scipy.stats._gammas import (
     HALF_LOG_TWO_PI,

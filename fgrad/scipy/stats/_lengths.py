@@ -9,10 +9,11 @@ from math import log, pi, sqrt
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
+from fgrad.scipy import _special as special
 from fgrad.scipy.stats._continuous import EULER, constant
 from fgrad.scipy.stats._gammas import HALF_LOG_TWO_PI, digamma_rest, log1p_fall, stirling_rest
 from fgrad.scipy.stats._integrals import flat_exp

@@ -12,10 +12,11 @@ from math import log, pi
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
 from fgrad import errors
 from fgrad.ops.tracing import raw_array
+from fgrad.scipy import _special as special
 from fgrad.scipy.special import multigammaln
 from fgrad.scipy.stats._base import Distribution, count_of, differentiated, in_double, real_array
 from fgrad.scipy.stats._boxes import NORMAL, STUDENT, refuse_derivative

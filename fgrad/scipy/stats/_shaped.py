@@ -9,10 +9,11 @@ from math import e, log, pi, sqrt
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
+from fgrad.scipy import _special as special
 from fgrad.scipy.special.errorfunctions import erfcx_slope
 from fgrad.scipy.special.polygammas import polygamma
 from fgrad.scipy.stats._continuous import EULER, above, constant, laplace, lognorm
