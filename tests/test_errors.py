@@ -260,6 +260,12 @@ CASES = [
     ),
     (errors.InPlaceError, TypeError, lambda: grad(added_to(np.zeros(2)))(V), r"np\.add .*plain NumPy array"),
     (errors.InPlaceError, TypeError, lambda: grad(lambda x: np.sin(x, out=np.zeros(2)))(V), r"np\.sin .*`out=`"),
+    (
+        errors.MissingMemberError,
+        AttributeError,
+        lambda: grad(lambda x: x.flags)(V),
+        r"ndarray\.flags has no derivative",
+    ),
     (errors.MissingRuleError, TypeError, lambda: grad(gamma)(3.0), r"gamma \(vectorized\) has no derivative rule"),
     (
         errors.ScipyCallError,

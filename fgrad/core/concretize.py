@@ -299,6 +299,12 @@ _ADVICE = (
     ("Object of type Tensor is not JSON serializable", f"{_LOOK}; so does x.tolist()."),
     ("component: Tensor", f"{_LOOK}."),
     ("only integers, slices", "An index must be an integer: int(x), or x.astype(int), which have no derivative."),
+    (
+        "Multiple namespaces for array inputs",
+        "Where a library wants all its arrays of one kind, as SciPy does with SCIPY_ARRAY_API=1, make tensors of the "
+        "plain arrays and lists beside tensors: fgrad.numpy.asarray(data). Or write the function of fgrad.scipy, which "
+        "takes both.",
+    ),
     ("NPY_ITER_REFS_OK", f"np.nditer takes plain arrays. Write `for each in x.ravel()`; {_LOOK}."),
 )
 """What to write instead where another library than NumPy and SciPy refuses a tensor, by what its error says."""
@@ -343,7 +349,21 @@ def check_array(rank: int) -> None:
     """
     if rank <= _wanted.rank:
         return
-    frame: FrameType | None = sys._getframe(1)
+    called, use, users = _library_call(sys._getframe(1))
+    line = errors.users_line()
+    if called:
+        raise errors.ScipyCallError(called, line)
+    raise errors.ArrayConversionError(line, use or ("" if users is None else _use(users)))
+
+
+def missing_member(name: str) -> errors.MissingMemberError:
+    """Return the error for an attribute of NumPy's arrays that a traced tensor does not have."""
+    called, _, _ = _library_call(sys._getframe(1))
+    return errors.MissingMemberError(name, errors.users_line(), called)
+
+
+def _library_call(frame: FrameType | None) -> tuple[str, str, FrameType | None]:
+    """Return the function of SciPy that the user has called, what the program does there, and the user's frame."""
     called = use = ""
     while frame is not None and places.is_library(frame.f_code.co_filename):
         if places.is_file_of("scipy", frame.f_code.co_filename):
@@ -352,10 +372,7 @@ def check_array(rank: int) -> None:
             break  # SciPy runs further out, too: what it has called takes a derivative of what is called here
         use = _use_in_library(frame) or use
         frame = frame.f_back
-    line = errors.users_line()
-    if called:
-        raise errors.ScipyCallError(called, line)
-    raise errors.ArrayConversionError(line, use or ("" if frame is None else _use(frame)))
+    return called, use, frame
 
 
 def unwrap(error: BaseException) -> None:
@@ -443,6 +460,8 @@ _OF_SERIES = re.compile("(poly|cheb|leg|herm|herme|lag)(fit|roots)$")
 _OF_OBJECTS = re.compile(
     r"object arrays|object dtype|dtype[= ]'?object|dtype\('O'\)|numpy\.object_|ObjectDType|loop of ufunc"
     "|not supported for the input types|real dtype|unsupported data types|proper array of floats"
+    "|input type 'object'|(array|data) type not supported|not available for this type|Unsupported array type"
+    "|No matching signature found"
 )
 """What errors of NumPy's and SciPy's say that refuse an array because of its objects."""
 

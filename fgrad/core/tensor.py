@@ -464,7 +464,7 @@ class TensorLike:
         if type(value) is not Tensor:
             return getattr(value if FOREIGN[type(value)] else _read_only(value), name)
         if not callable(member):
-            raise errors.MissingRuleError(f"ndarray.{name}", errors.users_line())
+            raise concretize.missing_member(name)
         return lambda *args, **keywords: call_without_rule(None, f"ndarray.{name}", (value,), {})
 
     # Leaving the trace: the value itself is asked for

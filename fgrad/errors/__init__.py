@@ -22,11 +22,11 @@ __all__ = [
     "ConcretizationError", "ConvergenceError", "CustomRuleError", "DetachedError", "DivergenceError", "DtypeError",
     "ExportError", "FailedPreconditionError", "FetchError", "FgradError", "FrozenValueError", "GradientCheckError",
     "GraphInputError", "InPlaceError", "IntegerInputError", "IntegerRangeError", "InvalidArgumentError",
-    "KeywordError", "LeakedTensorError", "LoadError", "LoopWarning", "MissingExtraError", "MissingNameError",
-    "MissingRuleError", "MovingStepWarning", "NoClosedFormError", "NoDerivativeError", "NoGradientWarning",
-    "NoGradientsError", "NoResultError", "NoVariablesError", "NonFiniteError", "NonFiniteGradientWarning",
-    "NonNumericInputError", "NonScalarError", "NotCallableError", "NotLoweredError", "ObjectArrayError",
-    "OutputError", "OverwrittenError", "ParameterError", "PartitionError", "PayloadError",
+    "KeywordError", "LeakedTensorError", "LoadError", "LoopWarning", "MissingExtraError", "MissingMemberError",
+    "MissingNameError", "MissingRuleError", "MovingStepWarning", "NoClosedFormError", "NoDerivativeError",
+    "NoGradientWarning", "NoGradientsError", "NoResultError", "NoVariablesError", "NonFiniteError",
+    "NonFiniteGradientWarning", "NonNumericInputError", "NonScalarError", "NotCallableError", "NotLoweredError",
+    "ObjectArrayError", "OutputError", "OverwrittenError", "ParameterError", "PartitionError", "PayloadError",
     "RecordedAssignmentError", "ReplacedPrimitiveWarning", "RerunError", "SaveError", "ScipyCallError", "SeedError",
     "SessionError", "ShapeError", "SharedDrawsWarning", "SingularEquationError", "SourceError", "SparsityError",
     "StateError", "StateWarning", "StructureError", "SymbolicArrayError", "SymbolicTensorError", "TangentError",
@@ -319,15 +319,19 @@ class ScipyCallError(DetachedError):
     """
 
     def __init__(self, called: str, line: str) -> None:
-        remedy = next((text for pattern, text in _SCIPY_REMEDIES if re.search(pattern, called)), "")
-        if not remedy and any(has(called) for has in HAS_TWIN):
-            area = ".".join(called.split(".")[:2])
-            remedy = f"Write fgrad.{called}, which has the same arguments and is differentiated (import fgrad.{area})."
-        remedy = remedy or _NOT_IN_SCIPY
         super().__init__(
             f"{called} takes plain arrays, and was called with, or got from a function of yours, a traced tensor; "
-            f"its derivative would be lost.\n  at {line}\n{remedy}"
+            f"its derivative would be lost.\n  at {line}\n{_instead_of_scipys(called)}"
         )
+
+
+def _instead_of_scipys(called: str) -> str:
+    """Return what to write in place of a function of SciPy's, such as `scipy.linalg.expm`."""
+    remedy = next((text for pattern, text in _SCIPY_REMEDIES if re.search(pattern, called)), "")
+    if not remedy and any(has(called) for has in HAS_TWIN):
+        area = ".".join(called.split(".")[:2])
+        return f"Write fgrad.{called}, which has the same arguments and is differentiated (import fgrad.{area})."
+    return remedy or _NOT_IN_SCIPY
 
 
 _NOT_IN_SCIPY = (
@@ -532,6 +536,26 @@ class MissingRuleError(FgradError, TypeError, NotImplementedError):
         super().__init__(
             f"{name} has no {mode or 'derivative'} rule, and a traced tensor was passed to it.\n  at {line}\n{instead}"
         )
+
+
+class MissingMemberError(MissingRuleError, AttributeError):
+    """An attribute about an array's memory was asked of a traced tensor, which has no memory of its own.
+
+        >>> import numpy as np, fgrad as fg
+        >>> fg.grad(lambda x: x.strides[0] * np.sum(x))(np.ones(2))
+        Traceback (most recent call last):
+        fgrad.errors.MissingMemberError: ...
+
+    For `hasattr` there is no such attribute. A tensor that nothing follows has it, and so has the value alone:
+
+        >>> fg.constant(np.ones(2)).strides
+        (8,)
+        >>> fg.grad(lambda x: x.numpy().strides[0] * np.sum(x))(np.ones(2))
+        Tensor([8., 8.])
+    """
+
+    def __init__(self, name: str, line: str, called: str = "") -> None:
+        super().__init__(f"ndarray.{name}", line, instead=_instead_of_scipys(called) if called else "")
 
 
 class PayloadError(FgradError, TypeError):

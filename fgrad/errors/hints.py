@@ -8,6 +8,7 @@ refuse_keywords(cls, keywords)     of a class that was called with keywords that
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib.util
 import inspect
 import sys
@@ -124,14 +125,19 @@ def missing_attribute(owner: Any, name: str) -> Exception:
         return errors.MissingRuleError("a function compiled by numba", errors.users_line(), instead=_FOR_NUMBA)
     if name.startswith("_"):
         return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}")
-    is_optimizer = hasattr(type(owner), "apply_gradients")
-    instead = (_OF_OPTIMIZERS if is_optimizer else _OF_TENSORS).get(name, "")
-    if not instead and not is_optimizer and callable(getattr(np, name, None)):
-        instead = f"np.{name}(x)"
     text = f"{type(owner).__name__!r} object has no attribute {name!r}"
+    instead = _instead_of_attribute(name, hasattr(type(owner), "apply_gradients"))
     if instead:
         return errors.MissingNameError(f"{text}.\nInstead: {instead}.")
     return AttributeError(text, name=name, obj=owner)  # with which Python finds names that are similar
+
+
+@functools.cache
+def _instead_of_attribute(name: str, is_optimizer: bool) -> str:
+    """Return what there is in place of an attribute; other libraries ask for some of them again and again."""
+    instead = (_OF_OPTIMIZERS if is_optimizer else _OF_TENSORS).get(name, "")
+    # Not by `getattr`, to which NumPy answers some names with a warning.
+    return f"np.{name}(x)" if not instead and not is_optimizer and callable(vars(np).get(name)) else instead
 
 
 def missing_name(module: str, name: str) -> AttributeError:

@@ -95,7 +95,7 @@ def is_library(filename: str) -> bool:
     """
     return (
         filename in _BETWEEN
-        or filename.startswith("<frozen importlib")
+        or filename.startswith(("<frozen importlib", "<stringsource>"))  # the latter is Cython's own part of a module
         or filename.endswith(".pyx")
         or any(is_file_of(package, filename) for package in _LIBRARIES)
     )

@@ -19,6 +19,7 @@ import numpy as np
 import fgrad.numpy
 from fgrad import errors
 from fgrad.core.tensor import Tensor, strip_ended
+from fgrad.ops.creation import EXTENSIONS
 from fgrad.ops.families import answers_member
 
 _EXAMPLE = np.empty(0)
@@ -39,7 +40,7 @@ def special() -> Any:
     return importlib.import_module("fgrad.scipy.special")
 
 
-fgrad.numpy.EXTENSIONS["special"] = special
+EXTENSIONS["special"] = special
 
 
 @answers_member("__dlpack__")

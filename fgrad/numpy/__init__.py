@@ -25,10 +25,7 @@ from fgrad.core.foreign import OVERRIDES
 from fgrad.core.primitive import BOXES, FUNCTIONS, UFUNCS
 from fgrad.core.tensor import apply
 from fgrad.core.tree import flatten
-from fgrad.ops.creation import CONSTRUCTORS
-
-EXTENSIONS: dict[str, Callable[[], Any]] = {}
-"""What finds further namespaces, by names that NumPy does not have; it raises AttributeError where there is none."""
+from fgrad.ops.creation import CONSTRUCTORS, EXTENSIONS
 
 
 def _direct(ufunc: _numpy.ufunc) -> Callable[..., Any]:

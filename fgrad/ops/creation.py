@@ -374,3 +374,7 @@ CONSTRUCTORS: dict[str, Any] = {
     },
 }
 """The functions of `fgrad.numpy` that make tensors from plain values, by NumPy's names."""
+
+EXTENSIONS: dict[str, Callable[[], Any]] = {}
+"""What finds further namespaces of `fgrad.numpy`, by names that NumPy does not have. It raises AttributeError where
+there is none."""
