@@ -241,3 +241,37 @@ check_grads(lambda x: scipy.special.gamma(x) + scipy.special.sinc(x) + scipy.spe
 check_grads(lambda x: stats.gamma.logpdf(x, 2.5) + stats.norm.cdf(x), (x,))
 assert np.allclose(fg.vmap(scipy.special.gamma)(x), scipy.special.gamma(x))
 """)
+
+
+# scikit-learn
+
+
+ESTIMATORS = {
+    "StandardScaler": "preprocessing.StandardScaler().fit_transform(x)",
+    "MinMaxScaler": "preprocessing.MinMaxScaler().fit_transform(x)",
+    "MaxAbsScaler": "preprocessing.MaxAbsScaler().fit_transform(x)",
+    "Normalizer": "preprocessing.Normalizer().fit_transform(x)",
+    "PolynomialFeatures": "preprocessing.PolynomialFeatures().fit_transform(x)",
+    "PCA": "decomposition.PCA(2, svd_solver='full').fit_transform(x)",
+    "PCA by eigenvalues": "decomposition.PCA(2, svd_solver='covariance_eigh').fit(x).explained_variance_",
+    "Ridge": "linear_model.Ridge(solver='svd').fit(x, x[:, 0] * 2 + x[:, 1] ** 2).coef_",
+    "prediction of Ridge": "(lambda y: linear_model.Ridge(solver='svd').fit(x, y).predict(x))(x[:, 0] + x[:, 1] ** 2)",
+    "kernel": "metrics.pairwise.rbf_kernel(x, x[:3] * 1.1)",
+}
+
+
+def test_estimators_of_scikit_learn_are_differentiated_where_they_dispatch():
+    run_under_the_switch(f"""
+import numpy as np, fgrad as fg, sklearn
+from fgrad.testing import check_grads
+from sklearn import decomposition, linear_model, metrics, preprocessing
+points = np.random.default_rng(0).normal(size=(8, 3))
+with sklearn.config_context(array_api_dispatch=True):
+    for name, estimate in {ESTIMATORS!r}.items():
+        f = eval("lambda x: " + estimate)
+        expected = f(points)
+        for found in (f(fg.constant(points)), fg.vjp(f, points)[0]):
+            assert isinstance(found, fg.Tensor), name
+            np.testing.assert_allclose(found.numpy(), expected, rtol=1e-10, atol=1e-12, err_msg=name)
+        check_grads(f, (points,), order=1, modes=("rev",))
+""")

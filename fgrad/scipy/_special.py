@@ -8,6 +8,7 @@ a function around the ufunc, which asks its arguments for their array namespace.
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ import scipy.special
 def unwrapped(function: Any) -> Any:
     """Return what SciPy has wrapped to choose by the namespace of the arguments, and all else as it is."""
     inner = getattr(function, "__wrapped__", None)
-    # Of a function inside of a wrapper for another purpose, the wrapper has the module, too.
-    is_around = isinstance(inner, np.ufunc) or (inner is not None and inner.__module__ != function.__module__)
-    return inner if is_around else function
+    # A wrapper for another purpose has the module of what it wraps, or is no function of Python's, as in NumPy.
+    is_wrapper = isinstance(inner, np.ufunc) or (
+        isinstance(function, FunctionType) and inner is not None and inner.__module__ != function.__module__
+    )
+    return inner if is_wrapper else function
 
 
 def __dir__() -> list[str]:
