@@ -24,6 +24,7 @@ _OF = {
         "tests/test_torch_samples.py",
     ],
     "expecttest": ["tests/test_torch_samples.py"],  # PyTorch's own tests import it
+    "einops": ["fgrad/interop/einops_backend.py"],
     "sparse": ["tests/test_payloads_sparse.py"],
 }
 

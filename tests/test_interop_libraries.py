@@ -1,8 +1,11 @@
-"""Functions of JAX as operations here; and what is said where a library is not installed."""
+"""Functions of JAX as operations here, gradients for other libraries, and what is said where one is not installed."""
 
+import importlib.util
 import pickle
+import re
 import subprocess
 import sys
+from pathlib import Path
 from unittest import mock
 
 import jax
@@ -12,7 +15,7 @@ import pytest
 
 import fgrad as fg
 from fgrad import errors
-from fgrad.interop import from_jax, from_torch, jax_functions, to_torch, torch_functions
+from fgrad.interop import from_jax, from_torch, jax_functions, register_einops, to_torch, torch_functions
 from fgrad.scipy import integrate, optimize
 from fgrad.testing import check_grads
 
@@ -370,3 +373,62 @@ def test_a_library_that_is_missing_is_named():
 def test_importing_fgrad_imports_no_other_library():
     code = "import sys, fgrad.interop; assert not {'jax', 'jaxlib', 'torch'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# The page of gradients for other libraries
+
+PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "gradients-for-others.md"
+FIRST, *BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+LIBRARIES = {re.search(r"import (\w+)", block)[1]: block for block in BLOCKS}
+
+
+def test_the_page_is_about_these_libraries():
+    names = {"nlopt", "lmfit", "xgboost", "cvxpy", "optax", "json", "pandas", "einops"}
+    assert set(LIBRARIES) == names
+    assert len(BLOCKS) == len(names)
+
+
+@pytest.mark.parametrize("library", [name for name in LIBRARIES if importlib.util.find_spec(name)])
+def test_the_blocks_of_the_page_run(library):
+    subprocess.run([sys.executable, "-c", FIRST + LIBRARIES[library]], check=True)
+
+
+def test_operators_of_jax_take_tensors_that_nothing_follows():
+    array, tensor = jnp.asarray([2.0, 3.0]), fg.constant(X)
+    for result in (array * tensor, tensor + array, jnp.asarray(tensor), array.at[0].set(tensor[0])):
+        assert isinstance(result, jax.Array)
+    np.testing.assert_allclose(array * tensor, np.array([2.0, 3.0]) * X, rtol=1e-6)
+    with jax.enable_x64(True):
+        assert (jnp.asarray([2.0]) * tensor).dtype == np.float64
+    assert isinstance(jnp.asarray(fg.Variable(X)), jax.Array)
+
+
+def test_functions_of_jax_refuse_what_is_traced_and_say_what_takes_it():
+    assert not hasattr(X, "__jax_array__")
+    for function in (jnp.sin, lambda x: jnp.add(jnp.ones(2), x), jax.jit(sinus)):
+        with pytest.raises(TypeError) as raised:
+            fg.grad(lambda x: np.sum(function(x)))(X)
+        assert any("fgrad.interop.from_jax(function)(x)" in note for note in raised.value.__notes__)
+
+
+def test_einops_that_is_missing_is_named():
+    register_einops.cache_clear()
+    with (
+        mock.patch.dict(sys.modules, {"einops": None}),
+        pytest.raises(errors.MissingExtraError, match="library einops, which is not installed: pip install einops"),
+    ):
+        register_einops()
+
+
+class AsksAsNumba:
+    """What numba does to find the type of an argument."""
+
+    def __call__(self, x):
+        return getattr(x, "_numba_type_", None)
+
+
+def test_numba_is_told_apart_whether_a_tensor_is_traced():
+    with pytest.raises(errors.UnsupportedError, match=r"compiled by numba takes plain arrays: pass x\.numpy\(\)"):
+        AsksAsNumba()(fg.constant(X))
+    with pytest.raises(errors.MissingRuleError, match="compiled by numba has no derivative rule, and a traced tensor"):
+        fg.grad(lambda x: AsksAsNumba()(x))(X)

@@ -287,6 +287,7 @@ def _add(error: BaseException, note: str) -> None:
 
 
 _LOOK = "x.item() and x.numpy() give the value alone, which carries no derivative"
+_JAX = f"A function of JAX takes traced tensors as fgrad.interop.from_jax(function)(x); {_LOOK}."
 _ADVICE = (
     ("unhashable type: 'Tensor'", f"A tensor is no key of a dict, and no argument of functools.cache: {_LOOK}."),
     ("can't convert type 'Tensor' to numerator/denominator", "Write np.mean(np.stack([x, y])) for statistics.mean."),
@@ -304,6 +305,12 @@ _ADVICE = (
         "Where a library wants all its arrays of one kind, as SciPy does with SCIPY_ARRAY_API=1, make tensors of the "
         "plain arrays and lists beside tensors: fgrad.numpy.asarray(data). Or write the function of fgrad.scipy, which "
         "takes both.",
+    ),
+    ("Tensor'> is not a valid JAX type", _JAX),
+    ("requires ndarray or scalar arguments, got <class 'fgrad.", _JAX),
+    (
+        "Tensor type unknown to einops <class 'fgrad.",
+        "Call fgrad.interop.register_einops() once, or import einops.array_api, whose functions take tensors as they are.",
     ),
     ("NPY_ITER_REFS_OK", f"np.nditer takes plain arrays. Write `for each in x.ravel()`; {_LOOK}."),
 )

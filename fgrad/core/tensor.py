@@ -416,6 +416,13 @@ class TensorLike:
         """Return where the value is, as DLPack counts devices."""
         return METHODS["__dlpack_device__"](self)  # type: ignore[no-any-return]
 
+    @property
+    def __jax_array__(self) -> Callable[[], Any]:
+        """Make the array of JAX, as its functions ask; a traced tensor has none, so that JAX leaves operators to it."""
+        if type(strip_ended(self)) is Tensor:
+            raise AttributeError("__jax_array__")
+        return functools.partial(METHODS["__jax_array__"], self)
+
     # Attributes, which are facts of the value
 
     @property
@@ -456,7 +463,7 @@ class TensorLike:
             for find in ATTRIBUTES:
                 if (found := find(self, name)) is not None:
                     return found
-            raise hints.missing_attribute(self, name)
+            raise hints.missing_attribute(self, name, type(strip_ended(self)) is Tensor)
         member, value = getattr(np.ndarray, name), strip_ended(self)
         if name in METHODS:
             answer = functools.partial(METHODS[name], self)

@@ -113,16 +113,21 @@ _OF_KEYWORDS = {
 }
 
 
+_FOR_SPARSE = "To multiply a sparse array with a tensor, write a @ x, or make it a tensor before: fg.constant(a)."
 _FOR_NUMBA = (
-    "Add a rule for it with fgrad.extend.register_primitive, or pass x.numpy() if no derivative is wanted. To multiply "
-    "a sparse array with a tensor, write a @ x, or make it a tensor before: fg.constant(a)."
+    "Add a rule for it with fgrad.extend.register_primitive, or pass x.numpy() if no derivative is wanted. "
+    f"{_FOR_SPARSE}"
 )
 
 
-def missing_attribute(owner: Any, name: str) -> Exception:
+def missing_attribute(owner: Any, name: str, is_traced: bool = False) -> Exception:
     """Return the error for an attribute that an object does not have, with what it is called here."""
     if name == "_numba_type_":  # arrays of the package sparse, which ask for it, then leave @ to the tensor
-        return errors.MissingRuleError("a function compiled by numba", errors.users_line(), instead=_FOR_NUMBA)
+        if is_traced:
+            return errors.MissingRuleError("a function compiled by numba", errors.users_line(), instead=_FOR_NUMBA)
+        return errors.UnsupportedError(
+            f"a function compiled by numba takes plain arrays: pass x.numpy(). {_FOR_SPARSE}"
+        )
     if name.startswith("_"):
         return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}")
     text = f"{type(owner).__name__!r} object has no attribute {name!r}"

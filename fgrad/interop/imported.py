@@ -88,8 +88,12 @@ class Library(ABC):
         return function, lambda: None
 
 
-def load(module: str) -> Any:
+def load(module: str, install: str = "") -> Any:
     """Return a module of a library that is optional.
+
+    Args:
+        module: its name.
+        install: what `pip install` is to be told; by default the extra of that name.
 
     Raises:
         MissingExtraError: it is not installed.
@@ -97,8 +101,9 @@ def load(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
+        what = install or f"'fgrad[{module}]'"
         raise errors.MissingExtraError(
-            f"this needs the library {module}, which is not installed: pip install 'fgrad[{module}]'"
+            f"this needs the library {module}, which is not installed: pip install {what}"
         ) from None
 
 

@@ -1,6 +1,7 @@
 """How other libraries take tensors: DLPack for the memory, and the array API standard for functions.
 
     np.from_dlpack(t), torch.from_dlpack(t)     the value, read-only without a copy where the other side can
+    jax.numpy.sin(t)                            an array of JAX, of the value
     t.__array_namespace__()                     `fgrad.numpy`, whose functions are differentiated
 
 DLPack hands over memory, so it is refused to a tensor that a trace follows. A function that is written for
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from typing import Any
 
 import numpy as np
@@ -64,6 +66,12 @@ def dlpack(x: Any, /, *, max_version: tuple[int, int] | None, copy: bool | None,
     if max_version is not None:
         keywords["max_version"] = max_version
     return array.__dlpack__(**keywords)
+
+
+@answers_member("__jax_array__")
+def jax_array(x: Any, /) -> Any:
+    """Return the value as an array of JAX, which asks for it; it has 64 bits where JAX is set to have them."""
+    return sys.modules["jax"].numpy.asarray(np.asarray(strip_ended(x)))
 
 
 @answers_member("__dlpack_device__")
